@@ -3,6 +3,7 @@
 use crate::poll::{
     CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, Sources, TaskWeights, TickSampling,
 };
+use crate::ready::{Allocation, Select};
 use crate::receive::{Architecture, DeviceWork, Plan};
 use crate::schedule::Policy;
 use crate::stack;
@@ -64,6 +65,12 @@ pub struct Config {
     /// Connections that may have a channel of their own on adaptors which demultiplex (`ni-lrp`). Default 64.
     /// Others share that of the listener that they came by.
     pub connection_rings: usize,
+    /// How `select` and `poll` find out what is ready. Default [`Select::WithMemory`].
+    pub select: Select,
+    /// How the lowest free number of a descriptor is found. Default [`Allocation::Bitmap`].
+    pub allocation: Allocation,
+    /// Descriptors that each process may have, unless it has another limit set. Default 1 048 576.
+    pub descriptors_max: u32,
     /// Limits of the protocols.
     pub stack: stack::Config,
 }
@@ -161,6 +168,9 @@ impl Default for Config {
             tcp: EndpointConfig::default(),
             segment_pkts: 4_096,
             connection_rings: 64,
+            select: Select::default(),
+            allocation: Allocation::Bitmap,
+            descriptors_max: 1 << 20,
             stack: stack::Config::default(),
         }
     }

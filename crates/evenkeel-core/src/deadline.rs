@@ -48,6 +48,7 @@ deadlines! {
     Limit => "limit", "a limit of the share of the core that goes to input begins a new period";
     Tcp => "tcp", "the earliest of the retransmissions, delayed acknowledgments and the like";
     Fragments => "fragments", "fragments whose first one is missing are looked at though the core is busy";
+    Timers => "timers", "the earliest of the timers that programs have set";
     Decay => "decay", "the scheduler lets recent use of the core count for less";
 }
 

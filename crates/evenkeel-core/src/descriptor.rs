@@ -1,10 +1,11 @@
-//! The descriptors of a host: which there are, which of them watch what passes, and which one screens.
+//! What descriptors refer to, of all processes of a host: which there are, which of them watch what passes,
+//! and which one screens.
 
 use crate::id::{ProcessId, SocketId};
 use crate::slab::Slab;
 use crate::socket::{Descriptor, Screen, Socket};
 
-/// All descriptors of a host, by number.
+/// All of a host, by number.
 #[derive(Debug)]
 pub(crate) struct DescriptorTable {
     descriptors: Slab<Descriptor>,
@@ -15,6 +16,11 @@ pub(crate) struct DescriptorTable {
 impl DescriptorTable {
     pub(crate) const fn new() -> Self {
         Self { descriptors: Slab::new(), captures: Vec::new(), screen: None }
+    }
+
+    /// The place that the next one gets.
+    pub(crate) fn vacant(&self) -> SocketId {
+        SocketId(self.descriptors.vacant())
     }
 
     /// Puts a descriptor into the first free place.

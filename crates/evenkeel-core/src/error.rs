@@ -17,6 +17,8 @@
 
 use core::fmt;
 
+use evenkeel_ready::QueueError;
+
 use crate::frame::PoolLimit;
 use crate::stack;
 use crate::tcp::connection::{Error, Unavailable};
@@ -33,6 +35,34 @@ pub enum BadDescriptor {
     OtherKind,
 }
 
+/// The process has as many descriptors as it may have (`EMFILE`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyOpen;
+
+/// Why a descriptor has no duplicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DupError {
+    /// It is not open.
+    BadDescriptor(BadDescriptor),
+    /// The number that the duplicate is to have, or not to be below, is above the process's limit.
+    AboveLimit,
+    /// The process has as many as it may have.
+    TooManyOpen,
+}
+
+/// Why a call on an event queue did nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegisterError {
+    /// One of the descriptors is not open, or what should be an event queue is none.
+    BadDescriptor(BadDescriptor),
+    /// The descriptor is registered at this event queue already: modify it.
+    AlreadyAdded,
+    /// It is not registered there.
+    NotAdded,
+    /// An event queue would watch itself, or have more than four below one another.
+    Nested,
+}
+
 /// Why nothing was taken from a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveError {
@@ -40,6 +70,8 @@ pub enum ReceiveError {
     WouldBlock,
     /// The descriptor is not one to take this from.
     BadDescriptor(BadDescriptor),
+    /// A connection waits to be accepted, and the process has as many descriptors as it may have.
+    TooManyOpen,
 }
 
 /// A socket could not be bound, or a group not joined.
@@ -59,6 +91,8 @@ pub enum BindError {
     NoRing,
     /// The host's memory limit does not allow another channel.
     NoMemory(PoolLimit),
+    /// The process has as many descriptors as it may have.
+    TooManyOpen,
 }
 
 /// A datagram was not sent.
@@ -92,6 +126,8 @@ pub enum ListenError {
     NoRing,
     /// The host's memory limit does not allow its channels.
     NoMemory(PoolLimit),
+    /// The process has as many descriptors as it may have.
+    TooManyOpen,
 }
 
 /// Why no connection was opened.
@@ -113,6 +149,8 @@ pub enum ConnectError {
     Loopback,
     /// There are too many connections, or the memory limit does not allow their channels.
     Full,
+    /// The process has as many descriptors as it may have.
+    TooManyOpen,
 }
 
 /// Why a call on a stream did nothing.
@@ -136,7 +174,35 @@ impl ReceiveError {
         match self {
             Self::WouldBlock => None,
             Self::BadDescriptor(bad) => Some(bad.fault()),
+            Self::TooManyOpen => Some(Fault::Limit),
         }
+    }
+}
+
+impl TooManyOpen {
+    /// Whose fault it is: a limit's.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        Fault::Limit
+    }
+}
+
+impl DupError {
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        match self {
+            Self::BadDescriptor(_) | Self::AboveLimit => Fault::Misuse,
+            Self::TooManyOpen => Fault::Limit,
+        }
+    }
+}
+
+impl RegisterError {
+    /// Whose fault it is: the caller's.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        Fault::Misuse
     }
 }
 
@@ -154,7 +220,7 @@ impl BindError {
     pub const fn fault(&self) -> Fault {
         match self {
             Self::BadDescriptor(_) | Self::NotMulticast | Self::InUse | Self::NotLocal => Fault::Misuse,
-            Self::NoPort | Self::NoRing | Self::NoMemory(_) => Fault::Limit,
+            Self::NoPort | Self::NoRing | Self::NoMemory(_) | Self::TooManyOpen => Fault::Limit,
         }
     }
 }
@@ -177,7 +243,7 @@ impl ListenError {
     pub const fn fault(&self) -> Fault {
         match self {
             Self::InUse | Self::NotLocal => Fault::Misuse,
-            Self::NoPort | Self::NoRing | Self::NoMemory(_) => Fault::Limit,
+            Self::NoPort | Self::NoRing | Self::NoMemory(_) | Self::TooManyOpen => Fault::Limit,
         }
     }
 }
@@ -189,7 +255,7 @@ impl ConnectError {
         match self {
             Self::InUse | Self::NotLocal | Self::NotUnicast | Self::Loopback => Fault::Misuse,
             Self::NoAddress | Self::NoRoute => Fault::Network,
-            Self::NoPort | Self::Full => Fault::Limit,
+            Self::NoPort | Self::Full | Self::TooManyOpen => Fault::Limit,
         }
     }
 }
@@ -205,6 +271,58 @@ impl StreamError {
         }
     }
 }
+
+impl From<evenkeel_ready::TooManyOpen> for TooManyOpen {
+    fn from(_: evenkeel_ready::TooManyOpen) -> Self {
+        Self
+    }
+}
+
+impl From<evenkeel_ready::BadDescriptor> for BadDescriptor {
+    fn from(_: evenkeel_ready::BadDescriptor) -> Self {
+        Self::NotOpen
+    }
+}
+
+impl From<evenkeel_ready::DupError> for DupError {
+    fn from(error: evenkeel_ready::DupError) -> Self {
+        match error {
+            evenkeel_ready::DupError::BadDescriptor(_) => Self::BadDescriptor(BadDescriptor::NotOpen),
+            evenkeel_ready::DupError::AboveLimit(_) => Self::AboveLimit,
+            evenkeel_ready::DupError::TooManyOpen => Self::TooManyOpen,
+        }
+    }
+}
+
+impl From<QueueError> for RegisterError {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::BadDescriptor(_) => Self::BadDescriptor(BadDescriptor::NotOpen),
+            QueueError::NotAQueue(_) | QueueError::NoRoom => Self::BadDescriptor(BadDescriptor::OtherKind),
+            QueueError::AlreadyAdded(_) => Self::AlreadyAdded,
+            QueueError::NotAdded(_) => Self::NotAdded,
+            QueueError::Nested(_) => Self::Nested,
+        }
+    }
+}
+
+impl From<BadDescriptor> for RegisterError {
+    fn from(bad: BadDescriptor) -> Self {
+        Self::BadDescriptor(bad)
+    }
+}
+
+macro_rules! from_too_many_open {
+    ($($error:ident)*) => {
+        $(impl From<TooManyOpen> for $error {
+            fn from(_: TooManyOpen) -> Self {
+                Self::TooManyOpen
+            }
+        })*
+    };
+}
+
+from_too_many_open! { ReceiveError BindError ListenError ConnectError }
 
 impl From<BadDescriptor> for ReceiveError {
     fn from(bad: BadDescriptor) -> Self {
@@ -300,6 +418,7 @@ impl From<Unavailable> for StreamError {
 }
 
 const WOULD_BLOCK: &str = "would block";
+const TOO_MANY_OPEN: &str = "the process has as many descriptors as it may have";
 const NOT_LOCAL: &str = "the host does not have that address";
 const LOOPBACK: &str = "the destination is this host";
 
@@ -315,6 +434,7 @@ impl fmt::Display for BadDescriptor {
 impl fmt::Display for ReceiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::TooManyOpen => f.write_str(TOO_MANY_OPEN),
             Self::WouldBlock => f.write_str(WOULD_BLOCK),
             Self::BadDescriptor(bad) => bad.fmt(f),
         }
@@ -324,6 +444,7 @@ impl fmt::Display for ReceiveError {
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::TooManyOpen => f.write_str(TOO_MANY_OPEN),
             Self::BadDescriptor(bad) => bad.fmt(f),
             Self::NotMulticast => f.write_str("the address is not that of a group"),
             Self::InUse => f.write_str("address and port are in use"),
@@ -351,6 +472,7 @@ impl fmt::Display for SendError {
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::TooManyOpen => f.write_str(TOO_MANY_OPEN),
             Self::InUse => f.write_str("another socket listens at that address and port"),
             Self::NotLocal => f.write_str(NOT_LOCAL),
             Self::NoPort => f.write_str("no port is free to listen at"),
@@ -371,6 +493,7 @@ impl fmt::Display for ConnectError {
             Self::NoRoute => "no route to the destination",
             Self::Loopback => LOOPBACK,
             Self::Full => "too many connections",
+            Self::TooManyOpen => TOO_MANY_OPEN,
         })
     }
 }
@@ -386,6 +509,36 @@ impl fmt::Display for StreamError {
     }
 }
 
+impl fmt::Display for TooManyOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(TOO_MANY_OPEN)
+    }
+}
+
+impl fmt::Display for DupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadDescriptor(bad) => bad.fmt(f),
+            Self::AboveLimit => f.write_str("the number is above the process's limit of descriptors"),
+            Self::TooManyOpen => f.write_str(TOO_MANY_OPEN),
+        }
+    }
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadDescriptor(bad) => bad.fmt(f),
+            Self::AlreadyAdded => f.write_str("the descriptor was added to the event queue before"),
+            Self::NotAdded => f.write_str("the descriptor was not added to the event queue"),
+            Self::Nested => f.write_str("an event queue would watch itself, or be one of too many in a row"),
+        }
+    }
+}
+
+impl core::error::Error for TooManyOpen {}
+impl core::error::Error for DupError {}
+impl core::error::Error for RegisterError {}
 impl core::error::Error for BadDescriptor {}
 impl core::error::Error for ReceiveError {}
 impl core::error::Error for BindError {}

@@ -8,12 +8,12 @@
 use crate::capture::CaptureCounters;
 use crate::channel;
 use crate::deadline::{Deadline, Due, Sleepers};
-use crate::id::{InterfaceId, ProcessId, SocketId};
+use crate::id::{Fd, InterfaceId, ProcessId, SocketId};
 use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
 use crate::net::Net;
 use crate::poll::{FeedbackBy, Resumes};
-use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, Step};
+use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, SleepsOn, Step};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
@@ -370,7 +370,7 @@ impl Host {
     /// and a bill, as any other. [`Host::kill`] ends it.
     pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
         let id = self.admit(name, nice, Body::Attached);
-        self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
+        self.put_to_sleep(id, Sleep { on: SleepsOn::Nothing, until: Instant::NEVER }, now);
         id
     }
 
@@ -668,8 +668,10 @@ impl Host {
             }
             if let Some(sleep) = process.sleep.take() {
                 self.sleepers.cancel(id);
-                if let Some(socket) = sleep.socket {
-                    self.net.ready.forget_process(socket, id);
+                match sleep.on {
+                    SleepsOn::Nothing => {}
+                    SleepsOn::Socket(socket) => self.net.ready.forget_process(socket, id),
+                    SleepsOn::Call => self.net.ready.end_sleep(id),
                 }
                 self.scheduler.wake(id, now);
             }
@@ -773,15 +775,24 @@ impl Host {
         }
         let Some(process) = self.processes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         let daemon = if let Body::Daemon(channel) = process.body { Some(channel) } else { None };
-        match (process.stepping.take(), daemon) {
+        let step = process.stepping.take();
+        if !matches!(step, Some(Step::Block(_))) {
+            self.net.ready.leave_call(id);
+        }
+        match (step, daemon) {
             (Some(Step::Again), None) | (None, _) => {}
-            (Some(Step::Wait(socket)), _) => self.sleep_on(id, Some(socket), Instant::NEVER, now),
-            (Some(Step::WaitUntil(socket, until)), _) => self.sleep_on(id, Some(socket), until, now),
-            (Some(Step::Sleep(until)), _) => self.sleep_on(id, None, until, now),
+            (Some(Step::Wait(fd)), _) => self.wait_for(id, fd, Instant::NEVER, now),
+            (Some(Step::WaitUntil(fd, until)), _) => self.wait_for(id, fd, until, now),
+            (Some(Step::Block(until)), _) => self.block(id, until, now),
+            (Some(Step::Sleep(until)), _) => {
+                if until > now {
+                    self.put_to_sleep(id, Sleep { on: SleepsOn::Nothing, until }, now);
+                }
+            }
             (Some(Step::Exit), None) => self.exit(id, now),
             (Some(Step::Again | Step::Exit), Some(channel)) => {
                 if !self.net.arm_channel(channel) {
-                    self.put_to_sleep(id, Sleep { socket: None, until: Instant::NEVER }, now);
+                    self.put_to_sleep(id, Sleep { on: SleepsOn::Nothing, until: Instant::NEVER }, now);
                 }
             }
         }
@@ -801,10 +812,18 @@ impl Host {
         }
     }
 
-    fn sleep_on(&mut self, id: ProcessId, socket: Option<SocketId>, until: Instant, now: Instant) {
-        let come = until <= now || socket.is_some_and(|socket| self.net.arm_socket(socket, id));
-        if !come {
-            self.put_to_sleep(id, Sleep { socket, until }, now);
+    fn wait_for(&mut self, id: ProcessId, fd: Fd, until: Instant, now: Instant) {
+        if until > now
+            && let Some(socket) = self.net.arm_descriptor(fd, id)
+        {
+            self.put_to_sleep(id, Sleep { on: SleepsOn::Socket(socket), until }, now);
+        }
+    }
+
+    /// A process sleeps in its call, unless that would find something by now.
+    fn block(&mut self, id: ProcessId, until: Instant, now: Instant) {
+        if until > now && !self.net.ready.is_call_over(id) {
+            self.put_to_sleep(id, Sleep { on: SleepsOn::Call, until }, now);
         }
     }
 
@@ -828,6 +847,7 @@ impl Host {
         for socket in self.net.sockets_of(id) {
             self.net.close(socket, now);
         }
+        self.net.ready.exit(id);
         self.net.end_processing(id);
         self.net.notify_programs();
         self.net.send_tcp(now);
@@ -988,11 +1008,14 @@ impl Host {
         match self.net.descriptor(socket)? {
             Descriptor::Udp(socket) => Some(socket.counters),
             Descriptor::Screen(screen) => Some(screen.counters),
-            Descriptor::Capture(_)
-            | Descriptor::Listener(_)
-            | Descriptor::Stream(_)
-            | Descriptor::Events(_) => None,
+            _ => None,
         }
+    }
+
+    /// What a descriptor of a process refers to, to ask the host about it.
+    #[must_use]
+    pub fn socket_of(&self, process: ProcessId, fd: Fd) -> Option<SocketId> {
+        self.net.ready.resolve(process, fd)
     }
 
     /// What waits in a queue that a process reads: datagrams, packets to be screened, captured frames.

@@ -17,7 +17,26 @@ impl InterfaceId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
-/// Names a socket of one host, or a queue that is read like one.
+/// Names a descriptor of one process: the lowest number that was free when it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fd(pub u32);
+
+impl Fd {
+    /// As the token of an event queue's registration ([`crate::socket::Interest`]).
+    #[must_use]
+    pub const fn token(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// Of which descriptor an event is, if that is its registration's [token](Self::token).
+    #[must_use]
+    pub const fn of(event: &evenkeel_ready::Event) -> Self {
+        Self(event.token as u32)
+    }
+}
+
+/// Names a socket of one host, or a queue that is read like one: what a descriptor refers to. A program names
+/// it by the [`Fd`] of its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub u32);
 

@@ -46,9 +46,9 @@ pub trait RxQueue: fmt::Debug + Send {
     /// Frames shed because this ring was full, or had no buffer.
     fn missed(&self) -> u64;
 
-    /// Whether any were since this was last asked, as far as that is known at once and without a system
-    /// call. It is asked before and after the ring was held back: whether that has cost frames.
-    fn overflowed(&mut self) -> bool;
+    /// The same, if it is known at once, without asking the kernel: so it can be seen whether to hold the
+    /// ring back has cost frames.
+    fn missed_by_now(&self) -> Option<u64>;
 }
 
 /// Whoever takes frames from a ring, a burst at a time.

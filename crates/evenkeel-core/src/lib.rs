@@ -5,6 +5,7 @@
 //! time.
 #![forbid(unsafe_code)]
 
+mod atomic;
 pub mod bpf;
 mod byte_queue;
 pub mod cable;

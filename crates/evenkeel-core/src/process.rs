@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::id::{ChannelId, SocketId};
+use crate::id::{ChannelId, Fd, SocketId};
 use crate::system::System;
 use crate::time::{Duration, Instant};
 
@@ -22,10 +22,14 @@ pub trait Program: fmt::Debug + Send {
 pub enum Step {
     /// It wants to run again.
     Again,
-    /// It sleeps until the socket has something to receive.
-    Wait(SocketId),
+    /// It sleeps until there is something to be had from the descriptor.
+    Wait(Fd),
     /// The same, or until the time has come.
-    WaitUntil(SocketId, Instant),
+    WaitUntil(Fd, Instant),
+    /// It sleeps in the call of [`System::select`] or [`System::poll`] that has just found nothing, until
+    /// that would find something or the time has come. Then it makes the same call again, which is part of
+    /// the first.
+    Block(Instant),
     /// It sleeps until the time has come.
     Sleep(Instant),
     /// It ends; its sockets are closed.
@@ -51,8 +55,17 @@ pub(crate) enum Body {
 /// What a sleeping process waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sleep {
-    pub(crate) socket: Option<SocketId>,
+    pub(crate) on: SleepsOn,
     pub(crate) until: Instant,
+}
+
+/// Beside the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SleepsOn {
+    Nothing,
+    Socket(SocketId),
+    /// A call of `select` or `poll`.
+    Call,
 }
 
 /// CPU time of a process.

@@ -1,101 +1,40 @@
-//! Readiness: what each descriptor is ready for, who waits for it, and where a process hears of it.
+//! Readiness: who waits for descriptors, and how programs find out which are ready.
 //!
-//! One table serves every kind of descriptor. Whoever makes a descriptor ready raises its bits; that wakes
-//! whoever waits for it, and puts it into the event queue of its process. Bits are hints from below: a
-//! receive call that finds nothing is the last word. Source: INTERESTED, READY and hints, Banga and Mogul,
-//! USENIX 1998, section 4.
+//! What a process's numbers refer to, `select`, `poll` and event queues are all of [`evenkeel_ready`]. A host
+//! says when something may have become ready, a hint from below; what holds is found out when somebody asks.
+//! Beside that, whoever waits for just one file, as a receiver does that has found its queue empty, stands in
+//! a list of that file.
+//!
+//! Source: INTERESTED, READY and hints, Banga and Mogul, USENIX 1998, section 4.
 
-use core::fmt;
 use core::task::Waker;
-use std::collections::VecDeque;
 
-use crate::id::{ProcessId, SocketId};
+pub use evenkeel_ready::{Allocation, Event, FdSet, FdSets, Interest, Kinds, PollEntry, Trigger};
+use evenkeel_ready::{CallerId, FileId, Numbers as _, Object, Opened, QueueError, Readiness, Wait};
 
-/// What a descriptor is ready for.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ready(u8);
+use crate::error::{BadDescriptor, DupError, TooManyOpen};
+use crate::id::{Fd, ProcessId, SocketId};
+use crate::tcp::endpoint;
 
-impl Ready {
-    /// Nothing.
-    pub const NONE: Self = Self(0);
-    /// There is something to receive, read, accept, screen or take, if only the end of a stream.
-    pub const READABLE: Self = Self(1);
-    /// There is room to write to a stream.
-    pub const WRITABLE: Self = Self(2);
-    /// The handshake of a stream is over.
-    pub const CONNECTED: Self = Self(4);
-    /// Nothing more will come or go on a stream.
-    pub const CLOSED: Self = Self(8);
-    /// Whatever there is.
-    pub const ALL: Self = Self(15);
-
-    /// Both together.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// `self`, if that `holds`.
-    #[must_use]
-    pub const fn when(self, holds: bool) -> Self {
-        if holds { self } else { Self::NONE }
-    }
-
-    /// Whether it is ready for anything of `other`.
-    #[must_use]
-    pub const fn intersects(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// There is something to receive, read, accept, screen or take, if only the end of a stream.
-    #[must_use]
-    pub const fn is_readable(self) -> bool {
-        self.intersects(Self::READABLE)
-    }
-
-    /// There is room to write to a stream.
-    #[must_use]
-    pub const fn is_writable(self) -> bool {
-        self.intersects(Self::WRITABLE)
-    }
-
-    /// The handshake of a stream is over.
-    #[must_use]
-    pub const fn is_connected(self) -> bool {
-        self.intersects(Self::CONNECTED)
-    }
-
-    /// Nothing more will come or go on a stream.
-    #[must_use]
-    pub const fn is_closed(self) -> bool {
-        self.intersects(Self::CLOSED)
-    }
+/// How `select` and `poll` find out what is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Select {
+    /// They remember what they have found, and look at what is new, was ready before, or has a hint.
+    #[default]
+    WithMemory,
+    /// They look at everything, at each call and each time that they are woken, as in 4.2BSD: a baseline.
+    Classic,
 }
 
-impl fmt::Debug for Ready {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            (Self::READABLE, "readable"),
-            (Self::WRITABLE, "writable"),
-            (Self::CONNECTED, "connected"),
-            (Self::CLOSED, "closed"),
-        ];
-        f.debug_set()
-            .entries(names.iter().filter(|(bit, _)| self.intersects(*bit)).map(|(_, name)| name))
-            .finish()
-    }
+/// What a stream is ready for, as every descriptor says it. When it is over a call to read or to write does
+/// not block, and says why.
+pub(crate) fn kinds_of(readiness: endpoint::Readiness) -> Kinds {
+    let endpoint::Readiness { readable, writable, over, connected: _ } = readiness;
+    let read = Kinds::READABLE.when(readable || over);
+    read.union(Kinds::WRITABLE.when(writable)).union(Kinds::HANG_UP.when(over))
 }
 
-/// A descriptor has become ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// Which one.
-    pub socket: SocketId,
-    /// What for.
-    pub ready: Ready,
-}
-
-/// Who waits for a descriptor.
+/// Who waits for one file.
 #[derive(Debug, Clone)]
 pub(crate) enum Waiter {
     /// A process of the host.
@@ -104,82 +43,68 @@ pub(crate) enum Waiter {
     Waker(Waker),
 }
 
-/// In place of a node: there is none.
+/// In place of a node, or of a file: there is none.
 const NONE: u32 = u32::MAX;
 
-/// What the table keeps of a descriptor.
+/// What is kept of a socket.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    owner: Option<ProcessId>,
-    ready: Ready,
-    /// Something was raised since its process last looked.
-    changed: bool,
-    /// It stands in the event queue of its process.
-    queued: bool,
-    /// It is to be looked at before its process sleeps.
-    unchecked: bool,
+    /// What descriptors refer to it as.
+    file: FileId,
+    /// The descriptor that it was opened as.
+    fd: Fd,
     /// Those who wait for it, a list.
     waiters: u32,
+    /// Something was raised since its process last looked.
+    changed: bool,
 }
 
 impl Entry {
-    const FREE: Self = Self {
-        owner: None,
-        ready: Ready::NONE,
-        changed: false,
-        queued: false,
-        unchecked: false,
-        waiters: NONE,
-    };
+    const FREE: Self = Self { file: FileId(NONE), fd: Fd(NONE), waiters: NONE, changed: false };
 }
 
-/// One who waits, in the list of a descriptor or in that of free nodes.
+/// One who waits, in the list of a file or in that of free nodes.
 #[derive(Debug)]
 struct Node {
     waiter: Option<Waiter>,
-    interest: Ready,
     next: u32,
 }
 
-/// Where a process hears of its descriptors. Each is in it once at most.
+/// A process of the host that has had a descriptor.
 #[derive(Debug)]
-struct EventQueue {
-    descriptor: SocketId,
-    queue: VecDeque<SocketId>,
-    /// Those whose event was taken, or that are new: before the process sleeps they are looked at again.
-    unchecked: Vec<SocketId>,
-    /// How many of both have been closed since.
-    gone: usize,
-}
-
-impl EventQueue {
-    /// Forgets those that have been closed. Done when they are half of all, so that it costs the same for
-    /// each in the long run.
-    fn sweep(&mut self, entries: &mut [Entry], owner: Option<ProcessId>) {
-        let mut keep = |id: &SocketId, flag: fn(&mut Entry) -> &mut bool| {
-            let entry = entries.get_mut(id.0 as usize).filter(|entry| entry.owner == owner);
-            entry.is_some_and(|entry| core::mem::take(flag(entry)))
-        };
-        self.queue.retain(|id| keep(id, |entry| &mut entry.queued));
-        self.unchecked.retain(|id| keep(id, |entry| &mut entry.unchecked));
-        for id in &self.queue {
-            entries[id.0 as usize].queued = true;
-        }
-        for id in &self.unchecked {
-            entries[id.0 as usize].unchecked = true;
-        }
-        self.gone = 0;
-    }
+struct Member {
+    process: evenkeel_ready::ProcessId,
+    caller: CallerId,
+    /// The event queue that all its descriptors are added to, if it wants that.
+    events: Option<Fd>,
+    /// Its last call of `select` or `poll` has found nothing, and it may sleep in it.
+    is_in_call: bool,
+    /// It is to be woken from it.
+    is_woken: bool,
+    /// Threads and tasks outside that are to be woken then.
+    wakers: Vec<Waker>,
 }
 
 /// The readiness of every descriptor.
 #[derive(Debug)]
 pub(crate) struct ReadyTable {
+    select: Select,
+    limit: u32,
+    readiness: Readiness<SocketId>,
+    /// By socket.
     entries: Vec<Entry>,
+    /// Event queues, by file.
+    queues: Vec<SocketId>,
+    /// Event queues that may have an event by what happens now, and that somebody waits for.
+    told: Vec<SocketId>,
+    /// By process.
+    members: Vec<Option<Member>>,
+    /// How many of them are in a call that has found nothing.
+    in_calls: usize,
+    /// The process of each caller.
+    callers: Vec<ProcessId>,
     nodes: Vec<Node>,
     free: u32,
-    /// By process.
-    events: Vec<Option<EventQueue>>,
     /// Processes to be woken when the unit is over.
     wakeups: Vec<ProcessId>,
     /// Threads and tasks outside that are to be woken then.
@@ -189,70 +114,251 @@ pub(crate) struct ReadyTable {
 }
 
 impl ReadyTable {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new(select: Select, allocation: Allocation, limit: u32) -> Self {
         Self {
+            select,
+            limit,
+            readiness: Readiness::new(allocation),
             entries: Vec::new(),
+            queues: Vec::new(),
+            told: Vec::new(),
+            members: Vec::new(),
+            in_calls: 0,
+            callers: Vec::new(),
             nodes: Vec::new(),
             free: NONE,
-            events: Vec::new(),
             wakeups: Vec::new(),
             wakers: Vec::new(),
             woken: 0,
         }
     }
 
+    // --- Processes ---
+
+    /// A process, which is admitted here when it opens or asks for the first time.
+    fn member(&mut self, process: ProcessId) -> &mut Member {
+        let Self { members, callers, readiness, limit, .. } = self;
+        let place = process.0 as usize;
+        if place >= members.len() {
+            members.resize_with(place + 1, || None);
+        }
+        members[place].get_or_insert_with(|| {
+            let inside = readiness.spawn(*limit);
+            let caller = readiness.attach(inside);
+            let place = caller.0 as usize;
+            if place >= callers.len() {
+                callers.resize(place + 1, process);
+            }
+            callers[place] = process;
+            Member {
+                process: inside,
+                caller,
+                events: None,
+                is_in_call: false,
+                is_woken: false,
+                wakers: Vec::new(),
+            }
+        })
+    }
+
+    fn member_of(&self, process: ProcessId) -> Option<&Member> {
+        self.members.get(process.0 as usize)?.as_ref()
+    }
+
+    /// A process is gone, whose descriptors are closed.
+    pub(crate) fn exit(&mut self, process: ProcessId) {
+        let Some(member) = self.members.get_mut(process.0 as usize).and_then(Option::take) else { return };
+        self.in_calls -= usize::from(member.is_in_call);
+        self.readiness.exit(member.process, |_| {});
+        self.wakers.extend(member.wakers);
+    }
+
+    /// Sets how many descriptors a process may have. Those above stay open.
+    pub(crate) fn set_limit(&mut self, process: ProcessId, limit: u32) {
+        let inside = self.member(process).process;
+        self.readiness.set_limit(inside, limit);
+    }
+
+    /// How many looks for free numbers a process has taken so far.
+    pub(crate) fn looks(&self, process: ProcessId) -> u64 {
+        let numbers = |member: &Member| self.readiness.descriptors().numbers(member.process);
+        self.member_of(process).and_then(numbers).map_or(0, |numbers| numbers.looks())
+    }
+
     // --- Descriptors ---
 
-    /// A descriptor has been opened.
-    pub(crate) fn register(&mut self, id: SocketId, owner: Option<ProcessId>) {
-        let index = id.0 as usize;
-        if index >= self.entries.len() {
-            self.entries.resize(index + 1, Entry::FREE);
-        }
-        self.entries[index] = Entry { owner, ..Entry::FREE };
-        self.check_later(id);
-    }
-
-    /// It is closed: whoever still waits for it is woken, to find that out.
-    pub(crate) fn retire(&mut self, id: SocketId) {
-        self.wake_waiters(id, Ready::ALL);
-        let Some(entry) = self.entry(id) else { return };
-        let gone = core::mem::replace(entry, Entry::FREE);
-        if let Some(Some(events)) = gone.owner.and_then(|owner| self.events.get_mut(owner.0 as usize)) {
-            events.gone += usize::from(gone.queued) + usize::from(gone.unchecked);
-            if events.gone > 16 && events.gone > (events.queue.len() + events.unchecked.len()) / 2 {
-                events.sweep(&mut self.entries, gone.owner);
+    /// A socket has been opened: the lowest free number of its owner refers to it.
+    pub(crate) fn open(&mut self, id: SocketId, owner: Option<ProcessId>) -> Result<(), TooManyOpen> {
+        let opened = match owner {
+            Some(owner) => {
+                let inside = self.member(owner).process;
+                Some(self.readiness.open(inside, id)?)
             }
-        }
+            None => None,
+        };
+        self.register(id, opened);
+        Ok(())
     }
 
-    /// It has become ready for `bits`: whoever waits for them is woken, and its process told.
+    /// The same for an event queue.
+    pub(crate) fn open_queue(&mut self, id: SocketId, owner: ProcessId) -> Result<(), TooManyOpen> {
+        let inside = self.member(owner).process;
+        let opened = self.readiness.open_queue(inside)?;
+        let place = opened.file.0 as usize;
+        if place >= self.queues.len() {
+            self.queues.resize(place + 1, SocketId(NONE));
+        }
+        self.queues[place] = id;
+        self.register(id, Some(opened));
+        Ok(())
+    }
+
+    fn register(&mut self, id: SocketId, opened: Option<Opened>) {
+        let place = id.0 as usize;
+        if place >= self.entries.len() {
+            self.entries.resize(place + 1, Entry::FREE);
+        }
+        let (file, fd) = opened.map_or((FileId(NONE), NONE), |opened| (opened.file, opened.fd));
+        self.entries[place] = Entry { file, fd: Fd(fd), ..Entry::FREE };
+    }
+
+    /// A socket is closed, as whatever it is still open: whoever waits for it is woken, to find that out.
+    pub(crate) fn retire(&mut self, id: SocketId) {
+        self.wake_waiters(id);
+        let Some(entry) = self.entry(id) else { return };
+        let Entry { file, .. } = core::mem::replace(entry, Entry::FREE);
+        let references: Vec<_> = self.readiness.descriptors().references(file).collect();
+        for (process, fd) in references {
+            // It is there.
+            let _ = self.readiness.close(process, fd);
+        }
+        self.collect_woken();
+    }
+
+    /// Closes a descriptor. Says what it referred to, and whether nothing else does.
+    pub(crate) fn close(&mut self, process: ProcessId, fd: Fd) -> Option<(SocketId, bool)> {
+        let id = self.resolve(process, fd)?;
+        let inside = self.member_of(process)?.process;
+        // Whoever sleeps on it may hold another descriptor of the same file, and look again.
+        self.wake_waiters(id);
+        self.readiness.close(inside, fd.0).ok()?;
+        self.collect_woken();
+        self.forget_events(process, fd);
+        Some((id, self.is_unreferenced(id)))
+    }
+
+    fn is_unreferenced(&self, id: SocketId) -> bool {
+        let file = self.entries.get(id.0 as usize).map_or(FileId(NONE), |entry| entry.file);
+        self.readiness.descriptors().object(file).is_none()
+    }
+
+    /// The lowest free number of the process that is not below `lowest` refers to the same, too.
+    pub(crate) fn dup_from(&mut self, process: ProcessId, fd: Fd, lowest: u32) -> Result<Fd, DupError> {
+        let inside = self.member(process).process;
+        Ok(Fd(self.readiness.dup_from(inside, fd.0, lowest)?))
+    }
+
+    /// The number `new` refers to the same, too. Returns what it referred to before, if nothing else does.
+    pub(crate) fn dup2(&mut self, process: ProcessId, fd: Fd, new: Fd) -> Result<Option<SocketId>, DupError> {
+        let inside = self.member(process).process;
+        let displaced = self.resolve(process, new).filter(|_| fd != new);
+        match self.readiness.dup2(inside, fd.0, new.0) {
+            Err(evenkeel_ready::DupError::BadDescriptor(bad)) if bad != fd.0 => {
+                return Err(DupError::AboveLimit);
+            }
+            result => _ = result?,
+        }
+        if let Some(displaced) = displaced {
+            self.wake_waiters(displaced);
+            self.forget_events(process, new);
+        }
+        self.collect_woken();
+        Ok(displaced.filter(|&displaced| self.is_unreferenced(displaced)))
+    }
+
+    /// The descriptor that a socket was opened as.
+    pub(crate) fn fd(&self, id: SocketId) -> Fd {
+        self.entries.get(id.0 as usize).map_or(Fd(NONE), |entry| entry.fd)
+    }
+
+    /// What a descriptor of a process refers to.
     #[inline]
-    pub(crate) fn raise(&mut self, id: SocketId, bits: Ready) {
-        let Some(entry) = self.entry(id) else { return };
-        let fresh = entry.ready.union(bits) != entry.ready;
-        entry.ready = entry.ready.union(bits);
-        entry.changed = true;
-        if fresh {
-            self.enqueue(id);
+    pub(crate) fn resolve(&self, process: ProcessId, fd: Fd) -> Option<SocketId> {
+        let inside = self.member_of(process)?.process;
+        match self.readiness.behind(inside, fd.0)? {
+            Object::Outside(id) => Some(id),
+            Object::Queue(_) => self.resolve_queue(inside, fd),
         }
-        self.wake_waiters(id, bits);
     }
 
-    /// It is ready for just `bits` now, and its process is told of it in any case.
-    pub(crate) fn renew(&mut self, id: SocketId, bits: Ready) {
-        let Some(entry) = self.entry(id) else { return };
-        entry.ready = bits;
-        entry.changed = true;
-        self.enqueue(id);
-        self.wake_waiters(id, Ready::ALL);
+    fn resolve_queue(&self, inside: evenkeel_ready::ProcessId, fd: Fd) -> Option<SocketId> {
+        self.queue_of(self.readiness.descriptors().file(inside, fd.0)?)
     }
 
-    /// It is not ready for `bits` any more.
-    pub(crate) fn lower(&mut self, id: SocketId, bits: Ready) {
-        if let Some(entry) = self.entry(id) {
-            entry.ready = Ready(entry.ready.0 & !bits.0);
+    /// The event queue that a file is.
+    fn queue_of(&self, file: FileId) -> Option<SocketId> {
+        self.queues.get(file.0 as usize).copied()
+    }
+
+    /// The descriptors that a process has open.
+    pub(crate) fn open_of(&self, process: ProcessId) -> Vec<Fd> {
+        let numbers = |member: &Member| self.readiness.descriptors().numbers(member.process);
+        let numbers = self.member_of(process).and_then(numbers);
+        numbers.map_or_else(Vec::new, |numbers| numbers.open().map(Fd).collect())
+    }
+
+    /// It may have become ready for `kinds`: whoever waits for it is woken, and those who are interested
+    /// will look at it.
+    #[inline]
+    pub(crate) fn raise(&mut self, id: SocketId, kinds: Kinds) {
+        let Some(entry) = self.entries.get_mut(id.0 as usize) else { return };
+        entry.changed = true;
+        let &mut Entry { file, waiters, .. } = entry;
+        if waiters != NONE {
+            self.wake_all(id);
         }
+        if self.readiness.is_watched(file) {
+            self.hint(file, kinds);
+        }
+    }
+
+    fn hint(&mut self, file: FileId, kinds: Kinds) {
+        let Self { readiness, told, queues, entries, .. } = self;
+        readiness.hint_and_tell(file, kinds, |queue| {
+            let id = queues.get(queue.0 as usize).copied().unwrap_or(SocketId(NONE));
+            if entries.get(id.0 as usize).is_some_and(|entry| entry.waiters != NONE) {
+                told.push(id);
+            }
+        });
+        self.collect_woken();
+    }
+
+    /// Those whom the last change has woken: callers, and whoever waits for an event queue.
+    #[inline]
+    fn collect_woken(&mut self) {
+        while let Some(queue) = self.told.pop() {
+            self.wake_all(queue);
+        }
+        if self.in_calls > 0 {
+            self.collect_callers();
+        }
+    }
+
+    /// Nobody else sleeps as a caller.
+    fn collect_callers(&mut self) {
+        while let Some(caller) = self.readiness.next_woken() {
+            let process = self.callers[caller.0 as usize];
+            let Some(Some(member)) = self.members.get_mut(process.0 as usize) else { continue };
+            member.is_woken = true;
+            self.woken += 1 + member.wakers.len() as u32;
+            self.wakers.append(&mut member.wakers);
+            self.wakeups.push(process);
+        }
+    }
+
+    /// Whether anybody would hear of it if it became ready, besides those who wait for it alone.
+    pub(crate) fn is_watched(&self, id: SocketId) -> bool {
+        self.entries.get(id.0 as usize).is_some_and(|entry| self.readiness.is_watched(entry.file))
     }
 
     /// Whether something was raised since the last time this was asked.
@@ -266,14 +372,14 @@ impl ReadyTable {
 
     // --- Waiters ---
 
-    /// Has `waiter` woken, once, when the descriptor is ready for any of `interest`. A waker that waits for
-    /// it already is not put down twice.
-    pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter, interest: Ready) {
+    /// Has `waiter` woken, once, when the file may have become ready. A waker that waits for it already is
+    /// not put down twice.
+    pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter) {
         if let Waiter::Waker(waker) = &waiter {
             self.forget_waker(id, waker);
         }
         let Some(first) = self.entry(id).map(|entry| entry.waiters) else { return };
-        let node = Node { waiter: Some(waiter), interest, next: first };
+        let node = Node { waiter: Some(waiter), next: first };
         let place = if self.free == NONE {
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
@@ -301,19 +407,19 @@ impl ReadyTable {
     }
 
     #[inline]
-    fn wake_waiters(&mut self, id: SocketId, bits: Ready) {
+    fn wake_waiters(&mut self, id: SocketId) {
         if self.entries.get(id.0 as usize).is_some_and(|entry| entry.waiters != NONE) {
-            self.wake_all(id, bits);
+            self.wake_all(id);
         }
     }
 
-    fn wake_all(&mut self, id: SocketId, bits: Ready) {
+    fn wake_all(&mut self, id: SocketId) {
         let (mut wakeups, mut wakers) =
             (core::mem::take(&mut self.wakeups), core::mem::take(&mut self.wakers));
         let before = wakeups.len() + wakers.len();
         self.take_waiters(
             id,
-            |node| node.interest.intersects(bits),
+            |_| true,
             |waiter| match waiter {
                 Waiter::Process(process) => wakeups.push(process),
                 Waiter::Waker(waker) => wakers.push(waker),
@@ -370,98 +476,181 @@ impl ReadyTable {
         }
     }
 
+    // --- Calls ---
+
+    /// A process begins a call of `select` or `poll`.
+    fn begin_call(&mut self, process: ProcessId) -> CallerId {
+        let (select, member) = (self.select, self.member(process));
+        let was_in_call = core::mem::take(&mut member.is_in_call);
+        member.is_woken = false;
+        let caller = member.caller;
+        self.in_calls -= usize::from(was_in_call);
+        if select == Select::Classic {
+            self.readiness.forget_all(caller);
+        }
+        caller
+    }
+
+    /// It has found so many.
+    fn found(&mut self, process: ProcessId, ready: usize) -> usize {
+        self.member(process).is_in_call = ready == 0;
+        self.in_calls += usize::from(ready == 0);
+        ready
+    }
+
+    /// Which of `selecting` are ready. If none, the process may sleep in the call.
+    pub(crate) fn select(
+        &mut self,
+        process: ProcessId,
+        selecting: &FdSets,
+        found: &mut FdSets,
+        status: impl FnMut(SocketId, Kinds) -> Kinds,
+    ) -> Result<usize, BadDescriptor> {
+        let caller = self.begin_call(process);
+        let answer = self.readiness.select(caller, selecting, found, Wait::UntilReady, status)?;
+        Ok(self.found(process, answer.ready))
+    }
+
+    /// The same for `poll`.
+    pub(crate) fn poll(
+        &mut self,
+        process: ProcessId,
+        entries: &mut [PollEntry],
+        status: impl FnMut(SocketId, Kinds) -> Kinds,
+    ) -> usize {
+        let caller = self.begin_call(process);
+        let answer = self.readiness.poll(caller, entries, Wait::UntilReady, status);
+        self.found(process, answer.ready)
+    }
+
+    /// Whether a process is in no call, or in one that would find something now.
+    pub(crate) fn is_call_over(&self, process: ProcessId) -> bool {
+        self.member_of(process).is_none_or(|member| !member.is_in_call || member.is_woken)
+    }
+
+    /// Has `waker` woken, once, when the call of a process would find something.
+    pub(crate) fn wait_in_call(&mut self, process: ProcessId, waker: &Waker) {
+        let wakers = &mut self.member(process).wakers;
+        if !wakers.iter().any(|other| other.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+
+    /// Whether the last call of a process has found nothing, so that the same call is that one again.
+    pub(crate) fn is_in_call(&self, process: ProcessId) -> bool {
+        self.member_of(process).is_some_and(|member| member.is_in_call)
+    }
+
+    /// A process sleeps no more in its call. If it was not woken its time is over, and so is the call.
+    pub(crate) fn end_sleep(&mut self, process: ProcessId) {
+        if self.member_of(process).is_some_and(|member| !member.is_woken) {
+            self.leave_call(process);
+        }
+    }
+
+    /// A process is in no call any more.
+    #[inline]
+    pub(crate) fn leave_call(&mut self, process: ProcessId) {
+        if self.in_calls > 0 {
+            self.leave_call_of(process);
+        }
+    }
+
+    fn leave_call_of(&mut self, process: ProcessId) {
+        let Some(Some(member)) = self.members.get_mut(process.0 as usize) else { return };
+        if core::mem::take(&mut member.is_in_call) {
+            self.in_calls -= 1;
+            member.wakers.clear();
+            self.readiness.give_up(member.caller);
+        }
+    }
+
     // --- Event queues ---
 
-    /// The event queue of a process, if it has one.
-    pub(crate) fn events_of(&self, process: ProcessId) -> Option<SocketId> {
-        Some(self.events.get(process.0 as usize)?.as_ref()?.descriptor)
+    /// The event queue that all descriptors of a process are added to.
+    pub(crate) fn events_of(&self, process: ProcessId) -> Option<Fd> {
+        self.member_of(process)?.events
     }
 
-    /// Gives a process an event queue, which is the descriptor `descriptor`. Of what is ready already it
-    /// hears at once.
-    pub(crate) fn open_events(&mut self, process: ProcessId, descriptor: SocketId) {
-        let index = process.0 as usize;
-        if index >= self.events.len() {
-            self.events.resize_with(index + 1, || None);
-        }
-        self.events[index] =
-            Some(EventQueue { descriptor, queue: VecDeque::new(), unchecked: Vec::new(), gone: 0 });
-        for place in 0..self.entries.len() {
-            let id = SocketId(place as u32);
-            if id == descriptor || self.entries[place].owner != Some(process) {
-                continue;
-            }
-            self.check_later(id);
-            if self.entries[place].changed || self.entries[place].ready != Ready::NONE {
-                self.enqueue(id);
-            }
+    pub(crate) fn set_events(&mut self, process: ProcessId, events: Fd) {
+        self.member(process).events = Some(events);
+    }
+
+    /// A number refers to something else from now on, or to nothing.
+    fn forget_events(&mut self, process: ProcessId, fd: Fd) {
+        if let Some(Some(member)) = self.members.get_mut(process.0 as usize) {
+            member.events = member.events.filter(|&events| events != fd);
         }
     }
 
-    pub(crate) fn close_events(&mut self, process: ProcessId) {
-        let Some(events) = self.events.get_mut(process.0 as usize).and_then(Option::take) else { return };
-        for id in events.queue.into_iter().chain(events.unchecked) {
-            if let Some(entry) = self.entry(id).filter(|entry| entry.owner == Some(process)) {
-                entry.queued = false;
-                entry.unchecked = false;
-            }
+    /// Adds a descriptor to an event queue.
+    pub(crate) fn add(
+        &mut self,
+        process: ProcessId,
+        queue: Fd,
+        fd: Fd,
+        interest: Interest,
+        status: impl FnMut(SocketId, Kinds) -> Kinds,
+    ) -> Result<(), QueueError> {
+        let inside = self.member(process).process;
+        self.readiness.add(inside, queue.0, fd.0, interest, status)?;
+        self.registered(process, queue);
+        Ok(())
+    }
+
+    /// The same for one that is not ready.
+    pub(crate) fn add_idle(&mut self, process: ProcessId, queue: Fd, fd: Fd, interest: Interest) {
+        if let Some(member) = self.member_of(process) {
+            // Both are open, and it was not added yet, so there is no error.
+            let _ = self.readiness.add(member.process, queue.0, fd.0, interest, |_, _| Kinds::NONE);
         }
     }
 
-    /// How many descriptors of a process have become ready and wait to be heard of.
-    pub(crate) fn events_len(&self, process: ProcessId) -> usize {
-        self.events.get(process.0 as usize).and_then(Option::as_ref).map_or(0, |events| events.queue.len())
+    /// Has it ask for something else.
+    pub(crate) fn modify(
+        &mut self,
+        process: ProcessId,
+        queue: Fd,
+        fd: Fd,
+        interest: Interest,
+        status: impl FnMut(SocketId, Kinds) -> Kinds,
+    ) -> Result<(), QueueError> {
+        let inside = self.member(process).process;
+        self.readiness.modify(inside, queue.0, fd.0, interest, status)?;
+        self.registered(process, queue);
+        Ok(())
     }
 
-    /// The event of a process that has waited longest.
-    pub(crate) fn next_event(&mut self, process: ProcessId) -> Option<Event> {
-        loop {
-            let events = self.events.get_mut(process.0 as usize)?.as_mut()?;
-            let socket = events.queue.pop_front()?;
-            // It may have been closed since, and its number have a new holder.
-            let entry = self.entries.get_mut(socket.0 as usize)?;
-            if entry.owner == Some(process) && core::mem::take(&mut entry.queued) {
-                entry.changed = false;
-                let ready = entry.ready;
-                self.check_later(socket);
-                return Some(Event { socket, ready });
-            }
+    /// An event queue may have an event by what was registered, and so may those that it is in.
+    fn registered(&mut self, process: ProcessId, queue: Fd) {
+        if let Some(queue) = self.resolve(process, queue) {
+            self.raise(queue, Kinds::READABLE);
         }
+        self.collect_woken();
     }
 
-    /// The next descriptor to look at before the process sleeps on its event queue: whether it is ready is to
-    /// be found out anew.
-    pub(crate) fn next_unchecked(&mut self, process: ProcessId) -> Option<SocketId> {
-        loop {
-            let id = self.events.get_mut(process.0 as usize)?.as_mut()?.unchecked.pop()?;
-            let Some(entry) = self.entry(id) else { continue };
-            if entry.owner == Some(process) && core::mem::take(&mut entry.unchecked) {
-                return Some(id);
-            }
-        }
+    pub(crate) fn delete(&mut self, process: ProcessId, queue: Fd, fd: Fd) -> Result<(), QueueError> {
+        let inside = self.member(process).process;
+        self.readiness.delete(inside, queue.0, fd.0)
     }
 
-    /// Has the descriptor looked at before its process sleeps on its event queue, if it has one.
-    fn check_later(&mut self, id: SocketId) {
-        let Some(entry) = self.entries.get_mut(id.0 as usize) else { return };
-        let events = entry.owner.and_then(|owner| self.events.get_mut(owner.0 as usize));
-        let Some(Some(events)) = events else { return };
-        if events.descriptor != id && !core::mem::replace(&mut entry.unchecked, true) {
-            events.unchecked.push(id);
-        }
+    /// Takes events from an event queue; says how many.
+    pub(crate) fn take_events(
+        &mut self,
+        process: ProcessId,
+        queue: Fd,
+        events: &mut [Event],
+        status: impl FnMut(SocketId, Kinds) -> Kinds,
+    ) -> Result<usize, QueueError> {
+        let Some(member) = self.member_of(process) else { return Err(QueueError::BadDescriptor(queue.0)) };
+        let caller = member.caller;
+        Ok(self.readiness.wait(caller, queue.0, events, Wait::No, status)?.ready)
     }
 
-    /// Puts a descriptor into the event queue of its process, if it has one and the descriptor is not in it.
-    fn enqueue(&mut self, id: SocketId) {
-        let Some(entry) = self.entries.get_mut(id.0 as usize) else { return };
-        let events = entry.owner.and_then(|owner| self.events.get_mut(owner.0 as usize));
-        let Some(Some(events)) = events else { return };
-        if events.descriptor == id || core::mem::replace(&mut entry.queued, true) {
-            return;
-        }
-        events.queue.push_back(id);
-        let descriptor = events.descriptor;
-        self.wake_waiters(descriptor, Ready::READABLE);
+    /// Whether the event queue that a socket is has an event.
+    pub(crate) fn has_event(&mut self, id: SocketId, status: impl FnMut(SocketId, Kinds) -> Kinds) -> bool {
+        let file = self.entries.get(id.0 as usize).map_or(FileId(NONE), |entry| entry.file);
+        self.readiness.has_event(file, status)
     }
 }
 
@@ -474,23 +663,43 @@ mod tests {
     use super::*;
 
     const ME: ProcessId = ProcessId(3);
-    const EVENTS: SocketId = SocketId(0);
+    const OTHER: ProcessId = ProcessId(9);
 
     fn id(n: u32) -> SocketId {
         SocketId(n)
     }
 
-    /// A table in which a process has an event queue and so many descriptors.
+    /// A table in which a process has so many descriptors.
     fn table(descriptors: u32) -> ReadyTable {
-        let mut table = ReadyTable::new();
-        table.register(EVENTS, Some(ME));
-        table.open_events(ME, EVENTS);
-        (1..=descriptors).for_each(|n| table.register(id(n), Some(ME)));
+        let mut table = ReadyTable::new(Select::WithMemory, Allocation::Bitmap, 100);
+        (0..descriptors).for_each(|n| table.open(id(n), Some(ME)).unwrap());
         table
     }
 
-    fn heard(table: &mut ReadyTable) -> Vec<u32> {
-        core::iter::from_fn(|| table.next_event(ME)).map(|event| event.socket.0).collect()
+    /// The same with an event queue, socket 100, to which all are added.
+    fn table_with_queue(descriptors: u32) -> (ReadyTable, Fd) {
+        let mut table = table(descriptors);
+        table.open_queue(id(100), ME).unwrap();
+        let queue = table.fd(id(100));
+        (0..descriptors).for_each(|n| add(&mut table, queue, Fd(n)));
+        (table, queue)
+    }
+
+    fn add(table: &mut ReadyTable, queue: Fd, fd: Fd) {
+        let interest = Interest { events: Kinds::ALL, trigger: Trigger::Edge, token: fd.token() };
+        table.add(ME, queue, fd, interest, |_, _| Kinds::NONE).unwrap();
+    }
+
+    fn heard(table: &mut ReadyTable, queue: Fd) -> Vec<u32> {
+        let mut events = [Event::default(); 8];
+        let taken = table.take_events(ME, queue, &mut events, |_, asked| asked).unwrap();
+        events[..taken].iter().map(|event| Fd::of(event).0).collect()
+    }
+
+    fn woken(table: &mut ReadyTable) -> Vec<u32> {
+        let mut woken: Vec<_> = core::iter::from_fn(|| table.next_wakeup()).map(|p| p.0).collect();
+        woken.sort_unstable();
+        woken
     }
 
     #[derive(Default)]
@@ -503,45 +712,59 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_costs_16_bytes() {
+    fn a_descriptor_costs_16_bytes_here() {
         assert_eq!(size_of::<Entry>(), 16);
     }
 
     #[test]
-    fn is_heard_of_once_until_it_is_ready_for_more() {
-        let mut table = table(3);
-        table.raise(id(2), Ready::READABLE);
-        table.raise(id(1), Ready::READABLE);
-        table.raise(id(2), Ready::READABLE);
-        assert_eq!(heard(&mut table), [2, 1]);
-        table.raise(id(2), Ready::READABLE);
-        assert_eq!(heard(&mut table), [], "it was ready for that before");
-        table.raise(id(2), Ready::WRITABLE);
-        assert_eq!(heard(&mut table), [2]);
-        table.lower(id(2), Ready::READABLE);
-        table.raise(id(2), Ready::READABLE);
-        assert_eq!(heard(&mut table), [2]);
+    fn each_process_has_numbers_of_its_own() {
+        let mut table = table(2);
+        table.open(id(7), Some(OTHER)).unwrap();
+        assert_eq!((table.fd(id(1)), table.fd(id(7))), (Fd(1), Fd(0)));
+        assert_eq!((table.resolve(ME, Fd(0)), table.resolve(OTHER, Fd(0))), (Some(id(0)), Some(id(7))));
+        assert_eq!((table.resolve(OTHER, Fd(1)), table.resolve(ProcessId(4), Fd(0))), (None, None));
+        assert_eq!(table.close(OTHER, Fd(1)), None);
+        assert_eq!(table.close(ME, Fd(0)), Some((id(0), true)));
+        table.exit(ME);
+        assert_eq!((table.resolve(ME, Fd(1)), table.resolve(OTHER, Fd(0))), (None, Some(id(7))));
+    }
+
+    #[test]
+    fn the_last_of_several_descriptors_closes_what_they_refer_to() {
+        let mut table = table(1);
+        assert_eq!(table.dup_from(ME, Fd(0), 5), Ok(Fd(5)));
+        assert_eq!(table.close(ME, Fd(0)), Some((id(0), false)));
+        assert_eq!(table.resolve(ME, Fd(5)), Some(id(0)));
+        table.open(id(1), Some(ME)).unwrap();
+        assert_eq!(table.dup2(ME, Fd(0), Fd(5)), Ok(Some(id(0))));
+        assert_eq!(table.resolve(ME, Fd(5)), Some(id(1)));
     }
 
     #[test]
     fn wakes_all_who_wait_and_each_once() {
         let mut table = table(1);
         let count = Arc::new(Count::default());
-        table.wait(id(1), Waiter::Process(ME), Ready::ALL);
-        table.wait(id(1), Waiter::Process(ProcessId(9)), Ready::READABLE);
-        table.wait(id(1), Waiter::Waker(Arc::clone(&count).into()), Ready::READABLE);
-        table.wait(id(1), Waiter::Process(ProcessId(7)), Ready::WRITABLE);
-        table.raise(id(1), Ready::READABLE);
-        assert_eq!(table.take_woken(), 3);
-        let mut woken: Vec<_> = core::iter::from_fn(|| table.next_wakeup()).map(|p| p.0).collect();
-        woken.sort_unstable();
-        assert_eq!(woken, [3, 9], "one waits for something else");
+        table.wait(id(0), Waiter::Process(ME));
+        table.wait(id(0), Waiter::Process(OTHER));
+        table.wait(id(0), Waiter::Waker(Arc::clone(&count).into()));
+        table.raise(id(0), Kinds::READABLE);
+        assert_eq!((table.take_woken(), woken(&mut table)), (3, vec![3, 9]));
         assert_eq!(count.0.load(Ordering::Relaxed), 0, "not before the unit is over");
         table.wake_outside();
-        table.raise(id(1), Ready::READABLE);
+        table.raise(id(0), Kinds::READABLE);
         assert_eq!((count.0.load(Ordering::Relaxed), table.take_woken()), (1, 0));
-        table.retire(id(1));
-        assert_eq!(table.next_wakeup(), Some(ProcessId(7)), "it is closed, and to find that out");
+        table.wait(id(0), Waiter::Process(OTHER));
+        table.retire(id(0));
+        assert_eq!(woken(&mut table), [9], "it is closed, and to find that out");
+    }
+
+    #[test]
+    fn who_waits_is_woken_when_one_of_two_descriptors_is_closed() {
+        let mut table = table(1);
+        table.dup_from(ME, Fd(0), 0).unwrap();
+        table.wait(id(0), Waiter::Process(ME));
+        assert_eq!(table.close(ME, Fd(0)), Some((id(0), false)));
+        assert_eq!(woken(&mut table), [3]);
     }
 
     #[test]
@@ -549,17 +772,17 @@ mod tests {
         let mut table = table(1);
         let (count, other) = (Arc::new(Count::default()), Arc::new(Count::default()));
         for waker in [&count, &other] {
-            table.wait(id(1), Waiter::Waker(Arc::clone(waker).into()), Ready::ALL);
+            table.wait(id(0), Waiter::Waker(Arc::clone(waker).into()));
         }
-        table.wait(id(1), Waiter::Process(ME), Ready::ALL);
-        table.forget_process(id(1), ME);
-        table.forget_waker(id(1), &Arc::clone(&count).into());
-        table.raise(id(1), Ready::READABLE);
+        table.wait(id(0), Waiter::Process(ME));
+        table.forget_process(id(0), ME);
+        table.forget_waker(id(0), &Arc::clone(&count).into());
+        table.raise(id(0), Kinds::READABLE);
         table.wake_outside();
         assert_eq!(table.next_wakeup(), None);
         assert_eq!([&count, &other].map(|c| c.0.load(Ordering::Relaxed)), [0, 1]);
         assert_eq!(table.nodes.len(), 3, "nodes are used again");
-        table.wait(id(1), Waiter::Process(ME), Ready::ALL);
+        table.wait(id(0), Waiter::Process(ME));
         assert_eq!(table.nodes.len(), 3);
     }
 
@@ -567,73 +790,124 @@ mod tests {
     fn a_waker_waits_once_however_often_it_says_so() {
         let mut table = table(1);
         let count = Arc::new(Count::default());
-        (0..1_000).for_each(|_| table.wait(id(1), Waiter::Waker(Arc::clone(&count).into()), Ready::ALL));
-        table.raise(id(1), Ready::READABLE);
+        (0..1_000).for_each(|_| table.wait(id(0), Waiter::Waker(Arc::clone(&count).into())));
+        table.raise(id(0), Kinds::READABLE);
         table.wake_outside();
         assert_eq!((table.nodes.len(), count.0.load(Ordering::Relaxed)), (1, 1));
     }
 
     #[test]
-    fn the_event_queue_wakes_who_waits_for_it() {
-        let mut table = table(2);
-        table.wait(EVENTS, Waiter::Process(ME), Ready::ALL);
-        table.raise(id(2), Ready::READABLE);
-        assert_eq!((table.next_wakeup(), table.events_len(ME)), (Some(ME), 1));
+    fn an_event_queue_wakes_who_waits_for_it() {
+        let (mut table, queue) = table_with_queue(2);
+        table.wait(id(100), Waiter::Process(ME));
+        table.raise(id(1), Kinds::READABLE);
+        assert_eq!((woken(&mut table), heard(&mut table, queue)), (vec![3], vec![1]));
+        // Also one that is around it.
+        table.open_queue(id(101), ME).unwrap();
+        let (outer, last) = (table.fd(id(101)), table.fd(id(100)));
+        add(&mut table, outer, last);
+        table.wait(id(101), Waiter::Process(ME));
+        table.raise(id(0), Kinds::READABLE);
+        assert_eq!(woken(&mut table), [3]);
+        // And when something is added that is ready.
+        table.wait(id(100), Waiter::Process(ME));
+        table.open(id(2), Some(ME)).unwrap();
+        let new = table.fd(id(2));
+        add(&mut table, queue, new);
+        assert_eq!(woken(&mut table), [3]);
     }
 
     #[test]
-    fn what_was_heard_of_is_looked_at_before_the_next_sleep() {
+    fn a_process_hears_of_all_until_that_event_queue_is_closed() {
+        let (mut table, queue) = table_with_queue(1);
+        table.set_events(ME, queue);
+        assert_eq!(table.close(ME, Fd(0)), Some((id(0), true)));
+        assert_eq!(table.events_of(ME), Some(queue));
+        table.open(id(0), Some(ME)).unwrap();
+        assert_eq!(table.dup2(ME, Fd(0), queue), Ok(Some(id(100))));
+        assert_eq!(table.events_of(ME), None, "the number is another's");
+        table.set_events(ME, queue);
+        table.close(ME, queue).unwrap();
+        assert_eq!(table.events_of(ME), None);
+    }
+
+    #[test]
+    fn a_call_that_has_found_nothing_is_over_when_something_has_come() {
         let mut table = table(2);
-        let unchecked = |table: &mut ReadyTable| {
-            let mut all: Vec<_> = core::iter::from_fn(|| table.next_unchecked(ME)).map(|s| s.0).collect();
-            all.sort_unstable();
-            all
-        };
-        assert_eq!(unchecked(&mut table), [1, 2], "they are new");
-        table.raise(id(2), Ready::READABLE);
-        assert_eq!(unchecked(&mut table), []);
-        assert_eq!(heard(&mut table), [2]);
-        assert_eq!(unchecked(&mut table), [2]);
-        assert_eq!(unchecked(&mut table), []);
+        let (mut selecting, mut found) = (FdSets::new(), FdSets::new());
+        selecting.read.insert(1);
+        let none = |_: SocketId, _: Kinds| Kinds::NONE;
+        assert_eq!(table.select(ME, &selecting, &mut found, none), Ok(0));
+        assert!(!table.is_call_over(ME) && table.is_in_call(ME));
+        table.raise(id(0), Kinds::READABLE);
+        assert!(!table.is_call_over(ME), "that is another one");
+        table.raise(id(1), Kinds::READABLE);
+        assert!(table.is_call_over(ME));
+        assert_eq!(woken(&mut table), [3]);
+        // Woken, it looks again, and would sleep on.
+        table.end_sleep(ME);
+        assert!(table.is_in_call(ME));
+        assert_eq!(table.select(ME, &selecting, &mut found, none), Ok(0));
+        // Its time is over: it is in no call, and not woken any more.
+        table.end_sleep(ME);
+        table.raise(id(1), Kinds::READABLE);
+        assert!(!table.is_in_call(ME));
+        assert_eq!(woken(&mut table), []);
+    }
+
+    #[test]
+    fn a_thread_outside_is_woken_from_its_call() {
+        let mut table = table(1);
+        let count = Arc::new(Count::default());
+        let mut entries = [PollEntry::new(0, Kinds::READABLE)];
+        assert_eq!(table.poll(ME, &mut entries, |_, _| Kinds::NONE), 0);
+        table.wait_in_call(ME, &Arc::clone(&count).into());
+        table.raise(id(0), Kinds::READABLE);
+        table.wake_outside();
+        assert_eq!((count.0.load(Ordering::Relaxed), table.is_call_over(ME)), (1, true));
+    }
+
+    #[test]
+    fn the_classic_calls_look_at_everything() {
+        for (select, looks) in [(Select::WithMemory, 3), (Select::Classic, 6)] {
+            let mut table = ReadyTable::new(select, Allocation::Linear, 100);
+            (0..3).for_each(|n| table.open(id(n), Some(ME)).unwrap());
+            let (mut selecting, mut found, mut looked) = (FdSets::new(), FdSets::new(), 0);
+            selecting.read.extend(0..3);
+            for _ in 0..2 {
+                let mut status = |_: SocketId, _: Kinds| {
+                    looked += 1;
+                    Kinds::NONE
+                };
+                table.select(ME, &selecting, &mut found, &mut status).unwrap();
+            }
+            assert_eq!(looked, looks, "{select:?}");
+        }
     }
 
     #[test]
     fn a_number_that_is_used_again_has_no_past() {
-        let mut table = table(2);
-        table.raise(id(1), Ready::READABLE);
+        let (mut table, queue) = table_with_queue(2);
+        table.raise(id(1), Kinds::READABLE);
         table.retire(id(1));
-        table.register(id(1), Some(ME));
-        assert_eq!(heard(&mut table), []);
-        table.raise(id(1), Ready::READABLE);
-        table.retire(id(1));
-        table.register(id(1), Some(ProcessId(8)));
-        table.raise(id(1), Ready::READABLE);
-        assert_eq!(heard(&mut table), [], "it is another's now");
+        table.open(id(1), Some(ME)).unwrap();
+        assert_eq!(table.fd(id(1)), Fd(1));
+        table.raise(id(1), Kinds::READABLE);
+        assert_eq!(heard(&mut table, queue), []);
     }
 
     #[test]
     fn opening_and_closing_without_end_takes_no_memory() {
-        let mut table = table(1);
+        let (mut table, queue) = table_with_queue(1);
         for _ in 0..100_000 {
-            table.register(id(2), Some(ME));
-            table.raise(id(2), Ready::READABLE);
+            table.open(id(2), Some(ME)).unwrap();
+            let fd = table.fd(id(2));
+            add(&mut table, queue, fd);
+            table.raise(id(2), Kinds::READABLE);
             table.retire(id(2));
         }
-        let events = table.events[ME.0 as usize].as_ref().unwrap();
-        assert!(events.queue.len() + events.unchecked.len() < 64);
-        table.raise(id(1), Ready::READABLE);
-        assert_eq!(heard(&mut table), [1]);
-    }
-
-    #[test]
-    fn of_what_is_ready_already_a_new_event_queue_tells() {
-        let mut table = ReadyTable::new();
-        (0..3).for_each(|n| table.register(id(n), Some(ME)));
-        table.raise(id(1), Ready::READABLE);
-        table.open_events(ME, id(2));
-        assert_eq!(heard(&mut table), [1]);
-        table.raise(id(0), Ready::READABLE);
-        table.close_events(ME);
-        assert_eq!((heard(&mut table), table.events_of(ME)), (vec![], None));
+        assert!(table.entries.len() <= 101 && table.queues.len() < 8 && table.nodes.is_empty());
+        table.raise(id(0), Kinds::READABLE);
+        assert_eq!(heard(&mut table, queue), [0]);
     }
 }

@@ -1,5 +1,5 @@
-//! What a program holds open: UDP sockets, TCP listeners and streams, their event queue, the screening queue,
-//! capture queues.
+//! What a program holds open: UDP sockets, TCP listeners and streams, the screening queue, capture queues,
+//! event queues, timers and user events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,13 +12,16 @@ use crate::stack::{Datagram, RouteHandle, TakesDatagrams, Transit};
 use crate::tcp;
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
+use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
+use evenkeel_timers::Timer;
 
 pub use crate::error::{
-    BadDescriptor, BindError, ConnectError, Fault, ListenError, ReceiveError, SendError, StreamError,
+    BadDescriptor, BindError, ConnectError, DupError, Fault, ListenError, ReceiveError, RegisterError,
+    SendError, StreamError, TooManyOpen,
 };
-pub use crate::id::SocketId;
-pub use crate::ready::{Event, Ready};
+pub use crate::id::{Fd, SocketId};
+pub use crate::ready::{Allocation, Event, FdSet, FdSets, Interest, Kinds, PollEntry, Select, Trigger};
 
 /// Counters of a socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,7 +51,7 @@ pub struct ConnectOptions<'a> {
     pub data: Option<&'a [u8]>,
 }
 
-/// What stands behind a [`SocketId`].
+/// What descriptors refer to.
 ///
 /// Streams may be very many, so what is larger than theirs is kept elsewhere.
 #[derive(Debug)]
@@ -58,8 +61,10 @@ pub(crate) enum Descriptor {
     Capture(Box<CaptureQueue>),
     Listener(Box<ListeningSocket>),
     Stream(Stream),
-    /// The event queue of a process.
-    Events(ProcessId),
+    /// An event queue, and whose it is.
+    Queue(ProcessId),
+    Timer(Box<TimerSocket>),
+    UserEvent(Box<UserEvent>),
 }
 
 /// Which of them.
@@ -70,7 +75,9 @@ pub(crate) enum Kind {
     Capture,
     Listener,
     Stream,
-    Events,
+    Queue,
+    Timer,
+    UserEvent,
 }
 
 impl Descriptor {
@@ -81,7 +88,9 @@ impl Descriptor {
             Self::Capture(_) => Kind::Capture,
             Self::Listener(_) => Kind::Listener,
             Self::Stream(_) => Kind::Stream,
-            Self::Events(_) => Kind::Events,
+            Self::Queue(_) => Kind::Queue,
+            Self::Timer(_) => Kind::Timer,
+            Self::UserEvent(_) => Kind::UserEvent,
         }
     }
 
@@ -92,7 +101,9 @@ impl Descriptor {
             Self::Capture(capture) => Some(capture.owner),
             Self::Listener(listener) => Some(listener.owner),
             Self::Stream(stream) => Some(stream.owner),
-            Self::Events(owner) => Some(*owner),
+            Self::Queue(owner) => Some(*owner),
+            Self::Timer(timer) => Some(timer.owner),
+            Self::UserEvent(event) => Some(event.owner),
         }
     }
 
@@ -101,7 +112,7 @@ impl Descriptor {
             Self::Udp(socket) => socket.ready.reopen(),
             Self::Screen(screen) => screen.queue.reopen(),
             Self::Capture(capture) => capture.reopen(),
-            Self::Listener(_) | Self::Stream(_) | Self::Events(_) => false,
+            _ => false,
         }
     }
 
@@ -111,7 +122,7 @@ impl Descriptor {
             Self::Udp(socket) => socket.ready.filled_percent(),
             Self::Screen(screen) => screen.queue.filled_percent(),
             Self::Capture(capture) => capture.filled_percent(),
-            Self::Listener(_) | Self::Stream(_) | Self::Events(_) => 0,
+            _ => 0,
         }
     }
 
@@ -121,7 +132,9 @@ impl Descriptor {
             Self::Udp(socket) => socket.ready.len(),
             Self::Screen(screen) => screen.queue.len(),
             Self::Capture(capture) => capture.len(),
-            Self::Listener(_) | Self::Stream(_) | Self::Events(_) => 0,
+            Self::Timer(timer) => usize::from(timer.expirations > 0),
+            Self::UserEvent(event) => usize::from(event.posted > 0),
+            Self::Listener(_) | Self::Stream(_) | Self::Queue(_) => 0,
         }
     }
 }
@@ -225,6 +238,26 @@ pub(crate) struct ListeningSocket {
 pub(crate) struct Stream {
     pub(crate) owner: ProcessId,
     pub(crate) id: Id,
+}
+
+/// A timer that a program hears of as of a socket.
+#[derive(Debug)]
+pub(crate) struct TimerSocket {
+    pub(crate) owner: ProcessId,
+    /// Once it was set.
+    pub(crate) timer: Option<Timer>,
+    /// For when it is set, and after how long it expires again.
+    pub(crate) due: Instant,
+    pub(crate) interval: Option<Duration>,
+    /// That nobody has heard of.
+    pub(crate) expirations: u64,
+}
+
+/// What a program tells itself: a counter.
+#[derive(Debug)]
+pub(crate) struct UserEvent {
+    pub(crate) owner: ProcessId,
+    pub(crate) posted: u64,
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use core::task::Waker;
 use std::sync::Arc;
 
 use crate::capture::{Capture, CaptureCounters, Captured};
-use crate::id::{ProcessId, SocketId};
+use crate::id::{Fd, ProcessId, SocketId};
 use crate::net::Net;
-use crate::ready::{Event, Ready, Waiter};
+use crate::ready::{Event, FdSets, Interest, PollEntry, Waiter};
 use crate::screen::Verdict;
 use crate::socket::{
-    BadDescriptor, BindError, ConnectError, ConnectOptions, Datagrams, Descriptor, Kind, ListenError,
-    ReceiveError, SendError, StreamError,
+    BadDescriptor, BindError, ConnectError, ConnectOptions, Datagrams, Descriptor, DupError, Kind,
+    ListenError, ReceiveError, RegisterError, SendError, StreamError, TooManyOpen,
 };
 use crate::stack::{Datagram, IpEndpoint, Transit};
 use crate::tcp::connection::{Info, StreamOption};
@@ -23,8 +23,8 @@ use crate::work::Work;
 
 /// A program's view of its host, for the length of one step.
 ///
-/// A program uses its own sockets only. Another's is to it as if it were closed ([`BadDescriptor::NotOpen`]),
-/// so that a number kept too long does no harm to whoever has it now.
+/// A program names what it has open by numbers of its own ([`Fd`]), the lowest free one first, as in UNIX.
+/// What others have open it cannot name.
 ///
 /// Errors say whose fault it is that a call failed: see [`error`](crate::error).
 #[derive(Debug)]
@@ -53,9 +53,10 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`BindError`]; nothing is open then.
-    pub fn bind(&mut self, address: Option<IpAddress>, port: u16) -> Result<SocketId, BindError> {
+    pub fn bind(&mut self, address: Option<IpAddress>, port: u16) -> Result<Fd, BindError> {
         self.net.work.add(Work::SystemCall);
-        self.net.bind(Some(self.process), address, port, self.now)
+        let socket = self.net.bind(Some(self.process), address, port, self.now)?;
+        Ok(self.opened(socket))
     }
 
     /// Joins a multicast group on every interface: its datagrams to the socket's port are received by the
@@ -63,13 +64,13 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`BindError`]; the socket is unchanged then.
-    pub fn join(&mut self, socket: SocketId, group: IpAddress) -> Result<(), BindError> {
-        self.begin(socket, Kind::Udp)?;
+    pub fn join(&mut self, socket: Fd, group: IpAddress) -> Result<(), BindError> {
+        let id = self.begin(socket, Kind::Udp)?;
         let port = self.port(socket)?;
         if !group.is_multicast() {
             return Err(BindError::NotMulticast);
         }
-        Ok(self.net.join(socket, port, group, self.now)?)
+        Ok(self.net.join(id, port, group, self.now)?)
     }
 
     /// Receives a datagram.
@@ -80,9 +81,9 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
-    pub fn receive(&mut self, socket: SocketId) -> Result<Datagram, ReceiveError> {
-        self.begin(socket, Kind::Udp)?;
-        self.net.receive(socket, self.now).ok_or(ReceiveError::WouldBlock)
+    pub fn receive(&mut self, socket: Fd) -> Result<Datagram, ReceiveError> {
+        let id = self.begin(socket, Kind::Udp)?;
+        self.net.receive(id, self.now).ok_or(ReceiveError::WouldBlock)
     }
 
     /// Receives as many datagrams as there are and `datagrams` has room for, of 64 frames at most that wait
@@ -93,10 +94,10 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
-    pub fn receive_burst(&mut self, socket: SocketId, datagrams: &mut Datagrams) -> Result<(), ReceiveError> {
+    pub fn receive_burst(&mut self, socket: Fd, datagrams: &mut Datagrams) -> Result<(), ReceiveError> {
         datagrams.recycle(&mut self.net.pool);
-        self.begin(socket, Kind::Udp)?;
-        self.net.receive_into(socket, datagrams, self.now);
+        let id = self.begin(socket, Kind::Udp)?;
+        self.net.receive_into(id, datagrams, self.now);
         there_was(!datagrams.is_empty())
     }
 
@@ -110,18 +111,55 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
-    pub fn send(&mut self, socket: SocketId, to: IpEndpoint, payload: &[u8]) -> Result<(), SendError> {
-        self.begin(socket, Kind::Udp)?;
-        self.net.send(socket, to, payload, self.now)
+    pub fn send(&mut self, socket: Fd, to: IpEndpoint, payload: &[u8]) -> Result<(), SendError> {
+        let id = self.begin(socket, Kind::Udp)?;
+        self.net.send(id, to, payload, self.now)
     }
 
-    /// Closes a descriptor; what waits in it is dropped and counted. One that is not open stays closed.
-    pub fn close(&mut self, socket: SocketId) {
+    /// Closes a descriptor. If it was the last one of what it refers to, that is closed, and what waits in it
+    /// is dropped and counted. One that is not open stays closed.
+    pub fn close(&mut self, fd: Fd) {
         self.net.work.add(Work::SystemCall);
-        if self.descriptor(socket).is_ok() {
-            self.net.close(socket, self.now);
-        }
+        self.net.close_descriptor(self.process, fd, self.now);
     }
+
+    // --- Descriptors ---
+
+    /// The lowest free number refers to the same, too. Returns it.
+    ///
+    /// # Errors
+    /// [`DupError`]
+    pub fn dup(&mut self, fd: Fd) -> Result<Fd, DupError> {
+        self.dup_from(fd, Fd(0))
+    }
+
+    /// The lowest free number that is not below `lowest` refers to the same, too (`F_DUPFD`). Returns it.
+    ///
+    /// # Errors
+    /// [`DupError`]
+    pub fn dup_from(&mut self, fd: Fd, lowest: Fd) -> Result<Fd, DupError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.dup_from(self.process, fd, lowest.0)
+    }
+
+    /// The number `new` refers to the same, too; what it referred to before is closed. If it is the same
+    /// number nothing is done.
+    ///
+    /// # Errors
+    /// [`DupError`]; nothing is changed then.
+    pub fn dup2(&mut self, fd: Fd, new: Fd) -> Result<(), DupError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.dup2(self.process, fd, new, self.now)
+    }
+
+    /// Sets how many descriptors this process may have: new ones have lower numbers. Those above stay open.
+    /// At first it is [`Config::descriptors_max`](crate::host::Config::descriptors_max).
+    pub fn set_descriptor_limit(&mut self, limit: u32) {
+        self.net.work.add(Work::SystemCall);
+        self.net.ready.set_limit(self.process, limit);
+    }
+
+    // --- Screening and capturing ---
 
     /// Makes this process the one that screens: from now on every packet that the host is to forward waits in
     /// a queue of at most `limit_pkts` for its verdict. If the process ends, nothing is forwarded until
@@ -129,9 +167,10 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`BindError::InUse`] if another process screens, or [`BindError::NoMemory`].
-    pub fn open_screen(&mut self, limit_pkts: usize) -> Result<SocketId, BindError> {
+    pub fn open_screen(&mut self, limit_pkts: usize) -> Result<Fd, BindError> {
         self.net.work.add(Work::SystemCall);
-        self.net.open_screen(self.process, limit_pkts)
+        let screen = self.net.open_screen(self.process, limit_pkts)?;
+        Ok(self.opened(screen))
     }
 
     /// Screens the next packet: it is forwarded, or not, as `decide` says.
@@ -142,11 +181,11 @@ impl System<'_> {
     /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
     pub fn screen(
         &mut self,
-        screen: SocketId,
+        screen: Fd,
         decide: impl FnOnce(&Transit) -> Verdict,
     ) -> Result<(), ReceiveError> {
-        self.begin(screen, Kind::Screen)?;
-        there_was(self.net.screen(screen, self.now, decide))
+        let id = self.begin(screen, Kind::Screen)?;
+        there_was(self.net.screen(id, self.now, decide))
     }
 
     /// Shows the next packet to be screened, and keeps it for a verdict that comes later, by
@@ -157,27 +196,28 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none, or as many as the queue's limit are kept.
-    pub fn show(&mut self, screen: SocketId, see: impl FnOnce(&Transit)) -> Result<(), ReceiveError> {
-        self.begin(screen, Kind::Screen)?;
-        there_was(self.net.show_screened(screen, self.now, see))
+    pub fn show(&mut self, screen: Fd, see: impl FnOnce(&Transit)) -> Result<(), ReceiveError> {
+        let id = self.begin(screen, Kind::Screen)?;
+        there_was(self.net.show_screened(id, self.now, see))
     }
 
     /// What becomes of the oldest packet of those shown.
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if none waits for its verdict.
-    pub fn judge(&mut self, screen: SocketId, verdict: Verdict) -> Result<(), ReceiveError> {
-        self.begin(screen, Kind::Screen)?;
-        there_was(self.net.judge_screened(screen, verdict, self.now))
+    pub fn judge(&mut self, screen: Fd, verdict: Verdict) -> Result<(), ReceiveError> {
+        let id = self.begin(screen, Kind::Screen)?;
+        there_was(self.net.judge_screened(id, verdict, self.now))
     }
 
     /// Opens a queue that gets copies of frames as `wanted` says, sent by anybody to anybody.
     ///
     /// # Errors
     /// [`BindError::NoMemory`] if the host's memory limit does not allow the copies.
-    pub fn open_capture(&mut self, wanted: Capture) -> Result<SocketId, BindError> {
+    pub fn open_capture(&mut self, wanted: Capture) -> Result<Fd, BindError> {
         self.net.work.add(Work::SystemCall);
-        self.net.open_capture(self.process, wanted)
+        let capture = self.net.open_capture(self.process, wanted)?;
+        Ok(self.opened(capture))
     }
 
     /// The oldest captured frame. It stays until [`System::pass_captured`].
@@ -185,16 +225,16 @@ impl System<'_> {
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
     #[inline]
-    pub fn captured(&mut self, capture: SocketId) -> Result<Captured<'_>, ReceiveError> {
-        self.begin(capture, Kind::Capture)?;
-        self.net.captured(capture).ok_or(ReceiveError::WouldBlock)
+    pub fn captured(&mut self, capture: Fd) -> Result<Captured<'_>, ReceiveError> {
+        let id = self.begin(capture, Kind::Capture)?;
+        self.net.captured(id).ok_or(ReceiveError::WouldBlock)
     }
 
     /// Takes the oldest captured frame off its queue, if there is one.
     #[inline]
-    pub fn pass_captured(&mut self, capture: SocketId) {
-        if self.descriptor(capture).is_ok() {
-            self.net.pass_captured(capture);
+    pub fn pass_captured(&mut self, capture: Fd) {
+        if let Ok((id, _)) = self.descriptor(capture) {
+            self.net.pass_captured(id);
         }
     }
 
@@ -202,8 +242,8 @@ impl System<'_> {
     ///
     /// # Errors
     /// It is no capture queue of this process.
-    pub fn capture_counters(&self, capture: SocketId) -> Result<CaptureCounters, BadDescriptor> {
-        match self.descriptor(capture)? {
+    pub fn capture_counters(&self, capture: Fd) -> Result<CaptureCounters, BadDescriptor> {
+        match self.descriptor(capture)?.1 {
             Descriptor::Capture(capture) => Ok(capture.counters()),
             _ => Err(BadDescriptor::OtherKind),
         }
@@ -221,9 +261,10 @@ impl System<'_> {
         address: Option<IpAddress>,
         port: u16,
         config: &ListenerConfig,
-    ) -> Result<SocketId, ListenError> {
+    ) -> Result<Fd, ListenError> {
         self.net.work.add(Work::SystemCall);
-        self.net.listen(self.process, ListenAt { address, port }, config, None)
+        let listener = self.net.listen(self.process, ListenAt { address, port }, config, None)?;
+        Ok(self.opened(listener))
     }
 
     /// The same, and what is accepted has `options` in place of the host's
@@ -237,18 +278,21 @@ impl System<'_> {
         port: u16,
         config: &ListenerConfig,
         options: &Arc<tcp::Config>,
-    ) -> Result<SocketId, ListenError> {
+    ) -> Result<Fd, ListenError> {
         self.net.work.add(Work::SystemCall);
-        self.net.listen(self.process, ListenAt { address, port }, config, Some(options))
+        let listener = self.net.listen(self.process, ListenAt { address, port }, config, Some(options))?;
+        Ok(self.opened(listener))
     }
 
     /// The connection that has waited longest to be accepted, as a stream of this process, and its peer.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if none waits: then [`crate::process::Step::Wait`].
-    pub fn accept(&mut self, listener: SocketId) -> Result<(SocketId, IpEndpoint), ReceiveError> {
-        self.begin(listener, Kind::Listener)?;
-        self.net.accept(listener, self.process).ok_or(ReceiveError::WouldBlock)
+    /// [`ReceiveError::WouldBlock`] if none waits: then [`crate::process::Step::Wait`]. If the process has as
+    /// many descriptors as it may have, the connection waits on.
+    pub fn accept(&mut self, listener: Fd) -> Result<(Fd, IpEndpoint), ReceiveError> {
+        let id = self.begin(listener, Kind::Listener)?;
+        let (socket, peer) = self.net.accept(id, self.process)?.ok_or(ReceiveError::WouldBlock)?;
+        Ok((self.opened(socket), peer))
     }
 
     /// Opens a connection to `to`, from an address of ours that suits it and a port that is free. The stream
@@ -256,7 +300,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`ConnectError`]; nothing was opened.
-    pub fn connect(&mut self, to: IpEndpoint) -> Result<SocketId, ConnectError> {
+    pub fn connect(&mut self, to: IpEndpoint) -> Result<Fd, ConnectError> {
         self.connect_with(to, &ConnectOptions::default()).map(|(stream, _)| stream)
     }
 
@@ -268,16 +312,17 @@ impl System<'_> {
         &mut self,
         to: IpEndpoint,
         options: &ConnectOptions<'_>,
-    ) -> Result<(SocketId, usize), ConnectError> {
+    ) -> Result<(Fd, usize), ConnectError> {
         self.net.work.add(Work::SystemCall);
-        self.net.connect(self.process, to, options, self.now)
+        let (stream, taken) = self.net.connect(self.process, to, options, self.now)?;
+        Ok((self.opened(stream), taken))
     }
 
     /// Reads what has come; says how many bytes. None at the end of the stream.
     ///
     /// # Errors
     /// [`StreamError::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
-    pub fn read(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, StreamError> {
+    pub fn read(&mut self, stream: Fd, to: &mut [u8]) -> Result<usize, StreamError> {
         let id = self.begin_on_stream(stream)?;
         Ok(self.net.read_stream(id, to, self.now)?)
     }
@@ -286,7 +331,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// As [`System::read`].
-    pub fn peek_stream(&mut self, stream: SocketId, to: &mut [u8]) -> Result<usize, StreamError> {
+    pub fn peek_stream(&mut self, stream: Fd, to: &mut [u8]) -> Result<usize, StreamError> {
         let id = self.begin_on_stream(stream)?;
         Ok(self.net.with_stream(id, |endpoint, id| endpoint.peek(id, to))?)
     }
@@ -295,7 +340,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// [`StreamError::WouldBlock`] if there is no room: an event says when there is.
-    pub fn write(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, StreamError> {
+    pub fn write(&mut self, stream: Fd, data: &[u8]) -> Result<usize, StreamError> {
         let id = self.begin_on_stream(stream)?;
         Ok(self.net.with_stream(id, |endpoint, id| endpoint.write(id, data))?)
     }
@@ -304,7 +349,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// As [`System::write`].
-    pub fn write_more(&mut self, stream: SocketId, data: &[u8]) -> Result<usize, StreamError> {
+    pub fn write_more(&mut self, stream: Fd, data: &[u8]) -> Result<usize, StreamError> {
         let id = self.begin_on_stream(stream)?;
         Ok(self.net.with_stream(id, |endpoint, id| endpoint.write_more(id, data))?)
     }
@@ -314,7 +359,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// The connection is over.
-    pub fn room(&self, stream: SocketId) -> Result<usize, StreamError> {
+    pub fn room(&self, stream: Fd) -> Result<usize, StreamError> {
         self.net.stream_room(self.stream(stream)?)
     }
 
@@ -322,7 +367,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// It is no stream of this process.
-    pub fn take_error(&mut self, stream: SocketId) -> Result<Option<tcp::connection::Error>, BadDescriptor> {
+    pub fn take_error(&mut self, stream: Fd) -> Result<Option<tcp::connection::Error>, BadDescriptor> {
         let id = self.begin_on_stream(stream)?;
         Ok(self.net.with_stream(id, tcp::Endpoint::take_error))
     }
@@ -331,7 +376,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// The connection is over.
-    pub fn shutdown(&mut self, stream: SocketId) -> Result<(), StreamError> {
+    pub fn shutdown(&mut self, stream: Fd) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
         self.net.change_stream(id, tcp::Endpoint::shutdown)
     }
@@ -341,18 +386,21 @@ impl System<'_> {
     ///
     /// # Errors
     /// The connection is over.
-    pub fn shutdown_read(&mut self, stream: SocketId) -> Result<(), StreamError> {
+    pub fn shutdown_read(&mut self, stream: Fd) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
         self.net.change_stream(id, tcp::Endpoint::shutdown_read)
     }
 
-    /// Closes a stream at once: its peer gets a reset, and what was not sent is lost.
+    /// Closes a stream at once: its peer gets a reset, and what was not sent is lost. Other descriptors of it
+    /// stay open, of a connection that is over.
     ///
     /// # Errors
     /// The connection was over before. The stream is closed all the same.
-    pub fn abort(&mut self, stream: SocketId) -> Result<(), StreamError> {
+    pub fn abort(&mut self, stream: Fd) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
-        self.net.abort_stream(stream, id, self.now)
+        let aborted = self.net.abort_stream(id);
+        self.net.close_descriptor(self.process, stream, self.now);
+        aborted
     }
 
     /// Chooses something for one stream; at first all is as configured for the host. What is chosen in the
@@ -360,7 +408,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// The connection is over.
-    pub fn set(&mut self, stream: SocketId, option: StreamOption) -> Result<(), StreamError> {
+    pub fn set(&mut self, stream: Fd, option: StreamOption) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
         self.net.set_stream(id, option, self.now)
     }
@@ -370,7 +418,7 @@ impl System<'_> {
     ///
     /// # Errors
     /// The connection is over.
-    pub fn set_dscp(&mut self, stream: SocketId, dscp: u8) -> Result<(), StreamError> {
+    pub fn set_dscp(&mut self, stream: Fd, dscp: u8) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
         self.net.change_stream(id, |endpoint, id| endpoint.set_dscp(id, dscp))
     }
@@ -379,54 +427,239 @@ impl System<'_> {
     ///
     /// # Errors
     /// It is no stream of this process.
-    pub fn stream_info(&self, stream: SocketId) -> Result<(FourTuple, Info), BadDescriptor> {
+    pub fn stream_info(&self, stream: Fd) -> Result<(FourTuple, Info), BadDescriptor> {
         self.net.stream_info(self.stream(stream)?).ok_or(BadDescriptor::NotOpen)
     }
 
-    /// The queue in which this process hears of all its descriptors, of every kind: wait for it as for a
-    /// socket, and take what is in it with [`System::next_event`].
-    pub fn events(&mut self) -> SocketId {
+    // --- Readiness ---
+
+    /// Which of `selecting` are ready: `found` is set to them. Returns how many there are, a descriptor once
+    /// for each set that it is in. If none, [`Step::Block`](crate::process::Step::Block) sleeps until one is.
+    ///
+    /// What it has found it remembers: another call looks at those that are new, those that were ready, and
+    /// those that something has come for. See [`evenkeel_ready::Readiness::select`].
+    ///
+    /// # Errors
+    /// One of them is not open; `found` is empty then.
+    pub fn select(&mut self, selecting: &FdSets, found: &mut FdSets) -> Result<usize, BadDescriptor> {
+        self.begin_or_continue();
+        self.net.select(self.process, selecting, found)
+    }
+
+    /// What the descriptor of each entry is ready for: it is written into the entry. Returns how many are
+    /// ready, or not open. If none, [`Step::Block`](crate::process::Step::Block) sleeps until one is.
+    pub fn poll(&mut self, entries: &mut [PollEntry]) -> usize {
+        self.begin_or_continue();
+        self.net.poll_descriptors(self.process, entries)
+    }
+
+    /// The call in which the process has slept goes on, or a new one begins.
+    fn begin_or_continue(&mut self) {
+        if !self.net.ready.is_in_call(self.process) {
+            self.net.work.add(Work::SystemCall);
+        }
+    }
+
+    /// Has `waker` woken, once, when the last call of [`System::select`] or [`System::poll`], which has found
+    /// nothing, would find something: for threads and tasks outside, which do not sleep by
+    /// [`Step::Block`](crate::process::Step::Block). Returns whether it would already; then nobody is woken.
+    ///
+    /// A process is in one call at a time: the next one takes the place of this, and whoever is to be woken
+    /// for this one is then woken for that.
+    pub fn block(&mut self, waker: &Waker) -> bool {
+        self.net.work.add(Work::SystemCall);
+        self.net.wait_in_call(self.process, waker)
+    }
+
+    /// The call in which nothing was found is over: nobody who [blocks](System::block) in it is woken for it
+    /// any more.
+    pub fn give_up(&mut self) {
+        self.net.ready.leave_call(self.process);
+    }
+
+    /// Opens an event queue: descriptors are [added](System::add) to it once, and it says which are ready
+    /// ([`System::take_events`]). A descriptor is not looked at unless something has come for it, so it does
+    /// not matter how many there are.
+    ///
+    /// It is a descriptor itself: to be waited for, selected, and added to another one.
+    ///
+    /// # Errors
+    /// The process has as many descriptors as it may have.
+    pub fn open_queue(&mut self) -> Result<Fd, TooManyOpen> {
+        self.net.work.add(Work::SystemCall);
+        self.net.open_queue(self.process)
+    }
+
+    /// Adds a descriptor to an event queue, until it is [deleted](System::delete) or closed. See
+    /// [`Trigger`](crate::socket::Trigger) for when it reports.
+    ///
+    /// # Errors
+    /// [`RegisterError`]
+    pub fn add(&mut self, queue: Fd, fd: Fd, interest: Interest) -> Result<(), RegisterError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.add(self.process, queue, fd, interest)
+    }
+
+    /// Has a descriptor that was added ask for something else. It is looked at as if it were new.
+    ///
+    /// # Errors
+    /// [`RegisterError`]
+    pub fn modify(&mut self, queue: Fd, fd: Fd, interest: Interest) -> Result<(), RegisterError> {
+        self.net.work.add(Work::SystemCall);
+        self.net.modify(self.process, queue, fd, interest)
+    }
+
+    /// Takes a descriptor out of an event queue.
+    ///
+    /// # Errors
+    /// [`RegisterError`]
+    pub fn delete(&mut self, queue: Fd, fd: Fd) -> Result<(), RegisterError> {
+        self.net.work.add(Work::SystemCall);
+        Ok(self.net.ready.delete(self.process, queue, fd)?)
+    }
+
+    /// Takes events from an event queue, as many as there are and `events` has room for: they are at its
+    /// beginning. Returns how many. If none, [`Step::Wait`](crate::process::Step::Wait) for the queue.
+    ///
+    /// # Errors
+    /// It is no event queue of this process, or there is no room for any event.
+    pub fn take_events(&mut self, queue: Fd, events: &mut [Event]) -> Result<usize, BadDescriptor> {
+        self.net.work.add(Work::SystemCall);
+        match self.net.take_events(self.process, queue, events) {
+            Ok(taken) => Ok(taken),
+            Err(RegisterError::BadDescriptor(bad)) => Err(bad),
+            Err(_) => Err(BadDescriptor::OtherKind),
+        }
+    }
+
+    /// The event queue in which this process hears of all its descriptors: those that it has, and those that
+    /// it will have. Each was added with [`Trigger::Edge`](crate::socket::Trigger::Edge), for all kinds of
+    /// event, and its own number as the token ([`Fd::of`]).
+    ///
+    /// So read, write, accept or receive until there is nothing more: a descriptor is mentioned again when
+    /// more has come.
+    ///
+    /// # Errors
+    /// The process has as many descriptors as it may have.
+    pub fn events(&mut self) -> Result<Fd, TooManyOpen> {
         self.net.open_events(self.process)
     }
 
-    /// The event that has waited longest. A stream or a listener is mentioned again when it is ready for more
-    /// than it was when last seen, so read, write or accept until there is nothing more. Of datagrams,
-    /// packets to be screened and captured frames that are left where they are, one hears again with the next
-    /// wait.
+    /// The event of an event queue that has waited longest.
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
-    pub fn next_event(&mut self, events: SocketId) -> Result<Event, ReceiveError> {
-        self.begin(events, Kind::Events)?;
-        self.net.ready.next_event(self.process).ok_or(ReceiveError::WouldBlock)
+    pub fn next_event(&mut self, queue: Fd) -> Result<Event, ReceiveError> {
+        let mut event = [Event::default()];
+        let taken = self.take_events(queue, &mut event)?;
+        if taken > 0 { Ok(event[0]) } else { Err(ReceiveError::WouldBlock) }
     }
 
     /// Has `waker` woken, once, when the descriptor is ready: for threads and tasks outside, which do not
     /// sleep by [`Step::Wait`](crate::process::Step::Wait). Returns whether it is ready already; then nobody
-    /// is woken. A descriptor of another process counts as ready, and so does one that is closed: the next
-    /// call says so.
-    pub fn wait(&mut self, socket: SocketId, waker: &Waker) -> bool {
+    /// is woken. One that is not open counts as ready: the next call says so.
+    pub fn wait(&mut self, fd: Fd, waker: &Waker) -> bool {
         self.net.work.add(Work::SystemCall);
-        if self.descriptor(socket).is_err() || self.net.is_ready_to_wait_for(socket) {
-            return true;
+        let Ok((id, _)) = self.descriptor(fd) else { return true };
+        let is_ready = self.net.is_ready_to_wait_for(id);
+        if !is_ready {
+            self.net.ready.wait(id, Waiter::Waker(waker.clone()));
         }
-        self.net.ready.wait(socket, Waiter::Waker(waker.clone()), Ready::ALL);
-        false
+        is_ready
     }
 
     /// `waker` is not to be woken for the descriptor any more.
-    pub fn forget(&mut self, socket: SocketId, waker: &Waker) {
-        if self.descriptor(socket).is_ok() {
-            self.net.ready.forget_waker(socket, waker);
+    pub fn forget(&mut self, fd: Fd, waker: &Waker) {
+        if let Ok((id, _)) = self.descriptor(fd) {
+            self.net.ready.forget_waker(id, waker);
         }
+    }
+
+    // --- Timers and user events ---
+
+    /// Opens a timer: a descriptor that is ready to read when it has expired.
+    ///
+    /// # Errors
+    /// The process has as many descriptors as it may have.
+    pub fn open_timer(&mut self) -> Result<Fd, TooManyOpen> {
+        self.net.work.add(Work::SystemCall);
+        let timer = self.net.open_timer(self.process)?;
+        Ok(self.opened(timer))
+    }
+
+    /// Sets a timer to expire at a time, or never, and then after each `interval` if there is one. How often
+    /// it had expired before is forgotten.
+    ///
+    /// # Errors
+    /// It is no timer of this process.
+    pub fn set_timer(
+        &mut self,
+        timer: Fd,
+        at: Instant,
+        interval: Option<Duration>,
+    ) -> Result<(), BadDescriptor> {
+        let id = self.begin(timer, Kind::Timer)?;
+        self.net.set_timer(id, at, interval);
+        Ok(())
+    }
+
+    /// How often a timer has expired since it was set, or since this was last asked.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if it has not: then [`crate::process::Step::Wait`].
+    pub fn expirations(&mut self, timer: Fd) -> Result<u64, ReceiveError> {
+        let id = self.begin(timer, Kind::Timer)?;
+        let expirations = self.net.take_expirations(id);
+        there_was(expirations > 0).map(|()| expirations)
+    }
+
+    /// Opens a user event: a counter, ready to read when something was posted to it.
+    ///
+    /// # Errors
+    /// The process has as many descriptors as it may have.
+    pub fn open_user_event(&mut self) -> Result<Fd, TooManyOpen> {
+        self.net.work.add(Work::SystemCall);
+        let event = self.net.open_user_event(self.process)?;
+        Ok(self.opened(event))
+    }
+
+    /// Adds so many to a user event.
+    ///
+    /// # Errors
+    /// It is no user event of this process.
+    pub fn post(&mut self, event: Fd, times: u64) -> Result<(), BadDescriptor> {
+        let id = self.begin(event, Kind::UserEvent)?;
+        self.net.post(id, times);
+        Ok(())
+    }
+
+    /// How many were posted to a user event since this was last asked.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if none was: then [`crate::process::Step::Wait`].
+    pub fn posted(&mut self, event: Fd) -> Result<u64, ReceiveError> {
+        let id = self.begin(event, Kind::UserEvent)?;
+        let posted = self.net.take_posted(id);
+        there_was(posted > 0).map(|()| posted)
+    }
+
+    // --- This process ---
+
+    /// What a descriptor refers to, by the name under which the host can be asked about it
+    /// ([`Host::socket_counters`](crate::host::Host::socket_counters) and others).
+    ///
+    /// # Errors
+    /// It is not open.
+    pub fn socket(&self, fd: Fd) -> Result<SocketId, BadDescriptor> {
+        Ok(self.descriptor(fd)?.0)
     }
 
     /// The port a UDP socket is bound to, a listener listens at, or a stream has at this end.
     ///
     /// # Errors
     /// It is none of these, or not this process's.
-    pub fn port(&self, socket: SocketId) -> Result<u16, BadDescriptor> {
-        match self.descriptor(socket)? {
+    pub fn port(&self, socket: Fd) -> Result<u16, BadDescriptor> {
+        match self.descriptor(socket)?.1 {
             Descriptor::Udp(socket) => Ok(socket.port),
             Descriptor::Listener(listener) => Ok(listener.at.port),
             Descriptor::Stream(_) => Ok(self.stream_info(socket)?.0.local.port),
@@ -442,28 +675,39 @@ impl System<'_> {
     // --- Whose descriptors ---
 
     /// What stands behind a number, if this process has it open.
-    fn descriptor(&self, id: SocketId) -> Result<&Descriptor, BadDescriptor> {
-        let own = |descriptor: &&Descriptor| descriptor.owner() == Some(self.process);
-        self.net.descriptor(id).filter(own).ok_or(BadDescriptor::NotOpen)
+    #[inline]
+    fn descriptor(&self, fd: Fd) -> Result<(SocketId, &Descriptor), BadDescriptor> {
+        let id = self.net.ready.resolve(self.process, fd).ok_or(BadDescriptor::NotOpen)?;
+        Ok((id, self.net.descriptor(id).ok_or(BadDescriptor::NotOpen)?))
     }
 
-    fn stream(&self, id: SocketId) -> Result<Id, BadDescriptor> {
-        match self.descriptor(id)? {
+    /// A socket is open: as which descriptor. The process hears of it, if it hears of all.
+    fn opened(&mut self, id: SocketId) -> Fd {
+        let fd = self.net.ready.fd(id);
+        self.net.add_opened_to_events(self.process, fd);
+        fd
+    }
+
+    #[inline]
+    fn stream(&self, fd: Fd) -> Result<Id, BadDescriptor> {
+        match self.descriptor(fd)?.1 {
             Descriptor::Stream(stream) => Ok(stream.id),
             _ => Err(BadDescriptor::OtherKind),
         }
     }
 
     /// Begins a call on a descriptor that has to be of a certain kind.
-    fn begin(&mut self, id: SocketId, kind: Kind) -> Result<(), BadDescriptor> {
+    #[inline]
+    fn begin(&mut self, fd: Fd, kind: Kind) -> Result<SocketId, BadDescriptor> {
         self.net.work.add(Work::SystemCall);
-        let is = self.descriptor(id)?.kind() == kind;
-        if is { Ok(()) } else { Err(BadDescriptor::OtherKind) }
+        let (id, descriptor) = self.descriptor(fd)?;
+        if descriptor.kind() == kind { Ok(id) } else { Err(BadDescriptor::OtherKind) }
     }
 
-    fn begin_on_stream(&mut self, id: SocketId) -> Result<Id, BadDescriptor> {
+    #[inline]
+    fn begin_on_stream(&mut self, fd: Fd) -> Result<Id, BadDescriptor> {
         self.net.work.add(Work::SystemCall);
-        self.stream(id)
+        self.stream(fd)
     }
 }
 

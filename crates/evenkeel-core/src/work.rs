@@ -49,6 +49,9 @@ work! {
     Wakeup => "wakeup", "a sleeping process is made runnable";
     Switch => "switch", "switching to another process";
     SystemCall => "system-call", "entering and leaving a system call";
+    StatusTest => "status-test", "a file is asked what it is ready for";
+    SetWord => "set-word", "64 descriptors of a set are compared, or as many entries of poll gone through";
+    NumberLook => "number-look", "a look for the lowest free number of a descriptor";
     Deliver => "deliver", "a datagram is handed to the program";
     Output => "output", "UDP and IP output of a datagram";
     SegmentOutput => "segment-output", "TCP and IP output of a segment";

@@ -10,7 +10,7 @@ use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
 use evenkeel_core::host::{Config, Level, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, Ipv4Address};
@@ -412,7 +412,7 @@ fn an_adaptor_keeps_up_with_sockets_that_come_and_go_and_loses_no_frame() {
 /// Drops what it receives, and gives nothing back.
 #[derive(Debug)]
 struct Careless {
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     received: Arc<AtomicU64>,
 }
 

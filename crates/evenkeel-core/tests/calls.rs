@@ -1,39 +1,24 @@
 //! The calls of programs, each between two hosts on a cable: what it does, and what it says when it does not.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod common;
+
 use std::sync::Arc;
 
-use evenkeel_core::cable::{Options, pair};
+use common::two::{A, B, PORT, Two, address};
 use evenkeel_core::capture::Capture;
-use evenkeel_core::host::{Config, Host, System};
-use evenkeel_core::process::ProcessId;
+use evenkeel_core::host::{Config, System};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::{
-    BadDescriptor, BindError, ConnectError, ConnectOptions, Fault, ListenError, ReceiveError, SendError,
-    SocketId, StreamError,
+    BadDescriptor, BindError, ConnectError, ConnectOptions, DupError, Event, Fault, Fd, FdSets, Interest,
+    Kinds, ListenError, PollEntry, ReceiveError, RegisterError, SendError, StreamError, Trigger,
 };
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::connection::{Error, Info, StreamOption};
 use evenkeel_core::tcp::{self, EndpointConfig, ListenerConfig, State};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
-
-const UNIT: Duration = Duration::from_micros(1);
-const PORT: u16 = 7;
-const A: usize = 0;
-const B: usize = 1;
-
-const fn address(side: usize) -> IpAddress {
-    IpAddress::v4(10, 0, 0, 1 + side as u8)
-}
-
-/// A thread of its own on each of two hosts.
-struct Two {
-    hosts: [Host; 2],
-    me: [ProcessId; 2],
-    now: Instant,
-}
 
 /// A segment as it left, or came.
 #[derive(Debug, Clone)]
@@ -67,94 +52,17 @@ impl Seen {
 }
 
 impl Two {
-    fn new(architecture: Architecture) -> Self {
-        Self::with(|_| Config::of(architecture))
-    }
-
-    fn with(config: impl Fn(usize) -> Config) -> Self {
-        let demultiplexes = config(A).architecture == Architecture::NiLrp;
-        let options = |number| Options { demultiplexes, ring_pkts: 1024, ..Options::new("end", number) };
-        let (a, b) = pair(options(1), options(2));
-        let (mut hosts, mut me) = (Vec::new(), Vec::new());
-        for (side, end) in [a, b].into_iter().enumerate() {
-            let mut host = Host::new(Config { seed: side as u64, ..config(side) }).unwrap();
-            host.add_interface(Box::new(end), &[IpCidr::new(address(side), 24)], Instant::ZERO).unwrap();
-            me.push(host.attach("me", 0, Instant::ZERO));
-            hosts.push(host);
-        }
-        let hosts: [Host; 2] = hosts.try_into().unwrap();
-        Self { hosts, me: me.try_into().unwrap(), now: Instant::ZERO }
-    }
-
-    fn call<T>(&mut self, side: usize, call: impl FnOnce(&mut System<'_>) -> T) -> T {
-        self.hosts[side].enter(self.me[side], self.now, call).unwrap()
-    }
-
-    fn run(&mut self, time: Duration) {
-        let until = self.now + time;
-        while self.now < until {
-            let mut idle = true;
-            for host in &mut self.hosts {
-                if let Some(ran) = host.turn(self.now) {
-                    self.now += UNIT;
-                    host.charge(&ran, UNIT);
-                    host.finish(&ran, self.now);
-                    idle = false;
-                }
-            }
-            let now = self.now;
-            if idle && self.hosts.iter_mut().all(|host| host.halt(now)) {
-                let next = self.hosts.iter().map(Host::next_deadline).min().unwrap();
-                self.now = next.max(now + UNIT).min(until);
-            }
-        }
-        self.hosts.iter().for_each(|host| host.check().unwrap());
-    }
-
-    fn settle(&mut self) {
-        self.run(Duration::from_millis(600));
-    }
-
-    /// A connection from A, and the same at B; with the listener that it came by.
-    fn connected(&mut self) -> (SocketId, SocketId) {
-        let listener = self.listen();
-        self.connected_by(listener, &ConnectOptions::default())
-    }
-
-    fn listen(&mut self) -> SocketId {
-        self.call(B, |system| system.listen(None, PORT, &ListenerConfig::default())).unwrap()
-    }
-
-    fn connected_by(&mut self, listener: SocketId, options: &ConnectOptions<'_>) -> (SocketId, SocketId) {
-        let to = IpEndpoint::new(address(B), PORT);
-        let (stream, _) = self.call(A, |system| system.connect_with(to, options)).unwrap();
-        self.settle();
-        let (accepted, _) = self.call(B, |system| system.accept(listener)).unwrap();
-        (stream, accepted)
-    }
-
-    fn write(&mut self, side: usize, stream: SocketId, data: &[u8]) -> usize {
-        self.call(side, |system| system.write(stream, data)).unwrap()
-    }
-
-    fn read(&mut self, side: usize, stream: SocketId) -> Result<Vec<u8>, StreamError> {
-        let mut room = vec![0; 100_000];
-        let len = self.call(side, |system| system.read(stream, &mut room))?;
-        room.truncate(len);
-        Ok(room)
-    }
-
-    fn info(&mut self, side: usize, stream: SocketId) -> Info {
+    fn info(&mut self, side: usize, stream: Fd) -> Info {
         self.call(side, |system| system.stream_info(stream)).unwrap().1
     }
 
-    fn capture(&mut self, side: usize) -> SocketId {
+    fn capture(&mut self, side: usize) -> Fd {
         let wanted = Capture { sent_too: true, feedback: false, ..Capture::default() };
         self.call(side, |system| system.open_capture(wanted)).unwrap()
     }
 
     /// What the capture has seen since.
-    fn seen(&mut self, side: usize, capture: SocketId) -> Vec<Seen> {
+    fn seen(&mut self, side: usize, capture: Fd) -> Vec<Seen> {
         self.call(side, |system| {
             let mut all = Vec::new();
             while let Ok(captured) = system.captured(capture) {
@@ -165,7 +73,7 @@ impl Two {
         })
     }
 
-    fn payloads_sent(&mut self, side: usize, capture: SocketId) -> Vec<usize> {
+    fn payloads_sent(&mut self, side: usize, capture: Fd) -> Vec<usize> {
         let seen = self.seen(side, capture);
         seen.iter().filter(|seen| seen.sent && seen.payload > 0).map(|seen| seen.payload).collect()
     }
@@ -174,8 +82,11 @@ impl Two {
 const NOT_OPEN: BadDescriptor = BadDescriptor::NotOpen;
 const OTHER_KIND: BadDescriptor = BadDescriptor::OtherKind;
 
+/// That want a certain kind of descriptor.
+const CALLS: usize = 30;
+
 /// What every call that wants a certain kind of descriptor says of this one.
-fn refusals(system: &mut System<'_>, id: SocketId, kind: &str) -> Vec<(&'static str, BadDescriptor)> {
+fn refusals(system: &mut System<'_>, id: Fd, kind: &str) -> Vec<(&'static str, BadDescriptor)> {
     let to = IpEndpoint::new(address(B), PORT);
     let receive = |error: Option<ReceiveError>| match error {
         Some(ReceiveError::BadDescriptor(bad)) => Some(bad),
@@ -212,6 +123,23 @@ fn refusals(system: &mut System<'_>, id: SocketId, kind: &str) -> Vec<(&'static 
     }
     if kind != "events" {
         says("events", "next_event", receive(system.next_event(id).err()));
+        says("events", "take_events", system.take_events(id, &mut [Event::default()]).err());
+        let register = |error: Option<RegisterError>| match error {
+            Some(RegisterError::BadDescriptor(bad)) => Some(bad),
+            _ => None,
+        };
+        let interest = Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: 0 };
+        says("events", "add", register(system.add(id, id, interest).err()));
+        says("events", "modify", register(system.modify(id, id, interest).err()));
+        says("events", "delete", register(system.delete(id, id).err()));
+    }
+    if kind != "timer" {
+        says("timer", "set_timer", system.set_timer(id, Instant::NEVER, None).err());
+        says("timer", "expirations", receive(system.expirations(id).err()));
+    }
+    if kind != "user event" {
+        says("user event", "post", system.post(id, 1).err());
+        says("user event", "posted", receive(system.posted(id).err()));
     }
     if kind != "stream" {
         says("stream", "read", stream(system.read(id, &mut [0]).err()));
@@ -241,7 +169,9 @@ fn a_descriptor_that_is_not_the_callers_or_of_another_kind_is_named_as_such() {
             ("stream", stream),
             ("screen", system.open_screen(1).unwrap()),
             ("capture", system.open_capture(Capture::default()).unwrap()),
-            ("events", system.events()),
+            ("events", system.events().unwrap()),
+            ("timer", system.open_timer().unwrap()),
+            ("user event", system.open_user_event().unwrap()),
         ]
     });
     let now = two.now;
@@ -251,7 +181,7 @@ fn a_descriptor_that_is_not_the_callers_or_of_another_kind_is_named_as_such() {
         assert!(wrong.len() >= 10 && wrong.iter().all(|&(_, bad)| bad == OTHER_KIND), "{kind}: {wrong:?}");
         let another = two.hosts[A].enter(thief, now, |system| refusals(system, id, "another's")).unwrap();
         assert!(
-            another.len() == 22 && another.iter().all(|&(_, bad)| bad == NOT_OPEN),
+            another.len() == CALLS && another.iter().all(|&(_, bad)| bad == NOT_OPEN),
             "{kind}: {another:?}"
         );
         let port = two.hosts[A].enter(thief, now, |system| system.port(id)).unwrap();
@@ -263,9 +193,48 @@ fn a_descriptor_that_is_not_the_callers_or_of_another_kind_is_named_as_such() {
         assert_eq!(two.call(A, |system| refusals(system, id, kind)), wrong);
         two.call(A, |system| system.close(id));
         let closed = two.call(A, |system| refusals(system, id, "closed"));
-        assert!(closed.len() == 22 && closed.iter().all(|&(_, bad)| bad == NOT_OPEN), "{kind}: {closed:?}");
+        assert!(
+            closed.len() == CALLS && closed.iter().all(|&(_, bad)| bad == NOT_OPEN),
+            "{kind}: {closed:?}"
+        );
     }
     assert_eq!((NOT_OPEN.fault(), OTHER_KIND.fault()), (Fault::Misuse, Fault::Misuse));
+}
+
+#[test]
+fn calls_that_take_any_kind_of_descriptor_say_that_one_is_not_open() {
+    let mut two = Two::new(Architecture::SoftLrp);
+    two.call(A, |system| {
+        let (queue, event) = (system.open_queue().unwrap(), system.open_user_event().unwrap());
+        let no = Fd(77);
+        let bad = DupError::BadDescriptor(NOT_OPEN);
+        assert_eq!((system.dup(no), system.dup_from(no, Fd(9))), (Err(bad), Err(bad)));
+        assert_eq!((system.dup2(no, event), system.dup2(no, no)), (Err(bad), Err(bad)));
+        assert_eq!((bad.fault(), DupError::TooManyOpen.fault()), (Fault::Misuse, Fault::Limit));
+        let mut sets = FdSets::new();
+        sets.read.extend([event.0, no.0]);
+        let mut found = sets.clone();
+        assert_eq!(system.select(&sets, &mut found), Err(NOT_OPEN));
+        assert!(found.is_empty());
+        let mut entries = [event, no].map(|fd| PollEntry::new(fd.0, Kinds::READABLE));
+        assert_eq!(system.poll(&mut entries), 1);
+        assert_eq!(entries.map(|entry| entry.ready), [Kinds::NONE, Kinds::INVALID]);
+        let interest = Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: 0 };
+        let bad = Err(RegisterError::BadDescriptor(NOT_OPEN));
+        assert_eq!((system.add(queue, no, interest), system.add(no, event, interest)), (bad, bad));
+        assert_eq!((system.modify(queue, no, interest), system.delete(queue, no)), (bad, bad));
+        assert_eq!(system.modify(queue, event, interest), Err(RegisterError::NotAdded));
+        assert_eq!(system.delete(queue, event), Err(RegisterError::NotAdded));
+        assert_eq!(system.add(queue, event, interest), Ok(()));
+        assert_eq!(system.add(queue, event, interest), Err(RegisterError::AlreadyAdded));
+        assert_eq!(system.add(queue, queue, interest), Err(RegisterError::Nested));
+        assert_eq!(RegisterError::Nested.fault(), Fault::Misuse);
+        assert_eq!(system.take_events(queue, &mut []), Err(OTHER_KIND));
+        assert!(system.wait(no, std::task::Waker::noop()), "the next call says so");
+        assert_eq!(system.socket(no), Err(NOT_OPEN));
+        system.close(no);
+        assert_eq!(system.dup(event), Ok(Fd(2)), "nothing of it has taken a number, or closed one");
+    });
 }
 
 #[test]
@@ -537,7 +506,7 @@ fn small_writes_wait_for_more_if_they_are_told_that_more_follows() {
     // Nothing is sent again because its acknowledgment is late.
     two.call(B, |system| system.set(theirs, StreamOption::AckDelay(Duration::ZERO))).unwrap();
     let capture = two.capture(A);
-    let pieces = |two: &mut Two, more: fn(&mut System<'_>, SocketId, &[u8]) -> Result<usize, StreamError>| {
+    let pieces = |two: &mut Two, more: fn(&mut System<'_>, Fd, &[u8]) -> Result<usize, StreamError>| {
         for _ in 0..3 {
             assert_eq!(two.call(A, |system| more(system, ours, b"ab")), Ok(2));
             two.run(Duration::from_millis(1));

@@ -14,7 +14,7 @@ use common::*;
 use evenkeel_core::host::{Config, Level, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::tcp::{self, EndpointConfig, Flags, Header, ListenerConfig, Segment, SeqNumber};
 use evenkeel_core::time::Duration;
@@ -62,12 +62,12 @@ enum Then {
 struct Server {
     then: Then,
     connected: bool,
-    elsewhere: Option<SocketId>,
+    elsewhere: Option<Fd>,
     seen: Arc<Seen>,
 }
 
 impl Server {
-    fn answer(&self, stream: SocketId, system: &mut System<'_>) {
+    fn answer(&self, stream: Fd, system: &mut System<'_>) {
         let mut room = [0; 4_096];
         while let Ok(len @ 1..) = system.read(stream, &mut room) {
             self.seen.payloads.lock().unwrap().push(room[..len].to_vec());
@@ -79,15 +79,15 @@ impl Server {
 
 impl Program for Server {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().unwrap();
         let elsewhere = *self.elsewhere.get_or_insert_with(|| {
             system.listen(None, PORT, &ListenerConfig::default()).unwrap();
             system.bind(None, ELSEWHERE).unwrap()
         });
         while let Ok(event) = system.next_event(events) {
-            self.connected |= system.accept(event.socket).is_ok();
+            self.connected |= system.accept(Fd::of(&event)).is_ok();
             if event.ready.is_readable() {
-                self.answer(event.socket, system);
+                self.answer(Fd::of(&event), system);
             }
         }
         match self.then {

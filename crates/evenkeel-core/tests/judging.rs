@@ -11,7 +11,7 @@ use evenkeel_core::host::{Config, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::Ipv4Address;
 
@@ -28,7 +28,7 @@ struct Court {
 #[derive(Debug)]
 struct Screener {
     court: Arc<Mutex<Court>>,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
 }
 
 impl Program for Screener {

@@ -19,7 +19,7 @@ use evenkeel_core::cable::{End, Options, pair};
 use evenkeel_core::host::{AddInterfaceError, Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::tcp::connection::StreamOption;
@@ -127,13 +127,13 @@ impl Net {
 /// Sends back whatever comes to its port, by UDP and TCP.
 #[derive(Debug, Default)]
 struct Echo {
-    sockets: Option<[SocketId; 2]>,
+    sockets: Option<[Fd; 2]>,
     /// What was read and not written yet.
-    held: Vec<(SocketId, VecDeque<u8>)>,
+    held: Vec<(Fd, VecDeque<u8>)>,
 }
 
 impl Echo {
-    fn datagrams(socket: SocketId, system: &mut System<'_>) {
+    fn datagrams(socket: Fd, system: &mut System<'_>) {
         while let Ok(datagram) = system.receive(socket) {
             let payload: Vec<u8> = datagram.chunks().flatten().copied().collect();
             system.send(socket, datagram.source(), &payload).unwrap();
@@ -164,7 +164,7 @@ impl Program for Echo {
             let listener = system.listen(None, ECHO, &ListenerConfig::default()).unwrap();
             [system.bind(None, ECHO).unwrap(), listener]
         });
-        let events = system.events();
+        let events = system.events().unwrap();
         while system.next_event(events).is_ok() {}
         Self::datagrams(socket, system);
         while let Ok((stream, _)) = system.accept(listener) {
@@ -181,7 +181,7 @@ impl Program for Echo {
 struct Talker {
     to: IpEndpoint,
     bytes: usize,
-    sockets: Option<[SocketId; 2]>,
+    sockets: Option<[Fd; 2]>,
     said: usize,
     /// When the last datagram was sent: one that is lost is sent again.
     sent_at: Instant,
@@ -218,7 +218,7 @@ impl Talker {
         (Box::new(talker), heard)
     }
 
-    fn datagrams(&mut self, socket: SocketId, system: &mut System<'_>) {
+    fn datagrams(&mut self, socket: Fd, system: &mut System<'_>) {
         let mut answered = self.sent_at == Instant::ZERO;
         let mut next = self.heard.datagrams.load(Ordering::Relaxed);
         while let Ok(datagram) = system.receive(socket) {

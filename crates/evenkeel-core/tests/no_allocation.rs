@@ -11,7 +11,7 @@ use evenkeel_core::host::{Config, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::{self, InterfaceId, Route, Via};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv4Packet, UdpPacket};
@@ -27,7 +27,7 @@ const BATCHES: usize = 200;
 struct Echo {
     port: u16,
     nap: Duration,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
 }
 
 impl Program for Echo {

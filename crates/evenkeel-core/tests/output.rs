@@ -17,7 +17,7 @@ use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
 use evenkeel_core::poll::Quota;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
@@ -319,7 +319,7 @@ fn a_stalled_interface_is_tried_again_soon_but_not_all_the_time() {
 /// Answers what it receives.
 #[derive(Debug)]
 struct Echo {
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     compute: Duration,
 }
 

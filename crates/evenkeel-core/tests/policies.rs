@@ -85,7 +85,7 @@ impl Program for Awakened {
             system.compute(Duration::from_micros(10));
             return Step::Again;
         }
-        let socket = system.bind(None, self.0).unwrap_or(evenkeel_core::socket::SocketId(0));
+        let socket = system.bind(None, self.0).unwrap_or(evenkeel_core::socket::Fd(0));
         if let Ok(datagram) = system.receive(socket) {
             system.recycle(datagram);
             self.1 = true;

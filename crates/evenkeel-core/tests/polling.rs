@@ -67,8 +67,8 @@ impl RxQueue for Flooded {
         0
     }
 
-    fn overflowed(&mut self) -> bool {
-        false
+    fn missed_by_now(&self) -> Option<u64> {
+        None
     }
 
     fn buffered(&self) -> u64 {

@@ -6,7 +6,7 @@ use common::*;
 use evenkeel_core::host::{Config, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::wire::{EthernetAddress, Ipv4Address};
 
 const GROUP: Ipv4Address = Ipv4Address::new(239, 1, 2, 3);
@@ -95,7 +95,7 @@ struct Thief {
 
 impl Program for Thief {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let socket = SocketId(0);
+        let socket = Fd(0);
         self.steps += 1;
         match self.steps % 4 {
             0 => assert!(system.receive(socket).is_err()),

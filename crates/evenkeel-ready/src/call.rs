@@ -29,8 +29,8 @@ pub struct PollEntry {
     pub fd: u32,
     /// What the caller wants to hear of: readable, writable, exceptional.
     pub events: Kinds,
-    /// What it is told: of these, those that hold, and of [trouble](Kinds::TROUBLE) unasked; or that the
-    /// descriptor is [not open](Kinds::INVALID).
+    /// What it is told: of these, those that hold; [hang-up and error](Kinds::HANG_UP_OR_ERROR) unasked; or
+    /// that the descriptor is [not open](Kinds::INVALID).
     pub ready: Kinds,
 }
 
@@ -46,14 +46,14 @@ impl PollEntry {
 
     /// What is to be looked at.
     pub(crate) const fn asked(&self) -> Kinds {
-        self.events.intersection(Kinds::ASKED_FOR).union(Kinds::TROUBLE)
+        self.events.intersection(Kinds::ASKED_FOR).union(Kinds::HANG_UP_OR_ERROR)
     }
 }
 
 /// Kinds of event for which `select` says that a descriptor is ready to read.
-const TO_READ: Kinds = Kinds::READABLE.union(Kinds::TROUBLE);
+const TO_READ: Kinds = Kinds::READABLE.union(Kinds::HANG_UP_OR_ERROR);
 /// And to write.
-const TO_WRITE: Kinds = Kinds::WRITABLE.union(Kinds::TROUBLE);
+const TO_WRITE: Kinds = Kinds::WRITABLE.union(Kinds::HANG_UP_OR_ERROR);
 
 /// In which of three sets a descriptor is.
 #[derive(Clone, Copy)]

@@ -83,7 +83,8 @@ pub struct Closed<T> {
     pub object: T,
     /// No other descriptor refers to the file, which is gone.
     pub is_last: bool,
-    /// What it was to the one that knows who watches.
+    /// The file, and what the reference to it was called, for the one that knows who watches.
+    pub(crate) file: FileId,
     pub(crate) reference: u32,
 }
 
@@ -117,17 +118,25 @@ pub struct Closed<T> {
 #[derive(Debug)]
 pub struct Descriptors<T> {
     allocation: Allocation,
-    processes: Slab<Table>,
+    processes: Slab<Table<T>>,
     files: Slab<File<T>>,
     references: Slab<Reference>,
 }
 
 /// What a process has.
 #[derive(Debug)]
-struct Table {
+struct Table<T> {
     numbers: AnyNumbers,
-    /// The reference of each number, or none.
-    references: Vec<u32>,
+    /// By number.
+    descriptors: Vec<Option<Descriptor<T>>>,
+}
+
+/// What a number is.
+#[derive(Debug, Clone, Copy)]
+struct Descriptor<T> {
+    reference: u32,
+    /// What is behind the file, which each call on the descriptor asks for.
+    object: T,
 }
 
 #[derive(Debug)]
@@ -159,16 +168,17 @@ impl<T: Copy> Descriptors<T> {
     /// A process without descriptors, which may have those below `limit`.
     pub fn spawn(&mut self, limit: u32) -> ProcessId {
         let numbers = AnyNumbers::new(self.allocation, limit);
-        ProcessId(self.processes.insert(Table { numbers, references: Vec::new() }))
+        ProcessId(self.processes.insert(Table { numbers, descriptors: Vec::new() }))
     }
 
     /// A process with the same descriptors as `parent`, if that exists: the same numbers, which refer to the
     /// same files, but for those that it does not inherit.
     pub fn fork(&mut self, parent: ProcessId, mut inherits: impl FnMut(T) -> bool) -> Option<ProcessId> {
-        let Table { numbers, references } = self.processes.get(parent.0)?;
-        let (limit, references) = (numbers.limit(), references.clone());
+        let Table { numbers, descriptors } = self.processes.get(parent.0)?;
+        let (limit, descriptors) = (numbers.limit(), descriptors.clone());
         let child = self.spawn(u32::MAX);
-        for (fd, reference) in (0..).zip(references) {
+        for (fd, descriptor) in (0..).zip(descriptors) {
+            let reference = descriptor.map_or(NONE, |descriptor| descriptor.reference);
             let Some(&Reference { file, .. }) = self.references.get(reference) else { continue };
             if self.object(FileId(file)).is_some_and(&mut inherits) && self.claim(child, fd) {
                 self.refer(child, fd, FileId(file));
@@ -181,7 +191,8 @@ impl<T: Copy> Descriptors<T> {
     /// A process is gone: all its descriptors are closed, and `closed` hears of each.
     pub fn exit(&mut self, process: ProcessId, closed: impl FnMut(Closed<T>)) {
         let Some(table) = self.processes.remove(process.0) else { return };
-        table.references.into_iter().filter_map(|reference| self.drop_reference(reference)).for_each(closed);
+        let descriptors = table.descriptors.into_iter().flatten();
+        descriptors.filter_map(|descriptor| self.drop_reference(descriptor.reference)).for_each(closed);
     }
 
     /// The numbers of a process: which are open, their limit, and what it took to find them.
@@ -216,8 +227,8 @@ impl<T: Copy> Descriptors<T> {
     /// The process has no such descriptor.
     pub fn close(&mut self, process: ProcessId, fd: u32) -> Result<Closed<T>, BadDescriptor> {
         let table = self.processes.get_mut(process.0).ok_or(BadDescriptor(fd))?;
-        let reference = table.references.get_mut(fd as usize).ok_or(BadDescriptor(fd))?;
-        let reference = core::mem::replace(reference, NONE);
+        let descriptor = table.descriptors.get_mut(fd as usize).and_then(Option::take);
+        let Descriptor { reference, .. } = descriptor.ok_or(BadDescriptor(fd))?;
         table.numbers.free(fd);
         self.drop_reference(reference).ok_or(BadDescriptor(fd))
     }
@@ -259,7 +270,7 @@ impl<T: Copy> Descriptors<T> {
         if new >= limit || !self.claim(process, new) {
             return Err(DupError::BadDescriptor(new));
         }
-        let displaced = self.reference(process, new).unwrap_or(NONE);
+        let displaced = self.reference(process, new).map_or(NONE, |(_, reference)| reference);
         self.refer(process, new, file);
         Ok(self.drop_reference(displaced))
     }
@@ -282,7 +293,7 @@ impl<T: Copy> Descriptors<T> {
     #[must_use]
     #[inline]
     pub fn file(&self, process: ProcessId, fd: u32) -> Option<FileId> {
-        self.file_of(self.reference(process, fd)?)
+        Some(self.reference(process, fd)?.0)
     }
 
     /// What is behind a file.
@@ -294,35 +305,31 @@ impl<T: Copy> Descriptors<T> {
 
     /// Who refers to a file, the latest first.
     pub fn references(&self, file: FileId) -> impl Iterator<Item = (ProcessId, u32)> + '_ {
-        self.each_reference(file).map(|(_, process, fd)| (process, fd))
-    }
-
-    /// Who refers to a file, and what each reference is called.
-    #[inline]
-    pub(crate) fn each_reference(
-        &self,
-        file: FileId,
-    ) -> impl Iterator<Item = (u32, ProcessId, u32)> + '_ + use<'_, T> {
         let mut next = self.files.get(file.0).map_or(NONE, |file| file.first);
         core::iter::from_fn(move || {
-            let place = next;
-            let reference = self.references.get(place)?;
+            let reference = self.references.get(next)?;
             next = reference.next;
-            Some((place, ProcessId(reference.process), reference.fd))
+            Some((ProcessId(reference.process), reference.fd))
         })
     }
 
-    /// What the reference of a descriptor is called.
+    /// What is behind the file that a descriptor refers to.
+    #[must_use]
     #[inline]
-    pub(crate) fn reference(&self, process: ProcessId, fd: u32) -> Option<u32> {
-        let reference = *self.processes.get(process.0)?.references.get(fd as usize)?;
-        (reference != NONE).then_some(reference)
+    pub fn behind(&self, process: ProcessId, fd: u32) -> Option<T> {
+        Some(self.descriptor(process, fd)?.object)
     }
 
-    /// The file that a reference is to.
     #[inline]
-    pub(crate) fn file_of(&self, reference: u32) -> Option<FileId> {
-        Some(FileId(self.references.get(reference)?.file))
+    fn descriptor(&self, process: ProcessId, fd: u32) -> Option<&Descriptor<T>> {
+        self.processes.get(process.0)?.descriptors.get(fd as usize)?.as_ref()
+    }
+
+    /// The file that a descriptor refers to, and what the reference is called.
+    #[inline]
+    pub(crate) fn reference(&self, process: ProcessId, fd: u32) -> Option<(FileId, u32)> {
+        let &Descriptor { reference, .. } = self.descriptor(process, fd)?;
+        Some((FileId(self.references.get(reference)?.file), reference))
     }
 
     // --- References ---
@@ -348,10 +355,10 @@ impl<T: Copy> Descriptors<T> {
         if let Some(next) = self.references.get_mut(next) {
             next.previous = place;
         }
-        if table.references.len() <= fd as usize {
-            table.references.resize(fd as usize + 1, NONE);
+        if table.descriptors.len() <= fd as usize {
+            table.descriptors.resize(fd as usize + 1, None);
         }
-        table.references[fd as usize] = place;
+        table.descriptors[fd as usize] = Some(Descriptor { reference: place, object: of.object });
     }
 
     /// Takes a reference out of the list of its file.
@@ -367,7 +374,7 @@ impl<T: Copy> Descriptors<T> {
         }
         let is_last = next == NONE && previous == NONE;
         let object = if is_last { self.files.remove(file)?.object } else { self.object(FileId(file))? };
-        Some(Closed { fd, object, is_last, reference: place })
+        Some(Closed { fd, object, is_last, file: FileId(file), reference: place })
     }
 }
 
@@ -456,6 +463,15 @@ mod tests {
         let fd = model.lowest(to, lowest).ok_or(DupError::TooManyOpen)?;
         model.put(to, fd, object);
         Ok(fd)
+    }
+
+    /// And 4 for the number that refers to it.
+    #[test]
+    fn a_reference_takes_24_bytes_and_a_file_8_beside_what_it_is_called_by() {
+        assert_eq!(Slab::<Reference>::BYTES, 24);
+        assert_eq!(Slab::<File<u32>>::BYTES, 12);
+        assert_eq!(Slab::<File<crate::Object<u32>>>::BYTES, 12);
+        assert_eq!(size_of::<Option<Descriptor<crate::Object<u32>>>>(), 12);
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use core::fmt;
 ///
 /// They are those of `poll`. Of them `select` makes three: a call to read or to write does not block either
 /// if it fails at once, so who selects a descriptor to read or to write is told of
-/// [trouble](Self::TROUBLE), too.
+/// [a hang-up or an error](Self::HANG_UP_OR_ERROR), too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Kinds(u8);
 
@@ -23,8 +23,8 @@ impl Kinds {
     pub const HANG_UP: Self = Self(8);
     /// The next call says what is wrong (`POLLERR`).
     pub const ERROR: Self = Self(16);
-    /// What nobody needs to ask for: [`HANG_UP`](Self::HANG_UP) and [`ERROR`](Self::ERROR).
-    pub const TROUBLE: Self = Self(24);
+    /// [`HANG_UP`](Self::HANG_UP) and [`ERROR`](Self::ERROR): `poll` and event queues report both unasked.
+    pub const HANG_UP_OR_ERROR: Self = Self(24);
     /// There is no such descriptor (`POLLNVAL`): what only `poll` says.
     pub const INVALID: Self = Self(32);
     /// Every kind of event.
@@ -67,6 +67,24 @@ impl Kinds {
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// There is something to read or to accept, if only the end of what comes.
+    #[must_use]
+    pub const fn is_readable(self) -> bool {
+        self.intersects(Self::READABLE)
+    }
+
+    /// There is room to write, or a connection is made.
+    #[must_use]
+    pub const fn is_writable(self) -> bool {
+        self.intersects(Self::WRITABLE)
+    }
+
+    /// Nothing more will come or go.
+    #[must_use]
+    pub const fn is_hang_up(self) -> bool {
+        self.intersects(Self::HANG_UP)
     }
 }
 

@@ -18,31 +18,32 @@ use crate::set::{Bits, FdSet, FdSets};
 #[derive(Debug, Default)]
 struct Asked {
     sets: FdSets,
-    /// Those in which trouble is of interest, whatever else is.
-    trouble: FdSet,
+    /// Those that were asked for at all: their hang-ups and errors are reported unasked.
+    hang_up_or_error: FdSet,
 }
 
 impl Asked {
     #[inline]
     fn kinds(&self, fd: u32) -> Kinds {
-        InSets::of(&self.sets, fd).asked().union(Kinds::TROUBLE.when(self.trouble.contains(fd)))
+        let unasked = Kinds::HANG_UP_OR_ERROR.when(self.hang_up_or_error.contains(fd));
+        InSets::of(&self.sets, fd).asked().union(unasked)
     }
 
     fn insert(&mut self, fd: u32, kinds: Kinds) {
         InSets::asking(kinds).add(fd, &mut self.sets);
-        self.trouble.insert(fd);
+        self.hang_up_or_error.insert(fd);
     }
 
     fn clear(&mut self) {
         self.sets.clear();
-        self.trouble.clear();
+        self.hang_up_or_error.clear();
     }
 }
 
 /// What is remembered of one descriptor.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
-    /// For what it was ever asked. If for anything, trouble is among it.
+    /// For what it was ever asked. If for anything, hang-up and error are among it.
     interested: Kinds,
     /// For what it was ready when it was last looked at.
     ready: Kinds,
@@ -97,7 +98,7 @@ impl Memory {
     /// The caller sleeps until one of these is ready. It has just asked for them.
     pub(crate) fn sleep_on_sets(&mut self, selecting: &FdSets) {
         self.asked.sets.clone_from(selecting);
-        self.asked.trouble.clear();
+        self.asked.hang_up_or_error.clear();
         self.fall_asleep();
     }
 
@@ -223,8 +224,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds one to INTERESTED. If it was not known so far, trouble is new as well: whoever asks next for a
-    /// call to read or to write will want to hear of it.
+    /// Adds one to INTERESTED. If it was not known so far, hang-up and error are new as well: whoever asks
+    /// next for a call to read or to write will want to hear of them.
     #[inline]
     fn take_interest(
         &mut self,
@@ -232,7 +233,7 @@ impl Memory {
         kinds: Kinds,
         meet: &mut impl FnMut(u32) -> bool,
     ) -> Result<(), BadDescriptor> {
-        let kinds = kinds.union(Kinds::TROUBLE);
+        let kinds = kinds.union(Kinds::HANG_UP_OR_ERROR);
         let known = self.marks.get(fd as usize).map_or(Kinds::NONE, |mark| mark.interested);
         if kinds.without(known).is_empty() {
             return Ok(());
@@ -327,8 +328,8 @@ impl Memory {
             let pending = (InSets::of(&self.pending, fd), InSets::telling(marked));
             assert_eq!(pending.0.asked(), pending.1.asked(), "descriptor {fd}");
             assert!(marked.without(mark.interested).is_empty(), "READY and HINTS are in INTERESTED");
-            let asked = InSets::of(&self.interested, fd).asked().without(Kinds::TROUBLE);
-            assert_eq!(mark.interested.without(Kinds::TROUBLE), asked, "the same by set");
+            let asked = InSets::of(&self.interested, fd).asked().without(Kinds::HANG_UP_OR_ERROR);
+            assert_eq!(mark.interested.without(Kinds::HANG_UP_OR_ERROR), asked, "the same by set");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The event queue: who is registered, and who of them may be ready.
 
+use crate::descriptors::FileId;
 use crate::kinds::Kinds;
 use crate::slab::{NONE, Slab};
 
@@ -18,7 +19,7 @@ pub enum Trigger {
 /// What a registration asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest {
-    /// Readable, writable, exceptional. Of [trouble](Kinds::TROUBLE) it hears unasked.
+    /// Readable, writable, exceptional. [Hang-up and error](Kinds::HANG_UP_OR_ERROR) are reported unasked.
     pub events: Kinds,
     /// When it reports again.
     pub trigger: Trigger,
@@ -29,7 +30,7 @@ pub struct Interest {
 impl Interest {
     /// What is to be looked at.
     pub(crate) const fn asked(&self) -> Kinds {
-        self.events.intersection(Kinds::ASKED_FOR).union(Kinds::TROUBLE)
+        self.events.intersection(Kinds::ASKED_FOR).union(Kinds::HANG_UP_OR_ERROR)
     }
 }
 
@@ -40,14 +41,6 @@ pub struct Event {
     pub token: u64,
     /// What its file is ready for.
     pub ready: Kinds,
-}
-
-/// A registration that is to be asked whether it is ready.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Candidate {
-    pub(crate) key: u32,
-    pub(crate) target: u32,
-    pub(crate) asked: Kinds,
 }
 
 /// What became of a hint.
@@ -61,48 +54,44 @@ pub(crate) enum Hinted {
     Listed,
 }
 
-/// Registrations, each of a target that the caller knows, and a list of those that may be ready.
+/// Registrations, each of a file, and a list of those that may be ready.
 ///
 /// The list goes through the registrations themselves: nothing is allocated for an event, and nobody looks
-/// at those that are not in it.
+/// at those that are not in it. It is a ring: to send the first to the end is to begin with the next.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     registrations: Slab<Registration>,
-    /// The ends of the list, and how many are in it.
+    /// The first of the list, and how many are in it.
     first: u32,
-    last: u32,
     listed: usize,
 }
 
 #[derive(Debug)]
 struct Registration {
     token: u64,
-    target: u32,
+    file: FileId,
+    /// The neighbours in the list; if it is not in it there is no next one.
     next: u32,
     previous: u32,
+    /// What is to be looked at; nothing after a one-shot has reported, until it is modified.
     asked: Kinds,
     trigger: Trigger,
-    is_listed: bool,
-    /// A one-shot that has reported is not.
-    is_enabled: bool,
 }
 
 impl EventQueue {
     pub(crate) const fn new() -> Self {
-        Self { registrations: Slab::new(), first: NONE, last: NONE, listed: 0 }
+        Self { registrations: Slab::new(), first: NONE, listed: 0 }
     }
 
     /// Adds a registration. Returns its key.
-    pub(crate) fn add(&mut self, target: u32, interest: Interest) -> u32 {
+    pub(crate) fn add(&mut self, file: FileId, interest: Interest) -> u32 {
         self.registrations.insert(Registration {
             token: interest.token,
-            target,
+            file,
             next: NONE,
             previous: NONE,
             asked: interest.asked(),
             trigger: interest.trigger,
-            is_listed: false,
-            is_enabled: true,
         })
     }
 
@@ -111,7 +100,6 @@ impl EventQueue {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.asked = interest.asked();
             (registration.trigger, registration.token) = (interest.trigger, interest.token);
-            registration.is_enabled = true;
         }
     }
 
@@ -121,17 +109,17 @@ impl EventQueue {
         self.registrations.remove(key);
     }
 
-    /// The targets of all registrations.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = u32> {
-        self.registrations.iter().map(|(_, registration)| registration.target)
+    /// All registrations, by key, and the file of each.
+    pub(crate) fn registered(&self) -> impl Iterator<Item = (u32, FileId)> {
+        self.registrations.iter().map(|(key, registration)| (key, registration.file))
     }
 
-    /// The target of a registration may have become ready.
+    /// The file of a registration may have become ready.
     #[inline]
     pub(crate) fn hint(&mut self, key: u32, kinds: Kinds) -> Hinted {
         match self.registrations.get(key) {
-            Some(registration) if registration.is_enabled && registration.asked.intersects(kinds) => {
-                if registration.is_listed {
+            Some(registration) if registration.asked.intersects(kinds) => {
+                if registration.next != NONE {
                     return Hinted::Again;
                 }
                 self.list(key);
@@ -146,58 +134,74 @@ impl EventQueue {
         self.listed
     }
 
-    /// The one that has been in the list for longest.
-    pub(crate) fn first(&self) -> Option<Candidate> {
-        let &Registration { target, asked, .. } = self.registrations.get(self.first)?;
-        Some(Candidate { key: self.first, target, asked })
+    /// The one that has been in the list for longest: its file, and what for it is to be asked.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(FileId, Kinds)> {
+        let &Registration { file, asked, .. } = self.registrations.get(self.first)?;
+        Some((file, asked))
     }
 
-    /// One of the list was asked, and is `ready`: what to report. It leaves the list; if it is to report as
-    /// long as it is ready it goes to the end, so that the others come first.
-    pub(crate) fn settle(&mut self, key: u32, ready: Kinds) -> Option<Event> {
-        self.unlist(key);
+    /// The first of the list was asked, and is `ready`: what to report. It leaves the list; if it is to
+    /// report as long as it is ready it goes to the end, so that the others come first.
+    #[inline]
+    pub(crate) fn settle(&mut self, ready: Kinds) -> Option<Event> {
         if ready.is_empty() {
+            self.unlist(self.first);
             return None;
         }
-        let registration = self.registrations.get_mut(key)?;
+        let registration = self.registrations.get_mut(self.first)?;
         let event = Event { token: registration.token, ready };
         match registration.trigger {
-            Trigger::Level => self.list(key),
-            Trigger::Edge => {}
-            Trigger::OneShot => registration.is_enabled = false,
+            Trigger::Level => self.first = registration.next,
+            Trigger::Edge => self.unlist(self.first),
+            Trigger::OneShot => {
+                registration.asked = Kinds::NONE;
+                self.unlist(self.first);
+            }
         }
         Some(event)
     }
 
     /// Puts one that is not in the list at its end.
+    #[inline]
     fn list(&mut self, key: u32) {
-        let last = self.last;
-        let Some(registration) = self.registrations.get_mut(key) else { return };
-        (registration.next, registration.previous, registration.is_listed) = (NONE, last, true);
-        match self.registrations.get_mut(last) {
-            Some(last) => last.next = key,
-            None => self.first = key,
+        let last = if let Some(first) = self.registrations.get_mut(self.first) {
+            core::mem::replace(&mut first.previous, key)
+        } else {
+            self.first = key;
+            key
+        };
+        let next = self.first;
+        if let Some(last) = self.registrations.get_mut(last) {
+            last.next = key;
         }
-        self.last = key;
+        if let Some(registration) = self.registrations.get_mut(key) {
+            (registration.next, registration.previous) = (next, last);
+        }
         self.listed += 1;
     }
 
     /// Takes one out of the list, if it is in it.
     fn unlist(&mut self, key: u32) {
         let Some(registration) = self.registrations.get_mut(key) else { return };
-        if !core::mem::take(&mut registration.is_listed) {
+        let (next, previous) = (core::mem::replace(&mut registration.next, NONE), registration.previous);
+        if next == NONE {
             return;
         }
-        let (next, previous) = (registration.next, registration.previous);
-        match self.registrations.get_mut(next) {
-            Some(next) => next.previous = previous,
-            None => self.last = previous,
-        }
-        match self.registrations.get_mut(previous) {
-            Some(previous) => previous.next = next,
-            None => self.first = next,
-        }
         self.listed -= 1;
+        if next == key {
+            self.first = NONE;
+            return;
+        }
+        if let Some(next) = self.registrations.get_mut(next) {
+            next.previous = previous;
+        }
+        if let Some(previous) = self.registrations.get_mut(previous) {
+            previous.next = next;
+        }
+        if self.first == key {
+            self.first = next;
+        }
     }
 }
 

@@ -132,6 +132,12 @@ impl FdSet {
         })
     }
 
+    /// How many [words](Self::words) are not empty, at the cost of a 64th of them.
+    #[must_use]
+    pub fn words_in_use(&self) -> usize {
+        self.tree.words_in_use()
+    }
+
     /// Its descriptors, from the lowest to the highest.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words().flat_map(|(base, word)| Bits(word).map(move |bit| base + bit))

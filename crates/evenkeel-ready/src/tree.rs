@@ -125,6 +125,15 @@ impl<const LOG: u32> Tree<LOG> {
         Some((index, words[index]))
     }
 
+    /// How many words are not empty: counted one level up.
+    pub(crate) fn words_in_use(&self) -> usize {
+        match self.levels.as_slice() {
+            [] => 0,
+            [words] => words.iter().filter(|&&word| word != 0).count(),
+            [_, above, ..] => above.iter().map(|word| word.count_ones() as usize).sum(),
+        }
+    }
+
     #[inline]
     const fn bit(index: usize) -> u64 {
         1 << (index & (Self::WIDTH - 1))
@@ -291,6 +300,7 @@ mod tests {
                 let next = model.range(index << LOG..).next().map(|number| number >> LOG);
                 assert_eq!(tree.next_word(index).map(|(index, _)| index), next);
             }
+            assert_eq!(tree.words_in_use(), tree.words().iter().filter(|&&word| word != 0).count());
         }
     }
 

@@ -1,72 +1,94 @@
-//! Who wants to hear of each descriptor: callers that have asked for it, and registrations of event queues.
+//! Who wants to hear of each file: callers that have asked for a descriptor of it, and registrations of event
+//! queues.
 
+use crate::descriptors::FileId;
 use crate::slab::{NONE, Slab};
 
-/// Who hears of a descriptor.
+/// Who hears of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watcher {
-    /// A caller of `select` or `poll`.
-    Caller(u32),
+    /// A caller of `select` or `poll`, and the descriptor that it has asked for.
+    Caller(u32, u32),
     /// An event queue, and the key of a registration of it.
     Queue(u32, u32),
 }
 
-/// The watchers of each descriptor: a list for each, by what a reference to a file is called.
+/// One who watches a file, by a descriptor of his.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watch {
+    pub(crate) watcher: Watcher,
+    /// What the descriptor's reference to the file is called: when it is closed he watches no more.
+    pub(crate) reference: u32,
+}
+
+/// The watches of each file: a list for each. So a hint finds at once whether there are any.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
+    /// By file.
     first: Vec<u32>,
-    watches: Slab<Watch>,
+    links: Slab<Link>,
 }
 
 #[derive(Debug)]
-struct Watch {
-    watcher: Watcher,
+struct Link {
+    watch: Watch,
     next: u32,
 }
 
 impl Watches {
-    pub(crate) fn add(&mut self, reference: u32, watcher: Watcher) {
-        let index = reference as usize;
+    pub(crate) fn add(&mut self, file: FileId, watch: Watch) {
+        let index = file.0 as usize;
         if self.first.len() <= index {
             self.first.resize(index + 1, NONE);
         }
         let next = self.first[index];
-        self.first[index] = self.watches.insert(Watch { watcher, next });
+        self.first[index] = self.links.insert(Link { watch, next });
     }
 
     /// Takes out the first for which `is` holds.
-    pub(crate) fn remove(&mut self, reference: u32, is: impl Fn(Watcher) -> bool) -> Option<Watcher> {
-        let (mut before, mut place) = (NONE, *self.first.get(reference as usize)?);
+    pub(crate) fn remove(&mut self, file: FileId, is: impl Fn(Watch) -> bool) -> Option<Watcher> {
+        let (mut before, mut place) = (NONE, self.first(file));
         loop {
-            let &Watch { watcher, next } = self.watches.get(place)?;
-            if !is(watcher) {
+            let &Link { watch, next } = self.links.get(place)?;
+            if !is(watch) {
                 (before, place) = (place, next);
                 continue;
             }
-            self.watches.remove(place);
-            match self.watches.get_mut(before) {
+            self.links.remove(place);
+            match self.links.get_mut(before) {
                 Some(before) => before.next = next,
-                None => self.first[reference as usize] = next,
+                None => self.first[file.0 as usize] = next,
             }
-            return Some(watcher);
+            return Some(watch.watcher);
         }
     }
 
-    /// The watchers of one descriptor, the latest first.
+    /// The watches of one file, the latest first.
     #[inline]
-    pub(crate) fn of(&self, reference: u32) -> impl Iterator<Item = Watcher> + '_ {
-        let mut place = self.first.get(reference as usize).copied().unwrap_or(NONE);
+    pub(crate) fn of(&self, file: FileId) -> impl Iterator<Item = Watch> + '_ {
+        let mut place = self.first(file);
         core::iter::from_fn(move || {
-            let watch = self.watches.get(place)?;
-            place = watch.next;
-            Some(watch.watcher)
+            let link = self.links.get(place)?;
+            place = link.next;
+            Some(link.watch)
         })
     }
 
-    /// All of them, of whatever descriptors.
+    /// Whether anybody watches a file.
+    #[inline]
+    pub(crate) fn is_watched(&self, file: FileId) -> bool {
+        self.first(file) != NONE
+    }
+
+    #[inline]
+    fn first(&self, file: FileId) -> u32 {
+        self.first.get(file.0 as usize).copied().unwrap_or(NONE)
+    }
+
+    /// All of them, of whatever files.
     #[cfg(test)]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Watcher> {
-        self.watches.iter().map(|(_, watch)| watch.watcher)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Watch> {
+        self.links.iter().map(|(_, link)| link.watch)
     }
 }
 
@@ -75,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watcher_takes_16_bytes() {
-        assert_eq!(Slab::<Watch>::BYTES, 16);
+    fn a_watch_takes_20_bytes() {
+        assert_eq!(Slab::<Link>::BYTES, 20);
     }
 }

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ready::{
-    Allocation, CallerId, Event, FileId, Interest, Kinds, Object, PollEntry, ProcessId, QueueError, QueueId,
-    Readiness, Trigger, Wait, classic,
+    Allocation, CallerId, Event, FileId, Interest, Kinds, Object, Opened, PollEntry, ProcessId, QueueError,
+    QueueId, Readiness, Trigger, Wait, classic,
 };
 use proptest::prelude::*;
 
@@ -112,7 +112,7 @@ struct World {
 }
 
 fn asked(interest: Interest) -> Kinds {
-    interest.events.union(Kinds::TROUBLE)
+    interest.events.union(Kinds::HANG_UP_OR_ERROR)
 }
 
 impl World {
@@ -314,7 +314,7 @@ impl World {
     }
 
     fn wanted_of_poll(&self, process: ProcessId, fds: &[u32]) -> Vec<PollEntry> {
-        let asked = Kinds::READABLE.union(Kinds::TROUBLE);
+        let asked = Kinds::READABLE.union(Kinds::HANG_UP_OR_ERROR);
         let ready = |fd| self.behind(process, fd).map(|object| self.status(object).intersection(asked));
         let entry = |fd| PollEntry {
             ready: ready(fd).unwrap_or(Kinds::INVALID),
@@ -695,6 +695,35 @@ fn a_registration_ends_with_its_number_whatever_else_refers_to_the_file() {
     server.host.hint(file, READABLE);
     assert_eq!(server.wait(4, &[7]), [u64::from(duplicate)]);
     assert_eq!(server.host.behind(child, server.queue), None, "a child does not inherit it");
+}
+
+#[test]
+fn a_file_is_watched_while_somebody_may_hear_of_it() {
+    let mut server = Server::new(10);
+    let (process, queue) = (server.process, server.queue);
+    let Opened { fd, file } = server.host.open(process, 7).unwrap();
+    let other = server.host.dup(process, fd).unwrap();
+    assert!(!server.host.is_watched(file), "it is only open");
+
+    server.add(queue, fd, Trigger::Edge).unwrap();
+    server.add(queue, other, Trigger::Edge).unwrap();
+    server.host.delete(process, queue, fd).unwrap();
+    assert!(server.host.is_watched(file), "the other number is registered");
+    server.host.close(process, other).unwrap();
+    assert!(!server.host.is_watched(file));
+
+    let poll = |host: &mut Readiness<u32>, caller| {
+        host.poll(caller, &mut [PollEntry::new(fd, READABLE)], Wait::No, |_, _| Kinds::NONE);
+        assert!(host.is_watched(file));
+    };
+    poll(&mut server.host, server.thread);
+    server.host.detach(server.thread);
+    assert!(!server.host.is_watched(file));
+    let caller = server.host.attach(process);
+    poll(&mut server.host, caller);
+    server.host.close(process, fd).unwrap();
+    assert!(!server.host.is_watched(file), "whatever gets its name is watched by nobody");
+    assert!(!server.host.is_watched(FileId(1_000)));
 }
 
 #[test]

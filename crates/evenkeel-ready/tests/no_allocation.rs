@@ -1,4 +1,5 @@
-//! Nothing is allocated for an event, nor for a connection that comes and goes, once memory has grown.
+//! Nothing is allocated for an event, nor for a connection that comes and goes, once memory has grown; and
+//! how far it grows.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use allocation_counter::measure;
@@ -60,6 +61,26 @@ impl Server {
         self.selecting.remove(opened.fd);
         self.entries.clear();
     }
+}
+
+/// What so many take each, in tables that double as they grow and are full.
+fn bytes_of_each(many: u32, mut make: impl FnMut(u32)) -> u64 {
+    let allocated = measure(|| (0..many).for_each(&mut make));
+    (allocated.bytes_current / i64::from(many)).unsigned_abs()
+}
+
+#[test]
+fn a_descriptor_takes_48_bytes_and_as_many_more_if_it_is_registered() {
+    const MANY: u32 = 1 << 16;
+    let mut host = Readiness::new(Allocation::Bitmap);
+    let process = host.spawn(MANY + 1);
+    let descriptor = bytes_of_each(MANY, |object| _ = host.open(process, object).unwrap());
+    let queue = host.open_queue(process).unwrap().fd;
+    let registered = bytes_of_each(MANY, |fd| {
+        let interest = Interest { events: READABLE, trigger: Trigger::Edge, token: u64::from(fd) };
+        host.add(process, queue, fd, interest, |_, _| Kinds::NONE).unwrap();
+    });
+    assert_eq!((descriptor, registered), (48, 48));
 }
 
 #[test]

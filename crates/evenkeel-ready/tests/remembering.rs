@@ -121,8 +121,8 @@ struct World {
     callers: Vec<Caller>,
 }
 
-const TO_READ: Kinds = Kinds::READABLE.union(Kinds::TROUBLE);
-const TO_WRITE: Kinds = Kinds::WRITABLE.union(Kinds::TROUBLE);
+const TO_READ: Kinds = Kinds::READABLE.union(Kinds::HANG_UP_OR_ERROR);
+const TO_WRITE: Kinds = Kinds::WRITABLE.union(Kinds::HANG_UP_OR_ERROR);
 
 fn asked_by_select(sets: &FdSets, fd: u32) -> Kinds {
     let (read, write) = (TO_READ.when(sets.read.contains(fd)), TO_WRITE.when(sets.write.contains(fd)));
@@ -276,7 +276,7 @@ impl World {
         for entry in &entries {
             let Some(object) = self.tables[&process].get(&entry.fd) else { continue };
             let known = self.callers[who].known.entry(entry.fd).or_default();
-            let asked = entry.events.without(Kinds::TROUBLE).union(Kinds::TROUBLE);
+            let asked = entry.events.without(Kinds::HANG_UP_OR_ERROR).union(Kinds::HANG_UP_OR_ERROR);
             tests += usize::from(ask(known, asked, self.holds[*object]));
         }
         assert_eq!(answer, Answer { ready, tests });

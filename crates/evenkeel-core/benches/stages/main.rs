@@ -15,6 +15,7 @@ mod filters;
 #[path = "../instructions/mod.rs"]
 mod instructions;
 mod measure;
+mod ready;
 mod rig;
 mod router;
 mod stages;
@@ -52,7 +53,7 @@ fn report(stages: &mut [Stage]) {
     if let Err(uncounted) = loop_instructions {
         println!("instructions: not counted ({})", uncounted.why());
     }
-    println!("{:<44} {:>10} {:>14}  goal", "stage, for one frame", "ns", "instructions");
+    println!("{:<44} {:>10} {:>14}  goal", "stage, for one frame or event", "ns", "instructions");
     for (stage, nanos) in stages.iter().zip(nanos.iter().map(|n| n - nanos[0])).skip(1) {
         let counted = loop_instructions.and_then(|subtract| Ok(count_instructions(stage.name)? - subtract));
         let instructions = counted.map_or("-".to_owned(), |count| format!("{count:.0}"));

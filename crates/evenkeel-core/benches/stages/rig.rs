@@ -9,7 +9,7 @@ use evenkeel_core::host::{Config, Host, Level, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Datagrams, SocketId};
+use evenkeel_core::socket::{Datagrams, Fd};
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
@@ -105,7 +105,7 @@ impl Rig {
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) port: u16,
-    pub(crate) socket: Option<SocketId>,
+    pub(crate) socket: Option<Fd>,
 }
 
 impl Program for Sink {
@@ -124,7 +124,7 @@ impl Program for Sink {
 #[derive(Debug)]
 pub(crate) struct BurstSink {
     pub(crate) port: u16,
-    pub(crate) socket: Option<SocketId>,
+    pub(crate) socket: Option<Fd>,
     pub(crate) datagrams: Datagrams,
 }
 
@@ -173,7 +173,7 @@ impl Program for Listening {
 /// Sends a datagram in every step.
 #[derive(Debug, Default)]
 pub(crate) struct Sender {
-    pub(crate) socket: Option<SocketId>,
+    pub(crate) socket: Option<Fd>,
     /// Datagrams that it sends in a step.
     pub(crate) at_a_time: usize,
 }
@@ -195,7 +195,7 @@ impl Program for Sender {
 /// A program that looks at captured frames.
 #[derive(Debug, Default)]
 pub(crate) struct Monitor {
-    queue: Option<SocketId>,
+    queue: Option<Fd>,
 }
 
 impl Program for Monitor {

@@ -115,6 +115,7 @@ pub(crate) fn all() -> Vec<Stage> {
         Stage::new("capture: 1514 bytes, 68 kept", || Captures::of(1472)),
     ];
     stages.extend(filters::all());
+    stages.extend(crate::ready::stages());
     stages.extend(crate::tcp::stages());
     stages
 }

@@ -7,7 +7,7 @@ use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{ConnectOptions, Event, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectOptions, Event, Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::{EndpointConfig, ListenerConfig, TimeWaitConfig};
 use evenkeel_core::time::{Duration, Instant};
@@ -103,7 +103,7 @@ fn run(host: &mut Host, now: Instant) {
 /// Answers what comes, and closes when the client has.
 #[derive(Default)]
 struct Server {
-    listener: Option<SocketId>,
+    listener: Option<Fd>,
 }
 
 impl fmt::Debug for Server {
@@ -113,7 +113,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    fn serve(stream: SocketId, system: &mut System<'_>) {
+    fn serve(stream: Fd, system: &mut System<'_>) {
         match system.read(stream, &mut [0; 16]) {
             Ok(len) if len > 0 => _ = system.write(stream, b"!"),
             Err(StreamError::WouldBlock) => {}
@@ -124,15 +124,17 @@ impl Server {
 
 impl Program for Server {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().unwrap();
         if self.listener.is_none() {
             self.listener = Some(system.listen(None, PORT, &ListenerConfig::default()).unwrap());
         }
-        while let Ok(event) = system.next_event(events) {
-            let Event { socket, ready } = event;
+        let mut news = [Event::default(); 16];
+        let heard = system.take_events(events, &mut news).unwrap();
+        for event in &news[..heard] {
+            let socket = Fd::of(event);
             if Some(socket) == self.listener {
                 while system.accept(socket).is_ok() {}
-            } else if ready.is_readable() || ready.is_closed() {
+            } else if event.ready.is_readable() {
                 Self::serve(socket, system);
             }
         }
@@ -164,7 +166,7 @@ impl Client {
         system.connect_with(IpEndpoint::new(SERVER, PORT), &from).unwrap();
     }
 
-    fn work(&mut self, stream: SocketId, system: &mut System<'_>) {
+    fn work(&mut self, stream: Fd, system: &mut System<'_>) {
         match system.read(stream, &mut [0; 16]) {
             Ok(1) if self.conversation == Conversation::Connection => {
                 system.close(stream);
@@ -178,13 +180,15 @@ impl Client {
 
 impl Program for Client {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().unwrap();
         if self.opened == 0 {
             (0..TOGETHER).for_each(|_| self.connect(system));
         }
-        while let Ok(event) = system.next_event(events) {
-            if event.ready.is_connected() {
-                self.work(event.socket, system);
+        let mut news = [Event::default(); 16];
+        let heard = system.take_events(events, &mut news).unwrap();
+        for event in &news[..heard] {
+            if event.ready.is_writable() {
+                self.work(Fd::of(event), system);
             }
         }
         Step::Wait(events)

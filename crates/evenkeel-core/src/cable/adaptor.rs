@@ -1,12 +1,13 @@
 //! The network adaptor in front of an end: steering or demultiplexing on the one side, the rings of its host
 //! on the other.
 
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::Ordering;
 use core::task::Waker;
 use std::sync::{Arc, OnceLock, mpsc};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::armed::Armed;
 use super::options::Options;
 use super::ring::{RingConsumer, RingProducer, ring};
 use super::transmit::{Completion, Left, TransmitRing};
@@ -123,7 +124,7 @@ impl Adaptor {
     /// Frames of the end behind this adaptor have left: wakes its host if that asked for interrupts.
     pub(super) fn complete(&self, count: u64) {
         self.left.0.fetch_add(count, Ordering::Release);
-        fence(Ordering::SeqCst);
+        Armed::published();
         // A host asks for the interrupts of all its rings when it halts; one whose adaptor demultiplexes asks
         // by channel.
         let asked =
@@ -138,7 +139,7 @@ impl Adaptor {
         if self.touched.is_empty() {
             return;
         }
-        fence(Ordering::SeqCst);
+        Armed::published();
         let mut wake = false;
         for number in self.touched.drain(..) {
             let inlet = match &mut self.demultiplexer {

@@ -374,7 +374,7 @@ mod tests {
         assert!(!b.queue_mut(0).arm());
         a.send(&frame_to(7));
         a.flush();
-        assert!(!b.rings.queues[0].shared.armed.0.load(Ordering::Relaxed));
+        assert!(!b.rings.queues[0].shared.armed.0.is_armed());
         assert!(b.queue_mut(0).arm(), "a frame waits, so arming says so");
     }
 }

@@ -21,6 +21,7 @@
 //! The two ends may live on two threads. Rings have a single producer and a single consumer, and no locks.
 
 mod adaptor;
+mod armed;
 mod bundle;
 mod end;
 mod options;

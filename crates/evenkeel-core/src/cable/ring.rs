@@ -1,10 +1,11 @@
 //! A receive ring between the two threads of a cable: frames one way, empty buffers the other.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::armed::Armed;
 use crate::frame::{Frame, HEADROOM, Pool};
 use crate::interface::{Burst, Frames, RxQueue};
 
@@ -17,7 +18,7 @@ const REFILL_BATCH_MAX: usize = 32;
 /// must not take from the host's core a line that the host needs.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    pub(super) armed: OwnLine<AtomicBool>,
+    pub(super) armed: OwnLine<Armed>,
     pub(super) missed: OwnLine<AtomicU64>,
 }
 
@@ -43,8 +44,6 @@ pub(super) struct RingConsumer {
     pub(super) shared: Arc<Shared>,
     /// Buffers of frames that were discarded, to be given back.
     spare: Vec<Frame>,
-    /// Of the frames that the sender shed, how many [`RxQueue::overflowed`] has told of.
-    told: u64,
     /// Buffers not given back yet.
     pub(super) missing: usize,
     /// How many are given back at a time. Each time costs a cache line that the sender's core has, so it pays
@@ -63,7 +62,6 @@ pub(super) fn ring(pkts: usize) -> (RingProducer, RingConsumer) {
             fill: fill_in,
             shared,
             spare: Vec::with_capacity(pkts),
-            told: 0,
             missing: pkts,
             refill_batch: (pkts / 4).clamp(1, REFILL_BATCH_MAX),
         },
@@ -94,9 +92,9 @@ impl RingProducer {
     }
 
     /// Whether the receiver asked for an interrupt, and frames are there. Clears the request. To be called
-    /// after a fence.
+    /// after [`Armed::published`].
     pub(super) fn interrupt(&self) -> bool {
-        self.shared.armed.0.load(Ordering::Relaxed) && self.shared.armed.0.swap(false, Ordering::Relaxed)
+        self.shared.armed.0.interrupt()
     }
 }
 
@@ -147,15 +145,7 @@ impl RxQueue for RingConsumer {
     }
 
     fn arm(&mut self) -> bool {
-        self.shared.armed.0.store(true, Ordering::Relaxed);
-        // Pairs with the fence of `Adaptor::ring_doorbells`: either this side sees the frame or the other
-        // sees the flag.
-        fence(Ordering::SeqCst);
-        let waiting = !self.ring.is_empty();
-        if waiting {
-            self.shared.armed.0.store(false, Ordering::Relaxed);
-        }
-        waiting
+        self.shared.armed.0.arm(|| !self.ring.is_empty())
     }
 
     fn buffered(&self) -> u64 {
@@ -166,8 +156,7 @@ impl RxQueue for RingConsumer {
         self.shared.missed.0.load(Ordering::Relaxed)
     }
 
-    fn overflowed(&mut self) -> bool {
-        let missed = self.missed();
-        core::mem::replace(&mut self.told, missed) != missed
+    fn missed_by_now(&self) -> Option<u64> {
+        Some(self.missed())
     }
 }

@@ -391,8 +391,8 @@ mod tests {
             self.0
         }
 
-        fn overflowed(&mut self) -> bool {
-            false
+        fn missed_by_now(&self) -> Option<u64> {
+            None
         }
     }
 

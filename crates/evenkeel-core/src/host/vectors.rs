@@ -13,7 +13,7 @@ use crate::plain::Plain;
 use crate::poll::Quota;
 use crate::process::{Program, Step};
 use crate::receive::Architecture;
-use crate::socket::{Datagrams, SocketId};
+use crate::socket::{Datagrams, Fd, SocketId};
 use crate::stack::{self, Datagram, InterfaceId};
 use crate::tcp::Checksum;
 use crate::time::{Duration, Instant};
@@ -198,7 +198,7 @@ struct Recorder {
     port: u16,
     group: Option<IpAddress>,
     datagrams: Option<Datagrams>,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     heard: Arc<Mutex<Vec<Heard>>>,
 }
 

@@ -18,8 +18,8 @@ pub(crate) struct Carried {
     before: Option<(ChannelId, Instant)>,
     /// Since when it has held frames whenever it was looked at.
     filled_since: Option<Instant>,
-    /// It was held back when frames were last taken.
-    is_held: bool,
+    /// What it had shed when it was held back, if it was when frames were last taken, and that is known.
+    missed_until_held: Option<u64>,
     /// When a frame was last discarded for a full channel, or the ring had shed some because it was held
     /// back.
     shed_at: Option<Instant>,
@@ -50,22 +50,25 @@ impl Carried {
         self.last_class = last.map(|last| (last, generation));
     }
 
-    /// Frames were taken, and what is left of them or not. `discarded`: for full channels. `is_held`: and no
-    /// more are to be taken for now.
-    pub(crate) fn taken(&mut self, is_empty: bool, discarded: bool, is_held: bool, now: Instant) {
+    /// Frames were taken, and what is left of them or not. `discarded`: for full channels.
+    pub(crate) fn taken(&mut self, is_empty: bool, discarded: bool, now: Instant) {
         self.filled_since = if is_empty { None } else { self.filled_since.or(Some(now)) };
-        self.is_held = is_held;
         if discarded {
             self.shed_at = Some(now);
         }
     }
 
+    /// No more are to be taken for now. `missed`: what the ring has shed until now, if that is known.
+    pub(crate) fn held_back(&mut self, missed: Option<u64>) {
+        self.missed_until_held = missed;
+    }
+
     /// Whether more comes than a ring can keep until there is time for it. How busy the core is says nothing
-    /// about that: a receiver may sleep. `overflowed`: whether the ring has shed frames since any were taken.
-    /// If it was not held back meanwhile, that is not for want of discarding.
+    /// about that: a receiver may sleep. Nor does it count what the ring has `missed` while it was not held
+    /// back: that was not for want of discarding.
     #[inline]
-    pub(crate) fn is_flooded(&mut self, now: Instant, overflowed: impl FnOnce() -> bool) -> bool {
-        if core::mem::take(&mut self.is_held) && overflowed() {
+    pub(crate) fn is_flooded(&mut self, now: Instant, missed: impl FnOnce() -> Option<u64>) -> bool {
+        if self.missed_until_held.is_some() && self.missed_until_held.take() != missed() {
             self.shed_at = Some(now);
         }
         self.filled_since.is_some_and(|since| now.since(since) >= BURST)
@@ -94,15 +97,15 @@ mod tests {
     fn a_ring_that_is_not_emptied_is_flooded_until_nothing_is_discarded() {
         let at = |ms| Instant::from_millis(ms);
         let mut carried = Carried::default();
-        carried.taken(false, false, false, at(5));
-        carried.taken(true, false, false, at(14));
-        assert!(!carried.is_flooded(at(30), || false), "a burst");
-        carried.taken(false, false, false, at(40));
-        carried.taken(false, false, false, at(45));
-        let mut is_flooded = |ms| carried.is_flooded(at(ms), || false);
+        carried.taken(false, false, at(5));
+        carried.taken(true, false, at(14));
+        assert!(!carried.is_flooded(at(30), || Some(0)), "a burst");
+        carried.taken(false, false, at(40));
+        carried.taken(false, false, at(45));
+        let mut is_flooded = |ms| carried.is_flooded(at(ms), || Some(0));
         assert!(!is_flooded(49) && is_flooded(50));
-        carried.taken(true, true, false, at(51));
-        let mut is_flooded = |ms| carried.is_flooded(at(ms), || false);
+        carried.taken(true, true, at(51));
+        let mut is_flooded = |ms| carried.is_flooded(at(ms), || Some(0));
         assert!(is_flooded(60) && !is_flooded(61));
     }
 
@@ -110,13 +113,16 @@ mod tests {
     fn a_ring_that_overflows_while_it_is_held_back_is_flooded_at_once() {
         let at = |ms| Instant::from_millis(ms);
         let mut carried = Carried::default();
-        carried.taken(false, false, false, at(5));
-        assert!(!carried.is_flooded(at(6), || true), "there was no time for it");
-        carried.taken(false, false, true, at(6));
-        assert!(!carried.is_flooded(at(7), || false) && !carried.is_flooded(at(7), || true));
-        carried.taken(true, false, true, at(8));
-        assert!(carried.is_flooded(at(9), || true));
-        let mut is_flooded = |ms| carried.is_flooded(at(ms), || false);
+        carried.taken(false, false, at(5));
+        assert!(!carried.is_flooded(at(6), || Some(1)), "there was no time for it");
+        carried.held_back(Some(1));
+        assert!(!carried.is_flooded(at(7), || Some(1)) && !carried.is_flooded(at(7), || Some(2)));
+        carried.taken(true, false, at(8));
+        carried.held_back(None);
+        assert!(!carried.is_flooded(at(8), || None), "who knows");
+        carried.held_back(Some(2));
+        assert!(carried.is_flooded(at(9), || Some(3)));
+        let mut is_flooded = |ms| carried.is_flooded(at(ms), || Some(9));
         assert!(is_flooded(18) && !is_flooded(19));
     }
 

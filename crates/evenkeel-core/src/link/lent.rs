@@ -33,8 +33,8 @@ impl RxQueue for Lent {
         0
     }
 
-    fn overflowed(&mut self) -> bool {
-        false
+    fn missed_by_now(&self) -> Option<u64> {
+        None
     }
 }
 

@@ -9,7 +9,7 @@ use crate::frame::{Frame, Metadata};
 use crate::id::{InterfaceId, ProcessId, QueueId, SocketId};
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, Sources};
-use crate::ready::{Ready, ReadyTable};
+use crate::ready::{Kinds, ReadyTable};
 use crate::socket::{BindError, Descriptor};
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
@@ -54,7 +54,7 @@ impl Monitors<'_> {
             Outcome::Full => self.ledger.drop_input(QueueDrop::Capture, 1),
             Outcome::Queued => {
                 self.work.add(Work::Append);
-                self.ready.raise(id, Ready::READABLE);
+                self.ready.raise(id, Kinds::READABLE);
             }
         }
     }
@@ -71,9 +71,9 @@ impl Net {
         let limit = wanted.limit_pkts.max(1);
         self.pool.set_aside(limit).map_err(BindError::NoMemory)?;
         let gate = if wanted.feedback { self.gate(limit) } else { Gate::open() };
-        let id =
+        let installed =
             self.install_descriptor(Descriptor::Capture(Box::new(CaptureQueue::new(owner, wanted, gate))));
-        Ok(id)
+        Ok(installed.inspect_err(|_| self.pool.take_back(limit))?)
     }
 
     /// Shows a frame from a channel's ring on an interface to all packet monitors.

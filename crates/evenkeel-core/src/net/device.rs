@@ -11,7 +11,7 @@ use crate::interface::{Burst, Frames, RxQueue, Seen, see_then_take};
 use crate::link::{Port, Side, Taken};
 use crate::plain::Plain;
 use crate::poll::Sources;
-use crate::ready::Ready;
+use crate::ready::Kinds;
 use crate::receive::{AfterDevice, DeviceWork};
 use crate::time::Instant;
 use crate::work::Work;
@@ -54,19 +54,17 @@ impl Net {
         let Some(mut interface) = self.links.lend(port.interface) else {
             return Taken { done: 0, discarded: 0 };
         };
-        let mut burst = DeviceBurst::new(self, port, interface.queue_mut(queue), now);
+        let mut burst = DeviceBurst::new(self, port, interface.queue(queue), now);
         let done = interface.queue_mut(queue).receive(limit, &mut burst);
         let DeviceBurst { separates, demultiplexed, taken, discarded, last, generation, .. } = burst;
-        let stops = self.poller.stops(port.source);
+        let stops = separates && self.poller.stops(port.source);
         if let Some(carried) = self.links.carried(port) {
             carried.keep_class(last, generation);
             if separates {
-                let ring = interface.queue_mut(queue);
-                if stops {
-                    // What it has shed until now does not count.
-                    ring.overflowed();
-                }
-                carried.taken(ring.pending() == 0, discarded > 0, stops, now);
+                carried.taken(interface.queue(queue).pending() == 0, discarded > 0, now);
+            }
+            if stops {
+                carried.held_back(interface.queue(queue).missed_by_now());
             }
         }
         self.links.put_back(port.interface, interface);
@@ -229,13 +227,13 @@ impl Net {
         if self.is_screened(id) {
             // Whoever screens looks into the channel before it sleeps.
             let screen = self.descriptors.screen_id().into_iter();
-            return screen.for_each(|screen| self.ready.raise(screen, Ready::READABLE));
+            return screen.for_each(|screen| self.ready.raise(screen, Kinds::READABLE));
         }
         if let Some(daemon) = self.channels.daemons().reader(id) {
             return self.ready.wake_process(daemon);
         }
         for &member in self.channels.get(id).map_or(&[][..], |channel| &channel.members) {
-            self.ready.raise(member, Ready::READABLE);
+            self.ready.raise(member, Kinds::READABLE);
         }
     }
 
@@ -292,15 +290,15 @@ struct DeviceBurst<'a> {
 }
 
 impl<'a> DeviceBurst<'a> {
-    fn new(net: &'a mut Net, port: Port, ring: &mut dyn RxQueue, now: Instant) -> Self {
+    fn new(net: &'a mut Net, port: Port, ring: &dyn RxQueue, now: Instant) -> Self {
         let fed_by = net.config.scope(Sources::one(port.source));
         // What interrupts discard nobody is charged for.
         let separates = port.plan.device == DeviceWork::Polled && net.config.separates();
         let generation = net.table.generation();
         let mut carried = net.links.carried(port);
         let last = carried.as_ref().and_then(|carried| carried.last_class(generation));
-        let overflowed = || ring.overflowed();
-        let is_flooded = separates && carried.as_mut().is_some_and(|it| it.is_flooded(now, overflowed));
+        let missed = || ring.missed_by_now();
+        let is_flooded = separates && carried.as_mut().is_some_and(|it| it.is_flooded(now, missed));
         let is_limited = !net.links.held_back(port).is_empty();
         let is_watched = !net.descriptors.captures().is_empty();
         let only_demultiplexes = port.plan.is_lazy() && !is_watched && !net.config.listen_only;

@@ -7,7 +7,7 @@ use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
-use crate::ready::Ready;
+use crate::ready::Kinds;
 use crate::socket::Socket;
 use crate::stack::{Datagram, Io, IpEndpoint, Received, TakesDatagrams};
 use crate::time::Instant;
@@ -123,7 +123,7 @@ impl Net {
             datagram.recycle(&mut self.pool);
         } else {
             socket.ready.push(datagram);
-            self.ready.raise(id, Ready::READABLE);
+            self.ready.raise(id, Kinds::READABLE);
         }
         let (gate, waiting) = socket.ready.gate();
         self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
@@ -151,8 +151,12 @@ impl Net {
                 continue;
             }
             left -= 1;
-            let Some(waiting) = self.take_for_socket(id, now) else { return };
+            let Some(waiting) = self.take_for_socket(id, now) else { return self.found_empty(id) };
             self.input_for(id, waiting, to, now);
+        }
+        if left == 0 {
+            // Nothing may have been delivered, and more wait.
+            self.found_empty(id);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::drop::QueueDrop;
 use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::queue::Queue;
-use crate::ready::Ready;
+use crate::ready::Kinds;
 use crate::screen::Verdict;
 use crate::socket::{BindError, Descriptor, Screen, SocketCounters};
 use crate::stack::{Received, Transit};
@@ -28,7 +28,8 @@ impl Net {
         let queue = Queue::new(limit, self.gate(limit));
         let judging = VecDeque::with_capacity(limit);
         let screen = Screen { owner, queue, judging, counters: SocketCounters::default() };
-        let id = self.install_descriptor(Descriptor::Screen(Box::new(screen)));
+        let installed = self.install_descriptor(Descriptor::Screen(Box::new(screen)));
+        let id = installed.inspect_err(|_| self.pool.shrink(2 * limit))?;
         self.require_screening();
         Ok(id)
     }
@@ -51,7 +52,7 @@ impl Net {
         self.work.add(Work::Screen);
         if screen.queue.has_room() {
             screen.queue.push(transit);
-            self.ready.raise(id, Ready::READABLE);
+            self.ready.raise(id, Kinds::READABLE);
         } else {
             screen.counters.dropped += 1;
             self.ledger.drop_input(QueueDrop::Screen, 1);
@@ -164,6 +165,8 @@ impl Net {
                 None => {}
             }
         }
+        // Or too many frames in a row that are no packets to be screened: there may be more.
+        self.found_empty(id);
         None
     }
 }

@@ -4,12 +4,11 @@ use super::state::{EPHEMERAL_FIRST, Net};
 use crate::channel::Channel;
 use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
-use crate::error::ChannelError;
+use crate::error::{ChannelError, TooManyOpen};
 use crate::id::QueueId;
 use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
 use crate::poll::Gate;
 use crate::queue::Queue;
-use crate::ready::{Ready, Waiter};
 use crate::receive::DeviceWork;
 use crate::socket::{BindError, Descriptor, Socket, SocketCounters};
 use crate::stack::{Io, RouteHandle, Stack};
@@ -88,10 +87,7 @@ impl Net {
         let channel = match descriptor {
             Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),
             Descriptor::Screen(_) => self.channels.daemons().forward,
-            Descriptor::Capture(_)
-            | Descriptor::Listener(_)
-            | Descriptor::Stream(_)
-            | Descriptor::Events(_) => None,
+            _ => None,
         };
         descriptor.filled_percent().max(channel.map_or(0, |id| self.channels.filled_percent(id)))
     }
@@ -100,12 +96,30 @@ impl Net {
         self.channels.filled_percent(id)
     }
 
-    /// Puts a descriptor into the first free place.
-    pub(super) fn install_descriptor(&mut self, descriptor: Descriptor) -> SocketId {
+    /// Opens a descriptor: the lowest free number of its owner refers to it.
+    pub(super) fn install_descriptor(&mut self, descriptor: Descriptor) -> Result<SocketId, TooManyOpen> {
         let owner = descriptor.owner();
-        let id = self.descriptors.insert(descriptor);
-        self.ready.register(id, owner);
-        id
+        let id = self.reserve_descriptor(owner, matches!(descriptor, Descriptor::Queue(_)))?;
+        self.descriptors.insert(descriptor);
+        Ok(id)
+    }
+
+    /// The same for one that the next to be inserted will be.
+    pub(super) fn reserve_descriptor(
+        &mut self,
+        owner: Option<ProcessId>,
+        is_queue: bool,
+    ) -> Result<SocketId, TooManyOpen> {
+        let id = self.descriptors.vacant();
+        let looks = owner.map(|owner| (owner, self.ready.looks(owner)));
+        match owner {
+            Some(owner) if is_queue => self.ready.open_queue(id, owner)?,
+            owner => self.ready.open(id, owner)?,
+        }
+        if let Some((owner, looks)) = looks {
+            self.count_looks(owner, looks);
+        }
+        Ok(id)
     }
 
     /// Takes a descriptor out; its place is free.
@@ -136,7 +150,7 @@ impl Net {
         self.pool.grow(limit).map_err(BindError::NoMemory)?;
         // Under the lazy architectures receivers fill their own queues.
         let gate = if self.plan.is_lazy() { Gate::open() } else { self.gate(limit) };
-        let id = self.install_descriptor(Descriptor::Udp(Box::new(Socket {
+        let installed = self.install_descriptor(Descriptor::Udp(Box::new(Socket {
             owner,
             address,
             port,
@@ -146,6 +160,7 @@ impl Net {
             route: RouteHandle::default(),
             counters: SocketCounters::default(),
         })));
+        let id = installed.inspect_err(|_| self.pool.shrink(limit))?;
         let opened = match group {
             Some(group) => self.join(id, port, group, now),
             None => self.receive_at(id, port, address, None),
@@ -238,7 +253,12 @@ impl Net {
             Descriptor::Screen(screen) => self.close_screen(*screen),
             Descriptor::Listener(listener) => self.close_listener(id, &listener, now),
             Descriptor::Stream(stream) => self.close_stream(stream.id, now),
-            Descriptor::Events(owner) => self.ready.close_events(owner),
+            Descriptor::Queue(_) | Descriptor::UserEvent(_) => {}
+            Descriptor::Timer(timer) => {
+                if let Some(timer) = timer.timer {
+                    self.timers.release(timer);
+                }
+            }
             Descriptor::Capture(capture) => {
                 self.pool.take_back(capture.limit());
                 self.ledger.drop_input(QueueDrop::Closed, capture.len() as u64);
@@ -317,73 +337,7 @@ impl Net {
         self.channels.get_mut(id)
     }
 
-    /// A process goes to sleep on a descriptor: its channels are armed. Returns whether it is ready after
-    /// all.
-    pub(crate) fn arm_socket(&mut self, id: SocketId, process: ProcessId) -> bool {
-        let Some(owner) = self.descriptor(id).map(Descriptor::owner) else { return true };
-        if owner != Some(process) || self.is_ready_to_wait_for(id) {
-            return true;
-        }
-        self.ready.wait(id, Waiter::Process(process), Ready::ALL);
-        false
-    }
-
-    /// Whether there is something to be had from a descriptor. If not, what comes from now on will raise its
-    /// bits.
-    pub(crate) fn is_ready_to_wait_for(&mut self, id: SocketId) -> bool {
-        match self.descriptor(id) {
-            None => true,
-            Some(Descriptor::Stream(stream)) => {
-                let id_of_stream = stream.id;
-                self.ready.take_changed(id) || self.is_stream_readable(id_of_stream)
-            }
-            Some(Descriptor::Listener(listener)) => self.is_acceptable(&listener.at),
-            Some(&Descriptor::Events(process)) => self.has_events(process),
-            Some(descriptor) => descriptor.len() > 0 || self.arm_channels_of(id),
-        }
-    }
-
-    /// Whether a process has events. If not, each of its descriptors that was heard of since is looked at
-    /// again, and will be heard of.
-    fn has_events(&mut self, process: ProcessId) -> bool {
-        while self.ready.events_len(process) == 0 {
-            let Some(id) = self.ready.next_unchecked(process) else { return false };
-            match self.descriptor(id) {
-                // They are heard of when there is more than there was.
-                None | Some(Descriptor::Stream(_) | Descriptor::Listener(_) | Descriptor::Events(_)) => {}
-                Some(_) => {
-                    self.ready.lower(id, Ready::READABLE);
-                    if self.is_ready_to_wait_for(id) {
-                        self.ready.raise(id, Ready::READABLE);
-                    }
-                }
-            }
-        }
-        true
-    }
-
-    /// Arms the channels that a descriptor is read from, under the lazy architectures. Returns whether frames
-    /// wait.
-    fn arm_channels_of(&mut self, id: SocketId) -> bool {
-        if !self.plan.is_lazy() {
-            return false;
-        }
-        let Some(descriptor) = self.descriptors.get(id) else { return true };
-        let (own, screened) = match descriptor {
-            Descriptor::Udp(socket) => (socket.channels.as_slice(), None),
-            Descriptor::Screen(_) => (&[][..], self.channels.daemons().forward),
-            _ => (&[][..], None),
-        };
-        let mut waiting = false;
-        for channel in own.iter().map(|&(channel, _)| channel).chain(screened) {
-            if let Some(channel) = self.channels.get_mut(channel) {
-                waiting |= channel.arm();
-            }
-        }
-        waiting
-    }
-
-    /// The same for a daemon and its channel.
+    /// A daemon goes to sleep: its channel is armed. Returns whether frames wait.
     pub(crate) fn arm_channel(&mut self, id: ChannelId) -> bool {
         !self.is_screened(id) && self.channel_mut(id).is_none_or(Channel::arm)
     }

@@ -21,6 +21,7 @@ use crate::stack::{Datagram, Io, Stack};
 use crate::time::{Duration, Instant};
 use crate::timed::Timed;
 use crate::work::{Work, WorkLog};
+use evenkeel_timers::Timers;
 
 /// Fragments without their first part are looked at this often while the core is busy.
 const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
@@ -38,6 +39,8 @@ pub(crate) struct Net {
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
     pub(crate) ready: ReadyTable,
+    /// Those that programs have opened.
+    pub(super) timers: Timers<SocketId>,
     pub(crate) links: Links,
     pub(crate) table: DemuxTable,
     pub(super) channels: ChannelTable,
@@ -65,7 +68,8 @@ impl Net {
             stack: Timed::new(Stack::new(config.stack.clone(), config.seed)),
             work: WorkLog::default(),
             poller: poller(&config),
-            ready: ReadyTable::new(),
+            ready: ReadyTable::new(config.select, config.allocation, config.descriptors_max),
+            timers: Timers::new(),
             links: Links::new(&config),
             table: DemuxTable::new(config.seed),
             channels: ChannelTable::new(),
@@ -146,6 +150,7 @@ impl Net {
         hear(Deadline::Limit, self.poller.limit_deadline());
         hear(Deadline::Tcp, self.tcp.next_deadline());
         hear(Deadline::Fragments, self.fragments_deadline());
+        hear(Deadline::Timers, self.timers.next_deadline());
     }
 
     /// The first of them.
@@ -158,6 +163,7 @@ impl Net {
             .min(self.poller.next_deadline())
             .min(self.tcp.next_deadline())
             .min(self.fragments_deadline())
+            .min(self.timers.next_deadline())
     }
 
     /// From now on every deadline is exact, as long as nothing happens.
@@ -204,6 +210,9 @@ impl Net {
         }
         if due.any(&[Deadline::Tcp]) {
             self.advance_tcp(now);
+        }
+        if due.any(&[Deadline::Timers]) {
+            self.expire_timers(now);
         }
         if due.any(&[Deadline::Fragments]) {
             self.next_fragment_look = now + FRAGMENT_PERIOD;
@@ -302,6 +311,6 @@ fn queued_in(descriptor: &Descriptor) -> u64 {
         Descriptor::Udp(socket) => socket.ready.iter().map(Datagram::frames).sum(),
         Descriptor::Screen(screen) => (screen.queue.len() + screen.judging.len()) as u64,
         Descriptor::Capture(capture) => capture.len() as u64,
-        Descriptor::Listener(_) | Descriptor::Stream(_) | Descriptor::Events(_) => 0,
+        _ => 0,
     }
 }

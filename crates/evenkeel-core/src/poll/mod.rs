@@ -7,6 +7,7 @@ mod closed;
 mod cycle;
 mod discards;
 mod feedback;
+mod interval;
 mod lengths;
 mod limit;
 mod order;
@@ -17,6 +18,7 @@ mod ticks;
 
 pub use cycle::CycleLimit;
 pub use feedback::{Feedback, FeedbackBy, FeedbackScope, Gate, Inhibition, Resumes};
+pub use interval::PollInterval;
 pub use order::TaskWeights;
 pub use poller::Poller;
 pub use quota::Quota;

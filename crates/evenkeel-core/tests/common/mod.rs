@@ -4,6 +4,7 @@
 
 pub(crate) mod programs;
 pub(crate) mod router;
+pub(crate) mod two;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use evenkeel_core::host::{Config, Host, Level, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::tcp::{Flags, Header, Segment};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{
@@ -156,7 +157,7 @@ pub(crate) struct Sink {
     /// Sleeps this long before each look at its socket.
     pub(crate) nap: Option<Duration>,
     pub(crate) seen: Arc<Seen>,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     rested: bool,
 }
 

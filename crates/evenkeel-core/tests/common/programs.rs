@@ -7,7 +7,7 @@ use evenkeel_core::capture::Capture;
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::{BindError, SocketId};
+use evenkeel_core::socket::{BindError, Fd, SocketId};
 use evenkeel_core::stack::{InterfaceId, Transit};
 use evenkeel_core::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ pub(crate) struct Reins {
     /// While this is set, it sleeps.
     pub(crate) hangs: AtomicBool,
     pub(crate) count: AtomicU64,
-    pub(crate) queue: Mutex<Option<SocketId>>,
+    /// As the program and the host know it.
+    pub(crate) queue: Mutex<Option<(Fd, SocketId)>>,
     pub(crate) refused: Mutex<Option<BindError>>,
     pub(crate) captured: Mutex<Vec<Sighted>>,
 }
@@ -32,16 +33,23 @@ impl Reins {
     }
 
     pub(crate) fn queue(&self) -> SocketId {
-        self.queue.lock().unwrap().unwrap()
+        self.queue.lock().unwrap().unwrap().1
+    }
+
+    fn fd(&self) -> Fd {
+        self.queue.lock().unwrap().unwrap().0
     }
 
     fn hangs(&self) -> bool {
         self.hangs.load(Ordering::Relaxed)
     }
 
-    fn opened(&self, result: Result<SocketId, BindError>) -> Result<SocketId, Step> {
+    fn opened(&self, result: Result<Fd, BindError>, system: &System<'_>) -> Result<Fd, Step> {
         match result {
-            Ok(queue) => Ok(*self.queue.lock().unwrap().insert(queue)),
+            Ok(queue) => {
+                *self.queue.lock().unwrap() = Some((queue, system.socket(queue).unwrap()));
+                Ok(queue)
+            }
             Err(error) => {
                 *self.refused.lock().unwrap() = Some(error);
                 Err(Step::Exit)
@@ -60,7 +68,7 @@ pub(crate) struct Screener {
     pub(crate) decide: fn(&Transit) -> Verdict,
     pub(crate) compute: Duration,
     pub(crate) reins: Arc<Reins>,
-    pub(crate) queue: Option<SocketId>,
+    pub(crate) queue: Option<Fd>,
 }
 
 impl Screener {
@@ -73,7 +81,8 @@ impl Screener {
 impl Program for Screener {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(queue) = self.queue else {
-            return match self.reins.opened(system.open_screen(self.limit_pkts)) {
+            let opened = system.open_screen(self.limit_pkts);
+            return match self.reins.opened(opened, system) {
                 Ok(queue) => {
                     self.queue = Some(queue);
                     Step::Again
@@ -120,15 +129,16 @@ impl Monitor {
 
 impl Program for Monitor {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        if let Some(wanted) = self.wanted.take()
-            && let Err(step) = self.reins.opened(system.open_capture(wanted))
-        {
-            return step;
+        if let Some(wanted) = self.wanted.take() {
+            let opened = system.open_capture(wanted);
+            if let Err(step) = self.reins.opened(opened, system) {
+                return step;
+            }
         }
         if self.reins.hangs() {
             return Step::Sleep(system.now() + NAP);
         }
-        let queue = self.reins.queue();
+        let queue = self.reins.fd();
         let Ok(captured) = system.captured(queue) else { return Step::Wait(queue) };
         self.reins.count.fetch_add(1, Ordering::Relaxed);
         self.reins.captured.lock().unwrap().push(Sighted {

@@ -43,6 +43,8 @@ pub(crate) fn all() -> Vec<Scenario> {
     for open in [10, 1_000_000] {
         let name = format!("file opened and closed, {} open", number(open));
         add(name, TIMES, Box::new(move || open_and_close(open)));
+        let name = format!("file opened, registered and closed, {} open", number(open));
+        add(name, TIMES, Box::new(move || open_register_and_close(open)));
     }
     for (cold, hot) in
         [(1_000, 1), (1_000, 10), (100_000, 1), (100_000, 10), (100_000, 100), (1_000_000, 100)]
@@ -65,6 +67,7 @@ pub(crate) fn all() -> Vec<Scenario> {
             let name = |how: &str| format!("event, queue, {trigger:?}, {} idle, {how}", number(idle));
             add(name("one a call"), TIMES, Box::new(move || wait(trigger, idle, 1)));
             add(name("32 a call"), TIMES, Box::new(move || wait(trigger, idle, TIMES)));
+            add(name("the caller asleep"), TIMES, Box::new(move || sleep_and_wake(trigger, idle)));
         }
     }
     for idle in [1_000, 1_000_000] {
@@ -72,6 +75,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         add(name, TIMES, Box::new(move || add_and_delete(idle)));
     }
     add("hint, nobody interested".to_owned(), TIMES, Box::new(|| hint(0)));
+    add("hint, registered for something else".to_owned(), TIMES, Box::new(hint_of_something_else));
     add("hint, of 1 000 callers one interested".to_owned(), TIMES, Box::new(|| hint(1)));
     all
 }
@@ -140,6 +144,18 @@ fn open_and_close(open: u32) -> Turn {
     Box::new(move || {
         for _ in 0..TIMES {
             let fd = server.host.open(server.process, 0).unwrap().fd;
+            server.host.close(server.process, fd).unwrap();
+        }
+    })
+}
+
+fn open_register_and_close(open: u32) -> Turn {
+    let (mut server, queue) = registered(open, 1, Trigger::Level);
+    Box::new(move || {
+        for token in 0..TIMES as u64 {
+            let fd = server.host.open(server.process, 0).unwrap().fd;
+            let interest = Interest { events: READABLE, trigger: Trigger::Level, token };
+            server.host.add(server.process, queue, fd, interest, |_, _| Kinds::NONE).unwrap();
             server.host.close(server.process, fd).unwrap();
         }
     })
@@ -223,6 +239,28 @@ fn wait(trigger: Trigger, idle: u32, hot: usize) -> Turn {
     })
 }
 
+/// The caller sleeps: it is woken, takes the event and reads, and finding nothing more falls asleep again.
+fn sleep_and_wake(trigger: Trigger, idle: u32) -> Turn {
+    let (mut server, queue) = registered(idle, 1, trigger);
+    let mut events = [Event::default(); 1];
+    let nothing = |_, _| Kinds::NONE;
+    server.host.wait(server.caller, queue, &mut events, Wait::UntilReady, nothing).unwrap();
+    Box::new(move || {
+        for _ in 0..TIMES {
+            server.arrive();
+            let Server { host, caller, ready, .. } = &mut server;
+            assert_eq!(host.next_woken(), Some(*caller));
+            let status = |object: u32, _| READABLE.when(ready[object as usize]);
+            let answer = host.wait(*caller, queue, &mut events, Wait::UntilReady, status).unwrap();
+            assert_eq!((answer.ready, answer.tests), (1, 1));
+            ready[events[0].token as usize] = false;
+            let status = |object: u32, _| READABLE.when(ready[object as usize]);
+            let answer = host.wait(*caller, queue, &mut events, Wait::UntilReady, status).unwrap();
+            assert_eq!((answer.ready, answer.tests), (0, usize::from(trigger == Trigger::Level)));
+        }
+    })
+}
+
 fn add_and_delete(idle: u32) -> Turn {
     let (mut server, queue) = registered(idle, 1, Trigger::Level);
     let fd = server.host.open(server.process, 0).unwrap().fd;
@@ -233,6 +271,12 @@ fn add_and_delete(idle: u32) -> Turn {
             server.host.delete(server.process, queue, fd).unwrap();
         }
     })
+}
+
+/// A hint to write for a file that is registered to be read from.
+fn hint_of_something_else() -> Turn {
+    let (mut server, _) = registered(1, 1, Trigger::Level);
+    Box::new(move || (0..TIMES).for_each(|_| server.host.hint(server.files[0], Kinds::WRITABLE)))
 }
 
 /// A process has very many callers, of whom so many wait for the first file, and the others for the second.

@@ -7,7 +7,7 @@ use crate::descriptors::{BadDescriptor, Descriptors, ProcessId};
 use crate::kinds::Kinds;
 use crate::memory::Memory;
 use crate::set::FdSets;
-use crate::watches::{Watcher, Watches};
+use crate::watches::{Watch, Watcher, Watches};
 
 /// A caller's memory, and what it needs to know of descriptors.
 struct Call<'a, T> {
@@ -114,11 +114,9 @@ fn meet<T: Copy>(
     (process, fd): (ProcessId, u32),
     caller: CallerId,
 ) -> bool {
-    let reference = descriptors.reference(process, fd);
-    if let Some(reference) = reference {
-        watches.add(reference, Watcher::Caller(caller.0));
-    }
-    reference.is_some()
+    let Some((file, reference)) = descriptors.reference(process, fd) else { return false };
+    watches.add(file, Watch { watcher: Watcher::Caller(caller.0, fd), reference });
+    true
 }
 
 /// What of `asked` a descriptor is ready for.
@@ -129,6 +127,6 @@ fn look<T: Copy>(
     asked: Kinds,
     status: &mut impl FnMut(T, Kinds) -> Kinds,
 ) -> Kinds {
-    let reference = descriptors.reference(process, fd);
-    reference.map_or(Kinds::NONE, |reference| status_of(descriptors, queues, reference, asked, status))
+    let file = descriptors.file(process, fd);
+    file.map_or(Kinds::NONE, |file| status_of(descriptors, queues, file, asked, status))
 }

@@ -73,17 +73,18 @@ impl<T: Copy> Readiness<T> {
 
     /// What is behind a descriptor.
     #[must_use]
+    #[inline]
     pub fn behind(&self, process: ProcessId, fd: u32) -> Option<Object<T>> {
-        self.descriptors.object(self.descriptors.file(process, fd)?)
+        self.descriptors.behind(process, fd)
     }
 
     /// Whoever watched a descriptor that is closed forgets it. Returns what was behind it, if it was the
     /// last.
     pub(super) fn forget(&mut self, closed: Closed<Object<T>>) -> Option<T> {
-        let Closed { fd, object, is_last, reference } = closed;
-        while let Some(watcher) = self.watches.remove(reference, |_| true) {
+        let Closed { fd, object, is_last, file, reference } = closed;
+        while let Some(watcher) = self.watches.remove(file, |watch| watch.reference == reference) {
             match watcher {
-                Watcher::Caller(id) => {
+                Watcher::Caller(id, _) => {
                     if self.callers.get_mut(id).is_some_and(|caller| caller.memory.forget(fd)) {
                         self.woken.push_back(super::CallerId(id));
                     }

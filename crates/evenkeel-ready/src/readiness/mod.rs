@@ -11,7 +11,7 @@ use crate::kinds::Kinds;
 use crate::memory::Memory;
 use crate::numbers::{Allocation, Numbers};
 use crate::slab::Slab;
-use crate::watches::{Watcher, Watches};
+use crate::watches::{Watch, Watcher, Watches};
 pub use queues::QueueError;
 use queues::Queues;
 
@@ -50,16 +50,17 @@ pub enum Object<T> {
 ///   slept: with [`woken`] if in `select`, else with the same call again. If that finds nothing it sleeps on.
 /// - Whose time is over, or whom a signal has interrupted, [gives up](Self::give_up).
 ///
-/// What it costs. A hint: the descriptors that refer to the file, and of the callers and event queues of
-/// their processes those that are interested in them; not those that are not, and not what else they are
-/// interested in. `select`: a test for each descriptor that is new, was ready before or has a hint, and
-/// comparing bitmaps, 64 descriptors a word. `poll`: the same tests, and a look at each entry. `wait`: a test
-/// for each event. How many descriptors are idle matters to none of them otherwise.
+/// What it costs. A hint: the callers and event queues that are interested in the file; not those that are
+/// not, and not what else they are interested in. `select`: a test for each descriptor that is new, was
+/// ready before or has a hint, and comparing bitmaps, 64 descriptors a word. `poll`: the same tests, and a
+/// look at each entry. `wait`: a test for each event. To register, to delete and to close: a look at each
+/// who watches the same file. How many descriptors are idle matters to none of them otherwise.
 ///
-/// Memory: of each caller who selects or polls about 4 bytes for each number up to the highest that he has
-/// asked for, and 16 for each descriptor that he is interested in, until it is closed; 40 for each
-/// registration at an event queue, whatever its number. So very many threads, of which each asks for few of
-/// very many descriptors, do better with an event queue each.
+/// Memory: 28 bytes for each descriptor, and for each file 12 and what it is called by. For each registration
+/// at an event queue 44, whatever its number. Of each caller who selects or polls about 4 for each number up
+/// to the highest that he has asked for, and 20 for each descriptor that he is interested in, until it is
+/// closed. So very many threads, of which each asks for few of very many descriptors, do better with an event
+/// queue each. Tables double as they grow, and are kept.
 ///
 /// [`select`]: Self::select
 /// [`poll`]: Self::poll
@@ -73,8 +74,8 @@ pub struct Readiness<T> {
     callers: Slab<Caller>,
     queues: Queues,
     woken: VecDeque<CallerId>,
-    /// Hints that are still to be passed on: event queues within event queues.
-    hints: Vec<(FileId, Kinds)>,
+    /// Event queues that may have become readable, and whose watchers are still to hear of it.
+    readable_queues: Vec<FileId>,
 }
 
 #[derive(Debug)]
@@ -95,7 +96,7 @@ impl<T: Copy> Readiness<T> {
             callers: Slab::new(),
             queues: Queues::default(),
             woken: VecDeque::new(),
-            hints: Vec::new(),
+            readable_queues: Vec::new(),
         }
     }
 
@@ -107,32 +108,54 @@ impl<T: Copy> Readiness<T> {
 
     // --- From below ---
 
+    /// Whether anybody watches a file: a caller who has asked for a descriptor of it, or an event queue at
+    /// which one is registered. To all others a hint is nothing, and costs as little as this question.
+    #[must_use]
+    #[inline]
+    pub fn is_watched(&self, file: FileId) -> bool {
+        self.watches.is_watched(file)
+    }
+
     /// What is behind a file may have become ready for these kinds: those who are interested will look at it,
     /// and those of them who sleep are woken. Of an event queue one caller is woken, the one who sleeps for
     /// longest, since one takes the event.
     #[inline]
     pub fn hint(&mut self, file: FileId, kinds: Kinds) {
-        self.hint_one(file, kinds);
-        while let Some((file, kinds)) = self.hints.pop() {
-            self.hint_one(file, kinds);
+        self.hint_and_tell(file, kinds, |_| {});
+    }
+
+    /// [`hint`](Self::hint), and `queue` hears of each event queue that may have an event by it, as a file:
+    /// for hosts some of whose callers wait for one file by means of their own.
+    #[inline]
+    pub fn hint_and_tell(&mut self, file: FileId, kinds: Kinds, queue: impl FnMut(FileId)) {
+        if self.is_watched(file) {
+            self.hint_watched(file, kinds, queue);
         }
     }
 
-    fn hint_one(&mut self, file: FileId, kinds: Kinds) {
-        let Self { descriptors, watches, callers, queues, woken, hints } = self;
-        for (reference, _, fd) in descriptors.each_reference(file) {
-            for watcher in watches.of(reference) {
+    /// Whoever hints at what nobody watches is not to carry this along.
+    #[inline(never)]
+    fn hint_watched(&mut self, file: FileId, kinds: Kinds, mut told: impl FnMut(FileId)) {
+        let Self { watches, callers, queues, woken, readable_queues, .. } = self;
+        let mut next = Some((file, kinds));
+        while let Some((file, kinds)) = next {
+            for Watch { watcher, .. } in watches.of(file) {
                 match watcher {
-                    Watcher::Caller(id) => {
+                    Watcher::Caller(id, fd) => {
                         if callers.get_mut(id).is_some_and(|caller| caller.memory.hint(fd, kinds)) {
                             woken.push_back(CallerId(id));
                         }
                     }
                     Watcher::Queue(id, key) => {
-                        hints.extend(queues.hint(QueueId(id), key, kinds, woken));
+                        let Some(queue) = queues.hint(QueueId(id), key, kinds, woken) else { continue };
+                        told(queue);
+                        if watches.is_watched(queue) {
+                            readable_queues.push(queue);
+                        }
                     }
                 }
             }
+            next = readable_queues.pop().map(|queue| (queue, Kinds::READABLE));
         }
     }
 
@@ -198,8 +221,8 @@ impl<T: Copy> Readiness<T> {
     pub fn forget_all(&mut self, caller: CallerId) {
         let Some(Caller { process, memory, .. }) = self.callers.get_mut(caller.0) else { return };
         for fd in memory.known() {
-            if let Some(reference) = self.descriptors.reference(*process, fd) {
-                self.watches.remove(reference, |watcher| watcher == Watcher::Caller(caller.0));
+            if let Some(file) = self.descriptors.file(*process, fd) {
+                self.watches.remove(file, |watch| watch.watcher == Watcher::Caller(caller.0, fd));
             }
         }
         *memory = Memory::default();

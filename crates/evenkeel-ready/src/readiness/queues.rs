@@ -8,9 +8,9 @@ use crate::call::{Answer, Wait};
 use crate::descriptors::{BadDescriptor, Descriptors, FileId, Opened, ProcessId};
 use crate::kinds::Kinds;
 use crate::numbers::TooManyOpen;
-use crate::queue::{Candidate, Event, EventQueue, Hinted, Interest};
+use crate::queue::{Event, EventQueue, Hinted, Interest};
 use crate::slab::Slab;
-use crate::watches::Watcher;
+use crate::watches::{Watch, Watcher};
 
 /// How many event queues may be below one another, in the outermost.
 const DEPTH: usize = 4;
@@ -78,14 +78,21 @@ impl Queue {
     }
 
     /// One of those that sleep is to look, if any event may be there.
+    #[inline]
     fn wake_one(&mut self, woken: &mut VecDeque<CallerId>) {
-        if self.events.listed() > 0 {
-            woken.extend(self.sleepers.pop_front());
+        if self.events.listed() > 0
+            && let Some(sleeper) = self.sleepers.pop_front()
+        {
+            woken.push_back(sleeper);
         }
     }
 }
 
 impl Queues {
+    /// What one takes.
+    #[cfg(test)]
+    pub(super) const BYTES: usize = Slab::<Queue>::BYTES;
+
     fn get_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
         self.queues.get_mut(id.0)
     }
@@ -99,8 +106,8 @@ impl Queues {
         self.queues.get(id.0).map_or(0, Queue::height)
     }
 
-    /// The target of a registration may have become ready. If somebody wants to hear of that, so may the
-    /// queue: returns what it is to be hinted for.
+    /// The file of a registration may have become ready. If somebody wants to hear of that, so may the
+    /// queue be readable: returns its file.
     #[inline]
     pub(super) fn hint(
         &mut self,
@@ -108,14 +115,14 @@ impl Queues {
         key: u32,
         kinds: Kinds,
         woken: &mut VecDeque<CallerId>,
-    ) -> Option<(FileId, Kinds)> {
+    ) -> Option<FileId> {
         let queue = self.queues.get_mut(id.0)?;
         match queue.events.hint(key, kinds) {
             Hinted::Ignored => return None,
             Hinted::Again => {}
             Hinted::Listed => queue.wake_one(woken),
         }
-        Some((queue.file, Kinds::READABLE))
+        Some(queue.file)
     }
 
     /// A caller does not wait for events any more. If it was woken for one, another is woken in its place.
@@ -126,15 +133,27 @@ impl Queues {
     }
 }
 
-/// What of `asked` the file of a reference is ready for. An event queue is readable if it has an event.
+impl<T: Copy> Descriptors<Object<T>> {
+    /// The event queue that a descriptor is.
+    fn queue(&self, process: ProcessId, fd: u32) -> Result<QueueId, QueueError> {
+        match self.file(process, fd).and_then(|file| self.object(file)) {
+            Some(Object::Queue(id)) => Ok(id),
+            Some(Object::Outside(_)) => Err(QueueError::NotAQueue(fd)),
+            None => Err(QueueError::BadDescriptor(fd)),
+        }
+    }
+}
+
+/// What of `asked` a file is ready for. An event queue is readable if it has an event.
+#[inline]
 pub(super) fn status_of<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
     descriptors: &Descriptors<Object<T>>,
     queues: &mut Queues,
-    reference: u32,
+    file: FileId,
     asked: Kinds,
     status: &mut S,
 ) -> Kinds {
-    match descriptors.file_of(reference).and_then(|file| descriptors.object(file)) {
+    match descriptors.object(file) {
         None => Kinds::NONE,
         Some(Object::Outside(object)) => status(object, asked).intersection(asked),
         Some(Object::Queue(queue)) if asked.intersects(Kinds::READABLE) => {
@@ -144,24 +163,48 @@ pub(super) fn status_of<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
     }
 }
 
-/// Whether an event queue has an event: tests those that may be ready until one is.
+/// Whether an event queue has an event: tests those that may be ready until one is. Few ask an event queue
+/// about another one: whoever asks about something else is not to carry this along.
+#[inline(never)]
 fn has_event<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
     descriptors: &Descriptors<Object<T>>,
     queues: &mut Queues,
     id: QueueId,
     status: &mut S,
 ) -> bool {
-    while let Some(Candidate { key, target, asked }) =
-        queues.queues.get(id.0).and_then(|queue| queue.events.first())
-    {
-        if !status_of(descriptors, queues, target, asked, status).is_empty() {
+    while let Some((file, asked)) = queues.queues.get(id.0).and_then(|queue| queue.events.first()) {
+        if !status_of(descriptors, queues, file, asked, status).is_empty() {
             return true;
         }
         if let Some(queue) = queues.get_mut(id) {
-            queue.events.settle(key, Kinds::NONE);
+            queue.events.settle(Kinds::NONE);
         }
     }
     false
+}
+
+/// Goes once through those that may be ready now, at most.
+fn take_events<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
+    descriptors: &Descriptors<Object<T>>,
+    queues: &mut Queues,
+    id: QueueId,
+    events: &mut [Event],
+    status: &mut S,
+) -> Answer {
+    let mut answer = Answer::default();
+    let candidates = queues.get_mut(id).map_or(0, |queue| queue.events.listed());
+    while answer.tests < candidates && answer.ready < events.len() {
+        let candidate = queues.get_mut(id).and_then(|queue| queue.events.first());
+        let Some((file, asked)) = candidate else { break };
+        let ready = status_of(descriptors, queues, file, asked, status);
+        answer.tests += 1;
+        let event = queues.get_mut(id).and_then(|queue| queue.events.settle(ready));
+        if let Some(event) = event {
+            events[answer.ready] = event;
+            answer.ready += 1;
+        }
+    }
+    answer
 }
 
 /// The event queue: what `select` would be if it did not have to be told at each call what it is about.
@@ -254,20 +297,20 @@ impl<T: Copy> Readiness<T> {
         interest: Interest,
         status: impl FnMut(T, Kinds) -> Kinds,
     ) -> Result<(), QueueError> {
-        let (id, reference) = self.both(process, queue, fd)?;
-        if self.key_of(reference, id).is_some() {
+        let (id, file, reference) = self.both(process, queue, fd)?;
+        if self.key_of(file, reference, id).is_some() {
             return Err(QueueError::AlreadyAdded(fd));
         }
-        if let Some(Object::Queue(inner)) = self.behind(process, fd) {
+        if let Some(Object::Queue(inner)) = self.descriptors.object(file) {
             if !self.may_hold(id, inner, self.queues.height(inner)) {
                 return Err(QueueError::Nested(fd));
             }
             self.nest(id, None, Some(self.queues.height(inner)));
         }
         let Some(queue) = self.queues.get_mut(id) else { return Err(QueueError::NotAQueue(queue)) };
-        let key = queue.events.add(reference, interest);
-        self.watches.add(reference, Watcher::Queue(id.0, key));
-        self.look_at((id, key), reference, interest.asked(), status);
+        let key = queue.events.add(file, interest);
+        self.watches.add(file, Watch { watcher: Watcher::Queue(id.0, key), reference });
+        self.look_at((id, key), file, interest.asked(), status);
         Ok(())
     }
 
@@ -284,12 +327,12 @@ impl<T: Copy> Readiness<T> {
         interest: Interest,
         status: impl FnMut(T, Kinds) -> Kinds,
     ) -> Result<(), QueueError> {
-        let (id, reference) = self.both(process, queue, fd)?;
-        let key = self.key_of(reference, id).ok_or(QueueError::NotAdded(fd))?;
+        let (id, file, reference) = self.both(process, queue, fd)?;
+        let key = self.key_of(file, reference, id).ok_or(QueueError::NotAdded(fd))?;
         if let Some(queue) = self.queues.get_mut(id) {
             queue.events.modify(key, interest);
         }
-        self.look_at((id, key), reference, interest.asked(), status);
+        self.look_at((id, key), file, interest.asked(), status);
         Ok(())
     }
 
@@ -298,10 +341,10 @@ impl<T: Copy> Readiness<T> {
     /// # Errors
     /// See [`QueueError`].
     pub fn delete(&mut self, process: ProcessId, queue: u32, fd: u32) -> Result<(), QueueError> {
-        let (id, reference) = self.both(process, queue, fd)?;
-        let key = self.key_of(reference, id).ok_or(QueueError::NotAdded(fd))?;
-        self.watches.remove(reference, |watcher| watcher == Watcher::Queue(id.0, key));
-        if let Some(object) = self.behind(process, fd) {
+        let (id, file, reference) = self.both(process, queue, fd)?;
+        let key = self.key_of(file, reference, id).ok_or(QueueError::NotAdded(fd))?;
+        self.watches.remove(file, |watch| watch.watcher == Watcher::Queue(id.0, key));
+        if let Some(object) = self.descriptors.object(file) {
             self.unregister(id, key, object);
         }
         Ok(())
@@ -312,7 +355,8 @@ impl<T: Copy> Readiness<T> {
     ///
     /// If several callers wait, an event wakes one of them, who has slept for longest; if he leaves some,
     /// the next one. By level, what is reported and still holds is left: for several callers an edge, or
-    /// once, suits better. A caller who slept here and is woken calls it again.
+    /// once, suits better. A caller who slept here and is woken calls it again. One that does not wait here
+    /// may go on to sleep in a `select` that has found nothing before.
     ///
     /// # Errors
     /// See [`QueueError`].
@@ -324,73 +368,51 @@ impl<T: Copy> Readiness<T> {
         wait: Wait,
         mut status: impl FnMut(T, Kinds) -> Kinds,
     ) -> Result<Answer, QueueError> {
-        let by = self.callers.get_mut(caller.0).ok_or(QueueError::BadDescriptor(queue))?;
-        by.memory.give_up();
-        let (process, before) = (by.process, by.waits_on.take());
-        let id = self.queue(process, queue);
-        if let Some(before) = before.filter(|before| Ok(*before) != id) {
-            self.queues.leave(before, caller, &mut self.woken);
+        let Self { descriptors, callers, queues, woken, .. } = self;
+        let by = callers.get_mut(caller.0).ok_or(QueueError::BadDescriptor(queue))?;
+        if wait == Wait::UntilReady {
+            by.memory.give_up();
+        }
+        let id = descriptors.queue(by.process, queue);
+        if let Some(before) = by.waits_on.take().filter(|before| Ok(*before) != id) {
+            queues.leave(before, caller, woken);
         }
         let id = id?;
         if events.is_empty() {
             return Err(QueueError::NoRoom);
         }
-        let answer = self.take_events(id, events, &mut status);
-        let Some(queue) = self.queues.get_mut(id) else { return Ok(answer) };
-        queue.wake_one(&mut self.woken);
+        let answer = take_events(descriptors, queues, id, events, &mut status);
+        let Some(queue) = queues.get_mut(id) else { return Ok(answer) };
+        queue.wake_one(woken);
         if answer.ready == 0 && wait == Wait::UntilReady {
             queue.sleepers.push_back(caller);
-            if let Some(by) = self.callers.get_mut(caller.0) {
-                by.waits_on = Some(id);
-            }
+            by.waits_on = Some(id);
         }
         Ok(answer)
     }
 
-    /// Goes once through those that may be ready now, at most.
-    fn take_events(
-        &mut self,
-        id: QueueId,
-        events: &mut [Event],
-        status: &mut impl FnMut(T, Kinds) -> Kinds,
-    ) -> Answer {
-        let Self { descriptors, queues, .. } = self;
-        let mut answer = Answer::default();
-        let candidates = queues.get_mut(id).map_or(0, |queue| queue.events.listed());
-        while answer.tests < candidates && answer.ready < events.len() {
-            let candidate = queues.get_mut(id).and_then(|queue| queue.events.first());
-            let Some(Candidate { key, target, asked }) = candidate else { break };
-            let ready = status_of(descriptors, queues, target, asked, status);
-            answer.tests += 1;
-            let event = queues.get_mut(id).and_then(|queue| queue.events.settle(key, ready));
-            if let Some(event) = event {
-                events[answer.ready] = event;
-                answer.ready += 1;
-            }
+    /// Whether a file is an event queue that has an event: [`wait`](Self::wait) would return at once. None is
+    /// taken.
+    pub fn has_event(&mut self, queue: FileId, mut status: impl FnMut(T, Kinds) -> Kinds) -> bool {
+        match self.descriptors.object(queue) {
+            Some(Object::Queue(id)) => has_event(&self.descriptors, &mut self.queues, id, &mut status),
+            _ => false,
         }
-        answer
     }
 
     // --- Registrations ---
 
-    /// The event queue that a descriptor is.
-    fn queue(&self, process: ProcessId, fd: u32) -> Result<QueueId, QueueError> {
-        match self.behind(process, fd) {
-            Some(Object::Queue(id)) => Ok(id),
-            Some(Object::Outside(_)) => Err(QueueError::NotAQueue(fd)),
-            None => Err(QueueError::BadDescriptor(fd)),
-        }
-    }
-
-    fn both(&self, process: ProcessId, queue: u32, fd: u32) -> Result<(QueueId, u32), QueueError> {
-        let id = self.queue(process, queue)?;
-        Ok((id, self.descriptors.reference(process, fd).ok_or(BadDescriptor(fd))?))
+    /// An event queue, and a file by the reference of a descriptor.
+    fn both(&self, process: ProcessId, queue: u32, fd: u32) -> Result<(QueueId, FileId, u32), QueueError> {
+        let id = self.descriptors.queue(process, queue)?;
+        let (file, reference) = self.descriptors.reference(process, fd).ok_or(BadDescriptor(fd))?;
+        Ok((id, file, reference))
     }
 
     /// The key of the registration that a descriptor has at an event queue.
-    fn key_of(&self, reference: u32, id: QueueId) -> Option<u32> {
-        self.watches.of(reference).find_map(|watcher| match watcher {
-            Watcher::Queue(queue, key) if queue == id.0 => Some(key),
+    fn key_of(&self, file: FileId, by: u32, id: QueueId) -> Option<u32> {
+        self.watches.of(file).find_map(|Watch { watcher, reference }| match watcher {
+            Watcher::Queue(queue, key) if reference == by && queue == id.0 => Some(key),
             _ => None,
         })
     }
@@ -399,13 +421,13 @@ impl<T: Copy> Readiness<T> {
     fn look_at(
         &mut self,
         (id, key): (QueueId, u32),
-        reference: u32,
+        file: FileId,
         asked: Kinds,
         mut status: impl FnMut(T, Kinds) -> Kinds,
     ) {
-        let ready = status_of(&self.descriptors, &mut self.queues, reference, asked, &mut status);
-        if let Some((file, kinds)) = self.queues.hint(id, key, ready, &mut self.woken) {
-            self.hint(file, kinds);
+        let ready = status_of(&self.descriptors, &mut self.queues, file, asked, &mut status);
+        if let Some(queue) = self.queues.hint(id, key, ready, &mut self.woken) {
+            self.hint(queue, Kinds::READABLE);
         }
     }
 
@@ -422,8 +444,8 @@ impl<T: Copy> Readiness<T> {
     /// An event queue is gone, with its registrations. Whoever sleeps there is woken, to find that out.
     pub(super) fn free_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.queues.remove(id.0) else { return };
-        for reference in queue.events.targets() {
-            self.watches.remove(reference, |watcher| matches!(watcher, Watcher::Queue(of, _) if of == id.0));
+        for (key, file) in queue.events.registered() {
+            self.watches.remove(file, |watch| watch.watcher == Watcher::Queue(id.0, key));
         }
         self.woken.extend(queue.sleepers);
     }
@@ -433,10 +455,9 @@ impl<T: Copy> Readiness<T> {
     /// The event queues that another one is registered at.
     fn holders(&self, id: QueueId) -> Vec<QueueId> {
         let Some(file) = self.queues.queues.get(id.0).map(|queue| queue.file) else { return Vec::new() };
-        let watchers = self.descriptors.each_reference(file).flat_map(|(place, ..)| self.watches.of(place));
-        let holders = watchers.filter_map(|watcher| match watcher {
+        let holders = self.watches.of(file).filter_map(|watch| match watch.watcher {
             Watcher::Queue(holder, _) => Some(QueueId(holder)),
-            Watcher::Caller(_) => None,
+            Watcher::Caller(..) => None,
         });
         holders.collect()
     }

@@ -44,11 +44,16 @@ fn comes_and_goes(steps: &[(u8, u32, u32)]) {
         _ = host.close(process, fd);
     }
     callers.into_iter().for_each(|caller| host.detach(caller));
-    let queues = host.watches.iter().filter(|watcher| matches!(watcher, Watcher::Queue(..))).count();
+    let queues = host.watches.iter().filter(|watch| matches!(watch.watcher, Watcher::Queue(..))).count();
     assert_eq!(host.watches.iter().count(), queues, "no caller is left");
     host.exit(process, |()| {});
     assert_eq!(host.watches.iter().count(), 0);
     assert!(host.callers.iter().next().is_none() && host.queues.is_empty());
+}
+
+#[test]
+fn an_event_queue_takes_104_bytes_and_a_caller_288() {
+    assert_eq!((Queues::BYTES, Slab::<Caller>::BYTES), (104, 288));
 }
 
 proptest! {

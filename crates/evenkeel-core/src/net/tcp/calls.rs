@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::super::state::Net;
 use super::state::{Endpoint, Owner};
 use crate::demux::Binding;
+use crate::error::TooManyOpen;
 use crate::id::{ProcessId, SocketId};
+use crate::ready::Kinds;
 use crate::socket::{
     ConnectError, ConnectOptions, Descriptor, ListenError, ListeningSocket, Stream, StreamError,
 };
@@ -34,12 +36,12 @@ impl Net {
         let taken = if at.port == 0 { ListenError::NoPort } else { ListenError::InUse };
         let options = Arc::clone(options.unwrap_or(&self.tcp.endpoint.config().connection));
         let at = self.tcp.endpoint.listen_with(at, config, options, None).map_err(|_| taken)?;
-        let socket = self.install_descriptor(Descriptor::Listener(Box::new(ListeningSocket {
-            owner,
-            at,
-            syns: None,
-            handshakes: None,
-        })));
+        let listener = ListeningSocket { owner, at, syns: None, handshakes: None };
+        let installed = self.install_descriptor(Descriptor::Listener(Box::new(listener)));
+        let socket = installed.inspect_err(|_| {
+            self.tcp.endpoint.unlisten(&at);
+            self.tcp.pending = true;
+        })?;
         self.tcp.listeners.insert(at, socket);
         if let Err(error) = self.open_listener_channels(socket, at) {
             self.remove_descriptor(socket);
@@ -73,14 +75,26 @@ impl Net {
     }
 
     /// The connection that has waited longest, as a socket of `owner`; with it, its peer.
-    pub(crate) fn accept(&mut self, listener: SocketId, owner: ProcessId) -> Option<(SocketId, IpEndpoint)> {
-        let Some(Descriptor::Listener(listener)) = self.descriptor(listener) else { return None };
+    pub(crate) fn accept(
+        &mut self,
+        listener: SocketId,
+        owner: ProcessId,
+    ) -> Result<Option<(SocketId, IpEndpoint)>, TooManyOpen> {
+        let Some(Descriptor::Listener(listener)) = self.descriptor(listener) else { return Ok(None) };
         let at = listener.at;
-        let id = self.tcp.endpoint.accept(&at)?;
+        if !self.is_acceptable(&at) {
+            return Ok(None);
+        }
+        let socket = self.reserve_descriptor(Some(owner), false)?;
+        let accepted = self.tcp.endpoint.accept(&at);
+        let Some((id, tuple)) = accepted.and_then(|id| Some((id, *self.tcp.endpoint.tuple(id)?))) else {
+            self.ready.retire(socket);
+            return Ok(None);
+        };
         self.tcp.pending = true;
-        let peer = self.tcp.endpoint.tuple(id)?.remote;
         self.work.add(Work::Deliver);
-        Some((self.open_stream(id, owner), peer))
+        self.open_stream(socket, id, owner);
+        Ok(Some((socket, tuple.remote)))
     }
 
     // --- Streams ---
@@ -105,6 +119,7 @@ impl Net {
             })?;
         // Without them no segment of the peer's would ever find room.
         self.reserve_segments().map_err(|_| ConnectError::Full)?;
+        let socket = self.reserve_descriptor(Some(owner), false)?;
         let local = |port| IpEndpoint::new(address, port);
         let port_fits = |port| {
             let flow = FourTuple::new(local(port), to);
@@ -113,18 +128,20 @@ impl Net {
         let opening =
             Opening { mss, options: options.stream, data: options.data, port_fits: Some(&port_fits) };
         let tuple = FourTuple::new(local(options.port), to);
-        let (id, taken) = self.tcp.endpoint.connect_as(tuple, &opening, now)?;
+        let connected = self.tcp.endpoint.connect_as(tuple, &opening, now);
+        let (id, taken) = connected.inspect_err(|_| self.ready.retire(socket))?;
         self.tcp.endpoint.set_route(id, route, self.stack.generation());
         self.tcp.pending = true;
-        Ok((self.open_stream(id, owner), taken))
+        self.open_stream(socket, id, owner);
+        Ok((socket, taken))
     }
 
-    fn open_stream(&mut self, id: Id, owner: ProcessId) -> SocketId {
-        let socket = self.install_descriptor(Descriptor::Stream(Stream { owner, id }));
+    /// What was reserved refers to a connection.
+    fn open_stream(&mut self, socket: SocketId, id: Id, owner: ProcessId) {
+        self.descriptors.insert(Descriptor::Stream(Stream { owner, id }));
         let channel = self.tcp.owner(id).and_then(|owner| owner.channel);
         self.tcp.set_owner(Owner { id, process: Some(owner), socket: Some(socket), channel });
         self.open_connection_ring(id);
-        socket
     }
 
     pub(crate) fn read_stream(&mut self, id: Id, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
@@ -181,10 +198,13 @@ impl Net {
         self.tcp.pending = true;
     }
 
-    pub(crate) fn abort_stream(&mut self, socket: SocketId, id: Id, now: Instant) -> Result<(), StreamError> {
-        let result = self.change_stream(id, Endpoint::abort);
-        self.close(socket, now);
-        result
+    pub(crate) fn abort_stream(&mut self, id: Id) -> Result<(), StreamError> {
+        let aborted = self.change_stream(id, Endpoint::abort);
+        // TCP tells nobody any more. Whoever has another descriptor of it is to hear of its end.
+        if let (_, Some(socket)) = self.owner_of(id) {
+            self.ready.raise(socket, Kinds::READABLE.union(Kinds::HANG_UP));
+        }
+        aborted
     }
 
     pub(crate) fn stream_info(&self, id: Id) -> Option<(FourTuple, Info)> {
@@ -211,17 +231,5 @@ impl Net {
     /// The process to which a connection belongs, and its socket if it is open.
     pub(crate) fn owner_of(&self, id: Id) -> (Option<ProcessId>, Option<SocketId>) {
         self.tcp.owner(id).map_or((None, None), |owner| (owner.process, owner.socket))
-    }
-
-    // --- Events ---
-
-    /// The event queue of a process, opened if there is none. It has room for every descriptor once, so it
-    /// needs no limit of its own.
-    pub(crate) fn open_events(&mut self, owner: ProcessId) -> SocketId {
-        self.ready.events_of(owner).unwrap_or_else(|| {
-            let events = self.install_descriptor(Descriptor::Events(owner));
-            self.ready.open_events(owner, events);
-            events
-        })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::state::Net;
 use crate::link::{OUTPUT_PKTS, OutputRoom};
-use crate::ready::Ready;
+use crate::ready::{Kinds, kinds_of};
 use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
 use crate::tcp::endpoint::{EgressSet, EndpointEvent, Fate, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
@@ -77,13 +77,18 @@ impl Net {
         if !self.tcp.pending {
             return;
         }
+        self.tell_events();
+        self.resume_listeners();
+    }
+
+    #[inline]
+    fn tell_events(&mut self) {
         while let Some(event) = self.tcp.endpoint.poll_event() {
             match event {
                 EndpointEvent::Acceptable(at) => self.tell_listener(&at),
                 EndpointEvent::Connection(id, ready) => self.tell_stream(id, ready),
             }
         }
-        self.resume_listeners();
     }
 
     /// Segments leave that follow from this unit. To be called at the end of every unit, or of a later one if
@@ -94,6 +99,8 @@ impl Net {
         }
         self.tcp.held = 0;
         self.tcp.pending = !self.send_segments(now);
+        // With its last acknowledgment a connection is over, and nothing else may ever happen to it.
+        self.tell_events();
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
         }
@@ -149,12 +156,12 @@ impl Net {
 
     fn tell_listener(&mut self, at: &ListenAt) {
         let Some(&socket) = self.tcp.listeners.get(at) else { return };
-        self.ready.renew(socket, Ready::READABLE);
+        self.ready.raise(socket, Kinds::READABLE);
     }
 
     fn tell_stream(&mut self, id: Id, ready: Readiness) {
         let Some(socket) = self.tcp.owner(id).and_then(|owner| owner.socket) else { return };
-        self.ready.renew(socket, ready_for(ready));
+        self.ready.raise(socket, kinds_of(ready));
     }
 
     // --- Time ---
@@ -167,18 +174,6 @@ impl Net {
         // What is due next is known when what there is to send has left.
         self.tcp.nothing_due();
     }
-}
-
-/// What a stream is ready for, as every descriptor says it.
-fn ready_for(readiness: Readiness) -> Ready {
-    let Readiness { connected, readable, writable, over } = readiness;
-    let bits = [
-        Ready::CONNECTED.when(connected),
-        Ready::READABLE.when(readable),
-        Ready::WRITABLE.when(writable),
-        Ready::CLOSED.when(over),
-    ];
-    bits.into_iter().fold(Ready::NONE, Ready::union)
 }
 
 /// Whether a segment wants a new connection.

@@ -1,0 +1,121 @@
+//! A program of a host finds out which of very many descriptors are ready: user events, 64 of which are
+//! posted to, each beside the others.
+
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::process::ProcessId;
+use evenkeel_core::socket::{Event, Fd, FdSets, Interest, Kinds, Select, Trigger};
+use evenkeel_core::time::Instant;
+
+use crate::stages::{BATCH, Batch, Stage};
+
+pub(crate) fn stages() -> impl Iterator<Item = Stage> {
+    [
+        Stage::new("event queue: 1 000 idle", || Events::of(1_000)),
+        Stage::new("event queue: 100 000 idle", || Events::of(100_000)),
+        Stage::new("select: 1 000 idle", || Selecting::of(1_000, Select::WithMemory)),
+        Stage::new("select: 100 000 idle", || Selecting::of(100_000, Select::WithMemory)),
+        Stage::new("select, classic: 1 000 idle", || Selecting::of(1_000, Select::Classic)),
+    ]
+    .into_iter()
+}
+
+/// A process with so many user events, and those among them that are posted to.
+struct Idle {
+    host: Host,
+    me: ProcessId,
+    all: Vec<Fd>,
+    hot: Vec<Fd>,
+}
+
+impl Idle {
+    fn of(many: usize, select: Select) -> Self {
+        let mut host = Host::new(Config { select, ..Config::default() }).unwrap();
+        let me = host.attach("idle", 0, Instant::ZERO);
+        let open = |_| host.enter(me, Instant::ZERO, |system| system.open_user_event()).unwrap().unwrap();
+        let all: Vec<_> = (0..many).map(open).collect();
+        let hot = all.iter().copied().step_by(many / BATCH).take(BATCH).collect();
+        Self { host, me, all, hot }
+    }
+
+    fn post(&mut self) {
+        let Self { host, me, hot, .. } = self;
+        let post = |fd: &Fd| host.enter(*me, Instant::ZERO, |system| system.post(*fd, 1)).unwrap().unwrap();
+        hot.iter().for_each(post);
+    }
+}
+
+/// All events are taken at once, then what they are about.
+struct Events {
+    idle: Idle,
+    queue: Fd,
+}
+
+impl Events {
+    fn of(many: usize) -> Self {
+        let mut idle = Idle::of(many, Select::default());
+        let Idle { host, me, all, .. } = &mut idle;
+        let queue = host.enter(*me, Instant::ZERO, |system| {
+            let queue = system.open_queue().unwrap();
+            for &fd in &*all {
+                let interest =
+                    Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: fd.token() };
+                system.add(queue, fd, interest).unwrap();
+            }
+            queue
+        });
+        Self { queue: queue.unwrap(), idle }
+    }
+}
+
+impl Batch for Events {
+    fn prepare(&mut self) {
+        self.idle.post();
+    }
+
+    fn run(&mut self) {
+        let Self { idle: Idle { host, me, .. }, queue } = self;
+        let served = host.enter(*me, Instant::ZERO, |system| {
+            let mut events = [Event::default(); BATCH];
+            let ready = system.take_events(*queue, &mut events).unwrap();
+            events[..ready].iter().for_each(|event| _ = system.posted(Fd::of(event)).unwrap());
+            ready
+        });
+        assert_eq!(served.unwrap(), BATCH);
+    }
+}
+
+/// The same by `select`.
+struct Selecting {
+    idle: Idle,
+    selecting: FdSets,
+    found: FdSets,
+}
+
+impl Selecting {
+    fn of(many: usize, select: Select) -> Self {
+        let idle = Idle::of(many, select);
+        let mut selecting = FdSets::new();
+        selecting.read.extend(idle.all.iter().map(|fd| fd.0));
+        let mut new = Self { idle, selecting, found: FdSets::new() };
+        // Each is new once.
+        new.prepare();
+        new.run();
+        new
+    }
+}
+
+impl Batch for Selecting {
+    fn prepare(&mut self) {
+        self.idle.post();
+    }
+
+    fn run(&mut self) {
+        let Self { idle: Idle { host, me, .. }, selecting, found } = self;
+        let served = host.enter(*me, Instant::ZERO, |system| {
+            let ready = system.select(selecting, found).unwrap();
+            found.read.iter().for_each(|fd| _ = system.posted(Fd(fd)).unwrap());
+            ready
+        });
+        assert_eq!(served.unwrap(), BATCH);
+    }
+}

@@ -1,0 +1,264 @@
+//! What descriptors are ready for, and how programs ask: `select`, `poll`, event queues, and waiting for one.
+
+use core::task::Waker;
+
+use super::state::Net;
+use crate::channel::ChannelTable;
+use crate::descriptor::DescriptorTable;
+use crate::error::{BadDescriptor, DupError, RegisterError, TooManyOpen};
+use crate::id::{Fd, ProcessId, SocketId};
+use crate::ready::{Event, FdSets, Interest, Kinds, PollEntry, ReadyTable, Trigger, Waiter, kinds_of};
+use crate::socket::Descriptor;
+use crate::stack::FirstHop;
+use crate::tcp::Endpoint;
+use crate::time::Instant;
+use crate::work::{Work, WorkLog};
+
+/// Where it is found out what a file is ready for.
+struct Status<'a> {
+    descriptors: &'a DescriptorTable,
+    channels: &'a mut ChannelTable,
+    tcp: &'a Endpoint<FirstHop>,
+    is_lazy: bool,
+    work: &'a mut WorkLog,
+}
+
+impl Status<'_> {
+    /// What of `asked` a file is ready for. If it is not readable, what comes from now on will be a hint.
+    fn of(&mut self, id: SocketId, asked: Kinds) -> Kinds {
+        self.work.add(Work::StatusTest);
+        match self.descriptors.get(id) {
+            None => Kinds::HANG_UP_OR_ERROR,
+            Some(Descriptor::Stream(stream)) => kinds_of(self.tcp.readiness(stream.id)),
+            Some(Descriptor::Listener(listener)) => {
+                Kinds::READABLE.when(self.tcp.is_acceptable(&listener.at))
+            }
+            Some(descriptor) => {
+                let readable = asked.is_readable()
+                    && (descriptor.len() > 0 || self.is_lazy && arm(descriptor, self.channels));
+                let writable = matches!(descriptor, Descriptor::Udp(_) | Descriptor::UserEvent(_));
+                Kinds::READABLE.when(readable).union(Kinds::WRITABLE.when(writable))
+            }
+        }
+    }
+}
+
+/// Arms the channels that a descriptor is read from. Returns whether frames wait.
+fn arm(descriptor: &Descriptor, channels: &mut ChannelTable) -> bool {
+    let (own, screened) = match descriptor {
+        Descriptor::Udp(socket) => (socket.channels.as_slice(), None),
+        Descriptor::Screen(_) => (&[][..], channels.daemons().forward),
+        _ => (&[][..], None),
+    };
+    let mut waiting = false;
+    for channel in own.iter().map(|&(channel, _)| channel).chain(screened) {
+        if let Some(channel) = channels.get_mut(channel) {
+            waiting |= channel.arm();
+        }
+    }
+    waiting
+}
+
+impl Net {
+    fn readiness(&mut self) -> (&mut ReadyTable, Status<'_>) {
+        let Self { ready, descriptors, channels, tcp, plan, work, .. } = self;
+        let status = Status { descriptors, channels, tcp: &tcp.endpoint, is_lazy: plan.is_lazy(), work };
+        (ready, status)
+    }
+
+    // --- Descriptors ---
+
+    /// The lowest free number of a process refers to the same, too, or the lowest that is not below `lowest`.
+    pub(crate) fn dup_from(&mut self, process: ProcessId, fd: Fd, lowest: u32) -> Result<Fd, DupError> {
+        let looks = self.ready.looks(process);
+        let new = self.ready.dup_from(process, fd, lowest)?;
+        self.count_looks(process, looks);
+        self.add_to_events(process, new);
+        Ok(new)
+    }
+
+    /// A certain number refers to the same, too; what it referred to before is closed.
+    pub(crate) fn dup2(&mut self, process: ProcessId, fd: Fd, new: Fd, now: Instant) -> Result<(), DupError> {
+        if let Some(displaced) = self.ready.dup2(process, fd, new)? {
+            self.close(displaced, now);
+        }
+        if fd != new {
+            self.add_to_events(process, new);
+        }
+        Ok(())
+    }
+
+    /// Closes a descriptor, and with the last one what it refers to. Says whether it was open.
+    pub(crate) fn close_descriptor(&mut self, process: ProcessId, fd: Fd, now: Instant) -> bool {
+        let closed = self.ready.close(process, fd);
+        if let Some((id, true)) = closed {
+            self.close(id, now);
+        }
+        closed.is_some()
+    }
+
+    /// What it took to find a free number, since `before`.
+    pub(super) fn count_looks(&mut self, process: ProcessId, before: u64) {
+        let looks = self.ready.looks(process).saturating_sub(before);
+        self.work.add_times(Work::NumberLook, u32::try_from(looks).unwrap_or(u32::MAX));
+    }
+
+    // --- Select and poll ---
+
+    pub(crate) fn select(
+        &mut self,
+        process: ProcessId,
+        selecting: &FdSets,
+        found: &mut FdSets,
+    ) -> Result<usize, BadDescriptor> {
+        let sets = [&selecting.read, &selecting.write, &selecting.exception];
+        let words = sets.map(|set| set.words_in_use()).into_iter().sum::<usize>();
+        self.work.add_times(Work::SetWord, u32::try_from(words).unwrap_or(u32::MAX));
+        let (ready, mut status) = self.readiness();
+        ready.select(process, selecting, found, |id, asked| status.of(id, asked))
+    }
+
+    pub(crate) fn poll_descriptors(&mut self, process: ProcessId, entries: &mut [PollEntry]) -> usize {
+        self.work.add_times(Work::SetWord, u32::try_from(entries.len().div_ceil(64)).unwrap_or(u32::MAX));
+        let (ready, mut status) = self.readiness();
+        ready.poll(process, entries, |id, asked| status.of(id, asked))
+    }
+
+    /// Has `waker` woken when the call that has found nothing would find something. Returns whether it would.
+    pub(crate) fn wait_in_call(&mut self, process: ProcessId, waker: &Waker) -> bool {
+        let is_over = self.ready.is_call_over(process);
+        if !is_over {
+            self.ready.wait_in_call(process, waker);
+        }
+        is_over
+    }
+
+    // --- Event queues ---
+
+    pub(crate) fn open_queue(&mut self, owner: ProcessId) -> Result<Fd, TooManyOpen> {
+        let id = self.install_descriptor(Descriptor::Queue(owner))?;
+        Ok(self.ready.fd(id))
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        process: ProcessId,
+        queue: Fd,
+        fd: Fd,
+        interest: Interest,
+    ) -> Result<(), RegisterError> {
+        let (ready, mut status) = self.readiness();
+        Ok(ready.add(process, queue, fd, interest, |id, asked| status.of(id, asked))?)
+    }
+
+    pub(crate) fn modify(
+        &mut self,
+        process: ProcessId,
+        queue: Fd,
+        fd: Fd,
+        interest: Interest,
+    ) -> Result<(), RegisterError> {
+        let (ready, mut status) = self.readiness();
+        Ok(ready.modify(process, queue, fd, interest, |id, asked| status.of(id, asked))?)
+    }
+
+    pub(crate) fn take_events(
+        &mut self,
+        process: ProcessId,
+        queue: Fd,
+        events: &mut [Event],
+    ) -> Result<usize, RegisterError> {
+        let (ready, mut status) = self.readiness();
+        Ok(ready.take_events(process, queue, events, |id, asked| status.of(id, asked))?)
+    }
+
+    /// The event queue of a process that all its descriptors are added to, opened if there is none.
+    pub(crate) fn open_events(&mut self, owner: ProcessId) -> Result<Fd, TooManyOpen> {
+        if let Some(events) = self.ready.events_of(owner) {
+            return Ok(events);
+        }
+        let events = self.open_queue(owner)?;
+        self.ready.set_events(owner, events);
+        for fd in self.ready.open_of(owner) {
+            self.add_to_events(owner, fd);
+        }
+        Ok(events)
+    }
+
+    /// A process hears of a descriptor, if it hears of all.
+    pub(crate) fn add_to_events(&mut self, process: ProcessId, fd: Fd) {
+        let Some((events, interest)) = self.event_of(process, fd) else { return };
+        // An event queue stands for descriptors that are in this one: they would be reported twice.
+        if !matches!(self.behind(process, fd), None | Some(Descriptor::Queue(_))) {
+            // Both are open, and it was not added yet, so there is no error.
+            let _ = self.add(process, events, fd, interest);
+        }
+    }
+
+    /// The same for one that was opened just now. Of a stream TCP will tell when it is ready.
+    pub(crate) fn add_opened_to_events(&mut self, process: ProcessId, fd: Fd) {
+        let Some((events, interest)) = self.event_of(process, fd) else { return };
+        if matches!(self.behind(process, fd), Some(Descriptor::Stream(_))) {
+            self.ready.add_idle(process, events, fd, interest);
+        } else {
+            self.add_to_events(process, fd);
+        }
+    }
+
+    /// The event queue of all descriptors of a process, if there is one, and how another one is added to it.
+    fn event_of(&self, process: ProcessId, fd: Fd) -> Option<(Fd, Interest)> {
+        let events = self.ready.events_of(process).filter(|&events| events != fd)?;
+        Some((events, Interest { events: Kinds::ALL, trigger: Trigger::Edge, token: fd.token() }))
+    }
+
+    fn behind(&self, process: ProcessId, fd: Fd) -> Option<&Descriptor> {
+        self.descriptors.get(self.ready.resolve(process, fd)?)
+    }
+
+    // --- Waiting for one ---
+
+    /// A process goes to sleep on a descriptor: its channels are armed. If it is not ready after all, returns
+    /// what it refers to.
+    pub(crate) fn arm_descriptor(&mut self, fd: Fd, process: ProcessId) -> Option<SocketId> {
+        let id = self.ready.resolve(process, fd)?;
+        if self.is_ready_to_wait_for(id) {
+            return None;
+        }
+        self.ready.wait(id, Waiter::Process(process));
+        Some(id)
+    }
+
+    /// Whether there is something to be had from a descriptor. If not, what comes from now on will wake those
+    /// who wait for it.
+    pub(crate) fn is_ready_to_wait_for(&mut self, id: SocketId) -> bool {
+        match self.descriptor(id) {
+            None => true,
+            Some(Descriptor::Stream(stream)) => {
+                let id_of_stream = stream.id;
+                self.ready.take_changed(id) || self.is_stream_readable(id_of_stream)
+            }
+            Some(Descriptor::Listener(listener)) => self.is_acceptable(&listener.at),
+            Some(Descriptor::Queue(_)) => {
+                let (ready, mut status) = self.readiness();
+                ready.has_event(id, |id, asked| status.of(id, asked))
+            }
+            Some(descriptor) => descriptor.len() > 0 || self.arm_channels_of(id),
+        }
+    }
+
+    /// Arms the channels that a descriptor is read from, under the lazy architectures. Returns whether frames
+    /// wait.
+    fn arm_channels_of(&mut self, id: SocketId) -> bool {
+        let Self { descriptors, channels, plan, .. } = self;
+        plan.is_lazy() && descriptors.get(id).is_none_or(|descriptor| arm(descriptor, channels))
+    }
+
+    /// A program has found a queue empty. If anybody is to hear of what comes next, the channels before it
+    /// are armed; of what waits there they hear now.
+    #[inline]
+    pub(crate) fn found_empty(&mut self, id: SocketId) {
+        if self.plan.is_lazy() && self.ready.is_watched(id) && self.arm_channels_of(id) {
+            self.ready.raise(id, Kinds::READABLE);
+        }
+    }
+}

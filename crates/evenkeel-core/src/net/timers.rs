@@ -1,0 +1,74 @@
+//! Timers and user events: descriptors that no network stands behind.
+
+use super::state::Net;
+use crate::error::TooManyOpen;
+use crate::id::{ProcessId, SocketId};
+use crate::ready::Kinds;
+use crate::socket::{Descriptor, TimerSocket, UserEvent};
+use crate::time::{Duration, Instant, nanos};
+
+impl Net {
+    pub(crate) fn open_timer(&mut self, owner: ProcessId) -> Result<SocketId, TooManyOpen> {
+        let timer = TimerSocket { owner, timer: None, due: Instant::NEVER, interval: None, expirations: 0 };
+        self.install_descriptor(Descriptor::Timer(Box::new(timer)))
+    }
+
+    /// Sets a timer, or stops it if that is [`Instant::NEVER`]. Expirations that nobody has heard of are
+    /// forgotten.
+    pub(crate) fn set_timer(&mut self, id: SocketId, at: Instant, interval: Option<Duration>) {
+        let Self { descriptors, timers, .. } = self;
+        let Some(Descriptor::Timer(timer)) = descriptors.get_mut(id) else { return };
+        timer.expirations = 0;
+        timer.interval = interval.filter(|interval| !interval.is_zero());
+        timer.due = at;
+        let handle = timer.timer.take().unwrap_or_else(|| timers.register(id));
+        timers.set(&handle, at);
+        timer.timer = Some(handle);
+    }
+
+    /// How often a timer has expired since it was set or asked.
+    pub(crate) fn take_expirations(&mut self, id: SocketId) -> u64 {
+        match self.descriptor_mut(id) {
+            Some(Descriptor::Timer(timer)) => core::mem::take(&mut timer.expirations),
+            _ => 0,
+        }
+    }
+
+    /// Timers whose time has come.
+    pub(super) fn expire_timers(&mut self, now: Instant) {
+        while let Some(id) = self.timers.poll_expired(now) {
+            let Self { descriptors, timers, ready, .. } = self;
+            let Some(Descriptor::Timer(timer)) = descriptors.get_mut(id) else { continue };
+            timer.expirations += 1;
+            if let (Some(interval), Some(handle)) = (timer.interval, &timer.timer) {
+                // What was missed while nobody looked at the clock counts, and does not come one by one.
+                let missed = nanos(now.since(timer.due)) / nanos(interval);
+                timer.expirations = timer.expirations.saturating_add(missed);
+                timer.due = timer.due.plus_nanos(nanos(interval).saturating_mul(missed + 1));
+                timers.set(handle, timer.due);
+            }
+            ready.raise(id, Kinds::READABLE);
+        }
+    }
+
+    pub(crate) fn open_user_event(&mut self, owner: ProcessId) -> Result<SocketId, TooManyOpen> {
+        self.install_descriptor(Descriptor::UserEvent(Box::new(UserEvent { owner, posted: 0 })))
+    }
+
+    /// Adds to what was posted to a user event.
+    pub(crate) fn post(&mut self, id: SocketId, times: u64) {
+        let Some(Descriptor::UserEvent(event)) = self.descriptor_mut(id) else { return };
+        event.posted = event.posted.saturating_add(times);
+        if event.posted > 0 {
+            self.ready.raise(id, Kinds::READABLE);
+        }
+    }
+
+    /// What was posted to it since it was last asked.
+    pub(crate) fn take_posted(&mut self, id: SocketId) -> u64 {
+        match self.descriptor_mut(id) {
+            Some(Descriptor::UserEvent(event)) => core::mem::take(&mut event.posted),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Polling at an interval that adapts to the load, for soft timers.
+//!
+//! Source: Aron and Druschel, "Soft timers", ACM TOCS 18(3), 2000, section 4.2.
+
+use crate::time::Duration;
+
+/// How long to wait from one poll of the network to the next, so that each finds a given number of packets on
+/// average: the *aggregation quota*.
+///
+/// With a quota of one, polls come about as often as packets do, and avoid interrupts; with a larger one
+/// packets are processed several at a time, and wait the longer. For polling between interrupts, in a system
+/// that is busy: a core that idles has interrupts on, and does not ask.
+///
+/// Packets come at a rate that is estimated over the last polls, by what they have found and how far apart
+/// they really were: a poll may be late, as a soft timer's is, and what it finds then is not taken for a
+/// higher rate. So the average is right whatever the lateness is, as long as that is shorter than the
+/// interval. A poll that finds nothing lets the next wait up to twice as long.
+///
+/// ```
+/// use core::time::Duration;
+/// use evenkeel_core::poll::PollInterval;
+///
+/// let mut interval = PollInterval::new(2, [Duration::from_micros(10), Duration::from_millis(1)]);
+/// // A packet every 50 us: two in 100 us.
+/// let mut wait = Duration::from_micros(10);
+/// for _ in 0..100 {
+///     wait = interval.polled((wait.as_micros() / 50) as usize, wait);
+/// }
+/// assert!(wait.abs_diff(Duration::from_micros(100)) < Duration::from_micros(20));
+/// ```
+#[derive(Debug, Clone)]
+pub struct PollInterval {
+    quota: u32,
+    bounds: [Duration; 2],
+    interval: Duration,
+    /// Packets found and time passed, the older the less: parts of [`ONE`].
+    found: u64,
+    passed: u64,
+}
+
+/// A packet, or a nanosecond.
+const ONE: u64 = 1 << 8;
+/// A poll counts for one part of so many of what is estimated.
+const WEIGHT: u64 = 16;
+/// More than any ring holds.
+const FOUND_MAX: usize = 1 << 16;
+
+impl PollInterval {
+    /// For so many packets a poll, at least one; and what the interval is at least and at most. It begins
+    /// with the least.
+    #[must_use]
+    pub fn new(quota: u32, [least, most]: [Duration; 2]) -> Self {
+        let bounds = [least, most.max(least)];
+        Self { quota: quota.max(1), bounds, interval: least, found: 0, passed: 0 }
+    }
+
+    /// How long to wait for the next poll.
+    #[must_use]
+    pub const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// A poll has found so many packets, so long after the one before. Returns how long to wait for the next.
+    pub fn polled(&mut self, found: usize, passed: Duration) -> Duration {
+        let passed = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX).min(1 << 40);
+        self.found += found.min(FOUND_MAX) as u64 * ONE;
+        self.found -= self.found / WEIGHT;
+        self.passed += passed * ONE;
+        self.passed -= self.passed / WEIGHT;
+        let doubled = self.interval * 2;
+        let wanted = match (u64::from(self.quota) * self.passed).checked_div(self.found / ONE) {
+            Some(nanos) => Duration::from_nanos(nanos / ONE),
+            None => doubled,
+        };
+        // What is estimated of a time of silence is not to be believed at once.
+        let [least, most] = self.bounds;
+        self.interval = wanted.min(doubled).clamp(least, most);
+        self.interval
+    }
+
+    /// Forgets what was estimated: the core was idle meanwhile.
+    pub const fn restart(&mut self) {
+        (self.found, self.passed, self.interval) = (0, 0, self.bounds[0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    /// Packets at a distance of `gap` that are polled, each poll later than it was to be by what `late` says;
+    /// how many a poll finds on average over so many polls, and the interval at the end.
+    struct World {
+        interval: PollInterval,
+        now: u64,
+        next: u64,
+        polled: u64,
+    }
+
+    impl World {
+        fn new(quota: u32) -> Self {
+            Self { interval: PollInterval::new(quota, [us(10), us(1_000)]), now: 0, next: 0, polled: 0 }
+        }
+
+        fn run(&mut self, gap: Option<u64>, polls: u64, late: impl Fn(u64) -> u64) -> f64 {
+            let mut all = 0;
+            self.next = self.now + gap.unwrap_or_default();
+            for nth in 0..polls {
+                self.now += self.interval.interval().as_nanos() as u64 + late(nth) * 1_000;
+                let mut found = 0;
+                while gap.is_some() && self.next <= self.now {
+                    self.next += gap.unwrap_or_default();
+                    found += 1;
+                }
+                self.interval.polled(found, Duration::from_nanos(self.now - self.polled));
+                self.polled = self.now;
+                all += found;
+            }
+            all as f64 / polls as f64
+        }
+    }
+
+    #[test]
+    fn it_converges_to_the_quota_for_a_constant_load_and_for_one_that_steps() {
+        for quota in [1, 2, 5, 10, 15] {
+            let mut world = World::new(quota);
+            for gap in [40_000, 25_000, 60_000, 40_000] {
+                world.run(Some(gap), 100, |_| 0);
+                let found = world.run(Some(gap), 400, |_| 0);
+                let expected = f64::from(quota);
+                assert!((found - expected).abs() < 0.1 * expected, "{quota} at {gap}: {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn polls_that_are_late_find_no_more_on_average() {
+        let mut world = World::new(5);
+        world.run(Some(40_000), 100, |nth| nth * 7 % 60);
+        let found = world.run(Some(40_000), 400, |nth| nth * 7 % 60);
+        // 30 us late on average: what was asked for is that much less.
+        assert!((found - 5.0).abs() < 1.0, "{found}");
+    }
+
+    #[test]
+    fn silence_ends_at_the_longest_interval_and_is_forgotten_when_load_comes() {
+        let mut world = World::new(1);
+        world.run(Some(40_000), 100, |_| 0);
+        world.run(None, 200, |_| 0);
+        assert_eq!(world.interval.interval(), us(1_000));
+        world.run(Some(40_000), 100, |_| 0);
+        let found = world.run(Some(40_000), 400, |_| 0);
+        assert!((found - 1.0).abs() < 0.1, "{found}");
+        world.interval.restart();
+        assert_eq!(world.interval.interval(), us(10));
+    }
+
+    #[test]
+    fn an_interval_is_within_its_bounds_and_no_more_than_doubles() {
+        let mut interval = PollInterval::new(15, [us(10), us(1_000)]);
+        let mut before = interval.interval();
+        for nth in 0..10_000_usize {
+            let found = if nth % 97 == 0 { usize::MAX } else { nth % 3 };
+            let now = interval.polled(found, if nth % 89 == 0 { Duration::MAX } else { before });
+            assert!((us(10)..=us(1_000)).contains(&now) && now <= before * 2, "{nth}: {now:?}");
+            before = now;
+        }
+    }
+}
