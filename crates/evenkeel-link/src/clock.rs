@@ -1,60 +1,40 @@
-//! The machine's clock: nanoseconds since the start, from the time stamp counter where that can be trusted.
+//! The machine's clock, which also knows what time it is for people.
 
 use core::fmt;
 use std::hint;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use evenkeel_core::time::{Duration, Instant};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Reads the time that the core is given.
 ///
-/// A copy of a clock counts from the same start, on every thread. Where the processor's time stamp counter is
-/// invariant and the kernel trusts it, a read is a few nanoseconds and no system call; otherwise it is
-/// `clock_gettime(CLOCK_MONOTONIC)`. On one thread it never goes back; between threads only as far as the
-/// kernel has verified the counters to agree.
+/// A copy of a clock counts from the same start, on every thread. What it reads, and how far it agrees
+/// between threads, is said at [`evenkeel_soft_timers::Clock`], which it is.
 #[derive(Clone, Copy)]
 pub struct Clock {
-    source: Source,
+    clock: evenkeel_soft_timers::Clock,
     /// Nanoseconds since 1970 when this clock started.
     wall_start: u64,
-}
-
-#[derive(Clone, Copy)]
-enum Source {
-    #[cfg(target_arch = "x86_64")]
-    Tsc(tsc::Tsc),
-    Monotonic {
-        start: u64,
-    },
 }
 
 impl Clock {
     /// Starts a clock at zero. The first one in a process measures the counter's rate, which takes 20 ms.
     #[must_use]
     pub fn start() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(tsc) = tsc::Tsc::start() {
-            return Self { source: Source::Tsc(tsc), wall_start: wall() };
-        }
-        Self::start_monotonic()
+        Self { clock: evenkeel_soft_timers::Clock::start(), wall_start: wall() }
     }
 
     /// Starts a clock at zero that asks the kernel at every read.
     #[must_use]
     pub fn start_monotonic() -> Self {
-        Self { source: Source::Monotonic { start: monotonic() }, wall_start: wall() }
+        Self { clock: evenkeel_soft_timers::Clock::start_monotonic(), wall_start: wall() }
     }
 
     /// The time now.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Instant {
-        Instant::from_nanos(match self.source {
-            #[cfg(target_arch = "x86_64")]
-            Source::Tsc(tsc) => tsc.elapsed(),
-            Source::Monotonic { start } => monotonic().saturating_sub(start),
-        })
+        self.clock.now()
     }
 
     /// Burns CPU until `deadline`: a program's stated work. Returns the time at which it stopped, never
@@ -81,14 +61,18 @@ impl Clock {
         self.wall_start.saturating_add(at.as_nanos())
     }
 
+    /// Nanoseconds since 1970 as the system's clock has it now, steps included, and the time at which it was
+    /// read: not before.
+    #[must_use]
+    pub fn wall_now(&self) -> (u64, Instant) {
+        let nanos = wall();
+        (nanos, self.now())
+    }
+
     /// What it reads: `tsc` or `monotonic`.
     #[must_use]
     pub const fn source(&self) -> &'static str {
-        match self.source {
-            #[cfg(target_arch = "x86_64")]
-            Source::Tsc(_) => "tsc",
-            Source::Monotonic { .. } => "monotonic",
-        }
+        self.clock.source()
     }
 }
 
@@ -98,128 +82,15 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
-fn monotonic() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
-}
-
 #[expect(clippy::disallowed_methods, reason = "the one place that reads wall-clock time")]
 fn wall() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-#[cfg(target_arch = "x86_64")]
-mod tsc {
-    use core::arch::x86_64::{__cpuid, _rdtsc};
-    use std::fs;
-    use std::hint;
-    use std::sync::OnceLock;
-
-    use super::monotonic;
-
-    /// Nanoseconds per tick, times 2^32. The 32 bits make a rounding error of less than one in 10^9.
-    type Scale = u64;
-
-    /// A point on the counter from which nanoseconds are counted.
-    #[derive(Clone, Copy)]
-    pub(super) struct Tsc {
-        start: u64,
-        scale: Scale,
-    }
-
-    /// The rate is measured once, so that all clocks of a process run alike.
-    static SCALE: OnceLock<Option<Scale>> = OnceLock::new();
-
-    impl Tsc {
-        /// `None` where the counter cannot be trusted.
-        pub(super) fn start() -> Option<Self> {
-            let scale = (*SCALE.get_or_init(|| trusted().then(measure).flatten()))?;
-            Some(Self { start: read(), scale })
-        }
-
-        #[inline]
-        pub(super) fn elapsed(self) -> u64 {
-            nanos(read().saturating_sub(self.start), self.scale)
-        }
-    }
-
-    #[inline]
-    pub(super) fn nanos(ticks: u64, scale: Scale) -> u64 {
-        ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
-    }
-
-    #[inline]
-    fn read() -> u64 {
-        // SAFETY: every x86-64 processor has RDTSC; Linux leaves it enabled for user space (CR4.TSD clear)
-        // unless a thread forbade it to itself by prctl(PR_SET_TSC), which this program does not.
-        unsafe { _rdtsc() }
-    }
-
-    /// Runs at a constant rate in every power state (CPUID 8000_0007h, EDX bit 8), and passed the kernel's
-    /// own watchdog: a counter found to jump or to differ between processors is struck off the list of clock
-    /// sources.
-    fn trusted() -> bool {
-        let leaves = __cpuid(0x8000_0000).eax;
-        let invariant = leaves >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
-        let list = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/available_clocksource");
-        invariant && list.is_ok_and(|list| list.split_whitespace().any(|source| source == "tsc"))
-    }
-
-    /// Measures the counter against `CLOCK_MONOTONIC` over 20 ms; each end is known to about 50 ns, so to a
-    /// few parts per million.
-    fn measure() -> Option<Scale> {
-        const WINDOW_NS: u64 = 20_000_000;
-        let (ticks_then, ns_then) = pair();
-        while monotonic().saturating_sub(ns_then) < WINDOW_NS {
-            hint::spin_loop();
-        }
-        let (ticks_now, ns_now) = pair();
-        let (ticks, ns) = (ticks_now.checked_sub(ticks_then)?, ns_now.checked_sub(ns_then)?);
-        let scale = (u128::from(ns) << 32).checked_div(u128::from(ticks))?;
-        // Between 1 MHz and 100 GHz, or something is wrong.
-        let (fastest, slowest) = ((1 << 32) / 100, 1000 << 32);
-        u64::try_from(scale).ok().filter(|scale| (fastest..=slowest).contains(scale))
-    }
-
-    /// One moment on both clocks: the tightest of several readings, so that a preemption in between does not
-    /// count.
-    fn pair() -> (u64, u64) {
-        let reading = || {
-            let (before, ns, after) = (read(), monotonic(), read());
-            (after.saturating_sub(before), before + after.saturating_sub(before) / 2, ns)
-        };
-        let (_, ticks, ns) = (0..32).map(|_| reading()).min_by_key(|&(width, ..)| width).unwrap_or_default();
-        (ticks, ns)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn never_goes_back() {
-        for clock in [Clock::start(), Clock::start_monotonic()] {
-            let mut last = clock.now();
-            for _ in 0..200_000 {
-                let now = clock.now();
-                assert!(now >= last, "{clock:?}: {now:?} after {last:?}");
-                last = now;
-            }
-        }
-    }
-
-    #[test]
-    fn agrees_with_the_kernel() {
-        let (fast, kernel) = (Clock::start(), Clock::start_monotonic());
-        let offset = kernel.now().as_nanos().abs_diff(fast.now().as_nanos());
-        let end = kernel.spin(Duration::from_millis(50));
-        let off = end.as_nanos().abs_diff(fast.now().as_nanos());
-        // A preemption between two reads may cost a few milliseconds on a busy machine.
-        assert!(off < offset + 10_000_000, "{off} ns apart after 50 ms");
-    }
 
     #[test]
     fn spinning_ends_at_the_deadline_not_before() {
@@ -237,13 +108,5 @@ mod tests {
         let theirs = std::thread::spawn(move || copy.now()).join().unwrap();
         assert!(clock.now().since(theirs) < Duration::from_secs(10));
         assert!(clock.wall_nanos(Instant::ZERO) > 1_500_000_000_000_000_000);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn ticks_become_nanoseconds_without_overflow() {
-        let ghz2 = (1 << 32) / 2;
-        assert_eq!(tsc::nanos(2_000_000_000, ghz2), 1_000_000_000);
-        assert_eq!(tsc::nanos(u64::MAX, 1 << 32), u64::MAX);
     }
 }

@@ -4,16 +4,14 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::wakeup::{Counter, Notified};
+
 /// Notified by one thread, taken by another that watches its descriptor. Copies are the same.
 #[derive(Debug, Clone)]
-pub struct EventFd {
-    event: Arc<OwnedFd>,
-    notified: Arc<AtomicBool>,
-}
+pub struct EventFd(Arc<Notified<Arc<OwnedFd>>>);
 
 impl EventFd {
     /// One that has not been notified.
@@ -22,16 +20,12 @@ impl EventFd {
     /// If the process may open no more descriptors.
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { event: Arc::new(event), notified: Arc::default() })
+        Ok(Self(Arc::new(Notified::new(Arc::new(event)))))
     }
 
     /// Makes [`EventFd::fd`] readable: a system call, unless it has been notified before and not taken.
     pub fn notify(&self) {
-        // Release: what the notifier wrote before is seen by whoever takes it.
-        if !self.notified.swap(true, Ordering::AcqRel) {
-            // Fails only when it has been notified 2^64 times and nobody took it.
-            let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
-        }
+        self.0.notify();
     }
 
     /// Whether [`EventFd::take`] would say so: one load, no system call. What a signal handler has notified
@@ -39,34 +33,53 @@ impl EventFd {
     #[must_use]
     #[inline]
     pub fn is_notified(&self) -> bool {
-        self.notified.load(Ordering::Acquire)
+        self.0.is_notified()
     }
 
     /// Whether it was notified since the last call; several times count as one. One that comes at the same
     /// time may be told twice.
     #[must_use]
     pub fn take(&self) -> bool {
-        // In this order: who notifies once it is cleared writes, and that is still there to be read. So
-        // whoever finds it not readable can sleep.
-        let read = rustix::io::read(&*self.event, &mut [0; 8]).is_ok();
-        self.notified.swap(false, Ordering::AcqRel) || read
+        self.0.take()
     }
 
     /// Readable while it has been notified and not taken.
     #[must_use]
     pub fn fd(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.event)
+        Arc::clone(&self.0.counter)
     }
 
     /// For a signal handler.
     pub(crate) fn raw(&self) -> RawFd {
-        self.event.as_raw_fd()
+        self.0.counter.as_raw_fd()
+    }
+}
+
+impl Counter for OwnedFd {
+    fn increment(&self) {
+        // Fails only when the counter is at its limit; then it is readable already.
+        let _ = rustix::io::write(self, &1_u64.to_ne_bytes());
+    }
+
+    fn reset(&self) -> u64 {
+        let mut count = [0; 8];
+        rustix::io::read(self, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+    }
+}
+
+impl Counter for Arc<OwnedFd> {
+    fn increment(&self) {
+        self.as_ref().increment();
+    }
+
+    fn reset(&self) -> u64 {
+        self.as_ref().reset()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
 
     use evenkeel_core::time::Duration;

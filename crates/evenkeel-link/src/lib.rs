@@ -7,6 +7,8 @@
 //! here is undone when it is dropped.
 #![cfg(target_os = "linux")]
 
+mod accepted;
+mod atomic;
 mod blocks;
 pub mod capture;
 mod changes;
@@ -19,6 +21,7 @@ mod error;
 mod eventfd;
 mod hangup;
 mod hardware;
+mod interrupting;
 mod listen;
 mod namespace;
 mod netdev;
@@ -35,18 +38,22 @@ mod sys;
 mod tap;
 mod utc;
 mod wait;
+mod wakeup;
 
+pub use accepted::{Accepted, WaitBy, have_own_descriptors};
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;
 pub use connections::{Connections, Happened, allow_descriptors};
 pub use cpu::{
-    ThreadMeter, ThreadTime, cpus, pin_to_cpu, prefer_this_thread, set_timer_slack, thread_cpu_time,
+    ThreadMeter, ThreadTime, cpus, pin_to_cpu, prefer_this_thread, run_in_real_time, set_timer_slack,
+    thread_cpu_time,
 };
 pub use device::{Device, DeviceState, MTU_MAX, QUEUES_MAX, Status};
 pub use error::LinkError;
 pub use eventfd::EventFd;
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
+pub use interrupting::{SignalTimer, TimerFd};
 pub use listen::{FRAME_BYTES, Listen, Listener};
 pub use namespace::enter_new_network;
 pub use netdev::{

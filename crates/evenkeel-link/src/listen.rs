@@ -283,9 +283,9 @@ impl RxQueue for Listener {
         self.counters.put(&self.socket).saturating_sub(self.passed)
     }
 
-    /// Whoever only listens keeps nobody's frames apart, and need not know.
-    fn overflowed(&mut self) -> bool {
-        false
+    /// The kernel counts.
+    fn missed_by_now(&self) -> Option<u64> {
+        None
     }
 }
 

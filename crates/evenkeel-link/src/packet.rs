@@ -54,11 +54,14 @@ pub struct PacketOptions {
     pub queues: usize,
     /// Our hardware address.
     pub address: Address,
+    /// Whether frames come with when the kernel got them ([`Metadata::stamp_nanos`]). Default false: to a
+    /// host they have come when it sees them.
+    pub stamps: bool,
 }
 
 impl Default for PacketOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, queues: 1, address: Address::Own }
+        Self { ring_pkts: 1024, queues: 1, address: Address::Own, stamps: false }
     }
 }
 
@@ -92,6 +95,7 @@ struct Receive {
     presence: Presence,
     device: Arc<NetDevice>,
     status: Status,
+    stamps: bool,
 }
 
 #[derive(Debug)]
@@ -346,9 +350,9 @@ impl RxQueue for Receive {
         0
     }
 
-    /// The kernel says so in the slot behind those that were full then: too late to be of use.
-    fn overflowed(&mut self) -> bool {
-        false
+    /// The kernel counts. In the ring it says only that it has lost some, behind those that were there then.
+    fn missed_by_now(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -387,6 +391,7 @@ impl Receive {
             presence: Presence::of(whole.index),
             device: Arc::clone(&whole.device),
             status: Status::default(),
+            stamps: options.stamps,
         })
     }
 
@@ -416,10 +421,13 @@ impl Receive {
         if let Some(len) = self.segments.next_len() {
             return self.next_segment(len, burst, spare);
         }
-        let Slot::Frame(received) = self.ring.front()? else {
+        let Slot::Frame(mut received) = self.ring.front()? else {
             self.ring.release();
             return Some(Next::Unusable);
         };
+        if !self.stamps {
+            received.stamp_nanos = 0;
+        }
         if received.is_queued || received.to_be_segmented.is_some() {
             let usable = load(&mut self.segments, &received, &self.socket, &mut self.large);
             self.ring.release();
@@ -488,7 +496,8 @@ fn show(received: &Received<'_>, burst: &mut dyn Burst, spare: &mut Option<Frame
         *spare = Some(frame);
         return Some(Next::Unusable);
     }
-    let seen = burst.see(if in_place { received.bytes } else { frame.bytes() }, &Metadata::NONE);
+    let metadata = Metadata { stamp_nanos: received.stamp_nanos, ..Metadata::NONE };
+    let seen = burst.see(if in_place { received.bytes } else { frame.bytes() }, &metadata);
     if in_place && seen == Seen::Take {
         // It has room, and so has the checksum.
         received.write(frame.bytes_mut());

@@ -8,6 +8,7 @@ use std::ptr;
 
 use evenkeel_core::bpf::{Instruction, Program};
 use evenkeel_core::time::Duration;
+use rustix::event::{FdSetElement, Timespec, fd_set_num_elements};
 
 use crate::received::Memory;
 
@@ -29,6 +30,48 @@ pub(crate) fn ppoll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::
     fds.iter_mut().for_each(|fd| fd.revents = 0);
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+}
+
+/// Sleeps until one of those in `found` can be read, of numbers below `bound`, or `timeout` has passed; then
+/// only those that can are in it.
+pub(crate) fn select(bound: RawFd, found: &mut [FdSetElement], timeout: &Timespec) -> io::Result<()> {
+    if fd_set_num_elements(0, bound) > found.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the set has an element for each number below `bound`. A number in it that is not open makes the
+    // call fail with EBADF: the kernel reads or writes nothing but the set.
+    unsafe { rustix::event::select(bound, Some(found), None, None, Some(timeout)) }?;
+    Ok(())
+}
+
+/// Has `handler` interrupt the calling thread every `interval`, by the first real-time signal.
+pub(crate) fn start_signal_timer(
+    interval: Duration,
+    handler: extern "C" fn(libc::c_int),
+) -> io::Result<libc::timer_t> {
+    let signal = libc::SIGRTMIN();
+    on_every_signal(signal, handler)?;
+    // SAFETY: all-zero is a valid `sigevent` and a valid `itimerspec`.
+    let (mut event, mut setting): (libc::sigevent, libc::itimerspec) = unsafe { mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = signal;
+    event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+    let mut timer: libc::timer_t = ptr::null_mut();
+    // SAFETY: both are initialised and live through the call.
+    check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) })?;
+    setting.it_value.tv_sec = interval.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+    setting.it_value.tv_nsec = interval.subsec_nanos().into();
+    setting.it_interval = setting.it_value;
+    // SAFETY: the timer was just made, and the setting lives through the call.
+    check(unsafe { libc::timer_settime(timer, 0, &raw const setting, ptr::null_mut()) })
+        .inspect_err(|_| delete_timer(timer))?;
+    Ok(timer)
+}
+
+/// Ends a timer that [`start_signal_timer`] has made, which is used no more.
+pub(crate) fn delete_timer(timer: libc::timer_t) {
+    // SAFETY: as said, and the caller has the only copy.
+    let _ = unsafe { libc::timer_delete(timer) };
 }
 
 /// Lets `handler` run on `signal`, once; the next one of its kind has its default effect.
@@ -309,4 +352,12 @@ unsafe impl Memory for Mapping {
     fn len(&self) -> usize {
         self.len
     }
+}
+/// Gives the calling thread a real-time priority, which its children do not inherit.
+pub(crate) fn set_fifo(priority: libc::c_int) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: zero is the calling thread; the kernel reads the parameters, which are as it expects them, and
+    // keeps no pointer.
+    check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Wake, Waker};
 
 use evenkeel_core::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::clock::Clock;
 use crate::sys;
+use crate::wakeup::Sleeper;
 
 /// Where one thread sleeps: "interrupts enabled".
 ///
@@ -60,7 +60,7 @@ impl Halt {
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let polled = vec![interest(&event)];
-        let notifier = Arc::new(Notifier { event, state: AtomicU8::new(AWAKE) });
+        let notifier = Arc::new(Notifier(Sleeper::new(event)));
         Ok(Self { notifier, watched: Vec::new(), polled })
     }
 
@@ -83,19 +83,20 @@ impl Halt {
     /// without those that are [no longer waited for](Halt::is_watched).
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let watched = self.watched.iter().enumerate().filter(|&(index, _)| self.is_watched(index));
-        core::iter::once(self.notifier.event.as_fd()).chain(watched.map(|(_, watched)| watched.fd.as_fd()))
+        core::iter::once(self.notifier.0.counter.as_fd())
+            .chain(watched.map(|(_, watched)| watched.fd.as_fd()))
     }
 
     /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable.
     /// Returns false if there has been one already, so that it must not wait.
     #[must_use]
     pub fn asleep(&self) -> bool {
-        self.notifier.fall_asleep()
+        self.notifier.0.fall_asleep()
     }
 
     /// The thread is awake again.
     pub fn awake(&self) {
-        self.notifier.rise();
+        self.notifier.0.rise();
     }
 
     /// Ends this thread's sleep, from any thread.
@@ -119,9 +120,9 @@ impl Halt {
     /// Only if the kernel is out of memory.
     pub fn until(&mut self, clock: &Clock, deadline: Instant) -> io::Result<Woken> {
         let timeout =
-            if self.notifier.fall_asleep() { remaining(clock, deadline) } else { Some(Duration::ZERO) };
+            if self.notifier.0.fall_asleep() { remaining(clock, deadline) } else { Some(Duration::ZERO) };
         let polled = sys::ppoll(&mut self.polled, timeout);
-        let notified = self.notifier.rise();
+        let notified = self.notifier.0.rise();
         polled?;
         self.count_errors();
         Ok(match (self.readable().next(), notified) {
@@ -137,11 +138,11 @@ impl Halt {
     /// Only if the kernel is out of memory.
     pub fn rest(&mut self, clock: &Clock, deadline: Instant) -> io::Result<()> {
         let timeout =
-            if self.notifier.fall_asleep() { remaining(clock, deadline) } else { Some(Duration::ZERO) };
+            if self.notifier.0.fall_asleep() { remaining(clock, deadline) } else { Some(Duration::ZERO) };
         let (notifier, watched) = self.polled.split_at_mut(1);
         watched.iter_mut().for_each(|polled| polled.revents = 0);
         let polled = sys::ppoll(notifier, timeout);
-        self.notifier.rise();
+        self.notifier.0.rise();
         polled
     }
 
@@ -180,40 +181,12 @@ impl Halt {
 /// Ends the sleep of the thread whose [`Halt`] it came from. A wake-up is one atomic swap, and a system call
 /// only if it sleeps.
 #[derive(Debug)]
-pub struct Notifier {
-    event: OwnedFd,
-    state: AtomicU8,
-}
-
-const AWAKE: u8 = 0;
-const ASLEEP: u8 = 1;
-const NOTIFIED: u8 = 2;
+pub struct Notifier(Sleeper<OwnedFd>);
 
 impl Notifier {
     /// Ends the sleep, or prevents the next one.
     pub fn notify(&self) {
-        // Release: what the waker wrote before is seen by the thread that wakes up.
-        if self.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
-            // Fails only when the counter is at its limit; then the descriptor is readable already.
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
-        }
-    }
-
-    /// Declares the thread asleep; false if a wake-up has come since it was last awake.
-    fn fall_asleep(&self) -> bool {
-        self.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Declares the thread awake; says whether a wake-up has come.
-    ///
-    /// A waker that saw ASLEEP may write after this has read; its write then ends one later sleep for
-    /// nothing, which is harmless.
-    fn rise(&self) -> bool {
-        let notified = self.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED;
-        if notified {
-            let _ = rustix::io::read(&self.event, &mut [0; 8]);
-        }
-        notified
+        self.0.wake();
     }
 }
 
@@ -237,7 +210,7 @@ fn remaining(clock: &Clock, deadline: Instant) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
 
     use rustix::pipe::pipe;
@@ -306,6 +279,30 @@ mod tests {
         }
         assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline);
         assert!(!halt.is_watched(0) && halt.descriptors().count() == 1);
+    }
+
+    /// Between the two halves of a wake-up the sleeper rises by itself, and reads before the other has
+    /// written.
+    #[test]
+    fn what_a_notifier_writes_late_ends_one_sleep_and_no_more() {
+        let (mut halt, clock) = halt();
+        let notifier = halt.notifier();
+        for _ in 0..3 {
+            assert!(halt.asleep());
+            assert!(notifier.0.begin_to_wake());
+            halt.awake();
+            rustix::io::write(&notifier.0.counter, &1_u64.to_ne_bytes()).unwrap();
+            let (deadline, mut sleeps) = (clock.now() + Duration::from_millis(5), 0);
+            while clock.now() < deadline {
+                halt.until(&clock, deadline).unwrap();
+                sleeps += 1;
+            }
+            assert!(sleeps < 10, "{sleeps}");
+        }
+        // A wake-up while nobody sleeps writes nothing, and nothing is waited for.
+        notifier.notify();
+        assert_eq!(halt.until(&clock, Instant::NEVER).unwrap(), Woken::Notified);
+        assert_eq!(notifier.0.owed(), 0);
     }
 
     /// Each wake-up is a hand-over: if one were lost, the sleeper would sleep until the far deadline and the

@@ -52,6 +52,54 @@ fn veth_with_neighbour() -> Bench<Packet> {
     bench
 }
 
+/// Sees frames of ones, and when the kernel says that they came.
+struct Stamps<'a>(&'a mut Pool, Vec<u64>);
+
+impl Burst for Stamps<'_> {
+    fn pool(&mut self) -> &mut Pool {
+        self.0
+    }
+
+    fn records(&self) -> bool {
+        false
+    }
+
+    fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen {
+        // The kernel sends some of its own.
+        if bytes.iter().all(|byte| *byte == 0xff) {
+            self.1.push(metadata.stamp_nanos);
+        }
+        Seen::Discard
+    }
+
+    fn take(&mut self, _frame: Frame) -> bool {
+        true
+    }
+}
+
+#[test]
+fn frames_come_with_the_kernels_stamp_if_it_is_wanted() {
+    in_namespace(|| {
+        veth();
+        for stamps in [true, false] {
+            let options = PacketOptions { stamps, ..PacketOptions::default() };
+            let mut bench = Bench::new(Packet::open("ek0", &options).unwrap());
+            let mut sender = open("kernel0");
+            let (before, _) = bench.clock.wall_now();
+            sender.send(&[0xff; 60]);
+            let (after, _) = bench.clock.wall_now();
+            let mut seen = Stamps(&mut bench.pool, Vec::new());
+            let device = &mut bench.device;
+            with_patience("a frame", bench.clock, || {
+                device.queue_mut(0).receive(8, &mut seen);
+                !seen.1.is_empty()
+            });
+            let as_wanted = |stamp: &u64| if stamps { (before..=after).contains(stamp) } else { *stamp == 0 };
+            assert!(seen.1.iter().all(as_wanted), "{before} {:?} {after}", seen.1);
+        }
+    });
+}
+
 #[test]
 fn the_kernel_resolves_and_pings_us() {
     in_namespace(|| {

@@ -277,8 +277,8 @@ impl<I: Interface + ?Sized> RxQueue for Recorded<I> {
         self.inner.queue(self.current.get()).missed()
     }
 
-    fn overflowed(&mut self) -> bool {
-        self.inner.queue_mut(self.current.get()).overflowed()
+    fn missed_by_now(&self) -> Option<u64> {
+        self.inner.queue(self.current.get()).missed_by_now()
     }
 }
 
@@ -338,7 +338,7 @@ impl RxQueue for RecordedRing {
         self.inner.buffered()
     }
 
-    fn overflowed(&mut self) -> bool {
-        self.inner.overflowed()
+    fn missed_by_now(&self) -> Option<u64> {
+        self.inner.missed_by_now()
     }
 }

@@ -318,9 +318,8 @@ impl RxQueue for Player {
         0
     }
 
-    /// What is played waits until it is taken.
-    fn overflowed(&mut self) -> bool {
-        false
+    fn missed_by_now(&self) -> Option<u64> {
+        Some(self.missed())
     }
 }
 

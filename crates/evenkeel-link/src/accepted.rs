@@ -1,0 +1,339 @@
+//! TCP connections that the kernel accepts for a server of ours, by each of the kernel's ways to wait.
+
+use core::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use evenkeel_core::time::Duration;
+use rustix::event::{FdSetElement, FdSetIter, Timespec, epoll, fd_set_bound, fd_set_insert, fd_set_remove};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use crate::sys;
+
+/// Events taken from the kernel at a time, at most.
+const EVENTS: usize = 512;
+/// Connections that wait to be accepted, at most; the kernel has a bound of its own, too.
+const BACKLOG: i32 = 4_096;
+
+/// The kernel's ways to wait for many descriptors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitBy {
+    /// `select`, with sets as large as they have to be: only the C library's end at 1024.
+    Select,
+    /// `poll`
+    Poll,
+    /// `epoll`, level-triggered.
+    Epoll,
+}
+
+/// A listening socket and what was accepted at it, each by the number of its descriptor.
+///
+/// Nothing here blocks but [`Accepted::wait`].
+pub struct Accepted {
+    listener: OwnedFd,
+    /// By number.
+    streams: Vec<Option<OwnedFd>>,
+    waiting: Waiting,
+}
+
+enum Waiting {
+    Select { wanted: Vec<FdSetElement>, found: Vec<FdSetElement> },
+    Poll { entries: Vec<libc::pollfd>, places: Vec<usize> },
+    Epoll { epoll: OwnedFd, events: Vec<epoll::Event> },
+}
+
+impl fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Accepted({} open)", self.streams.iter().flatten().count())
+    }
+}
+
+impl Accepted {
+    /// Listens at an address; port 0 chooses one.
+    ///
+    /// # Errors
+    /// Those of `socket`, `bind`, `listen` and `epoll_create`.
+    pub fn listen(at: SocketAddr, by: WaitBy) -> io::Result<Self> {
+        let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let listener = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&listener, true)?;
+        rustix::net::bind(&listener, &at)?;
+        rustix::net::listen(&listener, BACKLOG)?;
+        let mut waiting = match by {
+            WaitBy::Select => Waiting::Select { wanted: Vec::new(), found: Vec::new() },
+            WaitBy::Poll => Waiting::Poll { entries: Vec::new(), places: Vec::new() },
+            WaitBy::Epoll => Waiting::Epoll {
+                epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+                events: Vec::with_capacity(EVENTS),
+            },
+        };
+        waiting.add(&listener)?;
+        Ok(Self { listener, streams: Vec::new(), waiting })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// That of `getsockname`.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        let address = rustix::net::getsockname(&self.listener)?;
+        SocketAddr::try_from(address).map_err(io::Error::from)
+    }
+
+    /// The listening socket's number.
+    #[must_use]
+    pub fn listener(&self) -> u32 {
+        number(&self.listener)
+    }
+
+    /// Connections that are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.streams.iter().flatten().count()
+    }
+
+    /// Waits until something can be read or accepted, or so long; `ready` is set to where.
+    ///
+    /// # Errors
+    /// Only if the kernel is out of memory, or allows no such number of descriptors.
+    pub fn wait(&mut self, at_most: Duration, ready: &mut Vec<u32>) -> io::Result<()> {
+        ready.clear();
+        self.waiting.wait(at_most, ready)
+    }
+
+    /// Accepts a connection and waits for it, too; `None` if none is there.
+    ///
+    /// # Errors
+    /// The process may have no more descriptors, say.
+    pub fn accept(&mut self) -> io::Result<Option<u32>> {
+        let stream =
+            match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(stream) => stream,
+                Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+        self.waiting.add(&stream)?;
+        let fd = number(&stream);
+        let index = fd as usize;
+        if index >= self.streams.len() {
+            self.streams.resize_with(index + 1, || None);
+        }
+        if let Some(slot) = self.streams.get_mut(index) {
+            *slot = Some(stream);
+        }
+        Ok(Some(fd))
+    }
+
+    /// Reads what has come; `None` if nothing has, and 0 bytes at the end of the stream.
+    ///
+    /// # Errors
+    /// The connection is over: reset, say.
+    pub fn read(&self, fd: u32, to: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::net::recv(self.stream(fd)?, to, RecvFlags::empty()) {
+            Ok((_, read)) => Ok(Some(read)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes what there is room for; says how much.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn write(&self, fd: u32, bytes: &[u8]) -> io::Result<usize> {
+        match rustix::net::send(self.stream(fd)?, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => Ok(sent),
+            Err(Errno::AGAIN) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Closes a connection; what was written is still sent.
+    pub fn close(&mut self, fd: u32) {
+        if let Some(stream) = self.streams.get_mut(fd as usize).and_then(Option::take) {
+            self.waiting.remove(number(&stream));
+        }
+    }
+
+    fn stream(&self, fd: u32) -> io::Result<&OwnedFd> {
+        let stream = self.streams.get(fd as usize).and_then(Option::as_ref);
+        stream.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, fd: &OwnedFd) -> io::Result<()> {
+        let raw = fd.as_raw_fd();
+        match self {
+            Self::Select { wanted, found } => {
+                let elements = rustix::event::fd_set_num_elements(0, raw + 1).max(wanted.len());
+                wanted.resize(elements, FdSetElement::default());
+                found.resize(elements, FdSetElement::default());
+                fd_set_insert(wanted, raw);
+            }
+            Self::Poll { entries, places } => {
+                let index = number(fd) as usize;
+                if index >= places.len() {
+                    places.resize(index + 1, usize::MAX);
+                }
+                if let Some(place) = places.get_mut(index) {
+                    *place = entries.len();
+                }
+                entries.push(libc::pollfd { fd: raw, events: libc::POLLIN, revents: 0 });
+            }
+            Self::Epoll { epoll, .. } => {
+                let token = epoll::EventData::new_u64(number(fd).into());
+                epoll::add(epoll, fd.as_fd(), token, epoll::EventFlags::IN)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What has this number is closed. An epoll forgets it by itself.
+    fn remove(&mut self, fd: u32) {
+        match self {
+            Self::Select { wanted, .. } => fd_set_remove(wanted, fd as i32),
+            Self::Poll { entries, places } => {
+                let Some(place) = places.get(fd as usize).copied().filter(|&place| place < entries.len())
+                else {
+                    return;
+                };
+                entries.swap_remove(place);
+                if let Some(moved) = entries.get(place)
+                    && let Some(of_moved) = places.get_mut(moved.fd as usize)
+                {
+                    *of_moved = place;
+                }
+            }
+            Self::Epoll { .. } => {}
+        }
+    }
+
+    fn wait(&mut self, at_most: Duration, ready: &mut Vec<u32>) -> io::Result<()> {
+        match self {
+            Self::Select { wanted, found } => {
+                found.copy_from_slice(wanted);
+                match sys::select(fd_set_bound(wanted), found, &timespec(at_most)) {
+                    Ok(()) => ready.extend(FdSetIter::new(found).map(|fd| fd as u32)),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Self::Poll { entries, .. } => {
+                sys::ppoll(entries, Some(at_most))?;
+                ready.extend(entries.iter().filter(|entry| entry.revents != 0).map(|entry| entry.fd as u32));
+            }
+            Self::Epoll { epoll, events } => {
+                events.clear();
+                match epoll::wait(epoll, rustix::buffer::spare_capacity(events), Some(&timespec(at_most))) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                ready.extend(events.iter().map(|event| event.data.u64() as u32));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn number(fd: &OwnedFd) -> u32 {
+    fd.as_raw_fd() as u32
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs().min(i32::MAX as u64) as i64, tv_nsec: time.subsec_nanos().into() }
+}
+
+/// Gives the calling thread a table of descriptors of its own, a copy of the process's: what it opens from
+/// now on is in nobody else's way, and counts against a limit of its own. It ends with the thread.
+///
+/// Descriptors that are opened elsewhere from now on mean nothing to this thread, and what it opens means
+/// nothing to others: they must not be given from one to the other.
+///
+/// # Errors
+/// If the kernel is out of memory.
+pub fn have_own_descriptors() -> io::Result<()> {
+    // SAFETY: only the descriptor table is unshared. It begins as a copy of the other, so whatever the thread
+    // borrows is what it was; and what either closes, it closes in its own table only. That no descriptor of
+    // one is used in the other afterwards is the caller's duty; if it is, calls fail or reach another file of
+    // the process, but no memory is at stake.
+    Ok(unsafe { unshare_unsafe(UnshareFlags::FILES) }?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{Ipv4Addr, TcpStream};
+    use std::thread;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn listen(by: WaitBy) -> Accepted {
+        Accepted::listen((Ipv4Addr::LOCALHOST, 0).into(), by).unwrap()
+    }
+
+    fn opened(accepted: &mut Accepted) -> (TcpStream, u32) {
+        let peer = TcpStream::connect(accepted.address().unwrap()).unwrap();
+        let mut ready = Vec::new();
+        accepted.wait(LONG, &mut ready).unwrap();
+        assert_eq!(ready, [accepted.listener()]);
+        (peer, accepted.accept().unwrap().unwrap())
+    }
+
+    #[test]
+    fn each_way_says_who_has_something_and_nobody_else() {
+        for by in [WaitBy::Select, WaitBy::Poll, WaitBy::Epoll] {
+            let mut accepted = listen(by);
+            let mut streams: Vec<_> = (0..70).map(|_| opened(&mut accepted)).collect();
+            assert_eq!((accepted.accept().unwrap(), accepted.open()), (None, 70));
+            let (mut ready, mut heard) = (Vec::new(), [0; 8]);
+            accepted.wait(Duration::ZERO, &mut ready).unwrap();
+            assert_eq!(ready, [], "{by:?}");
+            // One in the middle is closed, and then the last one has something.
+            accepted.close(streams[3].1);
+            let (peer, fd) = streams.last_mut().unwrap();
+            peer.write_all(b"hello").unwrap();
+            accepted.wait(LONG, &mut ready).unwrap();
+            assert_eq!(ready, [*fd], "{by:?}");
+            assert_eq!(accepted.read(*fd, &mut heard).unwrap(), Some(5));
+            assert_eq!(accepted.read(*fd, &mut heard).unwrap(), None);
+            assert_eq!(accepted.write(*fd, b"hi").unwrap(), 2);
+            accepted.close(*fd);
+            let mut rest = String::new();
+            peer.read_to_string(&mut rest).unwrap();
+            assert_eq!((rest.as_str(), accepted.open()), ("hi", 68));
+            accepted.wait(Duration::ZERO, &mut ready).unwrap();
+            assert_eq!(ready, [], "{by:?}");
+        }
+    }
+
+    fn descriptors() -> usize {
+        std::fs::read_dir("/proc/thread-self/fd").unwrap().count()
+    }
+
+    #[test]
+    fn what_a_thread_with_descriptors_of_its_own_opens_others_do_not_have() {
+        const MANY: usize = 300;
+        let before = descriptors();
+        let (opened, closed) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                have_own_descriptors().unwrap();
+                let _opened: Vec<_> = (0..MANY).map(|_| listen(WaitBy::Poll)).collect();
+                opened.wait();
+                closed.wait();
+            });
+            opened.wait();
+            let now = descriptors();
+            closed.wait();
+            // Other tests open some meanwhile.
+            assert!(now < before + MANY / 2, "{before} and then {now}");
+        });
+    }
+}

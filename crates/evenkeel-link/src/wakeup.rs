@@ -1,0 +1,116 @@
+//! What a thread that sleeps and those that wake it agree on, apart from system calls: a flag in memory says
+//! whether a write to an eventfd is needed at all.
+//!
+//! `tests/interleavings.rs` runs this very file with loom's atomics, in all orders that threads can come in.
+
+use crate::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+/// The counter of an eventfd (eventfd(2)), readable while it is not 0.
+pub(crate) trait Counter {
+    fn increment(&self);
+
+    /// Sets it to 0, and says what it was.
+    fn reset(&self) -> u64;
+}
+
+/// Between one sleeper and those that wake it. A wake-up that comes before the sleep prevents it.
+#[derive(Debug)]
+pub(crate) struct Sleeper<C> {
+    pub(crate) counter: C,
+    state: AtomicU8,
+    /// What concerns the sleeper alone: whether it has declared itself asleep, and how many increments of
+    /// `counter` it has not seen.
+    slept: AtomicBool,
+    owed: AtomicU64,
+}
+
+const AWAKE: u8 = 0;
+const ASLEEP: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+impl<C: Counter> Sleeper<C> {
+    pub(crate) fn new(counter: C) -> Self {
+        let (state, slept, owed) = (AtomicU8::new(AWAKE), AtomicBool::new(false), AtomicU64::new(0));
+        Self { counter, state, slept, owed }
+    }
+
+    /// Ends the sleep, or prevents the next one.
+    pub(crate) fn wake(&self) {
+        // Release: what the waker wrote before is seen by the thread that wakes up.
+        if self.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
+            self.counter.increment();
+        }
+    }
+
+    /// Declares the thread asleep: until it rises a wake-up increments the counter. False if one has come
+    /// since it was last awake.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        let asleep = self.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if asleep {
+            self.slept.store(true, Ordering::Relaxed);
+        }
+        asleep
+    }
+
+    /// Declares the thread awake; says whether a wake-up has come.
+    ///
+    /// A waker that saw ASLEEP increments, once, maybe after this has reset: that ends one later sleep for
+    /// nothing, which is harmless if it is reset then.
+    pub(crate) fn rise(&self) -> bool {
+        let slept = self.slept.load(Ordering::Relaxed);
+        self.slept.store(false, Ordering::Relaxed);
+        let notified = self.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED;
+        let owed = self.owed.load(Ordering::Relaxed) + u64::from(notified && slept);
+        if owed > 0 {
+            self.owed.store(owed.saturating_sub(self.counter.reset()), Ordering::Relaxed);
+        }
+        notified
+    }
+
+    /// Increments that the sleeper has not seen.
+    #[cfg(test)]
+    pub(crate) fn owed(&self) -> u64 {
+        self.owed.load(Ordering::Relaxed)
+    }
+
+    /// The first half of a wake-up of one that sleeps.
+    #[cfg(test)]
+    pub(crate) fn begin_to_wake(&self) -> bool {
+        self.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP
+    }
+}
+
+/// Between those that notify and one that takes it, who may be waiting for the counter.
+#[derive(Debug)]
+pub(crate) struct Notified<C> {
+    pub(crate) counter: C,
+    notified: AtomicBool,
+}
+
+impl<C: Counter> Notified<C> {
+    pub(crate) fn new(counter: C) -> Self {
+        Self { counter, notified: AtomicBool::new(false) }
+    }
+
+    /// Increments the counter, unless that was done before and not taken.
+    pub(crate) fn notify(&self) {
+        // Release: what the notifier wrote before is seen by whoever takes it.
+        if !self.notified.swap(true, Ordering::AcqRel) {
+            self.counter.increment();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_notified(&self) -> bool {
+        self.notified.load(Ordering::Acquire)
+    }
+
+    /// Whether there was a notification since the last call. One that comes at the same time may be told
+    /// twice.
+    pub(crate) fn take(&self) -> bool {
+        // In this order: who notifies once it is cleared increments, and that is still there. So whoever
+        // finds the counter 0 can sleep.
+        let incremented = self.counter.reset() > 0;
+        self.notified.swap(false, Ordering::AcqRel) || incremented
+    }
+}
