@@ -2,7 +2,7 @@
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{SocketId, StreamError};
+use evenkeel_core::socket::{Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub struct WindowSender {
     sent: u64,
     acked: u64,
     copying: Copying,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
 }
 
 impl WindowSender {
@@ -70,7 +70,7 @@ pub struct WindowReceiver {
     copying: Copying,
     received: u64,
     ack: Option<IpEndpoint>,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     arrivals: Log<Instant>,
 }
 
@@ -114,7 +114,7 @@ pub struct StreamSource {
     to: IpEndpoint,
     left: usize,
     copying: Copying,
-    stream: Option<SocketId>,
+    stream: Option<Fd>,
 }
 
 impl StreamSource {
@@ -127,7 +127,7 @@ impl StreamSource {
 
 impl Program for StreamSource {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().expect("a process may have some descriptors");
         let Some(stream) = self.stream else {
             self.stream = Some(system.connect(self.to).expect("the peer can be reached"));
             return Step::Again;
@@ -157,8 +157,8 @@ pub struct StreamSink {
     port: u16,
     config: ListenerConfig,
     copying: Copying,
-    listener: Option<SocketId>,
-    stream: Option<(SocketId, Arrived)>,
+    listener: Option<Fd>,
+    stream: Option<(Fd, Arrived)>,
     arrived: Log<Arrived>,
 }
 

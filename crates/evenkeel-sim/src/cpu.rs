@@ -16,8 +16,11 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
 
 use crate::machine::Costs;
+use crate::profile::Profile;
 use crate::timeline::{Stages, Timeline};
+use crate::trigger::{self, Devices, Handlers, PeriodicTimer, Soft, Source, Ticking};
 use crate::wire::Wire;
+use crate::workload::Tally;
 
 /// A host on a simulated CPU, with the outside ends of its cables.
 ///
@@ -41,8 +44,11 @@ pub struct Cpu {
     handed_over: u64,
     sent: VecDeque<(usize, Vec<u8>)>,
     counters: Counters,
+    profile: Profile,
     timeline: Option<Timeline>,
     clock: Option<Clock>,
+    soft: Option<Soft>,
+    traps: Option<(Tally, u64)>,
 }
 
 /// A periodic interrupt: the clock of a system that has ticks. It does nothing for the host but take its
@@ -74,6 +80,19 @@ struct Busy {
     /// Frames that the host had sent when it had started, if it sent any itself: they leave when the unit is
     /// over.
     frames_up_to: Option<u64>,
+    /// Trigger states that it has not passed, by how much of it is left there; if somebody wants to know.
+    states: VecDeque<(Duration, Source)>,
+    then: Then,
+}
+
+/// What a unit that is not the host's has to do when it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    /// The interrupt of a periodic timer: it dispatches what the timer is for.
+    Dispatch,
+    /// The interrupt of a one-shot timer: it calls those who are overdue.
+    Overdue,
 }
 
 impl Cpu {
@@ -93,9 +112,74 @@ impl Cpu {
             handed_over: 0,
             sent: VecDeque::new(),
             counters: Counters::default(),
+            profile: Profile::default(),
             timeline: None,
             clock: None,
+            soft: None,
+            traps: None,
         }
+    }
+
+    /// From now on calls `handlers` in every trigger state. `traps` counts exceptions: a step in which it is
+    /// raised, and that makes no system call, ends in the handler of one. An idle CPU with an event that is
+    /// pending goes round its loop in `spin`.
+    pub fn set_handlers(&mut self, handlers: Box<dyn Handlers>, traps: Tally, spin: Duration) {
+        let devices = Devices::default();
+        let spin = spin.max(Duration::from_nanos(1));
+        let [one_shot, warm, device_entry] = [Duration::ZERO; 3];
+        let (idle_since, timer) = (None, None);
+        let one_shot_at = Instant::NEVER;
+        self.soft = Some(Soft {
+            handlers,
+            devices,
+            spin,
+            idle_since,
+            timer,
+            one_shot,
+            one_shot_at,
+            device_entry,
+            warm,
+            polled: false,
+        });
+        self.traps = Some((traps.clone(), traps.get()));
+    }
+
+    /// A timer that interrupts for the handlers ([`Handlers::periodic`]).
+    pub fn set_periodic_timer(&mut self, timer: PeriodicTimer) {
+        let now = self.now;
+        self.soft_mut().timer = Some(Ticking::new(timer, now));
+    }
+
+    /// What the interrupt of the handlers' one-shot timer takes ([`Handlers::one_shot`]).
+    pub fn set_one_shot(&mut self, interrupt: Duration) {
+        self.soft_mut().one_shot = interrupt;
+    }
+
+    /// From now on segments with data are not sent by who has made them but by a handler
+    /// ([`Devices::send_one`]), who takes the time for it.
+    pub fn clock_output(&mut self) {
+        self.soft_mut().devices.clock_output();
+    }
+
+    /// From now on interfaces do not interrupt while the CPU is busy: a handler polls them
+    /// ([`Devices::poll`]), who takes the time for it.
+    pub fn poll_devices(&mut self) {
+        self.soft_mut().devices.poll_devices();
+    }
+
+    /// Device interrupts take that much more than their price says.
+    pub fn set_device_entry(&mut self, more: Duration) {
+        self.soft_mut().device_entry = more;
+    }
+
+    /// Frames that are processed one after the other cost that much less, each after the first: its code is
+    /// in the caches.
+    pub fn set_warm(&mut self, saving: Duration) {
+        self.soft_mut().warm = saving;
+    }
+
+    fn soft_mut(&mut self) -> &mut Soft {
+        self.soft.as_mut().expect("there are handlers")
     }
 
     /// From now on a clock interrupts at every `period`, at the cost of [`Work::Clock`].
@@ -132,13 +216,30 @@ impl Cpu {
         self.counters
     }
 
+    /// Where its time went so far.
+    #[must_use]
+    pub const fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
     /// A frame reaches interface `index`. Returns whether there was room in its ring.
     pub fn arrive(&mut self, now: Instant, index: usize, frame: &[u8]) -> bool {
+        if self.is_busy() && self.soft.as_mut().is_some_and(|soft| soft.devices.keeps(index, frame)) {
+            return true;
+        }
+        if let Some(soft) = &mut self.soft {
+            soft.polled = false;
+        }
         let accepted = self.wires.get_mut(index).is_some_and(|wire| wire.arrive(frame));
         if let (true, Some(timeline)) = (accepted, &mut self.timeline) {
             timeline.arrive(now);
         }
         accepted
+    }
+
+    /// It does something, or has something to go on with.
+    fn is_busy(&self) -> bool {
+        self.running.is_some() || !self.suspended.is_empty() || !self.steps.is_empty()
     }
 
     /// The next frame that has left the host, and the interface it left from.
@@ -153,15 +254,15 @@ impl Cpu {
         let own = match &self.running {
             // A deadline that has passed without preempting will be met when the unit is over.
             Some(busy) if due > self.now && busy.ran.level > Level::Interrupt => {
-                due.min(self.now + busy.left)
+                due.min(self.now + busy.to_next_state())
             }
-            Some(busy) => self.now + busy.left,
-            None => due,
+            Some(busy) => self.now + busy.to_next_state(),
+            None => due.min(self.next_look()),
         };
         let tick = match &self.running {
             // It will be met when the interrupt is over.
             Some(busy) if busy.ran.level == Level::Interrupt => Instant::NEVER,
-            _ => self.clock.map_or(Instant::NEVER, |clock| clock.next),
+            _ => self.next_interrupt(),
         };
         self.wires.iter().map(Wire::poll_timeout).fold(own.min(tick), Instant::min)
     }
@@ -174,11 +275,15 @@ impl Cpu {
         loop {
             self.host.settle_deadlines();
             let Some((level, left)) = self.running.as_ref().map(|busy| (busy.ran.level, busy.left)) else {
-                if self.tick() || self.start() {
+                if self.tick() || self.timers_interrupt() || self.dispatched() || self.start() || self.look()
+                {
                     continue;
                 }
                 return;
             };
+            if self.pass_state() {
+                continue;
+            }
             if left.is_zero() {
                 self.complete();
                 self.transmit();
@@ -207,9 +312,20 @@ impl Cpu {
     fn complete(&mut self) {
         let Some(busy) = self.running.take() else { return };
         self.host.finish(&busy.ran, self.now);
-        let finished = self.collect();
+        let finished = self.collect().0;
         if let Some(last) = finished.or(busy.frames_up_to) {
             self.release(last);
+        }
+        match busy.then {
+            Then::Nothing => {}
+            Then::Dispatch => {
+                if let Some(timer) = &mut self.soft_mut().timer {
+                    timer.dispatched = true;
+                }
+            }
+            Then::Overdue => {
+                self.call(Level::Interrupt, |handlers, now, devices| handlers.overdue(now, devices));
+            }
         }
     }
 
@@ -225,16 +341,154 @@ impl Cpu {
 
     /// Frames that have left the transmitters.
     fn transmit(&mut self) {
+        let is_busy = self.is_busy();
         for (index, wire) in self.wires.iter_mut().enumerate() {
             while let Some(frame) = wire.poll_frame(self.now) {
                 self.sent.push_back((index, frame));
+                let is_kept =
+                    is_busy && self.soft.as_mut().is_some_and(|soft| soft.devices.keeps_left(index));
+                if !is_kept {
+                    wire.complete(1);
+                }
             }
         }
     }
 
     /// Whether the clock interrupts what runs at `level`.
     fn interrupts(&self, level: Level) -> bool {
-        level > Level::Interrupt && self.clock.is_some_and(|clock| clock.next <= self.now)
+        level > Level::Interrupt && self.next_interrupt() <= self.now
+            || level > Level::SoftInterrupt && self.is_dispatched()
+    }
+
+    /// When a clock or a timer interrupts.
+    fn next_interrupt(&self) -> Instant {
+        let clock = self.clock.map_or(Instant::NEVER, |clock| clock.next);
+        let Some(soft) = &self.soft else { return clock };
+        let timer = soft.timer.map_or(Instant::NEVER, |timer| timer.next);
+        clock.min(timer).min(soft.one_shot_at)
+    }
+
+    /// The interrupt of a handlers' timer, if it is due.
+    fn timers_interrupt(&mut self) -> bool {
+        let now = self.now;
+        let Some(soft) = &mut self.soft else { return false };
+        let (price, then) = match &mut soft.timer {
+            Some(timer) if timer.next <= now => {
+                timer.interrupt(now);
+                (timer.timer.interrupt, Then::Dispatch)
+            }
+            _ if soft.one_shot_at <= now => {
+                soft.one_shot_at = Instant::NEVER;
+                (soft.one_shot, Then::Overdue)
+            }
+            _ => return false,
+        };
+        self.counters.units += 1;
+        self.begin_own(Level::Interrupt, price, then);
+        true
+    }
+
+    fn is_dispatched(&self) -> bool {
+        self.soft.as_ref().is_some_and(|soft| soft.timer.is_some_and(|timer| timer.dispatched))
+    }
+
+    /// What a timer's interrupt has dispatched, if no device waits and there is no protocol input to do: a
+    /// timer must not keep that from being done.
+    fn dispatched(&mut self) -> bool {
+        let is_free = self.suspended.iter().all(|busy| busy.ran.level > Level::SoftInterrupt);
+        let waits = self.host.peek(self.now).is_some_and(|next| next.level <= Level::SoftInterrupt);
+        if !is_free || waits || !self.is_dispatched() {
+            return false;
+        }
+        if let Some(timer) = &mut self.soft_mut().timer {
+            timer.dispatched = false;
+        }
+        self.call(Level::SoftInterrupt, |handlers, now, devices| handlers.periodic(now, devices));
+        true
+    }
+
+    /// Calls handlers in a unit of their own, at that level.
+    fn call(
+        &mut self,
+        level: Level,
+        call: impl FnOnce(&mut dyn Handlers, Instant, &mut Devices) -> Duration,
+    ) {
+        if let Some(took) = self.handle(call) {
+            self.begin_own(level, took, Then::Nothing);
+        }
+    }
+
+    /// Calls handlers; says what they took.
+    fn handle(
+        &mut self,
+        call: impl FnOnce(&mut dyn Handlers, Instant, &mut Devices) -> Duration,
+    ) -> Option<Duration> {
+        let now = self.now;
+        let Soft { handlers, devices, one_shot_at, polled, .. } = self.soft.as_mut()?;
+        let took = call(handlers.as_mut(), now, devices);
+        *one_shot_at = handlers.one_shot().unwrap_or(Instant::NEVER);
+        for (index, frame) in devices.sent.drain(..) {
+            self.wires[index].send(frame, now);
+        }
+        for (index, frame) in devices.found.drain(..) {
+            *polled = true;
+            self.wires[index].arrive(&frame);
+        }
+        for (index, count) in devices.found_left.drain(..) {
+            *polled = true;
+            self.wires[index].complete(count);
+        }
+        Some(took)
+    }
+
+    fn begin_own(&mut self, level: Level, left: Duration, then: Then) {
+        let ran = Ran { level, process: None, payer: None, limited: false, protocol: false };
+        let left = left.max(Duration::from_nanos(1));
+        let (stages, states) = (Stages::default(), VecDeque::new());
+        self.running = Some(Busy { ran, left, stages, frames_up_to: None, states, then });
+    }
+
+    /// The running unit is in a trigger state: what handlers take comes before the rest of it.
+    fn pass_state(&mut self) -> bool {
+        let Some(busy) = &mut self.running else { return false };
+        let Some((_, source)) = busy.states.pop_front_if(|(left, _)| *left >= busy.left) else {
+            return false;
+        };
+        let took = self.handle(|handlers, now, devices| handlers.trigger(now, source, devices));
+        if let (Some(busy), Some(took)) = (&mut self.running, took) {
+            busy.left += took;
+            busy.stages.delay(took);
+        }
+        true
+    }
+
+    /// When an idle CPU, that goes round its loop, next finds something due.
+    fn next_look(&self) -> Instant {
+        let Some(Soft { handlers, spin, idle_since: Some(since), .. }) = &self.soft else {
+            return Instant::NEVER;
+        };
+        let Some(due) = handlers.next_due() else { return Instant::NEVER };
+        // Where it was last, it has looked.
+        let from = self.now.since(*since).as_nanos() / spin.as_nanos() + 1;
+        let rounds = due.since(*since).as_nanos().div_ceil(spin.as_nanos()).max(from);
+        *since + Duration::from_nanos((rounds * spin.as_nanos()) as u64)
+    }
+
+    /// The idle loop, when it has gone round.
+    fn look(&mut self) -> bool {
+        let now = self.now;
+        let Some(soft) = &mut self.soft else { return false };
+        let Some(since) = soft.idle_since else {
+            soft.idle_since = Some(now);
+            return false;
+        };
+        let is_round = now > since && now.since(since).as_nanos().is_multiple_of(soft.spin.as_nanos());
+        if !is_round || soft.handlers.next_due().is_none_or(|due| due > now) {
+            return false;
+        }
+        soft.idle_since = None;
+        self.call(Level::Idle, |handlers, now, devices| handlers.trigger(now, Source::Idle, devices));
+        true
     }
 
     /// The clock interrupt, if it is due.
@@ -242,10 +496,11 @@ impl Cpu {
         let Some(clock) = self.clock.as_mut().filter(|clock| clock.next <= self.now) else { return false };
         clock.next += clock.period;
         self.counters.units += 1;
-        let ran =
-            Ran { level: Level::Interrupt, process: None, payer: None, limited: false, protocol: false };
-        let left = self.costs.of(Work::Clock).max(Duration::from_nanos(1));
-        self.running = Some(Busy { ran, left, stages: Stages::default(), frames_up_to: None });
+        self.profile.note_one(Work::Clock, &self.costs);
+        self.begin_own(Level::Interrupt, self.costs.of(Work::Clock), Then::Nothing);
+        if let (Some(busy), Some(_)) = (&mut self.running, &self.soft) {
+            busy.states.push_back((Duration::ZERO, Source::Clock));
+        }
         true
     }
 
@@ -276,14 +531,27 @@ impl Cpu {
     fn begin(&mut self) -> bool {
         let Some(ran) = self.host.turn(self.now) else { return false };
         self.counters.units += 1;
-        let left = self.costs.total(self.host.work());
+        let mut left = self.costs.total(self.host.work());
+        self.profile.note(self.host.work(), &self.costs);
         let mut stages = Stages::default();
         if let Some(timeline) = &mut self.timeline {
             stages = Stages::of(self.host.work(), &self.costs);
             stages.pass(self.now, Duration::ZERO, timeline);
         }
-        let frames_up_to = self.collect();
-        self.running = Some(Busy { ran, left, stages, frames_up_to });
+        let (frames_up_to, clocked) = self.collect();
+        let mut states = VecDeque::new();
+        if let Some(soft) = &mut self.soft {
+            let (log, costs) = (self.host.work(), &self.costs);
+            left += soft.device_entry * log.count(Work::Interrupt);
+            left = left.saturating_sub(soft.saved(log, costs, clocked)).max(Duration::from_nanos(1));
+            let traps = self.traps.as_mut().is_some_and(|(traps, before)| {
+                let now = traps.get();
+                std::mem::replace(before, now) < now
+            });
+            states = trigger::states(ran.level, log, traps, costs, clocked);
+            soft.idle_since = None;
+        }
+        self.running = Some(Busy { ran, left, stages, frames_up_to, states, then: Then::Nothing });
         true
     }
 
@@ -298,6 +566,7 @@ impl Cpu {
         let (_, mut busy) = self.steps.remove(index);
         self.host.resume(process);
         let switch = self.costs.total(self.host.work());
+        self.profile.note(self.host.work(), &self.costs);
         busy.left += switch;
         busy.stages.delay(switch);
         self.running = Some(busy);
@@ -306,6 +575,12 @@ impl Cpu {
 
     /// Returns true if something is pending after all.
     fn halt(&mut self) -> bool {
+        // Interrupts are on from here: what has come before, nobody would hear of.
+        if self.soft.as_mut().is_some_and(|soft| soft.devices.turn_interrupts_on()) {
+            self.handle(|_, _, _| Duration::ZERO);
+            self.soft_mut().polled = false;
+            return self.host.peek(self.now).is_some();
+        }
         if self.host.halt(self.now) {
             self.counters.halts += 1;
             return false;
@@ -314,16 +589,29 @@ impl Cpu {
     }
 
     /// Takes what the host has put on its cables. Says how many frames it has sent in all, if there were any
-    /// now.
-    fn collect(&mut self) -> Option<u64> {
-        let before = self.held.len();
+    /// now; and how many wait for a handler to send them.
+    fn collect(&mut self) -> (Option<u64>, u32) {
+        let (before, mut clocked) = (self.held.len(), 0);
         for (index, wire) in self.wires.iter_mut().enumerate() {
             while let Some(frame) = wire.take() {
-                self.held.push_back((index, frame));
+                let at_once = match &mut self.soft {
+                    Some(soft) => soft.devices.clocks(index, frame),
+                    None => Some(frame),
+                };
+                clocked += u32::from(at_once.is_none());
+                self.held.extend(at_once.map(|frame| (index, frame)));
             }
         }
         let count = (self.held.len() - before) as u64;
         self.handed_over += count;
-        (count > 0).then_some(self.handed_over)
+        ((count > 0).then_some(self.handed_over), clocked)
+    }
+}
+
+impl Busy {
+    /// Until it is over, or in a trigger state before.
+    fn to_next_state(&self) -> Duration {
+        let left_then = self.states.front().map_or(Duration::ZERO, |(left, _)| *left);
+        self.left.saturating_sub(left_then)
     }
 }

@@ -4,7 +4,7 @@ use evenkeel_core::capture::Capture;
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::workload::Tally;
@@ -14,7 +14,7 @@ use crate::workload::Tally;
 pub struct Screend {
     queue_pkts: usize,
     rules: Duration,
-    queue: Option<SocketId>,
+    queue: Option<Fd>,
     passed: Tally,
 }
 
@@ -59,7 +59,7 @@ pub struct Writing {
 pub struct Tcpdump {
     wanted: Option<Capture>,
     writing: Writing,
-    queue: Option<SocketId>,
+    queue: Option<Fd>,
     captured: Tally,
 }
 

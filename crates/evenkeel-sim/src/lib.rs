@@ -6,21 +6,25 @@
 #![forbid(unsafe_code)]
 
 pub mod bulk;
+pub mod calls;
 pub mod cpu;
 pub mod daemons;
-pub mod event;
 pub mod machine;
 pub mod net;
 pub mod packet;
-pub mod rng;
+pub mod profile;
 pub mod rpc;
 pub mod seeds;
+pub mod selecting;
 pub mod streams;
 pub mod tcp;
 pub mod timeline;
 pub mod trace;
 pub mod traffic;
+pub mod trigger;
 pub mod web;
 pub mod wire;
 pub mod workload;
 pub mod world;
+
+pub use evenkeel_wan::{event, rng};

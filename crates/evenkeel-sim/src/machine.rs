@@ -55,6 +55,12 @@ impl Costs {
         Duration::from_nanos(self.nanos[work as usize])
     }
 
+    /// The same on a machine whose clock has `to` Hz in place of `from`: all prices in cycles are the same.
+    #[must_use]
+    pub fn scaled(&self, from: u64, to: u64) -> Self {
+        Self { nanos: self.nanos.map(|nanos| nanos * from / to.max(1)) }
+    }
+
     /// What a unit that did this costs. At least a nanosecond, so that time passes whatever programs do.
     #[must_use]
     pub fn total(&self, log: &WorkLog) -> Duration {
@@ -84,6 +90,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("sparcstation-20.toml", include_str!("../machines/sparcstation-20.toml")),
     ("decstation-3100.toml", include_str!("../machines/decstation-3100.toml")),
     ("decstation-3000-300.toml", include_str!("../machines/decstation-3000-300.toml")),
+    ("alphastation-500.toml", include_str!("../machines/alphastation-500.toml")),
+    ("pentium-ii-300.toml", include_str!("../machines/pentium-ii-300.toml")),
 ];
 
 impl Machine {

@@ -1,12 +1,9 @@
-//! The network emulator: what a link does to frames, one direction at a time. Sans-IO: frames and the time go
-//! in, frames come out.
-
-use std::collections::VecDeque;
+//! The network emulator, [`evenkeel_wan`], as simulations use it: by conditions that can be copied.
 
 use evenkeel_core::time::{Duration, Instant};
+pub use evenkeel_wan::{Counters, Frame};
+use evenkeel_wan::{Limit, Loss, Rate, Settings, Size};
 
-use crate::event::Events;
-use crate::packet::FRAME_BYTES_MIN;
 use crate::rng::{Ratio, Rng};
 
 /// The conditions of one direction of a link.
@@ -65,81 +62,42 @@ impl Conditions {
     }
 }
 
-/// What one direction of a link did to frames.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Frames put in.
-    pub offered: u64,
-    /// Frames that came out.
-    pub delivered: u64,
-    /// Frames that vanished.
-    pub lost: u64,
-    /// Frames dropped because too many waited for the wire.
-    pub overflowed: u64,
-    /// Frames added as copies.
-    pub duplicated: u64,
-    /// Frames with a flipped bit.
-    pub corrupted: u64,
-    /// Frames held back.
-    pub reordered: u64,
-}
-
-/// What a path carries: a frame as bytes, or something more.
-pub trait Frame: Clone {
-    /// How many bytes it has, from the Ethernet header on.
-    fn bytes(&self) -> usize;
-
-    /// Turns over one of its bits.
-    fn flip(&mut self, bit: u64);
-}
-
-impl Frame for Vec<u8> {
-    fn bytes(&self) -> usize {
-        self.len()
-    }
-
-    fn flip(&mut self, bit: u64) {
-        if let Some(byte) = self.get_mut((bit / 8) as usize) {
-            *byte ^= 1 << (bit % 8);
+impl From<Conditions> for Settings {
+    fn from(conditions: Conditions) -> Self {
+        Self {
+            rate: conditions.rate_bps.map_or(Rate::Unlimited, Rate::Bits),
+            size: Size::ETHERNET,
+            queue: Limit::Packets(conditions.queue_pkts),
+            delay: conditions.delay,
+            jitter: conditions.jitter,
+            jitter_reorders: false,
+            loss: Loss::Independent(conditions.loss),
+            duplication: conditions.duplication,
+            corruption: conditions.corruption,
+            reordering: conditions.reordering,
+            reordering_delay: conditions.reordering_delay,
         }
     }
 }
 
-/// One direction of a link.
-///
-/// Call [`Path::handle_frame`] for each frame that enters, at the time it enters; then, whenever
-/// [`Path::poll_timeout`] is reached, [`Path::poll_frame`] until it gives nothing.
+/// One direction of a link of these conditions: [`evenkeel_wan::Path`], where all is said.
 #[derive(Debug)]
 pub struct Path<F = Vec<u8>> {
     conditions: Conditions,
-    rng: Rng,
-    /// When the wire has put out the last frame it accepted.
-    wire_free: Instant,
-    /// When each frame that waits for the wire will have left the queue.
-    waiting: VecDeque<Instant>,
-    last_arrival: Instant,
-    flying: Events<F>,
-    counters: Counters,
+    path: evenkeel_wan::Path<F>,
 }
 
-impl<F: Frame> Path<F> {
+impl<F: Frame + Clone> Path<F> {
     /// A path with these conditions, its faults drawn from `rng`.
     #[must_use]
     pub fn new(conditions: Conditions, rng: Rng) -> Self {
-        Self {
-            conditions,
-            rng,
-            wire_free: Instant::ZERO,
-            waiting: VecDeque::new(),
-            last_arrival: Instant::ZERO,
-            flying: Events::new(),
-            counters: Counters::default(),
-        }
+        Self { conditions, path: evenkeel_wan::Path::new(conditions.into(), rng, Instant::ZERO) }
     }
 
     /// Changes the conditions from now on; frames under way are not affected.
     pub fn set_conditions(&mut self, conditions: Conditions) {
         self.conditions = conditions;
+        self.path.set_settings(conditions.into());
     }
 
     /// The present conditions.
@@ -151,88 +109,37 @@ impl<F: Frame> Path<F> {
     /// What it did so far.
     #[must_use]
     pub const fn counters(&self) -> Counters {
-        self.counters
+        self.path.counters()
     }
 
     /// Frames under way.
     #[must_use]
     pub fn flying(&self) -> usize {
-        self.flying.len()
+        self.path.under_way()
     }
 
     /// A frame enters, from the Ethernet header on.
-    pub fn handle_frame(&mut self, now: Instant, mut frame: F) {
-        self.counters.offered += 1;
-        if self.rng.chance(self.conditions.loss) {
-            self.counters.lost += 1;
-            return;
-        }
-        if self.rng.chance(self.conditions.corruption) {
-            self.counters.corrupted += 1;
-            frame.flip(self.rng.below(frame.bytes() as u64 * 8));
-        }
-        let copies = if self.rng.chance(self.conditions.duplication) { 2 } else { 1 };
-        self.counters.duplicated += copies - 1;
-        for _ in 1..copies {
-            self.send(now, frame.clone());
-        }
-        self.send(now, frame);
-    }
-
-    fn send(&mut self, now: Instant, frame: F) {
-        let Some(left) = self.serialize(now, frame.bytes()) else {
-            self.counters.overflowed += 1;
-            return;
-        };
-        let arrival = left + self.conditions.delay + self.rng.duration(self.conditions.jitter);
-        if self.rng.chance(self.conditions.reordering) {
-            self.counters.reordered += 1;
-            self.flying.schedule(arrival + self.conditions.reordering_delay, frame);
-            return;
-        }
-        self.last_arrival = self.last_arrival.max(arrival);
-        self.flying.schedule(self.last_arrival, frame);
-    }
-
-    /// When the frame has left, or `None` if too many wait already.
-    fn serialize(&mut self, now: Instant, len_bytes: usize) -> Option<Instant> {
-        let Some(rate) = self.conditions.rate_bps else { return Some(now) };
-        while self.waiting.front().is_some_and(|&start| start <= now) {
-            self.waiting.pop_front();
-        }
-        if self.wire_free > now {
-            if self.waiting.len() >= self.conditions.queue_pkts {
-                return None;
-            }
-            self.waiting.push_back(self.wire_free);
-        }
-        self.wire_free = self.wire_free.max(now) + ethernet_time(len_bytes, rate);
-        Some(self.wire_free)
+    pub fn handle_frame(&mut self, now: Instant, frame: F) {
+        self.path.handle_frame(now, frame);
     }
 
     /// The next frame that has arrived by `now`.
     pub fn poll_frame(&mut self, now: Instant) -> Option<F> {
-        let frame = self.flying.pop_due(now)?;
-        self.counters.delivered += 1;
-        Some(frame)
+        self.path.poll_frame(now)
     }
 
     /// When the next frame arrives; [`Instant::NEVER`] if none is under way.
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
-        self.flying.next_due()
+        self.path.poll_timeout()
     }
 }
 
 /// How long a frame of `len_bytes` occupies a wire of `rate_bps`. The shortest takes 67.2 us at 10 Mbit/s.
 pub(crate) fn ethernet_time(len_bytes: usize, rate_bps: u64) -> Duration {
-    let bits = (len_bytes.max(FRAME_BYTES_MIN) as u64 + ETHERNET_OVERHEAD_BYTES) * 8;
+    let bits = u64::from(Size::ETHERNET.of(len_bytes)) * 8;
     Duration::from_nanos(bits * 1_000_000_000 / rate_bps.max(1))
 }
-
-/// Preamble, start delimiter, frame check sequence and the gap between frames (IEEE 802.3): on the wire, but
-/// not in a frame here.
-const ETHERNET_OVERHEAD_BYTES: u64 = 8 + 4 + 12;
 
 #[cfg(test)]
 mod tests {

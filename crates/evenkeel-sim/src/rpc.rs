@@ -3,7 +3,7 @@
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const MESSAGE: usize = 32;
 pub struct RpcServer {
     port: u16,
     compute: Duration,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     answer: Option<(IpEndpoint, Vec<u8>)>,
 }
 
@@ -55,7 +55,7 @@ pub struct Worker {
     port: u16,
     compute: Duration,
     refill: Ratio,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     work: Option<Working>,
 }
 
@@ -78,7 +78,7 @@ impl Worker {
         Self { port, compute, refill, socket: None, work: None }
     }
 
-    fn accept(&mut self, socket: SocketId, system: &mut System<'_>) -> Step {
+    fn accept(&mut self, socket: Fd, system: &mut System<'_>) -> Step {
         let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
         let (client, now) = (datagram.source(), system.now());
         self.work = Some(Working { client, left: self.compute, slice: Duration::ZERO, slice_began: now });
@@ -116,7 +116,7 @@ pub struct RpcClient {
     servers: Vec<Server>,
     /// The call of the worker.
     start: Instant,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     called: bool,
     answered: Tally,
     worked: Log<Duration>,
@@ -174,7 +174,7 @@ impl RpcClient {
         (client, answered, worked)
     }
 
-    fn receive(&mut self, socket: SocketId, system: &mut System<'_>) -> bool {
+    fn receive(&mut self, socket: Fd, system: &mut System<'_>) -> bool {
         let Ok(datagram) = system.receive(socket) else { return false };
         if datagram.source() == self.worker {
             self.worked.push(system.now().since(self.start));
@@ -208,7 +208,7 @@ impl Server {
         self.adapted = (now, self.answered);
     }
 
-    fn call(&mut self, socket: SocketId, system: &mut System<'_>) {
+    fn call(&mut self, socket: Fd, system: &mut System<'_>) {
         self.adapt(system.now());
         if system.now() < self.next {
             return;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, ConnectOptions, Event, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectError, ConnectOptions, Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::Duration;
@@ -20,8 +20,8 @@ const CHUNK: usize = 16 << 10;
 pub struct StreamEcho {
     port: u16,
     config: ListenerConfig,
-    listener: Option<SocketId>,
-    streams: BTreeMap<SocketId, Echoing>,
+    listener: Option<Fd>,
+    streams: BTreeMap<Fd, Echoing>,
     accepted: Tally,
 }
 
@@ -44,7 +44,7 @@ impl StreamEcho {
     }
 
     /// Moves what can be moved; false when the stream is to be closed.
-    fn serve(stream: SocketId, echoing: &mut Echoing, system: &mut System<'_>) -> bool {
+    fn serve(stream: Fd, echoing: &mut Echoing, system: &mut System<'_>) -> bool {
         let mut chunk = [0; CHUNK];
         loop {
             while !echoing.back.is_empty() {
@@ -69,20 +69,21 @@ impl StreamEcho {
 
 impl Program for StreamEcho {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().expect("a process may have some descriptors");
         if self.listener.is_none() {
             let listener = system.listen(None, self.port, &self.config);
             self.listener = Some(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
         }
         match system.next_event(events) {
             Err(_) => return Step::Wait(events),
-            Ok(Event { socket: listener, .. }) if Some(listener) == self.listener => {
-                while let Ok((stream, _)) = system.accept(listener) {
+            Ok(event) if Some(Fd::of(&event)) == self.listener => {
+                while let Ok((stream, _)) = system.accept(Fd::of(&event)) {
                     self.accepted.add_one();
                     self.streams.insert(stream, Echoing::default());
                 }
             }
-            Ok(Event { socket: stream, .. }) => {
+            Ok(event) => {
+                let stream = Fd::of(&event);
                 let Some(echoing) = self.streams.get_mut(&stream) else { return Step::Again };
                 if !Self::serve(stream, echoing, system) {
                     self.streams.remove(&stream);
@@ -99,7 +100,7 @@ impl Program for StreamEcho {
 pub struct StreamDummy {
     port: u16,
     config: ListenerConfig,
-    listener: Option<SocketId>,
+    listener: Option<Fd>,
 }
 
 impl StreamDummy {
@@ -150,7 +151,7 @@ pub struct StreamClient {
     bytes: usize,
     manners: Manners,
     pause: Duration,
-    streams: BTreeMap<SocketId, Asking>,
+    streams: BTreeMap<Fd, Asking>,
     outcomes: Log<Outcome>,
 }
 
@@ -225,7 +226,7 @@ impl StreamClient {
     }
 
     /// Opens a connection; says how much of what it is to carry was taken.
-    fn connect(&self, number: usize, system: &mut System<'_>) -> Result<(SocketId, usize), ConnectError> {
+    fn connect(&self, number: usize, system: &mut System<'_>) -> Result<(Fd, usize), ConnectError> {
         if !self.manners.early {
             return system.connect(self.to).map(|stream| (stream, 0));
         }
@@ -244,7 +245,7 @@ impl StreamClient {
     }
 
     /// Moves what can be moved; says what became of the stream once that is known.
-    fn ask(&self, stream: SocketId, asking: &mut Asking, system: &mut System<'_>) -> Option<Outcome> {
+    fn ask(&self, stream: Fd, asking: &mut Asking, system: &mut System<'_>) -> Option<Outcome> {
         while asking.sent < self.bytes {
             let end = self.bytes.min(asking.sent + CHUNK);
             let chunk: Vec<u8> = (asking.sent..end).map(|place| byte(asking.number, place)).collect();
@@ -285,16 +286,16 @@ impl StreamClient {
 
 impl Program for StreamClient {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().expect("a process may have some descriptors");
         if !self.open(system) {
             return Step::Sleep(system.now() + self.pause);
         }
         let Ok(event) = system.next_event(events) else {
             return if self.streams.is_empty() && self.left == 0 { Step::Exit } else { Step::Wait(events) };
         };
-        let Event { socket: stream, ready } = event;
+        let stream = Fd::of(&event);
         let Some(mut asking) = self.streams.remove(&stream) else { return Step::Again };
-        if !ready.is_connected() && !ready.is_closed() {
+        if event.ready.is_empty() {
             self.streams.insert(stream, asking);
             return Step::Again;
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Event, SocketId, StreamError};
+use evenkeel_core::socket::{Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
@@ -26,10 +26,10 @@ pub struct WebServer {
     /// CPU time that a request takes.
     compute: Duration,
     answer: Vec<u8>,
-    listener: Option<SocketId>,
-    streams: BTreeMap<SocketId, Conversation>,
+    listener: Option<Fd>,
+    streams: BTreeMap<Fd, Conversation>,
     /// Those whose requests were worked on.
-    ready: VecDeque<SocketId>,
+    ready: VecDeque<Fd>,
     answered: Tally,
 }
 
@@ -62,7 +62,7 @@ impl WebServer {
     }
 
     /// Reads what has come of a request, and does the work once it is whole.
-    fn hear(&mut self, stream: SocketId, system: &mut System<'_>) {
+    fn hear(&mut self, stream: Fd, system: &mut System<'_>) {
         let Some(conversation) = self.streams.get_mut(&stream) else { return };
         let mut chunk = [0; 1 << 10];
         loop {
@@ -84,7 +84,7 @@ impl WebServer {
     }
 
     /// Writes what there is room for; closes at the end.
-    fn tell(&mut self, stream: SocketId, system: &mut System<'_>) {
+    fn tell(&mut self, stream: Fd, system: &mut System<'_>) {
         let Some(Conversation { written: Some(written), .. }) = self.streams.get_mut(&stream) else { return };
         while let Some(rest @ [_, ..]) = self.answer.get(*written..) {
             match system.write(stream, rest) {
@@ -97,7 +97,7 @@ impl WebServer {
         self.end(stream, system);
     }
 
-    fn end(&mut self, stream: SocketId, system: &mut System<'_>) {
+    fn end(&mut self, stream: Fd, system: &mut System<'_>) {
         self.streams.remove(&stream);
         system.close(stream);
     }
@@ -105,7 +105,7 @@ impl WebServer {
 
 impl Program for WebServer {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().expect("a process may have some descriptors");
         if self.listener.is_none() {
             let listener = system.listen(None, self.port, &self.config);
             self.listener = Some(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
@@ -116,16 +116,19 @@ impl Program for WebServer {
         }
         match system.next_event(events) {
             Err(_) => return Step::Wait(events),
-            Ok(Event { socket: listener, .. }) if Some(listener) == self.listener => {
-                while let Ok((stream, _)) = system.accept(listener) {
+            Ok(event) if Some(Fd::of(&event)) == self.listener => {
+                while let Ok((stream, _)) = system.accept(Fd::of(&event)) {
                     self.streams.insert(stream, Conversation::default());
                 }
             }
-            Ok(Event { socket: stream, .. }) => match self.streams.get(&stream) {
-                Some(Conversation { written: Some(_), .. }) => self.tell(stream, system),
-                Some(_) => self.hear(stream, system),
-                None => {}
-            },
+            Ok(event) => {
+                let stream = Fd::of(&event);
+                match self.streams.get(&stream) {
+                    Some(Conversation { written: Some(_), .. }) => self.tell(stream, system),
+                    Some(_) => self.hear(stream, system),
+                    None => {}
+                }
+            }
         }
         Step::Again
     }
@@ -141,7 +144,7 @@ pub struct WebClient {
     pause: Duration,
     /// An answer that has not come by then is given up.
     patience: Duration,
-    stream: Option<(SocketId, Fetch)>,
+    stream: Option<(Fd, Fetch)>,
     counts: WebCounts,
 }
 
@@ -183,7 +186,7 @@ impl WebClient {
     }
 
     /// Goes on with a fetch; says whether it was whole once it is over.
-    fn go_on(stream: SocketId, fetch: &mut Fetch, bytes: usize, system: &mut System<'_>) -> Option<bool> {
+    fn go_on(stream: Fd, fetch: &mut Fetch, bytes: usize, system: &mut System<'_>) -> Option<bool> {
         if !fetch.asked {
             match system.write(stream, REQUEST) {
                 Ok(len) => fetch.asked = len == REQUEST.len(),

@@ -70,14 +70,18 @@ impl Wire {
         self.leaves
     }
 
-    /// The next frame that has left by `now`. The host's adaptor learns of it.
+    /// So many frames that have left: the host's adaptor learns of it.
+    pub(crate) fn complete(&mut self, frames: u64) {
+        self.end.complete(frames);
+    }
+
+    /// The next frame that has left by `now`. The host's adaptor is to be told ([`Self::complete`]).
     pub(crate) fn poll_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.leaves > now {
             return None;
         }
         let frame = self.sending.pop_front()?;
         self.leaves = self.sending.front().map_or(Instant::NEVER, |next| self.leaves + self.time_of(next));
-        self.end.complete(1);
         Some(frame)
     }
 }

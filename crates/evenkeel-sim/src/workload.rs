@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -19,6 +19,16 @@ impl Tally {
     /// One more.
     pub fn add_one(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many more.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// So many at least.
+    pub fn raise_to(&self, count: u64) {
+        self.0.fetch_max(count, Ordering::Relaxed);
     }
 
     /// How many so far.
@@ -61,7 +71,7 @@ impl<T> Log<T> {
 ///
 /// # Panics
 /// If the port is taken: the experiment is set up wrongly.
-pub(crate) fn open(socket: &mut Option<SocketId>, system: &mut System<'_>, port: u16) -> SocketId {
+pub(crate) fn open(socket: &mut Option<Fd>, system: &mut System<'_>, port: u16) -> Fd {
     *socket.get_or_insert_with(|| match system.bind(None, port) {
         Ok(socket) => socket,
         Err(error) => panic!("cannot bind port {port}: {error}"),
@@ -73,7 +83,7 @@ pub(crate) fn open(socket: &mut Option<SocketId>, system: &mut System<'_>, port:
 pub struct Sink {
     port: u16,
     compute: Duration,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     received: Tally,
 }
 
@@ -112,7 +122,7 @@ pub struct Delivery {
 #[derive(Debug)]
 pub struct Recorder {
     port: u16,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     got: Option<Delivery>,
     log: Log<Delivery>,
 }
@@ -145,7 +155,7 @@ impl Program for Recorder {
 #[derive(Debug)]
 pub struct Echo {
     port: u16,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     answer: Option<(IpEndpoint, Vec<u8>)>,
 }
 
@@ -200,7 +210,7 @@ pub struct Ping {
 pub struct PingPong {
     to: IpEndpoint,
     timeout: Duration,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     number: u64,
     state: Ponging,
     log: Log<Ping>,
@@ -221,14 +231,14 @@ impl PingPong {
         (Self { to, timeout, socket: None, number: 0, state: Ponging::Sending, log: log.clone() }, log)
     }
 
-    fn send(&mut self, system: &mut System<'_>, socket: SocketId) -> Step {
+    fn send(&mut self, system: &mut System<'_>, socket: Fd) -> Step {
         self.number += 1;
         let _ = system.send(socket, self.to, &self.number.to_be_bytes());
         self.state = Ponging::Waiting { since: system.now() };
         Step::Again
     }
 
-    fn wait(&mut self, system: &mut System<'_>, socket: SocketId, since: Instant) -> Step {
+    fn wait(&mut self, system: &mut System<'_>, socket: Fd, since: Instant) -> Step {
         let Ok(datagram) = system.receive(socket) else {
             if system.now() < since + self.timeout {
                 return Step::WaitUntil(socket, since + self.timeout);
@@ -280,7 +290,7 @@ pub struct Talker {
     gap: Duration,
     until: Instant,
     rng: Rng,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     number: u64,
     log: Log<Sent>,
 }

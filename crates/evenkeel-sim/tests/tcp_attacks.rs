@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::{ConnectOptions, Event, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectOptions, Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::tcp::{self, Counter, Flags, Header, ListenerConfig, SeqNumber};
@@ -51,7 +51,7 @@ const KEPT: f64 = 0.9;
 struct Talk {
     to: IpEndpoint,
     from: u16,
-    streams: Vec<SocketId>,
+    streams: Vec<Fd>,
     next: Instant,
     echoed: Tally,
     ended: Log<StreamError>,
@@ -73,7 +73,7 @@ impl Talk {
         )
     }
 
-    fn hear(&self, stream: SocketId, system: &mut System<'_>) {
+    fn hear(&self, stream: Fd, system: &mut System<'_>) {
         let mut chunk = [0; 4_096];
         loop {
             match system.read(stream, &mut chunk) {
@@ -87,14 +87,14 @@ impl Talk {
     }
 }
 
-fn connect_from(port: u16, to: IpEndpoint, system: &mut System<'_>) -> SocketId {
+fn connect_from(port: u16, to: IpEndpoint, system: &mut System<'_>) -> Fd {
     let options = ConnectOptions { port, ..ConnectOptions::default() };
     system.connect_with(to, &options).unwrap().0
 }
 
 impl Program for Talk {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().unwrap();
         if self.streams.is_empty() && system.now() >= Instant::from_millis(50) {
             for n in 0..CONNECTIONS {
                 self.streams.push(connect_from(self.from + n, self.to, system));
@@ -108,7 +108,7 @@ impl Program for Talk {
             }
         }
         match system.next_event(events) {
-            Ok(Event { socket, .. }) => self.hear(socket, system),
+            Ok(event) => self.hear(Fd::of(&event), system),
             Err(_) => return Step::WaitUntil(events, self.next),
         }
         Step::Again
@@ -380,7 +380,7 @@ struct Visits {
 
 impl Program for Visits {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().unwrap();
         if system.now() >= self.next {
             let stream = connect_from(self.port, self.to, system);
             let _ = system.write(stream, b"GET / HTTP/1.0\r\n\r\n");
@@ -388,7 +388,8 @@ impl Program for Visits {
             self.next = if self.port < FROM + CONNECTIONS { self.next } else { self.next + TICK };
         }
         match system.next_event(events) {
-            Ok(Event { socket: stream, .. }) => {
+            Ok(event) => {
+                let stream = Fd::of(&event);
                 while system.read(stream, &mut [0; 4_096]).is_ok_and(|len| len > 0) {}
                 if system.stream_info(stream).is_ok_and(|(_, info)| info.state == State::CloseWait) {
                     self.fetched.add_one();
@@ -486,12 +487,12 @@ fn a_flood_of_acknowledgments_to_a_listening_port_leaves_new_connections_alone_u
 struct SlowReaders {
     to: IpEndpoint,
     left: usize,
-    open: Vec<SocketId>,
+    open: Vec<Fd>,
 }
 
 impl Program for SlowReaders {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().unwrap();
         if self.left > 0 {
             self.left -= 1;
             let stream = system.connect(self.to).unwrap();

@@ -4,7 +4,7 @@
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{ConnectError, ConnectOptions, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectError, ConnectOptions, Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
@@ -83,7 +83,7 @@ fn what_is_sent_comes_back_under_every_architecture() {
 #[derive(Debug)]
 struct Patient {
     to: IpEndpoint,
-    stream: Option<SocketId>,
+    stream: Option<Fd>,
     asked: bool,
 }
 
@@ -134,7 +134,7 @@ fn acknowledgments_go_with_what_the_program_says_to_what_came() {
 struct Eager {
     to: IpEndpoint,
     left: usize,
-    asking: Option<(SocketId, Instant, usize)>,
+    asking: Option<(Fd, Instant, usize)>,
     took: Log<Duration>,
 }
 

@@ -5,7 +5,7 @@
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{SocketId, StreamError};
+use evenkeel_core::socket::{Fd, SocketId, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn spawn(world: &mut World, host: HostId, program: impl Program + 'static) -> Pr
 struct Late {
     from: Instant,
     backlog: usize,
-    listener: Option<SocketId>,
+    listener: Option<Fd>,
     accepted: Tally,
 }
 
@@ -112,8 +112,8 @@ fn while_the_accept_queue_is_full_syns_die_in_their_channel_and_none_is_forgotte
 /// Accepts one connection, then computes for a long time between two looks at it.
 #[derive(Debug)]
 struct Busy {
-    listener: Option<SocketId>,
-    stream: Option<SocketId>,
+    listener: Option<Fd>,
+    stream: Option<Fd>,
     computes: Duration,
     /// It has read. What follows is a step of its own: what a step has to send leaves at its end.
     has_read: bool,

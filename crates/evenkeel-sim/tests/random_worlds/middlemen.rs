@@ -4,7 +4,7 @@ use evenkeel_core::capture::Capture;
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_sim::rng::{Ratio, Rng};
 
@@ -13,7 +13,7 @@ use evenkeel_sim::rng::{Ratio, Rng};
 pub(crate) struct Screener {
     rng: Rng,
     fickle_until: Instant,
-    queue: Option<SocketId>,
+    queue: Option<Fd>,
 }
 
 impl Screener {
@@ -50,7 +50,7 @@ impl Program for Screener {
 #[derive(Debug)]
 pub(crate) struct Monitor {
     rng: Rng,
-    queue: Option<SocketId>,
+    queue: Option<Fd>,
     read: u64,
 }
 

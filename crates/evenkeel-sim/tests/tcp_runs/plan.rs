@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_core::tcp::congestion::Algorithm;
 use evenkeel_core::tcp::connection::{Config, Keepalive};
-use evenkeel_core::tcp::recovery::{RecoveryConfig, RtoConfig};
+use evenkeel_core::tcp::recovery::{RecoveryConfig, Restart, RtoConfig, Start};
 use evenkeel_core::tcp::{EndpointConfig, ListenerConfig, TimeWaitConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_sim::net::Conditions;
@@ -314,12 +314,14 @@ fn conditions(dice: &mut Dice, weather: Weather, gentle: &mut bool) -> Condition
 
 fn endpoint(dice: &mut Dice) -> EndpointConfig {
     let recovery = RecoveryConfig {
-        algorithm: dice.one_of(&[Algorithm::Cubic, Algorithm::Cubic, Algorithm::NewReno]),
+        algorithm: dice.one_of(&[Algorithm::Cubic, Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr]),
         hystart: dice.chance(50),
         initial_window_segments: dice.one_of(&[1, 2, 10, 10, 10, 40]),
         rto: RtoConfig::default(),
         pacing: dice.chance(30),
         segments_max: dice.one_of(&[16, 1 << 16, 1 << 16]),
+        restart: dice.one_of(&[Restart::SlowStart, Restart::LastRate]),
+        start: dice.one_of(&[Start::SlowStart, Start::SlowStart, Start::Estimated, Start::Remembered]),
         ..RecoveryConfig::default()
     };
     let receive_buffer_initial = dice.magnitude(2_000, 65_536) as usize;

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use evenkeel_core::time::Instant;
+use evenkeel_timers::Instant;
 
 /// A queue of future events.
 #[derive(Debug)]

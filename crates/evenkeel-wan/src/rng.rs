@@ -1,6 +1,6 @@
 //! Dice: one seeded generator, integer arithmetic only, so that a run is the same on every machine.
 
-use evenkeel_core::time::Duration;
+use evenkeel_timers::Duration;
 
 /// SplitMix64: small, fast, passes the usual test batteries, and any two seeds give unrelated streams.
 #[derive(Debug, Clone)]

@@ -1,0 +1,432 @@
+//! Programs as lists of what they call: servers whose every system call is a step, so that a simulated CPU
+//! passes through a trigger state at the end of each; and who loads them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::time::{Duration, Instant};
+
+use crate::rng::{Ratio, Rng};
+use crate::workload::Tally;
+
+/// What a program does at the end of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Reads the request.
+    Read,
+    /// Writes the whole answer.
+    Write,
+    /// Says that no more will follow.
+    Shutdown,
+    /// Closes the connection.
+    Close,
+    /// Any other system call: of files, time, signals.
+    Other,
+    /// It has touched a page that is not there.
+    Fault,
+}
+
+/// A step: user mode, then a call.
+#[derive(Debug, Clone, Copy)]
+pub struct Planned {
+    /// In user mode, on average.
+    pub user: Duration,
+    /// What it calls.
+    pub call: Call,
+    /// In the kernel, beside entering and leaving and what the network does; on average.
+    pub kernel: Duration,
+}
+
+/// Times that vary about their mean: from a part of it to what makes up for that, all alike.
+#[derive(Debug, Clone)]
+pub struct Varying {
+    /// Percent of the mean that a time may be less or more.
+    pub percent: u32,
+    /// The dice.
+    pub rng: Rng,
+}
+
+impl Varying {
+    fn of(&mut self, mean: Duration) -> Duration {
+        let spread = mean * self.percent.min(100) / 100;
+        mean - spread + self.rng.duration(spread * 2)
+    }
+}
+
+/// What a web server does for each connection, and for each request on it.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// To get at a connection, and take it.
+    pub accept: Vec<Planned>,
+    /// For a request; with one [`Call::Read`] at the beginning and one [`Call::Write`].
+    pub request: Vec<Planned>,
+    /// When the last request is answered.
+    pub end: Vec<Planned>,
+    /// Requests on a connection.
+    pub requests: u32,
+    /// Bytes of an answer.
+    pub bytes: usize,
+}
+
+/// A web server: what its processes do, one connection after the other as far as none has to wait.
+#[derive(Debug)]
+pub struct CallServer {
+    port: u16,
+    config: ListenerConfig,
+    plan: Plan,
+    varying: Varying,
+    traps: Tally,
+    answer: Vec<u8>,
+    answered: Tally,
+    open: Option<Opened>,
+    /// Connections, with how many requests were answered.
+    streams: BTreeMap<Fd, u32>,
+    /// Those that have something to read.
+    ready: VecDeque<Fd>,
+    acceptable: bool,
+    now: Option<Work>,
+}
+
+/// What it has opened when it began.
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    listener: Fd,
+    events: Fd,
+    /// For calls that have nothing to do with the network.
+    other: Fd,
+}
+
+/// Where it is on a connection.
+#[derive(Debug)]
+struct Work {
+    /// None before it is accepted.
+    stream: Option<Fd>,
+    steps: VecDeque<Planned>,
+}
+
+impl CallServer {
+    /// A server on `port`, its `traps` where a CPU looks for them; and the count of requests answered.
+    #[must_use]
+    pub fn new(
+        (port, config): (u16, ListenerConfig),
+        plan: Plan,
+        varying: Varying,
+        traps: Tally,
+    ) -> (Self, Tally) {
+        let answered = Tally::default();
+        let answer = vec![b'.'; plan.bytes];
+        let (open, streams, ready, now) = (None, BTreeMap::new(), VecDeque::new(), None);
+        let server = Self {
+            port,
+            config,
+            plan,
+            varying,
+            traps,
+            answer,
+            answered: answered.clone(),
+            open,
+            streams,
+            ready,
+            acceptable: false,
+            now,
+        };
+        (server, answered)
+    }
+
+    fn opened(&mut self, system: &mut System<'_>) -> Opened {
+        *self.open.get_or_insert_with(|| {
+            let listener = system.listen(None, self.port, &self.config);
+            let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
+            let events = system.events().expect("a process may have some descriptors");
+            let other = system.open_user_event().expect("a process may have some descriptors");
+            Opened { listener, events, other }
+        })
+    }
+
+    /// Hears what is ready; says whether there is something to do.
+    fn hear(&mut self, opened: Opened, system: &mut System<'_>) -> bool {
+        while let Ok(event) = system.next_event(opened.events) {
+            let fd = Fd::of(&event);
+            if fd == opened.listener {
+                self.acceptable = true;
+            } else if self.streams.contains_key(&fd) && !self.ready.contains(&fd) {
+                self.ready.push_back(fd);
+            }
+        }
+        if let Some(stream) = self.ready.pop_front() {
+            self.now =
+                Some(Work { stream: Some(stream), steps: self.plan.request.iter().copied().collect() });
+        } else if self.acceptable {
+            self.now = Some(Work { stream: None, steps: self.plan.accept.iter().copied().collect() });
+        }
+        self.now.is_some()
+    }
+
+    /// A step of what it is at.
+    fn go_on(&mut self, mut work: Work, opened: Opened, system: &mut System<'_>) -> Option<Work> {
+        let Some(Planned { user, call, kernel }) = work.steps.pop_front() else {
+            return self.next(work, opened, system);
+        };
+        let time = self.varying.of(user) + self.varying.of(kernel);
+        let Some(stream) = work.stream.filter(|_| !matches!(call, Call::Other | Call::Fault)) else {
+            system.compute(time);
+            if call == Call::Fault {
+                self.traps.add_one();
+            } else {
+                let _ = system.posted(opened.other);
+            }
+            return Some(work);
+        };
+        match call {
+            Call::Read => return self.read(stream, time, work, system),
+            Call::Write => {
+                system.compute(time);
+                if system.write(stream, &self.answer) == Ok(self.answer.len()) {
+                    self.answered.add_one();
+                }
+            }
+            Call::Shutdown => {
+                system.compute(time);
+                let _ = system.shutdown(stream);
+            }
+            Call::Close => {
+                system.compute(time);
+                system.close(stream);
+                self.streams.remove(&stream);
+            }
+            Call::Other | Call::Fault => {}
+        }
+        Some(work)
+    }
+
+    fn read(&mut self, stream: Fd, time: Duration, work: Work, system: &mut System<'_>) -> Option<Work> {
+        let mut chunk = [0; 1 << 10];
+        match system.read(stream, &mut chunk) {
+            Ok(len) if len > 0 => {
+                system.compute(time);
+                Some(work)
+            }
+            // It will be heard of again.
+            Err(StreamError::WouldBlock) => None,
+            _ => {
+                self.streams.remove(&stream);
+                system.close(stream);
+                None
+            }
+        }
+    }
+
+    /// At the end of a list of steps.
+    fn next(&mut self, work: Work, opened: Opened, system: &mut System<'_>) -> Option<Work> {
+        let Some(stream) = work.stream else {
+            // The steps before were to get at it.
+            match system.accept(opened.listener) {
+                Ok((stream, _)) => {
+                    self.streams.insert(stream, 0);
+                    self.ready.push_back(stream);
+                }
+                Err(_) => self.acceptable = false,
+            }
+            return None;
+        };
+        let requests = self.streams.get_mut(&stream)?;
+        *requests += 1;
+        let (is_last, is_over) = (*requests == self.plan.requests, *requests > self.plan.requests);
+        if is_last {
+            return Some(Work { stream: Some(stream), steps: self.plan.end.iter().copied().collect() });
+        }
+        if !is_over && !self.ready.contains(&stream) {
+            // The next request may have come meanwhile.
+            self.ready.push_back(stream);
+        }
+        None
+    }
+}
+
+impl Program for CallServer {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let opened = self.opened(system);
+        if self.now.is_none() && !self.hear(opened, system) {
+            return Step::Wait(opened.events);
+        }
+        if let Some(work) = self.now.take() {
+            self.now = self.go_on(work, opened, system);
+        }
+        Step::Again
+    }
+}
+
+/// Clients that ask again as soon as they have an answer: so many requests on each connection, then another.
+#[derive(Debug)]
+pub struct Customers {
+    /// Where nobody is connected to.
+    free: VecDeque<IpEndpoint>,
+    requests: u32,
+    /// Bytes of an answer.
+    bytes: usize,
+    streams: BTreeMap<Fd, Asking>,
+}
+
+#[derive(Debug)]
+struct Asking {
+    to: IpEndpoint,
+    asked: u32,
+    came: usize,
+}
+
+const REQUEST: &[u8] = b"GET /index.html HTTP/1.0\r\nHost: server\r\nUser-Agent: customer\r\n\r\n";
+
+impl Customers {
+    /// One connection at a time to each of these addresses, some of which may be the same.
+    #[must_use]
+    pub fn new(to: Vec<IpEndpoint>, requests: u32, bytes: usize) -> Self {
+        Self { free: to.into(), requests, bytes, streams: BTreeMap::new() }
+    }
+
+    fn open(&mut self, system: &mut System<'_>) {
+        while let Some(to) = self.free.pop_front() {
+            let Ok(stream) = system.connect(to) else { return self.free.push_back(to) };
+            self.streams.insert(stream, Asking { to, asked: 0, came: 0 });
+        }
+    }
+
+    /// Goes on with a connection; says whether it is over.
+    fn go_on(&mut self, stream: Fd, system: &mut System<'_>) -> bool {
+        let Some(asking) = self.streams.get_mut(&stream) else { return false };
+        let mut chunk = [0; 16 << 10];
+        loop {
+            let whole = asking.came >= self.bytes * asking.asked as usize;
+            if whole && asking.asked < self.requests {
+                match system.write(stream, REQUEST) {
+                    Ok(_) => asking.asked += 1,
+                    Err(StreamError::WouldBlock) => return false,
+                    Err(_) => return true,
+                }
+            }
+            match system.read(stream, &mut chunk) {
+                Ok(0) => return true,
+                Ok(len) => asking.came += len,
+                Err(StreamError::WouldBlock) => return false,
+                Err(_) => return true,
+            }
+        }
+    }
+}
+
+impl Program for Customers {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events().expect("a process may have some descriptors");
+        self.open(system);
+        let Ok(event) = system.next_event(events) else {
+            return Step::WaitUntil(events, system.now() + Duration::from_millis(10));
+        };
+        let stream = Fd::of(&event);
+        if self.go_on(stream, system) {
+            self.free.extend(self.streams.remove(&stream).map(|asking| asking.to));
+            system.close(stream);
+        }
+        Step::Again
+    }
+}
+
+/// A program that has nothing to do with the network, given by its mix of calls: from a list, each as often
+/// as the others. After some calls it waits for a disk.
+#[derive(Debug)]
+pub struct Caller {
+    mix: Vec<Planned>,
+    /// After how many percent of the calls, and how long on average.
+    waits: (u32, Duration),
+    varying: Varying,
+    traps: Tally,
+    other: Option<Fd>,
+}
+
+impl Caller {
+    /// A program with that mix; its `traps` where a CPU looks for them.
+    #[must_use]
+    pub const fn new(mix: Vec<Planned>, waits: (u32, Duration), varying: Varying, traps: Tally) -> Self {
+        Self { mix, waits, varying, traps, other: None }
+    }
+}
+
+impl Program for Caller {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let opened = self.other.is_none();
+        let other =
+            *self.other.get_or_insert_with(|| system.open_user_event().expect("a process may have some"));
+        let Some(Planned { user, call, kernel }) = self.varying.rng.choose(&self.mix).copied() else {
+            return Step::Exit;
+        };
+        system.compute(self.varying.of(user) + self.varying.of(kernel));
+        if call == Call::Fault {
+            if !opened {
+                self.traps.add_one();
+            }
+        } else {
+            let _ = system.posted(other);
+        }
+        let (percent, time) = self.waits;
+        if self.varying.rng.chance(Ratio::percent(percent)) {
+            return Step::Sleep(system.now() + self.varying.rng.exponential(time));
+        }
+        Step::Again
+    }
+}
+
+/// A file server whose disk is its bottleneck: for each datagram a time at the disk, one after the other,
+/// then an answer.
+#[derive(Debug)]
+pub struct DiskServer {
+    port: u16,
+    socket: Option<Fd>,
+    /// CPU time of a request, before the disk and after it.
+    compute: Duration,
+    disk: Duration,
+    varying: Varying,
+    answer: Vec<u8>,
+    asked: Option<(IpEndpoint, Instant)>,
+    answered: Tally,
+}
+
+impl DiskServer {
+    /// A server on `port` whose answers have `bytes`, with the CPU time and the time at the disk of each
+    /// request; and the count of those it answered.
+    #[must_use]
+    pub fn new(
+        port: u16,
+        bytes: usize,
+        (compute, disk): (Duration, Duration),
+        varying: Varying,
+    ) -> (Self, Tally) {
+        let answered = Tally::default();
+        let (socket, asked, answer) = (None, None, vec![b'.'; bytes]);
+        (Self { port, socket, compute, disk, varying, answer, asked, answered: answered.clone() }, answered)
+    }
+}
+
+impl Program for DiskServer {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let socket = crate::workload::open(&mut self.socket, system, self.port);
+        if let Some((from, ready)) = self.asked {
+            if system.now() < ready {
+                return Step::Sleep(ready);
+            }
+            system.compute(self.varying.of(self.compute));
+            let _ = system.send(socket, from, &self.answer);
+            self.answered.add_one();
+            self.asked = None;
+            return Step::Again;
+        }
+        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let from = datagram.source();
+        system.recycle(datagram);
+        let compute = self.varying.of(self.compute);
+        system.compute(compute);
+        self.asked = Some((from, system.now() + compute + self.varying.of(self.disk)));
+        Step::Again
+    }
+}

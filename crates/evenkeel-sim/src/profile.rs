@@ -1,0 +1,77 @@
+//! Where a CPU's time went, by kind of work: what a profiler of all code would find.
+
+use evenkeel_core::time::Duration;
+use evenkeel_core::work::{Work, WorkLog};
+
+use crate::machine::Costs;
+
+/// CPU time by kind of work, and what programs have computed. Each unit counts from its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Profile {
+    work: [Duration; Work::ALL.len()],
+    compute: Duration,
+}
+
+impl Profile {
+    /// What one kind of work has taken.
+    #[must_use]
+    pub const fn of(&self, work: Work) -> Duration {
+        self.work[work as usize]
+    }
+
+    /// What programs have computed: user mode.
+    #[must_use]
+    pub const fn compute(&self) -> Duration {
+        self.compute
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.work.iter().sum::<Duration>() + self.compute
+    }
+
+    /// What has been added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let work = core::array::from_fn(|kind| self.work[kind].saturating_sub(earlier.work[kind]));
+        Self { work, compute: self.compute.saturating_sub(earlier.compute) }
+    }
+
+    pub(crate) fn note(&mut self, log: &WorkLog, costs: &Costs) {
+        for (work, count) in log.iter() {
+            self.work[work as usize] += costs.of(work) * count;
+        }
+        self.compute += log.compute;
+    }
+
+    pub(crate) fn note_one(&mut self, work: Work, costs: &Costs) {
+        self.work[work as usize] += costs.of(work);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use evenkeel_core::receive::Architecture;
+
+    #[test]
+    fn it_adds_up_by_kind_and_what_was_before_is_taken_off() {
+        let costs = Machine::built_in("sparcstation-20").unwrap().costs(Architecture::SoftLrp);
+        let mut log = WorkLog::default();
+        log.add(Work::Switch);
+        log.add(Work::Switch);
+        log.compute = Duration::from_micros(3);
+        let mut profile = Profile::default();
+        profile.note(&log, &costs);
+        let before = profile;
+        profile.note(&log, &costs);
+        profile.note_one(Work::Clock, &costs);
+        assert_eq!(profile.of(Work::Switch), costs.of(Work::Switch) * 4);
+        let since = profile.since(&before);
+        assert_eq!(since.of(Work::Switch), costs.of(Work::Switch) * 2);
+        assert_eq!(since.compute(), Duration::from_micros(3));
+        assert_eq!(since.total(), costs.total(&log) + costs.of(Work::Clock));
+    }
+}

@@ -1,0 +1,190 @@
+//! Who loads a server: clients whose requests come at a rate that is held, and connections over which nothing
+//! ever comes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::time::{Duration, Instant};
+
+use super::REQUEST;
+use crate::rng::Rng;
+use crate::workload::{Log, Tally};
+
+/// When requests are due.
+#[derive(Debug, Clone)]
+pub enum Due {
+    /// From a moment on, with that gap on average: each is from half of it to half as much again.
+    Regular {
+        /// The first is due a gap after that.
+        from: Instant,
+        /// The mean.
+        gap: Duration,
+        /// The dice.
+        rng: Rng,
+    },
+    /// At these times, in their order.
+    At(VecDeque<Instant>),
+}
+
+impl Due {
+    /// When the next one is.
+    fn next(&mut self) -> Option<Instant> {
+        match self {
+            Self::Regular { from, gap, rng } => {
+                *from += *gap / 2 + rng.duration(*gap);
+                Some(*from)
+            }
+            Self::At(times) => times.pop_front(),
+        }
+    }
+
+    /// What was not done in time is not made up for.
+    fn skip_to(&mut self, now: Instant) {
+        if let Self::Regular { from, .. } = self {
+            *from = (*from).max(now);
+        }
+    }
+}
+
+/// What became of the requests of [`HotClients`].
+#[derive(Debug, Clone, Default)]
+pub struct ClientCounts {
+    /// Requests begun.
+    pub asked: Tally,
+    /// Answers that came whole.
+    pub answered: Tally,
+    /// Connections that failed, or ended early.
+    pub failed: Tally,
+    /// From opening the connection to the end of the answer, of each answer that came whole.
+    pub times: Log<Duration>,
+}
+
+/// Clients that open a connection for each request when it is due, whatever became of those before: the rate
+/// can be beyond what the server is able to answer (S-Clients). So many requests are under way at most as
+/// there are clients.
+#[derive(Debug)]
+pub struct HotClients {
+    to: IpEndpoint,
+    clients: usize,
+    /// Bytes of an answer at least.
+    bytes: usize,
+    due: Due,
+    next: Option<Instant>,
+    streams: BTreeMap<Fd, Asking>,
+    counts: ClientCounts,
+}
+
+#[derive(Debug)]
+struct Asking {
+    since: Instant,
+    asked: bool,
+    came: usize,
+}
+
+impl HotClients {
+    /// So many clients of the server at `to`, whose answers have `bytes`; and what becomes of their requests.
+    #[must_use]
+    pub fn new(to: IpEndpoint, clients: usize, bytes: usize, mut due: Due) -> (Self, ClientCounts) {
+        let counts = ClientCounts::default();
+        let next = due.next();
+        let streams = BTreeMap::new();
+        (Self { to, clients, bytes, due, next, streams, counts: counts.clone() }, counts)
+    }
+
+    /// Begins what is due, as far as there are clients.
+    fn begin(&mut self, system: &mut System<'_>) {
+        let now = system.now();
+        while self.streams.len() < self.clients && self.next.is_some_and(|next| next <= now) {
+            self.next = self.due.next();
+            self.counts.asked.add_one();
+            match system.connect(self.to) {
+                Ok(stream) => {
+                    self.streams.insert(stream, Asking { since: now, asked: false, came: 0 });
+                }
+                Err(_) => self.counts.failed.add_one(),
+            }
+        }
+        if self.streams.len() == self.clients {
+            self.due.skip_to(now);
+        }
+    }
+
+    /// Goes on with a request; whether it was answered, once it is over.
+    fn go_on(&mut self, stream: Fd, system: &mut System<'_>) -> Option<bool> {
+        let asking = self.streams.get_mut(&stream)?;
+        if !asking.asked {
+            match system.write(stream, REQUEST) {
+                Ok(len) => asking.asked = len == REQUEST.len(),
+                Err(StreamError::WouldBlock) => return None,
+                Err(_) => return Some(false),
+            }
+        }
+        let mut chunk = [0; 16 << 10];
+        loop {
+            match system.read(stream, &mut chunk) {
+                Ok(0) => return Some(asking.came >= self.bytes),
+                Ok(len) => asking.came += len,
+                Err(StreamError::WouldBlock) => return None,
+                Err(_) => return Some(false),
+            }
+        }
+    }
+}
+
+impl Program for HotClients {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events().expect("a process may have some descriptors");
+        self.begin(system);
+        if let Ok(event) = system.next_event(events) {
+            let stream = Fd::of(&event);
+            if let Some(answered) = self.go_on(stream, system) {
+                let asking = self.streams.remove(&stream);
+                let took = asking.map_or(Duration::ZERO, |asking| system.now().since(asking.since));
+                if answered {
+                    self.counts.answered.add_one();
+                    self.counts.times.push(took);
+                } else {
+                    self.counts.failed.add_one();
+                }
+                system.close(stream);
+            }
+            return Step::Again;
+        }
+        let next = self.next.filter(|_| self.streams.len() < self.clients);
+        Step::WaitUntil(events, next.unwrap_or(Instant::NEVER))
+    }
+}
+
+/// Opens connections and does nothing with them: the paper's load-adding client, whose connections are
+/// infinitely slow.
+#[derive(Debug)]
+pub struct ColdClients {
+    to: IpEndpoint,
+    left: usize,
+}
+
+/// One is opened after the other at this distance.
+const GAP: Duration = Duration::from_millis(1);
+
+impl ColdClients {
+    /// So many of them to the server at `to`.
+    #[must_use]
+    pub const fn new(to: IpEndpoint, count: usize) -> Self {
+        Self { to, left: count }
+    }
+}
+
+impl Program for ColdClients {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        if self.left == 0 {
+            return Step::Sleep(Instant::NEVER);
+        }
+        if system.connect(self.to).is_ok() {
+            self.left -= 1;
+        }
+        Step::Sleep(system.now() + GAP)
+    }
+}

@@ -1,0 +1,124 @@
+//! An origin server at the end of a slow path: its answers come piece by piece, over a time that is drawn for
+//! each.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::Fd;
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::time::{Duration, Instant};
+
+use super::{FILLER, Hearing};
+
+/// How an answer comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Path {
+    /// From the request to the end of the answer.
+    pub time: Duration,
+    /// In so many pieces, at equal distances.
+    pub pieces: u32,
+    /// Bytes of a piece.
+    pub bytes: usize,
+}
+
+/// Draws how each answer comes.
+type Draw = Box<dyn FnMut() -> Path + Send>;
+
+/// Answers each request as slowly as is drawn for it, and closes, as in HTTP/1.0.
+pub struct SlowOrigin {
+    port: u16,
+    config: ListenerConfig,
+    draw: Draw,
+    listener: Option<Fd>,
+    asking: BTreeMap<Fd, Hearing>,
+    /// Pieces to send, by when; those of the same time in the order in which they were planned.
+    planned: BTreeMap<Instant, VecDeque<Piece>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    stream: Fd,
+    path: Path,
+    left: u32,
+}
+
+impl fmt::Debug for SlowOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlowOrigin").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+impl SlowOrigin {
+    /// A server on `port`; `draw` says how each answer comes.
+    #[must_use]
+    pub fn new(port: u16, config: ListenerConfig, draw: impl FnMut() -> Path + Send + 'static) -> Self {
+        let draw = Box::new(draw);
+        Self { port, config, draw, listener: None, asking: BTreeMap::new(), planned: BTreeMap::new() }
+    }
+
+    fn plan(&mut self, piece: Piece, now: Instant) {
+        let at = now + piece.path.time / piece.path.pieces.max(1);
+        self.planned.entry(at).or_default().push_back(piece);
+    }
+
+    /// Sends a piece, and plans the next one.
+    fn send(&mut self, piece: Piece, system: &mut System<'_>) {
+        let sent = system.write(piece.stream, &FILLER[..FILLER.len().min(piece.path.bytes)]);
+        let left = piece.left - 1;
+        if left == 0 || sent.is_err() {
+            system.close(piece.stream);
+        } else {
+            self.plan(Piece { left, ..piece }, system.now());
+        }
+    }
+
+    fn hear(&mut self, stream: Fd, system: &mut System<'_>) {
+        let mut chunk = [0; 1 << 10];
+        let Some(hearing) = self.asking.get_mut(&stream) else { return };
+        let Ok(len) = system.read(stream, &mut chunk) else { return };
+        if hearing.hear(&chunk[..len]) {
+            self.asking.remove(&stream);
+            let path = (self.draw)();
+            self.plan(Piece { stream, path, left: path.pieces.max(1) }, system.now());
+        }
+    }
+
+    /// The next piece that is due.
+    fn due(&mut self, now: Instant) -> Option<Piece> {
+        let mut first = self.planned.first_entry().filter(|first| *first.key() <= now)?;
+        let piece = first.get_mut().pop_front();
+        if first.get().is_empty() {
+            first.remove();
+        }
+        piece
+    }
+}
+
+impl Program for SlowOrigin {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events().expect("a process may have some descriptors");
+        if self.listener.is_none() {
+            let listener = system.listen(None, self.port, &self.config);
+            self.listener = Some(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
+        }
+        if let Some(piece) = self.due(system.now()) {
+            self.send(piece, system);
+            return Step::Again;
+        }
+        match system.next_event(events) {
+            Ok(event) if Some(Fd::of(&event)) == self.listener => {
+                while let Ok((stream, _)) = system.accept(Fd::of(&event)) {
+                    self.asking.insert(stream, Hearing::default());
+                }
+            }
+            Ok(event) => self.hear(Fd::of(&event), system),
+            Err(_) => {
+                let next = self.planned.keys().next().copied();
+                return Step::WaitUntil(events, next.unwrap_or(Instant::NEVER));
+            }
+        }
+        Step::Again
+    }
+}

@@ -1,0 +1,209 @@
+//! A caching proxy of one process, such as Squid.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::tcp::ListenerConfig;
+
+use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
+use super::{FILLER, HandlerCosts, Hearing, REQUEST};
+use crate::workload::Tally;
+
+/// What a proxy answers with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// So many bytes that it has, once the origin has said that they are not outdated: an If-Modified-Since
+    /// exchange for each request.
+    FromCache(usize),
+    /// As many bytes as the origin answers with, as they come: caching is off.
+    Relayed,
+}
+
+/// Has a connection with the origin for each request, and closes after each, as in HTTP/1.0.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    config: ListenerConfig,
+    origin: IpEndpoint,
+    answers: Answers,
+    costs: HandlerCosts,
+    events: EventLoop,
+    listener: Option<Fd>,
+    streams: BTreeMap<Fd, Stream>,
+    accepted: Tally,
+}
+
+/// What a descriptor is.
+#[derive(Debug)]
+enum Stream {
+    /// A client that has not asked for anything whole.
+    Asking(Hearing),
+    /// A client that waits.
+    Client(Client),
+    /// A connection with the origin, for that client.
+    Origin { client: Fd, asked: bool },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Client {
+    /// The connection with the origin, until that has answered.
+    origin: Option<Fd>,
+    /// Bytes that are to be written.
+    left: usize,
+}
+
+impl Proxy {
+    /// A proxy on `port` for what `origin` has; what its loop counts, and the connections it accepted.
+    #[must_use]
+    pub fn new(
+        (port, config): (u16, ListenerConfig),
+        origin: IpEndpoint,
+        answers: Answers,
+        around: LoopCosts,
+        costs: HandlerCosts,
+    ) -> (Self, LoopCounts, Tally) {
+        let (events, counts) = EventLoop::new(around);
+        let (listener, streams, accepted) = (None, BTreeMap::new(), Tally::default());
+        let proxy = Self {
+            port,
+            config,
+            origin,
+            answers,
+            costs,
+            events,
+            listener,
+            streams,
+            accepted: accepted.clone(),
+        };
+        (proxy, counts, accepted)
+    }
+
+    /// One connection, as the handler of a descriptor that is ready once.
+    fn accept(&mut self, listener: Fd, system: &mut System<'_>) {
+        let Ok((client, _)) = system.accept(listener) else { return };
+        self.accepted.add_one();
+        self.events.read(client);
+        self.streams.insert(client, Stream::Asking(Hearing::default()));
+    }
+
+    fn readable(&mut self, fd: Fd, system: &mut System<'_>) {
+        let mut chunk = [0; 16 << 10];
+        let read = match system.read(fd, &mut chunk) {
+            Err(StreamError::WouldBlock) => return,
+            read => read.unwrap_or(0),
+        };
+        match self.streams.get_mut(&fd) {
+            Some(Stream::Asking(hearing)) if read > 0 => {
+                if hearing.hear(&chunk[..read]) {
+                    self.ask(fd, system);
+                }
+            }
+            Some(Stream::Origin { client, .. }) => {
+                let client = *client;
+                self.answered(fd, client, read, system);
+            }
+            // What a client says while it waits is of no interest; that it leaves is.
+            Some(Stream::Client(_)) if read > 0 => {}
+            _ => self.end(fd, system),
+        }
+    }
+
+    /// A request is whole: the origin is asked.
+    fn ask(&mut self, client: Fd, system: &mut System<'_>) {
+        system.compute(self.costs.request);
+        let Ok(origin) = system.connect(self.origin) else { return self.end(client, system) };
+        self.events.write(origin);
+        self.streams.insert(origin, Stream::Origin { client, asked: false });
+        self.streams.insert(client, Stream::Client(Client { origin: Some(origin), left: 0 }));
+    }
+
+    /// So many bytes have come from the origin; none at the end.
+    fn answered(&mut self, origin: Fd, client: Fd, bytes: usize, system: &mut System<'_>) {
+        if bytes == 0 {
+            self.close(origin, system);
+        }
+        let Some(Stream::Client(waiting)) = self.streams.get_mut(&client) else { return };
+        if bytes == 0 {
+            waiting.origin = None;
+        }
+        waiting.left += match self.answers {
+            Answers::Relayed => bytes,
+            Answers::FromCache(document) if bytes == 0 => document,
+            Answers::FromCache(_) => 0,
+        };
+        if waiting.left > 0 {
+            self.events.write(client);
+        } else if bytes == 0 {
+            self.end(client, system);
+        }
+    }
+
+    fn writable(&mut self, fd: Fd, system: &mut System<'_>) {
+        match self.streams.get_mut(&fd) {
+            Some(Stream::Origin { asked, .. }) if !*asked => {
+                *asked = true;
+                match system.write(fd, REQUEST) {
+                    Ok(_) => self.events.read(fd),
+                    Err(_) => self.end(fd, system),
+                }
+            }
+            Some(Stream::Client(_)) => self.tell(fd, system),
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, fd: Fd, system: &mut System<'_>) {
+        let Some(Stream::Client(client)) = self.streams.get_mut(&fd) else { return };
+        match system.write(fd, &FILLER[..FILLER.len().min(client.left)]) {
+            Ok(taken) => {
+                system.compute(self.costs.copying(taken));
+                client.left -= taken;
+                match (client.left, client.origin) {
+                    (0, None) => self.end(fd, system),
+                    (0, Some(_)) => self.events.read(fd),
+                    _ => {}
+                }
+            }
+            Err(StreamError::WouldBlock) => {}
+            Err(_) => self.end(fd, system),
+        }
+    }
+
+    /// Ends a client, and what was begun for it; or a client whose origin has failed.
+    fn end(&mut self, fd: Fd, system: &mut System<'_>) {
+        let other = match self.streams.get(&fd) {
+            Some(Stream::Client(Client { origin, .. })) => *origin,
+            Some(Stream::Origin { client, .. }) => Some(*client),
+            _ => None,
+        };
+        other.into_iter().chain([fd]).for_each(|fd| self.close(fd, system));
+    }
+
+    fn close(&mut self, fd: Fd, system: &mut System<'_>) {
+        if self.streams.remove(&fd).is_some() {
+            self.events.forget(fd);
+            system.close(fd);
+        }
+    }
+}
+
+impl Program for Proxy {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        if self.listener.is_none() {
+            let listener = system.listen(None, self.port, &self.config);
+            let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
+            self.events.read(listener);
+            self.listener = Some(listener);
+        }
+        match self.events.next(system) {
+            Err(step) => return step,
+            Ok(Happening::Readable(fd)) if Some(fd) == self.listener => self.accept(fd, system),
+            Ok(Happening::Readable(fd)) => self.readable(fd, system),
+            Ok(Happening::Writable(fd)) => self.writable(fd, system),
+        }
+        Step::Again
+    }
+}

@@ -1,0 +1,111 @@
+//! A web server of one process, such as thttpd.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::tcp::ListenerConfig;
+
+use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
+use super::{FILLER, HandlerCosts, Hearing};
+use crate::workload::Tally;
+
+/// Answers each request with one document, whatever it asks for, and closes, as in HTTP/1.0.
+#[derive(Debug)]
+pub struct SelectServer {
+    port: u16,
+    config: ListenerConfig,
+    /// Bytes of an answer.
+    bytes: usize,
+    costs: HandlerCosts,
+    events: EventLoop,
+    listener: Option<Fd>,
+    streams: BTreeMap<Fd, Conversation>,
+    accepted: Tally,
+}
+
+#[derive(Debug)]
+enum Conversation {
+    Asked(Hearing),
+    Telling { left: usize },
+}
+
+impl SelectServer {
+    /// A server on `port` whose answers have `bytes`; what its loop counts, and the connections it accepted.
+    #[must_use]
+    pub fn new(
+        (port, config): (u16, ListenerConfig),
+        bytes: usize,
+        around: LoopCosts,
+        costs: HandlerCosts,
+    ) -> (Self, LoopCounts, Tally) {
+        let (events, counts) = EventLoop::new(around);
+        let (listener, streams, accepted) = (None, BTreeMap::new(), Tally::default());
+        let server =
+            Self { port, config, bytes, costs, events, listener, streams, accepted: accepted.clone() };
+        (server, counts, accepted)
+    }
+
+    /// One connection, as the handler of a descriptor that is ready once.
+    fn accept(&mut self, listener: Fd, system: &mut System<'_>) {
+        let Ok((stream, _)) = system.accept(listener) else { return };
+        self.accepted.add_one();
+        self.events.read(stream);
+        self.streams.insert(stream, Conversation::Asked(Hearing::default()));
+    }
+
+    fn hear(&mut self, stream: Fd, system: &mut System<'_>) {
+        let mut chunk = [0; 1 << 10];
+        match (self.streams.get_mut(&stream), system.read(stream, &mut chunk)) {
+            (_, Err(StreamError::WouldBlock)) => {}
+            (Some(Conversation::Asked(hearing)), Ok(len)) if len > 0 => {
+                if hearing.hear(&chunk[..len]) {
+                    system.compute(self.costs.request);
+                    self.streams.insert(stream, Conversation::Telling { left: self.bytes });
+                    self.events.write(stream);
+                }
+            }
+            _ => self.end(stream, system),
+        }
+    }
+
+    fn tell(&mut self, stream: Fd, system: &mut System<'_>) {
+        let Some(Conversation::Telling { left }) = self.streams.get_mut(&stream) else { return };
+        match system.write(stream, &FILLER[..FILLER.len().min(*left)]) {
+            Ok(taken) => {
+                system.compute(self.costs.copying(taken));
+                *left -= taken;
+                if *left == 0 {
+                    self.end(stream, system);
+                }
+            }
+            Err(StreamError::WouldBlock) => {}
+            Err(_) => self.end(stream, system),
+        }
+    }
+
+    fn end(&mut self, stream: Fd, system: &mut System<'_>) {
+        self.streams.remove(&stream);
+        self.events.forget(stream);
+        system.close(stream);
+    }
+}
+
+impl Program for SelectServer {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        if self.listener.is_none() {
+            let listener = system.listen(None, self.port, &self.config);
+            let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
+            self.events.read(listener);
+            self.listener = Some(listener);
+        }
+        match self.events.next(system) {
+            Err(step) => return step,
+            Ok(Happening::Readable(fd)) if Some(fd) == self.listener => self.accept(fd, system),
+            Ok(Happening::Readable(fd)) => self.hear(fd, system),
+            Ok(Happening::Writable(fd)) => self.tell(fd, system),
+        }
+        Step::Again
+    }
+}
