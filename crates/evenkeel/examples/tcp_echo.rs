@@ -2,14 +2,14 @@
 //! 10.77.0.2/24`
 
 use evenkeel::core::host::System;
-use evenkeel::core::socket::{SocketId, StreamError};
+use evenkeel::core::socket::{Fd, StreamError};
 use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine, Error};
 
 /// Serves in the calling thread, which is the host's core, until a certain time.
 pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
     let me = engine.attach("tcp-echo");
-    let events = engine.enter(me, |system| system.events())?;
+    let events = engine.enter(me, |system| system.events())??;
     let listener = engine.enter(me, |system| system.listen(None, 7, &Default::default()))??;
     while engine.wait(me, events, until)? == Ended::Done {
         engine.enter(me, |system| {
@@ -17,8 +17,9 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
                 while let Ok((stream, _)) = system.accept(listener) {
                     echo(system, stream);
                 }
-                if event.socket != listener {
-                    echo(system, event.socket);
+                let descriptor = Fd::of(&event);
+                if descriptor != listener {
+                    echo(system, descriptor);
                 }
             }
         })?;
@@ -26,7 +27,7 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
     Ok(())
 }
 
-fn echo(system: &mut System<'_>, stream: SocketId) {
+fn echo(system: &mut System<'_>, stream: Fd) {
     let mut buffer = [0; 16_384];
     while let Ok(room @ 1..) = system.room(stream).map(|room| room.min(buffer.len())) {
         match system.read(stream, &mut buffer[..room]) {

@@ -7,7 +7,7 @@ use evenkeel::{Ended, Engine, Error, core::time::Instant};
 /// Serves in the calling thread until a certain time, and tells what came for which port.
 pub(crate) fn serve(mut engine: Engine, until: Instant, mut say: impl FnMut(u16)) -> Result<(), Error> {
     let me = engine.attach("three");
-    let events = engine.enter(me, |system| system.events())?;
+    let events = engine.enter(me, |system| system.events())??;
     let one = engine.enter(me, |system| system.bind(None, 1001))??;
     let two = engine.enter(me, |system| system.bind(None, 1002))??;
     let three = engine.enter(me, |system| system.listen(None, 1003, &Default::default()))??;

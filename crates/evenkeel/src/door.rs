@@ -9,7 +9,7 @@ use std::task::{Wake, Waker};
 
 use evenkeel_core::host::{Config, Host, NotAttached, System};
 use evenkeel_core::process::ProcessId;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{Clock, LinkSpec};
@@ -72,8 +72,9 @@ impl Engine {
         self.finish_computing();
         let begin = self.clock().now();
         let result = self.host_mut().enter(process, begin, call)?;
-        let used = self.clock().now().since(begin);
-        self.host_mut().charge_process(process, used);
+        let end = self.clock().now();
+        self.host_mut().charge_process(process, end.since(begin));
+        self.trigger_at(end);
         Ok(result)
     }
 
@@ -83,17 +84,43 @@ impl Engine {
     ///
     /// # Errors
     /// If `process` is not attached, or halting fails: the kernel is out of memory.
-    pub fn wait(&mut self, process: ProcessId, socket: SocketId, until: Instant) -> Result<Ended, Error> {
+    pub fn wait(&mut self, process: ProcessId, socket: Fd, until: Instant) -> Result<Ended, Error> {
         let flag = Arc::new(Flag::default());
         let waker = Arc::clone(&flag).into();
-        if self.enter(process, |system| system.wait(socket, &waker))? {
+        let is_ready = self.enter(process, |system| system.wait(socket, &waker))?;
+        self.run_until_raised(process, is_ready, &flag, until, |system| system.forget(socket, &waker))
+    }
+
+    /// Runs the host in the calling thread until the last call of [`System::select`] or [`System::poll`] of
+    /// `process`, which has found nothing, would find something ([`Ended::Done`]), or until something ends
+    /// the wait. Then make the same call again. One that has found something is over at once.
+    ///
+    /// # Errors
+    /// If `process` is not attached, or halting fails: the kernel is out of memory.
+    pub fn block(&mut self, process: ProcessId, until: Instant) -> Result<Ended, Error> {
+        let flag = Arc::new(Flag::default());
+        let waker = Arc::clone(&flag).into();
+        let is_over = self.enter(process, |system| system.block(&waker))?;
+        self.run_until_raised(process, is_over, &flag, until, |system| system.give_up())
+    }
+
+    /// Runs the host until the flag is raised, if what is waited for `is_ready` not yet; else `forget`s it.
+    fn run_until_raised(
+        &mut self,
+        process: ProcessId,
+        is_ready: bool,
+        flag: &Flag,
+        until: Instant,
+        forget: impl FnOnce(&mut System<'_>),
+    ) -> Result<Ended, Error> {
+        if is_ready {
             // Whoever always finds something ready must not keep the host from its devices.
             self.advance(UNITS_BETWEEN)?;
             return Ok(Ended::Done);
         }
         let ended = self.run_for_a_while(until, |_| flag.0.load(Ordering::Acquire))?;
         if ended != Ended::Done {
-            self.enter(process, |system| system.forget(socket, &waker))?;
+            self.enter(process, forget)?;
         }
         Ok(ended)
     }
@@ -109,6 +136,7 @@ impl Engine {
         let mut now = self.clock().now();
         self.look_at_all(now)?;
         for _ in 0..units.max(1) {
+            now = self.trigger_at(now);
             now = match self.turn(now) {
                 Some(end) => end,
                 None if self.host_mut().halt(now) => return Ok(self.next(now)),
@@ -126,7 +154,8 @@ impl Engine {
         if self.has_pieces() || !self.asleep() {
             return Next::Again;
         }
-        let deadline = self.host().next_deadline();
+        let Some(halt_until) = self.soft.halt_until(now) else { return Next::Again };
+        let deadline = self.host().next_deadline().min(halt_until);
         Next::Wait((deadline != Instant::NEVER).then(|| deadline.since(now)))
     }
 

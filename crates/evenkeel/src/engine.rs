@@ -16,6 +16,7 @@ use evenkeel_link::{self as link, Clock, Device, DeviceChanges, EventFd, Halt, S
 
 use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
 use crate::observer::{Observer, Parts};
+use crate::soft::SoftEvents;
 
 /// While the host is busy, it is looked this often whether the run is to end, and what else can be seen
 /// without a system call; and devices whose rings are not in memory are asked whether they are readable.
@@ -71,6 +72,7 @@ pub struct Engine {
     /// The unit that a program is computing in.
     computing: Option<Computing>,
     observer: Observer,
+    pub(crate) soft: SoftEvents,
 }
 
 /// A unit that takes as long as its program said. It may be longer than anybody wants to wait for it.
@@ -160,6 +162,7 @@ impl Engine {
             gathered: false,
             computing: None,
             observer: Observer::default(),
+            soft: SoftEvents::new(),
         })
     }
 
@@ -417,6 +420,7 @@ impl Engine {
     fn run_units(&mut self, until: Instant, mut done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
         let mut now = self.clock.now();
         loop {
+            now = self.trigger_at(now);
             let computing = self.computing.is_some();
             if computing || now >= self.next_look {
                 if let Some(ended) = self.ended(until, now, &mut done) {
@@ -431,7 +435,7 @@ impl Engine {
             }
             now = match self.turn(now) {
                 Some(end) => end,
-                None if now < self.busy_polls_until => {
+                None if now < self.busy_polls_until || self.soft.halt_until(now).is_none() => {
                     core::hint::spin_loop();
                     self.clock.now()
                 }
@@ -486,6 +490,22 @@ impl Engine {
         while let Some(computing) = self.computing.take() {
             self.compute(computing);
         }
+    }
+
+    /// A trigger state, unless the host is in the middle of a unit: calls the handlers of soft events that
+    /// are due, and says what time it is then.
+    #[inline]
+    pub(crate) fn trigger_at(&mut self, now: Instant) -> Instant {
+        if !self.soft.is_due(now) || self.computing.is_some() { now } else { self.call_due(now) }
+    }
+
+    fn call_due(&mut self, now: Instant) -> Instant {
+        self.soft.call_due(&mut self.host, now);
+        // What they have sent is to leave now.
+        self.host.start_output(now);
+        let end = self.clock.now();
+        self.host.charge_control(end.since(now));
+        end
     }
 
     /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then.
@@ -573,7 +593,7 @@ impl Engine {
             }
             return Ok(self.attend_once(now));
         }
-        let deadline = self.host.next_deadline().min(until);
+        let deadline = self.host.next_deadline().min(until).min(self.soft.halt_until(now).unwrap_or(now));
         if !self.gather.is_zero() && !core::mem::replace(&mut self.gathered, true) {
             self.halt.rest(&self.clock, deadline.min(now + self.gather))?;
             let end = self.clock.now();

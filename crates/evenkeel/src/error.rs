@@ -5,7 +5,8 @@ use std::io;
 use evenkeel_core::frame::PoolLimit;
 use evenkeel_core::host::{AddInterfaceError, NotAttached};
 use evenkeel_core::socket::{
-    BadDescriptor, BindError, ConnectError, Fault, ListenError, ReceiveError, SendError, StreamError,
+    BadDescriptor, BindError, ConnectError, DupError, Fault, ListenError, ReceiveError, RegisterError,
+    SendError, StreamError, TooManyOpen,
 };
 use evenkeel_link::{LinkError, SpecError};
 use thiserror::Error;
@@ -60,6 +61,15 @@ pub enum Error {
     /// A call on a stream did nothing.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// The process has as many descriptors as it may have.
+    #[error(transparent)]
+    TooManyOpen(#[from] TooManyOpen),
+    /// A descriptor has no duplicate.
+    #[error(transparent)]
+    Dup(#[from] DupError),
+    /// A call on an event queue did nothing.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
 }
 
 impl Error {
@@ -82,6 +92,9 @@ impl Error {
             Self::Send(error) => error.fault(),
             Self::Receive(error) => return error.fault(),
             Self::Stream(error) => return error.fault(),
+            Self::TooManyOpen(error) => error.fault(),
+            Self::Dup(error) => error.fault(),
+            Self::Register(error) => error.fault(),
         })
     }
 }

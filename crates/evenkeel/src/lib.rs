@@ -9,7 +9,7 @@
 //! use evenkeel::core::host::{Config, Host, System};
 //! use evenkeel::core::process::{Program, Step};
 //! use evenkeel::core::receive::Architecture;
-//! use evenkeel::core::socket::SocketId;
+//! use evenkeel::core::socket::Fd;
 //! use evenkeel::core::time::Duration;
 //! use evenkeel::core::wire::{IpAddress, IpCidr};
 //! use evenkeel::link::Clock;
@@ -17,7 +17,7 @@
 //! /// Answers each datagram to port 7 with its own payload.
 //! #[derive(Debug, Default)]
 //! struct Echo {
-//!     socket: Option<SocketId>,
+//!     socket: Option<Fd>,
 //! }
 //!
 //! impl Program for Echo {
@@ -58,6 +58,7 @@ mod engine;
 mod error;
 mod group;
 mod observer;
+mod soft;
 
 pub use devices::{Notice, Replacer};
 pub use door::Next;
@@ -65,5 +66,7 @@ pub use engine::{Ended, Engine};
 pub use error::Error;
 pub use evenkeel_core as core;
 pub use evenkeel_link as link;
+pub use evenkeel_timers::SoftEvent;
 pub use group::{Group, Remote};
 pub use observer::{CoreUse, DeviceCounters, Observer};
+pub use soft::{SoftEvents, SoftHandler};

@@ -12,7 +12,7 @@ use evenkeel::Engine;
 use evenkeel::core::frame::Pool;
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::{Program, Step};
-use evenkeel::core::socket::SocketId;
+use evenkeel::core::socket::Fd;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{EthernetAddress, IpCidr};
 use evenkeel::link::{Address, Clock, Device, Packet, PacketOptions, Tap, TapOptions};
@@ -47,7 +47,7 @@ struct Sink {
     port: u16,
     enough: u64,
     count: Arc<AtomicU64>,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
 }
 
 impl std::fmt::Debug for Sink {

@@ -10,7 +10,7 @@ use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::ProcessId;
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{BadDescriptor, Fault, SocketId, StreamError};
+use evenkeel::core::socket::{BadDescriptor, Fault, Fd, StreamError};
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel::link::Clock;
@@ -22,6 +22,9 @@ mod dns;
 #[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/epoll.rs"]
 mod epoll;
+#[allow(dead_code, reason = "its main is not called")]
+#[path = "../../examples/event_queue.rs"]
+mod event_queue;
 mod kernel;
 #[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/tcp_echo.rs"]
@@ -70,13 +73,13 @@ impl Bench {
         self.engine.enter(self.me, call).unwrap()
     }
 
-    fn udp(&mut self) -> SocketId {
+    fn udp(&mut self) -> Fd {
         self.call(|system| system.bind(None, 0)).unwrap()
     }
 
     /// Sends until the answer is there: nobody says when the server has begun. What was asked before may be
     /// answered twice.
-    fn ask(&mut self, socket: SocketId, port: u16, payload: &[u8], is: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    fn ask(&mut self, socket: Fd, port: u16, payload: &[u8], is: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let end = self.engine.clock().now() + PATIENCE;
         loop {
             self.call(|system| system.send(socket, IpEndpoint::new(SERVER, port), payload)).unwrap();
@@ -99,7 +102,7 @@ impl Bench {
     }
 
     /// A connection that the server has accepted.
-    fn connect(&mut self, port: u16) -> SocketId {
+    fn connect(&mut self, port: u16) -> Fd {
         let end = self.engine.clock().now() + PATIENCE;
         loop {
             let stream = self.call(|system| system.connect(IpEndpoint::new(SERVER, port))).unwrap();
@@ -136,6 +139,29 @@ fn udp_echo_answers_under_every_architecture() {
         let socket = bench.udp();
         for n in 0..100_u32 {
             bench.ask(socket, 7, &n.to_be_bytes(), |answer| answer == n.to_be_bytes());
+        }
+    }
+}
+
+/// Three connections, of which one goes on talking: it stays, and the others are closed by their server.
+#[test]
+fn event_queue_closes_connections_from_which_nothing_comes() {
+    const SILENCE: Duration = Duration::from_millis(400);
+    for architecture in Architecture::ALL {
+        let mut bench = Bench::new(architecture, |engine, until| {
+            event_queue::serve(engine, until, SILENCE).unwrap();
+        });
+        let [talking, silent, other] = [(); 3].map(|()| bench.connect(7));
+        let mut open = vec![silent, other];
+        let end = bench.engine.clock().now() + PATIENCE;
+        while !open.is_empty() {
+            assert_eq!(bench.call(|system| system.write(talking, b"!")), Ok(1), "{architecture}");
+            let until = bench.engine.clock().now() + SILENCE / 8;
+            bench.engine.wait(bench.me, silent, until).unwrap();
+            let echoed = bench.call(|system| system.read(talking, &mut [0; 9]));
+            assert!(matches!(echoed, Ok(1..) | Err(StreamError::WouldBlock)), "{architecture}: {echoed:?}");
+            open.retain(|&stream| bench.call(|system| system.read(stream, &mut [0])) != Ok(0));
+            assert!(bench.engine.clock().now() < end, "{architecture}: they are still open");
         }
     }
 }
@@ -287,7 +313,7 @@ fn errors_of_the_door_say_whose_fault_it_was() {
     let mut engine = Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap();
     let refused = engine.enter(ProcessId(99), |_| ()).unwrap_err();
     assert_eq!((refused.fault(), Error::from(refused).fault()), (Fault::Misuse, Some(Fault::Misuse)));
-    let waited = engine.wait(ProcessId(99), SocketId(0), Instant::NEVER).unwrap_err();
+    let waited = engine.wait(ProcessId(99), Fd(0), Instant::NEVER).unwrap_err();
     assert_eq!(waited.fault(), Some(Fault::Misuse));
     let me = engine.attach("me");
     let mut fault = |call: &dyn Fn(&mut System<'_>) -> Result<(), Error>| {
@@ -300,7 +326,7 @@ fn errors_of_the_door_say_whose_fault_it_was() {
     };
     assert_eq!(fault(&unreachable), Some(Fault::Network));
     let not_open = |system: &mut System<'_>| {
-        system.receive(SocketId(9))?;
+        system.receive(Fd(9))?;
         Ok(())
     };
     assert_eq!(fault(&not_open), Some(Fault::Misuse));

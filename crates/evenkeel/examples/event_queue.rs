@@ -1,0 +1,100 @@
+//! Waits for a listener, its connections and a timer by one event queue: sends back what comes on connections
+//! to port 7, and closes those from which nothing has come for a while. As root:
+//! `cargo run --example event_queue -- tap:keel0 10.77.0.2/24`
+
+use std::collections::BTreeMap;
+
+use evenkeel::core::host::System;
+use evenkeel::core::socket::{Event, Fd, Interest, Kinds, Trigger};
+use evenkeel::core::time::{Duration, Instant};
+use evenkeel::{Ended, Engine, Error};
+
+/// What is open, and when something came last from each connection.
+struct Server {
+    queue: Fd,
+    listener: Fd,
+    timer: Fd,
+    heard: BTreeMap<Fd, Instant>,
+    patience: Duration,
+}
+
+impl Server {
+    fn start(system: &mut System<'_>, patience: Duration) -> Result<Self, Error> {
+        let queue = system.open_queue()?;
+        let listener = system.listen(None, 7, &Default::default())?;
+        let timer = system.open_timer()?;
+        system.set_timer(timer, system.now() + patience, Some(patience))?;
+        for fd in [listener, timer] {
+            let interest = Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: fd.token() };
+            system.add(queue, fd, interest)?;
+        }
+        Ok(Self { queue, listener, timer, heard: BTreeMap::new(), patience })
+    }
+
+    /// Takes events until there is none.
+    fn serve(&mut self, system: &mut System<'_>) -> Result<(), Error> {
+        let mut events = [Event::default(); 64];
+        loop {
+            let ready = system.take_events(self.queue, &mut events)?;
+            for fd in events[..ready].iter().map(Fd::of) {
+                if fd == self.listener {
+                    self.accept(system)?;
+                } else if fd == self.timer {
+                    self.close_idle(system);
+                } else {
+                    self.echo(fd, system);
+                }
+            }
+            if ready == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn accept(&mut self, system: &mut System<'_>) -> Result<(), Error> {
+        while let Ok((stream, _)) = system.accept(self.listener) {
+            let (events, token) = (Kinds::READABLE, stream.token());
+            system.add(self.queue, stream, Interest { events, trigger: Trigger::Level, token })?;
+            self.heard.insert(stream, system.now());
+        }
+        Ok(())
+    }
+
+    fn echo(&mut self, stream: Fd, system: &mut System<'_>) {
+        let mut buffer = [0; 4_096];
+        match system.read(stream, &mut buffer) {
+            Ok(len @ 1..) if system.write(stream, &buffer[..len]) == Ok(len) => {
+                self.heard.insert(stream, system.now());
+            }
+            _ => self.close(stream, system),
+        }
+    }
+
+    fn close(&mut self, stream: Fd, system: &mut System<'_>) {
+        self.heard.remove(&stream);
+        system.close(stream);
+    }
+
+    fn close_idle(&mut self, system: &mut System<'_>) {
+        let _ = system.expirations(self.timer);
+        let now = system.now();
+        let idle = |heard: &Instant| now.since(*heard) >= self.patience;
+        let idle: Vec<_> = self.heard.iter().filter(|(_, heard)| idle(heard)).map(|(fd, _)| *fd).collect();
+        idle.into_iter().for_each(|stream| self.close(stream, system));
+    }
+}
+
+/// Serves in the calling thread until a certain time.
+pub(crate) fn serve(mut engine: Engine, until: Instant, patience: Duration) -> Result<(), Error> {
+    let me = engine.attach("event-queue");
+    let mut server = engine.enter(me, |system| Server::start(system, patience))??;
+    while engine.wait(me, server.queue, until)? == Ended::Done {
+        engine.enter(me, |system| server.serve(system))??;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Error> {
+    let [device, address] = [1, 2].map(|n| std::env::args().nth(n).expect("DEVICE ADDRESS/PREFIX"));
+    serve(Engine::open(&device, &address)?, Instant::NEVER, Duration::from_secs(10))
+}
