@@ -24,11 +24,43 @@ mod o96_fig5;
 mod o96_http;
 mod o96_tab1;
 mod o96_tab2;
+mod old_tcp;
 pub mod real;
 mod router_setup;
 mod router_testbed;
+mod s98_fig1;
+mod s98_fig3;
+mod s98_fig4;
+mod s98_fig5;
+mod s98_fig6;
+mod s98_fig7;
+mod s98_fig8;
+mod s98_fig9;
+mod s98_live;
+mod s98_profile;
+mod s98_rates;
+mod s98_tab1;
+mod s98_tab2;
+mod s98_testbed;
 pub mod seeds;
 pub mod survey;
+mod t00_clocking;
+mod t00_fig1;
+mod t00_fig2;
+mod t00_fig3;
+mod t00_fig4;
+mod t00_gaps;
+mod t00_overhead;
+mod t00_tab1;
+mod t00_tab12;
+mod t00_tab13;
+mod t00_tab4;
+mod t00_tab5;
+mod t00_tab6;
+mod t00_tab7;
+mod t00_tab8;
+mod t00_testbed;
+mod t00_workloads;
 mod trace;
 
 use serde::Serialize;
@@ -60,6 +92,30 @@ pub fn experiments() -> &'static [Experiment] {
         l97_fig13::EXPERIMENT,
         l97_fig14::EXPERIMENT,
         l97_fig15::EXPERIMENT,
+        s98_fig1::EXPERIMENT,
+        s98_tab1::EXPERIMENT,
+        s98_fig3::EXPERIMENT,
+        s98_fig4::EXPERIMENT,
+        s98_fig5::EXPERIMENT,
+        s98_fig6::EXPERIMENT,
+        s98_fig7::EXPERIMENT,
+        s98_tab2::EXPERIMENT,
+        s98_fig8::EXPERIMENT,
+        s98_fig9::EXPERIMENT,
+        s98_live::EXPERIMENT,
+        t00_fig1::EXPERIMENT,
+        t00_tab1::EXPERIMENT,
+        t00_fig2::EXPERIMENT,
+        t00_tab4::EXPERIMENT,
+        t00_fig3::EXPERIMENT,
+        t00_tab5::EXPERIMENT,
+        t00_fig4::EXPERIMENT,
+        t00_tab6::EXPERIMENT,
+        t00_tab7::EXPERIMENT,
+        t00_tab8::EXPERIMENT,
+        t00_tab8::EXPERIMENT_60,
+        t00_tab12::EXPERIMENT,
+        t00_tab13::EXPERIMENT,
     ]
 }
 

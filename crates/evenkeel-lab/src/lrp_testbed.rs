@@ -1,14 +1,10 @@
 //! The machines of the LRP paper, as its experiments use them: SPARCstations on a 155 Mbit/s network.
 
-use std::sync::Arc;
-
 use evenkeel_core::Scheduling;
 use evenkeel_core::drop::{LinkDrop, QueueDrop, Reason};
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::tcp::congestion::Algorithm;
-use evenkeel_core::tcp::recovery::{RecoveryConfig, RtoConfig};
-use evenkeel_core::tcp::{self, EndpointConfig, ListenerConfig, TimeWaitConfig};
+use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
 use evenkeel_sim::machine::{Costs, Machine};
@@ -17,6 +13,8 @@ use evenkeel_sim::packet::{Station, address_of_nobody, flood_syn};
 use evenkeel_sim::rng::Ratio;
 use evenkeel_sim::traffic::{Flow, Pattern};
 use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
+
+use crate::old_tcp::{SOCKET_BUFFER, tcp_of_the_time};
 
 /// Limit of the shared IP queue: `IFQ_MAXLEN` of 4.4BSD.
 const IP_QUEUE_PKTS: usize = 50;
@@ -52,7 +50,7 @@ pub(crate) fn add_machine(
 
 /// Adds a machine that takes no time for anything, to play the part of those that were not measured.
 pub(crate) fn add_free_machine(world: &mut World, segment: SegmentId, address: Ipv4Address) -> HostId {
-    let config = Config { tcp: tcp_of_the_time(), ..Config::of(Architecture::Polled) };
+    let config = Config { tcp: tcp_of_the_time(1), ..Config::of(Architecture::Polled) };
     let port = Port::new(segment, IpCidr::new(address.into(), 24)).with_conditions(wire());
     world.add_host(config, Costs::FREE, &[port]).expect("the defaults have room for one interface")
 }
@@ -75,7 +73,7 @@ pub(crate) fn add_machine_with(
         batch_pkts: 1,
         memory_pkts: 1 << 17,
         scheduler: Scheduling::DecayUsage,
-        tcp: tcp_of_the_time(),
+        tcp: tcp_of_the_time(1),
         ..Config::of(architecture)
     };
     let machine = machine();
@@ -88,47 +86,6 @@ pub(crate) fn add_machine_with(
 pub(crate) fn machine() -> Machine {
     Machine::built_in("sparcstation-20").expect("a test checks the built-in models")
 }
-
-/// TCP as 4.4BSD-Lite had it: no SACK, Reno's congestion control from one segment on, timeouts from coarse
-/// clocks, buffers of a fixed size. RFC 1323's options, which it had, are off, so that a segment of the flood
-/// is as short as the paper's (O96.F5.t1). Resets had no rate limit.
-fn tcp_of_the_time() -> EndpointConfig {
-    let recovery = RecoveryConfig {
-        algorithm: Algorithm::NewReno,
-        hystart: false,
-        initial_window_segments: 1,
-        rto: RtoConfig {
-            initial: Duration::from_secs(3),
-            slack_min: Duration::from_secs(1),
-            max: Duration::from_secs(64),
-        },
-        ..RecoveryConfig::default()
-    };
-    let connection = tcp::Config {
-        send_buffer_initial: SOCKET_BUFFER,
-        send_buffer_max: SOCKET_BUFFER,
-        receive_buffer_initial: SOCKET_BUFFER,
-        receive_buffer_max: SOCKET_BUFFER,
-        window_scaling: false,
-        sack: false,
-        timestamps: false,
-        ack_delay: Duration::from_millis(200),
-        time_wait: TIME_WAIT,
-        recovery: Arc::new(recovery),
-        ..tcp::Config::default()
-    };
-    EndpointConfig {
-        connection: Arc::new(connection),
-        time_wait: TimeWaitConfig { wait: TIME_WAIT, ..TimeWaitConfig::default() },
-        resets_per_s: 1_000_000,
-        ..EndpointConfig::default()
-    }
-}
-
-/// O96.T1.tcp.
-const SOCKET_BUFFER: usize = 32 << 10;
-/// O96.F5.tw.
-const TIME_WAIT: Duration = Duration::from_millis(500);
 
 /// A listener of the time: no cookies, and as many half-open connections as 4.4BSD lets a backlog have, three
 /// halves of it.

@@ -73,8 +73,17 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
     for (id, variants) in variants {
         is_whole(&run(id, Place::Cable).unwrap(), variants, ALL_OF_THE_WAY);
     }
-    let in_real_time = list().into_iter().filter(|listed| listed.modes.contains(&Mode::Real));
-    assert_eq!(in_real_time.count(), variants.len() + 1, "and one of another kind");
+    // What is measured in other ways has tests of its own, below.
+    let others = ["o96-fig5", "s98-fig9", "t00-tab1"];
+    let mut measured: Vec<&str> = variants.iter().map(|(id, _)| *id).chain(others).collect();
+    let mut in_real_time: Vec<&str> = list()
+        .into_iter()
+        .filter(|listed| listed.modes.contains(&Mode::Real))
+        .map(|listed| listed.id)
+        .collect();
+    measured.sort_unstable();
+    in_real_time.sort_unstable();
+    assert_eq!(in_real_time, measured);
 }
 
 #[test]

@@ -137,12 +137,9 @@ pub(super) fn measure(
                     || run(architecture, rate, options),
                 )?;
                 done += 1;
-                progress(&Progress {
-                    variant: architecture.name(),
-                    offered_pps: measured.offered_pps,
-                    forwarded_pps: measured.flooded,
-                    done: (done, all),
-                });
+                let (offered, transfers) = (measured.offered_pps, measured.flooded);
+                let result = format!("at {offered:.0} SYNs/s transfers {transfers:.0}/s");
+                progress(&Progress { variant: architecture.name(), result: &result, done: (done, all) });
                 runs.entry((system, load)).or_default().push(measured);
             }
         }

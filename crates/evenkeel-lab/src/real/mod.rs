@@ -5,12 +5,14 @@
 //! gets.
 
 mod bench;
+mod cold;
 mod devices;
 mod figures;
 mod flood;
 mod http;
 mod router;
 mod sweep;
+mod timers;
 
 use std::fmt;
 use std::io;
@@ -98,10 +100,8 @@ impl Default for Options {
 pub struct Progress<'a> {
     /// What was measured last.
     pub variant: &'a str,
-    /// The load it was offered, in packets a second.
-    pub offered_pps: f64,
-    /// What it forwarded.
-    pub forwarded_pps: f64,
+    /// At which load, and what came of it.
+    pub result: &'a str,
     /// Measurements done, and to do in all.
     pub done: (usize, usize),
 }
@@ -115,10 +115,11 @@ pub fn run(
     options: &Options,
     progress: &mut (dyn FnMut(&Progress<'_>) + Send),
 ) -> Option<io::Result<Report>> {
-    let outcome = if experiment.id == http::ID {
-        http::measure(options, progress)
-    } else {
-        figures::of(experiment.id)?.measure(options, progress)
+    let outcome = match experiment.id {
+        http::ID => http::measure(options, progress),
+        cold::ID => cold::measure(options, progress),
+        timers::ID => timers::measure(options, progress),
+        id => figures::of(id)?.measure(options, progress),
     };
     let conditions = Some(conditions(experiment.id, options));
     Some(outcome.map(|outcome| Report::new(experiment, Mode::Real, [options.seed, 1], conditions, outcome)))
@@ -126,20 +127,21 @@ pub fn run(
 
 /// Whether an experiment can be run in real time.
 pub(crate) fn has(id: &str) -> bool {
-    id == http::ID || figures::of(id).is_some()
+    id == http::ID || id == cold::ID || id == timers::ID || figures::of(id).is_some()
 }
 
 /// Under which conditions it was measured, in one line.
 fn conditions(id: &str, options: &Options) -> String {
     let processor = evenkeel_apps::demo::processor().unwrap_or_else(|| "an unnamed processor".to_owned());
-    let work = if id == http::ID {
-        format!("{:?} of work for each request", http::WORK)
-    } else {
-        format!("{:?} of screening for each packet", options.work)
+    let work = match id {
+        http::ID => format!("{:?} of work for each request", http::WORK),
+        cold::ID => format!("{:?} of work for each request", cold::WORK),
+        timers::ID => "a saturated UDP echo service".to_owned(),
+        _ => format!("{:?} of screening for each packet", options.work),
     };
+    let on = if id == cold::ID { cold::conditions(options.on) } else { options.on.to_string() };
     format!(
-        "on {}; {processor}, {} cores; {work}; medians of {} windows of {:?}",
-        options.on,
+        "on {on}; {processor}, {} cores; {work}; medians of {} windows of {:?}",
         evenkeel::link::cpus().len(),
         options.repeats,
         options.window
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn what_can_be_run_in_real_time_is_an_experiment() {
         assert!(figures::ALL.iter().all(|figure| find(figure.id).is_some()));
-        assert!(find(http::ID).is_some());
+        assert!(find(http::ID).is_some() && find(cold::ID).is_some());
     }
 
     #[test]

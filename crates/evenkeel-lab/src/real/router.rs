@@ -11,7 +11,7 @@ use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
@@ -75,7 +75,7 @@ pub(super) struct Observed {
 #[derive(Debug)]
 struct Screener {
     work: Duration,
-    screen: Option<SocketId>,
+    screen: Option<Fd>,
 }
 
 impl Program for Screener {

@@ -80,12 +80,9 @@ impl Bench<'_> {
         let runs = undisturbed(&mut self.spare, core_share, again)?;
         for run in &runs {
             self.done += 1;
-            (self.progress)(&Progress {
-                variant: variant.name,
-                offered_pps: run.offered_pps,
-                forwarded_pps: run.forwarded_pps,
-                done: (self.done, self.all),
-            });
+            let result = format!("at {:.0} pkts/s forwards {:.0}", run.offered_pps, run.forwarded_pps);
+            let done = (self.done, self.all);
+            (self.progress)(&Progress { variant: variant.name, result: &result, done });
         }
         Ok(runs)
     }

@@ -1,0 +1,301 @@
+//! One measured run: a server on one core, its client on another.
+//!
+//! ```text
+//!   cable: client - our host =cable= our host - server
+//!   tap:   client - the kernel =TAP= our host - server
+//!   linux: client - the kernel =loopback= the kernel - server
+//! ```
+//!
+//! The kernel processes what arrives over the loopback, or from a TAP, on the core that has sent it: over the
+//! loopback each core does so for the other, and over a TAP our host's core for the client. How many answers
+//! are given is therefore not comparable between them; what share of them is left is.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr as StdIpv4Addr, SocketAddr};
+use std::sync::{PoisonError, mpsc};
+
+use evenkeel::Engine;
+use evenkeel::link::{Clock, Stop, Tap, TapOptions, WaitBy};
+use evenkeel_apps::load::{self, Effort, Glance, Load, OnKernel, Plan, Report, Request, Target};
+use evenkeel_apps::measure::{CoreTime, Generator, Sending, Working, drive, opposite};
+use evenkeel_core::cable::{self, End};
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::socket::{Allocation, Select};
+use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
+
+use super::httpd::Httpd;
+use super::ours::{self, Way};
+use super::{Options, Place, kernel};
+
+/// Connections on which there is a request all the time: one for each document.
+pub(super) const HOT: usize = 50;
+/// The paper's document.
+const DOCUMENT: usize = 1_259;
+/// What the server does for each request: enough for its core to be the one that is saturated, and not the
+/// client's.
+pub(in super::super) const WORK: Duration = Duration::from_micros(50);
+
+const HTTP: u16 = 80;
+const SERVER: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);
+const CLIENT: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
+const RING_PKTS: usize = 1_024;
+const TAP: &str = "ekcold";
+/// The client's sources on the loopback: each has as many ports as there are.
+const SOURCES: u8 = 8;
+
+const WARM_UP: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// In time for the next connection with the same port.
+const TIME_WAIT: Duration = Duration::from_millis(500);
+/// Time for the server to listen.
+const SETTLE: Duration = Duration::from_millis(5);
+/// How often a client says how far it is.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Whose server, and how it waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Server {
+    /// A program of our host.
+    Ours(Select, Allocation, Way),
+    /// On the kernel's sockets.
+    Kernel(WaitBy),
+}
+
+/// One run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Measured {
+    /// Answers a second.
+    pub(super) answered: f64,
+    /// Shares of the window in which server and client had something to do.
+    pub(super) busy: [f64; 2],
+    /// The share of the window in which both had their cores when they had use for them.
+    pub(super) core_share: f64,
+    /// Cold connections at the beginning and at the end, whichever are fewer.
+    pub(super) cold: usize,
+    /// The most connections that the server had at a time.
+    pub(super) most: usize,
+    /// What the server has answered, and what of it the client has counted.
+    pub(super) answers: [u64; 2],
+    pub(super) failed: u64,
+    pub(super) response_us: f64,
+}
+
+/// Measures one server with so many cold connections.
+pub(super) fn run(server: Server, cold: usize, options: &Options) -> io::Result<Measured> {
+    let (server, client) = match server {
+        Server::Ours(select, allocation, way) => {
+            let config = Config { select, allocation, ..Config::of(Architecture::Polled) };
+            if options.on == Place::Tap {
+                on_tap(config, way, cold, options)?
+            } else {
+                on_cable(config, way, cold, options)?
+            }
+        }
+        Server::Kernel(by) => on_loopback(by, cold, options)?,
+    };
+    if Stop::on_signals()?.requested() {
+        return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
+    }
+    let report = client.report;
+    let counts = report.cold.unwrap_or_default();
+    Ok(Measured {
+        answered: report.answered_rps,
+        busy: [server.busy, (report.generator.cpu_share + report.generator.run_delay_share).min(1.0)],
+        core_share: server.core_share.min(client.core_share),
+        cold: counts.at_start.min(counts.at_end),
+        most: server.most,
+        answers: [server.answered, report.counts.statuses.successful],
+        failed: report.counts.failed.all(),
+        response_us: report.response_us.p50.unwrap_or(f64::NAN),
+    })
+}
+
+struct ServerSaw {
+    busy: f64,
+    core_share: f64,
+    most: usize,
+    answered: u64,
+}
+
+struct ClientSaw {
+    report: Report,
+    core_share: f64,
+}
+
+fn plan(cold: usize, options: &Options) -> Plan {
+    Plan {
+        load: Load::Closed,
+        length: options.window,
+        warm_up: WARM_UP,
+        connections: HOT,
+        requests_per_connection: Some(1),
+        timeout: TIMEOUT,
+        connect_timeout: TIMEOUT,
+        cold,
+        cold_rate: 0.0,
+        interval: options.window,
+        seed: options.seed,
+    }
+}
+
+fn request(host: &str, port: u16) -> io::Result<Request> {
+    let target = Target { host: host.to_owned(), port, path: "/".to_owned() };
+    Request::new(&target, "GET", &[], &[]).map_err(io::Error::other)
+}
+
+/// The window opens when the first answer in it may come. When it closes some are under way: if one of them
+/// is late the server waits for it, and is not idle for want of load.
+fn tell(sending: &Sending, glance: &Glance) {
+    if glance.measured >= glance.length {
+        sending.measured();
+    } else if !glance.measured.is_zero() {
+        sending.measuring();
+    }
+}
+
+fn on_cable(config: Config, way: Way, cold: usize, options: &Options) -> io::Result<(ServerSaw, ClientSaw)> {
+    let end = |name, last| cable::Options {
+        address: EthernetAddress([2, 0, 0, 0, 0, last]),
+        ring_pkts: RING_PKTS,
+        ..cable::Options::new(name, 0)
+    };
+    let (outside, inside) = cable::pair(end("outside", 1), end("inside", 2));
+    let clock = Clock::start();
+    let (server, client) = opposite(
+        |generator| serve(config, way, Some(inside), clock, generator),
+        |sending, server| ask_from_host(cold, outside, clock, options, (sending, server)),
+    )?;
+    Ok((server?, client?))
+}
+
+fn on_tap(config: Config, way: Way, cold: usize, options: &Options) -> io::Result<(ServerSaw, ClientSaw)> {
+    let clock = Clock::start();
+    let to = (StdIpv4Addr::from(SERVER.octets()), HTTP).into();
+    let (server, client) = opposite(
+        |generator| serve(config, way, None, clock, generator),
+        |sending, server| {
+            await_server(clock, server);
+            ask_from_kernel(OnKernel { to, from: Vec::new() }, cold, options, &sending)
+        },
+    )?;
+    // What went wrong with the server is why the client failed, too.
+    Ok((server?, client?))
+}
+
+fn on_loopback(by: WaitBy, cold: usize, options: &Options) -> io::Result<(ServerSaw, ClientSaw)> {
+    let (tell_address, address) = mpsc::channel();
+    let clock = Clock::start();
+    let at: SocketAddr = (StdIpv4Addr::LOCALHOST, 0).into();
+    let httpd = Httpd::new(DOCUMENT, WORK);
+    let (server, client) = opposite(
+        |generator| kernel::serve(by, at, httpd, clock, &tell_address, generator),
+        move |sending, server| {
+            await_server(clock, server);
+            let to = address.try_recv().map_err(|_| io::Error::other("the server has not begun"))?;
+            let from = (0..SOURCES).map(|nth| IpAddr::from([127, 0, 0, 10 + nth])).collect();
+            ask_from_kernel(OnKernel { to, from }, cold, options, &sending)
+        },
+    )?;
+    let (server, client) = (server?, client?);
+    let saw = ServerSaw {
+        busy: server.busy,
+        core_share: 1.0 - server.run_delay,
+        most: server.httpd.most(),
+        answered: server.httpd.answered(),
+    };
+    Ok((saw, client))
+}
+
+fn await_server(clock: Clock, server: &Working) {
+    while !server.has_begun() {
+        clock.spin(LOOK);
+    }
+}
+
+/// The thread of our server: at the end of a cable, or of a TAP of its own.
+fn serve(
+    mut config: Config,
+    way: Way,
+    end: Option<End>,
+    clock: Clock,
+    generator: &Generator,
+) -> io::Result<ServerSaw> {
+    config.tcp.time_wait.wait = TIME_WAIT;
+    let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
+    let addresses = [IpCidr::new(SERVER.into(), 24)];
+    match end {
+        Some(end) => engine.add_cable(end, &addresses),
+        None => {
+            let kernel_addresses = vec![IpCidr::new(CLIENT.into(), 24)];
+            let options = TapOptions { kernel_addresses, ..TapOptions::default() };
+            let tap = Tap::open(TAP, &options).map_err(io::Error::other)?;
+            engine.add_device(Box::new(tap), &addresses)
+        }
+    }
+    .map_err(io::Error::other)?;
+    let (server, httpd) = ours::Server::new(HTTP, Httpd::new(DOCUMENT, WORK), way);
+    engine.host_mut().spawn("httpd", 0, Box::new(server));
+    // A SYN that comes before anybody listens is refused.
+    engine.run(clock.now() + SETTLE, |_| false)?;
+    let [from, until] = drive(&mut engine, generator, CoreTime::of)?;
+    engine.host().check().map_err(|wrong| io::Error::other(format!("the server's host: {wrong:?}")))?;
+    let httpd = httpd.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(ServerSaw {
+        busy: 1.0 - until.shares_since(&from).idle,
+        core_share: until.core_share_since(&from),
+        most: httpd.most(),
+        answered: httpd.answered(),
+    })
+}
+
+/// The client's thread, if it has a host of ours.
+fn ask_from_host(
+    cold: usize,
+    end: End,
+    clock: Clock,
+    options: &Options,
+    (sending, server): (Sending, &Working),
+) -> io::Result<ClientSaw> {
+    let mut config = Config { seed: options.seed, ..Config::of(Architecture::Polled) };
+    config.tcp.ports = 1_024..=u16::MAX;
+    let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
+    engine.stop_on(Stop::on_signals()?);
+    engine.add_cable(end, &[IpCidr::new(CLIENT.into(), 24)]).map_err(io::Error::other)?;
+    await_server(clock, server);
+    let to = IpEndpoint::new(SERVER.into(), HTTP);
+    let (program, watched) = load::client(to, plan(cold, options), request(&SERVER.to_string(), HTTP)?);
+    engine.host_mut().spawn("load", 0, program);
+    let mut from = None;
+    while !watched.is_over() && !server.is_over() && !Stop::on_signals()?.requested() {
+        engine.run(clock.now() + LOOK, |_| watched.is_over())?;
+        if let Some(glance) = watched.glance(clock.now()) {
+            tell(&sending, &glance);
+            if from.is_none() && !glance.gathering {
+                from = Some(CoreTime::of(&engine));
+            }
+        }
+    }
+    let until = CoreTime::of(&engine);
+    drop(sending);
+    let measured = watched.measured(clock.now());
+    engine.ignore_stop();
+    while !server.is_over() {
+        engine.run(clock.now() + LOOK, |_| false)?;
+    }
+    let from = from.unwrap_or(until);
+    let shares = until.shares_since(&from);
+    let cpu_share = (1.0 - shares.idle - shares.run_delay).max(0.0);
+    let effort = Effort { cpu_share, run_delay_share: shares.run_delay };
+    Ok(ClientSaw { report: Report::new(&measured, effort), core_share: until.core_share_since(&from) })
+}
+
+/// The same if it has the kernel's sockets.
+fn ask_from_kernel(at: OnKernel, cold: usize, options: &Options, sending: &Sending) -> io::Result<ClientSaw> {
+    let request = request(&at.to.ip().to_string(), at.to.port())?;
+    let (measured, effort) =
+        load::run(at, plan(cold, options), request, Some(LOOK), |glance| tell(sending, glance))?;
+    Ok(ClientSaw { report: Report::new(&measured, effort), core_share: 1.0 - effort.run_delay_share })
+}

@@ -1,0 +1,168 @@
+//! The server as a program of a host.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::socket::{Event, Fd, FdSets, Interest, Kinds, StreamError, Trigger};
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::time::{Duration, Instant};
+
+use super::httpd::{Httpd, Read, Sockets};
+
+/// Events taken at a time, at most.
+const EVENTS: usize = 512;
+/// Connections that wait to be accepted, at most.
+const BACKLOG: usize = 1_024;
+
+/// How the program finds out what is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Select,
+    EventQueue,
+}
+
+/// What the server shares with who runs it.
+pub(super) type Shared = Arc<Mutex<Httpd>>;
+
+#[derive(Debug)]
+pub(super) struct Server {
+    port: u16,
+    httpd: Shared,
+    waiting: Waiting,
+    listener: Option<Fd>,
+    /// What the last call has found and was not served yet, the last of it first.
+    ready: Vec<u32>,
+}
+
+/// The sets of `select`, or the event queue.
+#[derive(Debug)]
+enum Waiting {
+    Select(Box<Sets>),
+    EventQueue { queue: Option<Fd>, events: Vec<Event> },
+}
+
+#[derive(Debug, Default)]
+struct Sets {
+    wanted: FdSets,
+    found: FdSets,
+}
+
+impl Server {
+    /// One at a port; also what its [`Httpd`] can be asked by.
+    pub(super) fn new(port: u16, httpd: Httpd, way: Way) -> (Self, Shared) {
+        let httpd = Arc::new(Mutex::new(httpd));
+        let waiting = match way {
+            Way::Select => Waiting::Select(Box::default()),
+            Way::EventQueue => Waiting::EventQueue { queue: None, events: vec![Event::default(); EVENTS] },
+        };
+        (Self { port, httpd: Arc::clone(&httpd), waiting, listener: None, ready: Vec::new() }, httpd)
+    }
+
+    fn listen(&mut self, system: &mut System<'_>) -> Fd {
+        let config = ListenerConfig { backlog: BACKLOG, ..ListenerConfig::default() };
+        let listener = system.listen(None, self.port, &config);
+        let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
+        if let Waiting::EventQueue { queue, .. } = &mut self.waiting {
+            *queue = Some(system.open_queue().expect("a process may have some descriptors"));
+        }
+        self.waiting.add(listener, system);
+        *self.listener.insert(listener)
+    }
+}
+
+impl Program for Server {
+    /// Serves one of those that are ready, or looks which are.
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let listener = self.listener.unwrap_or_else(|| self.listen(system));
+        let Some(fd) = self.ready.pop() else { return self.waiting.wait(&mut self.ready, system) };
+        let httpd = &mut *self.httpd.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = Calls { system, waiting: &mut self.waiting, listener };
+        if fd == listener.0 {
+            httpd.accept(&mut calls)
+        } else {
+            httpd.serve(fd, &mut calls)
+        }
+        Step::Again
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, fd: Fd, system: &mut System<'_>) {
+        match self {
+            Self::Select(sets) => _ = sets.wanted.read.insert(fd.0),
+            Self::EventQueue { queue, .. } => {
+                let interest =
+                    Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: fd.token() };
+                // Both are open, and nobody has added it.
+                queue.map(|queue| system.add(queue, fd, interest));
+            }
+        }
+    }
+
+    /// What has this number will be closed. An event queue forgets it by itself.
+    fn remove(&mut self, fd: Fd) {
+        if let Self::Select(sets) = self {
+            sets.wanted.read.remove(fd.0);
+        }
+    }
+
+    fn wait(&mut self, ready: &mut Vec<u32>, system: &mut System<'_>) -> Step {
+        match self {
+            Self::Select(sets) => {
+                if system.select(&sets.wanted, &mut sets.found) == Ok(0) {
+                    return Step::Block(Instant::NEVER);
+                }
+                ready.extend(sets.found.read.iter());
+            }
+            Self::EventQueue { queue, events } => {
+                let Some(queue) = *queue else { return Step::Exit };
+                match system.take_events(queue, events) {
+                    Ok(taken) if taken > 0 => {
+                        ready.extend(events.iter().take(taken).map(|event| Fd::of(event).0));
+                    }
+                    _ => return Step::Wait(queue),
+                }
+            }
+        }
+        ready.reverse();
+        Step::Again
+    }
+}
+
+/// The calls of one step.
+struct Calls<'a, 's> {
+    system: &'a mut System<'s>,
+    waiting: &'a mut Waiting,
+    listener: Fd,
+}
+
+impl Sockets for Calls<'_, '_> {
+    fn accept(&mut self) -> Option<u32> {
+        let (stream, _) = self.system.accept(self.listener).ok()?;
+        self.waiting.add(stream, self.system);
+        Some(stream.0)
+    }
+
+    fn read(&mut self, stream: u32, to: &mut [u8]) -> Read {
+        match self.system.read(Fd(stream), to) {
+            Ok(0) => Read::End,
+            Ok(len) => Read::Bytes(len),
+            Err(StreamError::WouldBlock) => Read::Nothing,
+            Err(_) => Read::End,
+        }
+    }
+
+    fn write(&mut self, stream: u32, bytes: &[u8]) -> bool {
+        self.system.write(Fd(stream), bytes) == Ok(bytes.len())
+    }
+
+    fn close(&mut self, stream: u32) {
+        self.waiting.remove(Fd(stream));
+        self.system.close(Fd(stream));
+    }
+
+    fn compute(&mut self, time: Duration) {
+        self.system.compute(time);
+    }
+}

@@ -1,0 +1,311 @@
+//! The machines of the scalable-kernels paper, as its experiments in the laboratory use them: a web server,
+//! or a proxy and its origin, on AlphaStations; hot clients at a rate, and cold connections.
+//!
+//! Clients and origin are on machines that take no time for anything: the paper sees to it that none of them
+//! is the bottleneck.
+
+use evenkeel_core::Scheduling;
+use evenkeel_core::host::Config;
+use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::socket::{Allocation, Select};
+use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::{IpCidr, Ipv4Address};
+use evenkeel_core::work::Work;
+use evenkeel_sim::machine::{Costs, Machine};
+use evenkeel_sim::net::Conditions;
+use evenkeel_sim::profile::Profile;
+use evenkeel_sim::selecting::{
+    Answers, ClientCounts, ColdClients, Due, HandlerCosts, HotClients, LoopCosts, LoopCounts, Proxy,
+    SelectServer,
+};
+use evenkeel_sim::web::WebServer;
+use evenkeel_sim::workload::Tally;
+use evenkeel_sim::world::{HostId, Port, SegmentId, World};
+
+use crate::old_tcp::{SOCKET_BUFFER, tcp_of_the_time};
+
+/// A kernel of the paper's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kernel {
+    Unmodified,
+    NewUfalloc,
+    NewSelect,
+    Modified,
+}
+
+impl Kernel {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Unmodified => "unmodified",
+            Self::NewUfalloc => "new ufalloc",
+            Self::NewSelect => "new select",
+            Self::Modified => "new select and ufalloc",
+        }
+    }
+
+    const fn select(self) -> Select {
+        match self {
+            Self::Unmodified | Self::NewUfalloc => Select::Classic,
+            Self::NewSelect | Self::Modified => Select::WithMemory,
+        }
+    }
+
+    const fn allocation(self) -> Allocation {
+        match self {
+            Self::Unmodified | Self::NewSelect => Allocation::Linear,
+            Self::NewUfalloc | Self::Modified => Allocation::Bitmap,
+        }
+    }
+}
+
+/// What serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Server {
+    /// Squid 1.1.11, with the origin.
+    Squid,
+    /// The web server.
+    Thttpd,
+}
+
+/// A load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    /// Connections over which nothing comes.
+    pub(crate) cold: usize,
+    /// Clients that ask.
+    pub(crate) hot: usize,
+    /// Requests a second, as many as are due.
+    pub(crate) rate: f64,
+    /// Bytes of an answer.
+    pub(crate) bytes: usize,
+}
+
+/// S98.w.size.
+pub(crate) const SHORT: usize = 1_259;
+pub(crate) const LONG: usize = 8_192;
+/// S98.w.real.
+pub(crate) const SLOW: usize = 750;
+/// S98.w.hot, the most.
+pub(crate) const HOT: usize = 50;
+/// Beyond what any of the kernels answers.
+pub(crate) const SATURATING: f64 = 5_000.0;
+
+/// What came of a load. Shares are of all the time there was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    /// Requests begun, a second.
+    pub(crate) offered: f64,
+    /// Answers, a second.
+    pub(crate) throughput: f64,
+    /// From opening the connection to the end of the answer, the mean, in milliseconds.
+    pub(crate) response_ms: f64,
+    pub(crate) idle: f64,
+    /// The kernel's part of `select`.
+    pub(crate) select: f64,
+    pub(crate) ufalloc: f64,
+    /// The user's part: the loop around it.
+    pub(crate) around: f64,
+    /// Calls of `select`, a second.
+    pub(crate) calls: f64,
+    /// Descriptors that a call has found.
+    pub(crate) events: f64,
+    /// Requests that were not answered.
+    pub(crate) failed: f64,
+}
+
+impl Measured {
+    /// All else that the CPU did.
+    pub(crate) fn others(&self) -> f64 {
+        1.0 - self.idle - self.select - self.ufalloc - self.around
+    }
+}
+
+/// Somebody measures in between.
+#[derive(Clone, Copy)]
+struct Snapshot {
+    profile: Profile,
+    asked: u64,
+    answered: u64,
+    failed: u64,
+    calls: u64,
+    events: u64,
+    around: u64,
+}
+
+pub(crate) const CLIENT: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
+pub(crate) const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
+pub(crate) const ORIGIN: Ipv4Address = Ipv4Address::new(10, 0, 0, 3);
+pub(crate) const HTTP: u16 = 80;
+/// As large as could be configured: no client of these experiments is turned away.
+const BACKLOG: usize = 4_096;
+/// An answer that says no more than that nothing has changed.
+const NOT_MODIFIED: usize = 100;
+
+const WARM_UP: Duration = Duration::from_secs(1);
+const TIME: Duration = Duration::from_secs(3);
+
+struct Bench {
+    world: World,
+    server: HostId,
+    around: LoopCounts,
+    accepted: Tally,
+    clients: HostId,
+}
+
+impl Bench {
+    fn new(kernel: Kernel, server: Server, bytes: usize, seed: u64) -> Self {
+        let mut world = World::new(seed);
+        let segment = world.add_segment();
+        let clients = add_free_machine(&mut world, segment, CLIENT);
+        let machine = machine();
+        let host = add_alpha(&mut world, segment, kernel, machine.costs(Architecture::Eager), SERVER);
+        let time = |program| machine.program(program).expect("the model has it");
+        let around = |program| LoopCosts { call: Duration::ZERO, descriptor: time(program) };
+        let kilobyte = time("copy");
+        let at = (HTTP, listener());
+        let (around, accepted) = match server {
+            Server::Squid => {
+                let origin = add_free_machine(&mut world, segment, ORIGIN);
+                let (program, _) = WebServer::new(HTTP, listener(), NOT_MODIFIED, Duration::ZERO);
+                world.host_mut(origin).spawn("origin", 0, Box::new(program));
+                let costs = HandlerCosts { request: time("squid-request"), kilobyte };
+                let to = IpEndpoint::new(ORIGIN.into(), HTTP);
+                let (program, around, accepted) =
+                    Proxy::new(at, to, Answers::FromCache(bytes), around("squid-descriptor"), costs);
+                world.host_mut(host).spawn("squid", 0, Box::new(program));
+                (around, accepted)
+            }
+            Server::Thttpd => {
+                let costs = HandlerCosts { request: time("thttpd-request"), kilobyte };
+                let (program, around, accepted) =
+                    SelectServer::new(at, bytes, around("thttpd-descriptor"), costs);
+                world.host_mut(host).spawn("thttpd", 0, Box::new(program));
+                (around, accepted)
+            }
+        };
+        Self { world, server: host, around, accepted, clients }
+    }
+
+    /// Opens the cold connections, and has the server accept them.
+    fn add_cold(&mut self, count: usize) {
+        let to = IpEndpoint::new(SERVER.into(), HTTP);
+        self.world.host_mut(self.clients).spawn("cold", 0, Box::new(ColdClients::new(to, count)));
+        let until = self.world.now() + Duration::from_secs(60);
+        while self.accepted.get() < count as u64 && self.world.now() < until {
+            self.world.run_until(self.world.now() + Duration::from_millis(100));
+        }
+        assert_eq!(self.accepted.get(), count as u64, "cold connections were not accepted");
+    }
+
+    fn snapshot(&self, counts: &ClientCounts) -> Snapshot {
+        Snapshot {
+            profile: *self.world.cpu(self.server).profile(),
+            asked: counts.asked.get(),
+            answered: counts.answered.get(),
+            failed: counts.failed.get(),
+            calls: self.around.calls.get(),
+            events: self.around.events.get(),
+            around: self.around.nanos.get(),
+        }
+    }
+}
+
+/// Has a server under a load, and measures when it has settled.
+pub(crate) fn run(kernel: Kernel, server: Server, load: Load, seed: u64) -> Measured {
+    let mut bench = Bench::new(kernel, server, load.bytes, seed);
+    bench.add_cold(load.cold);
+    let due = Due::Regular {
+        from: bench.world.now(),
+        gap: Duration::from_secs_f64(1.0 / load.rate),
+        rng: bench.world.fork_rng(),
+    };
+    let to = IpEndpoint::new(SERVER.into(), HTTP);
+    let (hot, counts) = HotClients::new(to, load.hot, load.bytes, due);
+    bench.world.host_mut(bench.clients).spawn("hot", 0, Box::new(hot));
+    bench.world.run_until(bench.world.now() + WARM_UP);
+    let before = bench.snapshot(&counts);
+    let _ = counts.times.take();
+    bench.world.run_until(bench.world.now() + TIME);
+    let after = bench.snapshot(&counts);
+    let times = counts.times.take();
+    let mean = times.iter().sum::<Duration>().as_secs_f64() / times.len() as f64;
+    let per_s = |count: fn(&Snapshot) -> u64| (count(&after) - count(&before)) as f64 / TIME.as_secs_f64();
+    let profile = after.profile.since(&before.profile);
+    let share = |time: Duration| time.as_secs_f64() / TIME.as_secs_f64();
+    Measured {
+        offered: per_s(|s| s.asked),
+        throughput: per_s(|s| s.answered),
+        response_ms: mean * 1e3,
+        idle: (1.0 - share(profile.total())).max(0.0),
+        select: share(profile.of(Work::StatusTest) + profile.of(Work::SetWord)),
+        ufalloc: share(profile.of(Work::NumberLook)),
+        around: per_s(|s| s.around) / 1e9,
+        calls: per_s(|s| s.calls),
+        events: per_s(|s| s.events) / per_s(|s| s.calls),
+        failed: per_s(|s| s.failed),
+    }
+}
+
+pub(crate) fn machine() -> Machine {
+    Machine::built_in("alphastation-500").expect("a test checks the built-in models")
+}
+
+/// An AlphaStation with one of the paper's kernels.
+pub(crate) fn add_alpha(
+    world: &mut World,
+    segment: SegmentId,
+    kernel: Kernel,
+    costs: Costs,
+    address: Ipv4Address,
+) -> HostId {
+    let config = Config {
+        device_work: DeviceWork::Interrupt,
+        feedback: None,
+        batch_pkts: 1,
+        memory_pkts: 1 << 17,
+        scheduler: Scheduling::DecayUsage,
+        tcp: tcp_of_the_time(2),
+        select: kernel.select(),
+        allocation: kernel.allocation(),
+        ..Config::of(Architecture::Eager)
+    };
+    let port = Port { ring_pkts: 256, ..Port::new(segment, IpCidr::new(address.into(), 24)) };
+    let port = port.with_conditions(fddi());
+    let host = world.add_host(config, costs, &[port]);
+    let host = host.expect("the defaults have room for one interface");
+    world.cpu_mut(host).set_clock(TICK);
+    host
+}
+
+/// A machine that takes no time for anything.
+pub(crate) fn add_free_machine(world: &mut World, segment: SegmentId, address: Ipv4Address) -> HostId {
+    let config = Config { tcp: tcp_of_the_time(2), ..Config::of(Architecture::Polled) };
+    let port = Port { ring_pkts: 1_024, ..Port::new(segment, IpCidr::new(address.into(), 24)) };
+    let host = world.add_host(config, Costs::FREE, &[port.with_conditions(fddi())]);
+    host.expect("the defaults have room for one interface")
+}
+
+/// Digital UNIX has 1024 ticks a second.
+const TICK: Duration = Duration::from_nanos(976_562);
+
+/// 100 Mbit/s (S98.m.net), with frames as long as those of Ethernet.
+fn fddi() -> Conditions {
+    Conditions::wire(100_000_000, Duration::from_micros(10), 1_000)
+}
+
+pub(crate) fn listener() -> ListenerConfig {
+    ListenerConfig {
+        backlog: BACKLOG,
+        syn_queue: BACKLOG,
+        syn_cookies: false,
+        window: SOCKET_BUFFER as u16,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: false,
+        ecn: false,
+        fast_open: 0,
+        ..ListenerConfig::default()
+    }
+}

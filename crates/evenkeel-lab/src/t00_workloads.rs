@@ -1,0 +1,169 @@
+//! The workloads of the soft-timers paper, and the trigger states that a machine passes under each.
+//!
+//! The web servers are simulated call by call and packet by packet. The file server is, too, but for its
+//! disk. The player and the build are synthetic: a mix of calls, stated here, with packets or disk waits
+//! beside it; what comes out of them shows that the facility works under such a load, and nothing about the
+//! real programs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_core::host::Level;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpCidr, Ipv4Address};
+use evenkeel_sim::calls::{Call, Caller, DiskServer, Planned, Varying};
+use evenkeel_sim::packet::Station;
+use evenkeel_sim::traffic::{Flow, Pattern};
+use evenkeel_sim::workload::{Sink, Tally};
+use evenkeel_sim::world::{HostId, Port, World, hardware_address};
+
+use crate::t00_gaps::{Gaps, Recorder, State};
+use crate::t00_testbed::{BACKING, Bench, Load, Pentium, Server, WARM_UP, config, ethernet, machine};
+
+/// What a machine does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Workload {
+    Web(Server, Pentium),
+    /// ST-Apache, and a process that computes.
+    ApacheCompute,
+    RealAudio,
+    Nfs,
+    KernelBuild,
+}
+
+impl Workload {
+    /// Those of figure 2.
+    pub(crate) const ON_PENTIUM_II: [Self; 6] = [
+        Self::APACHE,
+        Self::ApacheCompute,
+        Self::Web(Server::Flash, Pentium::Ii),
+        Self::RealAudio,
+        Self::Nfs,
+        Self::KernelBuild,
+    ];
+    /// The one that most of the paper is about.
+    pub(crate) const APACHE: Self = Self::Web(Server::Apache, Pentium::Ii);
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Web(Server::Apache, Pentium::Ii) => "ST-Apache",
+            Self::Web(Server::Flash, Pentium::Ii) => "ST-Flash",
+            Self::Web(Server::Apache, _) => "ST-Apache, PIII",
+            Self::Web(Server::Flash, _) => "ST-Flash, PIII",
+            Self::ApacheCompute => "ST-Apache-compute",
+            Self::RealAudio => "ST-real-audio",
+            Self::Nfs => "ST-nfs",
+            Self::KernelBuild => "ST-kernel-build",
+        }
+    }
+}
+
+/// What came of a workload.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    pub(crate) states: Vec<State>,
+    pub(crate) gaps: Gaps,
+    /// The share of the time that the machine had nothing to do.
+    pub(crate) idle: f64,
+}
+
+/// Long enough for 30 000 states of the slowest.
+const TIME: Duration = Duration::from_secs(1);
+
+/// Several tables and figures show the same runs: each is made once.
+static TRACES: Mutex<BTreeMap<(Workload, u64), Arc<Trace>>> = Mutex::new(BTreeMap::new());
+
+pub(crate) fn trace(workload: Workload, seed: u64) -> Arc<Trace> {
+    let traces = || TRACES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(trace) = traces().get(&(workload, seed)) {
+        return Arc::clone(trace);
+    }
+    let trace = Arc::new(anew(workload, seed));
+    traces().insert((workload, seed), Arc::clone(&trace));
+    trace
+}
+
+fn anew(workload: Workload, seed: u64) -> Trace {
+    let on = if let Workload::Web(_, on) = workload { on } else { Pentium::Ii };
+    let (recorder, log) = Recorder::new(on.hz());
+    let (mut world, host) = match workload {
+        Workload::Web(server, on) => {
+            let Bench { world, server, .. } = Bench::new(Load::new(server, on), Box::new(recorder), seed);
+            (world, server)
+        }
+        Workload::ApacheCompute => {
+            let load = Load { computes: true, ..Load::new(Server::Apache, Pentium::Ii) };
+            let Bench { world, server, .. } = Bench::new(load, Box::new(recorder), seed);
+            (world, server)
+        }
+        Workload::RealAudio | Workload::Nfs | Workload::KernelBuild => alone(workload, recorder, seed),
+    };
+    let _ = log.take();
+    let busy = |world: &World| Level::ALL.map(|level| world.host(host).cpu(level)).iter().sum::<Duration>();
+    let before = busy(&world);
+    world.run_until(world.now() + TIME);
+    let idle = 1.0 - (busy(&world) - before).as_secs_f64() / TIME.as_secs_f64();
+    let states = log.take();
+    Trace { gaps: Gaps::of(states.iter().copied()), states, idle }
+}
+
+/// A machine that does something else than serve the web.
+fn alone(workload: Workload, recorder: Recorder, seed: u64) -> (World, HostId) {
+    const PORT: u16 = 2_049;
+    let (on, address) = (Pentium::Ii, Ipv4Address::new(10, 0, 0, 2));
+    let mut world = World::new(seed);
+    let segment = world.add_segment();
+    let port = Port::new(segment, IpCidr::new(address.into(), 24)).with_conditions(ethernet());
+    let costs = machine().costs(evenkeel_core::receive::Architecture::Eager);
+    let host = world.add_host(config(), costs, &[port]).expect("there is room for its interface");
+    let (traps, rng) = (Tally::default(), world.fork_rng());
+    let varying = Varying { percent: 100, rng };
+    let [short, file, map] = ["call-short", "call-file", "call-map"].map(|call| on.program(call));
+    let step = |user, call, kernel| Planned { user, call, kernel };
+    let (rate_pps, payload_bytes) = match workload {
+        // It looks at the time and at its descriptors, decodes, and hands sound to the device.
+        Workload::RealAudio => {
+            let user = on.program("audio-user");
+            let mut mix = vec![step(user / 2, Call::Other, short); 6];
+            mix.extend(vec![step(user * 2, Call::Other, short); 3]);
+            mix.push(step(user, Call::Other, map));
+            let player = Caller::new(mix, (0, Duration::ZERO), varying, traps.clone());
+            let (sink, _) = Sink::new(PORT, Duration::ZERO);
+            world.host_mut(host).spawn("player", 0, Box::new(player));
+            world.host_mut(host).spawn("stream", 0, Box::new(sink));
+            (30, 600)
+        }
+        // It reads and writes files, touches new pages, and computes; one call in fifty waits for the disk.
+        Workload::KernelBuild => {
+            let user = on.program("build-user");
+            let mix = vec![
+                step(user / 4, Call::Other, file),
+                step(user / 2, Call::Other, file),
+                step(user / 2, Call::Fault, map),
+                step(user, Call::Fault, map),
+                step(user * 3, Call::Other, short),
+            ];
+            let waits = (2, Duration::from_millis(5));
+            let compiler = Caller::new(mix, waits, varying, traps.clone());
+            world.host_mut(host).spawn("compiler", 0, Box::new(compiler));
+            (1, 100)
+        }
+        _ => {
+            let times = (on.program("nfs-request"), on.program("nfs-disk"));
+            let (server, _) = DiskServer::new(PORT, 8_192, times, Varying { percent: 50, ..varying });
+            world.host_mut(host).spawn("nfsd", 0, Box::new(server));
+            // More than the disk can do.
+            (300, 120)
+        }
+    };
+    let from =
+        Station { hardware: hardware_address(200, 0), address: Ipv4Address::new(10, 0, 0, 200), port: 1_000 };
+    let to = Station { hardware: hardware_address(host.0, 0), address, port: PORT };
+    let (start, stop, pattern) = (Instant::ZERO, Instant::NEVER, Pattern::Poisson);
+    let flow = Flow { from, to, payload_bytes, rate_pps, pattern, start, stop };
+    world.add_source(segment, flow, ethernet());
+    world.cpu_mut(host).set_clock(BACKING);
+    world.cpu_mut(host).set_handlers(Box::new(recorder), traps, on.program("idle-loop"));
+    world.run_until(Instant::ZERO + WARM_UP);
+    (world, host)
+}
