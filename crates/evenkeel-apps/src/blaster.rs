@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, Datagrams, SocketId};
+use evenkeel_core::socket::{BindError, Datagrams, Fd};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -90,7 +90,7 @@ impl Tally {
 pub struct Blaster {
     options: Options,
     tally: Arc<Tally>,
-    sockets: Vec<SocketId>,
+    sockets: Vec<Fd>,
     replies: Datagrams,
     next: usize,
     course: Course,

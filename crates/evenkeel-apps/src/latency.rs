@@ -51,6 +51,13 @@ impl Histogram {
         (!self.0.is_empty()).then(value)
     }
 
+    /// How many exceed `latency`, as far as buckets tell them apart.
+    #[must_use]
+    pub fn count_over(&self, latency: Duration) -> u64 {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.0.len() - self.0.count_between(0, nanos)
+    }
+
     /// Their mean; `None` if none was counted.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {

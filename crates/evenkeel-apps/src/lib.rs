@@ -24,3 +24,4 @@ pub mod service;
 pub mod stream;
 #[cfg(test)]
 mod two_hosts;
+pub mod wan;

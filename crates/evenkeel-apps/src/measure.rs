@@ -65,12 +65,18 @@ pub struct Generator {
 }
 
 const MEASURING: u8 = 1;
-const SENT: u8 = 2;
+const MEASURED: u8 = 2;
+const SENT: u8 = 3;
 
 impl Sending {
     /// The window opens.
     pub fn measuring(&self) {
         self.0.store(MEASURING, Ordering::Release);
+    }
+
+    /// It closes, though something is still under way. Who does not say so sends nothing after it.
+    pub fn measured(&self) {
+        self.0.store(MEASURED, Ordering::Release);
     }
 }
 
@@ -92,6 +98,12 @@ impl Generator {
     #[must_use]
     pub fn measures(&self) -> bool {
         self.state.load(Ordering::Acquire) >= MEASURING
+    }
+
+    /// Whether it has closed.
+    #[must_use]
+    pub fn has_measured(&self) -> bool {
+        self.state.load(Ordering::Acquire) >= MEASURED
     }
 
     /// Whether it has sent its last frame, and all it sent can be seen.
@@ -183,8 +195,9 @@ pub fn drive<T>(
     generator.begin();
     run_until(engine, || generator.measures())?;
     let from = look(engine);
-    run_until(engine, || generator.has_sent())?;
+    run_until(engine, || generator.has_measured())?;
     let until = look(engine);
+    run_until(engine, || generator.has_sent())?;
     engine.run(engine.clock().now() + DRAIN, |_| false)?;
     Ok([from, until])
 }
@@ -397,9 +410,13 @@ mod tests {
 
     #[test]
     fn the_host_goes_by_the_generator_which_goes_on_until_the_host_is_done() {
+        let seen = AtomicBool::new(false);
         let host = |generator: &Generator| {
             generator.begin();
             in_good_time(|| generator.measures());
+            in_good_time(|| generator.has_measured());
+            assert!(!generator.has_sent(), "something is under way");
+            seen.store(true, Ordering::Release);
             in_good_time(|| generator.has_sent());
             5
         };
@@ -407,6 +424,8 @@ mod tests {
             in_good_time(|| host.has_begun());
             assert!(!host.is_over(), "it goes by the generator");
             sending.measuring();
+            sending.measured();
+            in_good_time(|| seen.load(Ordering::Acquire));
             drop(sending);
             in_good_time(|| host.is_over());
             7

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, Datagrams, SocketId};
+use evenkeel_core::socket::{BindError, Datagrams, Fd};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpAddress;
 use std::sync::Mutex;
@@ -89,7 +89,7 @@ impl Tally {
 #[derive(Debug)]
 pub struct Service {
     options: Options,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     requests: Datagrams,
     buffer: Vec<u8>,
     tally: Arc<Tally>,
@@ -110,7 +110,7 @@ impl Service {
         Self { options, socket: None, requests, buffer, tally }
     }
 
-    fn start(&self, system: &mut System<'_>) -> Result<SocketId, BindError> {
+    fn start(&self, system: &mut System<'_>) -> Result<Fd, BindError> {
         let socket = system.bind(None, self.options.port)?;
         self.options.groups.iter().try_for_each(|&group| system.join(socket, group))?;
         Ok(socket)
@@ -123,7 +123,7 @@ impl Service {
     }
 
     /// Serves the requests that there are.
-    fn serve(&mut self, socket: SocketId, system: &mut System<'_>) -> Step {
+    fn serve(&mut self, socket: Fd, system: &mut System<'_>) -> Step {
         if let Some(count) = self.options.count {
             let left = count.saturating_sub(self.tally.requests());
             self.requests.limit(usize::try_from(left).unwrap_or(BURST));

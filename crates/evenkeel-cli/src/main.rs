@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use command::{blast, completions, demo, help, lab, load, monitor, route, serve, stream};
+use command::{blast, completions, demo, help, lab, load, monitor, route, serve, stream, wan};
 use failure::Failure;
 
 /// A network subsystem that holds its peak under any load.
@@ -55,6 +55,7 @@ enum Command {
     Load(Box<load::Arguments>),
     Monitor(monitor::Arguments),
     Route(Box<route::Arguments>),
+    Wan(Box<wan::Arguments>),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
     Help(help::Arguments),
@@ -80,6 +81,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Load(arguments) => load::run(&arguments),
         Command::Monitor(arguments) => monitor::run(&arguments),
         Command::Route(arguments) => route::run(&arguments),
+        Command::Wan(arguments) => wan::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Help(arguments) => help::run(&arguments),

@@ -114,13 +114,13 @@ fn with_suffix(text: &str) -> Option<u64> {
 }
 
 /// Splits where the number ends.
-fn split(text: &str) -> (&str, &str) {
+pub(crate) fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text.split_at(end)
 }
 
 /// A plain decimal number: no sign, no exponent, no words for infinity.
-fn positive(text: &str) -> Option<f64> {
+pub(crate) fn positive(text: &str) -> Option<f64> {
     let plain = text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     if plain { text.parse().ok() } else { None }
@@ -128,7 +128,7 @@ fn positive(text: &str) -> Option<f64> {
 
 /// The nearest integer, if it is one that fits.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within range, as tested")]
-fn whole(value: f64) -> Option<u64> {
+pub(crate) fn whole(value: f64) -> Option<u64> {
     (0.0..1.8e19).contains(&value).then(|| value.round() as u64)
 }
 

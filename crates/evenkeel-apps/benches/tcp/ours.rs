@@ -8,7 +8,7 @@ use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::{Program, Step};
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{ConnectOptions, Event, SocketId, StreamError};
+use evenkeel::core::socket::{ConnectOptions, Fd, StreamError};
 use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::time::{Duration, Instant};
@@ -106,7 +106,7 @@ fn look(engine: &mut Engine, progress: &Progress) {
 struct Server {
     workload: Workload,
     progress: Arc<Progress>,
-    listener: Option<SocketId>,
+    listener: Option<Fd>,
     room: Vec<u8>,
 }
 
@@ -117,7 +117,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    fn serve(&mut self, stream: SocketId, system: &mut System<'_>) {
+    fn serve(&mut self, stream: Fd, system: &mut System<'_>) {
         loop {
             match system.read(stream, &mut self.room) {
                 Ok(len) if len > 0 && self.workload == Workload::Bulk => self.progress.add(len as u64),
@@ -134,19 +134,17 @@ impl Server {
 
 impl Program for Server {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().unwrap();
         if self.listener.is_none() {
             self.listener = Some(system.listen(None, PORT, &ListenerConfig::default()).unwrap());
         }
         for _ in 0..EVENTS {
             match system.next_event(events) {
                 Err(_) => return Step::Wait(events),
-                Ok(Event { socket, .. }) if Some(socket) == self.listener => {
-                    while system.accept(socket).is_ok() {}
+                Ok(event) if Some(Fd::of(&event)) == self.listener => {
+                    while system.accept(Fd::of(&event)).is_ok() {}
                 }
-                Ok(Event { socket, ready }) if ready.is_readable() || ready.is_closed() => {
-                    self.serve(socket, system)
-                }
+                Ok(event) if event.ready.is_readable() => self.serve(Fd::of(&event), system),
                 Ok(_) => {}
             }
         }
@@ -203,7 +201,7 @@ impl Client {
         true
     }
 
-    fn work(&mut self, stream: SocketId, system: &mut System<'_>) {
+    fn work(&mut self, stream: Fd, system: &mut System<'_>) {
         if self.workload == Workload::Bulk {
             while system.write(stream, &self.data).is_ok() {}
             return;
@@ -226,7 +224,7 @@ impl Client {
 
 impl Program for Client {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let events = system.events().unwrap();
         if system.now() < Instant::from_millis(20) {
             // The server may not listen yet.
             return Step::Sleep(Instant::from_millis(20));
@@ -235,17 +233,17 @@ impl Program for Client {
         for _ in 0..EVENTS {
             match system.next_event(events) {
                 Err(_) => return Step::Wait(events),
-                Ok(Event { socket: stream, ready }) if ready.is_connected() => {
+                Ok(event) if event.ready.is_writable() => {
                     if begun {
                         self.progress.begin();
-                        self.work(stream, system);
+                        self.work(Fd::of(&event), system);
                     } else {
                         // Another one may be opened.
                         self.opening -= 1;
                         return Step::Again;
                     }
                 }
-                Ok(Event { ready, .. }) => assert!(!ready.is_closed(), "a connection failed"),
+                Ok(event) => assert!(!event.ready.is_hang_up(), "a connection failed"),
             }
         }
         Step::Again

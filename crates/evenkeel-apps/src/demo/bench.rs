@@ -14,7 +14,7 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Datagrams, SocketId};
+use evenkeel_core::socket::{Datagrams, Fd};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpCidr,
@@ -228,7 +228,7 @@ const REQUESTS_PER_STEP: usize = 16;
 #[derive(Debug)]
 struct Witness {
     port: u16,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     requests: Datagrams,
     clock: Clock,
     seen: Arc<Mutex<Histogram>>,

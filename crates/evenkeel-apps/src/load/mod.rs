@@ -34,7 +34,7 @@ pub use day::{Day, SAMPLES};
 pub use generator::{Generator, Glance};
 pub use kernel::{OnKernel, run};
 pub use plan::{Load, Plan};
-pub use program::{Hosts, OnHost, Place, run_on_host};
+pub use program::{Hosts, OnHost, Place, Watched, client, run_on_host};
 pub use report::{ConnectionCounts, Doubt, Effort, Measured, Percentiles, Report};
 pub use request::{Request, Target};
 pub use transport::{Close, Fault, Id, Transport};

@@ -7,8 +7,7 @@ use std::thread;
 use evenkeel::Engine;
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::ready::Ready;
-use evenkeel_core::socket::{ConnectError, Event, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectError, Event, Fd, StreamError};
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::tcp::connection::Error;
@@ -126,18 +125,14 @@ fn run(
     mut watch: impl FnMut(&Glance),
 ) -> Result<OnHost, SetupError> {
     let mut hosted = Hosted::new(engine, interface, None)?;
-    let shared = Shared::default();
-    shared.lock().generator = Some(Generator::new(plan, request));
-    let program = Client { shared: shared.clone(), table: Table::new(to) };
-    let process = hosted.engine.host_mut().spawn("load", 0, Box::new(program));
+    let (program, watched) = client(to, plan, request);
+    let process = hosted.engine.host_mut().spawn("load", 0, program);
     let clock = *hosted.engine.clock();
     let meter = Meter::start(clock.now());
     let limits = Limits { duration: None, every };
-    let over = || shared.lock().measured.is_some();
+    let over = || watched.is_over();
     let mut elapsed = hosted.drive(limits, over, |engine, _| {
-        if let Some(generator) = &shared.lock().generator {
-            watch(&generator.glance(engine.clock().now()));
-        }
+        watched.glance(engine.clock().now()).iter().for_each(&mut watch);
     })?;
     let now = clock.now();
     let effort = meter.effort(now);
@@ -148,13 +143,21 @@ fn run(
         server: None,
         device_failed: hosted.engine.failed_device(),
     };
-    let measured = shared.measured(now);
+    let measured = watched.measured(now);
     Ok(OnHost { measured, effort, hosts })
 }
 
-/// The generator, for its program and who watches it.
+/// A generator as a program of a host: it begins with the program, and ends with it.
+#[must_use]
+pub fn client(to: IpEndpoint, plan: Plan, request: Request) -> (Box<dyn Program>, Watched) {
+    let watched = Watched::default();
+    watched.lock().generator = Some(Generator::new(plan, request));
+    (Box::new(Client { watched: watched.clone(), table: Table::new(to) }), watched)
+}
+
+/// A generator that is a program, for who watches it.
 #[derive(Debug, Clone, Default)]
-struct Shared(Arc<Mutex<Body>>);
+pub struct Watched(Arc<Mutex<Body>>);
 
 #[derive(Debug, Default)]
 struct Body {
@@ -162,13 +165,26 @@ struct Body {
     measured: Option<Measured>,
 }
 
-impl Shared {
+impl Watched {
     fn lock(&self) -> MutexGuard<'_, Body> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it is over by itself.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.lock().measured.is_some()
+    }
+
+    /// How it goes; `None` when it is over.
+    #[must_use]
+    pub fn glance(&self, now: Instant) -> Option<Glance> {
+        self.lock().generator.as_ref().map(|generator| generator.glance(now))
+    }
+
     /// What was measured, by `now` if it was not over by itself.
-    fn measured(&self, now: Instant) -> Measured {
+    #[must_use]
+    pub fn measured(&self, now: Instant) -> Measured {
         let body = &mut *self.lock();
         let rest = body.generator.take().map(|mut generator| {
             generator.stop(now);
@@ -181,22 +197,23 @@ impl Shared {
 /// The program.
 #[derive(Debug)]
 struct Client {
-    shared: Shared,
+    watched: Watched,
     table: Table,
 }
 
 impl Program for Client {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let body = &mut *self.shared.lock();
+        let body = &mut *self.watched.lock();
         let Some(generator) = &mut body.generator else { return Step::Exit };
-        let (events, now) = (system.events(), system.now());
+        let Ok(events) = system.events() else { return Step::Exit };
+        let now = system.now();
         let mut streams = Streams { system, table: &mut self.table };
         generator.turn(now, &mut streams);
         let mut heard = 0;
         while heard < EVENTS {
-            let Some(Event { socket, ready }) = streams.next_event(events) else { break };
+            let Some(event) = streams.next_event(events) else { break };
             heard += 1;
-            if let Some(id) = streams.table.note(socket, ready) {
+            if let Some(id) = streams.table.note(&event) {
                 generator.handle(now, id, &mut streams);
             }
         }
@@ -221,7 +238,7 @@ struct Table {
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    stream: SocketId,
+    stream: Fd,
     connected: bool,
     closed: bool,
 }
@@ -231,7 +248,7 @@ impl Table {
         Self { to, streams: Vec::new(), ids: Vec::new() }
     }
 
-    fn insert(&mut self, id: Id, stream: SocketId) {
+    fn insert(&mut self, id: Id, stream: Fd) {
         let (place, number) = (id.place as usize, stream.0 as usize);
         if place >= self.streams.len() {
             self.streams.resize(place + 1, None);
@@ -247,18 +264,18 @@ impl Table {
         *self.streams.get(id.place as usize)?
     }
 
-    fn remove(&mut self, id: Id) -> Option<SocketId> {
+    fn remove(&mut self, id: Id) -> Option<Fd> {
         let entry = self.streams.get_mut(id.place as usize)?.take()?;
         *self.ids.get_mut(entry.stream.0 as usize)? = None;
         Some(entry.stream)
     }
 
     /// A stream has news: whose.
-    fn note(&mut self, stream: SocketId, ready: Ready) -> Option<Id> {
-        let id = (*self.ids.get(stream.0 as usize)?)?;
+    fn note(&mut self, event: &Event) -> Option<Id> {
+        let id = (*self.ids.get(Fd::of(event).0 as usize)?)?;
         let entry = self.streams.get_mut(id.place as usize)?.as_mut()?;
-        entry.connected |= ready.is_connected();
-        entry.closed |= ready.is_closed();
+        entry.connected |= event.ready.is_writable();
+        entry.closed |= event.ready.is_hang_up();
         Some(id)
     }
 }
@@ -269,11 +286,11 @@ struct Streams<'a, 's> {
 }
 
 impl Streams<'_, '_> {
-    fn next_event(&mut self, events: SocketId) -> Option<Event> {
+    fn next_event(&mut self, events: Fd) -> Option<Event> {
         self.system.next_event(events).ok()
     }
 
-    fn stream(&self, id: Id) -> Result<SocketId, Fault> {
+    fn stream(&self, id: Id) -> Result<Fd, Fault> {
         self.table.get(id).map(|entry| entry.stream).ok_or(Fault::Reset)
     }
 }

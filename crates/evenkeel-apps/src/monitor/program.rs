@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel_core::capture::{Capture, CaptureCounters, Captured};
 use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, SocketId};
+use evenkeel_core::socket::{BindError, Fd, SocketId};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Clock, FRAME_BYTES};
 
@@ -142,7 +142,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(1);
 pub struct Monitor<S> {
     capture: Option<Capture>,
     snaplen: usize,
-    queue: Option<SocketId>,
+    queue: Option<Fd>,
     count: u64,
     discards: bool,
     clock: Clock,
@@ -182,7 +182,7 @@ impl<S: Sink> Monitor<S> {
         match opened {
             Some(Ok(queue)) => {
                 self.queue = Some(queue);
-                shared(&self.tally.state).queue = Some(queue);
+                shared(&self.tally.state).queue = system.socket(queue).ok();
                 Step::Again
             }
             Some(Err(error)) => {
@@ -198,7 +198,7 @@ impl<S: Sink> Monitor<S> {
         Step::Exit
     }
 
-    fn take(&mut self, queue: SocketId, system: &mut System<'_>) -> Step {
+    fn take(&mut self, queue: Fd, system: &mut System<'_>) -> Step {
         let sink = Arc::clone(&self.sink);
         let mut sink = shared(&sink);
         let now = system.now();
@@ -228,7 +228,7 @@ impl<S: Sink> Monitor<S> {
         Step::Again
     }
 
-    fn idle(&mut self, queue: SocketId, sink: &mut S, now: Instant) -> Step {
+    fn idle(&mut self, queue: Fd, sink: &mut S, now: Instant) -> Step {
         if sink.is_over() {
             return self.end();
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::{BindError, SocketId};
+use evenkeel_core::socket::{BindError, Fd};
 use evenkeel_core::stack::Transit;
 use evenkeel_core::time::Instant;
 
@@ -126,7 +126,7 @@ impl Report {
 #[derive(Debug)]
 pub(super) struct ScreenQueue {
     limit_pkts: usize,
-    open: Option<SocketId>,
+    open: Option<Fd>,
 }
 
 impl ScreenQueue {
@@ -136,7 +136,7 @@ impl ScreenQueue {
 
     /// The queue; or, if it is not open yet, how the step ends that opens it. Why it cannot be opened is
     /// reported.
-    pub(super) fn open(&mut self, system: &mut System<'_>, report: &Report) -> Result<SocketId, Step> {
+    pub(super) fn open(&mut self, system: &mut System<'_>, report: &Report) -> Result<Fd, Step> {
         if let Some(queue) = self.open {
             return Ok(queue);
         }

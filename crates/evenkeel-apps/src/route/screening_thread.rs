@@ -11,7 +11,7 @@ use evenkeel::Engine;
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use evenkeel_link::EventFd;
@@ -135,7 +135,7 @@ impl fmt::Debug for ThreadScreening {
 
 impl ThreadScreening {
     /// Gives the verdicts that have come; false if none will come any more.
-    fn judge(&mut self, system: &mut System<'_>, queue: SocketId) -> bool {
+    fn judge(&mut self, system: &mut System<'_>, queue: Fd) -> bool {
         loop {
             match self.judged.try_recv() {
                 Ok((verdict, room)) => {
@@ -152,7 +152,7 @@ impl ThreadScreening {
     }
 
     /// Shows what waits, as far as there is room; false if nobody looks any more.
-    fn show(&mut self, system: &mut System<'_>, queue: SocketId) -> bool {
+    fn show(&mut self, system: &mut System<'_>, queue: Fd) -> bool {
         loop {
             let mut packet = self.spare.pop().unwrap_or_default();
             let mut interface = None;

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::ready::Ready;
-use evenkeel_core::socket::{Event, SocketId, StreamError};
+use evenkeel_core::socket::{Event, Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 use serde::Serialize;
@@ -159,7 +158,7 @@ pub struct Client {
     buffer: Box<[u8]>,
     streams: Streams<Phase>,
     /// Connections that are open and wait to be used.
-    idle: VecDeque<SocketId>,
+    idle: VecDeque<Fd>,
     /// Connections that are being opened, or used.
     under_way: usize,
     /// As many are open as there are to be at a time, or were.
@@ -230,20 +229,21 @@ impl Client {
     }
 
     /// A connection has news.
-    fn hear(&mut self, socket: SocketId, ready: Ready, system: &mut System<'_>) {
+    fn hear(&mut self, event: &Event, system: &mut System<'_>) {
+        let (socket, ready) = (Fd::of(event), event.ready);
         match self.streams.get_mut(socket) {
-            Some(phase @ Phase::Opening) if ready.is_connected() && !ready.is_closed() => {
+            Some(phase @ Phase::Opening) if ready.is_writable() && !ready.is_hang_up() => {
                 *phase = Phase::Idle;
                 self.under_way -= 1;
                 self.idle.push_back(socket);
             }
             // It was refused, or reset.
-            Some(Phase::Opening) if ready.is_closed() => {
+            Some(Phase::Opening) if ready.is_hang_up() => {
                 self.under_way -= 1;
                 self.close(socket, system);
                 self.tally.failed.add(1);
             }
-            Some(Phase::Idle) if ready.is_closed() => {
+            Some(Phase::Idle) if ready.is_hang_up() => {
                 self.idle.retain(|other| *other != socket);
                 self.close(socket, system);
                 self.tally.failed.add(1);
@@ -254,7 +254,7 @@ impl Client {
     }
 
     /// Gives a connection its turn.
-    fn serve(&mut self, socket: SocketId, system: &mut System<'_>) {
+    fn serve(&mut self, socket: Fd, system: &mut System<'_>) {
         let Some(Phase::Asking(asking)) = self.streams.get_mut(socket) else { return };
         let mut turn = Turn {
             load: &self.load,
@@ -276,7 +276,7 @@ impl Client {
         self.close(socket, system);
     }
 
-    fn close(&mut self, socket: SocketId, system: &mut System<'_>) {
+    fn close(&mut self, socket: Fd, system: &mut System<'_>) {
         self.streams.remove(socket);
         system.close(socket);
     }
@@ -288,7 +288,7 @@ struct Turn<'a, 's> {
     pattern: &'a Pattern,
     buffer: &'a mut [u8],
     tally: &'a Tally,
-    socket: SocketId,
+    socket: Fd,
     system: &'a mut System<'s>,
 }
 
@@ -351,7 +351,7 @@ impl Turn<'_, '_> {
 
 impl Program for Client {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let Ok(events) = system.events() else { return Step::Exit };
         let now = system.now();
         if let (None, Some(duration)) = (self.end, self.load.duration) {
             self.end = Some(now + duration);
@@ -359,8 +359,8 @@ impl Program for Client {
         let opened = self.open(system);
         self.use_idle(now);
         let event = system.next_event(events);
-        if let Ok(Event { socket, ready }) = event {
-            self.hear(socket, ready, system);
+        if let Ok(event) = event {
+            self.hear(&event, system);
         }
         if let Some(stream) = self.streams.next_busy() {
             self.serve(stream, system);

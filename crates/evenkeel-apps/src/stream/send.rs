@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, ConnectOptions, SocketId, StreamError};
+use evenkeel_core::socket::{ConnectError, ConnectOptions, Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::tcp::connection::{Error, Info};
@@ -125,7 +125,7 @@ impl Tally {
 pub struct Send {
     to: IpEndpoint,
     opening: Opening,
-    stream: Option<SocketId>,
+    stream: Option<Fd>,
     source: Source,
     /// Of the source, read and not yet written: a piece, and how much of it is.
     piece: (Vec<u8>, usize),
@@ -150,7 +150,7 @@ enum Opening {
     /// As always.
     Plainly,
     /// With Fast Open (RFC 7413): first one that says nothing, for the server's cookie.
-    ForCookie(Option<SocketId>),
+    ForCookie(Option<Fd>),
     /// Then one whose SYN has the first bytes.
     WithData,
 }
@@ -184,14 +184,13 @@ impl Send {
     }
 
     /// Opens the connection, or does what has to be done before.
-    fn open(&mut self, system: &mut System<'_>) -> Result<Step, Broken> {
+    fn open(&mut self, events: Fd, system: &mut System<'_>) -> Result<Step, Broken> {
         match self.opening {
             Opening::Plainly => self.stream = Some(system.connect(self.to)?),
             Opening::ForCookie(None) => {
                 self.opening = Opening::ForCookie(Some(system.connect_with(self.to, &saying(&[]))?.0));
             }
             Opening::ForCookie(Some(first)) => {
-                let events = system.events();
                 while system.next_event(events).is_ok() {}
                 if !system.stream_info(first).is_ok_and(|(_, info)| info.state.is_synchronized()) {
                     // It has failed, or it is not there yet.
@@ -200,14 +199,14 @@ impl Send {
                 system.close(first);
                 self.opening = Opening::WithData;
             }
-            Opening::WithData => return self.open_with_data(system),
+            Opening::WithData => return self.open_with_data(events, system),
         }
         Ok(Step::Again)
     }
 
-    fn open_with_data(&mut self, system: &mut System<'_>) -> Result<Step, Broken> {
+    fn open_with_data(&mut self, events: Fd, system: &mut System<'_>) -> Result<Step, Broken> {
         if self.unwritten().is_empty() && self.next_piece() == Next::Wait {
-            return Ok(Step::Wait(system.events()));
+            return Ok(Step::Wait(events));
         }
         let (stream, taken) = system.connect_with(self.to, &saying(self.unwritten()))?;
         self.wrote(taken);
@@ -236,7 +235,7 @@ impl Send {
     }
 
     /// Writes what there is room for, up to a turn.
-    fn write(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Next, StreamError> {
+    fn write(&mut self, stream: Fd, system: &mut System<'_>) -> Result<Next, StreamError> {
         let mut left = TURN;
         while left > 0 && !self.shut {
             let data = self.unwritten();
@@ -275,7 +274,7 @@ impl Send {
     }
 
     /// Reads what has come and the drain takes, up to a turn.
-    fn read(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Next, StreamError> {
+    fn read(&mut self, stream: Fd, system: &mut System<'_>) -> Result<Next, StreamError> {
         let mut left = TURN;
         while left > 0 && !self.heard {
             if self.held.take().is_some_and(|piece| !self.give(piece)) {
@@ -321,13 +320,13 @@ impl Send {
     }
 
     /// Whether both sides have said all, and know it.
-    fn is_over(&self, stream: SocketId, system: &System<'_>) -> bool {
+    fn is_over(&self, stream: Fd, system: &System<'_>) -> bool {
         let settled = |info: &Info| matches!(info.state, State::TimeWait | State::Closed);
         self.shut && self.heard && system.stream_info(stream).ok().is_none_or(|(_, info)| settled(&info))
     }
 
     /// Notes how the connection stands. It may be over before this is the first time it is looked at.
-    fn look(&self, stream: SocketId, system: &System<'_>) {
+    fn look(&self, stream: Fd, system: &System<'_>) {
         let Ok((tuple, info)) = system.stream_info(stream) else { return };
         // A connection that is not there yet is refused, not reset.
         let was = info.error == Some(Error::Reset) || info.counts.bytes_acked > 0;
@@ -337,8 +336,7 @@ impl Send {
         self.tally.outcome().last = Some((tuple, info));
     }
 
-    fn go_on(&mut self, stream: SocketId, system: &mut System<'_>) -> Result<Step, StreamError> {
-        let events = system.events();
+    fn go_on(&mut self, stream: Fd, events: Fd, system: &mut System<'_>) -> Result<Step, StreamError> {
         while system.next_event(events).is_ok() {}
         let written = self.write(stream, system).unwrap_or_else(|why| {
             // What came before is still to be read, and then the reason.
@@ -375,10 +373,14 @@ impl Send {
 
 impl Program for Send {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let Some(stream) = self.stream else {
-            return self.open(system).unwrap_or_else(|error| self.end(Some(error)));
+        let events = match system.events() {
+            Ok(events) => events,
+            Err(error) => return self.end(Some(ConnectError::from(error).into())),
         };
-        match self.go_on(stream, system) {
+        let Some(stream) = self.stream else {
+            return self.open(events, system).unwrap_or_else(|error| self.end(Some(error)));
+        };
+        match self.go_on(stream, events, system) {
             Ok(Step::Exit) if self.gone => self.end(Some(Broken::Output)),
             Ok(Step::Exit) => self.end(self.cut_off.map(Broken::from)),
             Ok(step) => step,

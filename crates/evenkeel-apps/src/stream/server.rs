@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Event, SocketId};
+use evenkeel_core::socket::{Fd, ReceiveError};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -35,12 +35,14 @@ pub struct Options {
 pub struct Server<S: Service> {
     service: S,
     options: Options,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     /// There may be more to accept.
     accepting: bool,
+    /// There is, once a stream is closed: this process has as many descriptors as it may have.
+    full: bool,
     streams: Streams<Client<S::Session>>,
     /// When each client's time is looked at, if the service has timeouts.
-    due: BTreeSet<(Instant, SocketId)>,
+    due: BTreeSet<(Instant, Fd)>,
     closed: u64,
     tally: Arc<Tally>,
 }
@@ -65,6 +67,7 @@ impl<S: Service> Server<S> {
             options,
             socket: None,
             accepting: false,
+            full: false,
             streams: Streams::default(),
             due: BTreeSet::new(),
             closed: 0,
@@ -72,12 +75,15 @@ impl<S: Service> Server<S> {
         }
     }
 
-    fn accept(&mut self, listener: SocketId, system: &mut System<'_>) {
+    fn accept(&mut self, listener: Fd, system: &mut System<'_>) {
         self.accepting = true;
         for _ in 0..ACCEPTS {
-            let Ok((stream, peer)) = system.accept(listener) else {
-                self.accepting = false;
-                break;
+            let (stream, peer) = match system.accept(listener) {
+                Ok(accepted) => accepted,
+                Err(why) => {
+                    (self.accepting, self.full) = (false, why == ReceiveError::TooManyOpen);
+                    break;
+                }
             };
             let (session, since) = (self.service.open(peer), system.now());
             self.streams.insert(stream, Client { session, since, due: Instant::NEVER, timed_out: false });
@@ -88,7 +94,7 @@ impl<S: Service> Server<S> {
     }
 
     /// Gives a stream its turn.
-    fn serve(&mut self, socket: SocketId, system: &mut System<'_>) {
+    fn serve(&mut self, socket: Fd, system: &mut System<'_>) {
         let Some(client) = self.streams.get_mut(socket) else { return };
         let mut stream = Stream::new(system, socket, &self.tally, self.options.work);
         let progress = self.service.go_on(&mut client.session, &mut stream);
@@ -107,7 +113,7 @@ impl<S: Service> Server<S> {
     }
 
     /// Looks at a client's time when it may be over.
-    fn look_later(&mut self, socket: SocketId) {
+    fn look_later(&mut self, socket: Fd) {
         let (Some(timeout), Some(client)) = (self.service.timeout(), self.streams.get_mut(socket)) else {
             return;
         };
@@ -136,18 +142,19 @@ impl<S: Service> Server<S> {
     }
 
     /// Closes a client's connection. What it does not take is not kept for it.
-    fn cut_off(&mut self, socket: SocketId, system: &mut System<'_>) {
+    fn cut_off(&mut self, socket: Fd, system: &mut System<'_>) {
         if system.stream_info(socket).is_ok_and(|(_, info)| info.send_queue > 0) {
             let _ = system.abort(socket);
         }
         self.close(socket, system);
     }
 
-    fn close(&mut self, socket: SocketId, system: &mut System<'_>) {
+    fn close(&mut self, socket: Fd, system: &mut System<'_>) {
         if let Some(client) = self.streams.remove(socket) {
             self.due.remove(&(client.due, socket));
         }
         system.close(socket);
+        self.accepting |= core::mem::take(&mut self.full);
         self.closed += 1;
         self.tally.note_open(self.streams.len());
     }
@@ -169,12 +176,12 @@ impl<S: Service> Server<S> {
 
 impl<S: Service> Program for Server<S> {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events();
+        let Ok(events) = system.events() else { return Step::Exit };
         let Some(listener) = self.socket else { return self.start(system) };
         let event = system.next_event(events);
         match event {
-            Ok(Event { socket, .. }) if socket == listener => self.accept(listener, system),
-            Ok(Event { socket, .. }) => self.serve(socket, system),
+            Ok(event) if Fd::of(&event) == listener => self.accept(listener, system),
+            Ok(event) => self.serve(Fd::of(&event), system),
             Err(_) if self.accepting => self.accept(listener, system),
             Err(_) => {}
         }
@@ -203,6 +210,32 @@ mod tests {
 
     use super::*;
     use crate::stream::{Echo, Sink};
+    use crate::two_hosts::{ADDRESSES, TwoHosts};
+    use evenkeel_core::wire::IpEndpoint;
+
+    /// Five clients, and room for two at a time.
+    #[test]
+    fn whoever_finds_no_descriptor_left_is_served_when_one_is_closed() {
+        let mut hosts = TwoHosts::new();
+        let options =
+            Options { port: 7, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
+        let tally = Arc::new(Tally::default());
+        let mut server = Server::new(Echo::default(), options, Arc::clone(&tally));
+        let mut serve = |hosts: &mut TwoHosts| {
+            while hosts.turn(1, |system| server.step(system)) == Step::Again {}
+        };
+        hosts.turn(1, |system| system.set_descriptor_limit(4));
+        serve(&mut hosts);
+        let to = IpEndpoint::new(ADDRESSES[1], 7);
+        let mut clients: Vec<_> =
+            (0..5).map(|_| hosts.turn(0, |system| system.connect(to)).unwrap()).collect();
+        for left in [5, 4, 3, 2, 1] {
+            serve(&mut hosts);
+            assert_eq!(tally.accepted.get(), (5 - left + 2).min(5));
+            let first = clients.remove(0);
+            hosts.turn(0, |system| system.close(first));
+        }
+    }
 
     #[test]
     fn a_port_in_use_is_refused_and_the_first_server_keeps_it() {

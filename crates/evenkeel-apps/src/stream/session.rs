@@ -3,7 +3,7 @@
 use core::fmt;
 
 use evenkeel_core::host::System;
-use evenkeel_core::socket::{SocketId, StreamError};
+use evenkeel_core::socket::{Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::Duration;
 
@@ -61,7 +61,7 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Stream<'a, 's> {
     pub(super) system: &'a mut System<'s>,
-    pub(super) socket: SocketId,
+    pub(super) socket: Fd,
     pub(super) tally: &'a Tally,
     /// What a read costs besides, in CPU time.
     pub(super) work: Duration,
@@ -74,7 +74,7 @@ pub struct Stream<'a, 's> {
 impl<'a, 's> Stream<'a, 's> {
     pub(super) const fn new(
         system: &'a mut System<'s>,
-        socket: SocketId,
+        socket: Fd,
         tally: &'a Tally,
         work: Duration,
     ) -> Self {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 
 /// Streams by number, and those among them that have more to do than one step allows.
 ///
@@ -10,7 +10,7 @@ use evenkeel_core::socket::SocketId;
 #[derive(Debug)]
 pub(super) struct Streams<T> {
     places: Vec<Option<Held<T>>>,
-    busy: VecDeque<SocketId>,
+    busy: VecDeque<Fd>,
     open: usize,
 }
 
@@ -28,7 +28,7 @@ impl<T> Default for Streams<T> {
 }
 
 impl<T> Streams<T> {
-    pub(super) fn insert(&mut self, stream: SocketId, what: T) {
+    pub(super) fn insert(&mut self, stream: Fd, what: T) {
         let place = stream.0 as usize;
         if place >= self.places.len() {
             self.places.resize_with(place + 1, || None);
@@ -39,11 +39,11 @@ impl<T> Streams<T> {
         }
     }
 
-    pub(super) fn get_mut(&mut self, stream: SocketId) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, stream: Fd) -> Option<&mut T> {
         self.places.get_mut(stream.0 as usize)?.as_mut().map(|held| &mut held.what)
     }
 
-    pub(super) fn remove(&mut self, stream: SocketId) -> Option<T> {
+    pub(super) fn remove(&mut self, stream: Fd) -> Option<T> {
         let held = self.places.get_mut(stream.0 as usize)?.take()?;
         self.open -= 1;
         Some(held.what)
@@ -55,7 +55,7 @@ impl<T> Streams<T> {
     }
 
     /// It has more to do: its turn comes again.
-    pub(super) fn put_back(&mut self, stream: SocketId) {
+    pub(super) fn put_back(&mut self, stream: Fd) {
         let Some(Some(held)) = self.places.get_mut(stream.0 as usize) else { return };
         if !core::mem::replace(&mut held.busy, true) {
             self.busy.push_back(stream);
@@ -63,7 +63,7 @@ impl<T> Streams<T> {
     }
 
     /// Whose turn it is.
-    pub(super) fn next_busy(&mut self) -> Option<SocketId> {
+    pub(super) fn next_busy(&mut self) -> Option<Fd> {
         loop {
             let stream = self.busy.pop_front()?;
             // It may be gone, or its number have another holder.
@@ -88,19 +88,16 @@ mod tests {
     fn each_is_busy_once_and_those_gone_are_not() {
         let mut streams = Streams::default();
         for number in [3, 1, 2] {
-            streams.insert(SocketId(number), number);
+            streams.insert(Fd(number), number);
         }
         for number in [1, 3, 1, 1, 2] {
-            streams.put_back(SocketId(number));
+            streams.put_back(Fd(number));
         }
-        assert_eq!(
-            (streams.remove(SocketId(3)), streams.remove(SocketId(3)), streams.len()),
-            (Some(3), None, 2)
-        );
-        assert_eq!(streams.next_busy(), Some(SocketId(1)));
-        streams.put_back(SocketId(1));
+        assert_eq!((streams.remove(Fd(3)), streams.remove(Fd(3)), streams.len()), (Some(3), None, 2));
+        assert_eq!(streams.next_busy(), Some(Fd(1)));
+        streams.put_back(Fd(1));
         let left: Vec<_> = core::iter::from_fn(|| streams.next_busy()).collect();
-        assert_eq!(left, [SocketId(2), SocketId(1)]);
-        assert!(!streams.has_busy() && streams.get_mut(SocketId(2)) == Some(&mut 2));
+        assert_eq!(left, [Fd(2), Fd(1)]);
+        assert!(!streams.has_busy() && streams.get_mut(Fd(2)) == Some(&mut 2));
     }
 }

@@ -2,7 +2,7 @@
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::Fd;
 
 /// The one address that every name has.
 pub(crate) const ADDRESS: [u8; 4] = [192, 0, 2, 7];
@@ -11,7 +11,7 @@ pub(crate) const PORT: u16 = 53;
 /// Answers each question for a type A record with [`ADDRESS`], and any other with no record.
 #[derive(Debug, Default)]
 pub(crate) struct Responder {
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
 }
 
 impl Program for Responder {

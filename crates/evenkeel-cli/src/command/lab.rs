@@ -177,10 +177,8 @@ impl RunArguments {
             return Ok(experiment.run_over(self.seeds(), &mut tell));
         }
         let mut tell = |p: &real::Progress<'_>| {
-            progress.show(&format!(
-                "{}: {}/{}: {} at {:.0} pkts/s forwards {:.0}",
-                experiment.id, p.done.0, p.done.1, p.variant, p.offered_pps, p.forwarded_pps
-            ));
+            progress
+                .show(&format!("{}: {}/{}: {} {}", experiment.id, p.done.0, p.done.1, p.variant, p.result));
         };
         let report = real::run(experiment, &self.real_options(), &mut tell);
         let report = report.ok_or_else(|| cannot(experiment.id, Mode::Real))?;

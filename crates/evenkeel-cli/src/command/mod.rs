@@ -13,6 +13,7 @@ pub(crate) mod monitor;
 pub(crate) mod route;
 pub(crate) mod serve;
 pub(crate) mod stream;
+pub(crate) mod wan;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,240 @@
+//! An emulator in memory, without root: somebody at either end sends, and measures what comes out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use evenkeel_core::cable::{self, End};
+use evenkeel_core::frame::Pool;
+use evenkeel_core::interface::Interface as _;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::{Clock, Stop};
+use evenkeel_wan::{Settings, Size};
+use serde::Serialize;
+
+use super::emulator::{Emulator, Setup};
+use super::report::Report;
+use super::run::WanError;
+use crate::latency::Histogram;
+use crate::pace::Pace;
+
+/// What is sent through an emulator, and for how long.
+#[derive(Debug, Clone)]
+pub struct Demonstration {
+    /// From the first end to the second, and back.
+    pub ways: [Settings; 2],
+    /// Frames of 1500 bytes of IP a second, each way.
+    pub offered_pps: [u64; 2],
+    /// How long.
+    pub duration: Duration,
+    /// Of the dice.
+    pub seed: u64,
+    /// The longest time that something due is waited for awake.
+    pub spin: Duration,
+    /// Whether its thread comes before all ordinary ones.
+    pub real_time: bool,
+    /// The processor that the emulator's thread is bound to.
+    pub cpu: Option<usize>,
+    /// Frames that there is memory for.
+    pub memory_pkts: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Demonstrated {
+    /// What the emulator says.
+    #[serde(flatten)]
+    pub report: Report,
+    /// What those at the ends say: from the first to the second, and back.
+    pub measured: Vec<Measured>,
+}
+
+/// What was seen at the ends, of one way.
+#[derive(Debug, Clone, Serialize)]
+pub struct Measured {
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that came out.
+    pub received: u64,
+    /// Of these, some that had been overtaken.
+    pub out_of_order: u64,
+    /// Bits a second that came out while they did, as the rate counts them; `null` if nothing did.
+    pub received_bps: Option<f64>,
+    /// The shortest time that a frame took from one end to the other, in microseconds.
+    pub least_us: Option<f64>,
+    /// Half of them took no longer than this.
+    pub p50_us: Option<f64>,
+    /// 99 of 100.
+    pub p99_us: Option<f64>,
+}
+
+/// A full frame.
+const FRAME_BYTES: usize = 1_514;
+/// Where its number is, and when it was sent: behind an Ethernet header of a type for experiments.
+const NUMBER_AT: usize = 14;
+const TIME_AT: usize = 22;
+const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
+/// Sent at a time, to catch up.
+const BURST_PKTS: u64 = 16;
+/// Frames a ring holds while the machine gives a core to others.
+const RING_PKTS: usize = 8_192;
+/// What is under way at the end comes out within this, or not at all.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Sends through an emulator; tells `watch` every so often how far it is, from 0 to 1.
+///
+/// # Errors
+/// [`WanError`]
+pub fn run(demonstration: &Demonstration, watch: impl FnMut(f64) + Send) -> Result<Demonstrated, WanError> {
+    let (stop, clock) = (Stop::on_signals()?, Clock::start());
+    let setup = Setup {
+        names: ["left", "right"].map(str::to_owned),
+        ways: demonstration.ways.clone(),
+        seed: demonstration.seed,
+        spin: demonstration.spin,
+        real_time: demonstration.real_time,
+        cpu: demonstration.cpu,
+        memory_pkts: demonstration.memory_pkts,
+    };
+    let mut emulator = Emulator::new(setup, clock, stop)?;
+    let mut ends = Vec::new();
+    for (port, name) in ["left", "right"].into_iter().enumerate() {
+        let options = |number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
+        let (far, near) = cable::pair(options(10 + port as u8), options(20 + port as u8));
+        emulator.take_cable(port, near)?;
+        ends.push(far);
+    }
+    let (sent_all, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let remote = emulator.remote();
+    let mut outside = Outside::new(ends, demonstration, clock)?;
+    thread::scope(|scope| {
+        let sending = thread::Builder::new().name("ends".to_owned()).spawn_scoped(scope, || {
+            outside.send(demonstration.duration, stop, watch);
+            sent_all.store(true, Ordering::Release);
+            remote.notify();
+            while !over.load(Ordering::Acquire) {
+                outside.take_out();
+            }
+            outside.take_out();
+            outside.measured(&demonstration.ways)
+        })?;
+        let until = clock.now() + demonstration.duration + PATIENCE;
+        let done = |emulator: &Emulator| sent_all.load(Ordering::Acquire) && emulator.is_quiet();
+        let ran = emulator.run(until, stop, done);
+        over.store(true, Ordering::Release);
+        let measured = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        ran?;
+        Ok(Demonstrated { report: emulator.report(true), measured })
+    })
+}
+
+/// Those at the ends.
+struct Outside {
+    ends: Vec<End>,
+    pool: Pool,
+    clock: Clock,
+    ways: [Seen; 2],
+    offered_pps: [u64; 2],
+}
+
+/// What they have seen of one way.
+#[derive(Default)]
+struct Seen {
+    sent: u64,
+    received: u64,
+    out_of_order: u64,
+    next: u64,
+    first: Option<Instant>,
+    last: Instant,
+    took: Histogram,
+    least: Option<Duration>,
+}
+
+impl Outside {
+    fn new(mut ends: Vec<End>, demonstration: &Demonstration, clock: Clock) -> Result<Self, WanError> {
+        let mut pool = Pool::with_limit(4 * RING_PKTS);
+        for end in &mut ends {
+            end.attach(&mut pool).map_err(std::io::Error::other)?;
+        }
+        let offered_pps = demonstration.offered_pps;
+        Ok(Self { ends, pool, clock, ways: [Seen::default(), Seen::default()], offered_pps })
+    }
+
+    fn send(&mut self, duration: Duration, stop: &Stop, mut watch: impl FnMut(f64)) {
+        let start = self.clock.now();
+        let mut paces = self.offered_pps.map(|pps| Pace::new(pps, BURST_PKTS, start));
+        let mut frame = [0; FRAME_BYTES];
+        frame[12..14].copy_from_slice(&ETHERTYPE);
+        let mut told = start;
+        loop {
+            let now = self.clock.now();
+            if now.since(start) >= duration || stop.requested() {
+                return;
+            }
+            for (way, pace) in paces.iter_mut().enumerate() {
+                let due = pace.take(now);
+                for _ in 0..due {
+                    let (seen, sent_at) = (&mut self.ways[way], self.clock.now());
+                    frame[NUMBER_AT..TIME_AT].copy_from_slice(&seen.sent.to_be_bytes());
+                    frame[TIME_AT..TIME_AT + 8].copy_from_slice(&sent_at.as_nanos().to_be_bytes());
+                    seen.sent += 1;
+                    self.ends[way].send(&frame);
+                }
+                if due > 0 {
+                    self.ends[way].flush();
+                }
+            }
+            self.take_out();
+            if now.since(told) >= Duration::from_millis(100) {
+                told = now;
+                watch(now.since(start).as_secs_f64() / duration.as_secs_f64());
+            }
+        }
+    }
+
+    fn take_out(&mut self) {
+        for (way, seen) in self.ways.iter_mut().enumerate() {
+            let end = &mut self.ends[1 - way];
+            while let Some(frame) = end.queue_mut(0).take(&mut self.pool) {
+                seen.note(frame.bytes(), self.clock.now());
+                self.pool.recycle(frame);
+            }
+        }
+    }
+
+    fn measured(&self, settings: &[Settings; 2]) -> Vec<Measured> {
+        self.ways.iter().zip(settings).map(|(seen, settings)| seen.measured(settings.size)).collect()
+    }
+}
+
+impl Seen {
+    fn note(&mut self, frame: &[u8], now: Instant) {
+        let word = |at: usize| {
+            let bytes = frame.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u64::from_be_bytes)
+        };
+        let took = now.since(Instant::from_nanos(word(TIME_AT)));
+        // One with a flipped bit may say anything.
+        self.out_of_order += u64::from(word(NUMBER_AT) < self.next);
+        self.next = self.next.max(word(NUMBER_AT).saturating_add(1));
+        self.received += 1;
+        self.first.get_or_insert(now);
+        self.last = now;
+        self.took.record(took);
+        self.least = Some(self.least.map_or(took, |least| least.min(took)));
+    }
+
+    fn measured(&self, size: Size) -> Measured {
+        let us = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e6);
+        let window = self.first.map_or(0.0, |first| self.last.since(first).as_secs_f64());
+        let bits = self.received.saturating_sub(1) as f64 * f64::from(size.of(FRAME_BYTES)) * 8.0;
+        Measured {
+            sent: self.sent,
+            received: self.received,
+            out_of_order: self.out_of_order,
+            received_bps: (window > 0.0).then(|| bits / window),
+            least_us: us(self.least),
+            p50_us: us(self.took.percentile(50.0)),
+            p99_us: us(self.took.percentile(99.0)),
+        }
+    }
+}

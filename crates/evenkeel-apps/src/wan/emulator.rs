@@ -1,0 +1,316 @@
+//! The thread that lets frames through: what it does from one look at the clock to the next.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use evenkeel_core::frame::Pool;
+use evenkeel_core::interface::Interface as _;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::{
+    Clock, Device, Halt, Notifier, Stop, ThreadMeter, ThreadTime, Woken, pin_to_cpu, prefer_this_thread,
+    run_in_real_time, set_timer_slack,
+};
+use evenkeel_wan::{Rng, Settings};
+
+use super::clocked::{Margin, Until};
+use super::port::Port;
+use super::report::{self, Report};
+use super::wall::Wall;
+
+/// Frames taken from one link before the other one has its turn, and those that are due.
+const TURN_PKTS: usize = 16;
+/// Memory for frames grows by so many, when less than [`SPARE_PKTS`] of them are free.
+const GROWTH_PKTS: usize = 4_096;
+const SPARE_PKTS: usize = 256;
+/// A device that takes nothing does not say when it will.
+const AGAIN: Duration = Duration::from_micros(20);
+/// How often the kernel is asked while the thread does not halt, for what is seen only so.
+const ASK: Duration = Duration::from_micros(5);
+
+/// How an emulator is set up.
+#[derive(Debug, Clone)]
+pub(super) struct Setup {
+    pub(super) names: [String; 2],
+    pub(super) ways: [Settings; 2],
+    pub(super) seed: u64,
+    pub(super) spin: Duration,
+    pub(super) real_time: bool,
+    pub(super) cpu: Option<usize>,
+    pub(super) memory_pkts: usize,
+}
+
+/// What another thread wants of it.
+enum Order {
+    /// To know how it goes.
+    Report(Sender<Report>),
+    /// A link's device is gone.
+    Lose(usize),
+    /// A link has this device.
+    Take(usize, Box<dyn Device>),
+}
+
+/// How another thread reaches it.
+#[derive(Clone)]
+pub(super) struct Remote {
+    orders: Sender<Order>,
+    ordered: Arc<AtomicBool>,
+    notifier: Arc<Notifier>,
+}
+
+impl Remote {
+    /// How it goes; `None` if it has ended.
+    pub(super) fn report(&self) -> Option<Report> {
+        let (tell, told) = channel();
+        self.order(Order::Report(tell));
+        told.recv().ok()
+    }
+
+    /// The device of a link is gone.
+    pub(super) fn lose_device(&self, port: usize) {
+        self.order(Order::Lose(port));
+    }
+
+    /// A link has another device.
+    pub(super) fn take_device(&self, port: usize, device: Box<dyn Device>) {
+        self.order(Order::Take(port, device));
+    }
+
+    /// Has it look whether it is done.
+    pub(super) fn notify(&self) {
+        self.notifier.notify();
+    }
+
+    fn order(&self, order: Order) {
+        // One that has ended hears nothing.
+        let _ = self.orders.send(order);
+        self.ordered.store(true, Ordering::Release);
+        self.notifier.notify();
+    }
+}
+
+/// Two links and the network between them.
+pub(super) struct Emulator {
+    setup: Setup,
+    ports: [Port; 2],
+    /// Their descriptors in the halt. The first one there is the stop's.
+    watched: [Option<usize>; 2],
+    pool: Pool,
+    halt: Halt,
+    clock: Clock,
+    wall: Wall,
+    margin: Margin,
+    asked: Instant,
+    begin: Instant,
+    orders: Receiver<Order>,
+    ordered: Arc<AtomicBool>,
+    sender: Sender<Order>,
+    meter: Option<ThreadMeter>,
+    at_begin: ThreadTime,
+    preferred: bool,
+}
+
+impl Emulator {
+    pub(super) fn new(setup: Setup, clock: Clock, stop: &Stop) -> io::Result<Self> {
+        let begin = clock.now();
+        let mut halt = Halt::new()?;
+        halt.watch(stop.fd());
+        let mut rng = Rng::new(setup.seed);
+        let ports = [0, 1].map(|n| Port::new(&setup.names[n], setup.ways[n].clone(), rng.fork(), begin));
+        let (sender, orders) = channel();
+        Ok(Self {
+            ports,
+            watched: [None; 2],
+            pool: Pool::with_limit(setup.memory_pkts),
+            halt,
+            wall: Wall::new(&clock),
+            margin: Margin::up_to(setup.spin),
+            clock,
+            asked: begin,
+            begin,
+            orders,
+            ordered: Arc::default(),
+            sender,
+            meter: None,
+            at_begin: ThreadTime::default(),
+            preferred: false,
+            setup,
+        })
+    }
+
+    pub(super) fn remote(&self) -> Remote {
+        let notifier = self.halt.notifier();
+        Remote { orders: self.sender.clone(), ordered: Arc::clone(&self.ordered), notifier }
+    }
+
+    /// Gives a link its device.
+    pub(super) fn take_device(&mut self, port: usize, mut device: Box<dyn Device>) -> io::Result<()> {
+        device.attach(&mut self.pool).map_err(io::Error::other)?;
+        // One ring, so one descriptor.
+        for fd in device.fds() {
+            match self.watched[port] {
+                Some(index) => self.halt.replace(index, fd),
+                None => self.watched[port] = Some(self.halt.watch(fd)),
+            }
+        }
+        self.ports[port].take_device(device);
+        Ok(())
+    }
+
+    /// Gives a link an end of a cable.
+    pub(super) fn take_cable(&mut self, port: usize, mut end: evenkeel_core::cable::End) -> io::Result<()> {
+        end.attach(&mut self.pool).map_err(io::Error::other)?;
+        end.set_waker(self.halt.waker());
+        self.ports[port].interface = Some(Box::new(end));
+        Ok(())
+    }
+
+    /// Lets frames through until then, or until the process is asked to end, or `done`.
+    pub(super) fn run(
+        &mut self,
+        until: Instant,
+        stop: &Stop,
+        done: impl Fn(&Self) -> bool,
+    ) -> io::Result<()> {
+        self.setup.cpu.map_or(Ok(()), pin_to_cpu)?;
+        self.preferred = prefer_this_thread();
+        if self.setup.real_time {
+            run_in_real_time().map_err(|error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("no real time: {error}; run as root, or with CAP_SYS_NICE"),
+                )
+            })?;
+        }
+        set_timer_slack(Duration::from_nanos(1))?;
+        let meter = ThreadMeter::of_this_thread();
+        self.at_begin = meter.read().unwrap_or_default();
+        self.meter = Some(meter);
+        while !stop.requested() {
+            // A load; the swap is for when there is something.
+            if self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire) {
+                self.obey()?;
+            }
+            let busy = self.turn()?;
+            if self.clock.now() >= until || done(self) {
+                break;
+            }
+            if !busy {
+                self.wait(until)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frames enter and leave. Says whether there is more to do at once.
+    fn turn(&mut self) -> io::Result<bool> {
+        let mut busy = false;
+        for from in 0..2 {
+            busy |= self.ports[from].take_in(TURN_PKTS, &mut self.pool, &self.clock, &self.wall);
+            // Also those of the other way: they may have come due meanwhile.
+            busy |= !self.give_out();
+        }
+        if self.pool.available() < SPARE_PKTS {
+            // At its limit, frames stay in their rings.
+            let _ = self.pool.grow(GROWTH_PKTS);
+        }
+        let now = self.clock.now();
+        self.wall.compare(&self.clock, now);
+        if now.since(self.asked) >= ASK && self.ports.iter().any(|port| !port.in_memory) {
+            self.look(Instant::ZERO)?;
+        }
+        Ok(busy)
+    }
+
+    /// Waits until something is due, or comes.
+    fn wait(&mut self, end: Instant) -> io::Result<()> {
+        match self.margin.until(self.clock.now(), self.next_due().min(end)) {
+            Until::Spin => Ok(()),
+            // In this order: a link that has nothing now wakes us when it has.
+            Until::Halt(_) if self.arm() => Ok(()),
+            Until::Halt(at) => {
+                if self.look(at)? == Woken::Deadline && self.asked >= at {
+                    self.margin.woken(at, self.asked);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What is due leaves. Says whether that was all.
+    fn give_out(&mut self) -> bool {
+        let Self { ports: [one, other], pool, clock, .. } = self;
+        let there = one.give_out(other, pool, clock);
+        other.give_out(one, pool, clock) && there
+    }
+
+    fn next_due(&self) -> Instant {
+        let due = self.ports.iter().map(|port| port.path.poll_timeout()).min().unwrap_or(Instant::NEVER);
+        let stalled = self.ports.iter().any(|port| port.stalled() > 0);
+        if stalled { due.min(self.clock.now() + AGAIN) } else { due }
+    }
+
+    fn arm(&mut self) -> bool {
+        // All of them, or one that has nothing could not wake us.
+        let mut any = false;
+        for interface in self.ports.iter_mut().filter_map(|port| port.interface.as_mut()) {
+            any |= interface.queue_mut(0).arm();
+        }
+        any
+    }
+
+    /// Halts until then; sees which links have something.
+    fn look(&mut self, until: Instant) -> io::Result<Woken> {
+        let woken = self.halt.until(&self.clock, until)?;
+        self.asked = self.clock.now();
+        for (port, watched) in self.ports.iter_mut().zip(self.watched) {
+            if let (Some(interface), Some(index)) = (&mut port.interface, watched)
+                && self.halt.is_readable(index)
+            {
+                interface.set_readable(0);
+            }
+        }
+        Ok(woken)
+    }
+
+    fn obey(&mut self) -> io::Result<()> {
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Report(tell) => drop(tell.send(self.report(false))),
+                Order::Lose(port) => {
+                    let lost = self.ports[port].lose_device(&mut self.pool);
+                    self.ports[1 - port].tally.gone += lost;
+                }
+                Order::Take(port, device) => self.take_device(port, device)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing waits to be taken in, is on its way, or waits for its device.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.ports.iter().all(|port| {
+            let pending = port.interface.as_ref().map_or(0, |interface| interface.queue(0).pending());
+            pending + port.path.under_way() + port.stalled() == 0
+        })
+    }
+
+    /// What it has done. To find percentiles takes as long as some frames: at the end only.
+    pub(super) fn report(&self, at_end: bool) -> Report {
+        let seconds = self.clock.now().since(self.begin).as_secs_f64();
+        let [one, other] = &self.ports;
+        let ways = vec![report::way(one, other, seconds, at_end), report::way(other, one, seconds, at_end)];
+        let used = self.meter.as_ref().and_then(ThreadMeter::read).unwrap_or_default() - self.at_begin;
+        Report {
+            seconds,
+            seed: self.setup.seed,
+            conserved: ways.iter().all(|way| way.adds_up),
+            ways,
+            cpu: used.ran.as_secs_f64() / seconds.max(1e-9),
+            run_delay: used.run_delay.as_secs_f64() / seconds.max(1e-9),
+            preferred: self.preferred,
+            clock: self.clock.source(),
+        }
+    }
+}

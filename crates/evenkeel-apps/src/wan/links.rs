@@ -1,0 +1,82 @@
+//! The links' devices: how they are opened, and what becomes of them while the emulator runs.
+
+use evenkeel_link::{
+    Device, DeviceChange, DeviceSpec, LinkError, Packet, PacketOptions, Tap, TapOptions, device_now,
+};
+
+use super::emulator::Remote;
+use crate::route::plan::Link;
+
+/// Frames that a ring holds while the machine gives the thread's core to others.
+const RING_PKTS: usize = 8_192;
+
+/// Opens the device of a link.
+pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {
+    Ok(match &link.device {
+        DeviceSpec::Tap(device) => {
+            let kernel_addresses = link.kernel_addresses.clone();
+            Box::new(Tap::open(&device.name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)
+        }
+        DeviceSpec::Packet(device) => {
+            let options = PacketOptions { ring_pkts: RING_PKTS, stamps: true, ..PacketOptions::default() };
+            Box::new(Packet::open(&device.name, &options)?)
+        }
+        // No link's text says so.
+        DeviceSpec::Pcap(path) => return Err(LinkError::BadName { name: path.display().to_string() }),
+    })
+}
+
+/// What is known of a link's device.
+pub(super) struct Followed {
+    link: Link,
+    name: String,
+    /// The kernel's number for it; `None` while it is gone.
+    number: Option<u32>,
+    /// The last one that could not be opened.
+    refused: Option<u32>,
+}
+
+impl Followed {
+    pub(super) fn new(link: &Link, device: &dyn Device) -> Self {
+        Self { link: link.clone(), name: device.name().to_owned(), number: device.index(), refused: None }
+    }
+
+    /// Takes note of what the kernel says of some device; gives what is to be told.
+    pub(super) fn follow(&mut self, port: usize, change: &DeviceChange, emulator: &Remote) -> Option<String> {
+        match change {
+            DeviceChange::Gone { index } if self.number == Some(*index) => {
+                self.number = None;
+                emulator.lose_device(port);
+                Some(format!("{}: the device was removed", self.name))
+            }
+            DeviceChange::Is { index, name, up: true, .. } if *name == self.name && self.number.is_none() => {
+                self.take_up(port, *index, emulator)
+            }
+            DeviceChange::Lost => {
+                // What would have been announced.
+                let now = device_now(&self.name);
+                let there =
+                    matches!(&now, Some(DeviceChange::Is { index, .. }) if Some(*index) == self.number);
+                let gone = self.number.filter(|_| !there).map(|index| DeviceChange::Gone { index });
+                let said =
+                    gone.into_iter().chain(now).filter_map(|change| self.follow(port, &change, emulator));
+                Some(said.collect::<Vec<_>>().join("; ")).filter(|said| !said.is_empty())
+            }
+            DeviceChange::Is { .. } | DeviceChange::Gone { .. } => None,
+        }
+    }
+
+    fn take_up(&mut self, port: usize, index: u32, emulator: &Remote) -> Option<String> {
+        match open(&self.link) {
+            Ok(device) => {
+                (self.number, self.refused) = (Some(index), None);
+                emulator.take_device(port, device);
+                Some(format!("{}: the device is in use again", self.name))
+            }
+            Err(error) => {
+                let is_new = self.refused.replace(index) != Some(index);
+                is_new.then(|| format!("{}: cannot take it up again: {error}", self.name))
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A link of the emulator, and the way from it to the other one.
+
+use std::collections::VecDeque;
+
+use evenkeel_core::frame::{Frame, Metadata, Pool};
+use evenkeel_core::interface::{Burst, Interface, Seen};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::{Clock, Device, Status};
+use evenkeel_wan::{Path, Rng, Settings};
+
+use super::wall::Wall;
+use crate::latency::Histogram;
+
+/// Frames that may wait for a device to take them.
+const OUT_PKTS: usize = 256;
+/// Frames handed to a device at a time.
+const BATCH_PKTS: usize = 64;
+
+/// A frame on its way.
+pub(super) struct InFlight(Frame);
+
+impl evenkeel_wan::Frame for InFlight {
+    fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn flip(&mut self, bit: u64) {
+        if let Some(byte) = self.0.bytes_mut().get_mut((bit / 8) as usize) {
+            *byte ^= 1 << (bit % 8);
+        }
+    }
+}
+
+/// A link, and the way that frames go that come by it.
+pub(super) struct Port {
+    pub(super) name: String,
+    /// `None` while its device is gone.
+    pub(super) interface: Option<Box<dyn Interface>>,
+    status: Status,
+    /// Whether what has come is seen without asking the kernel.
+    pub(super) in_memory: bool,
+    pub(super) path: Path<InFlight>,
+    /// No frame that comes now has come before.
+    not_before: Instant,
+    /// What is to leave by it, and when each frame was due.
+    out: VecDeque<Frame>,
+    out_due: VecDeque<Instant>,
+    pub(super) tally: Tally,
+    /// What earlier devices of this link have refused, and missed.
+    refused_before: u64,
+    missed_before: u64,
+}
+
+/// What was counted of the way from a link, besides what its path counts.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+    /// Taken by the device of the other link.
+    pub(super) sent: u64,
+    /// There was no room for more before it.
+    pub(super) unsent: u64,
+    /// It was gone.
+    pub(super) gone: u64,
+    /// Frames without memory for the copy that they were to have.
+    pub(super) uncopied: u64,
+    /// How far behind their time frames were given to the device, and how far when it had taken them.
+    pub(super) given: Histogram,
+    pub(super) late: Histogram,
+}
+
+impl Port {
+    pub(super) fn new(name: &str, settings: Settings, rng: Rng, begin: Instant) -> Self {
+        Self {
+            name: name.to_owned(),
+            interface: None,
+            status: Status::default(),
+            in_memory: true,
+            path: Path::new(settings, rng, begin),
+            not_before: begin,
+            out: VecDeque::new(),
+            out_due: VecDeque::new(),
+            tally: Tally::default(),
+            refused_before: 0,
+            missed_before: 0,
+        }
+    }
+
+    /// Has this device from now on.
+    pub(super) fn take_device(&mut self, device: Box<dyn Device>) {
+        (self.status, self.in_memory) = (device.status(), device.rings_in_memory());
+        self.interface = Some(device);
+    }
+
+    /// Has none any more: what was to leave by it is gone, too.
+    pub(super) fn lose_device(&mut self, pool: &mut Pool) -> u64 {
+        self.refused_before += self.status.refused();
+        self.status = Status::default();
+        self.missed_before += self.interface.as_ref().map_or(0, |interface| interface.queue(0).missed());
+        if let Some(mut interface) = self.interface.take() {
+            interface.detach(pool);
+        }
+        self.out_due.clear();
+        self.out.drain(..).count() as u64
+    }
+
+    /// Frames that its ring has lost because nobody took them in time.
+    pub(super) fn missed(&self) -> u64 {
+        self.missed_before + self.interface.as_ref().map_or(0, |interface| interface.queue(0).missed())
+    }
+
+    /// Frames that its device took, and then refused.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused_before + self.status.refused()
+    }
+
+    /// Frames that wait for its device.
+    pub(super) fn stalled(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Frames that have come enter the network, `limit` at most. Says whether there may be more.
+    pub(super) fn take_in(&mut self, limit: usize, pool: &mut Pool, clock: &Clock, wall: &Wall) -> bool {
+        let Some(interface) = &mut self.interface else { return false };
+        let looked = clock.now();
+        let Self { path, not_before, tally, .. } = self;
+        let mut arrivals =
+            Arrivals { path, tally, pool, clock, wall, not_before: *not_before, stamp_nanos: 0 };
+        let taken = interface.queue_mut(0).receive(limit, &mut arrivals);
+        *not_before = arrivals.not_before;
+        if taken < limit {
+            // Nothing was left then.
+            *not_before = looked.max(*not_before);
+        }
+        taken == limit
+    }
+
+    /// Frames that are due leave by `other`. Says whether that was all there was to do now.
+    pub(super) fn give_out(&mut self, other: &mut Self, pool: &mut Pool, clock: &Clock) -> bool {
+        let now = clock.now();
+        let mut all = false;
+        for _ in 0..BATCH_PKTS {
+            let Some((due, InFlight(frame))) = self.path.poll_due(now) else {
+                all = true;
+                break;
+            };
+            if other.interface.is_some() && other.out.len() < OUT_PKTS {
+                other.out.push_back(frame);
+                other.out_due.push_back(due);
+            } else {
+                let lost =
+                    if other.interface.is_some() { &mut self.tally.unsent } else { &mut self.tally.gone };
+                *lost += 1;
+                pool.recycle(frame);
+            }
+        }
+        if let (Some(interface), false) = (&mut other.interface, other.out.is_empty()) {
+            let bytes = |out: &VecDeque<Frame>| out.iter().map(|frame| frame.len() as u64).sum::<u64>();
+            let (before, given) = (bytes(&other.out), clock.now());
+            let sent = interface.transmit(&mut other.out, pool);
+            // It left in between; veths and TAPs have the other end's kernel work on it before they return.
+            let left = clock.now();
+            for due in other.out_due.drain(..sent.min(other.out_due.len())) {
+                self.tally.given.record(given.since(due));
+                self.tally.late.record(left.since(due));
+            }
+            self.tally.sent += sent as u64;
+            self.tally.bytes_out += before - bytes(&other.out);
+            interface.reclaim(pool, usize::MAX);
+        }
+        all
+    }
+}
+
+/// Takes frames from a link's ring into the network.
+struct Arrivals<'a> {
+    path: &'a mut Path<InFlight>,
+    tally: &'a mut Tally,
+    pool: &'a mut Pool,
+    clock: &'a Clock,
+    wall: &'a Wall,
+    not_before: Instant,
+    stamp_nanos: u64,
+}
+
+impl Burst for Arrivals<'_> {
+    fn pool(&mut self) -> &mut Pool {
+        self.pool
+    }
+
+    fn records(&self) -> bool {
+        false
+    }
+
+    fn see(&mut self, _bytes: &[u8], metadata: &Metadata) -> Seen {
+        self.stamp_nanos = metadata.stamp_nanos;
+        Seen::Take
+    }
+
+    fn take(&mut self, frame: Frame) -> bool {
+        // Read anew: this frame may have come a moment ago.
+        let now = self.clock.now();
+        let stamped = if self.stamp_nanos == 0 { now } else { self.wall.time_of(self.stamp_nanos) };
+        // Whatever the system's clock may have been set to meanwhile.
+        let at = stamped.max(self.not_before).min(now);
+        self.not_before = at;
+        let Self { path, pool, tally, .. } = self;
+        tally.bytes_in += frame.len() as u64;
+        path.handle_frame_with(at, InFlight(frame), |InFlight(frame)| {
+            let copy = pool.take_copy(frame.bytes());
+            tally.uncopied += u64::from(copy.is_none());
+            copy.map(InFlight)
+        });
+        true
+    }
+}
+
+/// As late as this is not yet worth a word.
+pub(super) const ON_TIME: Duration = Duration::from_micros(100);

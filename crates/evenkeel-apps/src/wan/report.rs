@@ -1,0 +1,160 @@
+//! What came of it.
+
+use serde::Serialize;
+
+use super::port::{ON_TIME, Port};
+use crate::latency::Histogram;
+
+/// What an emulator has done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// How long it ran.
+    pub seconds: f64,
+    /// Of its dice.
+    pub seed: u64,
+    /// From the first link to the second, and back.
+    pub ways: Vec<Way>,
+    /// The share of a core that its thread used.
+    pub cpu: f64,
+    /// The share of the time in which it was runnable and the machine gave its core to others.
+    pub run_delay: f64,
+    /// Whether the kernel prefers its thread to ordinary ones.
+    pub preferred: bool,
+    /// The clock it goes by, `tsc` or `monotonic`.
+    pub clock: &'static str,
+    /// Whether every frame is accounted for.
+    pub conserved: bool,
+}
+
+/// What was done one way.
+#[derive(Debug, Clone, Serialize)]
+pub struct Way {
+    /// The link that frames came by.
+    pub from: String,
+    /// The link that they left by.
+    pub to: String,
+    /// Frames that came.
+    pub received: u64,
+    /// Their bytes, from the Ethernet header on.
+    pub bytes_in: u64,
+    /// Frames that left.
+    pub sent: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Bits a second that left, from the Ethernet header on, over all of the time.
+    pub out_bps: f64,
+    /// Frames that vanished, as they were to.
+    pub lost: u64,
+    /// Frames that found the queue full.
+    pub queue_full: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Frames with a bit flipped.
+    pub corrupted: u64,
+    /// Frames held back.
+    pub reordered: u64,
+    /// Frames on their way still.
+    pub under_way: usize,
+    /// What the emulator did wrong by itself.
+    pub own: Own,
+    /// By how much the times at which frames were given to the device were behind those at which they were
+    /// due. No frame was less late than that.
+    pub given: Late,
+    /// The same when the device had taken them. No frame was later.
+    pub late: Late,
+    /// Whether these add up.
+    #[serde(skip)]
+    pub adds_up: bool,
+}
+
+/// Frames that the emulator lost, or that had not what they were to have, without having been told to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Own {
+    /// Lost in the ring of the link they came by: nobody took them in time. They count as not received.
+    pub ring: u64,
+    /// Lost because the other link's device took nothing.
+    pub unsent: u64,
+    /// Of those sent, refused by that device.
+    pub refused: u64,
+    /// Lost while that device was gone.
+    pub gone: u64,
+    /// Not copied though they were to be: no memory.
+    pub uncopied: u64,
+}
+
+/// By how much times were behind those at which frames were due.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Late {
+    /// Frames.
+    pub frames: u64,
+    /// Half of them were no later than this, in microseconds; `null` while it runs, or if there was none.
+    pub p50_us: Option<f64>,
+    /// 99 of 100.
+    pub p99_us: Option<f64>,
+    /// 999 of 1000.
+    pub p999_us: Option<f64>,
+    /// All.
+    pub max_us: Option<f64>,
+    /// Frames that were more than 100 µs late.
+    pub over_100us: Option<u64>,
+}
+
+impl Own {
+    /// Frames that it lost.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.ring + self.unsent + self.refused + self.gone
+    }
+}
+
+impl Late {
+    fn of(histogram: &Histogram, at_end: bool) -> Self {
+        let frames = histogram.count();
+        let us = |percent| {
+            let percentile = histogram.percentile(percent).filter(|_| at_end);
+            percentile.map(|late| late.as_secs_f64() * 1e6)
+        };
+        Self {
+            frames,
+            p50_us: us(50.0),
+            p99_us: us(99.0),
+            p999_us: us(99.9),
+            max_us: us(100.0),
+            over_100us: at_end.then(|| histogram.count_over(ON_TIME)),
+        }
+    }
+}
+
+/// What went from one link to the other.
+pub(super) fn way(from: &Port, to: &Port, seconds: f64, at_end: bool) -> Way {
+    let (path, tally) = (from.path.counters(), &from.tally);
+    let under_way = from.path.under_way() + to.stalled();
+    let refused = to.refused();
+    let own = Own {
+        ring: from.missed(),
+        unsent: tally.unsent,
+        refused,
+        gone: tally.gone,
+        uncopied: tally.uncopied,
+    };
+    let ended = tally.sent + tally.unsent + tally.gone + path.lost + path.overflowed + under_way as u64;
+    Way {
+        from: from.name.clone(),
+        to: to.name.clone(),
+        received: path.offered,
+        bytes_in: tally.bytes_in,
+        sent: tally.sent.saturating_sub(refused),
+        bytes_out: tally.bytes_out,
+        out_bps: tally.bytes_out as f64 * 8.0 / seconds.max(1e-9),
+        lost: path.lost,
+        queue_full: path.overflowed,
+        duplicated: path.duplicated,
+        corrupted: path.corrupted,
+        reordered: path.reordered,
+        under_way,
+        own,
+        given: Late::of(&tally.given, at_end),
+        late: Late::of(&tally.late, at_end),
+        adds_up: path.offered + path.duplicated == ended && path.add_up(from.path.under_way()),
+    }
+}

@@ -1,0 +1,66 @@
+//! What the kernel's stamps of frames are by the emulator's clock.
+
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::Clock;
+
+/// How often the two clocks are compared: the system's is slewed, and may step.
+const EVERY: Duration = Duration::from_millis(100);
+/// The tightest of so many comparisons counts.
+const TRIES: usize = 4;
+
+/// The system's clock as seen by the emulator's.
+#[derive(Debug)]
+pub(super) struct Wall {
+    /// Nanoseconds since 1970 when the emulator's clock was at zero.
+    zero: u64,
+    again: Instant,
+}
+
+impl Wall {
+    pub(super) fn new(clock: &Clock) -> Self {
+        let mut wall = Self { zero: 0, again: Instant::ZERO };
+        wall.compare(clock, clock.now());
+        wall
+    }
+
+    /// Compares the clocks, if it is time.
+    pub(super) fn compare(&mut self, clock: &Clock, now: Instant) {
+        if now < self.again {
+            return;
+        }
+        let reading = || {
+            let before = clock.now();
+            let (nanos, after) = clock.wall_now();
+            (after.nanos_since(before), nanos.saturating_sub(after.as_nanos()))
+        };
+        if let Some((_, zero)) = (0..TRIES).map(|_| reading()).min() {
+            self.zero = zero;
+        }
+        self.again = now + EVERY;
+    }
+
+    /// When that was. By what the reading of a clock takes too late rather than too early: no frame leaves
+    /// before its time.
+    pub(super) const fn time_of(&self, stamp_nanos: u64) -> Instant {
+        Instant::from_nanos(stamp_nanos.saturating_sub(self.zero))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_never_taken_for_earlier_than_it_is() {
+        let clock = Clock::start();
+        let wall = Wall::new(&clock);
+        for _ in 0..1_000 {
+            let before = clock.now();
+            let (stamp, after) = clock.wall_now();
+            let time = wall.time_of(stamp);
+            // The system's clock may be slewed meanwhile, by 500 ppm at most.
+            let slack = Duration::from_micros(50);
+            assert!(time + slack >= before && after + slack >= time, "{before:?} {time:?} {after:?}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What an emulator does, in words.
+
+use std::time::Duration;
+
+use evenkeel_apps::quantity::{count, percent, si, three_digits, without_zeros};
+use evenkeel_apps::wan::cable::{Demonstrated, Measured};
+use evenkeel_apps::wan::{Late, Own, Report, Way};
+use evenkeel_wan::{Bursts, Limit, Loss, Rate, Ratio, Settings, Size};
+
+use crate::terminal;
+
+/// The line that is shown while it runs: one that is written over on a terminal, or one after another if they
+/// were asked for.
+pub(super) struct Live {
+    progress: Option<terminal::Progress>,
+    before: Option<Report>,
+}
+
+impl Live {
+    pub(super) fn new(asked_for: Option<Duration>) -> Self {
+        Self { progress: asked_for.is_none().then(terminal::Progress::new), before: None }
+    }
+
+    pub(super) fn show(&mut self, report: &Report) {
+        let line = line(report, self.before.as_ref());
+        match &mut self.progress {
+            Some(progress) => progress.show(&line),
+            None => eprintln!("{line}"),
+        }
+        self.before = Some(report.clone());
+    }
+
+    pub(super) fn clear(&mut self) {
+        if let Some(progress) = &mut self.progress {
+            progress.clear();
+        }
+    }
+}
+
+/// What happened since the line before.
+fn line(now: &Report, before: Option<&Report>) -> String {
+    let seconds = (now.seconds - before.map_or(0.0, |before| before.seconds)).max(1e-9);
+    let mut line = format!("{:>8} s", three_digits(now.seconds));
+    for (n, way) in now.ways.iter().enumerate() {
+        let earlier = before.and_then(|before| before.ways.get(n));
+        let bits = (way.bytes_out - earlier.map_or(0, |way| way.bytes_out)) as f64 * 8.0 / seconds;
+        let dropped = |way: &Way| way.lost + way.queue_full;
+        let dropped = dropped(way) - earlier.map_or(0, dropped);
+        line.push_str(&format!("  {} -> {} {}bit/s", way.from, way.to, si(bits)));
+        line.push_str(&format!(", {} under way, {} dropped", count(way.under_way as u64), count(dropped)));
+        line.push_str(&own(&way.own));
+    }
+    line
+}
+
+/// What a way does to frames.
+pub(super) fn settings(settings: &Settings) -> String {
+    let mut parts = Vec::new();
+    match &settings.rate {
+        Rate::Unlimited => {}
+        Rate::Bits(bps) => parts.push(format!("{}bit/s", plain(&si(*bps as f64)))),
+        Rate::Trace(trace) => parts.push(format!(
+            "a trace of {} s and {} opportunities ({}bit/s)",
+            without_zeros(&format!("{:.3}", trace.period().as_secs_f64())),
+            count(trace.opportunities() as u64),
+            plain(&si(trace.mean_bps() as f64))
+        )),
+    }
+    if settings.rate != Rate::Unlimited {
+        let (of, queue) = (size(settings.size), &settings.queue);
+        parts.push(format!(
+            "{of}{}",
+            match queue {
+                Limit::Packets(packets) => format!("a queue of {} packets", count(*packets as u64)),
+                Limit::Bytes(bytes) => format!("a queue of {} bytes", count(*bytes)),
+                Limit::Time(time) => format!("a queue of {}", time_of(*time)),
+            }
+        ));
+    }
+    let (least, most) = (settings.delay, settings.delay + settings.jitter);
+    let overtaking = if settings.jitter_reorders { ", overtaking" } else { "" };
+    match settings.jitter.is_zero() {
+        true if least.is_zero() => {}
+        true => parts.push(format!("{} of delay", time_of(least))),
+        false => parts.push(format!("{} to {} of delay{overtaking}", time_of(least), time_of(most))),
+    }
+    match settings.loss {
+        Loss::Independent(Ratio::ZERO) => {}
+        Loss::Independent(share) => parts.push(format!("{} lost", share_of(share))),
+        Loss::Bursts(Bursts { enter, leave, in_bad, in_good }) => parts.push(format!(
+            "turns bad {} and good {}, {} lost when bad, {} when good",
+            share_of(enter),
+            share_of(leave),
+            share_of(in_bad),
+            share_of(in_good)
+        )),
+    }
+    for (share, what) in [(settings.duplication, "doubled"), (settings.corruption, "corrupted")] {
+        if share.numerator() > 0 {
+            parts.push(format!("{} {what}", share_of(share)));
+        }
+    }
+    if settings.reordering.numerator() > 0 {
+        let (share, time) = (share_of(settings.reordering), time_of(settings.reordering_delay));
+        parts.push(format!("{share} held back for {time}"));
+    }
+    if parts.is_empty() { "unchanged and at once".to_owned() } else { parts.join(", ") }
+}
+
+/// What counts of frames, unless it is the frame.
+fn size(size: Size) -> String {
+    match size {
+        Size { least: 0, extra: 0 } => String::new(),
+        Size::IP => "of IP packets, ".to_owned(),
+        Size::ETHERNET => "as on Ethernet, ".to_owned(),
+        Size { extra, .. } => format!("of frames {extra:+} bytes, "),
+    }
+}
+
+/// `50.0 M` without zeros.
+fn plain(text: &str) -> String {
+    let (number, prefix) = text.split_once(' ').unwrap_or((text, ""));
+    format!("{} {prefix}", without_zeros(number))
+}
+
+fn time_of(time: Duration) -> String {
+    let (value, unit) = match time.as_nanos() {
+        nanos if nanos >= 1_000_000_000 => (time.as_secs_f64(), "s"),
+        nanos if nanos >= 1_000_000 || nanos == 0 => (time.as_secs_f64() * 1e3, "ms"),
+        _ => (time.as_secs_f64() * 1e6, "us"),
+    };
+    format!("{} {unit}", without_zeros(&format!("{value:.3}")))
+}
+
+fn share_of(share: Ratio) -> String {
+    let value = f64::from(share.numerator()) / f64::from(share.denominator()) * 100.0;
+    format!("{} %", without_zeros(&format!("{value:.6}")))
+}
+
+/// The final counters for people.
+pub(super) fn whole(report: &Report) -> String {
+    let mut text = format!("ran {} s, seed {}\n", three_digits(report.seconds), report.seed);
+    let width = report.ways.iter().map(|way| way.from.len() + way.to.len()).max().unwrap_or(0) + 4;
+    for way in &report.ways {
+        text.push_str(&way_line(way, width));
+    }
+    text + &error(report, width)
+}
+
+fn way_line(way: &Way, width: usize) -> String {
+    let name = format!("{} -> {}", way.from, way.to);
+    let mut line = format!(
+        "  {name:width$}  {} frames in, {} out at {}bit/s",
+        count(way.received),
+        count(way.sent),
+        si(way.out_bps)
+    );
+    for (frames, what) in [
+        (way.lost, "lost"),
+        (way.queue_full, "dropped by the queue"),
+        (way.duplicated, "doubled"),
+        (way.corrupted, "corrupted"),
+        (way.reordered, "held back"),
+        (way.under_way as u64, "under way"),
+    ] {
+        if frames > 0 {
+            line.push_str(&format!(", {} {what}", count(frames)));
+            if what == "lost" {
+                line.push_str(&format!(" ({} %)", percent(frames as f64 / way.received.max(1) as f64)));
+            }
+        }
+    }
+    line + "\n"
+}
+
+/// What the emulator did that it was not told to do.
+fn error(report: &Report, width: usize) -> String {
+    let mut text =
+        "its own error: frames left late, between being given to the device and having been taken by it\n"
+            .to_owned();
+    for way in &report.ways {
+        let name = format!("{} -> {}", way.from, way.to);
+        text.push_str(&format!("  {name:width$}  {}\n", late(way)));
+    }
+    if report.ways.iter().all(|way| own_words(&way.own).is_empty()) {
+        text.push_str("  no frame left early, and none was lost that was not to be\n");
+    }
+    for (way, own) in
+        report.ways.iter().map(|way| (way, own_words(&way.own))).filter(|(_, own)| !own.is_empty())
+    {
+        text.push_str(&format!("  lost by itself, {} -> {}: {own}\n", way.from, way.to));
+    }
+    let preferred = if report.preferred { "preferred to other programs" } else { "not preferred: not root" };
+    text + &format!(
+        "  used {} % of a core, waited for one {} % of the time, {preferred}; clock {}\n",
+        percent(report.cpu),
+        percent(report.run_delay),
+        report.clock
+    )
+}
+
+/// A frame left between being given to the device and having been taken by it.
+fn late(way: &Way) -> String {
+    let (given, late) = (&way.given, &way.late);
+    if late.frames == 0 {
+        return "no frame".to_owned();
+    }
+    let us = |of: fn(&Late) -> Option<f64>| {
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), three_digits);
+        format!("{} to {} us", number(of(given)), number(of(late)))
+    };
+    format!(
+        "p50 {}, p99 {}, max {}; {} of {} by more than 100 us",
+        us(|late| late.p50_us),
+        us(|late| late.p99_us),
+        us(|late| late.max_us),
+        count(late.over_100us.unwrap_or(0)),
+        count(late.frames)
+    )
+}
+
+/// What the emulator lost, for the live line.
+fn own(own: &Own) -> String {
+    if own.lost() + own.uncopied == 0 {
+        String::new()
+    } else {
+        format!(", {} lost by itself", count(own.lost()))
+    }
+}
+
+fn own_words(own: &Own) -> String {
+    let parts = [
+        (own.ring, "in the receive ring, not taken in time"),
+        (own.unsent, "not taken by the device"),
+        (own.refused, "refused by the device"),
+        (own.gone, "while the device was gone"),
+        (own.uncopied, "not doubled, for want of memory"),
+    ];
+    let parts = parts.into_iter().filter(|(frames, _)| *frames > 0);
+    parts.map(|(frames, what)| format!("{} {what}", count(frames))).collect::<Vec<_>>().join(", ")
+}
+
+/// What came of the demonstration.
+pub(super) fn demonstrated(done: &Demonstrated, ways: &[Settings; 2], asked: &[String; 2]) -> String {
+    let mut text = String::new();
+    for (((way, measured), settings), asked) in
+        done.report.ways.iter().zip(&done.measured).zip(ways).zip(asked)
+    {
+        text.push_str(&format!("{} -> {}: {asked}\n", way.from, way.to));
+        text.push_str(&seen(measured, settings));
+    }
+    text + &whole(&done.report)
+}
+
+/// What was seen at the ends.
+fn seen(measured: &Measured, settings: &Settings) -> String {
+    let rate = match &settings.rate {
+        Rate::Bits(bps) => Some(*bps as f64),
+        Rate::Trace(trace) => Some(trace.mean_bps() as f64),
+        Rate::Unlimited => None,
+    };
+    let of = rate
+        .zip(measured.received_bps)
+        .map(|(rate, bps)| format!(" ({} % of the rate)", percent(bps / rate)));
+    let ms = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
+    format!(
+        "  at the ends: {} sent, {} came out at {}bit/s{}; {} at least, p50 {}, p99 {}\n",
+        count(measured.sent),
+        count(measured.received),
+        measured.received_bps.map_or("- ".to_owned(), si),
+        of.unwrap_or_default(),
+        ms(measured.least_us),
+        ms(measured.p50_us),
+        ms(measured.p99_us)
+    )
+}

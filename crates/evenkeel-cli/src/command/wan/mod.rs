@@ -1,0 +1,322 @@
+//! `evenkeel wan`.
+
+mod describe;
+mod settings;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_apps::host_setup::Limits;
+use evenkeel_apps::route::plan::Link;
+use evenkeel_apps::route::text::read_text;
+use evenkeel_apps::wan::cable::{self, Demonstration};
+use evenkeel_apps::wan::{self, Report, Wan, WanError};
+use evenkeel_wan::{Loss, Rate, Settings, Size, Trace};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::{quantity, terminal};
+use settings::{Both, Queue, Reorder, Share};
+
+/// Emulate a wide-area network between two links: rate, queue, delay, jitter, loss, reordering.
+///
+/// It is a bridge: frames pass unchanged, also those of ARP and IPv6, and each way has settings of its own.
+/// What it adds by itself is measured: how late each frame left, and what was lost because the machine was
+/// late, is printed at the end. No frame leaves early.
+#[derive(Debug, Clone, Args)]
+#[command(
+    args_override_self = true,
+    after_long_help = "\
+Links:
+  packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
+  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
+               Also with ,kernel=ADDRESS/LENGTH for the kernel's end.
+
+Both ways: one value is for both. Of two with a / between them the first is for frames from the first link to
+the second, and the second for those that go back: --rate 50mbit/5mbit. The first --trace is for the way
+there, the second, if there is one, for the way back. none takes a setting back.
+
+What happens to a frame, in this order (that of tc-netem):
+  loss, corruption, duplication, queue, rate or trace, delay and jitter, reordering
+
+Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in milliseconds since
+the beginning; at its end a trace begins again.
+
+For those who know tc-netem: --loss gemodel:p,r,1-h,1-k is its model of that name, --jitter is a deviation
+either way, and keeps the order unless --jitter-reorders is given. --queue is what waits for the rate, and
+not, as netem's limit, also what flies.
+
+Examples:
+  evenkeel wan cable
+  evenkeel wan cable --rate 50mbit/5mbit --delay 20ms --loss 0.5%
+as root:
+  evenkeel wan --link packet:eth1 --link packet:eth2 --rate 50mbit --delay 50ms
+  evenkeel wan --link packet:eth1 --link packet:eth2 --rate 50mbit/5mbit --delay 25ms --queue 100ms/300ms
+  evenkeel wan --link tap:t0,kernel=10.9.0.1/24 --link packet:eth2 --delay 10ms --jitter 2ms --loss 1%
+  evenkeel wan --link packet:eth1 --link packet:eth2 --loss gemodel:0.1%,20% --reorder 0.5%,5ms
+  evenkeel wan --link packet:eth1 --link packet:eth2 --trace lte.down --trace lte.up --delay 20ms
+
+Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2
+for bad arguments."
+)]
+pub(crate) struct Arguments {
+    /// A demonstration in memory that needs nothing: somebody at either end sends a fifth more than the rate,
+    /// and measures what comes out.
+    #[arg(value_name = "cable", value_parser = ["cable"])]
+    place: Option<String>,
+    /// A link; give two.
+    #[arg(long, value_name = "[NAME=]DEVICE", value_parser = settings::link)]
+    link: Vec<Link>,
+    /// Bits a second: 64kbit, 50mbit, 1gbit [default: none; on cable 50mbit/5mbit].
+    #[arg(long, value_name = "RATE[/RATE]", value_parser = settings::rates, conflicts_with = "trace")]
+    rate: Option<Both<Option<u64>>>,
+    /// When frames may leave: a file in mahimahi's format, in place of --rate.
+    #[arg(long, value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    /// What counts of a frame for rate and queue: so many bytes more (or less) than it has from the Ethernet
+    /// header on; ip for the packet in it; ethernet for all that it occupies of an Ethernet [default: 0, as
+    /// for tc-netem; with --trace ip, as for mahimahi].
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true, value_parser = settings::overhead)]
+    overhead: Option<Size>,
+    /// What may wait for the rate: so many packets (100), bytes (64kB), or no packet longer than this (50ms).
+    /// What finds no room is dropped.
+    #[arg(long, value_name = "LIMIT[/LIMIT]", default_value = "1000", value_parser = settings::queues)]
+    queue: Both<Queue>,
+    /// How long each frame flies, such as 50ms [default: none; on cable 25ms].
+    #[arg(long, value_name = "TIME[/TIME]", value_parser = settings::times)]
+    delay: Option<Both<Duration>>,
+    /// By how much the delay of each frame may be more or less.
+    #[arg(long, value_name = "TIME[/TIME]", value_parser = settings::times)]
+    jitter: Option<Both<Duration>>,
+    /// Jitter lets frames overtake one another.
+    #[arg(long, requires = "jitter")]
+    jitter_reorders: bool,
+    #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
+    /// Frames that vanish: each with a probability such as 0.5%, or in bursts, gemodel:p,r[,1-h[,1-k]] with
+    /// the probabilities that a good link turns bad and a bad one good, and of a loss when it is bad [100%]
+    /// and when it is good [0%].
+    #[arg(long, value_name = "SHARE[/SHARE]", value_parser = settings::losses)]
+    loss: Option<Both<Loss>>,
+    /// Frames that are held back for so long, so that others overtake them, such as 1%,5ms.
+    #[arg(long, value_name = "SHARE,TIME[/SHARE,TIME]", value_parser = settings::reorders)]
+    reorder: Option<Both<Reorder>>,
+    /// Frames that come twice.
+    #[arg(long, value_name = "SHARE[/SHARE]", value_parser = settings::shares)]
+    duplicate: Option<Both<Share>>,
+    /// Frames in which a bit is flipped.
+    #[arg(long, value_name = "SHARE[/SHARE]", value_parser = settings::shares)]
+    corrupt: Option<Both<Share>>,
+    /// Of the dice: the same seed does the same to the same frames.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// For what is due the emulator waits awake for as long as being woken takes on this machine, which it
+    /// finds out, but for no longer than this; until then it halts.
+    #[arg(long, value_name = "TIME", default_value = "250us", value_parser = quantity::time)]
+    spin: Duration,
+    /// Bind the emulator to a processor, best one that nobody else has [default: wherever the kernel puts
+    /// it].
+    #[arg(long, value_name = "N")]
+    cpu: Option<usize>,
+    /// Run before all ordinary programs (SCHED_FIFO): exact also beside others, but they get none of the
+    /// processor that it is on. Needs root (CAP_SYS_NICE), and a processor to spare.
+    #[arg(long)]
+    realtime: bool,
+    /// Frames that there is memory for, 2 KiB each, taken as they are needed.
+    #[arg(long, value_name = "N", default_value = "256k", value_parser = quantity::count)]
+    memory: u64,
+    /// On cable: bits a second that are sent, of full frames [default: a fifth more than the rate].
+    #[arg(long, value_name = "RATE[/RATE]", value_parser = settings::rates)]
+    offered: Option<Both<Option<u64>>>,
+    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 3s].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    duration: Option<Duration>,
+    /// Print counters to standard error this often, such as 1s.
+    #[arg(long, value_name = "TIME", value_parser = quantity::period)]
+    stats_interval: Option<Duration>,
+    /// Print the final counters as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed with `--json`.
+#[derive(Serialize)]
+struct Output<'a, T> {
+    settings: [String; 2],
+    #[serde(flatten)]
+    what: &'a T,
+}
+
+/// How often the live line is renewed.
+const LIVE: Duration = Duration::from_secs(1);
+/// What the demonstration is, unless something else is asked for.
+const CABLE_BPS: [u64; 2] = [50_000_000, 5_000_000];
+const CABLE_DELAY: Duration = Duration::from_millis(25);
+const CABLE_FOR: Duration = Duration::from_secs(3);
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.place.is_some() {
+        return arguments.on_cable();
+    }
+    if let Some(option) = arguments.offered.as_ref().map(|_| "--offered") {
+        return Err(Failure::Usage(format!("{option} is for cable only")));
+    }
+    let ways = arguments.ways()?;
+    let links: [Link; 2] = arguments.link.clone().try_into().map_err(|given: Vec<Link>| {
+        let what = format!("a network is between two links, and {} are given: --link twice", given.len());
+        Failure::Usage(format!("{what}; see `evenkeel wan --help`"))
+    })?;
+    let names = [0, 1].map(|n| links[n].name.clone());
+    let settings = [0, 1].map(|n| describe::settings(&ways[n]));
+    let wan = Wan {
+        links,
+        ways,
+        seed: arguments.seed,
+        spin: arguments.spin,
+        real_time: arguments.realtime,
+        cpu: arguments.cpu()?,
+        memory_pkts: arguments.memory_pkts(),
+    };
+    wan.check()?;
+    for (n, settings) in settings.iter().enumerate() {
+        terminal::say(&format!("{} -> {}: {settings}", names[n], names[1 - n]));
+    }
+    let mut live = describe::Live::new(arguments.stats_interval);
+    let limits =
+        Limits { duration: arguments.duration, every: Some(arguments.stats_interval.unwrap_or(LIVE)) };
+    let report = wan::run(&wan, limits, terminal::say, |report| live.show(report))?;
+    live.clear();
+    if arguments.json {
+        terminal::print_json(&Output { settings, what: &report })?;
+    } else {
+        terminal::print(&describe::whole(&report))?;
+    }
+    balanced(&report)
+}
+
+fn balanced(report: &Report) -> Result<(), Failure> {
+    if report.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
+}
+
+impl Arguments {
+    fn on_cable(&self) -> Result<(), Failure> {
+        if !self.link.is_empty() {
+            return Err(Failure::Usage("cable has its own links: without --link".to_owned()));
+        }
+        let mut ways = self.ways()?;
+        for (n, way) in ways.iter_mut().enumerate() {
+            if self.rate.is_none() && self.trace.is_empty() {
+                way.rate = Rate::Bits(CABLE_BPS[n]);
+            }
+            if self.delay.is_none() && self.jitter.is_none() {
+                way.delay = CABLE_DELAY;
+            }
+        }
+        let offered_pps = [0, 1].map(|n| {
+            let rate = match &ways[n].rate {
+                Rate::Bits(bps) => *bps,
+                Rate::Trace(trace) => trace.mean_bps(),
+                Rate::Unlimited => CABLE_BPS[n],
+            };
+            let asked = self.offered.as_ref().and_then(|offered| offered.of(n));
+            let bits = u64::from(ways[n].size.of(FULL_FRAME_BYTES)) * 8;
+            (asked.unwrap_or(rate.saturating_add(rate / 5)) / bits).max(1)
+        });
+        let settings = [0, 1].map(|n| describe::settings(&ways[n]));
+        let demonstration = Demonstration {
+            ways,
+            offered_pps,
+            duration: self.duration.unwrap_or(CABLE_FOR),
+            seed: self.seed,
+            spin: self.spin,
+            real_time: self.realtime,
+            cpu: self.cpu()?,
+            memory_pkts: self.memory_pkts(),
+        };
+        let mut progress = terminal::Progress::new();
+        let done = cable::run(&demonstration, |share| {
+            progress.show(&format!("{} {:3.0} %", terminal::bar(share, 30), share * 100.0));
+        })?;
+        drop(progress);
+        if self.json {
+            terminal::print_json(&Output { settings, what: &done })?;
+        } else {
+            terminal::print(&describe::demonstrated(&done, &demonstration.ways, &settings))?;
+        }
+        balanced(&done.report)
+    }
+
+    /// What is done there, and on the way back.
+    fn ways(&self) -> Result<[Settings; 2], Failure> {
+        if self.trace.len() > 2 {
+            return Err(Failure::Usage("--trace is given once or twice: there, and back".to_owned()));
+        }
+        let traces = self.trace.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+        Ok([self.way(0, &traces)?, self.way(1, &traces)?])
+    }
+
+    fn way(&self, n: usize, traces: &[Option<Trace>]) -> Result<Settings, Failure> {
+        let trace = traces.get(n).or(traces.last()).cloned().flatten();
+        let size = self.overhead.unwrap_or(if trace.is_some() { Size::IP } else { Size::default() });
+        let rate = self.rate.as_ref().and_then(|rate| rate.of(n));
+        let rate = trace.map(Rate::Trace).or(rate.map(Rate::Bits)).unwrap_or_default();
+        let time =
+            |times: &Option<Both<Duration>>| times.as_ref().map_or(Duration::ZERO, |times| times.of(n));
+        let (delay, jitter) = (time(&self.delay), time(&self.jitter));
+        let Some(least) = delay.checked_sub(jitter) else {
+            return Err(Failure::Usage(format!(
+                "--jitter {jitter:?} either way needs a --delay of as much: no frame arrives before it left"
+            )));
+        };
+        let share = |shares: &Option<Both<Share>>| shares.as_ref().map_or(Share::default(), |all| all.of(n));
+        let reorder = self.reorder.as_ref().map_or(Reorder::default(), |reorder| reorder.of(n));
+        Ok(Settings {
+            rate,
+            size,
+            queue: self.queue.of(n).0,
+            delay: least,
+            jitter: 2 * jitter,
+            jitter_reorders: self.jitter_reorders,
+            loss: self.loss.as_ref().map_or(Loss::NONE, |loss| loss.of(n)),
+            duplication: share(&self.duplicate).0,
+            corruption: share(&self.corrupt).0,
+            reordering: reorder.share.0,
+            reordering_delay: reorder.held_back,
+        })
+    }
+
+    fn cpu(&self) -> Result<Option<usize>, Failure> {
+        match self.cpu {
+            Some(cpu) if !evenkeel::link::cpus().contains(&cpu) => Err(Failure::Usage(format!(
+                "--cpu {cpu}: this process may run on {:?}",
+                evenkeel::link::cpus()
+            ))),
+            cpu => Ok(cpu),
+        }
+    }
+
+    fn memory_pkts(&self) -> usize {
+        usize::try_from(self.memory).unwrap_or(usize::MAX)
+    }
+}
+
+/// A packet of 1500 bytes with its Ethernet header.
+const FULL_FRAME_BYTES: usize = 1_514;
+
+/// A trace; `none` is none.
+fn read(file: &Path) -> Result<Option<Trace>, Failure> {
+    if file.as_os_str() == "none" {
+        return Ok(None);
+    }
+    let text = read_text(file).map_err(|error| Failure::machine(file.display(), error))?;
+    text.parse().map(Some).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
+}
+
+impl From<WanError> for Failure {
+    fn from(error: WanError) -> Self {
+        match error {
+            WanError::Links(what) => Self::Usage(what),
+            WanError::Link(_) | WanError::Machine(_) => Self::Machine(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! `evenkeel wan`: in memory, and between two hosts of the Linux kernel, A - R - B, three network namespaces,
+//! with the kernel's own tools.
+//!
+//! What is asserted of times is that nothing comes early: how late something comes is the machine's business.
+//! Tests on devices need root; without, they say aloud that they were skipped.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStderr, Stdio};
+
+use common::{command, json};
+use evenkeel_testing::{Place, Program, Running, Scratch, attempt, in_namespace, run, wait_for, words};
+use serde_json::Value;
+
+const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("iperf3", "iperf3")];
+const LINKS: &str = "--link left=packet:r1 --link right=packet:r2";
+
+/// This namespace is R, with a link to each of two others, A and B, which are 10.0.0.1 and 10.0.0.2 on one
+/// network.
+fn hosts() -> [Place; 2] {
+    run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
+    [1, 2].map(|n| {
+        let host = Place::new();
+        let thread = host.here(|| std::fs::read_link("/proc/thread-self").unwrap());
+        let name = format!("/proc/{}/ns/net", thread.display());
+        // A device made here, one end of which is moved to the other namespace by the process in it.
+        run(&format!("ip link add r{n} type veth peer name h{n}"));
+        let file = std::fs::File::open(name).unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        run(&format!("ip link set h{n} netns /proc/{}/fd/{fd}", std::process::id()));
+        run(&format!("ip link set r{n} up"));
+        host.run(&format!("ip addr add 10.0.0.{n}/24 dev h{n}"));
+        host.run(&format!("ip addr add fd00::{n}/64 dev h{n} nodad"));
+        host.run(&format!("ip link set h{n} up"));
+        host
+    })
+}
+
+/// An emulator that runs in R.
+struct Emulator {
+    child: Option<Child>,
+    said: BufReader<ChildStderr>,
+    at_start: String,
+}
+
+impl Emulator {
+    /// Starts it and waits until it lets frames through.
+    fn start(arguments: &str) -> Self {
+        // Bounded, so that what never comes is not waited for for ever.
+        let mut all = vec!["wan", "--json", "--stats-interval", "100ms", "--duration", "120s"];
+        all.extend(arguments.split_whitespace());
+        let mut child = command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let mut emulator = Self { child: Some(child), said, at_start: String::new() };
+        emulator.at_start = emulator.until_said("under way");
+        emulator
+    }
+
+    /// Reads what it says until that contains `sign`.
+    fn until_said(&mut self, sign: &str) -> String {
+        let mut all = String::new();
+        while !all.contains(sign) {
+            assert!(self.said.read_line(&mut all).unwrap() > 0, "it ended without `{sign}`: {all}");
+        }
+        all
+    }
+
+    /// Ends it by Ctrl-C; gives what it has done. Every frame is accounted for.
+    fn stop(mut self) -> Value {
+        let child = self.child.take().unwrap();
+        run(&format!("kill -INT {}", child.id()));
+        let mut rest = String::new();
+        self.said.read_to_string(&mut rest).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{rest}");
+        let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+        check(&done);
+        done
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn number(value: &Value, path: &str) -> u64 {
+    value.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {value}"))
+}
+
+/// Every frame is somewhere.
+fn check(done: &Value) {
+    assert_eq!(done["conserved"], true, "{done}");
+    for way in done["ways"].as_array().unwrap() {
+        let all = |names: &[&str]| names.iter().map(|name| number(way, name)).sum::<u64>();
+        let came = all(&["/received", "/duplicated"]);
+        let went =
+            all(&["/sent", "/lost", "/queue_full", "/under_way", "/own/unsent", "/own/refused", "/own/gone"]);
+        assert_eq!(came, went, "{done}");
+    }
+}
+
+/// The fastest answer to a ping, in milliseconds.
+fn fastest(said: &str) -> f64 {
+    let times = said.split("rtt min/avg/max/mdev = ").nth(1).unwrap_or_else(|| panic!("{said}"));
+    times.split('/').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn in_memory_nothing_is_early_and_everything_is_accounted_for() {
+    let done = json(&[
+        "wan",
+        "cable",
+        "--rate",
+        "none/20mbit",
+        "--offered",
+        "4mbit/10mbit",
+        "--delay",
+        "20ms/30ms",
+        "--loss",
+        "20%/0%",
+        "--reorder",
+        "none/5%,5ms",
+        "--duration",
+        "2s",
+        "--json",
+    ]);
+    check(&done);
+    let ends = done["measured"].as_array().unwrap();
+    for (way, least_us) in [(0, 20_000.0), (1, 30_000.0)] {
+        let (seen, counted) = (&ends[way], &done["ways"][way]);
+        assert_eq!(
+            number(seen, "/received") + number(counted, "/own/ring"),
+            number(counted, "/sent"),
+            "{done}"
+        );
+        assert_eq!(number(seen, "/sent"), number(counted, "/received"), "{done}");
+        assert!(seen["least_us"].as_f64().unwrap() >= least_us, "early: {done}");
+        let (given, late) = (&counted["given"], &counted["late"]);
+        assert!(given["p50_us"].as_f64() <= late["p50_us"].as_f64(), "{done}");
+        assert_eq!(number(late, "/frames"), number(counted, "/sent"), "each is measured: {done}");
+    }
+    let share = |way: usize| number(&done["ways"][way], "/lost") as f64 / number(&ends[way], "/sent") as f64;
+    assert!((0.12..0.28).contains(&share(0)) && share(1) == 0.0, "{done}");
+    assert_eq!(number(&ends[0], "/out_of_order"), 0, "{done}");
+    assert!(number(&ends[1], "/out_of_order") > 0, "{done}");
+}
+
+#[test]
+fn pings_of_the_kernel_take_their_time_and_never_less() {
+    in_namespace(&[&PROGRAMS], || {
+        let [a, _b] = hosts();
+        let emulator = Emulator::start(&format!("{LINKS} --delay 10ms/25ms"));
+        let said = &emulator.at_start;
+        assert!(said.contains("left -> right: 10 ms of delay") && said.contains("25 ms of delay"), "{said}");
+        // Addresses are asked for by ARP and NDP, which pass as well.
+        for to in ["10.0.0.2", "fd00::2"] {
+            let said = a.run(&format!("ping -c 30 -i 0.02 -W 5 {to}"));
+            assert!(said.contains(" 0% packet loss"), "{said}");
+            assert!(fastest(&said) >= 35.0, "early: {said}");
+        }
+        let done = emulator.stop();
+        assert!(number(&done, "/ways/0/sent") >= 60 && number(&done, "/ways/1/sent") >= 60, "{done}");
+        assert_eq!(done["ways"][0]["own"]["ring"], 0, "{done}");
+        let late = done["ways"][0]["late"]["p50_us"].as_f64().unwrap();
+        assert!(late > 0.0, "its own error is measured: {done}");
+    });
+}
+
+#[test]
+fn as_many_are_lost_as_were_to_be() {
+    in_namespace(&[&PROGRAMS], || {
+        let [a, _b] = hosts();
+        let emulator = Emulator::start(&format!("{LINKS} --loss 20%/none"));
+        a.run("ping -c 1 -w 30 10.0.0.2");
+        let (_, said) = a.here(|| attempt("ping -q -i 0.002 -c 3000 -W 1 10.0.0.2"));
+        let done = emulator.stop();
+        let way = &done["ways"][0];
+        let share = number(way, "/lost") as f64 / number(way, "/received") as f64;
+        // Of 3000, five standard deviations.
+        assert!((0.163..0.237).contains(&share), "{share}: {said}");
+        assert_eq!(number(&done, "/ways/1/lost"), 0, "{done}");
+    });
+}
+
+/// TCP of the kernel gets no more than the rate, and fills the queue.
+#[test]
+fn tcp_of_the_kernel_gets_the_rate_and_no_more() {
+    in_namespace(&[&PROGRAMS], || {
+        let [a, b] = hosts();
+        let emulator = Emulator::start(&format!("{LINKS} --rate 20mbit/none --queue 5/1000 --delay 5ms"));
+        let _server = b.here(|| Running(words("iperf3 -s -1").stdout(Stdio::null()).spawn().unwrap()));
+        wait_for("a server", || b.run("ss -ltn").contains(":5201"));
+        let said = a.run("iperf3 -J -c 10.0.0.2 -t 3 --connect-timeout 3000");
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let received = &said["end"]["sum_received"];
+        let bps = received["bits_per_second"].as_f64().unwrap();
+        // Of frames of 1514 bytes 1448 are TCP's.
+        assert!(bps <= 20e6 * 1_448.0 / 1_514.0, "more than the rate: {received}");
+        assert!(bps > 2e6, "hardly anything: {received}");
+        let done = emulator.stop();
+        assert!(number(&done, "/ways/0/bytes_out") * 8 <= 20_000_000 * 200, "{done}");
+        assert!(number(&done, "/ways/0/queue_full") > 0, "five are fewer than are sent at once: {done}");
+        assert_eq!(done["ways"][1]["queue_full"], 0, "{done}");
+    });
+}
+
+/// An opportunity in every 40 ms, and a packet of 1500 bytes in each, however many are sent at once.
+#[test]
+fn a_trace_lets_a_packet_through_at_each_opportunity() {
+    in_namespace(&[&PROGRAMS], || {
+        let [a, _b] = hosts();
+        let files = Scratch::new();
+        let trace = files.write("slow.trace", "40\n");
+        let emulator = Emulator::start(&format!("{LINKS} --trace {trace} --trace none"));
+        assert!(emulator.at_start.contains("a trace of 0.04 s and 1 opportunities"), "{}", emulator.at_start);
+        a.run("ping -c 1 -W 30 10.0.0.2");
+        // 20 packets of 1500 bytes of IP in a row: the last one leaves 19 opportunities after the first.
+        let said = a.run("ping -l 20 -c 20 -s 1472 -W 30 10.0.0.2");
+        let times: Vec<f64> = said
+            .split("time=")
+            .skip(1)
+            .map(|rest| rest.split_whitespace().next().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(times.len(), 20, "{said}");
+        let (first, last) =
+            (times.iter().copied().fold(f64::MAX, f64::min), times.iter().copied().fold(0.0, f64::max));
+        // They are sent within a few milliseconds, if the machine lets them.
+        assert!(last >= 19.0 * 40.0 * 0.9, "{said}");
+        assert!(first < last, "{said}");
+        emulator.stop();
+    });
+}
+
+#[test]
+fn a_device_that_goes_is_said_and_taken_up_again_when_it_returns() {
+    in_namespace(&[&PROGRAMS], || {
+        let [a, _b] = hosts();
+        run("ip tuntap add t0 mode tap");
+        let mut emulator = Emulator::start("--link packet:r1 --link tap:t0 --delay 1ms");
+        run("ip addr add 10.0.0.3/24 dev t0");
+        a.run("ping -c 1 -W 10 10.0.0.3");
+        run("ip link del t0");
+        emulator.until_said("t0: the device was removed");
+        assert!(!a.here(|| attempt("ping -c 1 -W 1 10.0.0.3")).0);
+        run("ip tuntap add t0 mode tap");
+        run("ip addr add 10.0.0.3/24 dev t0");
+        run("ip link set t0 up");
+        emulator.until_said("t0: the device is in use again");
+        a.run("ip neigh flush dev h1");
+        wait_for("the way", || a.here(|| attempt("ping -c 1 -W 1 10.0.0.3")).0);
+        let done = emulator.stop();
+        assert!(number(&done, "/ways/0/own/gone") > 0, "what came meanwhile is its own loss: {done}");
+    });
+}
+
+#[test]
+fn after_ctrl_c_nothing_is_left() {
+    in_namespace(&[&PROGRAMS], || {
+        let [_a, _b] = hosts();
+        let emulator = Emulator::start("--link tap:t7,kernel=10.0.0.9/24 --link packet:r2 --delay 5ms");
+        let said = run("ping -c 5 -i 0.05 -W 10 10.0.0.2");
+        assert!(fastest(&said) >= 10.0, "{said}");
+        emulator.stop();
+        assert!(!run("ip link").contains("t7"));
+    });
+}
