@@ -15,7 +15,7 @@ use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackBy, Inhibition, Quota, T
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::SocketId;
+use evenkeel_core::socket::{Event, Fd, FdSets, Interest, Kinds, PollEntry, Trigger};
 use evenkeel_core::stack::{self, InterfaceId, IpEndpoint, Transit};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -293,7 +293,7 @@ impl World {
 #[derive(Debug)]
 struct Newcomer {
     port: u16,
-    socket: Option<SocketId>,
+    socket: Option<Fd>,
     heard: Arc<AtomicBool>,
 }
 
@@ -329,6 +329,20 @@ enum Call {
     Judge(u8, Verdict),
     OpenCapture(Capture),
     Captured(u8),
+    Dup(u8, Option<u8>),
+    /// And sleep in it, if it finds nothing.
+    Select(bool),
+    Poll(bool),
+    OpenQueue,
+    Add(u8, u8, Trigger),
+    Delete(u8, u8),
+    TakeEvents(u8),
+    OpenTimer(u8),
+    Expirations(u8),
+    OpenUserEvent,
+    Post(u8),
+    Posted(u8),
+    Limit(u8),
 }
 
 impl Call {
@@ -345,7 +359,7 @@ impl Call {
             script.pick(&addresses)
         };
         let verdict = |script: &mut Script<'_>| script.pick(&[Verdict::Pass, Verdict::Drop, Verdict::Reject]);
-        match script.byte() % 20 {
+        match script.byte() % 33 {
             0 | 1 => Self::Bind(address(script), script.pick(&PORTS)),
             2 => Self::Join(script.byte(), address(script).unwrap_or(GROUP.into())),
             3..=5 => Self::Receive(script.byte()),
@@ -369,7 +383,29 @@ impl Call {
                 sent_too: script.flag(),
                 ..Capture::default()
             }),
-            _ => Self::Captured(script.byte()),
+            18 => Self::Captured(script.byte()),
+            19 => Self::Dup(script.byte(), None),
+            20 => Self::Dup(script.byte(), Some(script.byte() % 32)),
+            21 | 22 => Self::Select(script.flag()),
+            23 => Self::Poll(script.flag()),
+            24 => Self::OpenQueue,
+            25 => {
+                let trigger = script.pick(&[Trigger::Level, Trigger::Edge, Trigger::OneShot]);
+                Self::Add(script.byte(), script.byte(), trigger)
+            }
+            26 => Self::Delete(script.byte(), script.byte()),
+            27 => Self::TakeEvents(script.byte()),
+            28 => Self::OpenTimer(script.byte()),
+            29 => Self::Expirations(script.byte()),
+            30 => Self::OpenUserEvent,
+            31 => {
+                if script.flag() {
+                    Self::Post(script.byte())
+                } else {
+                    Self::Posted(script.byte())
+                }
+            }
+            _ => Self::Limit(script.byte()),
         }
     }
 }
@@ -379,14 +415,14 @@ impl Call {
 #[derive(Debug)]
 struct Puppet {
     strings: Strings,
-    sockets: Vec<SocketId>,
+    sockets: Vec<Fd>,
 }
 
 impl Puppet {
-    fn socket(&self, nth: u8) -> SocketId {
+    fn socket(&self, nth: u8) -> Fd {
         // Without any: one that does not exist, or is somebody else's.
         let count = self.sockets.len();
-        if count == 0 { SocketId(nth.into()) } else { self.sockets[usize::from(nth) % count] }
+        if count == 0 { Fd(nth.into()) } else { self.sockets[usize::from(nth) % count] }
     }
 }
 
@@ -397,6 +433,29 @@ fn see(transit: &Transit, verdict: Verdict) -> Verdict {
 }
 
 impl Puppet {
+    /// Selects all that it remembers and that is open. Says whether none is ready.
+    fn select(&self, system: &mut System<'_>) -> bool {
+        let (mut selecting, mut found) = (FdSets::new(), FdSets::new());
+        let open = self.sockets.iter().filter(|fd| system.socket(**fd).is_ok());
+        selecting.read.extend(open.map(|fd| fd.0));
+        let ready = system.select(&selecting, &mut found).expect("all are open");
+        assert_eq!(ready, found.len());
+        assert!(found.read.iter().all(|fd| selecting.read.contains(fd)) && found.write.is_empty());
+        ready == 0
+    }
+
+    /// Polls all that it remembers.
+    fn poll(&self, system: &mut System<'_>) -> bool {
+        let mut entries: Vec<_> =
+            self.sockets.iter().map(|fd| PollEntry::new(fd.0, Kinds::READABLE)).collect();
+        let ready = system.poll(&mut entries);
+        for entry in &entries {
+            assert_eq!(entry.ready == Kinds::INVALID, system.socket(Fd(entry.fd)).is_err());
+        }
+        assert_eq!(ready, entries.iter().filter(|entry| !entry.ready.is_empty()).count());
+        ready == 0
+    }
+
     fn captured(&self, system: &mut System<'_>, nth: u8) {
         let queue = self.socket(nth);
         let now = system.now();
@@ -440,6 +499,46 @@ impl Program for Puppet {
             Call::Judge(nth, verdict) => _ = system.judge(self.socket(nth), verdict),
             Call::OpenCapture(wanted) => self.sockets.extend(system.open_capture(wanted)),
             Call::Captured(nth) => self.captured(system, nth),
+            Call::Dup(nth, None) => self.sockets.extend(system.dup(self.socket(nth))),
+            Call::Dup(nth, Some(new)) => {
+                let new = Fd(new.into());
+                self.sockets.extend(system.dup2(self.socket(nth), new).ok().map(|()| new));
+            }
+            Call::Select(blocks) => {
+                if self.select(system) && blocks {
+                    return Step::Block(soon);
+                }
+            }
+            Call::Poll(blocks) => {
+                if self.poll(system) && blocks {
+                    return Step::Block(soon);
+                }
+            }
+            Call::OpenQueue => self.sockets.extend(system.open_queue()),
+            Call::Add(queue, nth, trigger) => {
+                let fd = self.socket(nth);
+                let interest = Interest { events: Kinds::ALL, trigger, token: fd.token() };
+                _ = system.add(self.socket(queue), fd, interest);
+            }
+            Call::Delete(queue, nth) => _ = system.delete(self.socket(queue), self.socket(nth)),
+            Call::TakeEvents(nth) => {
+                let mut events = [Event::default(); 4];
+                if let Ok(taken) = system.take_events(self.socket(nth), &mut events) {
+                    assert!(events[..taken].iter().all(|event| !event.ready.is_empty()));
+                }
+            }
+            Call::OpenTimer(millis) => {
+                if let Ok(timer) = system.open_timer() {
+                    let after = Duration::from_millis(millis.into());
+                    system.set_timer(timer, system.now() + after, Some(after)).expect("it is one");
+                    self.sockets.push(timer);
+                }
+            }
+            Call::Expirations(nth) => assert!(system.expirations(self.socket(nth)) != Ok(0)),
+            Call::OpenUserEvent => self.sockets.extend(system.open_user_event()),
+            Call::Post(nth) => _ = system.post(self.socket(nth), nth.into()),
+            Call::Posted(nth) => assert!(system.posted(self.socket(nth)) != Ok(0)),
+            Call::Limit(limit) => system.set_descriptor_limit(limit.into()),
         }
         Step::Again
     }

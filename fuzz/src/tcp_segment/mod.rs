@@ -21,11 +21,11 @@ use evenkeel_core::tcp::congestion::Algorithm;
 use evenkeel_core::tcp::connection::{Config, Connection, Error, Keepalive, StreamOption, Unavailable};
 use evenkeel_core::tcp::endpoint::{EndpointEvent, ListenAt, Packet};
 use evenkeel_core::tcp::fast_open::FastOpenServer;
-use evenkeel_core::tcp::recovery::RecoveryConfig;
+use evenkeel_core::tcp::recovery::{RecoveryConfig, Restart, Start};
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::tcp::{
-    Counter, Counters, Ecn, Endpoint, EndpointConfig, Flags, FourTuple, ListenerConfig, Secret, Segment,
-    SeqNumber, State, TimeWaitConfig,
+    Counter, Counters, Ecn, Endpoint, EndpointConfig, Flags, FourTuple, ListenerConfig, Rate, Secret,
+    Segment, SeqNumber, State, TimeWaitConfig,
 };
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpEndpoint};
@@ -85,10 +85,21 @@ pub fn run(input: &[u8]) -> Report {
 fn config(script: &mut Script<'_>) -> EndpointConfig {
     let (options, sizes) = (script.byte(), script.byte());
     let recovery = RecoveryConfig {
-        algorithm: if options & 32 == 0 { Algorithm::Cubic } else { Algorithm::NewReno },
+        algorithm: match options & 0b1010_0000 {
+            0 => Algorithm::Cubic,
+            32 => Algorithm::NewReno,
+            _ => Algorithm::Bbr,
+        },
         pacing: options & 64 != 0,
         initial_window_segments: if sizes & 32 == 0 { 10 } else { 1 },
         segments_max: if sizes & 64 == 0 { 1 << 16 } else { 4 },
+        start: match sizes & 0b1000_0001 {
+            0 => Start::SlowStart,
+            1 => Start::Estimated,
+            128 => Start::Remembered,
+            _ => Start::At(Rate::bits_per_s(1_000_000)),
+        },
+        restart: if sizes & 128 == 0 { Restart::SlowStart } else { Restart::LastRate },
         ..RecoveryConfig::default()
     };
     let keepalive = Keepalive { idle: Duration::from_secs(5), ..Keepalive::default() };
