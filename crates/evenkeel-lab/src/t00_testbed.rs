@@ -104,8 +104,8 @@ impl Server {
             ["call-short", "call-file", "call-map", "call-copy"].map(|call| on.program(call));
         let (user, accept, request, end) = match self {
             // A lock around accept; the address, options, signals, timeouts. A name is looked up component by
-            // component; the file is mapped, written with its header, logged. Then it lingers for the
-            // client's end.
+            // component; the file is mapped, written with its header, logged. Then it waits for the
+            // client's FIN.
             Self::Apache => (
                 on.program("apache-user"),
                 vec![(5, Other, map), (2, Other, short), (4, Other, map)],

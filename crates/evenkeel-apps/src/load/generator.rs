@@ -28,7 +28,7 @@ const READS: usize = 16;
 const READ_BYTES: usize = 64 << 10;
 /// How long a server may take to close a connection that was to be closed after the answer. One that is
 /// closed from here would keep its port in TIME-WAIT.
-const LINGER: Duration = Duration::from_secs(1);
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// In a closed loop nothing is asked for so long after something failed: there would be no end to it.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -572,7 +572,7 @@ impl Generator {
         } else if !all_sent || self.closing > self.plan.connections {
             self.drop(id.place, Close::Reset, now, transport);
         } else {
-            self.set_timer(id.place, now + LINGER);
+            self.set_timer(id.place, now + CLOSE_WITHIN);
         }
     }
 

@@ -15,36 +15,6 @@ mod scenarios;
 
 use std::process::ExitCode;
 
-use instructions::COUNT_FLAG;
-use instructions::kept::{Figures, Task};
-use meter::{count_instructions, run_to_be_counted, time};
-use scenarios::Scenario;
-
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
-    let mut scenarios = scenarios::all();
-    if let [flag, name] = &arguments[..]
-        && flag == COUNT_FLAG
-    {
-        run_to_be_counted(scenarios.iter().find(|s| s.name == *name).unwrap());
-        return ExitCode::SUCCESS;
-    }
-    if let Some(task) = Task::of(&arguments) {
-        let names = scenarios.into_iter().map(|scenario| scenario.name).collect();
-        let figures = Figures { bench: "ready", of: "one descriptor, call or event", names };
-        return figures.run(task, |n| count_instructions(&figures.names[n]));
-    }
-    scenarios.retain(|s| arguments.iter().all(|word| s.name.contains(word.as_str())));
-    report(&scenarios);
-    ExitCode::SUCCESS
-}
-
-#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
-fn report(scenarios: &[Scenario]) {
-    println!("{:<60} {:>10} {:>14}", "one of", "ns", "instructions");
-    for (scenario, nanos) in scenarios.iter().zip(time(scenarios)) {
-        let counted = count_instructions(&scenario.name);
-        let counted = counted.map_or_else(|why| why.why().to_owned(), |count| format!("{count:.0}"));
-        println!("{:<60} {nanos:>10.1} {counted:>14}", scenario.name);
-    }
+    meter::measure("ready", "one descriptor, call or event")
 }

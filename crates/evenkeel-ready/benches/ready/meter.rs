@@ -1,16 +1,49 @@
 //! Two ways to measure a turn: by the clock, and by counting instructions under callgrind.
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::instructions::{self, Uncounted};
-use crate::scenarios::{Scenario, Turn};
+use crate::instructions::kept::{Figures, Task};
+use crate::instructions::{self, COUNT_FLAG, Uncounted};
+use crate::scenarios::{self, Scenario, Turn};
 
 const ROUNDS: usize = 15;
 const TURNS_PER_ROUND: usize = 40;
 const TURNS_COUNTED: usize = 8;
 /// Memory grows, and branch predictors settle, first.
 const TURNS_OF_WARM_UP: usize = 3;
+
+/// All that such a benchmark does, as its arguments say. Its figures are kept by the name `bench`; each is
+/// `of` that.
+pub(crate) fn measure(bench: &'static str, of: &'static str) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let mut scenarios = scenarios::all();
+    if let [flag, name] = &arguments[..]
+        && flag == COUNT_FLAG
+    {
+        run_to_be_counted(scenarios.iter().find(|s| s.name == *name).unwrap());
+        return ExitCode::SUCCESS;
+    }
+    if let Some(task) = Task::of(&arguments) {
+        let names = scenarios.into_iter().map(|scenario| scenario.name).collect();
+        let figures = Figures { bench, of, names };
+        return figures.run(task, |n| count_instructions(&figures.names[n]));
+    }
+    scenarios.retain(|s| arguments.iter().all(|word| s.name.contains(word.as_str())));
+    report(&scenarios);
+    ExitCode::SUCCESS
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+fn report(scenarios: &[Scenario]) {
+    println!("{:<60} {:>10} {:>14}", "one of", "ns", "instructions");
+    for (scenario, nanos) in scenarios.iter().zip(time(scenarios)) {
+        let counted = count_instructions(&scenario.name);
+        let counted = counted.map_or_else(|why| why.why().to_owned(), |count| format!("{count:.0}"));
+        println!("{:<60} {nanos:>10.1} {counted:>14}", scenario.name);
+    }
+}
 
 /// One turn, and nothing else: callgrind counts inside this function only.
 #[inline(never)]
@@ -19,7 +52,7 @@ fn measured_turn(turn: &mut Turn) {
 }
 
 /// Nanoseconds for one thing of each scenario: the median of all its turns.
-pub(crate) fn time(scenarios: &[Scenario]) -> Vec<f64> {
+fn time(scenarios: &[Scenario]) -> Vec<f64> {
     let mut turns: Vec<Turn> = scenarios.iter().map(|scenario| (scenario.make)()).collect();
     let mut nanos = vec![Vec::with_capacity(ROUNDS * TURNS_PER_ROUND); scenarios.len()];
     for _ in 0..ROUNDS {
@@ -47,13 +80,13 @@ fn median(values: &mut [u64]) -> f64 {
 }
 
 /// Instructions for one thing.
-pub(crate) fn count_instructions(scenario: &str) -> Result<f64, Uncounted> {
+fn count_instructions(scenario: &str) -> Result<f64, Uncounted> {
     instructions::count("measured_turn", &[scenario])
 }
 
 /// What this program does under callgrind. It prints how many things were handled.
 #[expect(clippy::print_stdout, reason = "for the program that started this one")]
-pub(crate) fn run_to_be_counted(scenario: &Scenario) {
+fn run_to_be_counted(scenario: &Scenario) {
     let mut turn = (scenario.make)();
     (0..TURNS_OF_WARM_UP).for_each(|_| turn());
     (0..TURNS_COUNTED).for_each(|_| measured_turn(black_box(&mut turn)));

@@ -3,6 +3,7 @@
 use evenkeel_core::host::System;
 use evenkeel_core::process::Step;
 use evenkeel_core::socket::{Fd, FdSets};
+use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::workload::Tally;
@@ -33,7 +34,9 @@ pub struct LoopCounts {
 /// What a handler is called for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening {
-    /// There is something to read, or to accept.
+    /// There is a connection to accept.
+    Acceptable(Fd),
+    /// There is something to read.
     Readable(Fd),
     /// There is room to write.
     Writable(Fd),
@@ -45,6 +48,10 @@ pub enum Happening {
 /// `select` is called again.
 #[derive(Debug)]
 pub struct EventLoop {
+    /// Where it listens.
+    port: u16,
+    config: ListenerConfig,
+    listener: Option<Fd>,
     costs: LoopCosts,
     selecting: FdSets,
     /// How many those are.
@@ -57,12 +64,22 @@ pub struct EventLoop {
 }
 
 impl EventLoop {
-    /// A loop that selects on nothing yet, and what it counts.
+    /// A loop that will listen on `port` and selects on nothing yet, and what it counts.
     #[must_use]
-    pub fn new(costs: LoopCosts) -> (Self, LoopCounts) {
+    pub fn new((port, config): (u16, ListenerConfig), costs: LoopCosts) -> (Self, LoopCounts) {
         let counts = LoopCounts::default();
-        let (selecting, ready) = (FdSets::new(), FdSets::new());
-        (Self { costs, selecting, count: 0, ready, asleep: false, counts: counts.clone() }, counts)
+        let events = Self {
+            port,
+            config,
+            listener: None,
+            costs,
+            selecting: FdSets::new(),
+            count: 0,
+            ready: FdSets::new(),
+            asleep: false,
+            counts: counts.clone(),
+        };
+        (events, counts)
     }
 
     /// From now on hears when there is something to read from `fd`, and not when there is room.
@@ -92,8 +109,11 @@ impl EventLoop {
     /// Nothing yet: how the program is to end its step, to be called again in the next one.
     ///
     /// # Panics
-    /// If a descriptor was closed and not forgotten.
+    /// If it cannot listen, or a descriptor was closed and not forgotten.
     pub fn next(&mut self, system: &mut System<'_>) -> Result<Happening, Step> {
+        if self.listener.is_none() {
+            self.listen(system);
+        }
         if let Some(happening) = self.take() {
             return Ok(happening);
         }
@@ -112,13 +132,25 @@ impl EventLoop {
         Err(if self.asleep { Step::Block(Instant::NEVER) } else { Step::Again })
     }
 
+    fn listen(&mut self, system: &mut System<'_>) {
+        let listener = system.listen(None, self.port, &self.config);
+        let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
+        self.read(listener);
+        self.listener = Some(listener);
+    }
+
     /// The lowest of those that the last call has found.
     fn take(&mut self) -> Option<Happening> {
         let (read, write) = (self.ready.read.iter().next(), self.ready.write.iter().next());
         match (read, write) {
             (Some(read), write) if write.is_none_or(|write| read <= write) => {
                 self.ready.read.remove(read);
-                Some(Happening::Readable(Fd(read)))
+                let fd = Fd(read);
+                Some(if self.listener == Some(fd) {
+                    Happening::Acceptable(fd)
+                } else {
+                    Happening::Readable(fd)
+                })
             }
             (_, Some(write)) => {
                 self.ready.write.remove(write);

@@ -25,13 +25,10 @@ pub enum Answers {
 /// Has a connection with the origin for each request, and closes after each, as in HTTP/1.0.
 #[derive(Debug)]
 pub struct Proxy {
-    port: u16,
-    config: ListenerConfig,
     origin: IpEndpoint,
     answers: Answers,
     costs: HandlerCosts,
     events: EventLoop,
-    listener: Option<Fd>,
     streams: BTreeMap<Fd, Stream>,
     accepted: Tally,
 }
@@ -56,28 +53,18 @@ struct Client {
 }
 
 impl Proxy {
-    /// A proxy on `port` for what `origin` has; what its loop counts, and the connections it accepted.
+    /// A proxy that listens there, for what `origin` has; what its loop counts, and the connections it accepted.
     #[must_use]
     pub fn new(
-        (port, config): (u16, ListenerConfig),
+        listen: (u16, ListenerConfig),
         origin: IpEndpoint,
         answers: Answers,
         around: LoopCosts,
         costs: HandlerCosts,
     ) -> (Self, LoopCounts, Tally) {
-        let (events, counts) = EventLoop::new(around);
-        let (listener, streams, accepted) = (None, BTreeMap::new(), Tally::default());
-        let proxy = Self {
-            port,
-            config,
-            origin,
-            answers,
-            costs,
-            events,
-            listener,
-            streams,
-            accepted: accepted.clone(),
-        };
+        let (events, counts) = EventLoop::new(listen, around);
+        let (streams, accepted) = (BTreeMap::new(), Tally::default());
+        let proxy = Self { origin, answers, costs, events, streams, accepted: accepted.clone() };
         (proxy, counts, accepted)
     }
 
@@ -192,15 +179,9 @@ impl Proxy {
 
 impl Program for Proxy {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        if self.listener.is_none() {
-            let listener = system.listen(None, self.port, &self.config);
-            let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
-            self.events.read(listener);
-            self.listener = Some(listener);
-        }
         match self.events.next(system) {
             Err(step) => return step,
-            Ok(Happening::Readable(fd)) if Some(fd) == self.listener => self.accept(fd, system),
+            Ok(Happening::Acceptable(listener)) => self.accept(listener, system),
             Ok(Happening::Readable(fd)) => self.readable(fd, system),
             Ok(Happening::Writable(fd)) => self.writable(fd, system),
         }

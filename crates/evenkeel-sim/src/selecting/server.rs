@@ -14,13 +14,10 @@ use crate::workload::Tally;
 /// Answers each request with one document, whatever it asks for, and closes, as in HTTP/1.0.
 #[derive(Debug)]
 pub struct SelectServer {
-    port: u16,
-    config: ListenerConfig,
     /// Bytes of an answer.
     bytes: usize,
     costs: HandlerCosts,
     events: EventLoop,
-    listener: Option<Fd>,
     streams: BTreeMap<Fd, Conversation>,
     accepted: Tally,
 }
@@ -32,18 +29,17 @@ enum Conversation {
 }
 
 impl SelectServer {
-    /// A server on `port` whose answers have `bytes`; what its loop counts, and the connections it accepted.
+    /// A server that listens there, whose answers have `bytes`; what its loop counts, and the connections it accepted.
     #[must_use]
     pub fn new(
-        (port, config): (u16, ListenerConfig),
+        listen: (u16, ListenerConfig),
         bytes: usize,
         around: LoopCosts,
         costs: HandlerCosts,
     ) -> (Self, LoopCounts, Tally) {
-        let (events, counts) = EventLoop::new(around);
-        let (listener, streams, accepted) = (None, BTreeMap::new(), Tally::default());
-        let server =
-            Self { port, config, bytes, costs, events, listener, streams, accepted: accepted.clone() };
+        let (events, counts) = EventLoop::new(listen, around);
+        let (streams, accepted) = (BTreeMap::new(), Tally::default());
+        let server = Self { bytes, costs, events, streams, accepted: accepted.clone() };
         (server, counts, accepted)
     }
 
@@ -94,15 +90,9 @@ impl SelectServer {
 
 impl Program for SelectServer {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        if self.listener.is_none() {
-            let listener = system.listen(None, self.port, &self.config);
-            let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
-            self.events.read(listener);
-            self.listener = Some(listener);
-        }
         match self.events.next(system) {
             Err(step) => return step,
-            Ok(Happening::Readable(fd)) if Some(fd) == self.listener => self.accept(fd, system),
+            Ok(Happening::Acceptable(listener)) => self.accept(listener, system),
             Ok(Happening::Readable(fd)) => self.hear(fd, system),
             Ok(Happening::Writable(fd)) => self.tell(fd, system),
         }

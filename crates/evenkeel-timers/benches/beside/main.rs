@@ -18,11 +18,14 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 mod contenders;
+#[path = "../random/mod.rs"]
+mod random;
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use contenders::CONTENDERS;
+use random::Random;
 
 const PENDING: [usize; 3] = [1, 1_000, 1_000_000];
 /// What is timed at once.
@@ -87,18 +90,6 @@ fn median(turns: &[Times]) -> Times {
         times.sort_unstable_by(f64::total_cmp);
         times[times.len() / 2]
     })
-}
-
-/// Numbers that are the same in each run (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
 }
 
 struct Run {

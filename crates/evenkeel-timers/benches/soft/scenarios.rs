@@ -4,6 +4,8 @@ use std::hint::black_box;
 
 use evenkeel_timers::{SoftEvent, SoftTimers};
 
+use crate::random::Random;
+
 /// Does it some times.
 pub(crate) type Turn = Box<dyn FnMut()>;
 
@@ -46,18 +48,6 @@ pub(crate) fn all() -> Vec<Scenario> {
     }
     add("handler at every trigger state".to_owned(), Box::new(every_trigger_state));
     all
-}
-
-/// Numbers that are the same in each run (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
 }
 
 /// Events and what is to come.

@@ -1,21 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
+use random::Random;
+
+#[path = "../../benches/random/mod.rs"]
+mod random;
 
 /// Parts of a tick in which the world goes on.
 const FINE: u64 = 8;
-
-/// Numbers that are the same in each run (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
 
 fn taken<W>(poll: impl FnMut() -> Option<W>) -> Vec<W> {
     core::iter::from_fn(poll).collect()
