@@ -1,5 +1,5 @@
 //! The states one by one, as section 12 of the draft (example test cases) wants them tried. Over a network:
-//! `evenkeel-sim/tests/tcp_pacing.rs`.
+//! `evenkeel-sim/tests/tcp_theory`.
 
 use super::*;
 use proptest::prelude::*;
