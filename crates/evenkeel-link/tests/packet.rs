@@ -81,10 +81,12 @@ impl Burst for Stamps<'_> {
 fn frames_come_with_the_kernels_stamp_if_it_is_wanted() {
     in_namespace(|| {
         veth();
+        let mut sender = open("kernel0");
         for stamps in [true, false] {
-            let options = PacketOptions { stamps, ..PacketOptions::default() };
+            // Another address each time: a process that another test starts at this moment has a copy of the
+            // first device's claim to its own.
+            let options = PacketOptions { stamps, address: Address::Random, ..PacketOptions::default() };
             let mut bench = Bench::new(Packet::open("ek0", &options).unwrap());
-            let mut sender = open("kernel0");
             let (before, _) = bench.clock.wall_now();
             sender.send(&[0xff; 60]);
             let (after, _) = bench.clock.wall_now();
