@@ -3,11 +3,11 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use evenkeel::core::Scheduling;
 use evenkeel::core::host::{Alternatives, Config};
 use evenkeel::core::poll::{
-    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Quota, TaskWeights, TickSampling,
+    CycleLimit, Feedback, FeedbackBy, FeedbackScope, NetworkPolling, Quota, TaskWeights, TickSampling,
 };
 use evenkeel::core::receive::{Architecture, DeviceWork};
 
@@ -81,6 +81,10 @@ pub(crate) struct Receiving {
     /// Look for frames at this interval instead of taking interrupts [default: interrupts].
     #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = period)]
     clocked_interrupts: Option<Duration>,
+    /// While the core is busy, poll at an interval that adapts so that so many frames are found each time on
+    /// average, instead of taking interrupts [default: interrupts].
+    #[arg(long, help_heading = HEADING, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    aggregation_quota: Option<u32>,
     /// Which program runs next.
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_enum, default_value_t = Scheduler::Stride)]
     scheduler: Scheduler,
@@ -218,6 +222,7 @@ impl Receiving {
                 real_time_tasks: self.real_time_tasks,
                 limit_interrupts: self.limit_interrupts,
                 clocked_interrupts: self.clocked_interrupts,
+                network_polling: self.aggregation_quota.map(NetworkPolling::new),
                 ..defaults.alternatives
             },
             scheduler: match self.scheduler {

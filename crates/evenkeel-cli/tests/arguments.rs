@@ -260,6 +260,7 @@ fn help_is_short_and_says_where_there_is_more() {
         "--architecture",
         "--tick-sampling",
         "--clocked-interrupts",
+        "--aggregation-quota",
         "--feedback-by",
         "The receive rings that fill it",
     ] {

@@ -1,7 +1,8 @@
 //! Settings of a host.
 
 use crate::poll::{
-    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, Sources, TaskWeights, TickSampling,
+    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, NetworkPolling, Quota, Sources, TaskWeights,
+    TickSampling,
 };
 use crate::ready::{Allocation, Select};
 use crate::receive::{Architecture, DeviceWork, Plan};
@@ -123,6 +124,10 @@ pub struct Alternatives {
     pub limit_interrupts: bool,
     /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
     pub clocked_interrupts: Option<Duration>,
+    /// While the core is busy, looks for frames at an interval that adapts to the load instead of taking
+    /// interrupts; instead of clocked interrupts, too (Aron and Druschel, TOCS 2000, section 4.2). It is
+    /// about rings that the host takes frames from: channels of `ni-lrp` interrupt as ever. Default no.
+    pub network_polling: Option<NetworkPolling>,
     /// When frames are handed to an interface that is still sending. Default [`Transmit::Latency`].
     pub transmit: Transmit,
     /// How soon the transmit side gets its turn. Default [`TransmitService::InTurn`].
@@ -139,6 +144,7 @@ impl Default for Alternatives {
             real_time_tasks: None,
             limit_interrupts: false,
             clocked_interrupts: None,
+            network_polling: None,
             transmit: Transmit::default(),
             transmit_service: TransmitService::default(),
         }

@@ -38,7 +38,7 @@ macro_rules! deadlines {
 }
 
 deadlines! {
-    ClockedInterrupts => "clocked-interrupts", "the tick at which interfaces may interrupt";
+    ClockedInterrupts => "clocked-interrupts", "the tick at which interfaces may interrupt, or are polled";
     Transmit => "transmit", "what has gathered leaves; an interface that could not send is tried again";
     Neighbors => "neighbors", "a neighbour is asked again, or given up";
     Reassembly => "reassembly", "the fragments of a packet have waited long enough for the others";

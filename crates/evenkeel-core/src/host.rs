@@ -13,20 +13,23 @@ use crate::interface::Interface;
 use crate::ledger::{Imbalance, Ledger};
 use crate::net::Net;
 use crate::poll::{FeedbackBy, Resumes};
-use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, SleepsOn, Step};
+use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, SleepsOn, Step, is_attached};
 use crate::receive::Plan;
 use crate::schedule::Scheduler;
 use crate::socket::{self, Descriptor};
 use crate::stack::{AddressConflict, FirstHop, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
-use crate::tcp::{self, Fault, Secret};
+use crate::tcp::{self, Secret};
 use crate::time::{Duration, Instant};
+use crate::trigger::{Within, pass_state};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
 pub use crate::config::{Alternatives, Config, Transmit, TransmitService};
 pub use crate::frame::PoolLimit;
 pub use crate::link::{AddInterfaceError, Traffic};
+pub use crate::process::NotAttached;
 pub use crate::system::System;
+pub use crate::trigger::{Trigger, TriggerState};
 
 /// The levels at which units run, highest first. A level runs only when those above it have nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,26 +120,6 @@ pub struct Ran {
     pub limited: bool,
     /// It was protocol processing for the process, not a step of its program.
     pub protocol: bool,
-}
-
-/// No thread outside is attached as that process: it never was, or it has been killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotAttached;
-
-impl core::fmt::Display for NotAttached {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("no thread outside is attached as that process")
-    }
-}
-
-impl core::error::Error for NotAttached {}
-
-impl NotAttached {
-    /// Whose fault it is: the caller's.
-    #[must_use]
-    pub const fn fault(&self) -> Fault {
-        Fault::Misuse
-    }
 }
 
 /// One core's network subsystem. See the [module's description](self) for the order of calls.
@@ -388,7 +371,21 @@ impl Host {
         now: Instant,
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Result<T, NotAttached> {
-        if !self.process(process).is_some_and(|process| matches!(process.body, Body::Attached)) {
+        self.enter_with(process, now, None, call)
+    }
+
+    /// The same with trigger states at the end of every call.
+    ///
+    /// # Errors
+    /// [`NotAttached`]: nothing was called.
+    pub fn enter_with<T>(
+        &mut self,
+        process: ProcessId,
+        now: Instant,
+        trigger: Option<&mut dyn Trigger>,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<T, NotAttached> {
+        if !is_attached(&self.processes, process) {
             return Err(NotAttached);
         }
         self.net.work.clear();
@@ -396,13 +393,31 @@ impl Host {
             self.net.process_segments(process, now);
             self.net.notify_programs();
         }
-        let result = call(&mut System { net: &mut self.net, process, now });
+        let Self { net, processes, .. } = self;
+        let mut within = trigger.and_then(|trigger| Within::if_pending(trigger, net, processes));
+        let mut system = System::new(net, process, now, within.as_mut());
+        let result = call(&mut system);
+        let now = system.now();
         self.net.last_read = None;
+        self.after_calls(now);
+        Ok(result)
+    }
+
+    /// A trigger state between two units: handlers of soft events that are due make calls, and paced segments
+    /// leave that are. What follows leaves before this returns.
+    ///
+    /// A program may be in the middle of a step, whose effects are done and whose time is not over.
+    pub fn trigger(&mut self, now: Instant, trigger: &mut dyn Trigger) {
+        pass_state(trigger, &mut self.net, &self.processes, now);
+        self.after_calls(now);
+    }
+
+    /// What follows from calls that were no step of a program.
+    fn after_calls(&mut self, now: Instant) {
         self.net.notify_programs();
         self.net.send_tcp(now);
         self.net.transmit(now);
         self.wake(now);
-        Ok(result)
     }
 
     /// Charges a process for time that it has used outside of units: in [`Host::enter`].
@@ -469,6 +484,25 @@ impl Host {
         self.net.has_idle_work().then_some(Unit::Idle)
     }
 
+    /// The same once the core has nothing else to do, if it polls its interfaces as long as it has.
+    #[inline]
+    fn select_when_idle(&self) -> Option<Unit> {
+        self.net.links.interrupting_port_when_idle(&self.net.poller).map(Unit::Device)
+    }
+
+    /// The same, and polling ends or begins.
+    #[inline]
+    fn select_and_settle(&mut self, now: Instant) -> Option<Unit> {
+        let mut unit = self.select(now);
+        if unit.is_none() && self.net.links.enter_idle() {
+            unit = self.select(now);
+        }
+        if unit.is_some() {
+            self.net.links.leave_idle(now);
+        }
+        unit
+    }
+
     /// Recent use of the core is of interest while somebody wants it.
     fn decay_deadline(&self) -> Instant {
         if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER }
@@ -486,7 +520,7 @@ impl Host {
     /// Looking changes nothing. It is exact once [deadlines are](Host::settle_deadlines).
     #[must_use]
     pub fn peek(&self, now: Instant) -> Option<Next> {
-        let unit = self.select(now)?;
+        let unit = self.select(now).or_else(|| self.select_when_idle())?;
         let process = if let Unit::Process(process) = unit { Some(process) } else { None };
         let resuming = process.is_some_and(|p| self.is_resuming(p));
         Some(Next { level: unit.level(), process, resuming })
@@ -508,8 +542,13 @@ impl Host {
     ///
     /// `None` if there is nothing to do, or only to go on with a suspended step.
     pub fn turn(&mut self, now: Instant) -> Option<Ran> {
+        self.turn_with(now, None)
+    }
+
+    /// The same with trigger states within the unit: at the end of every call that a program makes.
+    pub fn turn_with(&mut self, now: Instant, trigger: Option<&mut dyn Trigger>) -> Option<Ran> {
         self.net.settle_due(now);
-        let unit = self.select(now)?;
+        let unit = self.select_and_settle(now)?;
         self.net.work.clear();
         self.net.poller.roll(now);
         if !self.scheduler.has_runnable()
@@ -524,6 +563,7 @@ impl Host {
             _ if level <= Level::SoftInterrupt => self.current.filter(|&p| self.scheduler.is_runnable(p)),
             _ => None,
         };
+        let mut now = now;
         match unit {
             Unit::Clock => self.clock(now),
             Unit::Device(port) | Unit::Transmitted(port) => self.net.device_interrupt(port, now),
@@ -535,7 +575,7 @@ impl Host {
                 self.net.soft_interrupt(dispatch, now);
             }
             Unit::Poll => self.net.poll(now),
-            Unit::Process(process) => self.step(process, now)?,
+            Unit::Process(process) => now = self.step(process, now, trigger)?,
             Unit::Transmit => self.net.start_output(now),
             Unit::Idle => self.net.idle_input(now),
         }
@@ -597,7 +637,8 @@ impl Host {
         }
     }
 
-    fn step(&mut self, id: ProcessId, now: Instant) -> Option<()> {
+    /// Says what time it was when the last trigger state of the step had something to do.
+    fn step(&mut self, id: ProcessId, now: Instant, trigger: Option<&mut dyn Trigger>) -> Option<Instant> {
         if self.current != Some(id) && self.net.links.gathers() {
             // What one process has sent does not wait for another.
             self.net.start_output(now);
@@ -612,7 +653,7 @@ impl Host {
             process.protocol.stepping = true;
             self.scheduler.ran(id);
             self.net.process_segments(id, now);
-            return Some(());
+            return Some(now);
         }
         if process.sleep.is_some() {
             // What it was to process, another has.
@@ -624,8 +665,16 @@ impl Host {
         }
         self.scheduler.ran(id);
         let mut body = core::mem::replace(&mut process.body, Body::Running);
+        let mut end = now;
         let step = match &mut body {
-            Body::Program(program) => program.step(&mut System { net: &mut self.net, process: id, now }),
+            Body::Program(program) => {
+                let Self { net, processes, .. } = self;
+                let mut within = trigger.and_then(|trigger| Within::if_pending(trigger, net, processes));
+                let mut system = System::new(net, id, now, within.as_mut());
+                let step = program.step(&mut system);
+                end = system.now();
+                step
+            }
             Body::Daemon(channel) => {
                 self.net.daemon_step(*channel, now);
                 Step::Again
@@ -637,7 +686,7 @@ impl Host {
         process.reads = read.or(process.reads);
         process.body = body;
         process.stepping = Some(step);
-        Some(())
+        Some(end)
     }
 
     /// The clock interrupt: for those whose time has come.
@@ -876,6 +925,15 @@ impl Host {
         self.sleepers.next_deadline().min(self.net.next_deadline()).min(self.decay_deadline())
     }
 
+    /// The earliest of the deadlines that are to be met exactly: when a paced segment is to leave. The others
+    /// may be late by as long as it takes to wake a core that has halted. As exact as
+    /// [`Host::next_deadline`], which is no later.
+    #[must_use]
+    #[inline]
+    pub const fn exact_deadline(&self) -> Instant {
+        self.net.exact_deadline()
+    }
+
     /// Everybody who waits for a time: who, under which name, and for when. In no particular order.
     pub fn deadlines(&self) -> impl Iterator<Item = (Deadline, &str, Instant)> {
         let mut parts = Vec::new();
@@ -902,6 +960,7 @@ impl Host {
         if !self.scheduler.has_runnable() {
             self.net.poller.idle();
         }
+        self.net.links.enter_idle();
         let pending = self.net.arm();
         self.wake_protocol(now);
         self.net.settle_deadlines();

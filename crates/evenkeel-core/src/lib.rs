@@ -37,6 +37,7 @@ pub mod socket;
 pub mod stack;
 mod system;
 mod timed;
+mod trigger;
 pub mod work;
 
 pub use evenkeel_frame as frame;

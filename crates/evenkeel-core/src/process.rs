@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::id::{ChannelId, Fd, SocketId};
 use crate::system::System;
+use crate::tcp::Fault;
 use crate::time::{Duration, Instant};
 
 pub use crate::id::ProcessId;
@@ -50,6 +51,32 @@ pub(crate) enum Body {
     Attached,
     /// Taken out while it runs.
     Running,
+}
+
+/// No thread outside is attached as that process: it never was, or it has been killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAttached;
+
+impl fmt::Display for NotAttached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no thread outside is attached as that process")
+    }
+}
+
+impl core::error::Error for NotAttached {}
+
+impl NotAttached {
+    /// Whose fault it is: the caller's.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        Fault::Misuse
+    }
+}
+
+/// Whether the program of a process is a thread outside.
+pub(crate) fn is_attached(processes: &[Option<Process>], id: ProcessId) -> bool {
+    let process = processes.get(id.0 as usize).and_then(Option::as_ref);
+    process.is_some_and(|process| matches!(process.body, Body::Attached))
 }
 
 /// What a sleeping process waits for.

@@ -1,5 +1,6 @@
 //! The system calls: what a program may ask of its host.
 
+use core::fmt;
 use core::task::Waker;
 use std::sync::Arc;
 
@@ -29,16 +30,55 @@ use crate::work::Work;
 /// Errors say whose fault it is that a call failed: see [`error`](crate::error).
 #[derive(Debug)]
 pub struct System<'a> {
-    pub(crate) net: &'a mut Net,
-    pub(crate) process: ProcessId,
-    pub(crate) now: Instant,
+    net: &'a mut Net,
+    process: ProcessId,
+    now: Instant,
+    /// What is done at the end of every call, if there is anything.
+    between_calls: Option<&'a mut dyn BetweenCalls>,
+}
+
+/// What a driver has done in the trigger states within a step.
+pub(crate) trait BetweenCalls: fmt::Debug {
+    /// Does what is due; says what time it is if there was anything.
+    fn pass(&mut self, net: &mut Net) -> Option<Instant>;
+}
+
+impl<'a> System<'a> {
+    pub(crate) fn new<B: BetweenCalls>(
+        net: &'a mut Net,
+        process: ProcessId,
+        now: Instant,
+        between_calls: Option<&'a mut B>,
+    ) -> Self {
+        let between_calls = between_calls.map(|it| -> &mut dyn BetweenCalls { it });
+        Self { net, process, now, between_calls }
+    }
 }
 
 impl System<'_> {
-    /// The time at which this step began.
+    /// The time at which this step began, or at which a soft event was last handled in it.
     #[must_use]
     pub const fn now(&self) -> Instant {
         self.now
+    }
+
+    /// A trigger state: handlers of soft events that are due are called, and paced segments leave. Every call
+    /// is one; this is for programs that compute for long without making any.
+    pub fn trigger(&mut self) {
+        let Some(between_calls) = &mut self.between_calls else { return };
+        if let Some(now) = between_calls.pass(self.net) {
+            self.now = now;
+        }
+    }
+
+    /// A call begins. It is where the one before has ended: a trigger state. (The last call of a step ends
+    /// where the unit does.)
+    #[inline]
+    fn call(&mut self) {
+        self.net.work.add(Work::SystemCall);
+        if self.between_calls.is_some() {
+            self.trigger();
+        }
     }
 
     /// The process that asks.
@@ -54,7 +94,7 @@ impl System<'_> {
     /// # Errors
     /// [`BindError`]; nothing is open then.
     pub fn bind(&mut self, address: Option<IpAddress>, port: u16) -> Result<Fd, BindError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let socket = self.net.bind(Some(self.process), address, port, self.now)?;
         Ok(self.opened(socket))
     }
@@ -119,7 +159,7 @@ impl System<'_> {
     /// Closes a descriptor. If it was the last one of what it refers to, that is closed, and what waits in it
     /// is dropped and counted. One that is not open stays closed.
     pub fn close(&mut self, fd: Fd) {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         self.net.close_descriptor(self.process, fd, self.now);
     }
 
@@ -138,7 +178,7 @@ impl System<'_> {
     /// # Errors
     /// [`DupError`]
     pub fn dup_from(&mut self, fd: Fd, lowest: Fd) -> Result<Fd, DupError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         self.net.dup_from(self.process, fd, lowest.0)
     }
 
@@ -148,14 +188,14 @@ impl System<'_> {
     /// # Errors
     /// [`DupError`]; nothing is changed then.
     pub fn dup2(&mut self, fd: Fd, new: Fd) -> Result<(), DupError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         self.net.dup2(self.process, fd, new, self.now)
     }
 
     /// Sets how many descriptors this process may have: new ones have lower numbers. Those above stay open.
     /// At first it is [`Config::descriptors_max`](crate::host::Config::descriptors_max).
     pub fn set_descriptor_limit(&mut self, limit: u32) {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         self.net.ready.set_limit(self.process, limit);
     }
 
@@ -168,7 +208,7 @@ impl System<'_> {
     /// # Errors
     /// [`BindError::InUse`] if another process screens, or [`BindError::NoMemory`].
     pub fn open_screen(&mut self, limit_pkts: usize) -> Result<Fd, BindError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let screen = self.net.open_screen(self.process, limit_pkts)?;
         Ok(self.opened(screen))
     }
@@ -215,7 +255,7 @@ impl System<'_> {
     /// # Errors
     /// [`BindError::NoMemory`] if the host's memory limit does not allow the copies.
     pub fn open_capture(&mut self, wanted: Capture) -> Result<Fd, BindError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let capture = self.net.open_capture(self.process, wanted)?;
         Ok(self.opened(capture))
     }
@@ -262,7 +302,7 @@ impl System<'_> {
         port: u16,
         config: &ListenerConfig,
     ) -> Result<Fd, ListenError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let listener = self.net.listen(self.process, ListenAt { address, port }, config, None)?;
         Ok(self.opened(listener))
     }
@@ -279,7 +319,7 @@ impl System<'_> {
         config: &ListenerConfig,
         options: &Arc<tcp::Config>,
     ) -> Result<Fd, ListenError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let listener = self.net.listen(self.process, ListenAt { address, port }, config, Some(options))?;
         Ok(self.opened(listener))
     }
@@ -313,7 +353,7 @@ impl System<'_> {
         to: IpEndpoint,
         options: &ConnectOptions<'_>,
     ) -> Result<(Fd, usize), ConnectError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let (stream, taken) = self.net.connect(self.process, to, options, self.now)?;
         Ok((self.opened(stream), taken))
     }
@@ -456,7 +496,7 @@ impl System<'_> {
     /// The call in which the process has slept goes on, or a new one begins.
     fn begin_or_continue(&mut self) {
         if !self.net.ready.is_in_call(self.process) {
-            self.net.work.add(Work::SystemCall);
+            self.call();
         }
     }
 
@@ -467,7 +507,7 @@ impl System<'_> {
     /// A process is in one call at a time: the next one takes the place of this, and whoever is to be woken
     /// for this one is then woken for that.
     pub fn block(&mut self, waker: &Waker) -> bool {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         self.net.wait_in_call(self.process, waker)
     }
 
@@ -486,7 +526,7 @@ impl System<'_> {
     /// # Errors
     /// The process has as many descriptors as it may have.
     pub fn open_queue(&mut self) -> Result<Fd, TooManyOpen> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         self.net.open_queue(self.process)
     }
 
@@ -496,7 +536,7 @@ impl System<'_> {
     /// # Errors
     /// [`RegisterError`]
     pub fn add(&mut self, queue: Fd, fd: Fd, interest: Interest) -> Result<(), RegisterError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         self.net.add(self.process, queue, fd, interest)
     }
 
@@ -505,7 +545,7 @@ impl System<'_> {
     /// # Errors
     /// [`RegisterError`]
     pub fn modify(&mut self, queue: Fd, fd: Fd, interest: Interest) -> Result<(), RegisterError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         self.net.modify(self.process, queue, fd, interest)
     }
 
@@ -514,7 +554,7 @@ impl System<'_> {
     /// # Errors
     /// [`RegisterError`]
     pub fn delete(&mut self, queue: Fd, fd: Fd) -> Result<(), RegisterError> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         Ok(self.net.ready.delete(self.process, queue, fd)?)
     }
 
@@ -524,7 +564,7 @@ impl System<'_> {
     /// # Errors
     /// It is no event queue of this process, or there is no room for any event.
     pub fn take_events(&mut self, queue: Fd, events: &mut [Event]) -> Result<usize, BadDescriptor> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         match self.net.take_events(self.process, queue, events) {
             Ok(taken) => Ok(taken),
             Err(RegisterError::BadDescriptor(bad)) => Err(bad),
@@ -559,7 +599,7 @@ impl System<'_> {
     /// sleep by [`Step::Wait`](crate::process::Step::Wait). Returns whether it is ready already; then nobody
     /// is woken. One that is not open counts as ready: the next call says so.
     pub fn wait(&mut self, fd: Fd, waker: &Waker) -> bool {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let Ok((id, _)) = self.descriptor(fd) else { return true };
         let is_ready = self.net.is_ready_to_wait_for(id);
         if !is_ready {
@@ -582,7 +622,7 @@ impl System<'_> {
     /// # Errors
     /// The process has as many descriptors as it may have.
     pub fn open_timer(&mut self) -> Result<Fd, TooManyOpen> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let timer = self.net.open_timer(self.process)?;
         Ok(self.opened(timer))
     }
@@ -618,7 +658,7 @@ impl System<'_> {
     /// # Errors
     /// The process has as many descriptors as it may have.
     pub fn open_user_event(&mut self) -> Result<Fd, TooManyOpen> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let event = self.net.open_user_event(self.process)?;
         Ok(self.opened(event))
     }
@@ -699,14 +739,14 @@ impl System<'_> {
     /// Begins a call on a descriptor that has to be of a certain kind.
     #[inline]
     fn begin(&mut self, fd: Fd, kind: Kind) -> Result<SocketId, BadDescriptor> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         let (id, descriptor) = self.descriptor(fd)?;
         if descriptor.kind() == kind { Ok(id) } else { Err(BadDescriptor::OtherKind) }
     }
 
     #[inline]
     fn begin_on_stream(&mut self, fd: Fd) -> Result<Id, BadDescriptor> {
-        self.net.work.add(Work::SystemCall);
+        self.call();
         self.stream(fd)
     }
 }

@@ -71,7 +71,8 @@ impl Engine {
     ) -> Result<T, NotAttached> {
         self.finish_computing();
         let begin = self.clock().now();
-        let result = self.host_mut().enter(process, begin, call)?;
+        let (host, soft) = self.host_and_soft();
+        let result = host.enter_with(process, begin, Some(soft), call)?;
         let end = self.clock().now();
         self.host_mut().charge_process(process, end.since(begin));
         self.trigger_at(end);
@@ -154,7 +155,7 @@ impl Engine {
         if self.has_pieces() || !self.asleep() {
             return Next::Again;
         }
-        let Some(halt_until) = self.soft.halt_until(now) else { return Next::Again };
+        let Some(halt_until) = self.halt_until(now) else { return Next::Again };
         let deadline = self.host().next_deadline().min(halt_until);
         Next::Wait((deadline != Instant::NEVER).then(|| deadline.since(now)))
     }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use evenkeel_core::cable::End;
-use evenkeel_core::host::{AddInterfaceError, Host, Ran};
+use evenkeel_core::host::{AddInterfaceError, Host, Ran, Trigger as _};
 use evenkeel_core::receive::Plan;
 use evenkeel_core::stack::{InterfaceId, NeighborUpdate};
 use evenkeel_core::tcp::Secret;
@@ -16,7 +16,7 @@ use evenkeel_link::{self as link, Clock, Device, DeviceChanges, EventFd, Halt, S
 
 use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
 use crate::observer::{Observer, Parts};
-use crate::soft::SoftEvents;
+use crate::soft::{SPIN_BEFORE, SoftEvents};
 
 /// While the host is busy, it is looked this often whether the run is to end, and what else can be seen
 /// without a system call; and devices whose rings are not in memory are asked whether they are readable.
@@ -37,6 +37,9 @@ const BUSY_POLL: Duration = Duration::from_micros(20);
 /// A program that computes for longer than this is looked at in between: whoever wants to end the run need
 /// not wait for it.
 const SLICE: Duration = Duration::from_millis(1);
+/// For a soft event or a paced segment it is looked at as soon as that is due, but not sooner than after
+/// this: a handler that is to be called in every trigger state is to leave it most of its time.
+const SLICE_MIN: Duration = Duration::from_micros(5);
 
 /// Runs a [`Host`] in real time.
 ///
@@ -162,7 +165,7 @@ impl Engine {
             gathered: false,
             computing: None,
             observer: Observer::default(),
-            soft: SoftEvents::new(),
+            soft: SoftEvents::new(clock),
         })
     }
 
@@ -435,7 +438,7 @@ impl Engine {
             }
             now = match self.turn(now) {
                 Some(end) => end,
-                None if now < self.busy_polls_until || self.soft.halt_until(now).is_none() => {
+                None if now < self.busy_polls_until || self.halt_until(now).is_none() => {
                     core::hint::spin_loop();
                     self.clock.now()
                 }
@@ -450,6 +453,11 @@ impl Engine {
                 None => self.clock.now(),
             };
         }
+    }
+
+    /// To run the host with its trigger states.
+    pub(crate) const fn host_and_soft(&mut self) -> (&mut Host, &mut SoftEvents) {
+        (&mut self.host, &mut self.soft)
     }
 
     /// The calling thread runs the host, if not by [`Engine::run`].
@@ -488,33 +496,58 @@ impl Engine {
     /// Goes on with the unit that a program is computing in until it is over.
     pub(crate) fn finish_computing(&mut self) {
         while let Some(computing) = self.computing.take() {
-            self.compute(computing);
+            let now = self.compute(computing);
+            self.trigger_at(now);
         }
     }
 
-    /// A trigger state, unless the host is in the middle of a unit: calls the handlers of soft events that
-    /// are due, and says what time it is then.
+    /// A trigger state: calls the handlers of soft events that are due, and says what time it is then.
     #[inline]
     pub(crate) fn trigger_at(&mut self, now: Instant) -> Instant {
-        if !self.soft.is_due(now) || self.computing.is_some() { now } else { self.call_due(now) }
+        if self.soft.is_due(now) || self.computing.is_some() && self.host.exact_deadline() <= now {
+            self.call_due(now)
+        } else {
+            now
+        }
     }
 
     fn call_due(&mut self, now: Instant) -> Instant {
-        self.soft.call_due(&mut self.host, now);
+        self.host.trigger(now, &mut self.soft);
         // What they have sent is to leave now.
         self.host.start_output(now);
         let end = self.clock.now();
-        self.host.charge_control(end.since(now));
+        let took = end.since(now);
+        self.host.charge_control(took);
+        if let Some(computing) = &mut self.computing {
+            // The program has not had that time.
+            computing.charged += took;
+            computing.end += took;
+        }
         end
     }
 
-    /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then.
-    /// The end of a unit is a trigger state.
+    /// When the next soft event is due, or the next paced segment: what is to be met exactly.
+    fn exact_deadline(&self) -> Instant {
+        self.soft.next_due().min(self.host.exact_deadline())
+    }
+
+    /// Until when an idle core may halt; `None` if it is to spin.
+    pub(crate) fn halt_until(&self, now: Instant) -> Option<Instant> {
+        let exact = self.exact_deadline();
+        if exact == Instant::NEVER {
+            return Some(exact);
+        }
+        let until = Instant::from_nanos(exact.as_nanos().saturating_sub(SPIN_BEFORE.as_nanos() as u64));
+        (until > now).then_some(until)
+    }
+
+    /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then. The
+    /// end of either is a trigger state, and so is that of every call in the unit.
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if let Some(computing) = self.computing.take() {
             return Some(self.compute(computing));
         }
-        let ran = self.host.turn(now)?;
+        let ran = self.host.turn_with(now, Some(&mut self.soft))?;
         self.gathered = false;
         let (compute, end) = (self.host.work().compute, self.clock.now());
         if compute.is_zero() {
@@ -525,7 +558,8 @@ impl Engine {
 
     fn compute(&mut self, computing: Computing) -> Instant {
         let Computing { ran, charged, end } = computing;
-        let now = self.clock.spin_until(end.min(charged + SLICE));
+        let slice_end = self.exact_deadline().max(charged + SLICE_MIN).min(charged + SLICE);
+        let now = self.clock.spin_until(end.min(slice_end));
         if now >= end {
             return self.end_unit(&ran, now.since(charged), now);
         }
@@ -593,7 +627,7 @@ impl Engine {
             }
             return Ok(self.attend_once(now));
         }
-        let deadline = self.host.next_deadline().min(until).min(self.soft.halt_until(now).unwrap_or(now));
+        let deadline = self.host.next_deadline().min(until).min(self.halt_until(now).unwrap_or(now));
         if !self.gather.is_zero() && !core::mem::replace(&mut self.gathered, true) {
             self.halt.rest(&self.clock, deadline.min(now + self.gather))?;
             let end = self.clock.now();

@@ -3,29 +3,32 @@
 //! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
 //! processing", ACM TOCS 18(3), 2000. The facility is [`evenkeel_timers::SoftTimers`]; here is where it is
 //! looked at. Trigger states of an engine are the end of every unit, and so of every vector of frames and of
-//! every step of a program; the end of every call of a thread outside ([`Engine::enter`]); the idle loop; and
-//! whatever the user calls one ([`Engine::trigger`]).
+//! every step of a program; the end of every call that a program makes in a step, or a thread outside
+//! ([`Engine::enter`]); the idle loop; and whatever the user calls one ([`Engine::trigger`],
+//! [`System::trigger`](evenkeel_core::host::System::trigger)). While a program computes by
+//! [`System::compute`](evenkeel_core::host::System::compute) the engine stops for events itself.
 
 use std::fmt;
 
-use evenkeel_core::host::Host;
+use evenkeel_core::host::{Trigger, TriggerState};
 use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link::Clock;
 use evenkeel_timers::{SoftEvent, SoftTimers};
 
 use crate::engine::Engine;
 
 /// The clock counts nanoseconds.
 const MEASURE_RESOLUTION: u64 = 1_000_000_000;
-/// How often the core is sure to come by while its programs give it back: a program that computes has done so
-/// by then, and a core that halts is woken in time.
+/// How often the core is sure to come by while its programs make calls or give it back: a core that halts is
+/// woken in time.
 const INTERRUPT_CLOCK_RESOLUTION: u64 = 1_000;
 
 /// A core halts only if nothing is due for longer than this; it is woken so long before, and spins for the
 /// rest. To be woken takes some 50 µs, sometimes twice that.
-const SPIN_BEFORE: Duration = Duration::from_micros(100);
+pub(crate) const SPIN_BEFORE: Duration = Duration::from_micros(100);
 
 /// What is called when an event has come. Says after how long it is to be called again, if at all.
-type Handler = Box<dyn FnMut(&mut Host, Instant) -> Option<Duration> + Send>;
+type Handler = Box<dyn FnMut(&mut TriggerState<'_>, Instant) -> Option<Duration> + Send>;
 
 /// A handler that events can be scheduled for, any number of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,22 +36,26 @@ pub struct SoftHandler(usize);
 
 /// Soft events of an engine, and their handlers.
 pub struct SoftEvents {
+    clock: Clock,
     timers: SoftTimers<SoftHandler>,
     handlers: Vec<Handler>,
     called: u64,
 }
 
 impl SoftEvents {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         let timers = SoftTimers::new(MEASURE_RESOLUTION, INTERRUPT_CLOCK_RESOLUTION);
-        Self { timers, handlers: Vec::new(), called: 0 }
+        Self { clock, timers, handlers: Vec::new(), called: 0 }
     }
 
-    /// Adds a handler, which stays as long as the engine. It is called with the host and the time, and says
-    /// after how long it is to be called again, if at all: that is an event like another.
+    /// Adds a handler, which stays as long as the engine. It is called with the host, to make calls as
+    /// processes that were [attached](Engine::attach), and the time; and says after how long it is to be
+    /// called again, if at all: that is an event like another.
+    ///
+    /// It may be called in the middle of a program's step, whose time it then takes, as an interrupt does.
     pub fn add_handler(
         &mut self,
-        handler: impl FnMut(&mut Host, Instant) -> Option<Duration> + Send + 'static,
+        handler: impl FnMut(&mut TriggerState<'_>, Instant) -> Option<Duration> + Send + 'static,
     ) -> SoftHandler {
         self.handlers.push(Box::new(handler));
         SoftHandler(self.handlers.len() - 1)
@@ -89,23 +96,26 @@ impl SoftEvents {
     pub(crate) const fn is_due(&self, now: Instant) -> bool {
         self.timers.is_due(now.as_nanos())
     }
+}
 
-    /// Calls the handlers of all that is due.
-    pub(crate) fn call_due(&mut self, host: &mut Host, now: Instant) {
+impl Trigger for SoftEvents {
+    fn time(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn next_due(&self) -> Instant {
+        self.timers.next_due().map_or(Instant::NEVER, Instant::from_nanos)
+    }
+
+    fn call_due(&mut self, state: &mut TriggerState<'_>) {
+        let now = state.now();
         while let Some(SoftHandler(number)) = self.timers.poll_event(now.as_nanos()) {
             let Some(handler) = self.handlers.get_mut(number) else { continue };
             self.called += 1;
-            if let Some(after) = handler(host, now) {
+            if let Some(after) = handler(state, now) {
                 self.schedule(now, after, SoftHandler(number));
             }
         }
-    }
-
-    /// Until when an idle core may halt; `None` if it is to spin.
-    pub(crate) fn halt_until(&self, now: Instant) -> Option<Instant> {
-        let Some(due) = self.timers.next_due() else { return Some(Instant::NEVER) };
-        let until = Instant::from_nanos(due.saturating_sub(SPIN_BEFORE.as_nanos() as u64));
-        (until > now).then_some(until)
     }
 }
 
@@ -118,9 +128,11 @@ impl fmt::Debug for SoftEvents {
 impl Engine {
     /// Events in microseconds: handlers that the engine calls when it comes by anyway.
     ///
-    /// They come on time as long as programs give the core back: one that computes for a millisecond delays
-    /// them as long. A core that is idle spins for the last 100 µs before an event is due, as it cannot be
-    /// woken exactly enough.
+    /// They come on time as long as programs make calls, or give the core back: one that computes on its own
+    /// for a millisecond, without [`System::trigger`](evenkeel_core::host::System::trigger), delays them as
+    /// long. No timer of the kernel helps there: it would take a signal, and in a signal's handler nothing
+    /// is allowed that an event may want to do. A core that is idle spins for the last 100 µs before an event
+    /// is due, as it cannot be woken exactly enough.
     ///
     /// ```
     /// # use evenkeel::{Engine, core::host::{Config, Host}, core::time::Duration, link::Clock};
@@ -150,8 +162,13 @@ impl Engine {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use evenkeel_core::host::{Config, System};
-    use evenkeel_core::process::{Program, Step};
+    use evenkeel_core::cable::{End, Options, pair};
+    use evenkeel_core::host::{Config, Host, System};
+    use evenkeel_core::process::{ProcessId, Program, Step};
+    use evenkeel_core::stack::IpEndpoint;
+    use evenkeel_core::tcp::recovery::{RecoveryConfig, Start};
+    use evenkeel_core::tcp::{self, EndpointConfig, ListenerConfig, Rate};
+    use evenkeel_core::wire::{IpAddress, IpCidr};
     use evenkeel_link::Clock;
 
     use super::*;
@@ -214,13 +231,13 @@ mod tests {
         let mut engine = engine();
         let handler = engine.soft_events().add_handler(|_, _| None);
         let now = engine.clock().now();
-        assert_eq!(engine.soft.halt_until(now), Some(Instant::NEVER));
+        assert_eq!(engine.halt_until(now), Some(Instant::NEVER));
         let event = engine.soft_events().schedule(now, RUN, handler);
         // One tick of the clock more than what was asked for.
         let due = now + RUN + Duration::from_nanos(1);
         let until = now + due.since(now + SPIN_BEFORE);
-        assert_eq!(engine.soft.halt_until(now), Some(until));
-        assert_eq!(engine.soft.halt_until(until), None, "it spins for the rest");
+        assert_eq!(engine.halt_until(now), Some(until));
+        assert_eq!(engine.halt_until(until), None, "it spins for the rest");
         assert!(engine.soft_events().cancel(event) && !engine.soft_events().cancel(event));
         engine.soft_events().schedule(now, RUN, handler);
         run(&mut engine);
@@ -228,6 +245,145 @@ mod tests {
         assert!(engine.soft_events().called() == 1 && engine.soft_events().is_empty());
         let halted = engine.observer().core().halted;
         assert!(halted > Duration::from_millis(1), "{halted:?}");
+    }
+
+    /// Does not end its step before a handler has been called three times; gives up at some time.
+    #[derive(Debug)]
+    struct Patient {
+        calls: Arc<Mutex<Vec<Instant>>>,
+        clock: Clock,
+        /// What it does meanwhile.
+        meanwhile: fn(&mut System<'_>),
+    }
+
+    fn calls_out(system: &mut System<'_>) {
+        let event = system.open_user_event().unwrap();
+        system.close(event);
+    }
+
+    impl Program for Patient {
+        fn step(&mut self, system: &mut System<'_>) -> Step {
+            let give_up = self.clock.now() + Duration::from_secs(10);
+            while self.calls.lock().unwrap().len() < 3 && self.clock.now() < give_up {
+                (self.meanwhile)(system);
+            }
+            assert!(self.calls.lock().unwrap().len() >= 3, "in the middle of a step");
+            Step::Exit
+        }
+    }
+
+    #[test]
+    fn events_come_in_the_middle_of_a_step_that_makes_calls_or_says_where_they_may() {
+        for meanwhile in [calls_out, |system: &mut System<'_>| system.trigger()] {
+            let mut engine = engine();
+            let calls = tick(&mut engine);
+            let program = Patient { calls: Arc::clone(&calls), clock: *engine.clock(), meanwhile };
+            engine.host_mut().spawn("patient", 0, Box::new(program));
+            run(&mut engine);
+            assert!(calls.lock().unwrap().len() >= 3);
+        }
+    }
+
+    #[test]
+    fn a_thread_outside_has_events_between_its_calls_too() {
+        let mut engine = engine();
+        let (me, calls) = (engine.attach("me"), tick(&mut engine));
+        let clock = *engine.clock();
+        let mut program = Patient { calls, clock, meanwhile: calls_out };
+        engine.enter(me, |system| program.step(system)).unwrap();
+    }
+
+    /// An engine at one end of a cable, with a thread outside, and its number.
+    fn beside(end: End, number: u8, config: Config) -> (Engine, ProcessId) {
+        let mut engine = Engine::new(Host::new(config).unwrap(), Clock::start()).unwrap();
+        engine.add_cable(end, &[IpCidr::new(IpAddress::v4(10, 77, 0, number), 24)]).unwrap();
+        let me = engine.attach("me");
+        (engine, me)
+    }
+
+    /// A segment every 3 ms or so: the core halts in between, and not when one is about to leave.
+    #[test]
+    fn an_idle_core_halts_between_paced_segments_and_spins_before_each() {
+        let start = Start::At(Rate::bits_per_s(4_000_000));
+        let recovery = Arc::new(RecoveryConfig { start, ..RecoveryConfig::default() });
+        let connection = Arc::new(tcp::Config { recovery, ..tcp::Config::default() });
+        let tcp = EndpointConfig { connection, ..EndpointConfig::default() };
+        let (near, far) = pair(Options::new("near", 1), Options::new("far", 2));
+        let (mut a, me) = beside(near, 1, Config { tcp, ..Config::default() });
+        let (mut b, peer) = beside(far, 2, Config::default());
+        b.enter(peer, |system| system.listen(None, 7, &ListenerConfig::default())).unwrap().unwrap();
+        let to = IpEndpoint::new(IpAddress::v4(10, 77, 0, 2), 7);
+        let stream = a.enter(me, |system| system.connect(to)).unwrap().unwrap();
+        let mut turns = |engine: &mut Engine| {
+            for _ in 0..10 {
+                engine.run(engine.clock().now() + Duration::from_micros(200), |_| false).unwrap();
+                b.run(b.clock().now() + Duration::from_micros(200), |_| false).unwrap();
+            }
+        };
+        turns(&mut a);
+        let written = a.enter(me, |system| system.write(stream, &[7; 30_000])).unwrap();
+        assert_eq!(written, Ok(30_000));
+        let now = a.clock().now();
+        assert!(a.host_mut().exact_deadline() > now, "the next waits");
+        let exact = a.host().exact_deadline();
+        let before = exact.since(Instant::ZERO + SPIN_BEFORE);
+        assert_eq!(a.halt_until(now), Some(Instant::ZERO + before));
+        assert_eq!(a.halt_until(Instant::ZERO + before), None, "it spins for the rest");
+        let halted = a.halted();
+        (0..5).for_each(|_| turns(&mut a));
+        assert!(a.halted() > halted && a.host().exact_deadline() > exact, "others have left");
+    }
+
+    /// Computes for longer than the run, in one step.
+    #[derive(Debug)]
+    struct Thinker(Duration);
+
+    impl Program for Thinker {
+        fn step(&mut self, system: &mut System<'_>) -> Step {
+            system.compute(self.0);
+            Step::Exit
+        }
+    }
+
+    #[test]
+    fn events_come_while_a_program_computes_and_take_none_of_its_time() {
+        for thinks in [Duration::from_secs(3_600), RUN] {
+            let mut engine = engine();
+            let clock = *engine.clock();
+            let handler = engine.soft_events().add_handler(move |_, _| {
+                clock.spin(EVERY);
+                Some(EVERY)
+            });
+            let begin = engine.clock().now();
+            engine.soft_events().schedule(begin, EVERY, handler);
+            let thinker = engine.host_mut().spawn("thinker", 0, Box::new(Thinker(thinks)));
+            if thinks > RUN {
+                run(&mut engine);
+                assert!(engine.soft_events().called() > 1);
+                continue;
+            }
+            let until = begin + Duration::from_secs(30);
+            engine.run(until, |host| host.bill(thinker).is_none()).unwrap();
+            let spun = EVERY * engine.soft_events().called() as u32;
+            let took = engine.clock().now().since(begin);
+            assert!(engine.soft_events().called() > 1 && took >= RUN + spun, "{took:?} with {spun:?}");
+        }
+    }
+
+    #[test]
+    fn a_handler_sends_as_a_process_that_is_attached() {
+        let mut engine = engine();
+        let me = engine.attach("me");
+        let event = engine.enter(me, |system| system.open_user_event()).unwrap().unwrap();
+        let handler = engine.soft_events().add_handler(move |state, _| {
+            state.enter(me, |system| system.post(event, 1)).unwrap().unwrap();
+            None
+        });
+        let now = engine.clock().now();
+        engine.soft_events().schedule(now, Duration::ZERO, handler);
+        let until = now + Duration::from_secs(10);
+        assert_eq!(engine.wait(me, event, until).unwrap(), crate::Ended::Done);
+        assert_eq!(engine.enter(me, |system| system.posted(event)).unwrap(), Ok(1));
     }
 
     #[test]

@@ -334,15 +334,45 @@ impl Links {
     /// When clocked interrupts tick next.
     #[inline]
     pub(crate) fn next_tick(&self) -> Instant {
-        let clocked = self.moderation.as_ref().and_then(|moderation| moderation.clocked.as_ref());
-        clocked.map_or(Instant::NEVER, moderation::Clocked::next_tick)
+        self.clocked().map_or(Instant::NEVER, moderation::Clocked::next_tick)
     }
 
-    /// The tick of clocked interrupts.
+    /// The tick of clocked interrupts, or a poll.
     pub(crate) fn tick(&mut self, now: Instant) {
-        let asking = self.ports.iter().filter(|&&port| self.asks(port));
-        let asking = asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)));
+        let asking = self.asking();
         self.clocked_mut(|clocked| clocked.tick(asking, now));
+    }
+
+    /// The sources that have a reason to interrupt.
+    fn asking(&self) -> Sources {
+        let asking = self.ports.iter().filter(|&&port| self.asks(port));
+        asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)))
+    }
+
+    /// The core has nothing to do. If it polls while it is busy, interrupts are on from now on. Says whether
+    /// that changed anything.
+    #[inline]
+    pub(crate) fn enter_idle(&mut self) -> bool {
+        if self.moderation.is_none() || !self.polls() {
+            return false;
+        }
+        self.clocked_mut(moderation::Clocked::enter_idle);
+        true
+    }
+
+    /// The core has something to do: if it polls while it has, it begins to.
+    #[inline]
+    pub(crate) fn leave_idle(&mut self, now: Instant) {
+        if self.moderation.is_none() || !self.clocked().is_some_and(moderation::Clocked::is_off) {
+            return;
+        }
+        let asking = self.asking();
+        self.clocked_mut(|clocked| clocked.leave_idle(asking, now));
+    }
+
+    /// Whether interfaces are polled at the moment, and would not be if the core were idle.
+    fn polls(&self) -> bool {
+        self.clocked().is_some_and(|clocked| clocked.is_off_when_idle() && !clocked.is_off())
     }
 
     /// When what has gathered is handed over, and an interface that could not send is tried again.
@@ -355,6 +385,11 @@ impl Links {
     #[inline]
     pub(crate) const fn gathers(&self) -> bool {
         self.gathers
+    }
+
+    #[inline]
+    fn clocked(&self) -> Option<&moderation::Clocked> {
+        self.moderation.as_ref().and_then(|moderation| moderation.clocked.as_ref())
     }
 
     fn clocked_mut<T>(&mut self, with: impl FnOnce(&mut moderation::Clocked) -> T) -> Option<T> {
@@ -384,6 +419,15 @@ impl Links {
             TransmitService::ReceiveFirst => next(receive).or_else(|| next(transmit)),
             TransmitService::LowerLevel => next(receive),
         }
+    }
+
+    /// The same if the core had nothing else to do, and is polling until then.
+    #[inline]
+    pub(crate) fn interrupting_port_when_idle(&self, poller: &Poller<QueueId>) -> Option<usize> {
+        if self.moderation.is_none() || !self.polls() {
+            return None;
+        }
+        self.next_port(self.enabled(poller), |port| self.asks(port))
     }
 
     /// The port whose interrupt is taken next at a lower level, if there is such a level.
@@ -499,7 +543,7 @@ impl Links {
 
     /// Enables every interrupt. Returns whether something is pending after all.
     pub(crate) fn arm(&mut self, poller: &Poller<QueueId>) -> bool {
-        if self.moderation.as_ref().is_some_and(|moderation| moderation.clocked.is_some()) {
+        if self.clocked().is_some_and(|clocked| !clocked.is_off_when_idle()) {
             return false;
         }
         let armed = self.enabled(poller);
@@ -622,6 +666,9 @@ impl Links {
     /// Counts frames that came by an interface.
     pub(crate) fn count_received(&mut self, id: InterfaceId, frames: u64, ledger: &mut Ledger) {
         ledger.received += frames;
+        if self.moderation.is_some() {
+            self.clocked_mut(|clocked| clocked.taken(frames as usize));
+        }
         if let Some(link) = self.link_mut(id) {
             link.received += frames;
         }

@@ -1,10 +1,11 @@
 //! Interrupt moderation: what the papers name beside interrupts that are taken as soon as there is work,
-//! receive and transmit sides in turn.
+//! receive and transmit sides in turn. Interfaces are looked at by the clock instead, at even intervals, or
+//! by a soft event at those that suit the load.
 //!
 //! A host for which nothing of this is configured has none of it, and does not look at it.
 
 use crate::config::{Config, TransmitService};
-use crate::poll::{SourceId, Sources};
+use crate::poll::{NetworkPolling, PollInterval, SourceId, Sources};
 use crate::time::{Duration, Instant};
 
 /// Which interrupts are taken, when and in which order.
@@ -20,7 +21,7 @@ impl Moderation {
     pub(super) fn of(config: &Config) -> Option<Box<Self>> {
         let moderation = Self {
             service: config.alternatives.transmit_service,
-            clocked: config.alternatives.clocked_interrupts.map(Clocked::new),
+            clocked: Period::of(config).map(Clocked::new),
             flags: config.alternatives.real_time_tasks.map(|_| Flags::default()),
         };
         let is_needed = moderation.service != TransmitService::InTurn
@@ -30,7 +31,55 @@ impl Moderation {
     }
 
     pub(super) fn may_interrupt(&self) -> Sources {
-        self.clocked.as_ref().map_or(Sources::ALL, |clocked| clocked.ticked)
+        self.clocked.as_ref().map_or(Sources::ALL, Clocked::may_interrupt)
+    }
+}
+
+/// How long it is from one tick to the next.
+#[derive(Debug)]
+enum Period {
+    Fixed(Duration),
+    Adaptive(Adaptive),
+}
+
+impl Period {
+    fn of(config: &Config) -> Option<Self> {
+        let polling =
+            config.alternatives.network_polling.map(|polling| Self::Adaptive(Adaptive::new(polling)));
+        polling.or(config.alternatives.clocked_interrupts.map(Self::Fixed))
+    }
+}
+
+/// Network polling: each tick is a poll. While the core idles there is none.
+#[derive(Debug)]
+struct Adaptive {
+    interval: PollInterval,
+    idle: bool,
+    /// When the last poll was, and how long after the one before; none if that was no poll.
+    last: Instant,
+    passed: Option<Duration>,
+    /// Packets that were taken since.
+    found: usize,
+}
+
+impl Adaptive {
+    fn new(NetworkPolling { aggregation_quota, shortest, longest }: NetworkPolling) -> Self {
+        let interval = PollInterval::new(aggregation_quota, [shortest, longest]);
+        Self { interval, idle: true, last: Instant::ZERO, passed: None, found: 0 }
+    }
+
+    /// What is taken from now on interrupts have brought.
+    const fn begin(&mut self, now: Instant) {
+        self.interval.restart();
+        (self.idle, self.last, self.passed, self.found) = (false, now, None, 0);
+    }
+
+    /// Another poll. Says how long to wait for the next, by what the last has found.
+    fn polled(&mut self, now: Instant) -> Duration {
+        let found = core::mem::take(&mut self.found);
+        let passed = self.passed.replace(now.since(self.last));
+        self.last = now;
+        passed.map_or(self.interval.interval(), |passed| self.interval.polled(found, passed))
     }
 }
 
@@ -38,7 +87,7 @@ impl Moderation {
 /// What comes to the others waits for the next tick.
 #[derive(Debug)]
 pub(super) struct Clocked {
-    period: Duration,
+    period: Period,
     next_tick: Instant,
     /// Sources that the last tick found not empty, and that have not been found empty since.
     ticked: Sources,
@@ -49,7 +98,7 @@ pub(super) struct Clocked {
 }
 
 impl Clocked {
-    const fn new(period: Duration) -> Self {
+    const fn new(period: Period) -> Self {
         Self {
             period,
             next_tick: Instant::ZERO,
@@ -60,14 +109,59 @@ impl Clocked {
     }
 
     pub(super) const fn next_tick(&self) -> Instant {
-        self.next_tick
+        if self.is_off() { Instant::NEVER } else { self.next_tick }
+    }
+
+    /// Interrupts are as if it were not there: it polls, and the core is idle.
+    pub(super) const fn is_off(&self) -> bool {
+        matches!(self.period, Period::Adaptive(Adaptive { idle: true, .. }))
+    }
+
+    /// Whether it is so when the core is idle.
+    pub(super) const fn is_off_when_idle(&self) -> bool {
+        matches!(self.period, Period::Adaptive(_))
+    }
+
+    /// The core has nothing to do.
+    pub(super) const fn enter_idle(&mut self) {
+        if let Period::Adaptive(adaptive) = &mut self.period {
+            adaptive.idle = true;
+        }
+    }
+
+    /// It has again. `asking` may still interrupt, until they are found empty.
+    pub(super) fn leave_idle(&mut self, asking: Sources, now: Instant) {
+        if let Period::Adaptive(adaptive) = &mut self.period {
+            adaptive.begin(now);
+            self.next_tick = now + adaptive.interval.interval();
+            self.allow(asking);
+        }
+    }
+
+    fn may_interrupt(&self) -> Sources {
+        if self.is_off() { Sources::ALL } else { self.ticked }
     }
 
     /// The clock ticks: `asking` may interrupt.
     pub(super) fn tick(&mut self, asking: Sources, now: Instant) {
-        self.next_tick = now + self.period;
+        let period = match &mut self.period {
+            Period::Fixed(period) => *period,
+            Period::Adaptive(adaptive) => adaptive.polled(now),
+        };
+        self.next_tick = now + period;
+        self.allow(asking);
+    }
+
+    const fn allow(&mut self, asking: Sources) {
         self.ticked = asking;
         self.entered = Sources::NONE;
+    }
+
+    /// Packets were taken.
+    pub(super) const fn taken(&mut self, pkts: usize) {
+        if let Period::Adaptive(adaptive) = &mut self.period {
+            adaptive.found += pkts;
+        }
     }
 
     /// A source interrupts. Returns whether that is a new interrupt: a handler that goes on with its ring is

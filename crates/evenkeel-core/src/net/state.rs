@@ -166,6 +166,13 @@ impl Net {
             .min(self.timers.next_deadline())
     }
 
+    /// The first of those that want to be exact: a segment that is paced. The others may be late, by as long
+    /// as it takes to wake the core.
+    #[inline]
+    pub(crate) const fn exact_deadline(&self) -> Instant {
+        self.tcp.next_paced()
+    }
+
     /// From now on every deadline is exact, as long as nothing happens.
     pub(crate) fn settle_deadlines(&mut self) {
         self.tcp.settle_deadline();

@@ -4,6 +4,32 @@
 
 use crate::time::Duration;
 
+/// Network polling by a soft event: while the core is busy interfaces do not interrupt, and are polled at an
+/// interval that adapts so that a poll finds so many packets on average. While it is idle they interrupt, so
+/// nothing that comes then waits.
+///
+/// The event is the host's own: a poll is due at an instant, and happens at the end of the unit in which that
+/// comes, without an interrupt for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetworkPolling {
+    /// Packets that a poll is to find on average, at least one.
+    pub aggregation_quota: u32,
+    /// No poll is sooner after the last.
+    pub shortest: Duration,
+    /// Nor later, however little comes. So it is the longest that a packet waits for its poll.
+    pub longest: Duration,
+}
+
+impl NetworkPolling {
+    /// For that aggregation quota; 10 µs to 1 ms apart: the paper's shortest period of events, and its
+    /// backing.
+    #[must_use]
+    pub const fn new(aggregation_quota: u32) -> Self {
+        let (shortest, longest) = (Duration::from_micros(10), Duration::from_millis(1));
+        Self { aggregation_quota, shortest, longest }
+    }
+}
+
 /// How long to wait from one poll of the network to the next, so that each finds a given number of packets on
 /// average: the *aggregation quota*.
 ///

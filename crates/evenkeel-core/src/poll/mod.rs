@@ -18,7 +18,7 @@ mod ticks;
 
 pub use cycle::CycleLimit;
 pub use feedback::{Feedback, FeedbackBy, FeedbackScope, Gate, Inhibition, Resumes};
-pub use interval::PollInterval;
+pub use interval::{NetworkPolling, PollInterval};
 pub use order::TaskWeights;
 pub use poller::Poller;
 pub use quota::Quota;

@@ -4,12 +4,14 @@
 //! the shape: what keeps its peak however high the load, what falls, and what a neighbour on the same core
 //! gets.
 
+mod asking;
 mod bench;
 mod cold;
 mod devices;
 mod figures;
 mod flood;
 mod http;
+mod polling;
 mod router;
 mod sweep;
 mod timers;
@@ -119,6 +121,7 @@ pub fn run(
         http::ID => http::measure(options, progress),
         cold::ID => cold::measure(options, progress),
         timers::ID => timers::measure(options, progress),
+        polling::ID => polling::measure(options, progress),
         id => figures::of(id)?.measure(options, progress),
     };
     let conditions = Some(conditions(experiment.id, options));
@@ -127,7 +130,7 @@ pub fn run(
 
 /// Whether an experiment can be run in real time.
 pub(crate) fn has(id: &str) -> bool {
-    id == http::ID || id == cold::ID || id == timers::ID || figures::of(id).is_some()
+    [http::ID, cold::ID, timers::ID, polling::ID].contains(&id) || figures::of(id).is_some()
 }
 
 /// Under which conditions it was measured, in one line.
@@ -137,6 +140,7 @@ fn conditions(id: &str, options: &Options) -> String {
         http::ID => format!("{:?} of work for each request", http::WORK),
         cold::ID => format!("{:?} of work for each request", cold::WORK),
         timers::ID => "a saturated UDP echo service".to_owned(),
+        polling::ID => format!("{:?} of work for each request", polling::WORK),
         _ => format!("{:?} of screening for each packet", options.work),
     };
     let on = if id == cold::ID { cold::conditions(options.on) } else { options.on.to_string() };
@@ -156,7 +160,7 @@ mod tests {
     #[test]
     fn what_can_be_run_in_real_time_is_an_experiment() {
         assert!(figures::ALL.iter().all(|figure| find(figure.id).is_some()));
-        assert!(find(http::ID).is_some() && find(cold::ID).is_some());
+        assert!([http::ID, cold::ID, timers::ID, polling::ID].iter().all(|id| find(id).is_some()));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use evenkeel_core::drop::Reason;
 use evenkeel_core::host::{Alternatives, Config, Host, Transmit, TransmitService};
 use evenkeel_core::ledger::Ledger;
 use evenkeel_core::poll::{
-    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, Quota, TaskWeights, TickSampling,
+    CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, NetworkPolling, Quota, TaskWeights,
+    TickSampling,
 };
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
@@ -269,10 +270,12 @@ impl Scenario {
             pause_ticks: rng.between(1, 10) as u32,
         };
         let weights = TaskWeights { receive: rng.between(1, 5) as u16, transmit: rng.between(1, 5) as u16 };
+        let polls = rng.chance(Ratio::percent(20)).then(|| NetworkPolling::new(rng.between(1, 15) as u32));
         let by = if by_length { FeedbackBy::Length } else { FeedbackBy::Marks };
         Config { feedback: config.feedback.map(|f| Feedback { by, ..f }), ..config }.with_alternatives(|a| {
             a.tick_sampling = samples.then_some(sampling);
             a.real_time_tasks = tasks.then_some(weights);
+            a.network_polling = polls;
         })
     }
 

@@ -35,11 +35,22 @@ impl Connection {
     /// When [`Connection::on_deadline`] is to be called; [`Instant::NEVER`] if nothing is due at all.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
+        self.pace_deadline().min(self.next_deadline_but_pace())
+    }
+
+    /// When the pacer lets the next segment go, if one waits for it. That wants to be exact; the others may
+    /// be late.
+    pub(crate) const fn pace_deadline(&self) -> Instant {
+        if matches!(self.state, State::Closed) { Instant::NEVER } else { self.timers.pace }
+    }
+
+    /// The first of the others.
+    pub(crate) fn next_deadline_but_pace(&self) -> Instant {
         if self.state == State::Closed {
             return Instant::NEVER;
         }
-        let Timers { delayed_ack, persist, keepalive, two_msl, pace, .. } = self.timers;
-        let others = delayed_ack.min(persist).min(keepalive).min(two_msl.min(pace));
+        let Timers { delayed_ack, persist, keepalive, two_msl, .. } = self.timers;
+        let others = delayed_ack.min(persist).min(keepalive).min(two_msl);
         self.recovery.next_deadline().min(others).min(self.patience_ends())
     }
 

@@ -12,6 +12,7 @@ use super::egress::{Egress, EgressSet, RouteHandle, Routes};
 use super::listeners::ListenerId;
 use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
+use evenkeel_timers::Wheel;
 
 /// A segment that was written, for IP to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,6 +182,7 @@ impl<R: Copy> Endpoint<R> {
         entry.queued = false;
         if entry.connection.is_over() {
             self.wheel.cancel(id.index());
+            self.paced.cancel(id.index());
             let ours = entry.holder != Holder::User;
             if core::mem::take(&mut entry.early) {
                 self.finish_early(id, false, now);
@@ -190,10 +192,9 @@ impl<R: Copy> Endpoint<R> {
             }
             return;
         }
-        match entry.connection.next_deadline() {
-            Instant::NEVER => _ = self.wheel.cancel(id.index()),
-            at => self.wheel.set(id.index(), at),
-        }
+        let (pace, other) = (entry.connection.pace_deadline(), entry.connection.next_deadline_but_pace());
+        set(&mut self.paced, id, pace);
+        set(&mut self.wheel, id, other);
     }
 
     /// TIME-WAIT is no connection's, whether its user has closed it or not: there is one place that answers
@@ -214,22 +215,44 @@ impl<R: Copy> Endpoint<R> {
 
     /// When [`Endpoint::advance`] is to be called, if nothing else happens before. Anything may change it.
     pub fn next_deadline(&mut self) -> Option<Instant> {
-        let all =
-            [self.wheel.next_deadline(), self.time_wait.next_deadline(), self.listeners.next_deadline()];
+        let all = [
+            self.wheel.next_deadline(),
+            self.paced.next_deadline(),
+            self.time_wait.next_deadline(),
+            self.listeners.next_deadline(),
+        ];
         all.into_iter().flatten().min()
+    }
+
+    /// When pacing lets the next segment go of those that wait for it: a part of
+    /// [`next_deadline`](Self::next_deadline), for who can be more exact if need be. What else passes with
+    /// time may be late by as long as it takes to wake somebody.
+    pub fn next_paced(&mut self) -> Option<Instant> {
+        self.paced.next_deadline()
+    }
+
+    /// The same, or somewhat earlier, as [`not_before`](Self::not_before) is.
+    #[must_use]
+    pub fn paced_not_before(&self) -> Option<Instant> {
+        self.paced.not_before()
     }
 
     /// The same, or somewhat earlier, for who is busy until then anyway, and will ask again: it takes next to
     /// no work, whereas the exact one has timers filed anew that were put off.
     #[must_use]
     pub fn not_before(&self) -> Option<Instant> {
-        let all = [self.wheel.not_before(), self.time_wait.next_deadline(), self.listeners.not_before()];
+        let all = [
+            self.wheel.not_before(),
+            self.paced.not_before(),
+            self.time_wait.next_deadline(),
+            self.listeners.not_before(),
+        ];
         all.into_iter().flatten().min()
     }
 
     /// The time is `now`.
     pub fn advance(&mut self, now: Instant) {
-        while let Some(place) = self.wheel.poll_expired(now) {
+        while let Some(place) = self.wheel.poll_expired(now).or_else(|| self.paced.poll_expired(now)) {
             let Some(id) = self.connections.at(place) else { continue };
             if let Some(entry) = self.entry(id) {
                 entry.connection.on_deadline(now);
@@ -257,6 +280,15 @@ impl<R: Copy> Endpoint<R> {
         if let Some(listener) = from.and_then(|from| self.listeners.by_id(from)) {
             listener.withdraw(waits);
         }
+    }
+}
+
+/// Sets the timer of a connection, or cancels it.
+fn set(wheel: &mut Wheel, id: Id, at: Instant) {
+    if at == Instant::NEVER {
+        wheel.cancel(id.index());
+    } else {
+        wheel.set(id.index(), at);
     }
 }
 

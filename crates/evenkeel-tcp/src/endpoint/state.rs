@@ -49,8 +49,10 @@ pub struct Endpoint<R = ()> {
     pub(super) secret: Secret,
     pub(super) numbers: InitialSequence,
     pub(super) connections: Table<Entry<R>>,
-    /// By place in `connections`.
+    /// By place in `connections`: all that passes with time but pacing.
     pub(super) wheel: Wheel,
+    /// The same: when the next segment may leave of those that pace. That wants to be exact.
+    pub(super) paced: Wheel,
     pub(super) time_wait: TimeWait,
     pub(super) listeners: Listeners,
     /// Connections that may have something to send, each once; but those in `tx_blocked`.
@@ -164,6 +166,7 @@ impl<R: Copy> Endpoint<R> {
             numbers,
             connections: Table::new(secret, config.connections),
             wheel: Wheel::new(),
+            paced: Wheel::new(),
             time_wait: TimeWait::new(config.time_wait, secret, numbers),
             listeners: Listeners::default(),
             to_send: VecDeque::new(),

@@ -184,7 +184,7 @@ impl World {
                     end.waiting(),
                     end.answers.len(),
                     end.to_send.len() + end.tx_blocked.len(),
-                    end.wheel.len()
+                    end.wheel.len() + end.paced.len()
                 ),
                 (0, 0, 0, 0, 0)
             );

@@ -168,7 +168,7 @@ impl Net {
 
     /// Retransmissions, delayed acknowledgments and the like that are due. The end of the unit says what
     /// is next.
-    pub(in crate::net) fn advance_tcp(&mut self, now: Instant) {
+    pub(crate) fn advance_tcp(&mut self, now: Instant) {
         self.tcp.endpoint.advance(now);
         self.tcp.pending = true;
         // What is due next is known when what there is to send has left.

@@ -29,6 +29,8 @@ pub(crate) struct Tcp {
     /// earlier.
     deadline: Instant,
     exact: bool,
+    /// When the next paced segment may leave: a part of `deadline`, and as exact.
+    paced: Instant,
     /// For so many units they have waited for a program to have its turn.
     pub(super) held: u8,
     /// Of each process.
@@ -62,6 +64,7 @@ impl Tcp {
             pending: false,
             deadline: Instant::NEVER,
             exact: true,
+            paced: Instant::NEVER,
             held: 0,
             processing: Vec::new(),
             called: Vec::new(),
@@ -87,15 +90,22 @@ impl Tcp {
         self.deadline
     }
 
+    /// When the next paced segment may leave, as exactly.
+    #[inline]
+    pub(in crate::net) const fn next_paced(&self) -> Instant {
+        self.paced
+    }
+
     /// What there is to send has left. Who is busy need not know exactly what is due next.
     pub(super) fn look_ahead(&mut self) {
         self.deadline = self.endpoint.not_before().unwrap_or(Instant::NEVER);
         self.exact = self.deadline == Instant::NEVER;
+        self.paced = self.endpoint.paced_not_before().unwrap_or(Instant::NEVER);
     }
 
     /// Nothing is due before what there is to send has left.
     pub(super) const fn nothing_due(&mut self) {
-        (self.deadline, self.exact) = (Instant::NEVER, true);
+        (self.deadline, self.exact, self.paced) = (Instant::NEVER, true, Instant::NEVER);
     }
 
     /// From now on [`Tcp::next_deadline`] is exact, as long as nothing happens.
@@ -103,6 +113,7 @@ impl Tcp {
     pub(in crate::net) fn settle_deadline(&mut self) {
         if !self.exact {
             self.deadline = self.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+            self.paced = self.endpoint.next_paced().unwrap_or(Instant::NEVER);
             self.exact = true;
         }
     }

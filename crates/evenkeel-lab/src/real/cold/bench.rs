@@ -16,16 +16,16 @@ use std::sync::{PoisonError, mpsc};
 
 use evenkeel::Engine;
 use evenkeel::link::{Clock, Stop, Tap, TapOptions, WaitBy};
-use evenkeel_apps::load::{self, Effort, Glance, Load, OnKernel, Plan, Report, Request, Target};
-use evenkeel_apps::measure::{CoreTime, Generator, Sending, Working, drive, opposite};
-use evenkeel_core::cable::{self, End};
+use evenkeel_apps::load::{self, Load, OnKernel, Plan, Report};
+use evenkeel_apps::measure::{CoreTime, Generator, Sending, drive, opposite};
+use evenkeel_core::cable::End;
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::{Allocation, Select};
-use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
+use evenkeel_core::wire::IpCidr;
 
+use super::super::asking::{self, CLIENT, ClientSaw, HTTP, LOOK, SERVER, await_server, lay, request, tell};
 use super::httpd::Httpd;
 use super::ours::{self, Way};
 use super::{Options, Place, kernel};
@@ -38,10 +38,6 @@ const DOCUMENT: usize = 1_259;
 /// client's.
 pub(in super::super) const WORK: Duration = Duration::from_micros(50);
 
-const HTTP: u16 = 80;
-const SERVER: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);
-const CLIENT: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
-const RING_PKTS: usize = 1_024;
 const TAP: &str = "ekcold";
 /// The client's sources on the loopback: each has as many ports as there are.
 const SOURCES: u8 = 8;
@@ -52,9 +48,6 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const TIME_WAIT: Duration = Duration::from_millis(500);
 /// Time for the server to listen.
 const SETTLE: Duration = Duration::from_millis(5);
-/// How often a client says how far it is.
-const LOOK: Duration = Duration::from_millis(2);
-
 /// Whose server, and how it waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Server {
@@ -120,11 +113,6 @@ struct ServerSaw {
     answered: u64,
 }
 
-struct ClientSaw {
-    report: Report,
-    core_share: f64,
-}
-
 fn plan(cold: usize, options: &Options) -> Plan {
     Plan {
         load: Load::Closed,
@@ -141,32 +129,12 @@ fn plan(cold: usize, options: &Options) -> Plan {
     }
 }
 
-fn request(host: &str, port: u16) -> io::Result<Request> {
-    let target = Target { host: host.to_owned(), port, path: "/".to_owned() };
-    Request::new(&target, "GET", &[], &[]).map_err(io::Error::other)
-}
-
-/// The window opens when the first answer in it may come. When it closes some are under way: if one of them
-/// is late the server waits for it, and is not idle for want of load.
-fn tell(sending: &Sending, glance: &Glance) {
-    if glance.measured >= glance.length {
-        sending.measured();
-    } else if !glance.measured.is_zero() {
-        sending.measuring();
-    }
-}
-
 fn on_cable(config: Config, way: Way, cold: usize, options: &Options) -> io::Result<(ServerSaw, ClientSaw)> {
-    let end = |name, last| cable::Options {
-        address: EthernetAddress([2, 0, 0, 0, 0, last]),
-        ring_pkts: RING_PKTS,
-        ..cable::Options::new(name, 0)
-    };
-    let (outside, inside) = cable::pair(end("outside", 1), end("inside", 2));
+    let (outside, inside) = lay();
     let clock = Clock::start();
     let (server, client) = opposite(
         |generator| serve(config, way, Some(inside), clock, generator),
-        |sending, server| ask_from_host(cold, outside, clock, options, (sending, server)),
+        |sending, server| asking::from_host(plan(cold, options), outside, clock, (sending, server)),
     )?;
     Ok((server?, client?))
 }
@@ -209,12 +177,6 @@ fn on_loopback(by: WaitBy, cold: usize, options: &Options) -> io::Result<(Server
     Ok((saw, client))
 }
 
-fn await_server(clock: Clock, server: &Working) {
-    while !server.has_begun() {
-        clock.spin(LOOK);
-    }
-}
-
 /// The thread of our server: at the end of a cable, or of a TAP of its own.
 fn serve(
     mut config: Config,
@@ -251,48 +213,7 @@ fn serve(
     })
 }
 
-/// The client's thread, if it has a host of ours.
-fn ask_from_host(
-    cold: usize,
-    end: End,
-    clock: Clock,
-    options: &Options,
-    (sending, server): (Sending, &Working),
-) -> io::Result<ClientSaw> {
-    let mut config = Config { seed: options.seed, ..Config::of(Architecture::Polled) };
-    config.tcp.ports = 1_024..=u16::MAX;
-    let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
-    engine.stop_on(Stop::on_signals()?);
-    engine.add_cable(end, &[IpCidr::new(CLIENT.into(), 24)]).map_err(io::Error::other)?;
-    await_server(clock, server);
-    let to = IpEndpoint::new(SERVER.into(), HTTP);
-    let (program, watched) = load::client(to, plan(cold, options), request(&SERVER.to_string(), HTTP)?);
-    engine.host_mut().spawn("load", 0, program);
-    let mut from = None;
-    while !watched.is_over() && !server.is_over() && !Stop::on_signals()?.requested() {
-        engine.run(clock.now() + LOOK, |_| watched.is_over())?;
-        if let Some(glance) = watched.glance(clock.now()) {
-            tell(&sending, &glance);
-            if from.is_none() && !glance.gathering {
-                from = Some(CoreTime::of(&engine));
-            }
-        }
-    }
-    let until = CoreTime::of(&engine);
-    drop(sending);
-    let measured = watched.measured(clock.now());
-    engine.ignore_stop();
-    while !server.is_over() {
-        engine.run(clock.now() + LOOK, |_| false)?;
-    }
-    let from = from.unwrap_or(until);
-    let shares = until.shares_since(&from);
-    let cpu_share = (1.0 - shares.idle - shares.run_delay).max(0.0);
-    let effort = Effort { cpu_share, run_delay_share: shares.run_delay };
-    Ok(ClientSaw { report: Report::new(&measured, effort), core_share: until.core_share_since(&from) })
-}
-
-/// The same if it has the kernel's sockets.
+/// The client's thread, if it has the kernel's sockets.
 fn ask_from_kernel(at: OnKernel, cold: usize, options: &Options, sending: &Sending) -> io::Result<ClientSaw> {
     let request = request(&at.to.ip().to_string(), at.to.port())?;
     let (measured, effort) =

@@ -1,0 +1,339 @@
+//! Table XII of the paper on soft timers in real time: what a saturated web server answers whose interfaces
+//! interrupt, and one that polls them by a soft event so that each poll finds some packets.
+//!
+//! An interrupt here is what the engine makes of it: while the host is busy its rings are looked at at the
+//! end of every unit, which costs a look at memory, and only a core that has halted is really interrupted. So
+//! what there is to be gained is what it saves to process packets some at a time, and it is said how many
+//! that are. The paper's interrupts cost microseconds each.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use evenkeel::Engine;
+use evenkeel::link::{self, Clock};
+use evenkeel_apps::http::Document;
+use evenkeel_apps::load::{Curve, Load, Plan, Spacing};
+use evenkeel_apps::measure::{CoreTime, Generator, drive, opposite};
+use evenkeel_apps::stream::{self, Server, Tally, Web};
+use evenkeel_core::cable::End;
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::poll::NetworkPolling;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::time::Duration;
+use evenkeel_core::wire::IpCidr;
+
+use super::asking::{self, HTTP, SERVER, lay};
+use super::{Options, Place, Progress};
+use crate::check::{Check, Origin::*, condition, predicted};
+use crate::experiment::{Outcome, Point};
+
+/// The experiment in virtual time.
+pub(super) const ID: &str = "t00-tab12";
+
+const QUOTAS: [u32; 5] = [1, 2, 5, 10, 15];
+/// A window that is polled follows one with interrupts: what a server answers differs by more from one
+/// minute to the next than by what is asked for here. So many pairs for each repetition that is asked for.
+const PAIRS: usize = 3;
+/// Of what it answers by interrupts, what a server that polls must answer.
+const KEPT: [f64; 2] = [0.97, 1.5];
+/// Of the time that a single request to an idle machine takes by interrupts.
+const AS_FAST: [f64; 2] = [0.8, 1.2];
+/// What share of its core an idle process may take.
+const IDLE: [f64; 2] = [0.0, 0.01];
+/// What share of the time a saturated server has something to do.
+const SATURATED: [f64; 2] = [0.9, 1.0];
+
+/// What the server does for each request: enough for its core to be the one that is saturated, and not the
+/// client's.
+pub(super) const WORK: Duration = Duration::from_micros(10);
+/// T00.m.load.
+const DOCUMENT: u64 = 6 << 10;
+/// Connections with a request all the time.
+const CONNECTIONS: usize = 50;
+/// Requests a second to an idle machine.
+const SELDOM: f64 = 500.0;
+
+const WARM_UP: Duration = Duration::from_millis(60);
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// In time for the next connection with the same port.
+const TIME_WAIT: Duration = Duration::from_millis(500);
+/// Time for the server to listen.
+const SETTLE: Duration = Duration::from_millis(5);
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asking {
+    /// As fast as it can, with a connection for each request.
+    Http,
+    /// The same on connections that persist.
+    PersistentHttp,
+    /// So seldom that each request finds an idle machine.
+    Seldom,
+}
+
+/// The two that saturate the server.
+const SATURATING: [Asking; 2] = [Asking::Http, Asking::PersistentHttp];
+
+impl Asking {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "HTTP",
+            Self::PersistentHttp => "P-HTTP",
+            Self::Seldom => "a request to an idle machine",
+        }
+    }
+
+    fn plan(self, options: &Options) -> Plan {
+        let length = WARM_UP + options.window;
+        let seldom = Load::Open { curve: Curve::flat(SELDOM, length), spacing: Spacing::Constant };
+        Plan {
+            load: if self == Self::Seldom { seldom } else { Load::Closed },
+            length: options.window,
+            warm_up: WARM_UP,
+            connections: if self == Self::Seldom { 1 } else { CONNECTIONS },
+            requests_per_connection: (self == Self::Http).then_some(1),
+            timeout: TIMEOUT,
+            connect_timeout: TIMEOUT,
+            cold: 0,
+            cold_rate: 0.0,
+            interval: options.window,
+            seed: options.seed,
+        }
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Measured {
+    answered: f64,
+    response_us: f64,
+    /// Frames that an interrupt, or a poll, has brought to a ring's handler.
+    frames_per_interrupt: f64,
+    busy: f64,
+    core_share: f64,
+    failed: u64,
+    conserved: bool,
+}
+
+/// By interrupts, and then polled.
+type Pair = [Measured; 2];
+
+pub(super) fn measure(
+    options: &Options,
+    progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+) -> io::Result<Outcome> {
+    if options.on != Place::Cable {
+        return Err(io::Error::other(format!("{ID} runs on the cable only")));
+    }
+    let most = QUOTAS[QUOTAS.len() - 1];
+    let saturating = SATURATING.iter().flat_map(|&asking| QUOTAS.map(|quota| (asking, quota)));
+    let variants: Vec<(Asking, u32)> = saturating.chain([(Asking::Seldom, most)]).collect();
+    let rounds = PAIRS * options.repeats.max(1);
+    let all = rounds * variants.len();
+    let mut runs = Runs { pairs: BTreeMap::new(), idle: Vec::new() };
+    for done in 0..all {
+        let (asking, quota) = variants[done % variants.len()];
+        // Beside each other, so that what the machine does to both cancels out.
+        let pair = [run(asking, None, options)?, run(asking, Some(quota), options)?];
+        let [interrupts, polled] = pair;
+        let result = match asking {
+            Asking::Seldom => {
+                let [polled, interrupts] = [polled, interrupts].map(|run| run.response_us);
+                format!("polled takes {polled:.1} us, by interrupts {interrupts:.1}")
+            }
+            _ => format!("quota {quota}: {:.0} answers/s of {:.0}", polled.answered, interrupts.answered),
+        };
+        progress(&Progress { variant: asking.name(), result: &result, done: (done + 1, all) });
+        runs.pairs.entry((asking, quota)).or_default().push(pair);
+    }
+    for _ in 0..options.repeats.max(1) {
+        runs.idle.push(idle_share(most, options.window)?);
+    }
+    Ok(runs.outcome())
+}
+
+#[derive(Debug)]
+struct Runs {
+    pairs: BTreeMap<(Asking, u32), Vec<Pair>>,
+    /// The share of its core that an idle process takes.
+    idle: Vec<f64>,
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+impl Runs {
+    /// The median of the rounds.
+    fn median(&self, (asking, quota): (Asking, u32), of: impl Fn(&Pair) -> f64) -> f64 {
+        median(self.pairs.get(&(asking, quota)).into_iter().flatten().map(of).collect())
+    }
+
+    /// What is answered when polled, of what is by interrupts.
+    fn kept(&self, variant: (Asking, u32)) -> f64 {
+        self.median(variant, |[interrupts, polled]| polled.answered / interrupts.answered.max(1.0))
+    }
+
+    /// By interrupts, beside all quotas.
+    fn by_interrupts(&self, asking: Asking, of: impl Fn(&Measured) -> f64) -> f64 {
+        let its = self.pairs.iter().filter(|((other, _), _)| *other == asking);
+        median(its.flat_map(|(_, pairs)| pairs.iter().map(|pair| of(&pair[0]))).collect())
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let point = |asking: Asking, quota: u32, of: &dyn Fn(fn(&Measured) -> f64) -> f64| {
+            Point::new(asking.name(), f64::from(quota), of(|run| run.answered)).with([
+                ("response_p50_us", of(|run| run.response_us)),
+                ("frames_per_interrupt", of(|run| run.frames_per_interrupt)),
+                ("busy", of(|run| run.busy)),
+                ("core_share", of(|run| run.core_share)),
+            ])
+        };
+        let mut points = Vec::new();
+        for asking in [Asking::Http, Asking::PersistentHttp, Asking::Seldom] {
+            points.push(point(asking, 0, &|of| self.by_interrupts(asking, of)));
+            for &variant in self.pairs.keys().filter(|(other, _)| *other == asking) {
+                let polled = point(asking, variant.1, &|of| self.median(variant, |pair| of(&pair[1])));
+                points.push(polled.with([("of_interrupts", self.kept(variant))]));
+            }
+        }
+        points
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome::new("aggregation quota (0 is interrupts)", "answers/s", self.points(), self.checks())
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        let most = QUOTAS[QUOTAS.len() - 1];
+        let kept = |asking| QUOTAS.map(|quota| self.kept((asking, quota)));
+        let fast = |[interrupts, polled]: &Pair| polled.response_us / interrupts.response_us.max(1e-3);
+        let saturated = self.pairs.iter().filter(|((asking, _), _)| *asking != Asking::Seldom);
+        let busy: Vec<f64> =
+            saturated.map(|(&variant, _)| self.median(variant, |[a, b]| a.busy.min(b.busy))).collect();
+        let every = || self.pairs.values().flatten().flatten();
+        let core_shares: Vec<f64> =
+            self.pairs.keys().map(|&v| self.median(v, |[a, b]| a.core_share.min(b.core_share))).collect();
+        let conserved = if every().all(|run| run.conserved) { "yes" } else { "no" };
+        let failed: u64 = every().map(|run| run.failed).sum();
+        vec![
+            predicted(Ours, "HTTP: answers when polled, of those by interrupts, at each quota")
+                .within(KEPT, &kept(Asking::Http)),
+            predicted(Ours, "P-HTTP: answers when polled, of those by interrupts, at each quota")
+                .within(KEPT, &kept(Asking::PersistentHttp)),
+            predicted(Ours, "a request to an idle machine: median time with polling, of that by interrupts")
+                .within(AS_FAST, &[self.median((Asking::Seldom, most), fast)]),
+            predicted(Ours, "share of its core that an idle process takes").within(IDLE, &self.idle),
+            condition("share of the time in which the saturated server had something to do")
+                .within(SATURATED, &busy),
+            condition("share of its core that the server had").within([0.9, 1.0], &core_shares),
+            condition("requests that failed").within([0.0, 0.0], &[failed as f64]),
+            condition("every frame is accounted for").equal("yes", conserved),
+        ]
+    }
+}
+
+fn run(asking: Asking, quota: Option<u32>, options: &Options) -> io::Result<Measured> {
+    let (outside, inside) = lay();
+    let clock = Clock::start();
+    let plan = asking.plan(options);
+    let (server, client) = opposite(
+        |generator| serve(quota, inside, clock, generator),
+        |sending, server| asking::from_host(plan, outside, clock, (sending, server)),
+    )?;
+    let (server, client) = (server?, client?);
+    Ok(Measured {
+        answered: client.report.answered_rps,
+        response_us: client.report.response_us.p50.unwrap_or(f64::NAN),
+        failed: client.report.counts.failed.all(),
+        core_share: server.core_share.min(client.core_share),
+        ..server
+    })
+}
+
+/// A host with a web server, 4.2BSD's but for what is asked for.
+fn engine(quota: Option<u32>, end: End, clock: Clock) -> io::Result<Engine> {
+    let mut config = Config::of(Architecture::Eager)
+        .with_alternatives(|alternatives| alternatives.network_polling = quota.map(NetworkPolling::new));
+    config.tcp.time_wait.wait = TIME_WAIT;
+    let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
+    engine.add_cable(end, &[IpCidr::new(SERVER.into(), 24)]).map_err(io::Error::other)?;
+    let options =
+        stream::Options { port: HTTP, listener: ListenerConfig::default(), work: WORK, count: None };
+    let server = Server::new(Web::new(Document::new(DOCUMENT)), options, Arc::<Tally>::default());
+    engine.host_mut().spawn("httpd", 0, Box::new(server));
+    // A SYN that comes before anybody listens is refused.
+    engine.run(clock.now() + SETTLE, |_| false)?;
+    Ok(engine)
+}
+
+/// The server's thread; says what it saw of the run.
+fn serve(quota: Option<u32>, end: End, clock: Clock, generator: &Generator) -> io::Result<Measured> {
+    let mut engine = engine(quota, end, clock)?;
+    let look = |engine: &Engine| {
+        let host = engine.host();
+        (CoreTime::of(engine), host.ledger().received, host.interrupts())
+    };
+    let [from, until] = drive(&mut engine, generator, look)?;
+    Ok(Measured {
+        frames_per_interrupt: (until.1 - from.1) as f64 / (until.2 - from.2).max(1) as f64,
+        busy: 1.0 - until.0.shares_since(&from.0).idle,
+        core_share: until.0.core_share_since(&from.0),
+        conserved: engine.host().check().is_ok(),
+        ..Measured::default()
+    })
+}
+
+/// The share of its core that a server takes that nobody asks anything.
+fn idle_share(quota: u32, window: Duration) -> io::Result<f64> {
+    let (_outside, inside) = lay();
+    let clock = Clock::start();
+    let mut engine = engine(Some(quota), inside, clock)?;
+    let (begin, used) = (clock.now(), link::thread_cpu_time());
+    engine.run(begin + window, |_| false)?;
+    let elapsed = clock.now().since(begin).max(Duration::from_nanos(1));
+    Ok(link::thread_cpu_time().saturating_sub(used).as_secs_f64() / elapsed.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_is_answered_and_polls_find_packets() {
+        let options = Options { window: Duration::from_millis(30), ..Options::default() };
+        for asking in [Asking::Http, Asking::PersistentHttp, Asking::Seldom] {
+            for quota in [None, Some(1), Some(15)] {
+                let run = run(asking, quota, &options).unwrap();
+                assert!(run.conserved && run.failed == 0, "{asking:?}, {quota:?}: {run:?}");
+                assert!(run.answered > 0.0 && run.frames_per_interrupt >= 1.0, "{asking:?}: {run:?}");
+            }
+        }
+    }
+
+    fn checks(answered: f64, response_us: f64, idle: f64) -> Vec<bool> {
+        let good = Measured {
+            answered: 100.0,
+            response_us: 50.0,
+            busy: 1.0,
+            core_share: 1.0,
+            conserved: true,
+            ..Measured::default()
+        };
+        let pair = [good, Measured { answered, response_us, ..good }];
+        let of = |asking| QUOTAS.map(|quota| ((asking, quota), vec![pair; 3]));
+        let pairs = SATURATING.into_iter().flat_map(of).chain(of(Asking::Seldom)).collect();
+        Runs { pairs, idle: vec![idle; 3] }.checks().iter().map(|check| check.ok).collect()
+    }
+
+    #[test]
+    fn what_loses_throughput_is_slow_or_is_not_idle_misses() {
+        assert_eq!(checks(101.0, 51.0, 0.001), [true; 8]);
+        assert_eq!(checks(95.0, 51.0, 0.001)[..4], [false, false, true, true]);
+        assert_eq!(checks(101.0, 70.0, 0.001)[..4], [true, true, false, true]);
+        assert_eq!(checks(101.0, 51.0, 0.02)[..4], [true, true, true, false]);
+    }
+}
