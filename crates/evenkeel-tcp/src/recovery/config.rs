@@ -72,7 +72,8 @@ pub enum Start {
     SlowStart,
     /// At this rate from the first round trip on, and never faster: of a path whose capacity is known, and
     /// belongs to this connection (Aron and Druschel, TOCS 2000, 4.1). IP and TCP headers count. What is lost
-    /// makes it slower, as ever.
+    /// makes it slower, as ever. After a pause it goes on so, unless something was lost; then as
+    /// [`Restart`] says.
     ///
     /// The receiver's window, and the send buffer, must have room for a round trip of it.
     At(Rate),

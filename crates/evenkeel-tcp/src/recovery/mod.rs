@@ -298,6 +298,10 @@ impl Recovery {
         if self.config.algorithm.is_model_based() {
             return self.control.on_restart(now);
         }
+        if let Some(window) = self.pacing.as_ref().and_then(|pacing| pacing.known_window(&self.window)) {
+            self.window.cwnd = window;
+            return;
+        }
         let initial = self.initial_window();
         let (Restart::LastRate, Some(pacing), Some(srtt)) =
             (self.config.restart, &mut self.pacing, self.rtt.srtt())
@@ -471,6 +475,7 @@ impl Recovery {
         self.window.cwnd = self.window.cwnd.max(bytes);
         if opening.known {
             self.window.ssthresh = self.window.cwnd;
+            pacing.opened = bytes;
         }
     }
 
@@ -521,6 +526,7 @@ impl Recovery {
             in_flight: self.in_flight(),
             delivery_rate: self.delivery_rate().map(|(rate, _)| rate),
             pacing_rate: self.control.pacing_rate(&self.window, self.rtt.srtt()),
+            rate_max: self.pacing.as_ref().and_then(|pacing| pacing.most()),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min(),
@@ -594,6 +600,8 @@ pub struct RecoveryInfo {
     pub delivery_rate: Option<Rate>,
     /// How fast the algorithm wants payload to leave, if it says so.
     pub pacing_rate: Option<Rate>,
+    /// What is sent at most, headers included, if that was said or the capacity is known.
+    pub rate_max: Option<Rate>,
     /// The smoothed round-trip time, once there was a sample.
     pub srtt: Option<Duration>,
     /// Its variation.

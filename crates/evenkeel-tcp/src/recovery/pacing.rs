@@ -21,6 +21,8 @@ pub(super) struct Pacing {
     /// The most that somebody wants, and what the path can do: of packets, headers included.
     pub(super) rate_max: Rate,
     pub(super) capacity: Rate,
+    /// The window of a known capacity, once the connection has started with that.
+    pub(super) opened: u32,
     /// Where to start, once there is a round-trip time.
     pub(super) start: Option<Start>,
     /// Until then no faster than that.
@@ -134,6 +136,7 @@ impl Pacing {
             burst_interval: config.burst_interval,
             rate_max: config.rate_max.unwrap_or(Rate::UNLIMITED),
             capacity,
+            opened: 0,
             start,
             careful: None,
             unvalidated_until: Instant::ZERO,
@@ -150,13 +153,22 @@ impl Pacing {
         let Leaving { bytes, overhead, rate } = left;
         let by_rate = rate.map(|rate| rate.time_for(bytes));
         let by_window = || srtt.map(|srtt| self.time_by_window(bytes, window, srtt, now));
-        let most = self.rate_max.min(self.capacity);
-        let said = (most != Rate::UNLIMITED).then(|| most.time_for(bytes.saturating_add(overhead)));
+        let said = self.most().map(|most| most.time_for(bytes.saturating_add(overhead)));
         let Some(target) = by_rate.or_else(by_window).max(said) else { return };
         let minimum = self.burst_interval.unwrap_or_else(|| Self::least_distance(target));
         let credit = srtt.map_or(Self::CREDIT_MAX, |srtt| Duration::from_nanos(srtt / 8));
         let spacing = Spacing { target, minimum, credit: credit.min(Self::CREDIT_MAX) };
         self.clock.on_sent(spacing, now);
+    }
+
+    /// No faster than that, headers included.
+    pub(super) fn most(&self) -> Option<Rate> {
+        Some(self.rate_max.min(self.capacity)).filter(|most| *most != Rate::UNLIMITED)
+    }
+
+    /// The window to go on with after a pause: a capacity is known as long as nothing was lost at it.
+    pub(super) fn known_window(&self, window: &Window) -> Option<u32> {
+        Some(self.opened).filter(|opened| *opened > 0 && window.ssthresh >= *opened)
     }
 
     fn least_distance(target: Duration) -> Duration {
