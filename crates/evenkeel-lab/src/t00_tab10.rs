@@ -108,7 +108,10 @@ impl Sender {
             Self::Cubic | Self::Bbr => EndpointConfig::default(),
         };
         let connection = Arc::make_mut(&mut config.connection);
-        let recovery = (*connection.recovery).clone();
+        // An acknowledgment added one segment, whatever it was for.
+        let of_the_time = matches!(self, Self::OfTheTime | Self::Clocked);
+        let mut recovery = (*connection.recovery).clone();
+        recovery.segments_per_ack = if of_the_time { 1 } else { recovery.segments_per_ack };
         let recovery = match self {
             Self::OfTheTime | Self::Cubic => recovery,
             Self::Clocked => RecoveryConfig { start: Start::At(Rate::bits_per_s(bps)), ..recovery },
@@ -127,7 +130,7 @@ impl Sender {
             recovery: Arc::new(recovery),
             ..connection.clone()
         };
-        if matches!(self, Self::OfTheTime | Self::Clocked) {
+        if of_the_time {
             connection.ack_delay = ack_delay;
         }
         config

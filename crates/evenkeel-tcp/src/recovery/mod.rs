@@ -160,7 +160,8 @@ impl Recovery {
         let mss = u32::from(mss.max(1));
         let cwnd = initial_window(config, mss);
         let mut board = Scoreboard::new(iss);
-        let control = config.algorithm.start(config.hystart, config.fast_convergence);
+        let control =
+            config.algorithm.start(config.hystart, config.segments_per_ack, config.fast_convergence);
         let model = config.algorithm.is_model_based();
         let pacing = Pacing::new(config, model);
         let remembers = config.start == Start::Remembered || config.restart == Restart::LastRate;

@@ -43,7 +43,7 @@ const WARM_UP: u32 = 1_000;
 /// Then it is silent for so long: a congestion window that is halved with each retransmission timeout, as the
 /// kernel's is, is the initial one by then.
 const SILENCE: Duration = Duration::from_secs(4);
-/// A new connection carries one packet, and is silent for so long.
+/// Between the end of a connection and the next one.
 const BREATH: Duration = Duration::from_millis(400);
 
 /// The emulator waits awake for no longer than this.
@@ -354,8 +354,8 @@ impl<C: Client> Asking<'_, C> {
         }
         self.client.pause(BREATH)?;
         let mut connection = self.client.open(to)?;
+        // The handshake is over, and the window of a SYN, which is not scaled.
         self.client.ask(&mut connection, 1)?;
-        self.client.pause(BREATH)?;
         let time = self.client.ask(&mut connection, packets)?;
         self.client.close(connection)?;
         Ok(time)
