@@ -6,6 +6,7 @@ mod command;
 mod failure;
 mod quantity;
 mod receiving;
+mod sending;
 mod terminal;
 mod usage;
 
@@ -42,7 +43,7 @@ const AFTER: &str = "\
 Exit status: 0 on success, 1 if the machine or a missing privilege stood in the way or a check does not \
 hold, 2 if the \
 arguments make no sense. Every command has --json and its own --help; what many of them share has a page of \
-its own: evenkeel help receiving.";
+its own: evenkeel help receiving. So does how TCP sends: evenkeel help sending.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

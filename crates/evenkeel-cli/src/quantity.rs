@@ -64,6 +64,18 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     rate.ok_or_else(|| "expected frames a second above 0, such as 1500, 500k or 2M, or max".to_owned())
 }
 
+/// Bits a second, in the units of tc: `64kbit`, `50mbit`, `1gbit`.
+pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, f64); 4] = [("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
+    let (number, unit) = split(text);
+    let unit = unit.to_ascii_lowercase();
+    let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+    let rate = positive(number).zip(factor).map(|(number, factor)| number * factor);
+    rate.filter(|rate| (1.0..=1e12).contains(rate))
+        .and_then(whole)
+        .ok_or_else(|| "expected bits a second with their unit, such as 64kbit, 50mbit or 1gbit".to_owned())
+}
+
 /// A rate of requests a second above zero: `0.5`, `1500`, `10k`.
 pub(crate) fn frequency(text: &str) -> Result<f64, String> {
     let (number, suffix) = split(text);

@@ -59,6 +59,12 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["send", "cable", "--from", "10.77.0.2/24", "--to", "[fd77::1]:9"], "different families"),
         (&["send", "cable", "--gateway", "10.77.0.1"], "packet:NAME"),
         (&["send", "packet:lo", "--sink"], "--sink is for cable"),
+        (&["send", "cable", "--limit-rate", "50"], "such as 64kbit"),
+        (&["send", "cable", "--congestion", "vegas"], "possible values"),
+        (&["send", "cable", "--start", "known"], "known=RATE"),
+        (&["http", "cable", "--start", "known=fast"], "such as 64kbit"),
+        (&["echo", "cable", "--congestion", "bbr"], "--congestion needs --tcp"),
+        (&["sink", "cable", "--udp", "--limit-rate", "5mbit"], "--limit-rate needs --tcp"),
         (&["send", "pcap:x.pcapng"], "nobody answers from a capture"),
         (&["http"], "<LINK>"),
         (&["http", "cable", "--size", "0"], "above 0"),
@@ -265,6 +271,14 @@ fn help_is_short_and_says_where_there_is_more() {
         "The receive rings that fill it",
     ] {
         assert!(receiving.contains(option), "{receiving}");
+    }
+    let sending = help(&["help", "sending"]);
+    for option in ["--limit-rate", "--congestion", "--start", "--restart", "--pacing", "RFC 9438"] {
+        assert!(sending.contains(option), "{sending}");
+    }
+    for (command, page) in commands.iter().zip(&pages) {
+        assert_eq!(page.contains("--limit-rate"), page.contains("evenkeel help sending"), "{command}");
+        assert!(!page.contains("--congestion <"), "{command}");
     }
     assert!(help(&["--help"]).contains("evenkeel help receiving"));
     assert!(complaint(2, &["help", "nothing"]).contains("no page"));

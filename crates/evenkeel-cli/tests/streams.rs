@@ -86,6 +86,63 @@ fn a_sink_gives_nothing_back() {
     assert_eq!(result["server"]["bytes_in"], 200_000, "{result}");
 }
 
+/// How long it takes at least is arithmetic; how long at most is the machine's affair.
+#[test]
+fn what_is_sent_is_shaped_and_the_report_says_to_what() {
+    for option in ["--limit-rate", "--rate"] {
+        let fixed = ["send", "cable", "--sink", "--to", "10.77.0.1:9", "--duration", PATIENCE, "--json"];
+        let result = json(&[&fixed[..], &["--bytes", "100k", option, "4mbit"]].concat());
+        assert_eq!((&result["complete"], &result["server"]["bytes_in"]), (&true.into(), &100_000.into()));
+        // But for the last packet, after which nothing has to wait.
+        assert!(result["seconds"].as_f64().unwrap() > 98_500.0 * 8.0 / 4e6, "{result}");
+        assert_eq!(result["connection"]["limit_bps"], 4_000_000, "{result}");
+    }
+}
+
+/// Said of the server, it is the server's connections that send so.
+#[test]
+fn congestion_control_and_start_are_those_of_the_side_they_were_said_of() {
+    for (name, paces) in [("newreno", false), ("cubic", false), ("bbr", true)] {
+        let result = json(&[
+            "send",
+            "cable",
+            "--bytes",
+            "300k",
+            "--congestion",
+            name,
+            "--start",
+            "known=1gbit",
+            "--restart",
+            "last-rate",
+            "--pacing",
+            "--duration",
+            PATIENCE,
+            "--json",
+        ]);
+        assert_eq!(result["as_sent"], true, "{result}");
+        let connection = &result["connection"];
+        assert_eq!(connection["congestion_control"], name, "{result}");
+        assert_eq!(connection["limit_bps"], 1_000_000_000, "{result}");
+        assert!(connection["delivery_bps"].as_u64().is_some_and(|rate| rate > 0), "{result}");
+        assert_eq!(connection["pacing_bps"].is_u64(), paces, "{result}");
+    }
+    let result = json(&[
+        "http",
+        "cable",
+        "--size",
+        "20k",
+        "--count",
+        "4",
+        "--congestion",
+        "bbr",
+        "--rate",
+        "80mbit",
+        "--connections",
+        "--json",
+    ]);
+    assert_eq!((&result["clients"]["completed"], &result["clients"]["failed"]), (&4.into(), &0.into()));
+}
+
 /// What is given in is written out again, and the report does not come between.
 #[test]
 fn standard_input_goes_there_and_back_to_standard_output() {

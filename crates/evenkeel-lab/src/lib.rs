@@ -52,6 +52,7 @@ mod t00_fig4;
 mod t00_gaps;
 mod t00_overhead;
 mod t00_tab1;
+mod t00_tab10;
 mod t00_tab12;
 mod t00_tab13;
 mod t00_tab4;
@@ -114,6 +115,8 @@ pub fn experiments() -> &'static [Experiment] {
         t00_tab7::EXPERIMENT,
         t00_tab8::EXPERIMENT,
         t00_tab8::EXPERIMENT_60,
+        t00_tab10::EXPERIMENT,
+        t00_tab10::EXPERIMENT_100,
         t00_tab12::EXPERIMENT,
         t00_tab13::EXPERIMENT,
     ]

@@ -65,7 +65,7 @@ pub use rtnetlink::{Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News
 pub use socket::shut;
 pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, NetSpec, SpecError, listen, open, parse_queues};
 pub use stop::Stop;
-pub use sys::send_in_segments;
+pub use sys::{send_in_segments, set_congestion_control};
 pub use tap::{Tap, TapOptions};
 pub use utc::Utc;
 pub use wait::{Halt, Notifier, Woken};

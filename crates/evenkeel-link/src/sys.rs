@@ -197,6 +197,15 @@ pub fn send_in_segments(socket: &impl AsFd, bytes: u16) -> io::Result<()> {
     check(unsafe { libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, (&raw const value).cast(), len) })
 }
 
+/// Chooses a stream's congestion control by the kernel's name for it (tcp(7), `TCP_CONGESTION`); what a
+/// listener has, its connections have.
+///
+/// # Errors
+/// Those of `setsockopt`: the kernel has none of that name, or only for the privileged.
+pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_congestion(socket, name)?)
+}
+
 /// Has `bind` choose an address alone; the port is chosen by `connect` (ip(7), `IP_BIND_ADDRESS_NO_PORT`).
 pub(crate) fn bind_without_port(socket: BorrowedFd<'_>) -> io::Result<()> {
     let value: libc::c_int = 1;

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 use evenkeel_core::host::Host;
-use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::tcp::congestion::Window;
 use evenkeel_core::tcp::connection::Info;
 use evenkeel_core::tcp::counters::{Counter, Counters};
 use evenkeel_core::tcp::endpoint::ListenerInfo;
 use evenkeel_core::tcp::recovery::RecoveryState;
+use evenkeel_core::tcp::{FourTuple, Rate};
 use evenkeel_core::time::Duration;
 use serde::{Serialize, Serializer};
 
@@ -119,6 +119,13 @@ pub struct ConnectionReport {
     pub congestion_control: &'static str,
     /// What loss recovery is about: `open` if nothing is lost.
     pub recovery: String,
+    /// Bits of payload a second at which data last arrived; `None` if that is not measured.
+    pub delivery_bps: Option<u64>,
+    /// Bits of payload a second at which congestion control wants segments to leave; `None` if it says only
+    /// how many.
+    pub pacing_bps: Option<u64>,
+    /// Bits a second that leave at most, IP and TCP headers included, as somebody has said.
+    pub limit_bps: Option<u64>,
     /// The smoothed round-trip time in microseconds.
     pub srtt_us: Option<f64>,
     /// Its variation.
@@ -173,6 +180,9 @@ impl ConnectionReport {
             mss: info.mss,
             congestion_control: recovery.algorithm,
             recovery: name(recovery.state).to_owned(),
+            delivery_bps: recovery.delivery_rate.map(Rate::as_bits_per_s),
+            pacing_bps: recovery.pacing_rate.map(Rate::as_bits_per_s),
+            limit_bps: recovery.rate_max.map(Rate::as_bits_per_s),
             srtt_us: recovery.srtt.map(micros),
             rttvar_us: recovery.rttvar.map(micros),
             min_rtt_us: recovery.min_rtt.map(micros),

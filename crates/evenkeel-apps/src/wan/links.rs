@@ -8,7 +8,7 @@ use super::emulator::Remote;
 use crate::route::plan::Link;
 
 /// Frames that a ring holds while the machine gives the thread's core to others.
-const RING_PKTS: usize = 8_192;
+pub(super) const RING_PKTS: usize = 8_192;
 
 /// Opens the device of a link.
 pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {

@@ -8,6 +8,7 @@
 //! would be woken, some tens of microseconds, it waits for by looking again; until then it halts, unless a
 //! frame comes.
 
+pub mod between;
 pub mod cable;
 mod clocked;
 mod emulator;

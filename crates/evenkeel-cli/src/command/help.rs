@@ -4,20 +4,45 @@
 use clap::{Arg, ArgAction, Args as _, Command, CommandFactory as _};
 
 use crate::failure::Failure;
-use crate::receiving::{HEADING, Receiving};
+use crate::receiving::{self, Receiving};
+use crate::sending::{self, Sending};
 use crate::{Cli, terminal};
 
-/// The page about how packets are received.
-const RECEIVING: &str = "receiving";
-const POINTER: &str = "How packets are received can be chosen in more ways: evenkeel help receiving";
+/// What several commands share, and has a page.
+struct Page {
+    name: &'static str,
+    heading: &'static str,
+    /// The one of its options that each command shows.
+    shown: &'static str,
+    options: fn(Command) -> Command,
+    commands: &'static str,
+}
 
-/// Show the help of a command, or a page about what several commands share: receiving.
+const PAGES: [Page; 2] = [
+    Page {
+        name: "receiving",
+        heading: receiving::HEADING,
+        shown: "architecture",
+        options: Receiving::augment_args,
+        commands: "echo, sink, send, http, blast, load, monitor and route",
+    },
+    Page {
+        name: "sending",
+        heading: sending::HEADING,
+        shown: "limit_rate",
+        options: Sending::augment_args,
+        commands: "echo, sink, send and http",
+    },
+];
+
+/// Show the help of a command, or a page about what several commands share: receiving, or sending.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   evenkeel help echo
   evenkeel help lab run
-  evenkeel help receiving")]
+  evenkeel help receiving
+  evenkeel help sending")]
 pub(crate) struct Arguments {
     /// The command, or the page.
     #[arg(value_name = "TOPIC")]
@@ -25,8 +50,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.topic == [RECEIVING] {
-        return terminal::print(&receiving());
+    if let Some(page) = PAGES.iter().find(|page| arguments.topic == [page.name]) {
+        return terminal::print(&page.text());
     }
     let mut command = compact(Cli::command().bin_name("evenkeel"));
     command.build();
@@ -40,25 +65,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     terminal::print(&shown.render_help().to_string())
 }
 
-/// All there is to choose about how packets are received.
-fn receiving() -> String {
-    let command = Command::new("receiving").disable_help_flag(true).help_template("{all-args}");
-    let options = Receiving::augment_args(command).render_long_help();
-    format!(
-        "How packets are received: options of echo, sink, send, http, blast, load, monitor and \
-         route.\n\n{options}"
-    )
+impl Page {
+    /// All there is to choose.
+    fn text(&self) -> String {
+        let command = Command::new(self.name).disable_help_flag(true).help_template("{all-args}");
+        let options = (self.options)(command).render_long_help();
+        format!("{}: options of {}.\n\n{options}", self.heading, self.commands)
+    }
+
+    /// Where a command says that there is more.
+    fn pointer(&self) -> String {
+        format!("{} can be chosen in more ways: evenkeel help {}", self.heading, self.name)
+    }
+
+    fn has(&self, arg: &Arg) -> bool {
+        arg.get_help_heading() == Some(self.heading)
+    }
 }
 
 /// The command with help that fits onto a page: no empty lines between options, none of what has a page of
 /// its own. What the description says beyond its first sentence, and examples, come last.
 pub(crate) fn compact(command: Command) -> Command {
-    let receives = command.get_arguments().any(is_about_receiving);
+    let pages = PAGES.iter().filter(|page| command.get_arguments().any(|arg| page.has(arg)));
+    let pointers: Vec<String> = pages.map(Page::pointer).collect();
+    let pointers = (!pointers.is_empty()).then(|| pointers.join("\n"));
     let details = command.get_long_about().map(ToString::to_string).unwrap_or_default();
     let details = details.split_once("\n\n").map(|(_, details)| details.to_owned());
-    let pointer = receives.then(|| POINTER.to_owned());
     let examples = command.get_after_long_help().map(ToString::to_string);
-    let after: Vec<String> = pointer.into_iter().chain(details).chain(examples).collect();
+    let after: Vec<String> = pointers.into_iter().chain(details).chain(examples).collect();
     let help = Arg::new("help")
         .short('h')
         .long("help")
@@ -70,12 +104,8 @@ pub(crate) fn compact(command: Command) -> Command {
         command = command.after_help(after.join("\n\n"));
     }
     let hidden = |arg: Arg| {
-        let hide = is_about_receiving(&arg) && arg.get_id() != "architecture";
+        let hide = PAGES.iter().any(|page| page.has(&arg) && arg.get_id() != page.shown);
         if hide { arg.hide(true) } else { arg }
     };
     command.mut_args(hidden).mut_subcommands(compact)
-}
-
-fn is_about_receiving(arg: &Arg) -> bool {
-    arg.get_help_heading() == Some(HEADING)
 }

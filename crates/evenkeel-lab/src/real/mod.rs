@@ -15,6 +15,7 @@ mod polling;
 mod router;
 mod sweep;
 mod timers;
+mod wan;
 
 use std::fmt;
 use std::io;
@@ -122,6 +123,7 @@ pub fn run(
         cold::ID => cold::measure(options, progress),
         timers::ID => timers::measure(options, progress),
         polling::ID => polling::measure(options, progress),
+        id if wan::has(id) => wan::measure(id, options, progress),
         id => figures::of(id)?.measure(options, progress),
     };
     let conditions = Some(conditions(experiment.id, options));
@@ -130,7 +132,7 @@ pub fn run(
 
 /// Whether an experiment can be run in real time.
 pub(crate) fn has(id: &str) -> bool {
-    [http::ID, cold::ID, timers::ID, polling::ID].contains(&id) || figures::of(id).is_some()
+    [http::ID, cold::ID, timers::ID, polling::ID].contains(&id) || wan::has(id) || figures::of(id).is_some()
 }
 
 /// Under which conditions it was measured, in one line.
@@ -141,15 +143,16 @@ fn conditions(id: &str, options: &Options) -> String {
         cold::ID => format!("{:?} of work for each request", cold::WORK),
         timers::ID => "a saturated UDP echo service".to_owned(),
         polling::ID => format!("{:?} of work for each request", polling::WORK),
+        id if wan::has(id) => wan::conditions(id, options.on),
         _ => format!("{:?} of screening for each packet", options.work),
     };
+    let measurements = if wan::has(id) {
+        format!("{} transfers", options.repeats)
+    } else {
+        format!("{} windows of {:?}", options.repeats, options.window)
+    };
     let on = if id == cold::ID { cold::conditions(options.on) } else { options.on.to_string() };
-    format!(
-        "on {on}; {processor}, {} cores; {work}; medians of {} windows of {:?}",
-        evenkeel::link::cpus().len(),
-        options.repeats,
-        options.window
-    )
+    format!("on {on}; {processor}, {} cores; {work}; medians of {measurements}", evenkeel::link::cpus().len(),)
 }
 
 #[cfg(test)]

@@ -112,6 +112,25 @@ fn a_paced_connection_goes_on_after_a_pause_where_it_was() {
     assert_eq!(dropped, 0);
 }
 
+/// A capacity stays known while the connection is silent, unless something was lost at it.
+#[test]
+fn with_known_capacity_a_transfer_after_a_pause_takes_a_way_and_its_packets() {
+    let after_pause = |start: u64, queue| {
+        let known = Flow::start(Start::At(Rate::bits_per_s(start))).bytes(2_000 * PAYLOAD);
+        let mut world = room(50_000_000, queue).with(&[known], 1);
+        world.run(Duration::from_secs(60));
+        let (since, lost) = (world.network.now(), world.info(0).lost_bytes);
+        world.write_more(0, 100 * PAYLOAD);
+        (world.transfer(0, since), lost)
+    };
+    let (time, lost) = after_pause(50_000_000, 1_000);
+    println!("100 packets after a pause at known capacity: {time:?}");
+    assert!(lost == 0 && (74..75).contains(&time.as_millis()), "{time:?}");
+    let (time, lost) = after_pause(100_000_000, 50);
+    println!("the same after losses, as less was there than was known: {time:?}");
+    assert!(lost > 0 && time > RTT * 2, "{time:?}");
+}
+
 /// Half of what the acknowledgments of the first flight tell, and slow start from there.
 #[test]
 fn an_estimate_of_the_first_flight_saves_round_trips() {

@@ -741,6 +741,8 @@ impl CongestionControl for Bbr {
 
     /// `UpdateOnACK`.
     fn on_sample(&mut self, window: &mut Window, sample: &Sample) {
+        // Kept: a first sample of a user who has little to say is no reason to be slower.
+        self.model.pacing_rate = self.model.pacing_rate.or_else(|| initial_pacing_rate(window, sample.rtt?));
         self.leave_recovery(window, sample);
         if sample.marked {
             self.model.note_loss(window, sample.delivered);
@@ -827,15 +829,17 @@ impl CongestionControl for Bbr {
     }
 
     fn pacing_rate(&self, window: &Window, srtt: Option<Duration>) -> Option<Rate> {
-        // `InitPacingRate`, with the initial window.
-        self.model
-            .pacing_rate
-            .or_else(|| Some(Rate::of(window.cwnd.into(), srtt?)?.percent(STARTUP_PACING_GAIN)))
+        self.model.pacing_rate.or_else(|| initial_pacing_rate(window, srtt?))
     }
 
     fn limits_itself(&self) -> bool {
         self.state == State::ProbeRtt
     }
+}
+
+/// `InitPacingRate`, with the initial window.
+fn initial_pacing_rate(window: &Window, rtt: Duration) -> Option<Rate> {
+    Some(Rate::of(window.cwnd.into(), rtt)?.percent(STARTUP_PACING_GAIN))
 }
 
 impl Bbr {

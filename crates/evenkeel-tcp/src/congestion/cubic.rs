@@ -60,6 +60,13 @@ impl Cubic {
         Self { slow_start, fast_convergence, w_max: 0, cwnd_prior: 0, epoch: None, before: None }
     }
 
+    /// In slow start an acknowledgment counts for so many segments at most (`L` of RFC 3465).
+    #[must_use]
+    pub const fn with_segments_per_ack(mut self, segments: u8) -> Self {
+        self.slow_start.segments_per_ack = segments;
+        self
+    }
+
     /// Congestion avoidance begins, with the window as it is.
     fn begin_epoch(&self, window: &Window, now: Instant) -> Epoch {
         let cwnd = u64::from(window.cwnd);

@@ -38,12 +38,21 @@ impl Algorithm {
     }
 
     /// The algorithm, for a new connection. With `hystart` slow start ends when the round trip grows (RFC
-    /// 9406); with `fast_convergence` CUBIC gives way to new flows faster (RFC 9438, 4.7).
+    /// 9406), in which an acknowledgment counts for `segments_per_ack`; with `fast_convergence` CUBIC gives
+    /// way to new flows faster (RFC 9438, 4.7).
     #[must_use]
-    pub fn start(self, hystart: bool, fast_convergence: bool) -> Box<dyn CongestionControl> {
+    pub fn start(
+        self,
+        hystart: bool,
+        segments_per_ack: u8,
+        fast_convergence: bool,
+    ) -> Box<dyn CongestionControl> {
         match self {
-            Self::Cubic => Box::new(Cubic::new(hystart, fast_convergence)),
-            Self::NewReno => Box::new(NewReno::new(hystart)),
+            Self::Cubic => {
+                let cubic = Cubic::new(hystart, fast_convergence);
+                Box::new(cubic.with_segments_per_ack(segments_per_ack))
+            }
+            Self::NewReno => Box::new(NewReno::new(hystart).with_segments_per_ack(segments_per_ack)),
             Self::Bbr => Box::new(Bbr::new()),
         }
     }

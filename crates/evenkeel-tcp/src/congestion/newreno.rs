@@ -16,6 +16,13 @@ impl NewReno {
     pub fn new(hystart: bool) -> Self {
         Self { slow_start: SlowStart::new(hystart), carry: Carry::default() }
     }
+
+    /// In slow start an acknowledgment counts for so many segments at most (`L` of RFC 3465).
+    #[must_use]
+    pub const fn with_segments_per_ack(mut self, segments: u8) -> Self {
+        self.slow_start.segments_per_ack = segments;
+        self
+    }
 }
 
 impl CongestionControl for NewReno {

@@ -8,6 +8,8 @@ use crate::time::nanos;
 #[derive(Debug, Clone)]
 pub(super) struct SlowStart {
     hystart: Watch,
+    /// For how many segments an acknowledgment may count.
+    pub(super) segments_per_ack: u8,
 }
 
 /// Whether HyStart++ watches the round trip.
@@ -21,17 +23,18 @@ enum Watch {
 }
 
 impl SlowStart {
-    /// How many segments an acknowledgment may count for: `L` of RFC 9406, 4.2, when nothing paces. RFC
-    /// 5681's one segment makes slow start slower behind receivers that acknowledge many segments at a time.
-    const SEGMENTS_PER_ACK: u32 = 8;
+    /// `L` of RFC 9406, 4.2, when nothing paces. RFC 5681's one segment makes slow start slower behind
+    /// receivers that acknowledge many segments at a time.
+    pub(super) const SEGMENTS_PER_ACK: u8 = 8;
 
     pub(super) fn new(hystart: bool) -> Self {
-        Self { hystart: if hystart { Watch::Ready } else { Watch::Off } }
+        let hystart = if hystart { Watch::Ready } else { Watch::Off };
+        Self { hystart, segments_per_ack: Self::SEGMENTS_PER_ACK }
     }
 
     /// Grows the window. To be called while it is in slow start.
     pub(super) fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) {
-        let bytes = arrival.bytes.min(Self::SEGMENTS_PER_ACK.saturating_mul(window.mss));
+        let bytes = arrival.bytes.min(u32::from(self.segments_per_ack).saturating_mul(window.mss));
         if window.ssthresh != Window::UNKNOWN {
             // It has ended slow start before, and has found out where.
             self.over();

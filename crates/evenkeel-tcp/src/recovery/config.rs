@@ -12,6 +12,10 @@ pub struct RecoveryConfig {
     pub algorithm: Algorithm,
     /// Slow start ends when the round trip grows (HyStart++, RFC 9406). Default yes.
     pub hystart: bool,
+    /// In slow start an acknowledgment counts for so many segments at most: `L` of RFC 3465, 2.2. Default 8 (RFC
+    /// 9406, 4.2). With 1 the window grows as RFC 2581 has it: behind a receiver that acknowledges every second
+    /// segment by a half in a round trip.
+    pub segments_per_ack: u8,
     /// CUBIC gives up more than it must when its share shrinks, so that new flows have theirs sooner. Default
     /// yes; RFC 9438, 4.7 says no where a flow is alone, which it cannot know.
     pub fast_convergence: bool,
@@ -49,6 +53,7 @@ impl Default for RecoveryConfig {
         Self {
             algorithm: Algorithm::default(),
             hystart: true,
+            segments_per_ack: 8,
             fast_convergence: true,
             initial_window_segments: 10,
             rto: RtoConfig::default(),
@@ -72,7 +77,8 @@ pub enum Start {
     SlowStart,
     /// At this rate from the first round trip on, and never faster: of a path whose capacity is known, and
     /// belongs to this connection (Aron and Druschel, TOCS 2000, 4.1). IP and TCP headers count. What is lost
-    /// makes it slower, as ever.
+    /// makes it slower, as ever. After a pause it goes on so, unless something was lost; then as
+    /// [`Restart`] says.
     ///
     /// The receiver's window, and the send buffer, must have room for a round trip of it.
     At(Rate),

@@ -160,7 +160,8 @@ impl Recovery {
         let mss = u32::from(mss.max(1));
         let cwnd = initial_window(config, mss);
         let mut board = Scoreboard::new(iss);
-        let control = config.algorithm.start(config.hystart, config.fast_convergence);
+        let control =
+            config.algorithm.start(config.hystart, config.segments_per_ack, config.fast_convergence);
         let model = config.algorithm.is_model_based();
         let pacing = Pacing::new(config, model);
         let remembers = config.start == Start::Remembered || config.restart == Restart::LastRate;
@@ -297,6 +298,10 @@ impl Recovery {
     fn after_pause(&mut self, now: Instant) {
         if self.config.algorithm.is_model_based() {
             return self.control.on_restart(now);
+        }
+        if let Some(window) = self.pacing.as_ref().and_then(|pacing| pacing.known_window(&self.window)) {
+            self.window.cwnd = window;
+            return;
         }
         let initial = self.initial_window();
         let (Restart::LastRate, Some(pacing), Some(srtt)) =
@@ -471,6 +476,7 @@ impl Recovery {
         self.window.cwnd = self.window.cwnd.max(bytes);
         if opening.known {
             self.window.ssthresh = self.window.cwnd;
+            pacing.opened = bytes;
         }
     }
 
@@ -521,6 +527,7 @@ impl Recovery {
             in_flight: self.in_flight(),
             delivery_rate: self.delivery_rate().map(|(rate, _)| rate),
             pacing_rate: self.control.pacing_rate(&self.window, self.rtt.srtt()),
+            rate_max: self.pacing.as_ref().and_then(|pacing| pacing.most()),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min(),
@@ -594,6 +601,8 @@ pub struct RecoveryInfo {
     pub delivery_rate: Option<Rate>,
     /// How fast the algorithm wants payload to leave, if it says so.
     pub pacing_rate: Option<Rate>,
+    /// What is sent at most, headers included, if that was said or the capacity is known.
+    pub rate_max: Option<Rate>,
     /// The smoothed round-trip time, once there was a sample.
     pub srtt: Option<Duration>,
     /// Its variation.

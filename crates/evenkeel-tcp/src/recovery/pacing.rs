@@ -21,12 +21,16 @@ pub(super) struct Pacing {
     /// The most that somebody wants, and what the path can do: of packets, headers included.
     pub(super) rate_max: Rate,
     pub(super) capacity: Rate,
+    /// The window of a known capacity, once the connection has started with that.
+    pub(super) opened: u32,
     /// Where to start, once there is a round-trip time.
     pub(super) start: Option<Start>,
     /// Until then no faster than that.
     careful: Option<(Instant, Rate)>,
     /// Until then what is lost was lost because it was too much to begin with.
     unvalidated_until: Instant,
+    /// Who would start at a remembered rate, and remembers none, is in slow start as if he did not pace.
+    unknown: bool,
 }
 
 /// Where to start instead of at the initial window.
@@ -107,7 +111,9 @@ impl Pacing {
     const GAIN_SLOW_START: u64 = 200;
     /// Above it enough more that pacing is never what limits.
     const GAIN_AVOIDANCE: u64 = 120;
-    /// What a late sender may make up for, unless an eighth of the round trip is less.
+    /// What a late sender may make up for: an eighth of the round trip. (The paper makes up for everything.)
+    const CREDIT: u64 = 8;
+    /// No more than this where nothing keeps segments apart, which would be a burst.
     const CREDIT_MAX: Duration = Duration::from_millis(1);
     /// The least distance of two segments is a quarter of that at the rate. The paper's 12 us, the time of a
     /// packet on its link, were between a third and a fifth of its targets.
@@ -134,9 +140,11 @@ impl Pacing {
             burst_interval: config.burst_interval,
             rate_max: config.rate_max.unwrap_or(Rate::UNLIMITED),
             capacity,
+            opened: 0,
             start,
             careful: None,
             unvalidated_until: Instant::ZERO,
+            unknown: config.start == config::Start::Remembered && !config.pacing,
         }
     }
 
@@ -149,14 +157,25 @@ impl Pacing {
         }
         let Leaving { bytes, overhead, rate } = left;
         let by_rate = rate.map(|rate| rate.time_for(bytes));
-        let by_window = || srtt.map(|srtt| self.time_by_window(bytes, window, srtt, now));
-        let most = self.rate_max.min(self.capacity);
-        let said = (most != Rate::UNLIMITED).then(|| most.time_for(bytes.saturating_add(overhead)));
+        let by_window =
+            || srtt.filter(|_| !self.unknown).map(|srtt| self.time_by_window(bytes, window, srtt, now));
+        let said = self.most().map(|most| most.time_for(bytes.saturating_add(overhead)));
         let Some(target) = by_rate.or_else(by_window).max(said) else { return };
         let minimum = self.burst_interval.unwrap_or_else(|| Self::least_distance(target));
-        let credit = srtt.map_or(Self::CREDIT_MAX, |srtt| Duration::from_nanos(srtt / 8));
-        let spacing = Spacing { target, minimum, credit: credit.min(Self::CREDIT_MAX) };
+        let credit = srtt.map_or(Self::CREDIT_MAX, |srtt| Duration::from_nanos(srtt / Self::CREDIT));
+        let credit = if minimum.is_zero() { credit.min(Self::CREDIT_MAX) } else { credit };
+        let spacing = Spacing { target, minimum, credit };
         self.clock.on_sent(spacing, now);
+    }
+
+    /// No faster than that, headers included.
+    pub(super) fn most(&self) -> Option<Rate> {
+        Some(self.rate_max.min(self.capacity)).filter(|most| *most != Rate::UNLIMITED)
+    }
+
+    /// The window to go on with after a pause: a capacity is known as long as nothing was lost at it.
+    pub(super) fn known_window(&self, window: &Window) -> Option<u32> {
+        Some(self.opened).filter(|opened| *opened > 0 && window.ssthresh >= *opened)
     }
 
     fn least_distance(target: Duration) -> Duration {
@@ -179,6 +198,7 @@ impl Pacing {
     /// For a round trip no faster than that.
     pub(super) fn be_careful(&mut self, rate: Rate, srtt: Duration, now: Instant) {
         self.careful = Some((now + srtt, rate));
+        self.unknown = false;
     }
 
     /// Where to start, if it is to be elsewhere than slow start does, and it is known where by now. Told

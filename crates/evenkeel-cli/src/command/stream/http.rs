@@ -17,13 +17,14 @@ use crate::receiving::Receiving;
 ///
 /// GET and HEAD of / give it. Connections are kept, and requests may come one behind the other.
 #[derive(Debug, Args)]
+#[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
 #[command(after_long_help = "\
 Links are those of `evenkeel echo --help`.
 
 Examples:
   evenkeel http cable --size 1300 --clients 64
 as root, in two terminals:
-  evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G
+  evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G --congestion bbr
   curl -o document http://10.77.0.2/
 the same with TCP Fast Open, where the second request comes with its SYN:
   evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --fast-open

@@ -24,6 +24,7 @@ use super::show::{self, Moved, Telling};
 use crate::command::account;
 use crate::failure::Failure;
 use crate::receiving::Receiving;
+use crate::sending::Sending;
 use crate::{address, quantity, terminal};
 
 /// Send over one TCP connection: standard input, a file, or made-up bytes; and write what comes back.
@@ -31,6 +32,7 @@ use crate::{address, quantity, terminal};
 /// When all is sent, that is said to the peer (half-close), and what it still sends is received to its end.
 /// TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
 #[derive(Debug, Args)]
+#[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
 #[command(after_long_help = "\
 What comes back goes to standard output, and the report to standard error; with --bytes or --json,
 or with --output FILE, the report goes to standard output. Made-up bytes are compared with those that
@@ -40,6 +42,7 @@ On cable an evenkeel host at the other end gives back all it gets, or with --sin
 
 Examples:
   evenkeel send cable --bytes 1G
+  evenkeel send cable --bytes 10M --limit-rate 50mbit
   echo hello | evenkeel send cable
 as root, in two terminals:
   nc -l 9000 > got
@@ -47,6 +50,7 @@ as root, in two terminals:
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' |
     evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80 --fast-open
+  evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:9000 --start known=50mbit some-file
 
 Exit status: 0 when both sides have said all, or at Ctrl-C or after --duration; 1 if there was no
 connection or it failed, or not all could be read or written; 2 for bad arguments.")]
@@ -111,6 +115,8 @@ pub(crate) struct Arguments {
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    sending: Sending,
     #[command(flatten)]
     receiving: Receiving,
 }
@@ -192,7 +198,9 @@ impl Arguments {
             return Err(Failure::Usage(line));
         }
         let gateways = self.gateway.into_iter().collect();
-        Ok(HostSetup { addresses: vec![from], gateways, config: self.receiving.config(self.seed) })
+        let mut config = self.receiving.config(self.seed);
+        self.sending.apply(&mut config);
+        Ok(HostSetup { addresses: vec![from], gateways, config })
     }
 
     fn place(&self, setup: &HostSetup) -> Result<Place, Failure> {

@@ -18,6 +18,7 @@ use crate::command::hosting::{HostArguments, other_end};
 use crate::command::{Place, account};
 use crate::failure::Failure;
 use crate::receiving::Receiving;
+use crate::sending::Sending;
 use crate::terminal;
 
 /// Connections that may have said something before their handshake is over, if Fast Open is wanted.
@@ -45,6 +46,8 @@ pub(crate) struct TcpArguments {
     /// 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     clients: Option<u32>,
+    #[command(flatten)]
+    pub(crate) sending: Sending,
 }
 
 /// What a server does, beside serving.
@@ -69,7 +72,7 @@ impl TcpArguments {
             (self.fast_open.is_some(), "--fast-open"),
             (self.clients.is_some(), "--clients"),
         ];
-        options.into_iter().find_map(|(given, name)| given.then_some(name))
+        options.into_iter().find_map(|(given, name)| given.then_some(name)).or_else(|| self.sending.given())
     }
 
     /// How to serve connections.
@@ -99,7 +102,8 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     /// Serves, says how it goes, and prints what was done.
     pub(crate) fn serve(self, service: impl Service + 'static) -> Result<(), Failure> {
-        let (setup, port) = (self.host.setup(self.receiving), self.port());
+        let (mut setup, port) = (self.host.setup(self.receiving), self.port());
+        self.streams.sending.apply(&mut setup.config);
         let (protocol, host) = (self.protocol(), self.host);
         let mut telling = Telling::new(host.stats_interval, host.json);
         let architecture = self.receiving.architecture().name();

@@ -59,6 +59,11 @@ pub(super) fn connection(connection: &ConnectionReport) -> String {
     if let Some(ssthresh) = c.ssthresh {
         text.push_str(&format!(" ssthresh:{ssthresh}"));
     }
+    for (rate, what) in [(c.pacing_bps, "pacing"), (c.limit_bps, "limit"), (c.delivery_bps, "delivery")] {
+        if let Some(rate) = rate {
+            text.push_str(&format!(" {what}:{}bit/s", si(rate as f64)));
+        }
+    }
     text.push_str(&format!(" snd_wnd:{} rcv_wnd:{}", c.send_window, c.receive_window));
     text.push_str(&format!(" out:{} in:{} retrans:{}", c.bytes_out, c.bytes_in, c.retransmits));
     for (times, what) in

@@ -78,17 +78,10 @@ pub(super) fn reorders(text: &str) -> Result<Both<Reorder>, String> {
 
 /// Bits a second, in the units of tc; `none` for no limit.
 fn rate(text: &str) -> Result<Option<u64>, String> {
-    const UNITS: [(&str, f64); 4] = [("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
     if text == "none" {
         return Ok(None);
     }
-    let (number, unit) = quantity::split(text);
-    let unit = unit.to_ascii_lowercase();
-    let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
-    let rate = quantity::positive(number).zip(factor).map(|(number, factor)| number * factor);
-    rate.filter(|rate| (1.0..=1e12).contains(rate)).and_then(quantity::whole).map(Some).ok_or_else(|| {
-        "expected bits a second with their unit, such as 64kbit, 50mbit or 1gbit, or none".to_owned()
-    })
+    quantity::bit_rate(text).map(Some).map_err(|expected| expected + ", or none")
 }
 
 /// Packets, bytes, or time.

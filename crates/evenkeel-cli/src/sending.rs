@@ -1,0 +1,135 @@
+//! How TCP sends: the options of all commands that have streams.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use evenkeel::core::host::Config;
+use evenkeel::core::tcp::Rate;
+use evenkeel::core::tcp::congestion::Algorithm;
+use evenkeel::core::tcp::recovery::{self, RecoveryConfig};
+
+use crate::quantity;
+
+/// The heading of all these options.
+pub(crate) const HEADING: &str = "How TCP sends";
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Sending {
+    /// Send no faster than this on each connection, such as 50mbit, IP and TCP headers included: packets
+    /// leave evenly spaced (SO_MAX_PACING_RATE).
+    #[arg(long, help_heading = HEADING, value_name = "RATE", value_parser = rate)]
+    limit_rate: Option<Rate>,
+    /// Who decides how much may be on its way.
+    #[arg(long, help_heading = HEADING, value_name = "NAME", value_enum, default_value_t = Congestion::Cubic)]
+    congestion: Congestion,
+    /// How fast a connection starts: slow-start; known=RATE, such as known=50mbit, where that is the path's
+    /// capacity and this connection's alone; remembered, at half the rate that an earlier connection to the
+    /// same peer had; or estimated, at half the rate at which the first acknowledgments come.
+    #[arg(
+        long, help_heading = HEADING, value_name = "HOW", default_value = "slow-start", value_parser = start
+    )]
+    start: Start,
+    /// How fast a connection goes on that has said nothing for a while.
+    #[arg(
+        long, help_heading = HEADING, value_name = "HOW", value_enum, default_value_t = Restart::SlowStart
+    )]
+    restart: Restart,
+    /// Spread what leaves over the round trip, one packet at each event of a timer [default: only where one
+    /// of the others needs it].
+    #[arg(long, help_heading = HEADING)]
+    pacing: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Congestion {
+    /// RFC 5681 and 6582.
+    Newreno,
+    /// RFC 9438.
+    Cubic,
+    /// A model of the path, and pacing (draft-ietf-ccwg-bbr).
+    Bbr,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Restart {
+    /// With the initial window (RFC 5681, 4.1).
+    SlowStart,
+    /// With the window it had, paced at the rate it had (RFC 7661).
+    LastRate,
+}
+
+/// [`recovery::Start`], as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Start(recovery::Start);
+
+fn rate(text: &str) -> Result<Rate, String> {
+    quantity::bit_rate(text).map(Rate::bits_per_s)
+}
+
+fn start(text: &str) -> Result<Start, String> {
+    let start = match text.split_once('=') {
+        Some(("known", text)) => recovery::Start::At(rate(text)?),
+        None if text == "slow-start" => recovery::Start::SlowStart,
+        None if text == "remembered" => recovery::Start::Remembered,
+        None if text == "estimated" => recovery::Start::Estimated,
+        _ => return Err("expected slow-start, known=RATE, remembered or estimated".to_owned()),
+    };
+    Ok(Start(start))
+}
+
+impl Sending {
+    /// An option that was given, if any was.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let options = [
+            (self.limit_rate.is_some(), "--limit-rate"),
+            (self.congestion != Congestion::Cubic, "--congestion"),
+            (self.start.0 != recovery::Start::SlowStart, "--start"),
+            (self.restart != Restart::SlowStart, "--restart"),
+            (self.pacing, "--pacing"),
+        ];
+        options.into_iter().find_map(|(given, name)| given.then_some(name))
+    }
+
+    /// Has the connections of a host send so.
+    pub(crate) fn apply(&self, config: &mut Config) {
+        let connection = Arc::make_mut(&mut config.tcp.connection);
+        let recovery = RecoveryConfig {
+            algorithm: match self.congestion {
+                Congestion::Newreno => Algorithm::NewReno,
+                Congestion::Cubic => Algorithm::Cubic,
+                Congestion::Bbr => Algorithm::Bbr,
+            },
+            start: self.start.0,
+            restart: match self.restart {
+                Restart::SlowStart => recovery::Restart::SlowStart,
+                Restart::LastRate => recovery::Restart::LastRate,
+            },
+            rate_max: self.limit_rate,
+            pacing: self.pacing,
+            ..(*connection.recovery).clone()
+        };
+        connection.recovery = Arc::new(recovery);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_one_of_four() {
+        let mbit = |n: u64| Rate::bits_per_s(n * 1_000_000);
+        for (text, expected) in [
+            ("slow-start", recovery::Start::SlowStart),
+            ("known=50mbit", recovery::Start::At(mbit(50))),
+            ("known=1gbit", recovery::Start::At(mbit(1_000))),
+            ("remembered", recovery::Start::Remembered),
+            ("estimated", recovery::Start::Estimated),
+        ] {
+            assert_eq!(start(text), Ok(Start(expected)));
+        }
+        for text in ["", "known", "known=", "known=fast", "known=0mbit", "remembered=5mbit", "50mbit"] {
+            assert!(start(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What a client does, whose TCP it may have.
+
+use std::io;
+
+use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::time::{Duration, Instant};
+
+/// Payload of a full segment with timestamps (D.T00.mss).
+pub(super) const PAYLOAD: usize = 1_448;
+/// A request is the number of packets wanted.
+pub(super) const REQUEST_BYTES: usize = 4;
+/// No transfer takes as long.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of an answer in so many full segments.
+pub(super) const fn bytes_of(packets: u32) -> usize {
+    packets as usize * PAYLOAD
+}
+
+pub(super) fn late(packets: u32) -> io::Error {
+    let what = format!("{packets} packets have not come within {PATIENCE:?}");
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+/// Who asks for answers, and waits for them.
+pub(super) trait Client {
+    type Connection;
+
+    fn open(&mut self, to: IpEndpoint) -> io::Result<Self::Connection>;
+
+    /// How long it takes from the request to the last byte of an answer of so many packets.
+    fn ask(&mut self, connection: &mut Self::Connection, packets: u32) -> io::Result<Duration>;
+
+    fn close(&mut self, connection: Self::Connection) -> io::Result<()>;
+
+    /// Asks nothing for so long.
+    fn pause(&mut self, time: Duration) -> io::Result<()>;
+
+    fn now(&self) -> Instant;
+}

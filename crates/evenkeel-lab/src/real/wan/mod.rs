@@ -1,0 +1,448 @@
+//! Tables X and XI of the paper on soft timers in real time: answers of so many packets over an emulated wide
+//! area network, at a known capacity, by what is known of the path in other ways, in slow start, by BBR; and
+//! beside them, on devices, the kernel's TCP.
+//!
+//! All servers are asked in turn by one client, over the same emulator: 50 ms each way, and a bottleneck. The
+//! connections are persistent as in the paper: they have carried data before, so that the client's window is
+//! open, and have then been silent for so long that congestion windows have run down. What a connection can
+//! learn only when it starts, new connections show.
+
+mod client;
+mod kernel;
+mod ours;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use evenkeel::link::{Clock, Stop, cpus};
+use evenkeel_apps::wan::between::{self, Between, Link, Network};
+use evenkeel_apps::wan::{Late, Report, Way as Carried};
+use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::tcp::Rate;
+use evenkeel_core::tcp::congestion::Algorithm;
+use evenkeel_core::tcp::recovery::{RecoveryConfig, Restart, Start};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{IpCidr, Ipv4Address};
+use evenkeel_wan::{Limit, Settings, Size};
+
+use self::client::Client;
+use self::kernel::OnKernel;
+use self::ours::{OnCable, Serving, Way};
+use super::{Options, Place, Progress};
+use crate::check::{Check, Origin::*, condition, median, predicted};
+use crate::experiment::{Outcome, Point};
+use crate::t00_tab10::{ONE_WAY, PACKET_BYTES, RTT, ideal};
+
+/// The experiments in virtual time, and the bottlenecks of their tables in bits a second.
+const TABLES: [(&str, u64); 2] = [("t00-tab10", 50_000_000), ("t00-tab11", 100_000_000)];
+
+/// Packets of an answer. The paper's 100 000 take half a minute each, and show no more.
+const PACKETS: [u32; 5] = [5, 10, 100, 1_000, 10_000];
+/// So many packets are carried by a connection before it is measured: they open the receiver's window.
+const WARM_UP: u32 = 1_000;
+/// Then it is silent for so long: a congestion window that is halved with each retransmission timeout, as the
+/// kernel's is, is the initial one by then.
+const SILENCE: Duration = Duration::from_secs(4);
+/// Between the end of a connection and the next one.
+const BREATH: Duration = Duration::from_millis(400);
+
+/// The emulator waits awake for no longer than this.
+const SPIN: Duration = Duration::from_micros(250);
+const MEMORY_PKTS: usize = 32_768;
+
+const CLIENT: [u8; 4] = [10, 78, 0, 1];
+const KERNEL: [u8; 4] = [10, 78, 0, 2];
+const OURS: [u8; 4] = [10, 78, 0, 3];
+const PORT: u16 = 80;
+
+/// Response times in this share of what they should be are as they should be: the goal, and the clocks'
+/// grain.
+const AS_IDEAL: [f64; 2] = [0.99, 1.05];
+/// No worse than CUBIC.
+const NO_WORSE: [f64; 2] = [0.0, 1.05];
+/// How late frames may leave the emulator, 99 of 100: half a percent of the round trip.
+const LATE_US: [f64; 2] = [0.0, 500.0];
+
+/// Whose server sends, and by which rule.
+#[derive(Debug, Clone, Copy)]
+enum Sender {
+    Ours(fn(Rate) -> RecoveryConfig),
+    Kernel(&'static str),
+}
+
+/// A curve.
+#[derive(Debug, Clone, Copy)]
+struct Series {
+    name: &'static str,
+    sender: Sender,
+    /// On connections that have just been opened.
+    new: bool,
+}
+
+const fn persistent(name: &'static str, sender: Sender) -> Series {
+    Series { name, sender, new: false }
+}
+
+const fn new(name: &'static str, sender: Sender) -> Series {
+    Series { name, sender, new: true }
+}
+
+const KNOWN: &str = "known capacity";
+const LAST: &str = "last rate";
+const CUBIC: &str = "CUBIC";
+const LINUX_CUBIC: &str = "Linux CUBIC";
+const NEW_CUBIC: &str = "CUBIC, new";
+const ESTIMATED: &str = "estimated, new";
+const REMEMBERED: &str = "remembered, new";
+
+const SERIES: [Series; 10] = [
+    persistent(KNOWN, Sender::Ours(known)),
+    persistent(LAST, Sender::Ours(last_rate)),
+    persistent(CUBIC, Sender::Ours(cubic)),
+    persistent("BBR", Sender::Ours(bbr)),
+    persistent(LINUX_CUBIC, Sender::Kernel("cubic")),
+    persistent("Linux BBR", Sender::Kernel("bbr")),
+    new(ESTIMATED, Sender::Ours(estimated)),
+    new(REMEMBERED, Sender::Ours(remembered)),
+    new(NEW_CUBIC, Sender::Ours(cubic)),
+    new("Linux CUBIC, new", Sender::Kernel("cubic")),
+];
+
+fn known(capacity: Rate) -> RecoveryConfig {
+    RecoveryConfig { start: Start::At(capacity), ..RecoveryConfig::default() }
+}
+
+fn last_rate(_: Rate) -> RecoveryConfig {
+    RecoveryConfig { pacing: true, restart: Restart::LastRate, ..RecoveryConfig::default() }
+}
+
+fn cubic(_: Rate) -> RecoveryConfig {
+    RecoveryConfig::default()
+}
+
+fn bbr(_: Rate) -> RecoveryConfig {
+    RecoveryConfig { algorithm: Algorithm::Bbr, ..RecoveryConfig::default() }
+}
+
+fn estimated(_: Rate) -> RecoveryConfig {
+    RecoveryConfig { start: Start::Estimated, ..RecoveryConfig::default() }
+}
+
+fn remembered(_: Rate) -> RecoveryConfig {
+    RecoveryConfig { start: Start::Remembered, ..RecoveryConfig::default() }
+}
+
+impl Series {
+    /// Where its server is.
+    fn endpoint(&self, nth: usize) -> IpEndpoint {
+        let address = if self.is_kernels() { KERNEL } else { OURS };
+        IpEndpoint::new(Ipv4Address::from(address).into(), port(nth))
+    }
+
+    const fn is_kernels(&self) -> bool {
+        matches!(self.sender, Sender::Kernel(_))
+    }
+}
+
+const fn port(nth: usize) -> u16 {
+    PORT + nth as u16
+}
+
+/// Whether an experiment is one of these.
+pub(super) fn has(id: &str) -> bool {
+    bottleneck(id).is_some()
+}
+
+fn bottleneck(id: &str) -> Option<u64> {
+    TABLES.iter().find(|(table, _)| *table == id).map(|(_, bps)| *bps)
+}
+
+/// Under which conditions it is measured, beside those that all have.
+pub(super) fn conditions(id: &str, on: Place) -> String {
+    let bps = bottleneck(id).unwrap_or_default();
+    let receiver = if on == Place::Cable { "ours" } else { "the kernel" };
+    format!(
+        "{} Mbit/s, {ONE_WAY:?} each way, a queue of {} packets (twice what is on its way), to {receiver}",
+        bps / 1_000_000,
+        queue_pkts(bps)
+    )
+}
+
+/// Twice the packets that are on their way.
+fn queue_pkts(bps: u64) -> usize {
+    let packets = Rate::bits_per_s(bps).bytes_in(RTT) / u64::from(PACKET_BYTES);
+    2 * packets as usize
+}
+
+/// How a table is measured: which answers are asked for, and how patiently.
+#[derive(Debug, Clone, Copy)]
+struct Course {
+    bps: u64,
+    packets: &'static [u32],
+    warm_up: u32,
+    silence: Duration,
+    repeats: usize,
+}
+
+/// Response times, by series and size.
+type Times = BTreeMap<(usize, u32), Vec<Duration>>;
+
+/// What was measured, and under what.
+#[derive(Debug)]
+struct Measured {
+    times: Times,
+    emulator: Report,
+    core_share: f64,
+}
+
+pub(super) fn measure(
+    id: &str,
+    options: &Options,
+    progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+) -> io::Result<Outcome> {
+    let bps = bottleneck(id).ok_or_else(|| io::Error::other("no such table"))?;
+    let repeats = options.repeats.max(1);
+    let course = Course { bps, packets: &PACKETS, warm_up: WARM_UP, silence: SILENCE, repeats };
+    Ok(run(course, options, progress)?.outcome(bps))
+}
+
+fn run(
+    course: Course,
+    options: &Options,
+    progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+) -> io::Result<Measured> {
+    let clock = Clock::start();
+    let cidr = |address: [u8; 4]| IpCidr::new(Ipv4Address::from(address).into(), 24);
+    match options.on {
+        Place::Tap => Err(io::Error::other("tables X and XI run on cable or packet only")),
+        Place::Cable => {
+            let ((left, first), (right, second)) = (between::cable("left", 10), between::cable("right", 20));
+            let mut client = OnCable::new(right, cidr(CLIENT), clock)?;
+            let stand = Stand::begin(course.bps, Way::Cable(left), [first, second], options.seed, clock)?;
+            stand.measure(course, &mut client, false, progress)
+        }
+        Place::Packet => {
+            let kernels = SERIES.iter().enumerate().filter_map(|(nth, series)| match series.sender {
+                Sender::Kernel(control) => Some((port(nth), control)),
+                Sender::Ours(_) => None,
+            });
+            let kernels: Vec<_> = kernels.collect();
+            kernel::in_namespaces(&kernels, clock, |left, right| {
+                let mut client = OnKernel::new(clock)?;
+                let (way, links) = (Way::Device(left.device), [left.link, right]);
+                let stand = Stand::begin(course.bps, way, links, options.seed, clock)?;
+                let measured = stand.measure(course, &mut client, true, progress);
+                drop(left.servers);
+                measured
+            })
+        }
+    }
+}
+
+/// The emulator, and our server behind it.
+struct Stand {
+    emulator: Between,
+    server: Serving,
+}
+
+impl Stand {
+    fn begin(bps: u64, way: Way, links: [Link; 2], seed: u64, clock: Clock) -> io::Result<Self> {
+        let there = Settings {
+            rate: evenkeel_wan::Rate::Bits(bps),
+            size: Size::IP,
+            queue: Limit::Packets(queue_pkts(bps)),
+            delay: ONE_WAY,
+            ..Settings::PERFECT
+        };
+        let ways = [there.clone(), there];
+        let cpu = cpus().first().copied();
+        let network = Network { ways, seed, spin: SPIN, cpu, memory_pkts: MEMORY_PKTS };
+        let emulator = Between::begin(&network, links, clock)?;
+        let ports = SERIES.iter().enumerate().filter_map(|(nth, series)| match series.sender {
+            Sender::Ours(rule) => Some((port(nth), ours::options(rule(Rate::bits_per_s(bps))))),
+            Sender::Kernel(_) => None,
+        });
+        let address = IpCidr::new(Ipv4Address::from(OURS).into(), 24);
+        Ok(Self { emulator, server: Serving::begin(way, address, ports.collect(), clock)? })
+    }
+
+    fn measure<C: Client>(
+        self,
+        course: Course,
+        client: &mut C,
+        kernels: bool,
+        progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+    ) -> io::Result<Measured> {
+        let there = (0..SERIES.len()).filter(|nth| kernels || !SERIES[*nth].is_kernels());
+        let mut asking = Asking { course, client, times: Times::new(), series: there.collect() };
+        let asked = asking.ask_all(progress);
+        let times = asking.times;
+        let core_share = self.server.end()?;
+        let emulator = self.emulator.end()?;
+        asked?;
+        Ok(Measured { times, emulator, core_share })
+    }
+}
+
+/// The client, and what came of its requests so far.
+struct Asking<'a, C> {
+    course: Course,
+    client: &'a mut C,
+    times: Times,
+    series: Vec<usize>,
+}
+
+/// A persistent connection, and when it was last used.
+struct Kept<T>(T, Instant);
+
+impl<C: Client> Asking<'_, C> {
+    fn ask_all(&mut self, progress: &mut (dyn FnMut(&Progress<'_>) + Send)) -> io::Result<()> {
+        let all = self.course.repeats * self.course.packets.len() * self.series.len();
+        let mut done = 0;
+        for _ in 0..self.course.repeats {
+            let mut kept = self.open_all()?;
+            for &packets in self.course.packets {
+                for nth in self.series.clone() {
+                    let time = match kept.get_mut(&nth) {
+                        Some(kept) => self.on_persistent(kept, packets)?,
+                        None => self.on_new(nth, packets)?,
+                    };
+                    self.times.entry((nth, packets)).or_default().push(time);
+                    done += 1;
+                    let result = format!("{packets} packets in {:.1} ms", ms(time));
+                    progress(&Progress { variant: SERIES[nth].name, result: &result, done: (done, all) });
+                }
+                if Stop::on_signals()?.requested() {
+                    return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
+                }
+            }
+            kept.into_values().try_for_each(|Kept(connection, _)| self.client.close(connection))?;
+        }
+        Ok(())
+    }
+
+    /// Each persistent connection, with the receiver's window open.
+    fn open_all(&mut self) -> io::Result<BTreeMap<usize, Kept<C::Connection>>> {
+        let persistent: Vec<usize> = self.series.iter().copied().filter(|nth| !SERIES[*nth].new).collect();
+        let mut kept = BTreeMap::new();
+        for nth in persistent {
+            let mut connection = self.client.open(SERIES[nth].endpoint(nth))?;
+            self.client.ask(&mut connection, self.course.warm_up)?;
+            kept.insert(nth, Kept(connection, self.client.now()));
+        }
+        Ok(kept)
+    }
+
+    fn on_persistent(&mut self, kept: &mut Kept<C::Connection>, packets: u32) -> io::Result<Duration> {
+        let Kept(connection, used) = kept;
+        let silent = self.client.now().since(*used);
+        if silent < self.course.silence {
+            self.client.pause(self.course.silence - silent)?;
+        }
+        let time = self.client.ask(connection, packets)?;
+        *used = self.client.now();
+        Ok(time)
+    }
+
+    fn on_new(&mut self, nth: usize, packets: u32) -> io::Result<Duration> {
+        let to = SERIES[nth].endpoint(nth);
+        if SERIES[nth].name == REMEMBERED {
+            // An earlier connection, of which something is to be remembered.
+            let mut earlier = self.client.open(to)?;
+            self.client.ask(&mut earlier, self.course.warm_up)?;
+            self.client.close(earlier)?;
+        }
+        self.client.pause(BREATH)?;
+        let mut connection = self.client.open(to)?;
+        // The handshake is over, and the window of a SYN, which is not scaled.
+        self.client.ask(&mut connection, 1)?;
+        let time = self.client.ask(&mut connection, packets)?;
+        self.client.close(connection)?;
+        Ok(time)
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+impl Measured {
+    /// The median, in milliseconds.
+    fn response(&self, name: &str, packets: u32) -> f64 {
+        let nth = SERIES.iter().position(|series| series.name == name);
+        let times = nth.and_then(|nth| self.times.get(&(nth, packets)));
+        median(times.into_iter().flatten().map(|time| ms(*time)))
+    }
+
+    /// Of each size, one response time in another.
+    fn against(&self, name: &str, other: impl Fn(u32) -> f64) -> Vec<f64> {
+        let sizes: std::collections::BTreeSet<u32> = self.times.keys().map(|key| key.1).collect();
+        sizes.into_iter().map(|packets| self.response(name, packets) / other(packets)).collect()
+    }
+
+    fn outcome(&self, bps: u64) -> Outcome {
+        let mut points: Vec<Point> = Vec::new();
+        for (&(nth, packets), times) in &self.times {
+            let response = self.response(SERIES[nth].name, packets);
+            let all = || times.iter().map(|time| ms(*time));
+            points.push(Point::new(SERIES[nth].name, f64::from(packets), response).with([
+                ("of_ideal", response / ms(ideal(packets, bps))),
+                ("least_ms", all().fold(f64::INFINITY, f64::min)),
+                ("most_ms", all().fold(0.0, f64::max)),
+            ]));
+        }
+        let ideals =
+            PACKETS.map(|packets| Point::new("derived: ideal", packets.into(), ms(ideal(packets, bps))));
+        points.extend(ideals);
+        Outcome::new("packets", "response time (ms)", points, self.checks(bps))
+    }
+
+    fn checks(&self, bps: u64) -> Vec<Check> {
+        let is_ideal = |packets| ms(ideal(packets, bps));
+        let against_cubic = |name: &'static str, cubic: &'static str| {
+            predicted(Ours, format!("{name}: response time at each size, of that of {cubic}"))
+                .within(NO_WORSE, &self.against(name, |packets| self.response(cubic, packets)))
+        };
+        let mut checks = vec![
+            predicted(Derived, "known capacity: response time at each size, of RTT + N packets")
+                .within(AS_IDEAL, &self.against(KNOWN, is_ideal)),
+            against_cubic(KNOWN, CUBIC),
+            against_cubic(LAST, CUBIC),
+            against_cubic(ESTIMATED, NEW_CUBIC),
+            against_cubic(REMEMBERED, NEW_CUBIC),
+            predicted(Derived, "CUBIC: response time for 100 packets (ms): four windows and the request")
+                .within([400.0, 420.0], &[self.response(CUBIC, 100)]),
+        ];
+        if self.response(LINUX_CUBIC, 100).is_finite() {
+            checks.push(against_cubic(KNOWN, LINUX_CUBIC));
+            checks.push(against_cubic(CUBIC, LINUX_CUBIC));
+            checks.push(
+                predicted(Derived, "Linux CUBIC: response time for 100 packets (ms): the same")
+                    .within([400.0, 420.0], &[self.response(LINUX_CUBIC, 100)]),
+            );
+        }
+        checks.extend(self.conditions());
+        checks
+    }
+
+    fn conditions(&self) -> [Check; 4] {
+        let Report { ways, conserved, run_delay, .. } = &self.emulator;
+        let own = ways.iter().map(|way: &Carried| way.own.lost()).sum::<u64>() as f64;
+        let late: Vec<f64> = ways
+            .iter()
+            .map(|way| {
+                let Late { p99_us, .. } = way.late;
+                p99_us.unwrap_or(f64::NAN)
+            })
+            .collect();
+        let conserved = if *conserved { "yes" } else { "no" };
+        let had = [self.core_share, 1.0 - run_delay];
+        [
+            condition("frames that the emulator lost by itself").within([0.0, 0.0], &[own]),
+            condition("how late the emulator sent 99 of 100 frames (us)").within(LATE_US, &late),
+            condition("share of the time that our server and the emulator had the cores they wanted")
+                .within([0.9, 1.0], &had),
+            condition("the emulator accounts for every frame").equal("yes", conserved),
+        ]
+    }
+}

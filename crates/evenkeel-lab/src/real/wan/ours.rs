@@ -1,0 +1,219 @@
+//! Our host's ends: the server whose connections send by different rules, and the client on a cable.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+use std::thread::{self, JoinHandle};
+
+use evenkeel::Engine;
+use evenkeel::link::{self, Clock, Device};
+use evenkeel_apps::measure::{CoreTime, settle_on};
+use evenkeel_core::cable::End;
+use evenkeel_core::host::{Config, Host, System};
+use evenkeel_core::process::{ProcessId, Program, Step};
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::tcp::recovery::RecoveryConfig;
+use evenkeel_core::tcp::{self, ListenerConfig};
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::IpCidr;
+
+use super::client::{Client, PATIENCE, REQUEST_BYTES, bytes_of, late};
+
+/// Buffers hold twice what is on its way at 100 Mbit/s, and more.
+const BUFFER: usize = 8 << 20;
+/// Bytes that one call moves.
+const CALL: usize = 64 << 10;
+
+/// What a connection of the server is like.
+pub(super) fn options(recovery: RecoveryConfig) -> Arc<tcp::Config> {
+    Arc::new(tcp::Config {
+        send_buffer_initial: BUFFER,
+        send_buffer_max: BUFFER,
+        recovery: Arc::new(recovery),
+        ..tcp::Config::default()
+    })
+}
+
+/// A port for each rule to send by.
+#[derive(Debug)]
+struct Server {
+    ports: Vec<(u16, Arc<tcp::Config>)>,
+    listeners: Vec<Fd>,
+    streams: BTreeMap<Fd, Answering>,
+}
+
+/// What has come of a request, and what is left of the answer to the last one.
+#[derive(Debug, Default)]
+struct Answering {
+    asked: Vec<u8>,
+    left: usize,
+}
+
+impl Server {
+    fn listen(&mut self, system: &mut System<'_>) {
+        for (port, options) in self.ports.drain(..) {
+            let listener = system.listen_with(None, port, &ListenerConfig::default(), &options);
+            self.listeners.push(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
+        }
+    }
+
+    /// Reads and writes what can be; an error when the stream is to be closed.
+    fn serve(stream: Fd, answering: &mut Answering, system: &mut System<'_>) -> Result<(), StreamError> {
+        loop {
+            while answering.left > 0 {
+                let some = answering.left.min(CALL);
+                answering.left -= system.write(stream, &[0; CALL][..some])?;
+            }
+            let mut request = [0; REQUEST_BYTES];
+            let wanted = REQUEST_BYTES - answering.asked.len();
+            match system.read(stream, &mut request[..wanted])? {
+                0 => return Err(StreamError::Closed),
+                len => answering.asked.extend_from_slice(&request[..len]),
+            }
+            if let Ok(packets) = answering.asked.as_slice().try_into().map(u32::from_be_bytes) {
+                (answering.asked, answering.left) = (Vec::new(), bytes_of(packets));
+            }
+        }
+    }
+}
+
+impl Program for Server {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let events = system.events().expect("a process may have some descriptors");
+        self.listen(system);
+        let Ok(event) = system.next_event(events) else { return Step::Wait(events) };
+        let fd = Fd::of(&event);
+        if self.listeners.contains(&fd) {
+            while let Ok((stream, _)) = system.accept(fd) {
+                self.streams.insert(stream, Answering::default());
+            }
+        } else if let Some(answering) = self.streams.get_mut(&fd) {
+            let served = Self::serve(fd, answering, system);
+            if !matches!(served, Ok(()) | Err(StreamError::WouldBlock)) {
+                self.streams.remove(&fd);
+                system.close(fd);
+            }
+        }
+        Step::Again
+    }
+}
+
+/// How the server is connected.
+pub(super) enum Way {
+    Cable(End),
+    Device(Box<dyn Device>),
+}
+
+/// A server on a core of its own, until it is ended.
+pub(super) struct Serving {
+    over: Arc<AtomicBool>,
+    waker: Waker,
+    thread: JoinHandle<io::Result<f64>>,
+}
+
+impl Serving {
+    pub(super) fn begin(
+        way: Way,
+        address: IpCidr,
+        ports: Vec<(u16, Arc<tcp::Config>)>,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let host = Host::new(Config::default()).map_err(io::Error::other)?;
+        let mut engine = Engine::new(host, clock)?;
+        let added = match way {
+            Way::Cable(end) => engine.add_cable(end, &[address]),
+            Way::Device(device) => engine.add_device(device, &[address]),
+        };
+        added.map_err(io::Error::other)?;
+        let server = Server { ports, listeners: Vec::new(), streams: BTreeMap::new() };
+        engine.host_mut().spawn("server", 0, Box::new(server));
+        let (over, waker) = (Arc::new(AtomicBool::new(false)), engine.waker());
+        let is_over = Arc::clone(&over);
+        let serve = move || {
+            settle_on(link::cpus().get(1));
+            engine.run(clock.now(), |_| false)?;
+            let begin = CoreTime::of(&engine);
+            engine.run(Instant::NEVER, |_| is_over.load(Ordering::Acquire))?;
+            Ok(CoreTime::of(&engine).core_share_since(&begin))
+        };
+        let thread = thread::Builder::new().name("server".to_owned()).spawn(serve)?;
+        Ok(Self { over, waker, thread })
+    }
+
+    /// Ends it; says which share of the time it had its core when it had use for it.
+    pub(super) fn end(self) -> io::Result<f64> {
+        self.over.store(true, Ordering::Release);
+        self.waker.wake();
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// A client that runs its host while it waits.
+pub(super) struct OnCable {
+    engine: Engine,
+    process: ProcessId,
+}
+
+impl OnCable {
+    pub(super) fn new(end: End, address: IpCidr, clock: Clock) -> io::Result<Self> {
+        let mut config = Config::of(Architecture::Polled);
+        let connection = Arc::make_mut(&mut config.tcp.connection);
+        (connection.receive_buffer_initial, connection.receive_buffer_max) = (BUFFER, BUFFER);
+        let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
+        engine.add_cable(end, &[address]).map_err(io::Error::other)?;
+        let process = engine.attach("client");
+        Ok(Self { engine, process })
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce(&mut System<'_>) -> T) -> io::Result<T> {
+        self.engine.enter(self.process, call).map_err(io::Error::other)
+    }
+}
+
+impl Client for OnCable {
+    type Connection = Fd;
+
+    fn open(&mut self, to: IpEndpoint) -> io::Result<Fd> {
+        self.call(|system| system.connect(to))?.map_err(io::Error::other)
+    }
+
+    fn ask(&mut self, connection: &mut Fd, packets: u32) -> io::Result<Duration> {
+        let stream = *connection;
+        let since = self.engine.clock().now();
+        let request = packets.to_be_bytes();
+        self.call(|system| system.write(stream, &request))?.map_err(io::Error::other)?;
+        let (mut left, mut buffer) = (bytes_of(packets), vec![0; CALL]);
+        while left > 0 {
+            match self.call(|system| system.read(stream, &mut buffer))? {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(len) => left = left.saturating_sub(len),
+                Err(StreamError::WouldBlock) => {
+                    let until = since + PATIENCE;
+                    self.engine.wait(self.process, stream, until).map_err(io::Error::other)?;
+                    if self.engine.clock().now() >= until {
+                        return Err(late(packets));
+                    }
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+        Ok(self.engine.clock().now().since(since))
+    }
+
+    fn close(&mut self, connection: Fd) -> io::Result<()> {
+        self.call(|system| system.close(connection))
+    }
+
+    fn pause(&mut self, time: Duration) -> io::Result<()> {
+        let until = self.engine.clock().now() + time;
+        self.engine.run(until, |_| false).map(drop)
+    }
+
+    fn now(&self) -> Instant {
+        self.engine.clock().now()
+    }
+}
