@@ -74,7 +74,7 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
         is_whole(&run(id, Place::Cable).unwrap(), variants, ALL_OF_THE_WAY);
     }
     // What is measured in other ways has tests of its own.
-    let others = ["o96-fig5", "s98-fig9", "t00-tab1"];
+    let others = ["o96-fig5", "s98-fig9", "t00-tab1", "t00-tab10", "t00-tab11"];
     let mut measured: Vec<&str> = variants.iter().map(|(id, _)| *id).chain(others).collect();
     let mut in_real_time: Vec<&str> = list()
         .into_iter()
@@ -102,6 +102,11 @@ fn transfers_beside_a_syn_flood_are_measured_for_every_system_and_flood() {
     let counters = report.outcome.checks.iter().find(|c| c.name == ALL_OF_THE_WAY);
     assert!(counters.is_some_and(|check| check.ok), "{}", report.text());
     assert!(run("o96-fig5", Place::Tap).is_err(), "on the cable only");
+}
+
+#[test]
+fn tables_over_a_wide_area_network_have_no_tap() {
+    assert!(run("t00-tab10", Place::Tap).is_err(), "on cable or packet only");
 }
 
 #[test]
