@@ -252,8 +252,8 @@ struct Responses {
     dropped: u64,
 }
 
-const LARGE: &str = "what slow start loses before the hundredth packet, a second, is 4 % of the time of 100 000: \
-     larger transfers are meant, or clocked ones lost as much elsewhere";
+const LARGE: &str = "what slow start loses before the hundredth packet, a second, is 4 % of the time of \
+     100 000 at 50 Mbit/s, and 8 % at 100: larger transfers are meant, or clocked ones lost as much";
 
 impl Responses {
     fn response(&self, sender: Sender, packets: u32) -> f64 {

@@ -86,6 +86,8 @@ agrees_with_the_paper! {
     t00_tab7: "t00-tab7",
     t00_tab8: "t00-tab8",
     t00_tab9: "t00-tab9",
+    t00_tab10: "t00-tab10",
+    t00_tab11: "t00-tab11",
     t00_tab12: "t00-tab12",
     t00_tab13: "t00-tab13",
 }

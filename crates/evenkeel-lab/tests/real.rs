@@ -105,6 +105,11 @@ fn transfers_beside_a_syn_flood_are_measured_for_every_system_and_flood() {
 }
 
 #[test]
+fn tables_over_a_wide_area_network_have_no_tap() {
+    assert!(run("t00-tab10", Place::Tap).is_err(), "on cable or packet only");
+}
+
+#[test]
 fn json_says_how_it_was_measured() {
     let json = serde_json::to_value(run("l97-fig6", Place::Cable).unwrap()).unwrap();
     assert_eq!(json["mode"], "real");

@@ -152,7 +152,8 @@ fn conditions(id: &str, options: &Options) -> String {
         format!("{} windows of {:?}", options.repeats, options.window)
     };
     let on = if id == cold::ID { cold::conditions(options.on) } else { options.on.to_string() };
-    format!("on {on}; {processor}, {} cores; {work}; medians of {measurements}", evenkeel::link::cpus().len(),)
+    let cores = evenkeel::link::cpus().len();
+    format!("on {on}; {processor}, {cores} cores; {work}; medians of {measurements}")
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ pub struct RecoveryConfig {
     pub algorithm: Algorithm,
     /// Slow start ends when the round trip grows (HyStart++, RFC 9406). Default yes.
     pub hystart: bool,
-    /// In slow start an acknowledgment counts for so many segments at most: `L` of RFC 3465, 2.2. Default 8 (RFC
-    /// 9406, 4.2). With 1 the window grows as RFC 2581 has it: behind a receiver that acknowledges every second
-    /// segment by a half in a round trip.
+    /// In slow start an acknowledgment counts for so many segments at most: `L` of RFC 3465, 2.2. Default 8
+    /// (RFC 9406, 4.2). With 1 the window grows as RFC 2581 has it: behind a receiver that acknowledges every
+    /// second segment by a half in a round trip.
     pub segments_per_ack: u8,
     /// CUBIC gives up more than it must when its share shrinks, so that new flows have theirs sooner. Default
     /// yes; RFC 9438, 4.7 says no where a flow is alone, which it cannot know.

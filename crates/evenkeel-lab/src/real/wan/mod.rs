@@ -13,8 +13,10 @@ mod ours;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::thread;
 
 use evenkeel::link::{Clock, Stop, cpus};
+use evenkeel_apps::measure::settle_on;
 use evenkeel_apps::wan::between::{self, Between, Link, Network};
 use evenkeel_apps::wan::{Late, Report, Way as Carried};
 use evenkeel_core::stack::IpEndpoint;
@@ -203,7 +205,15 @@ pub(super) fn measure(
     let bps = bottleneck(id).ok_or_else(|| io::Error::other("no such table"))?;
     let repeats = options.repeats.max(1);
     let course = Course { bps, packets: &PACKETS, warm_up: WARM_UP, silence: SILENCE, repeats };
-    Ok(run(course, options, progress)?.outcome(bps))
+    // On a thread of its own: what it starts shares its core, but for the emulator, which goes to another.
+    let measured = thread::scope(|scope| {
+        let measuring = scope.spawn(|| {
+            settle_on(cpus().get(1));
+            run(course, options, progress)
+        });
+        measuring.join().map_err(|_| io::Error::other("the measuring thread panicked"))?
+    });
+    Ok(measured?.outcome(bps))
 }
 
 fn run(
@@ -444,5 +454,126 @@ impl Measured {
                 .within([0.9, 1.0], &had),
             condition("the emulator accounts for every frame").equal("yes", conserved),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    const SHORT: Course = Course {
+        bps: 100_000_000,
+        packets: &[5, 60],
+        warm_up: 20,
+        silence: Duration::from_millis(10),
+        repeats: 1,
+    };
+
+    /// Each of its servers gives whole answers, none of them sooner than they can come.
+    fn is_whole(on: Place, servers: usize) -> io::Result<()> {
+        let measured = run(SHORT, &Options { on, ..Options::default() }, &mut |_| ())?;
+        assert_eq!(measured.times.len(), servers * SHORT.packets.len(), "{measured:?}");
+        for (&(nth, packets), times) in &measured.times {
+            let least = ideal(packets, SHORT.bps);
+            assert!(times.len() == 1 && times[0] >= least, "{}: {times:?}, {least:?}", SERIES[nth].name);
+        }
+        assert!(measured.emulator.conserved, "{measured:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn every_sender_of_ours_answers_over_the_emulator_between_cables() {
+        is_whole(Place::Cable, 7).unwrap();
+    }
+
+    #[test]
+    fn every_sender_answers_over_the_emulator_between_devices() {
+        match is_whole(Place::Packet, SERIES.len()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let _ = writeln!(io::stderr(), "SKIPPED (needs root: {error})");
+            }
+            other => other.unwrap(),
+        }
+    }
+
+    /// Response times in round trips, the same of all sizes.
+    fn measured(of: impl Fn(&str) -> f64) -> Measured {
+        let times = SERIES
+            .iter()
+            .enumerate()
+            .map(|(nth, series)| ((nth, 100), vec![ideal(100, 50_000_000).mul_f64(of(series.name)); 3]));
+        let way = |late| Carried { late: Late { p99_us: Some(late), ..Late::default() }, ..way() };
+        let emulator = Report { ways: vec![way(20.0), way(10.0)], ..report() };
+        Measured { times: times.collect(), emulator, core_share: 1.0 }
+    }
+
+    fn report() -> Report {
+        Report {
+            seconds: 1.0,
+            seed: 1,
+            ways: Vec::new(),
+            cpu: 0.1,
+            run_delay: 0.0,
+            preferred: false,
+            clock: "tsc",
+            conserved: true,
+        }
+    }
+
+    fn way() -> Carried {
+        Carried {
+            from: String::new(),
+            to: String::new(),
+            received: 0,
+            bytes_in: 0,
+            sent: 0,
+            bytes_out: 0,
+            out_bps: 0.0,
+            lost: 0,
+            queue_full: 0,
+            duplicated: 0,
+            corrupted: 0,
+            reordered: 0,
+            under_way: 0,
+            own: evenkeel_apps::wan::Own::default(),
+            given: Late::default(),
+            late: Late::default(),
+            adds_up: true,
+        }
+    }
+
+    #[test]
+    fn what_is_slower_than_it_should_be_misses() {
+        let ok = |slow: &'static str, by: f64| {
+            let of = |name: &str| match name {
+                _ if name == slow => by,
+                KNOWN | LAST => 1.0,
+                _ => 405.0 / 124.0,
+            };
+            measured(of).checks(50_000_000).iter().map(|check| check.ok).collect::<Vec<_>>()
+        };
+        assert!(ok("", 1.0).iter().all(|ok| *ok), "{:?}", ok("", 1.0));
+        assert_eq!(ok(KNOWN, 1.06)[..2], [false, true]);
+        assert_eq!(ok(LAST, 4.0)[2..4], [false, true]);
+        assert_eq!(ok(ESTIMATED, 4.0)[2..5], [true, false, true]);
+        assert_eq!(ok(REMEMBERED, 4.0)[3..6], [true, false, true]);
+        assert_eq!(ok(CUBIC, 4.0)[5..9], [false, true, false, true]);
+    }
+
+    #[test]
+    fn an_emulator_that_was_late_or_lost_something_tells_nothing() {
+        let with = |change: fn(&mut Measured)| {
+            let mut measured = measured(|_| 1.0);
+            change(&mut measured);
+            measured.conditions().map(|check| check.ok)
+        };
+        assert_eq!(with(|_| ()), [true; 4]);
+        assert_eq!(with(|m| m.emulator.ways[1].own.ring = 1), [false, true, true, true]);
+        assert_eq!(with(|m| m.emulator.ways[1].late.p99_us = Some(600.0)), [true, false, true, true]);
+        assert_eq!(with(|m| m.core_share = 0.5), [true, true, false, true]);
+        assert_eq!(with(|m| m.emulator.run_delay = 0.5), [true, true, false, true]);
+        assert_eq!(with(|m| m.emulator.conserved = false), [true, true, true, false]);
     }
 }
