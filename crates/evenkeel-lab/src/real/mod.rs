@@ -118,8 +118,10 @@ pub fn run(
     let outcome = match experiment.id {
         http::ID => http::measure(options, progress),
         cold::ID => cold::measure(options, progress),
-        timers::ID => timers::measure(options, progress),
-        id => figures::of(id)?.measure(options, progress),
+        id => match timers::Handling::of(id) {
+            Some(handling) => timers::measure(handling, options, progress),
+            None => figures::of(id)?.measure(options, progress),
+        },
     };
     let conditions = Some(conditions(experiment.id, options));
     Some(outcome.map(|outcome| Report::new(experiment, Mode::Real, [options.seed, 1], conditions, outcome)))
@@ -127,7 +129,7 @@ pub fn run(
 
 /// Whether an experiment can be run in real time.
 pub(crate) fn has(id: &str) -> bool {
-    id == http::ID || id == cold::ID || id == timers::ID || figures::of(id).is_some()
+    id == http::ID || id == cold::ID || timers::Handling::of(id).is_some() || figures::of(id).is_some()
 }
 
 /// Under which conditions it was measured, in one line.
@@ -136,8 +138,10 @@ fn conditions(id: &str, options: &Options) -> String {
     let work = match id {
         http::ID => format!("{:?} of work for each request", http::WORK),
         cold::ID => format!("{:?} of work for each request", cold::WORK),
-        timers::ID => "a saturated UDP echo service".to_owned(),
-        _ => format!("{:?} of screening for each packet", options.work),
+        id => timers::Handling::of(id).map_or_else(
+            || format!("{:?} of screening for each packet", options.work),
+            |handling| handling.conditions().to_owned(),
+        ),
     };
     let on = if id == cold::ID { cold::conditions(options.on) } else { options.on.to_string() };
     format!(
