@@ -202,6 +202,42 @@ pub fn drive<T>(
     Ok([from, until])
 }
 
+/// Drives a host through a measurement by turns: so long without something and so long with it, again and
+/// again, as long as the window is open. `turn` begins it or ends it; `look` looks at the host when a turn
+/// begins and when it ends. What the machine does to the host from one moment to the next happens to both.
+///
+/// # Errors
+/// If the machine fails.
+pub fn drive_by_turns<T>(
+    engine: &mut Engine,
+    generator: &Generator,
+    length: Duration,
+    mut turn: impl FnMut(&mut Engine, bool),
+    mut look: impl FnMut(&Engine) -> T,
+) -> io::Result<Vec<[[T; 2]; 2]>> {
+    generator.begin();
+    run_until(engine, || generator.measures())?;
+    let mut pairs = Vec::new();
+    while !generator.has_measured() {
+        let mut of = |with: bool| -> io::Result<[T; 2]> {
+            turn(engine, with);
+            let from = look(engine);
+            let end = engine.clock().now() + length;
+            engine.run(end, |_| false)?;
+            Ok([from, look(engine)])
+        };
+        let pair = [of(false)?, of(true)?];
+        // The generator may have stopped in the middle of it.
+        if !generator.has_measured() {
+            pairs.push(pair);
+        }
+    }
+    turn(engine, false);
+    run_until(engine, || generator.has_sent())?;
+    engine.run(engine.clock().now() + DRAIN, |_| false)?;
+    Ok(pairs)
+}
+
 fn run_until(engine: &mut Engine, done: impl Fn() -> bool) -> io::Result<()> {
     while !done() {
         let look = engine.clock().now() + LOOK;

@@ -44,6 +44,7 @@ mod s98_tab2;
 mod s98_testbed;
 pub mod seeds;
 pub mod survey;
+mod t00_clocked;
 mod t00_clocking;
 mod t00_fig1;
 mod t00_fig2;

@@ -1,48 +1,35 @@
 //! Rate-based clocking as the soft-timers paper describes it (section 4.1), for one connection.
 
+use evenkeel_core::tcp::rate_clock::{RateClock, Spacing};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_timers::SoftTimers;
 
 use crate::t00_gaps::State;
 
-/// The adaptive algorithm: one event at a time, at the target interval if the average rate of the train is as
-/// it should be, at the minimum interval if it has fallen behind.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TwoRates {
-    pub(crate) target: u64,
-    pub(crate) minimum: u64,
-    start: u64,
-    sent: u64,
+/// All lateness is made up for, as in the paper: longer than that no event is late.
+const CREDIT: Duration = Duration::from_secs(1);
+
+/// A target and a minimum, in microseconds.
+pub(crate) const fn spacing([target, minimum]: [u64; 2]) -> Spacing {
+    let [target, minimum] = [Duration::from_micros(target), Duration::from_micros(minimum)];
+    Spacing { target, minimum, credit: CREDIT }
 }
 
-impl TwoRates {
-    /// A train that starts when the clock reads `start`; in its ticks.
-    pub(crate) const fn new(target: u64, minimum: u64, start: u64) -> Self {
-        Self { target, minimum, start, sent: 0 }
-    }
-
-    /// A packet has left. After how many ticks the next is to.
-    pub(crate) const fn sent(&mut self, measure_time: u64) -> u64 {
-        self.sent += 1;
-        let is_behind = measure_time - self.start > (self.sent - 1) * self.target;
-        if is_behind { self.minimum } else { self.target }
-    }
-}
-
-/// The intervals between the packets of a train that is clocked at these trigger states, in microseconds.
-/// Its handler takes no time: the paper, too, assumes the packets.
-pub(crate) fn adaptive(states: &[State], hz: u64, [target, minimum]: [u64; 2]) -> Vec<f64> {
-    let ticks = |micros: u64| micros * hz / 1_000_000;
+/// The intervals between the packets of a train that is clocked at these trigger states, in microseconds: by
+/// the clock that TCP has, with one event at a time. Its handler takes no time: the paper, too, assumes the
+/// packets.
+pub(crate) fn adaptive(states: &[State], hz: u64, spacing: Spacing) -> Vec<f64> {
     let mut events = SoftTimers::new(hz, 1_000);
-    let mut train: Option<TwoRates> = None;
+    let mut clock = RateClock::new();
     events.schedule_soft_event(0, 0, ());
     let mut sent = Vec::new();
     for state in states {
         let now = events.measure_time(state.at);
         if events.poll_event(now).is_some() {
-            let train = train.get_or_insert(TwoRates::new(ticks(target), ticks(minimum), now));
-            let next = train.sent(now);
-            events.schedule_soft_event(now, next, ());
+            clock.on_sent(spacing, state.at);
+            clock.wait();
+            let next = clock.release_time(state.at).unwrap_or(state.at);
+            events.schedule_soft_event(now, events.measure_time(next).saturating_sub(now), ());
             sent.push(state.at);
         }
     }
@@ -101,7 +88,7 @@ mod tests {
 
     #[test]
     fn with_a_trigger_state_at_every_tick_packets_leave_at_the_target() {
-        let sent = adaptive(&every((0..100_000).map(|_| 1)), 1_000_000, [40, 12]);
+        let sent = adaptive(&every((0..100_000).map(|_| 1)), 1_000_000, spacing([40, 12]));
         // T + 1 ticks, and then one at the minimum whenever it has fallen behind by that: the average holds.
         assert!((mean(&sent) - 40.0).abs() < 0.1, "{}", mean(&sent));
         assert!(sent.iter().all(|interval| *interval >= 13.0));
@@ -110,7 +97,7 @@ mod tests {
     #[test]
     fn after_a_gap_packets_come_at_the_minimum_where_a_chain_of_events_has_a_burst() {
         let states = every((0..5_000).map(|nth| if nth % 1_000 == 999 { 900 } else { 1 }));
-        let adaptive = adaptive(&states, 1_000_000, [40, 12]);
+        let adaptive = adaptive(&states, 1_000_000, spacing([40, 12]));
         assert!(adaptive.iter().all(|interval| *interval > 12.0));
         let chain = fixed(&states, 1_000_000, 40);
         assert!(chain.iter().filter(|interval| **interval < 1.0).count() > 50);

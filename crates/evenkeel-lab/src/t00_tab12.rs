@@ -160,7 +160,7 @@ fn checks(curves: &[Curve; 4]) -> Vec<Check> {
         predicted(Words, "gain with one packet a poll (%): avoiding interrupts alone")
             .within([0.5, 25.0], &gains.each_ref().map(|gains| gains[0])),
         predicted(Words, "gain with 15 packets a poll, less that with one (points): aggregation adds")
-            .within([0.0, 25.0], &aggregation),
+            .within([0.5, 25.0], &aggregation),
         predicted(Words, "gain of Flash, less that of Apache (points), HTTP and P-HTTP: more pronounced")
             .within([0.5, 25.0], &[flash - apache, flash_p - apache_p]),
         predicted(Words, "throughput with P-HTTP, of that with HTTP: much higher").within(

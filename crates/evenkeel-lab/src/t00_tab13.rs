@@ -4,8 +4,8 @@ use evenkeel_core::time::Duration;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
+use crate::t00_clocked::about;
 use crate::t00_overhead::{Handler, Measured, Timer, run};
-use crate::t00_tab6::about;
 use crate::t00_testbed::{Load, Pentium, Server};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {

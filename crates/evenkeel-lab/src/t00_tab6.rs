@@ -3,9 +3,10 @@
 use evenkeel_core::time::Duration;
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
-use crate::experiment::{Experiment, Outcome, Point};
-use crate::t00_overhead::{Handler, Measured, Timer, off_chip, run};
-use crate::t00_testbed::{Load, Pentium, Server};
+use crate::experiment::{Experiment, Outcome};
+use crate::t00_clocked::{Clocked, Table, about};
+use crate::t00_overhead::off_chip;
+use crate::t00_testbed::Pentium;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "t00-tab6",
@@ -22,53 +23,24 @@ const FLASH: [f64; 2] = [36.0, 6.0];
 /// T00.T6.hz.
 const PERIOD: Duration = Duration::from_micros(20);
 
-/// A server without clocking, by interrupts, and by soft timers.
-pub(crate) struct Clocked {
-    pub(crate) base: Measured,
-    pub(crate) hard: Measured,
-    pub(crate) soft: Measured,
-}
-
-impl Clocked {
-    pub(crate) fn measure(load: Load, hard: Timer, seed: u64) -> Self {
-        let measure = |timer| run(load, timer, Handler::Send, seed);
-        Self { base: measure(Timer::None), hard: measure(hard), soft: measure(Timer::Soft) }
-    }
-
-    /// Overheads in percent.
-    pub(crate) fn losses(&self) -> [f64; 2] {
-        [self.hard.loss(&self.base), self.soft.loss(&self.base)]
-    }
-
-    pub(crate) fn points(&self, [hard, soft]: [&'static str; 2], row: f64) -> [Point; 2] {
-        let [losses, measured] = [self.losses(), [self.hard.interval, self.soft.interval]];
-        let point = |series, nth: usize, of: &Measured| {
-            Point::new(series, row, losses[nth]).with([
-                ("interval_us", measured[nth]),
-                ("requests_per_s", of.throughput),
-                ("requests_per_s_without", self.base.throughput),
-            ])
-        };
-        [point(hard, 0, &self.hard), point(soft, 1, &self.soft)]
-    }
-}
+const LOST: &str = "a packet that is sent by an interrupt takes 38 or 48 us here, more than the period: of \
+    two or three interrupts one sends";
+const TOO_LATE: &str = "a packet of Flash takes 26 us from a trigger state here, too, and the next trigger \
+    state is as much later";
 
 fn measure(seed: u64) -> Outcome {
-    let of = |server| Clocked::measure(Load::new(server, Pentium::Ii), off_chip(Pentium::Ii, PERIOD), seed);
-    let [apache, flash] = Server::BOTH.map(of);
-    let names = ["8253 at 20 us", "soft timer"];
-    let mut points = [apache.points(names, 1.0), flash.points(names, 2.0)].concat();
-    for (nth, name) in names.iter().enumerate() {
-        points.extend(Point::of_paper(name, &[(1.0, APACHE[nth]), (2.0, FLASH[nth])]));
-    }
-    Outcome::new("server (1 is Apache, 2 is Flash)", "overhead (%)", points, checks(&apache, &flash))
+    let timer = off_chip(Pentium::Ii, PERIOD);
+    let table = Table {
+        x: "server (1 is Apache, 2 is Flash)",
+        on: Pentium::Ii,
+        timer: "8253 at 20 us",
+        timers: [timer; 2],
+        paper: [APACHE, FLASH],
+    };
+    table.measure(seed, checks)
 }
 
-pub(crate) fn about(percent: f64, points: f64) -> [f64; 2] {
-    [percent - points, percent + points]
-}
-
-fn checks(apache: &Clocked, flash: &Clocked) -> Vec<Check> {
+fn checks([apache, flash]: [&Clocked; 2]) -> Vec<Check> {
     let slower = |of: &Clocked| of.soft.interval / of.hard.interval;
     vec![
         calibrated("program.apache-hard", Paper, "Apache, 8253 (%)")
@@ -82,8 +54,10 @@ fn checks(apache: &Clocked, flash: &Clocked) -> Vec<Check> {
         predicted(Words, "Apache: interval by soft timers, of that by the 8253: slightly higher")
             .within([1.0, 1.3], &[slower(apache)]),
         predicted(Words, "Flash: interval by soft timers, of that by the 8253: lower")
-            .within([0.5, 1.0], &[slower(flash)]),
+            .within([0.5, 1.0], &[slower(flash)])
+            .known_miss(TOO_LATE),
         predicted(Words, "8253: interval (us): longer than programmed, as handlers are delayed")
-            .within([20.1, 100.0], &[apache.hard.interval, flash.hard.interval]),
+            .within([20.1, 40.0], &[apache.hard.interval, flash.hard.interval])
+            .known_miss(LOST),
     ]
 }

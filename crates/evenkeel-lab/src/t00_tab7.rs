@@ -3,10 +3,10 @@
 use evenkeel_core::time::Duration;
 
 use crate::check::{Check, Origin::*, predicted};
-use crate::experiment::{Experiment, Outcome, Point};
+use crate::experiment::{Experiment, Outcome};
+use crate::t00_clocked::{Clocked, Table, about};
 use crate::t00_overhead::on_chip;
-use crate::t00_tab6::{Clocked, about};
-use crate::t00_testbed::{Load, Pentium, Server};
+use crate::t00_testbed::Pentium;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "t00-tab7",
@@ -22,21 +22,17 @@ const APACHE: [f64; 2] = [13.0, 2.0];
 const FLASH: [f64; 2] = [22.0, 6.0];
 
 fn measure(seed: u64) -> Outcome {
-    let of = |server, micros| {
-        let load = Load::new(server, Pentium::Iii);
-        Clocked::measure(load, on_chip(Duration::from_micros(micros)), seed)
+    let table = Table {
+        x: "server (1 is Apache, APIC at 20 us; 2 is Flash, APIC at 10 us)",
+        on: Pentium::Iii,
+        timer: "APIC",
+        timers: [20, 10].map(|micros| on_chip(Duration::from_micros(micros))),
+        paper: [APACHE, FLASH],
     };
-    let (apache, flash) = (of(Server::Apache, 20), of(Server::Flash, 10));
-    let names = ["APIC", "soft timer"];
-    let mut points = [apache.points(names, 1.0), flash.points(names, 2.0)].concat();
-    for (nth, name) in names.iter().enumerate() {
-        points.extend(Point::of_paper(name, &[(1.0, APACHE[nth]), (2.0, FLASH[nth])]));
-    }
-    let x = "server (1 is Apache, APIC at 20 us; 2 is Flash, APIC at 10 us)";
-    Outcome::new(x, "overhead (%)", points, checks(&apache, &flash))
+    table.measure(seed, checks)
 }
 
-fn checks(apache: &Clocked, flash: &Clocked) -> Vec<Check> {
+fn checks([apache, flash]: [&Clocked; 2]) -> Vec<Check> {
     let ([apache_hard, apache_soft], [flash_hard, flash_soft]) = (apache.losses(), flash.losses());
     vec![
         predicted(Paper, "Apache, APIC (%)").within(about(APACHE[0], 3.0), &[apache_hard]),

@@ -74,7 +74,7 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
         is_whole(&run(id, Place::Cable).unwrap(), variants, ALL_OF_THE_WAY);
     }
     // What is measured in other ways has tests of its own.
-    let others = ["o96-fig5", "s98-fig9", "t00-tab1", "t00-tab10", "t00-tab11", "t00-tab12"];
+    let others = ["o96-fig5", "s98-fig9", "t00-tab1", "t00-tab10", "t00-tab11", "t00-tab12", "t00-tab7"];
     let mut measured: Vec<&str> = variants.iter().map(|(id, _)| *id).chain(others).collect();
     let mut in_real_time: Vec<&str> = list()
         .into_iter()

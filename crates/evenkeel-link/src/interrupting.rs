@@ -4,13 +4,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::{fmt, ptr};
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
 use crate::clock::Clock;
+use crate::stamped::StampedFrame;
 use crate::sys;
 
 /// A timerfd (timerfd_create(2)) that expires at even distances.
@@ -48,7 +49,7 @@ impl TimerFd {
 
 /// A POSIX timer (timer_create(2)) that interrupts the thread that made it by a signal at even distances.
 ///
-/// Its handler does nothing but note how late it was called. There can be one at a time in a process.
+/// Its handler notes how late it was called, and may send a frame. There can be one at a time in a process.
 pub struct SignalTimer {
     timer: libc::timer_t,
     calls: &'static Calls,
@@ -57,11 +58,14 @@ pub struct SignalTimer {
 /// What the handler goes by and notes.
 struct Calls {
     clock: Clock,
-    started: Instant,
+    /// In nanoseconds on that clock.
+    started: AtomicU64,
     interval: u64,
     /// Expirations, those that were told by one signal together with another too.
     expired: AtomicU64,
     called: AtomicU64,
+    /// What the handler sends, if anything. Whoever uses it has taken it from here.
+    sends: AtomicPtr<StampedFrame>,
     /// Calls by how late they were: of so many nanoseconds, in steps of an eighth of a power of two.
     lateness: [AtomicU64; BUCKETS],
 }
@@ -73,27 +77,46 @@ static IN_USE: AtomicBool = AtomicBool::new(false);
 static CALLS: AtomicPtr<Calls> = AtomicPtr::new(ptr::null_mut());
 
 impl SignalTimer {
-    /// One that expires first after `interval`, and then each time.
+    /// One that expires first after `interval`, and then each time. Its handler sends a frame if
+    /// it has one.
     ///
     /// # Errors
     /// If there is one already, or the kernel has no room for another.
-    pub fn every(interval: Duration, clock: Clock) -> io::Result<Self> {
+    pub fn every(interval: Duration, clock: Clock, sends: Option<StampedFrame>) -> io::Result<Self> {
         if IN_USE.swap(true, Ordering::AcqRel) {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "there is one signal timer at a time"));
         }
         // A signal may come after the timer has gone: what its handler goes by stays.
         let calls: &'static Calls = Box::leak(Box::new(Calls {
             clock,
-            started: clock.now(),
+            started: AtomicU64::new(clock.now().as_nanos()),
             interval: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1),
             expired: AtomicU64::new(0),
             called: AtomicU64::new(0),
+            sends: AtomicPtr::new(sends.map_or(ptr::null_mut(), |frame| Box::into_raw(Box::new(frame)))),
             lateness: [const { AtomicU64::new(0) }; BUCKETS],
         }));
         CALLS.store(ptr::from_ref(calls).cast_mut(), Ordering::Release);
         let started = sys::start_signal_timer(interval, on_expiration);
         let timer = started.inspect_err(|_| IN_USE.store(false, Ordering::Release))?;
         Ok(Self { timer, calls })
+    }
+
+    /// Lets it expire no more, until [`resume`](Self::resume).
+    pub fn pause(&self) {
+        self.set(Duration::ZERO);
+    }
+
+    /// Lets it expire again, first after the interval.
+    pub fn resume(&self) {
+        self.calls.expired.store(0, Ordering::Relaxed);
+        self.calls.started.store(self.calls.clock.now().as_nanos(), Ordering::Relaxed);
+        self.set(Duration::from_nanos(self.calls.interval));
+    }
+
+    fn set(&self, interval: Duration) {
+        let set = sys::set_signal_timer(self.timer, interval);
+        debug_assert!(set.is_ok(), "only a wrong time fails: {set:?}");
     }
 
     /// How often the handler was called.
@@ -109,9 +132,24 @@ impl SignalTimer {
     }
 }
 
+impl Calls {
+    /// What the handler sends; nothing while somebody else has it.
+    fn take(&self) -> Option<Box<StampedFrame>> {
+        let frame = self.sends.swap(ptr::null_mut(), Ordering::Acquire);
+        // SAFETY: only boxes are stored there, and whoever swaps one out has it alone.
+        (!frame.is_null()).then(|| unsafe { Box::from_raw(frame) })
+    }
+
+    fn give_back(&self, frame: Box<StampedFrame>) {
+        self.sends.store(Box::into_raw(frame), Ordering::Release);
+    }
+}
+
 impl Drop for SignalTimer {
     fn drop(&mut self) {
         sys::delete_timer(self.timer);
+        // A signal that comes after this finds nothing to send.
+        drop(self.calls.take());
         IN_USE.store(false, Ordering::Release);
     }
 }
@@ -122,11 +160,13 @@ impl fmt::Debug for SignalTimer {
     }
 }
 
-/// Runs in a signal handler: reads a clock and counts (signal-safety(7)).
+/// Runs in a signal handler: reads a clock, counts, and puts a frame into a ring in memory that nobody else
+/// puts frames into, which neither allocates nor locks (signal-safety(7)).
 extern "C" fn on_expiration(_signal: libc::c_int) {
     // SAFETY: whatever was stored there was leaked, and nothing of it is ever written to but atomics.
     let Some(calls) = (unsafe { CALLS.load(Ordering::Acquire).as_ref() }) else { return };
-    let now = calls.clock.now().nanos_since(calls.started);
+    let at = calls.clock.now();
+    let now = at.as_nanos().saturating_sub(calls.started.load(Ordering::Relaxed));
     // The last time at which it was due; of several that one signal tells, it is for the first.
     let due = (calls.expired.load(Ordering::Relaxed) + 1).saturating_mul(calls.interval);
     let late = now.saturating_sub(due);
@@ -134,6 +174,10 @@ extern "C" fn on_expiration(_signal: libc::c_int) {
     calls.called.fetch_add(1, Ordering::Relaxed);
     if let Some(bucket) = calls.lateness.get(bucket(late)) {
         bucket.fetch_add(1, Ordering::Relaxed);
+    }
+    if let Some(mut frame) = calls.take() {
+        frame.send(at);
+        calls.give_back(frame);
     }
 }
 
@@ -151,6 +195,10 @@ fn floor(bucket: usize) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stamped::Stamp;
+    use evenkeel_core::cable::{self, Options};
+    use evenkeel_core::frame::Pool;
+    use evenkeel_core::interface::Interface as _;
 
     const EVERY: Duration = Duration::from_micros(200);
 
@@ -165,9 +213,17 @@ mod tests {
     #[test]
     fn a_signal_timer_interrupts_who_made_it_until_it_goes() {
         let clock = Clock::start();
-        let timer = SignalTimer::every(EVERY, clock).unwrap();
-        assert!(SignalTimer::every(EVERY, clock).is_err(), "one at a time");
+        let timer = SignalTimer::every(EVERY, clock, None).unwrap();
+        assert!(SignalTimer::every(EVERY, clock, None).is_err(), "one at a time");
         while timer.called() < 10 {
+            clock.spin(EVERY);
+        }
+        timer.pause();
+        let called = timer.called();
+        clock.spin(EVERY * 5);
+        assert_eq!(timer.called(), called);
+        timer.resume();
+        while timer.called() < called + 5 {
             clock.spin(EVERY);
         }
         let calls = timer.calls;
@@ -176,7 +232,32 @@ mod tests {
         assert_eq!(all, calls.called.load(Ordering::Relaxed));
         clock.spin(EVERY * 5);
         assert_eq!(all, calls.called.load(Ordering::Relaxed));
-        drop(SignalTimer::every(EVERY, clock).unwrap());
+        drop(SignalTimer::every(EVERY, clock, None).unwrap());
+    }
+
+    #[test]
+    fn a_signal_timer_sends_a_frame_at_each_call_and_gives_its_end_back() {
+        let (near, mut far) = cable::pair(Options::new("near", 1), Options::new("far", 2));
+        let mut pool = Pool::with_limit(512);
+        far.attach(&mut pool).unwrap();
+        let clock = Clock::start();
+        let frame = StampedFrame::new(near, vec![0; 60]);
+        let timer = SignalTimer::every(EVERY, clock, frame).unwrap();
+        while timer.called() < 10 {
+            clock.spin(EVERY);
+        }
+        let calls = timer.calls;
+        drop(timer);
+        let mut stamps = Vec::new();
+        while let Some(frame) = far.queue_mut(0).take(&mut pool) {
+            stamps.extend(Stamp::of(frame.bytes()));
+            pool.recycle(frame);
+        }
+        assert_eq!(stamps.len() as u64, 1 + calls.called.load(Ordering::Relaxed));
+        assert!(
+            stamps.windows(2).all(|pair| pair[1].number == pair[0].number + 1 && pair[1].at > pair[0].at)
+        );
+        assert!(calls.take().is_none(), "it went with the timer");
     }
 
     #[test]

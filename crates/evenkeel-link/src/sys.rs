@@ -51,21 +51,27 @@ pub(crate) fn start_signal_timer(
 ) -> io::Result<libc::timer_t> {
     let signal = libc::SIGRTMIN();
     on_every_signal(signal, handler)?;
-    // SAFETY: all-zero is a valid `sigevent` and a valid `itimerspec`.
-    let (mut event, mut setting): (libc::sigevent, libc::itimerspec) = unsafe { mem::zeroed() };
+    // SAFETY: all-zero is a valid `sigevent`.
+    let mut event: libc::sigevent = unsafe { mem::zeroed() };
     event.sigev_notify = libc::SIGEV_THREAD_ID;
     event.sigev_signo = signal;
     event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
     let mut timer: libc::timer_t = ptr::null_mut();
     // SAFETY: both are initialised and live through the call.
     check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) })?;
+    set_signal_timer(timer, interval).inspect_err(|_| delete_timer(timer))?;
+    Ok(timer)
+}
+
+/// Has a timer of [`start_signal_timer`] expire every `interval`; none is never.
+pub(crate) fn set_signal_timer(timer: libc::timer_t, interval: Duration) -> io::Result<()> {
+    // SAFETY: all-zero is a valid `itimerspec`.
+    let mut setting: libc::itimerspec = unsafe { mem::zeroed() };
     setting.it_value.tv_sec = interval.as_secs().try_into().unwrap_or(libc::time_t::MAX);
     setting.it_value.tv_nsec = interval.subsec_nanos().into();
     setting.it_interval = setting.it_value;
-    // SAFETY: the timer was just made, and the setting lives through the call.
+    // SAFETY: the timer was made and not deleted, and the setting lives through the call.
     check(unsafe { libc::timer_settime(timer, 0, &raw const setting, ptr::null_mut()) })
-        .inspect_err(|_| delete_timer(timer))?;
-    Ok(timer)
 }
 
 /// Ends a timer that [`start_signal_timer`] has made, which is used no more.

@@ -22,7 +22,7 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::experiment::{Experiment, Mode, Report};
+use crate::experiment::{Experiment, Mode, Outcome, Report};
 
 /// What the host's interfaces are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -109,6 +109,67 @@ pub struct Progress<'a> {
     pub done: (usize, usize),
 }
 
+/// How an experiment is measured.
+enum Way<'a> {
+    Http,
+    Cold,
+    Polling,
+    Timers(timers::Handling),
+    Wan(&'a str),
+    Figure(&'static figures::Figure),
+}
+
+impl<'a> Way<'a> {
+    fn of(id: &'a str) -> Option<Self> {
+        match id {
+            http::ID => Some(Self::Http),
+            cold::ID => Some(Self::Cold),
+            polling::ID => Some(Self::Polling),
+            id if wan::has(id) => Some(Self::Wan(id)),
+            id => timers::Handling::of(id).map(Self::Timers).or_else(|| figures::of(id).map(Self::Figure)),
+        }
+    }
+
+    fn measure(
+        &self,
+        options: &Options,
+        progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+    ) -> io::Result<Outcome> {
+        match *self {
+            Self::Http => http::measure(options, progress),
+            Self::Cold => cold::measure(options, progress),
+            Self::Polling => polling::measure(options, progress),
+            Self::Timers(handling) => timers::measure(handling, options, progress),
+            Self::Wan(id) => wan::measure(id, options, progress),
+            Self::Figure(figure) => figure.measure(options, progress),
+        }
+    }
+
+    /// Under which conditions it was measured, in one line.
+    fn conditions(&self, options: &Options) -> String {
+        let processor = evenkeel_apps::demo::processor().unwrap_or_else(|| "an unnamed processor".to_owned());
+        let for_each_request = |work: Duration| format!("{work:?} of work for each request");
+        let work = match *self {
+            Self::Http => for_each_request(http::WORK),
+            Self::Cold => for_each_request(cold::WORK),
+            Self::Polling => for_each_request(polling::WORK),
+            Self::Timers(handling) => handling.conditions().to_owned(),
+            Self::Wan(id) => wan::conditions(id, options.on),
+            Self::Figure(_) => format!("{:?} of screening for each packet", options.work),
+        };
+        let measurements = match *self {
+            Self::Wan(_) => format!("{} transfers", options.repeats),
+            _ => format!("{} windows of {:?}", options.repeats, options.window),
+        };
+        let on = match *self {
+            Self::Cold => cold::conditions(options.on),
+            _ => options.on.to_string(),
+        };
+        let cores = evenkeel::link::cpus().len();
+        format!("on {on}; {processor}, {cores} cores; {work}; medians of {measurements}")
+    }
+}
+
 /// Runs an experiment in real time; `None` if it cannot.
 ///
 /// # Errors
@@ -118,42 +179,15 @@ pub fn run(
     options: &Options,
     progress: &mut (dyn FnMut(&Progress<'_>) + Send),
 ) -> Option<io::Result<Report>> {
-    let outcome = match experiment.id {
-        http::ID => http::measure(options, progress),
-        cold::ID => cold::measure(options, progress),
-        timers::ID => timers::measure(options, progress),
-        polling::ID => polling::measure(options, progress),
-        id if wan::has(id) => wan::measure(id, options, progress),
-        id => figures::of(id)?.measure(options, progress),
-    };
-    let conditions = Some(conditions(experiment.id, options));
+    let way = Way::of(experiment.id)?;
+    let outcome = way.measure(options, progress);
+    let conditions = Some(way.conditions(options));
     Some(outcome.map(|outcome| Report::new(experiment, Mode::Real, [options.seed, 1], conditions, outcome)))
 }
 
 /// Whether an experiment can be run in real time.
 pub(crate) fn has(id: &str) -> bool {
-    [http::ID, cold::ID, timers::ID, polling::ID].contains(&id) || wan::has(id) || figures::of(id).is_some()
-}
-
-/// Under which conditions it was measured, in one line.
-fn conditions(id: &str, options: &Options) -> String {
-    let processor = evenkeel_apps::demo::processor().unwrap_or_else(|| "an unnamed processor".to_owned());
-    let work = match id {
-        http::ID => format!("{:?} of work for each request", http::WORK),
-        cold::ID => format!("{:?} of work for each request", cold::WORK),
-        timers::ID => "a saturated UDP echo service".to_owned(),
-        polling::ID => format!("{:?} of work for each request", polling::WORK),
-        id if wan::has(id) => wan::conditions(id, options.on),
-        _ => format!("{:?} of screening for each packet", options.work),
-    };
-    let measurements = if wan::has(id) {
-        format!("{} transfers", options.repeats)
-    } else {
-        format!("{} windows of {:?}", options.repeats, options.window)
-    };
-    let on = if id == cold::ID { cold::conditions(options.on) } else { options.on.to_string() };
-    let cores = evenkeel::link::cpus().len();
-    format!("on {on}; {processor}, {cores} cores; {work}; medians of {measurements}")
+    Way::of(id).is_some()
 }
 
 #[cfg(test)]

@@ -1,0 +1,278 @@
+//! Events at even distances beside a server, by each facility, and what is noted of them.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use evenkeel::link::{self, SignalTimer, StampedFrame, TimerFd};
+use evenkeel::{Engine, SoftHandler};
+use evenkeel_apps::latency::Histogram;
+use evenkeel_apps::measure::settle_on;
+use evenkeel_core::tcp::rate_clock::{RateClock, Spacing};
+use evenkeel_core::time::{Duration, Instant};
+
+/// How often packets leave that are not paced, all of that time together.
+const TOGETHER: Duration = Duration::from_millis(1);
+
+/// Who has events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Facility {
+    Soft,
+    TimerFd,
+    Signal,
+    TokioSleep,
+    /// Nobody: as many frames leave every millisecond, one behind the other. What sending alone costs.
+    Together,
+}
+
+impl Facility {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Soft, Self::TimerFd, Self::Signal, Self::TokioSleep, Self::Together];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Soft => "soft timers",
+            Self::TimerFd => "timerfd",
+            Self::Signal => "POSIX timer",
+            Self::TokioSleep => "tokio sleep",
+            Self::Together => "sent together",
+        }
+    }
+}
+
+/// When events were called, as their handlers note it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Noted(Arc<Mutex<Histogram>>);
+
+impl Noted {
+    fn note(&self, late: Duration) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(late);
+    }
+
+    fn events(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count()
+    }
+
+    fn late_us(&self) -> [f64; 2] {
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        [50.0, 99.0]
+            .map(|percent| noted.percentile(percent).map_or(f64::NAN, |late| late.as_secs_f64() * 1e6))
+    }
+}
+
+/// What a handler does: it notes how late it is called, and sends a frame if it has one.
+struct Handler {
+    noted: Noted,
+    frame: Option<StampedFrame>,
+}
+
+impl Handler {
+    fn call(&mut self, now: Instant, due: Instant) {
+        self.noted.note(now.since(due));
+        if let Some(frame) = &mut self.frame {
+            frame.send(now);
+        }
+    }
+}
+
+/// Whether events are to happen now.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Switch(Arc<AtomicBool>);
+
+impl Switch {
+    fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, on: bool) {
+        self.0.store(on, Ordering::Relaxed);
+    }
+}
+
+/// Events that happen while they are switched on.
+pub(super) enum Events {
+    /// Of the engine: each schedules the next one.
+    Soft {
+        noted: Noted,
+        on: Switch,
+        first: SoftHandler,
+    },
+    Signal(SignalTimer),
+    /// Of a thread on the same core.
+    Thread {
+        noted: Noted,
+        on: Switch,
+        over: Arc<AtomicBool>,
+        thread: JoinHandle<()>,
+    },
+}
+
+impl Events {
+    /// They are off at first. At each a frame is sent, if there is one.
+    pub(super) fn new(
+        engine: &mut Engine,
+        (facility, every): (Facility, Duration),
+        frame: Option<StampedFrame>,
+    ) -> io::Result<Self> {
+        let (noted, on, clock) = (Noted::default(), Switch::default(), *engine.clock());
+        let paced = frame.is_some();
+        let handler = |frame| Handler { noted: noted.clone(), frame };
+        Ok(match facility {
+            Facility::Soft => {
+                let mut handler = handler(frame);
+                let first = if paced {
+                    pace(engine, every, on.clone(), handler)
+                } else {
+                    chain(engine, every, on.clone(), move |now, due| handler.call(now, due))
+                };
+                Self::Soft { noted, on, first }
+            }
+            Facility::Together => {
+                let (mut handler, count) = (handler(frame), TOGETHER.as_nanos() / every.as_nanos());
+                let call = move |now, due| (0..count).for_each(|_| handler.call(now, due));
+                Self::Soft { first: chain(engine, TOGETHER, on.clone(), call), noted, on }
+            }
+            Facility::Signal => {
+                let timer = SignalTimer::every(every, clock, frame)?;
+                timer.pause();
+                Self::Signal(timer)
+            }
+            Facility::TimerFd => {
+                let (mut handler, timer) = (handler(frame), TimerFd::every(every)?);
+                let mut due = clock.now();
+                Self::on_this_core(noted, on, move || {
+                    // A signal is meant for others. What it has missed while it was off is not late.
+                    due += every * u32::try_from(timer.wait().unwrap_or(0)).unwrap_or(u32::MAX);
+                    handler.call(clock.now(), due);
+                })
+            }
+            Facility::TokioSleep => {
+                let mut handler = handler(frame);
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+                Self::on_this_core(noted, on, move || {
+                    let begin = clock.now();
+                    runtime.block_on(async { tokio::time::sleep(every).await });
+                    handler.call(clock.now(), begin + every);
+                })
+            }
+        })
+    }
+
+    /// Calls `next` again and again on a thread that has the same core as the calling one.
+    fn on_this_core(noted: Noted, on: Switch, mut next: impl FnMut() + Send + 'static) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (is_over, is_on) = (Arc::clone(&over), on.clone());
+        let thread = thread::spawn(move || {
+            settle_on(link::cpus().get(1));
+            // The kernel may otherwise wake it 50 us late, to save a little power.
+            let _ = link::set_timer_slack(Duration::from_nanos(1));
+            while !is_over.load(Ordering::Relaxed) {
+                if is_on.is_on() {
+                    next();
+                } else {
+                    thread::park();
+                }
+            }
+        });
+        Self::Thread { noted, on, over, thread }
+    }
+
+    /// Lets them happen from now on, or no more.
+    pub(super) fn turn(&self, engine: &mut Engine, to: bool) {
+        match self {
+            Self::Signal(timer) if to => timer.resume(),
+            Self::Signal(timer) => timer.pause(),
+            Self::Soft { on, first, .. } => {
+                on.set(to);
+                if to {
+                    let now = engine.clock().now();
+                    engine.soft_events().schedule(now, Duration::ZERO, *first);
+                }
+            }
+            Self::Thread { on, thread, .. } => {
+                on.set(to);
+                thread.thread().unpark();
+            }
+        }
+    }
+
+    /// No more, and for good.
+    pub(super) fn end(self) {
+        if let Self::Thread { on, over, thread, .. } = self {
+            over.store(true, Ordering::Relaxed);
+            on.set(false);
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Self::Soft { noted, .. } | Self::Thread { noted, .. } => noted.events(),
+            Self::Signal(timer) => timer.called(),
+        }
+    }
+
+    /// Median and 99 %.
+    pub(super) fn late_us(&self) -> [f64; 2] {
+        match self {
+            Self::Soft { noted, .. } | Self::Thread { noted, .. } => noted.late_us(),
+            Self::Signal(timer) => {
+                let calls: Vec<_> = timer.lateness().collect();
+                let all: u64 = calls.iter().map(|(_, calls)| calls).sum();
+                [0.5, 0.99].map(|share| {
+                    let (mut below, rank) = (0, (all as f64 * share) as u64);
+                    let at = calls.iter().find(|(_, calls)| {
+                        below += calls;
+                        below > rank
+                    });
+                    at.map_or(f64::NAN, |(late, _)| late.as_secs_f64() * 1e6)
+                })
+            }
+        }
+    }
+}
+
+/// Each is due so long after the one before it was called.
+fn chain(
+    engine: &mut Engine,
+    every: Duration,
+    on: Switch,
+    mut call: impl FnMut(Instant, Instant) + Send + 'static,
+) -> SoftHandler {
+    let mut due = None;
+    engine.soft_events().add_handler(move |_, now| {
+        let before = due.take();
+        if !on.is_on() {
+            return None;
+        }
+        if let Some(due) = before {
+            call(now, due);
+        }
+        due = Some(now + every);
+        Some(every)
+    })
+}
+
+/// Rate-based clocking, with the clock that TCP has: what events are late is made up for by packets that are
+/// half as far apart.
+fn pace(engine: &mut Engine, every: Duration, on: Switch, mut handler: Handler) -> SoftHandler {
+    let spacing = Spacing { target: every, minimum: every / 2, credit: TOGETHER };
+    let (mut clock, mut due) = (RateClock::new(), None);
+    engine.soft_events().add_handler(move |_, now| {
+        let before = due.take();
+        if !on.is_on() {
+            clock = RateClock::new();
+            return None;
+        }
+        if let Some(due) = before {
+            handler.call(now, due);
+        }
+        clock.on_sent(spacing, now);
+        clock.wait();
+        let next = clock.release_time(now).unwrap_or(now);
+        due = Some(next);
+        Some(next.since(now))
+    })
+}

@@ -1,0 +1,213 @@
+//! A saturated server on a core of its own, with events beside it or without.
+
+use std::io;
+use std::sync::Arc;
+
+use evenkeel::Engine;
+use evenkeel::link::{Clock, StampedFrame};
+use evenkeel_apps::measure::{
+    CoreTime, Generator, Schedule, Sending, Working, drain, drive_by_turns, opposite, per_second,
+};
+use evenkeel_apps::requests::{Requests, Shape};
+use evenkeel_apps::service::{self, Service, Tally};
+use evenkeel_core::cable::{self, End};
+use evenkeel_core::frame::Pool;
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::interface::Interface as _;
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
+
+use super::events::{Events, Facility};
+use super::sink::{Intervals, Sink};
+use super::{Handling, Options};
+
+const SERVER: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);
+const CLIENT: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
+const HARDWARE: [EthernetAddress; 2] =
+    [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 2])];
+const PORT: u16 = 7;
+const PAYLOAD: usize = 64;
+const FLOWS: u16 = 64;
+const RING_PKTS: usize = 512;
+/// So that the sink may be away for tens of milliseconds, as threads are on a machine with others.
+const SINK_PKTS: usize = 4_096;
+/// Frames that the generator sends before it takes what has come back.
+const BURST_PKTS: usize = 64;
+const READY: Duration = Duration::from_millis(20);
+const WARM_UP: Duration = Duration::from_millis(60);
+const SETTLE: Duration = Duration::from_millis(5);
+/// What is left of a packet of 1500 bytes (IPv4, UDP).
+const FULL_PAYLOAD: usize = 1_472;
+/// Where the checksum of UDP is in a frame.
+const UDP_CHECKSUM: core::ops::Range<usize> = 40..42;
+
+/// So long alone, and so long beside events, by turns.
+pub(super) const TURN: Duration = Duration::from_millis(5);
+
+/// A server alone, and then beside events.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair {
+    /// Answers a second.
+    pub(super) alone: f64,
+    pub(super) beside: f64,
+    /// Events a second.
+    pub(super) events: f64,
+}
+
+impl Pair {
+    /// The share of its throughput that the server loses to events.
+    pub(super) fn lost(&self) -> f64 {
+        1.0 - self.beside / self.alone.max(1.0)
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Measured {
+    pub(super) pairs: Vec<Pair>,
+    /// Lateness: median and 99 %.
+    pub(super) late_us: [f64; 2],
+    /// Of its core, what the server's thread had over the window: the kernel tells that by its ticks.
+    pub(super) core_share: f64,
+    pub(super) conserved: bool,
+    /// Between the packets that left.
+    pub(super) sent: Intervals,
+}
+
+pub(super) fn run(
+    handling: Handling,
+    events: (Facility, Duration),
+    options: &Options,
+) -> io::Result<Measured> {
+    let [(outside, inside), (far, near)] = [RING_PKTS, SINK_PKTS].map(cable_of);
+    let sink = Sink::new(far, SINK_PKTS).map_err(io::Error::other)?;
+    let frame = match handling {
+        Handling::Send => StampedFrame::new(near, full_frame(options.seed)?),
+        Handling::Null => None,
+    };
+    let clock = Clock::start();
+    let schedule = Schedule { start: clock.now() + READY, warm_up: WARM_UP, window: options.window };
+    let (observed, generated) = opposite(
+        |generator| serve(events, frame, inside, clock, generator),
+        |sending, server| flood((outside, sink), schedule, clock, options.seed, (sending, server)),
+    )?;
+    let sent = generated?;
+    Ok(Measured { sent, ..observed? })
+}
+
+/// The generator's end and the server's.
+fn cable_of(ring_pkts: usize) -> (End, End) {
+    let end = |name, nth: usize| cable::Options {
+        address: HARDWARE[nth],
+        ring_pkts,
+        ..cable::Options::new(name, 0)
+    };
+    cable::pair(end("outside", 0), end("inside", 1))
+}
+
+/// A packet as long as can be. What is written into it later is in no checksum, which UDP need not have.
+fn full_frame(seed: u64) -> io::Result<Vec<u8>> {
+    let shape = Shape { payload: FULL_PAYLOAD, flows: 1, ..shape(seed) };
+    let mut frame = requests(&shape)?.next().to_vec();
+    frame[UDP_CHECKSUM].fill(0);
+    Ok(frame)
+}
+
+fn shape(seed: u64) -> Shape {
+    Shape {
+        hardware: (HARDWARE[0], HARDWARE[1]),
+        from: IpEndpoint::new(CLIENT.into(), 20_000),
+        to: IpEndpoint::new(SERVER.into(), PORT),
+        payload: PAYLOAD,
+        flows: FLOWS,
+        seed,
+    }
+}
+
+fn requests(shape: &Shape) -> io::Result<Requests> {
+    Requests::new(shape).map_err(|what| io::Error::other(format!("{what:?}")))
+}
+
+fn serve(
+    what: (Facility, Duration),
+    frame: Option<StampedFrame>,
+    end: End,
+    clock: Clock,
+    generator: &Generator,
+) -> io::Result<Measured> {
+    let host = Host::new(Config::of(Architecture::Polled)).map_err(io::Error::other)?;
+    let mut engine = Engine::new(host, clock)?;
+    engine.add_cable(end, &[IpCidr::new(SERVER.into(), 24)]).map_err(io::Error::other)?;
+    let tally = Arc::<Tally>::default();
+    let service =
+        service::Options { port: PORT, groups: Vec::new(), work: Duration::ZERO, echo: true, count: None };
+    engine.host_mut().spawn("echo", 0, Box::new(Service::new(service, Arc::clone(&tally))));
+    engine.run(clock.now() + SETTLE, |_| false)?;
+    let events = Events::new(&mut engine, what, frame)?;
+    let look = |engine: &Engine| (CoreTime::of(engine), tally.requests(), events.count());
+    let turn = |engine: &mut Engine, on: bool| events.turn(engine, on);
+    let turns = drive_by_turns(&mut engine, generator, TURN, turn, look)?;
+    let pair = |[alone, beside]: &[[_; 2]; 2]| Pair {
+        alone: rate(alone, |(_, answered, _)| answered),
+        beside: rate(beside, |(_, answered, _)| answered),
+        events: rate(beside, |(_, _, events)| events),
+    };
+    let ends = turns.first().zip(turns.last()).map(|(first, last)| (first[0][0].0, last[1][1].0));
+    let measured = Measured {
+        pairs: turns.iter().map(pair).collect(),
+        late_us: events.late_us(),
+        core_share: ends.map_or(0.0, |(from, until)| until.core_share_since(&from)),
+        conserved: engine.host().check().is_ok(),
+        sent: Intervals::default(),
+    };
+    events.end();
+    Ok(measured)
+}
+
+/// What the server's thread sees: how its core was spent, answers, events.
+type Look = (CoreTime, u64, u64);
+
+fn rate([from, until]: &[Look; 2], of: fn(Look) -> u64) -> f64 {
+    per_second(of(*until) - of(*from), until.0.at.since(from.0.at))
+}
+
+/// Sends as much as there is room for, and more; takes the paced packets meanwhile, and says how far apart
+/// they left.
+fn flood(
+    (mut end, mut sink): (End, Sink),
+    schedule: Schedule,
+    clock: Clock,
+    seed: u64,
+    (sending, server): (Sending, &Working),
+) -> io::Result<Intervals> {
+    let mut requests = requests(&shape(seed))?;
+    let mut pool = Pool::with_limit(2 * RING_PKTS);
+    end.attach(&mut pool).map_err(io::Error::other)?;
+    while !server.has_begun() || clock.now() < schedule.start {
+        clock.spin(Duration::from_micros(20));
+        sink.drain();
+    }
+    let mut send_until = |until: Instant, sink: &mut Sink| {
+        while clock.now() < until && !server.is_over() {
+            for _ in 0..BURST_PKTS {
+                end.send(requests.next());
+            }
+            end.flush();
+            drain(&mut end, &mut pool);
+            sink.drain_by(clock.now());
+        }
+    };
+    send_until(clock.now() + schedule.warm_up, &mut sink);
+    sending.measuring();
+    sink.begin();
+    send_until(clock.now() + schedule.window, &mut sink);
+    let seen = sink.seen();
+    sending.measured();
+    drop(sending);
+    while !server.is_over() {
+        drain(&mut end, &mut pool);
+        sink.drain();
+    }
+    Ok(seen)
+}

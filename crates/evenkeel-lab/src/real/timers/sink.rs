@@ -1,0 +1,133 @@
+//! Where paced packets come to, and how far apart they left.
+
+use evenkeel::link::Stamp;
+use evenkeel_core::cable::End;
+use evenkeel_core::frame::{Frame, Pool, PoolLimit};
+use evenkeel_core::interface::Interface as _;
+use evenkeel_core::time::{Duration, Instant};
+
+use super::server::TURN;
+
+/// The other end of the cable that they leave by.
+pub(super) struct Sink {
+    end: End,
+    pool: Pool,
+    last: Option<Stamp>,
+    seen: Intervals,
+    drained: Instant,
+}
+
+/// How often it is looked at: a look at each packet would take its cache lines from the core that sends.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Intervals between packets, as far as none is missing between them, nor a turn without any.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Intervals {
+    count: f64,
+    sum_us: f64,
+    squares: f64,
+    /// Packets that there was no room for.
+    pub(super) missing: u64,
+}
+
+impl Intervals {
+    fn note(&mut self, interval: Duration) {
+        // Between two turns.
+        if interval >= TURN {
+            return;
+        }
+        let micros = interval.as_secs_f64() * 1e6;
+        self.count += 1.0;
+        self.sum_us += micros;
+        self.squares += micros * micros;
+    }
+
+    pub(super) fn mean_us(&self) -> f64 {
+        self.sum_us / self.count
+    }
+
+    pub(super) fn deviation_us(&self) -> f64 {
+        (self.squares / self.count - self.mean_us().powi(2)).max(0.0).sqrt()
+    }
+}
+
+impl Sink {
+    pub(super) fn new(mut end: End, ring_pkts: usize) -> Result<Self, PoolLimit> {
+        let mut pool = Pool::with_limit(2 * ring_pkts);
+        end.attach(&mut pool)?;
+        Ok(Self { end, pool, last: None, seen: Intervals::default(), drained: Instant::ZERO })
+    }
+
+    /// Takes what has come.
+    pub(super) fn drain(&mut self) {
+        while let Some(frame) = self.end.queue_mut(0).take(&mut self.pool) {
+            self.take(frame);
+        }
+    }
+
+    /// The same, if it is time to look.
+    pub(super) fn drain_by(&mut self, now: Instant) {
+        if now.since(self.drained) >= LOOK {
+            self.drained = now;
+            self.drain();
+        }
+    }
+
+    fn take(&mut self, frame: Frame) {
+        if let Some(stamp) = Stamp::of(frame.bytes()).filter(|stamp| stamp.at > Instant::ZERO) {
+            self.note(stamp);
+        }
+        self.pool.recycle(frame);
+    }
+
+    fn note(&mut self, stamp: Stamp) {
+        let before = self.last.replace(stamp);
+        let Some(before) = before else { return };
+        match stamp.number - before.number {
+            1 => self.seen.note(stamp.at.since(before.at)),
+            more => self.seen.missing += more.saturating_sub(1),
+        }
+    }
+
+    /// Forgets what it has seen: the window opens.
+    pub(super) fn begin(&mut self) {
+        self.drain();
+        (self.last, self.seen) = (None, Intervals::default());
+    }
+
+    /// What it has seen since: the window closes.
+    pub(super) fn seen(&mut self) -> Intervals {
+        self.drain();
+        self.seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel::link::StampedFrame;
+    use evenkeel_core::cable::{self, Options};
+
+    #[test]
+    fn intervals_are_between_packets_that_left_one_after_the_other() {
+        let ring = |name| Options { ring_pkts: 4, ..Options::new(name, 1) };
+        let (near, far) = cable::pair(ring("near"), ring("far"));
+        let mut sink = Sink::new(far, 4).unwrap();
+        let mut frame = StampedFrame::new(near, vec![0; 64]).unwrap();
+        for at in [10, 20, 40] {
+            frame.send(Instant::from_micros(at));
+        }
+        let seen = sink.seen();
+        assert!((seen.mean_us() - 15.0).abs() < 1e-9 && (seen.deviation_us() - 5.0).abs() < 1e-9, "{seen:?}");
+        // Of seven that come while nobody takes any, four find room; what comes after is far from them.
+        sink.begin();
+        for at in [50, 60, 70, 80, 90, 100, 110] {
+            frame.send(Instant::from_micros(at));
+        }
+        sink.drain();
+        frame.send(Instant::from_micros(500));
+        let seen = sink.seen();
+        assert_eq!((seen.count, seen.missing), (3.0, 3), "{seen:?}");
+        assert!((seen.mean_us() - 10.0).abs() < 1e-9, "{seen:?}");
+    }
+}

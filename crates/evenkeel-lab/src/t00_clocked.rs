@@ -1,0 +1,68 @@
+//! A web server whose packets are clocked, by interrupts and by soft timers: what both tables of it show.
+
+use crate::check::Check;
+use crate::experiment::{Outcome, Point};
+use crate::t00_overhead::{Handler, Measured, Timer, run};
+use crate::t00_testbed::{Load, Pentium, Server};
+
+/// A server without clocking, by interrupts, and by soft timers.
+pub(crate) struct Clocked {
+    pub(crate) base: Measured,
+    pub(crate) hard: Measured,
+    pub(crate) soft: Measured,
+}
+
+impl Clocked {
+    fn measure(load: Load, hard: Timer, seed: u64) -> Self {
+        let measure = |timer| run(load, timer, Handler::Send, seed);
+        Self { base: measure(Timer::None), hard: measure(hard), soft: measure(Timer::Soft) }
+    }
+
+    /// Overheads in percent: by interrupts, by soft timers.
+    pub(crate) fn losses(&self) -> [f64; 2] {
+        [self.hard.loss(&self.base), self.soft.loss(&self.base)]
+    }
+
+    fn points(&self, [hard, soft]: [&'static str; 2], row: f64) -> [Point; 2] {
+        let [losses, measured] = [self.losses(), [self.hard.interval, self.soft.interval]];
+        let point = |series, nth: usize, of: &Measured| {
+            Point::new(series, row, losses[nth]).with([
+                ("interval_us", measured[nth]),
+                ("requests_per_s", of.throughput),
+                ("requests_per_s_without", self.base.throughput),
+            ])
+        };
+        [point(hard, 0, &self.hard), point(soft, 1, &self.soft)]
+    }
+}
+
+/// Apache and Flash on a machine, each beside a timer that interrupts and beside soft timers.
+pub(crate) struct Table {
+    pub(crate) x: &'static str,
+    pub(crate) on: Pentium,
+    /// What the timer that interrupts is called.
+    pub(crate) timer: &'static str,
+    /// It, for each server.
+    pub(crate) timers: [Timer; 2],
+    /// What the paper says each server loses, to it and to soft timers.
+    pub(crate) paper: [[f64; 2]; 2],
+}
+
+impl Table {
+    pub(crate) fn measure(&self, seed: u64, checks: fn([&Clocked; 2]) -> Vec<Check>) -> Outcome {
+        let of = |nth: usize| Clocked::measure(Load::new(Server::BOTH[nth], self.on), self.timers[nth], seed);
+        let [apache, flash] = [of(0), of(1)];
+        let names = [self.timer, "soft timer"];
+        let mut points = [apache.points(names, 1.0), flash.points(names, 2.0)].concat();
+        for (nth, name) in names.iter().enumerate() {
+            let rows = [(1.0, self.paper[0][nth]), (2.0, self.paper[1][nth])];
+            points.extend(Point::of_paper(name, &rows));
+        }
+        Outcome::new(self.x, "overhead (%)", points, checks([&apache, &flash]))
+    }
+}
+
+/// So many points about a percentage.
+pub(crate) fn about(percent: f64, points: f64) -> [f64; 2] {
+    [percent - points, percent + points]
+}
