@@ -33,7 +33,7 @@ pub struct Network {
 #[derive(Debug)]
 pub enum Link {
     /// The near end of a cable.
-    Cable(End),
+    Cable(Box<End>),
     /// A device, by [`device`].
     Device(Box<dyn Device>),
 }
@@ -43,7 +43,7 @@ pub enum Link {
 pub fn cable(name: &'static str, number: u8) -> (End, Link) {
     let options = |number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
     let (far, near) = cable::pair(options(number), options(number.wrapping_add(1)));
-    (far, Link::Cable(near))
+    (far, Link::Cable(Box::new(near)))
 }
 
 /// A network interface of the calling thread's namespace, with the kernel's stamps of what comes.
@@ -78,7 +78,7 @@ impl Between {
         let mut emulator = Emulator::new(network.setup(), clock, stop)?;
         for (port, link) in links.into_iter().enumerate() {
             match link {
-                Link::Cable(end) => emulator.take_cable(port, end)?,
+                Link::Cable(end) => emulator.take_cable(port, *end)?,
                 Link::Device(device) => emulator.take_device(port, device)?,
             }
         }

@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_can_be_run_in_real_time_is_an_experiment() {
         assert!(figures::ALL.iter().all(|figure| find(figure.id).is_some()));
-        assert!([http::ID, cold::ID, timers::ID, polling::ID].iter().all(|id| find(id).is_some()));
+        assert!([http::ID, cold::ID, polling::ID].iter().all(|id| find(id).is_some()));
     }
 
     #[test]

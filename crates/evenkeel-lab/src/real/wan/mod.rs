@@ -228,7 +228,8 @@ fn run(
         Place::Cable => {
             let ((left, first), (right, second)) = (between::cable("left", 10), between::cable("right", 20));
             let mut client = OnCable::new(right, cidr(CLIENT), clock)?;
-            let stand = Stand::begin(course.bps, Way::Cable(left), [first, second], options.seed, clock)?;
+            let stand =
+                Stand::begin(course.bps, Way::Cable(Box::new(left)), [first, second], options.seed, clock)?;
             stand.measure(course, &mut client, false, progress)
         }
         Place::Packet => {

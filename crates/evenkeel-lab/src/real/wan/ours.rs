@@ -104,7 +104,7 @@ impl Program for Server {
 
 /// How the server is connected.
 pub(super) enum Way {
-    Cable(End),
+    Cable(Box<End>),
     Device(Box<dyn Device>),
 }
 
@@ -125,7 +125,7 @@ impl Serving {
         let host = Host::new(Config::default()).map_err(io::Error::other)?;
         let mut engine = Engine::new(host, clock)?;
         let added = match way {
-            Way::Cable(end) => engine.add_cable(end, &[address]),
+            Way::Cable(end) => engine.add_cable(*end, &[address]),
             Way::Device(device) => engine.add_device(device, &[address]),
         };
         added.map_err(io::Error::other)?;
