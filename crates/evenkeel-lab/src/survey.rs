@@ -7,9 +7,6 @@ use evenkeel_sim::machine::{Machine, Price};
 use crate::check::{Basis, Check, Figure};
 use crate::experiment::{Report, Summary};
 
-/// The command that writes the page.
-pub const COMMAND: &str = "evenkeel lab run all --seeds 20 --no-files --markdown docs/experiments.md";
-
 const INTRODUCTION: &str = "\
 # The experiments over many seeds
 
@@ -49,18 +46,18 @@ const MISSING: &str = "\
 - What it says of data caches, cycles for an instruction among it: there are none here.
 - Of the soft-timers paper the bodies of all tables, and its figures, which are pictures: checked is
   what its text repeats of them. Tables II and III are about caches, which there are none of here,
-  figure 5 is a diagram; the Alpha of table I; tables X and XI.
+  figure 5 is a diagram; the Alpha of table I.
 - Its player and its build of a kernel are synthetic here, and show nothing of the real programs.
 - Its curves are pictures; of most of their points nothing is known, and nothing is checked.
 - Sections 5.2 and 7 of the livelock paper have alternatives without figures; tests of
   `evenkeel-sim` (`livelock`) show them.
 ";
 
-/// The page of some reports.
+/// The page of some reports, which says that `command` has written it.
 #[must_use]
-pub fn markdown(reports: &[Report]) -> String {
+pub fn markdown(reports: &[Report], command: &str) -> String {
     let seeds = reports.iter().map(|report| report.seeds).max().unwrap_or(1).to_string();
-    let mut page = INTRODUCTION.replace("COMMAND", COMMAND).replace("SEEDS", &seeds);
+    let mut page = INTRODUCTION.replace("COMMAND", command).replace("SEEDS", &seeds);
     totals(&mut page, reports);
     misses(&mut page, reports);
     prices(&mut page);
@@ -163,8 +160,8 @@ mod tests {
 
     #[test]
     fn the_page_names_what_is_missed_and_why_and_what_every_price_rests_on() {
-        let page = markdown(&[find("l97-fig1").unwrap().run(1)]);
-        assert!(page.contains(COMMAND));
+        let page = markdown(&[find("l97-fig1").unwrap().run(1)], "evenkeel lab run l97-fig1");
+        assert!(page.contains("Written by `evenkeel lab run l97-fig1`; do not edit."), "{page}");
         assert!(page.contains("| ok | first packet of a burst of 16 (ms) | 5.03 ± 5 % |"), "{page}");
         assert!(
             page.contains("- `l97-fig1`, end of the copy of the third packet of four (ms): 1.33 expected"),

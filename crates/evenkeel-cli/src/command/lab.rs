@@ -49,6 +49,7 @@ Examples:
   evenkeel lab run l97-fig1 --no-files
   evenkeel lab run o96-fig3 --seed 7
   evenkeel lab run all --markdown experiments.md
+  evenkeel lab run t00 --seeds 5 --no-files
   evenkeel lab run l97-fig1 --json | jq '.checks[] | select(.ok | not)'
   evenkeel lab run l97-fig6 --real
   sudo evenkeel lab run l97-fig6 --real --on packet
@@ -56,7 +57,7 @@ Examples:
 Exit status: 0 only if every check holds, 1 if one does not, 2 for bad arguments. docs/results.md
 explains the JSON.")]
 struct RunArguments {
-    /// Experiments, as `evenkeel lab list` names them; `all` for all of them.
+    /// Experiments, as `evenkeel lab list` names them; `all` for all of them, `t00` for those of that paper.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     /// Run with each of so many seeds, from 1 on. The median counts; spread and share of the seeds with which
@@ -159,7 +160,7 @@ impl RunArguments {
             reports.push(report);
         }
         if let Some(file) = &self.markdown {
-            write(file, &survey::markdown(&reports))?;
+            write(file, &survey::markdown(&reports, &self.command(file)))?;
         }
         match &reports[..] {
             [only] if self.json => terminal::print_json(only)?,
@@ -167,6 +168,13 @@ impl RunArguments {
             _ => {}
         }
         if reports.iter().all(Report::passed) { Ok(()) } else { Err(Failure::ChecksFailed) }
+    }
+
+    /// What was called to write the page.
+    fn command(&self, file: &Path) -> String {
+        let Seeds { first, count } = self.seeds();
+        let seeds = if count == 1 { format!("--seed {first}") } else { format!("--seeds {count}") };
+        format!("evenkeel lab run {} {seeds} --no-files --markdown {}", self.ids.join(" "), file.display())
     }
 
     fn report(&self, experiment: &Experiment, progress: &mut terminal::Progress) -> Result<Report, Failure> {
@@ -215,9 +223,10 @@ impl RunArguments {
         let in_mode = |experiment: &&Experiment| experiment.listing().modes.contains(&mode);
         let mut chosen = Vec::new();
         for id in &self.ids {
-            if id == "all" {
-                chosen.extend(experiments().iter().filter(in_mode));
-            } else {
+            let paper = |e: &&Experiment| id == "all" || e.id.split_once('-').is_some_and(|(of, _)| of == id);
+            let before = chosen.len();
+            chosen.extend(experiments().iter().filter(in_mode).filter(paper));
+            if chosen.len() == before {
                 chosen.push(find(id)?);
             }
         }
