@@ -136,7 +136,7 @@ pub(super) fn measure(
     let mut runs = Runs { pairs: BTreeMap::new(), idle: Vec::new() };
     for done in 0..all {
         let (asking, quota) = variants[done % variants.len()];
-        let pair = pair(asking, quota, done / variants.len() % 2 == 0, options)?;
+        let pair = pair(asking, quota, (done / variants.len()).is_multiple_of(2), options)?;
         let [interrupts, polled] = pair;
         let result = match asking {
             Asking::Seldom => {
