@@ -541,8 +541,8 @@ impl Engine {
         (until > now).then_some(until)
     }
 
-    /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then. The
-    /// end of either is a trigger state, and so is that of every call in the unit.
+    /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then.
+    /// The end of either is a trigger state, and so is that of every call in the unit.
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if let Some(computing) = self.computing.take() {
             return Some(self.compute(computing));

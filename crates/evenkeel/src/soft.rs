@@ -131,8 +131,8 @@ impl Engine {
     /// They come on time as long as programs make calls, or give the core back: one that computes on its own
     /// for a millisecond, without [`System::trigger`](evenkeel_core::host::System::trigger), delays them as
     /// long. No timer of the kernel helps there: it would take a signal, and in a signal's handler nothing
-    /// is allowed that an event may want to do. A core that is idle spins for the last 100 µs before an event
-    /// is due, as it cannot be woken exactly enough.
+    /// is allowed that an event may want to do. A core that is idle spins for the last 100 µs before an
+    /// event is due, as it cannot be woken exactly enough.
     ///
     /// ```
     /// # use evenkeel::{Engine, core::host::{Config, Host}, core::time::Duration, link::Clock};

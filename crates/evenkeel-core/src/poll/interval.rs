@@ -48,9 +48,12 @@ impl NetworkPolling {
 ///
 /// let mut interval = PollInterval::new(2, [Duration::from_micros(10), Duration::from_millis(1)]);
 /// // A packet every 50 us: two in 100 us.
-/// let mut wait = Duration::from_micros(10);
+/// let (mut wait, mut now, mut taken) = (Duration::from_micros(10), Duration::ZERO, 0);
 /// for _ in 0..100 {
-///     wait = interval.polled((wait.as_micros() / 50) as usize, wait);
+///     now += wait;
+///     let come = (now.as_micros() / 50) as usize;
+///     wait = interval.polled(come - taken, wait);
+///     taken = come;
 /// }
 /// assert!(wait.abs_diff(Duration::from_micros(100)) < Duration::from_micros(20));
 /// ```

@@ -33,9 +33,10 @@ use crate::experiment::{Outcome, Point};
 pub(super) const ID: &str = "t00-tab12";
 
 const QUOTAS: [u32; 5] = [1, 2, 5, 10, 15];
-/// A window that is polled follows one with interrupts: what a server answers differs by more from one
-/// minute to the next than by what is asked for here. So many pairs for each repetition that is asked for.
-const PAIRS: usize = 3;
+/// A window that is polled is beside one with interrupts, after it and before it in turn: what a server
+/// answers differs by more from one minute to the next than by what is asked for here. So many pairs for each
+/// repetition that is asked for.
+const PAIRS: usize = 5;
 /// Of what it answers by interrupts, what a server that polls must answer.
 const KEPT: [f64; 2] = [0.97, 1.5];
 /// Of the time that a single request to an idle machine takes by interrupts.
@@ -135,8 +136,7 @@ pub(super) fn measure(
     let mut runs = Runs { pairs: BTreeMap::new(), idle: Vec::new() };
     for done in 0..all {
         let (asking, quota) = variants[done % variants.len()];
-        // Beside each other, so that what the machine does to both cancels out.
-        let pair = [run(asking, None, options)?, run(asking, Some(quota), options)?];
+        let pair = pair(asking, quota, (done / variants.len()).is_multiple_of(2), options)?;
         let [interrupts, polled] = pair;
         let result = match asking {
             Asking::Seldom => {
@@ -196,8 +196,9 @@ impl Runs {
         for asking in [Asking::Http, Asking::PersistentHttp, Asking::Seldom] {
             points.push(point(asking, 0, &|of| self.by_interrupts(asking, of)));
             for &variant in self.pairs.keys().filter(|(other, _)| *other == asking) {
-                let polled = point(asking, variant.1, &|of| self.median(variant, |pair| of(&pair[1])));
-                points.push(polled.with([("of_interrupts", self.kept(variant))]));
+                let mut polled = point(asking, variant.1, &|of| self.median(variant, |pair| of(&pair[1])));
+                polled.more.insert("of_interrupts", self.kept(variant));
+                points.push(polled);
             }
         }
         points
@@ -234,6 +235,15 @@ impl Runs {
             condition("every frame is accounted for").equal("yes", conserved),
         ]
     }
+}
+
+/// Beside each other, so that what the machine does to both cancels out.
+fn pair(asking: Asking, quota: u32, interrupts_first: bool, options: &Options) -> io::Result<Pair> {
+    if interrupts_first {
+        return Ok([run(asking, None, options)?, run(asking, Some(quota), options)?]);
+    }
+    let polled = run(asking, Some(quota), options)?;
+    Ok([run(asking, None, options)?, polled])
 }
 
 fn run(asking: Asking, quota: Option<u32>, options: &Options) -> io::Result<Measured> {
