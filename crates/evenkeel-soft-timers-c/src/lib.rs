@@ -6,6 +6,9 @@
 //! cc -O2 -I crates/evenkeel-soft-timers-c/include crates/evenkeel-soft-timers-c/examples/paced.c \
 //!    target/release/libevenkeel_soft_timers_c.a -lpthread -ldl -lm
 //! ```
+//!
+//! A program that knows nothing of it can have trigger states, too: `examples/trigger_preload.c` makes the
+//! end of each of a server's system calls one. `examples/beside_nginx.sh` measures what events cost nginx so.
 
 use core::ffi::{c_int, c_uint, c_void};
 use std::os::fd::{AsFd, AsRawFd};

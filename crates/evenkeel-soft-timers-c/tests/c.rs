@@ -13,20 +13,26 @@ fn libraries() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
 
-/// Compiles the example with the arguments that say what to link, runs it, and returns what it printed.
-fn compile_and_run(compiler: &str, name: &str, link: &[&str]) -> String {
+/// Compiles with these arguments into a file of that name.
+fn compile(compiler: &str, name: &str, arguments: &[&str]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let compiled = Command::new(compiler)
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-D_POSIX_C_SOURCE=200809L", "-I"])
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-I"])
         .arg(root.join("include"))
-        .arg(root.join("examples/paced.c"))
         .arg("-o")
-        .arg(&program)
-        .args(link)
+        .arg(&output)
+        .args(arguments)
+        .current_dir(root.join("examples"))
         .output()
         .unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    output
+}
+
+/// Compiles the example with the arguments that say what to link, runs it, and returns what it printed.
+fn compile_and_run(compiler: &str, name: &str, link: &[&str]) -> String {
+    let program = compile(compiler, name, &[&["-D_POSIX_C_SOURCE=200809L", "paced.c"], link].concat());
     let ran = Command::new(&program).output().unwrap();
     assert!(ran.status.success(), "{}: {}", ran.status, String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).unwrap()
@@ -40,13 +46,64 @@ fn check(printed: &str) {
     assert!(lines[2].starts_with("its timer alone: 1000 events, intervals "), "{printed}");
 }
 
+/// The compiler for C, if there is one.
+fn compiler() -> Option<String> {
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let found = Command::new(&compiler).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("SKIPPED: there is no C compiler ({compiler}).");
+    }
+    found.then_some(compiler)
+}
+
+/// What a server does: it waits, and calls. The end of a call leaves what the call said.
+const CALLER: &str = r"
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+int main(void)
+{
+    struct epoll_event event;
+    int epoll = epoll_create1(0);
+    for (int n = 0; n < 200000; n++)
+        if (epoll_wait(epoll, &event, 1, 0) != 0 || close(-1) != -1 || errno != EBADF)
+            return 1;
+    return 0;
+}
+";
+
+#[test]
+fn a_program_that_knows_nothing_of_it_has_trigger_states() {
+    let Some(compiler) = compiler() else { return };
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let source = temporary.join("caller.c");
+    std::fs::write(&source, CALLER).unwrap();
+    let program = compile(&compiler, "caller", &[source.to_str().unwrap()]);
+    let archive = libraries().join("libevenkeel_soft_timers_c.a");
+    let link = [archive.to_str().unwrap(), "-lpthread", "-ldl", "-lm"];
+    let preload = [&["-fPIC", "-shared", "trigger_preload.c"], &link[..]].concat();
+    let preload = compile(&compiler, "trigger_preload.so", &preload);
+    for by in ["soft", "backing", "timerfd", "signal"] {
+        let report = temporary.join(by);
+        let _ = std::fs::remove_file(&report);
+        let run = |by: &str| {
+            let variables = [("EVENKEEL_BY", by), ("EVENKEEL_INTERVAL_NS", "100000")];
+            let mut run = Command::new(&program);
+            run.env("LD_PRELOAD", &preload).env("EVENKEEL_REPORT", &report).envs(variables);
+            assert!(run.status().unwrap().success(), "{by}");
+        };
+        run("");
+        assert!(!report.exists(), "nobody asked for events");
+        run(by);
+        let report = std::fs::read_to_string(&report).unwrap();
+        let figures: Vec<u64> = report.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
+        assert!(figures.len() == 3 && figures[0] > 0 && figures[1] <= figures[2], "{by}: {report}");
+    }
+}
+
 #[test]
 fn a_program_in_c_paces_by_soft_timers() {
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    if Command::new(&compiler).arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no C compiler ({compiler}).");
-        return;
-    }
+    let Some(compiler) = compiler() else { return };
     let directory = libraries();
     let archive = directory.join("libevenkeel_soft_timers_c.a");
     let archive = archive.to_str().unwrap();

@@ -163,6 +163,9 @@ struct Shared<H> {
     overdue: AtomicU64,
     interrupts: AtomicU64,
     aimed: AtomicU64,
+    /// Wakes whoever has the idle loop of a runtime.
+    #[cfg(feature = "tokio")]
+    idle_loop: Mutex<Option<Waker>>,
 }
 
 struct Events<H> {
@@ -194,6 +197,8 @@ impl<H: Handler> SoftClock<H> {
             overdue: AtomicU64::new(0),
             interrupts: AtomicU64::new(0),
             aimed: AtomicU64::new(0),
+            #[cfg(feature = "tokio")]
+            idle_loop: Mutex::new(None),
         });
         if options.backing == Backing::Periodic {
             shared.interrupt.every(RESOLUTION.div_ceil(hz));
@@ -338,6 +343,12 @@ impl<H: Handler> SoftClock<H> {
     pub fn idle(&self, another_checks: bool) -> Idle {
         let now = self.measure_time();
         self.events().soft.idle(now, None, another_checks)
+    }
+
+    /// Whoever has the idle loop, if anybody has.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn idle_loop(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.shared.idle_loop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When the next event is due.

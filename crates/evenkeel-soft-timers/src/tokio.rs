@@ -17,7 +17,18 @@ impl SoftClock {
     /// sleepers and what the program's tasks call; hooks before each task are not stable in tokio.
     pub fn drive<'a>(&self, builder: &'a mut Builder) -> &'a mut Builder {
         let (parks, wakes) = (self.clone(), self.clone());
-        builder.on_thread_park(move || _ = parks.trigger()).on_thread_unpark(move || _ = wakes.trigger())
+        builder.on_thread_park(move || parks.parks()).on_thread_unpark(move || _ = wakes.trigger())
+    }
+
+    /// A thread is about to sleep. What its tasks have scheduled since the idle loop was there may be due
+    /// soon.
+    fn parks(&self) {
+        self.trigger();
+        if self.idle(false) == Idle::Spin
+            && let Some(waker) = &*self.idle_loop()
+        {
+            waker.wake_by_ref();
+        }
     }
 
     /// Runs a future on a runtime, whose idle loop becomes a trigger state while something is due soon: then
@@ -54,6 +65,7 @@ impl SoftClock {
             if polled.is_pending() {
                 alarm.come_again(context);
             }
+            *self.idle_loop() = polled.is_pending().then(|| context.waker().clone());
             polled
         }))
     }

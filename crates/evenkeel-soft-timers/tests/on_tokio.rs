@@ -37,6 +37,17 @@ fn a_sleep_of_microseconds_never_ends_early_nor_a_millisecond_late() {
 }
 
 #[test]
+fn tasks_beside_the_future_have_the_idle_loop_too() {
+    let clock = SoftClock::start(Options::default()).unwrap();
+    let runtime = current_thread(&clock);
+    let napping = clock.clone();
+    let late = clock.block_on(&runtime, async { tokio::spawn(naps(napping, 1_000)).await });
+    assert_eq!(late.unwrap().len(), 1_000);
+    let counts = clock.counts();
+    assert!(counts.triggered > 500, "trigger states took care of most: {counts:?}");
+}
+
+#[test]
 fn sleepers_on_a_runtime_of_two_threads() {
     let clock = SoftClock::start(Options::default()).unwrap();
     let mut builder = Builder::new_multi_thread();
