@@ -53,7 +53,8 @@ struct Client {
 }
 
 impl Proxy {
-    /// A proxy that listens there, for what `origin` has; what its loop counts, and the connections it accepted.
+    /// A proxy that listens there, for what `origin` has; what its loop counts, and the connections it
+    /// accepted.
     #[must_use]
     pub fn new(
         listen: (u16, ListenerConfig),

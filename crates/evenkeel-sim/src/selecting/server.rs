@@ -29,7 +29,8 @@ enum Conversation {
 }
 
 impl SelectServer {
-    /// A server that listens there, whose answers have `bytes`; what its loop counts, and the connections it accepted.
+    /// A server that listens there, whose answers have `bytes`; what its loop counts, and the connections it
+    /// accepted.
     #[must_use]
     pub fn new(
         listen: (u16, ListenerConfig),

@@ -118,8 +118,8 @@ fn response(algorithm: Algorithm, signal: Signal) -> f64 {
     left
 }
 
-/// RFC 5681: 0.5; RFC 9438: 0.7. A model has short-term bounds, that a round with any loss lowers to 0.7 while
-/// it does not probe (draft-ietf-ccwg-bbr, BBRLossLowerBounds), and a mark does the same here.
+/// RFC 5681: 0.5; RFC 9438: 0.7. A model has short-term bounds, that a round with any loss lowers to 0.7
+/// while it does not probe (draft-ietf-ccwg-bbr, BBRLossLowerBounds), and a mark does the same here.
 #[test]
 fn a_loss_and_a_mark_reduce_by_what_each_algorithm_says() {
     for (algorithm, expected) in [(Algorithm::NewReno, 0.5), (Algorithm::Cubic, 0.7), (Algorithm::Bbr, 0.7)] {
