@@ -108,7 +108,7 @@ pub(super) enum Way {
     Device(Box<dyn Device>),
 }
 
-/// A server on a core of its own, until it is ended.
+/// A server, until it is ended.
 pub(super) struct Serving {
     over: Arc<AtomicBool>,
     waker: Waker,
