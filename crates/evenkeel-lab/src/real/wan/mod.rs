@@ -184,6 +184,8 @@ struct Course {
     warm_up: u32,
     silence: Duration,
     repeats: usize,
+    /// The emulator's core.
+    cpu: Option<usize>,
 }
 
 /// Response times, by series and size.
@@ -204,11 +206,13 @@ pub(super) fn measure(
 ) -> io::Result<Outcome> {
     let bps = bottleneck(id).ok_or_else(|| io::Error::other("no such table"))?;
     let repeats = options.repeats.max(1);
-    let course = Course { bps, packets: &PACKETS, warm_up: WARM_UP, silence: SILENCE, repeats };
+    // Asked before this thread has one only.
+    let [cpu, other] = [0, 1].map(|nth| cpus().get(nth).copied());
+    let course = Course { bps, packets: &PACKETS, warm_up: WARM_UP, silence: SILENCE, repeats, cpu };
     // On a thread of its own: what it starts shares its core, but for the emulator, which goes to another.
     let measured = thread::scope(|scope| {
         let measuring = scope.spawn(|| {
-            settle_on(cpus().get(1));
+            settle_on(other.as_ref());
             run(course, options, progress)
         });
         measuring.join().map_err(|_| io::Error::other("the measuring thread panicked"))?
@@ -228,8 +232,8 @@ fn run(
         Place::Cable => {
             let ((left, first), (right, second)) = (between::cable("left", 10), between::cable("right", 20));
             let mut client = OnCable::new(right, cidr(CLIENT), clock)?;
-            let stand =
-                Stand::begin(course.bps, Way::Cable(Box::new(left)), [first, second], options.seed, clock)?;
+            let way = Way::Cable(Box::new(left));
+            let stand = Stand::begin(course, way, [first, second], options.seed, clock)?;
             stand.measure(course, &mut client, false, progress)
         }
         Place::Packet => {
@@ -241,7 +245,7 @@ fn run(
             kernel::in_namespaces(&kernels, clock, |left, right| {
                 let mut client = OnKernel::new(clock)?;
                 let (way, links) = (Way::Device(left.device), [left.link, right]);
-                let stand = Stand::begin(course.bps, way, links, options.seed, clock)?;
+                let stand = Stand::begin(course, way, links, options.seed, clock)?;
                 let measured = stand.measure(course, &mut client, true, progress);
                 drop(left.servers);
                 measured
@@ -257,7 +261,8 @@ struct Stand {
 }
 
 impl Stand {
-    fn begin(bps: u64, way: Way, links: [Link; 2], seed: u64, clock: Clock) -> io::Result<Self> {
+    fn begin(course: Course, way: Way, links: [Link; 2], seed: u64, clock: Clock) -> io::Result<Self> {
+        let Course { bps, cpu, .. } = course;
         let there = Settings {
             rate: evenkeel_wan::Rate::Bits(bps),
             size: Size::IP,
@@ -266,7 +271,6 @@ impl Stand {
             ..Settings::PERFECT
         };
         let ways = [there.clone(), there];
-        let cpu = cpus().first().copied();
         let network = Network { ways, seed, spin: SPIN, cpu, memory_pkts: MEMORY_PKTS };
         let emulator = Between::begin(&network, links, clock)?;
         let ports = SERIES.iter().enumerate().filter_map(|(nth, series)| match series.sender {
@@ -470,6 +474,7 @@ mod tests {
         warm_up: 20,
         silence: Duration::from_millis(10),
         repeats: 1,
+        cpu: None,
     };
 
     /// Each of its servers gives whole answers, none of them sooner than they can come.

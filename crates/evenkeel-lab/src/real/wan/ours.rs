@@ -8,7 +8,7 @@ use std::task::Waker;
 use std::thread::{self, JoinHandle};
 
 use evenkeel::Engine;
-use evenkeel::link::{self, Clock, Device};
+use evenkeel::link::{Clock, Device};
 use evenkeel_apps::measure::{CoreTime, settle_on};
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{Config, Host, System};
@@ -108,7 +108,7 @@ pub(super) enum Way {
     Device(Box<dyn Device>),
 }
 
-/// A server on a core of its own, until it is ended.
+/// A server, until it is ended.
 pub(super) struct Serving {
     over: Arc<AtomicBool>,
     waker: Waker,
@@ -134,7 +134,8 @@ impl Serving {
         let (over, waker) = (Arc::new(AtomicBool::new(false)), engine.waker());
         let is_over = Arc::clone(&over);
         let serve = move || {
-            settle_on(link::cpus().get(1));
+            // Where the calling thread is.
+            settle_on(None);
             engine.run(clock.now(), |_| false)?;
             let begin = CoreTime::of(&engine);
             engine.run(Instant::NEVER, |_| is_over.load(Ordering::Acquire))?;
