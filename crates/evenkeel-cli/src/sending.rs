@@ -15,8 +15,7 @@ pub(crate) const HEADING: &str = "How TCP sends";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Sending {
-    /// Send no faster than this on each connection, such as 50mbit, IP and TCP headers included: packets
-    /// leave evenly spaced (SO_MAX_PACING_RATE).
+    /// Send no faster than this on each connection, such as 50mbit, headers included.
     #[arg(long, help_heading = HEADING, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
     /// Who decides how much may be on its way.

@@ -35,8 +35,7 @@ use crate::{address, quantity, terminal};
 #[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
 #[command(after_long_help = "\
 What comes back goes to standard output, and the report to standard error; with --bytes or --json,
-or with --output FILE, the report goes to standard output. Made-up bytes are compared with those that
-come back.
+or with --output FILE, the report goes to standard output. Made-up bytes are compared with the echo.
 
 On cable an evenkeel host at the other end gives back all it gets, or with --sink takes it only.
 
@@ -48,8 +47,6 @@ as root, in two terminals:
   nc -l 9000 > got
   evenkeel send tap:keel0 --kernel-address 10.77.0.1/24 --to 10.77.0.1:9000 some-file
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80
-  printf 'GET / HTTP/1.0\\r\\n\\r\\n' |
-    evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80 --fast-open
   evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:9000 --start known=50mbit some-file
 
 Exit status: 0 when both sides have said all, or at Ctrl-C or after --duration; 1 if there was no

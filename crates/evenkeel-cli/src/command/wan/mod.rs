@@ -30,30 +30,31 @@ use settings::{Both, Queue, Reorder, Share};
     after_long_help = "\
 Links:
   packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
-  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
-               Also with ,kernel=ADDRESS/LENGTH for the kernel's end.
+  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root
+               (CAP_NET_ADMIN). Also with ,kernel=ADDRESS/LENGTH for the kernel's end.
 
-Both ways: one value is for both. Of two with a / between them the first is for frames from the first link to
-the second, and the second for those that go back: --rate 50mbit/5mbit. The first --trace is for the way
-there, the second, if there is one, for the way back. none takes a setting back.
+Both ways: one value is for both. Of two with a / between them the first is for frames from the
+first link to the second, and the second for those that go back: --rate 50mbit/5mbit. The first
+--trace is for the way there, the second, if there is one, for the way back. none takes a setting
+back.
 
 What happens to a frame, in this order (that of tc-netem):
   loss, corruption, duplication, queue, rate or trace, delay and jitter, reordering
 
-Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in milliseconds since
-the beginning; at its end a trace begins again.
+Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in
+milliseconds since the beginning; at its end a trace begins again.
 
-For those who know tc-netem: --loss gemodel:p,r,1-h,1-k is its model of that name, --jitter is a deviation
-either way, and keeps the order unless --jitter-reorders is given. --queue is what waits for the rate, and
-not, as netem's limit, also what flies.
+Beside tc-netem: --loss gemodel:p,r,1-h,1-k is its model of that name; --jitter keeps the order
+unless --jitter-reorders is given; --queue is what waits for the rate, and not, as netem's limit,
+also what flies.
 
 Examples:
   evenkeel wan cable
   evenkeel wan cable --rate 50mbit/5mbit --delay 20ms --loss 0.5%
 as root:
   evenkeel wan --link packet:eth1 --link packet:eth2 --rate 50mbit --delay 50ms
-  evenkeel wan --link packet:eth1 --link packet:eth2 --rate 50mbit/5mbit --delay 25ms --queue 100ms/300ms
-  evenkeel wan --link tap:t0,kernel=10.9.0.1/24 --link packet:eth2 --delay 10ms --jitter 2ms --loss 1%
+  evenkeel wan --link packet:eth1 --link packet:eth2 --rate 50mbit/5mbit --queue 100ms/300ms
+  evenkeel wan --link tap:t0,kernel=10.9.0.1/24 --link packet:eth2 --delay 10ms --jitter 2ms
   evenkeel wan --link packet:eth1 --link packet:eth2 --loss gemodel:0.1%,20% --reorder 0.5%,5ms
   evenkeel wan --link packet:eth1 --link packet:eth2 --trace lte.down --trace lte.up --delay 20ms
 
