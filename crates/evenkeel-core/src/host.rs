@@ -374,7 +374,7 @@ impl Host {
         self.enter_with(process, now, None, call)
     }
 
-    /// The same with trigger states at the end of every call.
+    /// The same with trigger states at the ends of calls.
     ///
     /// # Errors
     /// [`NotAttached`]: nothing was called.
@@ -545,7 +545,7 @@ impl Host {
         self.turn_with(now, None)
     }
 
-    /// The same with trigger states within the unit: at the end of every call that a program makes.
+    /// The same with trigger states within the unit: at the ends of calls that a program makes.
     pub fn turn_with(&mut self, now: Instant, trigger: Option<&mut dyn Trigger>) -> Option<Ran> {
         self.net.settle_due(now);
         let unit = self.select_and_settle(now)?;

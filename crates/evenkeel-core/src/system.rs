@@ -33,9 +33,15 @@ pub struct System<'a> {
     net: &'a mut Net,
     process: ProcessId,
     now: Instant,
-    /// What is done at the end of every call, if there is anything.
+    /// What is done at the ends of calls, if there is anything.
     between_calls: Option<&'a mut dyn BetweenCalls>,
+    /// Calls since that was done.
+    calls: u32,
 }
+
+/// The clock is looked at when so many calls have been made: one on a datagram takes a fraction of a
+/// microsecond, and a look a twentieth of that.
+const CALLS_A_LOOK: u32 = 8;
 
 /// What a driver has done in the trigger states within a step.
 pub(crate) trait BetweenCalls: fmt::Debug {
@@ -51,7 +57,7 @@ impl<'a> System<'a> {
         between_calls: Option<&'a mut B>,
     ) -> Self {
         let between_calls = between_calls.map(|it| -> &mut dyn BetweenCalls { it });
-        Self { net, process, now, between_calls }
+        Self { net, process, now, between_calls, calls: 0 }
     }
 }
 
@@ -63,9 +69,11 @@ impl System<'_> {
     }
 
     /// A trigger state: handlers of soft events that are due are called, and paced segments leave. Every call
-    /// is one; this is for programs that compute for long without making any.
+    /// on a stream is one, and every eighth of the others; this is for programs that compute for long without
+    /// making any.
     pub fn trigger(&mut self) {
         let Some(between_calls) = &mut self.between_calls else { return };
+        self.calls = 0;
         if let Some(now) = between_calls.pass(self.net) {
             self.now = now;
         }
@@ -75,6 +83,18 @@ impl System<'_> {
     /// where the unit does.)
     #[inline]
     fn call(&mut self) {
+        self.net.work.add(Work::SystemCall);
+        if self.between_calls.is_some() {
+            self.calls += 1;
+            if self.calls == CALLS_A_LOOK {
+                self.trigger();
+            }
+        }
+    }
+
+    /// The same for a call that may copy many bytes.
+    #[inline]
+    fn long_call(&mut self) {
         self.net.work.add(Work::SystemCall);
         if self.between_calls.is_some() {
             self.trigger();
@@ -746,7 +766,7 @@ impl System<'_> {
 
     #[inline]
     fn begin_on_stream(&mut self, fd: Fd) -> Result<Id, BadDescriptor> {
-        self.call();
+        self.long_call();
         self.stream(fd)
     }
 }

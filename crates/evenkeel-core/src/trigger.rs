@@ -12,8 +12,8 @@ use crate::process::{NotAttached, Process, is_attached};
 use crate::system::{BetweenCalls, System};
 use crate::time::Instant;
 
-/// A driver's clock and soft events, for the trigger states within a unit: one comes at the end of every call
-/// that a program makes.
+/// A driver's clock and soft events, for the trigger states within a unit: they come at the end of every
+/// call on a stream, and of every eighth other call that a program makes.
 pub trait Trigger: fmt::Debug {
     /// What time it is.
     fn time(&self) -> Instant;

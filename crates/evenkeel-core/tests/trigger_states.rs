@@ -113,7 +113,7 @@ fn handlers_make_calls_in_the_middle_of_a_step_and_what_they_send_leaves_at_once
         let (me, to) = (two.me[A], IpEndpoint::new(address(B), 9));
         let socket = two.call(A, |system| system.bind(None, 0)).unwrap();
         let there = two.call(B, |system| system.bind(None, 9)).unwrap();
-        let (program, times) = caller(100);
+        let (program, times) = caller(800);
         two.hosts[A].spawn("caller", 0, program);
         let (begin, mut calls) = (two.now, Vec::new());
         let mut driver = Driver::new(begin, begin + Duration::from_micros(25), |state| {
@@ -122,7 +122,7 @@ fn handlers_make_calls_in_the_middle_of_a_step_and_what_they_send_leaves_at_once
             Some(Duration::from_micros(100))
         });
         let left = step(&mut two, &mut driver);
-        assert_eq!(driver.read.get(), 200, "every call is a trigger state");
+        assert_eq!(driver.read.get(), 200, "every eighth call is a trigger state");
         drop(driver);
         // At 30 us, as the clock ticks, and then in every eleventh tick at the latest.
         assert!((18..=20).contains(&calls.len()), "{architecture}: {calls:?}");
@@ -225,7 +225,7 @@ fn paced_segments_leave_in_the_middle_of_a_step() {
     let exact = two.hosts[A].exact_deadline();
     assert!(exact > two.now && exact < two.now + Duration::from_micros(200), "{exact:?} at {:?}", two.now);
     assert!(two.hosts[A].next_deadline() <= exact);
-    two.hosts[A].spawn("caller", 0, caller(50).0);
+    two.hosts[A].spawn("caller", 0, caller(400).0);
     let (begin, mut driver) = (two.now, Driver::new(two.now, Instant::NEVER, |_| None));
     let left = step(&mut two, &mut driver);
     let segments = two.now.since(begin).as_micros() as u64 / 100;

@@ -542,7 +542,7 @@ impl Engine {
     }
 
     /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then.
-    /// The end of either is a trigger state, and so is that of every call in the unit.
+    /// The end of either is a trigger state, and so are the ends of calls in the unit.
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if let Some(computing) = self.computing.take() {
             return Some(self.compute(computing));

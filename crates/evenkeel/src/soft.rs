@@ -3,10 +3,10 @@
 //! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
 //! processing", ACM TOCS 18(3), 2000. The facility is [`evenkeel_timers::SoftTimers`]; here is where it is
 //! looked at. Trigger states of an engine are the end of every unit, and so of every vector of frames and of
-//! every step of a program; the end of every call that a program makes in a step, or a thread outside
-//! ([`Engine::enter`]); the idle loop; and whatever the user calls one ([`Engine::trigger`],
-//! [`System::trigger`](evenkeel_core::host::System::trigger)). While a program computes by
-//! [`System::compute`](evenkeel_core::host::System::compute) the engine stops for events itself.
+//! every step of a program; within a step, or a visit of a thread outside ([`Engine::enter`]), the end of
+//! every call on a stream and of every eighth other call; the idle loop; and whatever the user calls one
+//! ([`Engine::trigger`], [`System::trigger`](evenkeel_core::host::System::trigger)). While a program computes
+//! by [`System::compute`](evenkeel_core::host::System::compute) the engine stops for events itself.
 
 use std::fmt;
 

@@ -476,7 +476,7 @@ impl Recovery {
         self.window.cwnd = self.window.cwnd.max(bytes);
         if opening.known {
             self.window.ssthresh = self.window.cwnd;
-            pacing.opened = bytes;
+            pacing.opened = self.window.cwnd;
         }
     }
 
