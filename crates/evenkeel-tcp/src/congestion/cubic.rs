@@ -12,6 +12,7 @@ use crate::time::{Duration, Instant};
 pub struct Cubic {
     slow_start: SlowStart,
     fast_convergence: bool,
+    segments_per_ack: u8,
     /// `W_max`, in bytes: where the window was when it had to be reduced last.
     w_max: u64,
     /// `cwnd_prior`.
@@ -57,13 +58,15 @@ impl Cubic {
     #[must_use]
     pub fn new(hystart: bool, fast_convergence: bool) -> Self {
         let slow_start = SlowStart::new(hystart);
-        Self { slow_start, fast_convergence, w_max: 0, cwnd_prior: 0, epoch: None, before: None }
+        let segments_per_ack = SlowStart::SEGMENTS_PER_ACK;
+        let (epoch, before) = (None, None);
+        Self { slow_start, fast_convergence, segments_per_ack, w_max: 0, cwnd_prior: 0, epoch, before }
     }
 
     /// In slow start an acknowledgment counts for so many segments at most (`L` of RFC 3465).
     #[must_use]
     pub const fn with_segments_per_ack(mut self, segments: u8) -> Self {
-        self.slow_start.segments_per_ack = segments;
+        self.segments_per_ack = segments;
         self
     }
 
@@ -137,7 +140,7 @@ impl CongestionControl for Cubic {
 
     fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) {
         if window.in_slow_start() {
-            self.slow_start.on_arrival(window, arrival);
+            self.slow_start.on_arrival(window, arrival, self.segments_per_ack);
         } else {
             self.avoid_congestion(window, arrival);
         }

@@ -8,19 +8,21 @@ use super::slow_start::SlowStart;
 pub struct NewReno {
     slow_start: SlowStart,
     carry: Carry,
+    segments_per_ack: u8,
 }
 
 impl NewReno {
     /// For a new connection; with or without HyStart++.
     #[must_use]
     pub fn new(hystart: bool) -> Self {
-        Self { slow_start: SlowStart::new(hystart), carry: Carry::default() }
+        let (slow_start, carry) = (SlowStart::new(hystart), Carry::default());
+        Self { slow_start, carry, segments_per_ack: SlowStart::SEGMENTS_PER_ACK }
     }
 
     /// In slow start an acknowledgment counts for so many segments at most (`L` of RFC 3465).
     #[must_use]
     pub const fn with_segments_per_ack(mut self, segments: u8) -> Self {
-        self.slow_start.segments_per_ack = segments;
+        self.segments_per_ack = segments;
         self
     }
 }
@@ -32,7 +34,7 @@ impl CongestionControl for NewReno {
 
     fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) {
         if window.in_slow_start() {
-            return self.slow_start.on_arrival(window, arrival);
+            return self.slow_start.on_arrival(window, arrival, self.segments_per_ack);
         }
         // RFC 5681, equation 3, counted in bytes (RFC 3465).
         let share = u64::from(window.mss) * u64::from(arrival.bytes);

@@ -8,8 +8,6 @@ use crate::time::nanos;
 #[derive(Debug, Clone)]
 pub(super) struct SlowStart {
     hystart: Watch,
-    /// For how many segments an acknowledgment may count.
-    pub(super) segments_per_ack: u8,
 }
 
 /// Whether HyStart++ watches the round trip.
@@ -28,13 +26,13 @@ impl SlowStart {
     pub(super) const SEGMENTS_PER_ACK: u8 = 8;
 
     pub(super) fn new(hystart: bool) -> Self {
-        let hystart = if hystart { Watch::Ready } else { Watch::Off };
-        Self { hystart, segments_per_ack: Self::SEGMENTS_PER_ACK }
+        Self { hystart: if hystart { Watch::Ready } else { Watch::Off } }
     }
 
-    /// Grows the window. To be called while it is in slow start.
-    pub(super) fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival) {
-        let bytes = arrival.bytes.min(u32::from(self.segments_per_ack).saturating_mul(window.mss));
+    /// Grows the window, by so many segments for an acknowledgment at most. To be called while it is in slow
+    /// start.
+    pub(super) fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival, segments: u8) {
+        let bytes = arrival.bytes.min(u32::from(segments).saturating_mul(window.mss));
         if window.ssthresh != Window::UNKNOWN {
             // It has ended slow start before, and has found out where.
             self.over();
@@ -158,7 +156,7 @@ mod tests {
                 now: Instant::ZERO,
             };
             if window.in_slow_start() {
-                slow_start.on_arrival(window, &arrival);
+                slow_start.on_arrival(window, &arrival, SlowStart::SEGMENTS_PER_ACK);
             }
         }
     }
@@ -229,7 +227,7 @@ mod tests {
     fn one_acknowledgment_counts_for_eight_segments_at_most() {
         let (mut slow_start, mut window) = (SlowStart::new(false), window());
         let arrival = Arrival { bytes: 50 * MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
-        slow_start.on_arrival(&mut window, &arrival);
+        slow_start.on_arrival(&mut window, &arrival, SlowStart::SEGMENTS_PER_ACK);
         assert_eq!(window.cwnd, 18 * MSS);
     }
 
@@ -238,7 +236,7 @@ mod tests {
         let (mut slow_start, mut window) = (SlowStart::new(false), window());
         window.ssthresh = 10 * MSS + 300;
         let arrival = Arrival { bytes: MSS, una: 0, nxt: 0, rtt: None, srtt: None, now: Instant::ZERO };
-        slow_start.on_arrival(&mut window, &arrival);
+        slow_start.on_arrival(&mut window, &arrival, SlowStart::SEGMENTS_PER_ACK);
         assert_eq!(window.cwnd, 10 * MSS + 300);
     }
 }
