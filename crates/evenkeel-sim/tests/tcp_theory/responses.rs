@@ -18,16 +18,22 @@ fn bbr_fills_the_link_and_keeps_its_queue_short() {
             let path = Bottleneck { queue: 2 * path.product(), loss: Ratio::percent(loss), ..path.clone() };
             let mut world = path.with(&[Flow::new(Algorithm::Bbr)], 1);
             world.run(Duration::from_secs(3));
-            let used = world.shares(Duration::from_secs(20))[0];
-            let info = world.info(0);
-            let srtt = info.srtt.unwrap();
+            // A look each round trip: for up to three of a cycle's (some 25) more is sent than the path carries.
+            let (mut used, mut rtts) = (0.0, Vec::new());
+            for _ in 0..200 {
+                used += world.shares(RTT)[0] / 200.0;
+                rtts.push(world.info(0).srtt.unwrap());
+            }
+            rtts.sort();
+            let (mean, most) = (rtts.iter().sum::<Duration>() / 200, rtts[199]);
             let full = world.network.counters(THERE).overflowed;
-            println!(
-                "{} Mbit/s, {loss} %: {used:.3} used, {srtt:?}, {full} dropped, {info:?}",
-                rate_bps / 1_000_000
-            );
-            assert!(used > if loss == 0 { 0.93 } else { 0.88 }, "{used}");
-            assert!(srtt < RTT * 3 / 2, "{srtt:?}");
+            let rate = rate_bps / 1_000_000;
+            println!("{rate} Mbit/s, {loss} %: {used:.3} used, {mean:?} in the mean, {most:?} at most");
+            // The short-term model follows each round trip with a loss, and each loses 1 %: after the 25 from
+            // probe to probe 0.78 are left, 0.88 in the mean.
+            assert!(used > if loss == 0 { 0.93 } else { 0.75 }, "{used}");
+            assert!(mean < RTT * 5 / 4, "{mean:?}");
+            assert!(most < RTT * 2, "{most:?}");
             assert_eq!(full, 0);
         }
     }

@@ -293,6 +293,11 @@ impl Recovery {
         false
     }
 
+    /// What to go back to if the reduction that begins turns out to be for nothing.
+    pub(super) fn point_of_return(&self) -> Box<Undo> {
+        Box::new(Undo::new(self.window, self.board.first_sent_again()))
+    }
+
     fn undo_reduction(&mut self) {
         let Some(undo) = self.undo.take() else { return };
         if undo.until.is_none() {
@@ -436,7 +441,7 @@ impl Recovery {
             Some(_) => return false,
         }
         let undoable = kind == Kind::FastRecovery && !certain;
-        self.undo = undoable.then(|| Box::new(Undo::new(self.window)));
+        self.undo = undoable.then(|| self.point_of_return());
         let flight = before.outstanding.min(self.window.cwnd);
         self.control.on_congestion(&mut self.window, flight);
         if matches!(&self.pacing, Some(pacing) if pacing.is_unvalidated(now)) {

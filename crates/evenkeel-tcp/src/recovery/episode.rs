@@ -61,7 +61,8 @@ pub(super) struct Undo {
     to: Position,
     /// The episode is over, and its reports are when this is acknowledged.
     pub(super) until: Option<Position>,
-    /// When the first retransmission of the episode left (the Eifel algorithm, RFC 3522).
+    /// When the first retransmission left that was not acknowledged when the episode began, or came after (the
+    /// Eifel algorithm, RFC 3522).
     first_retransmission: Option<Instant>,
     /// Bytes sent again in the episode, and of these those reported to have arrived twice (RFC 3708).
     sent_again: u32,
@@ -69,13 +70,15 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    pub(super) fn new(window: Window) -> Self {
+    /// An episode begins. What was sent again at `first_retransmission`, in the one before, is still on its
+    /// way: its acknowledgment is not for an original.
+    pub(super) fn new(window: Window, first_retransmission: Option<Instant>) -> Self {
         Self {
             window,
             from: Position::MAX,
             to: 0,
             until: None,
-            first_retransmission: None,
+            first_retransmission,
             sent_again: 0,
             in_vain: 0,
         }

@@ -485,6 +485,11 @@ impl Scoreboard {
         }
     }
 
+    /// When the first of what was sent again and is on its way left.
+    pub(super) fn first_sent_again(&self) -> Option<Instant> {
+        self.first_resent().map(|resent| resent.at)
+    }
+
     fn first_resent(&self) -> Option<Resent> {
         self.repairs.as_ref()?.resent.front().copied()
     }

@@ -107,7 +107,7 @@ impl Recovery {
             Some(Kind::Timeout(_)) if self.timeouts == 1 => frto = Frto::Off,
             Some(Kind::WindowReduced | Kind::Timeout(_)) => {}
             None => {
-                self.undo = Some(Box::new(Undo::new(self.window)));
+                self.undo = Some(self.point_of_return());
                 let flight = self.board.outstanding().min(self.window.cwnd);
                 self.control.on_timeout(&mut self.window, flight);
             }

@@ -141,6 +141,33 @@ fn a_fast_recovery_for_reordering_is_undone_by_a_timestamp() {
     assert_eq!((info.state, info.cwnd / MSS >= 10, info.ssthresh), (RecoveryState::Open, true, u32::MAX));
 }
 
+/// Segments 0 and 9 are lost; of what leaves in that recovery, 12, which is sent again in it, and 15, which is
+/// noticed when it is over.
+#[test]
+fn an_acknowledgment_of_what_an_earlier_recovery_sent_again_undoes_nothing() {
+    let mut script = Script::new();
+    script.write(20);
+    script.at(200);
+    script.sack_echoing(0, &[(1, 9)], 100);
+    assert_eq!(script.pump(), "R0 N10 N11 N12 N13 N14");
+    script.at(300);
+    script.sack_echoing(9, &[(10, 12)], 200);
+    assert_eq!(script.pump(), "R9 N15 N16 N17");
+    script.at(310);
+    script.sack_echoing(9, &[(10, 12), (13, 15)], 200);
+    assert_eq!(script.pump(), "R12 N18 N19");
+    script.at(400);
+    script.sack_echoing(12, &[(13, 15)], 300);
+    assert_eq!(script.recovery.info().state, RecoveryState::Disorder);
+    script.at(402);
+    script.sack_echoing(12, &[(13, 15), (16, 18)], 300);
+    assert_eq!(script.pump(), "R15");
+    script.at(410);
+    let acked = script.sack_echoing(15, &[(16, 18)], 310);
+    assert!(!acked.undone);
+    assert_eq!(script.recovery.info().state, RecoveryState::Recovery);
+}
+
 #[test]
 fn a_fast_recovery_with_two_retransmissions_needs_two_dsacks() {
     let mut script = Script::new();
