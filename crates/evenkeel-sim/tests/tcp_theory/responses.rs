@@ -18,7 +18,7 @@ fn bbr_fills_the_link_and_keeps_its_queue_short() {
             let path = Bottleneck { queue: 2 * path.product(), loss: Ratio::percent(loss), ..path.clone() };
             let mut world = path.with(&[Flow::new(Algorithm::Bbr)], 1);
             world.run(Duration::from_secs(3));
-            // A look each round trip: for up to three of a cycle's (some 25) more is sent than the path carries.
+            // A look each round trip: in some of a cycle more is sent than the path carries.
             let (mut used, mut rtts) = (0.0, Vec::new());
             for _ in 0..200 {
                 used += world.shares(RTT)[0] / 200.0;

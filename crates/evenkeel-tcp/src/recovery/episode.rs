@@ -61,8 +61,8 @@ pub(super) struct Undo {
     to: Position,
     /// The episode is over, and its reports are when this is acknowledged.
     pub(super) until: Option<Position>,
-    /// When the first retransmission left that was not acknowledged when the episode began, or came after (the
-    /// Eifel algorithm, RFC 3522).
+    /// When the first retransmission left that was not acknowledged when the episode began, or came after
+    /// (the Eifel algorithm, RFC 3522).
     first_retransmission: Option<Instant>,
     /// Bytes sent again in the episode, and of these those reported to have arrived twice (RFC 3708).
     sent_again: u32,

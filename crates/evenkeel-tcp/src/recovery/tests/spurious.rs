@@ -141,8 +141,8 @@ fn a_fast_recovery_for_reordering_is_undone_by_a_timestamp() {
     assert_eq!((info.state, info.cwnd / MSS >= 10, info.ssthresh), (RecoveryState::Open, true, u32::MAX));
 }
 
-/// Segments 0 and 9 are lost; of what leaves in that recovery, 12, which is sent again in it, and 15, which is
-/// noticed when it is over.
+/// Segments 0 and 9 are lost; of what leaves in that recovery, 12, which is sent again in it, and 15, which
+/// is noticed when it is over.
 #[test]
 fn an_acknowledgment_of_what_an_earlier_recovery_sent_again_undoes_nothing() {
     let mut script = Script::new();
