@@ -2,7 +2,7 @@
 //! 6298, 5).
 
 use super::Recovery;
-use super::episode::{Episode, Frto, Kind, Undo};
+use super::episode::{Episode, Frto, Kind};
 use super::expired::Expired;
 use super::prr::{Delivery, Prr};
 use super::scoreboard::{Fate, Position};
