@@ -37,7 +37,6 @@ struct Poller {
     events: SoftTimers<()>,
     interval: PollInterval,
     price: Duration,
-    last: Instant,
     found: Log<f64>,
 }
 
@@ -46,7 +45,7 @@ impl Poller {
         let mut events = SoftTimers::new(on.hz(), 1_000);
         events.schedule_soft_event(0, 0, ());
         let interval = PollInterval::new(quota, [SHORTEST, BACKING * 10]);
-        Self { events, interval, price: on.program("poll"), last: Instant::ZERO, found }
+        Self { events, interval, price: on.program("poll"), found }
     }
 }
 
@@ -58,8 +57,7 @@ impl Handlers for Poller {
         }
         let found = devices.poll();
         self.found.push(found as f64);
-        let next = self.interval.polled(found, now.since(self.last));
-        self.last = now;
+        let next = self.interval.polled(found);
         let ticks = next.as_nanos() * u128::from(self.events.measure_resolution()) / 1_000_000_000;
         self.events.schedule_soft_event(measure_time, ticks as u64, ());
         self.price

@@ -55,9 +55,8 @@ impl Period {
 struct Adaptive {
     interval: PollInterval,
     idle: bool,
-    /// When the last poll was, and how long after the one before; none if that was no poll.
-    last: Instant,
-    passed: Option<Duration>,
+    /// No poll yet since the core was idle: what was taken was not found by one.
+    first: bool,
     /// Packets that were taken since.
     found: usize,
 }
@@ -65,21 +64,20 @@ struct Adaptive {
 impl Adaptive {
     fn new(NetworkPolling { aggregation_quota, shortest, longest }: NetworkPolling) -> Self {
         let interval = PollInterval::new(aggregation_quota, [shortest, longest]);
-        Self { interval, idle: true, last: Instant::ZERO, passed: None, found: 0 }
+        Self { interval, idle: true, first: true, found: 0 }
     }
 
     /// What is taken from now on interrupts have brought.
-    const fn begin(&mut self, now: Instant) {
+    const fn begin(&mut self) {
         self.interval.restart();
-        (self.idle, self.last, self.passed, self.found) = (false, now, None, 0);
+        (self.idle, self.first, self.found) = (false, true, 0);
     }
 
     /// Another poll. Says how long to wait for the next, by what the last has found.
-    fn polled(&mut self, now: Instant) -> Duration {
+    fn polled(&mut self) -> Duration {
         let found = core::mem::take(&mut self.found);
-        let passed = self.passed.replace(now.since(self.last));
-        self.last = now;
-        passed.map_or(self.interval.interval(), |passed| self.interval.polled(found, passed))
+        let first = core::mem::take(&mut self.first);
+        if first { self.interval.interval() } else { self.interval.polled(found) }
     }
 }
 
@@ -132,7 +130,7 @@ impl Clocked {
     /// It has again. `asking` may still interrupt, until they are found empty.
     pub(super) fn leave_idle(&mut self, asking: Sources, now: Instant) {
         if let Period::Adaptive(adaptive) = &mut self.period {
-            adaptive.begin(now);
+            adaptive.begin();
             self.next_tick = now + adaptive.interval.interval();
             self.allow(asking);
         }
@@ -146,7 +144,7 @@ impl Clocked {
     pub(super) fn tick(&mut self, asking: Sources, now: Instant) {
         let period = match &mut self.period {
             Period::Fixed(period) => *period,
-            Period::Adaptive(adaptive) => adaptive.polled(now),
+            Period::Adaptive(adaptive) => adaptive.polled(),
         };
         self.next_tick = now + period;
         self.allow(asking);
