@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use evenkeel_core::time::Duration;
-use rustix::event::{FdSetElement, FdSetIter, Timespec, epoll, fd_set_bound, fd_set_insert, fd_set_remove};
+use rustix::event::{FdSetElement, FdSetIter, epoll, fd_set_bound, fd_set_insert, fd_set_remove};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -47,7 +47,7 @@ enum Waiting {
 
 impl fmt::Debug for Accepted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Accepted({} open)", self.streams.iter().flatten().count())
+        write!(f, "Accepted({} open)", self.open())
     }
 }
 
@@ -122,9 +122,7 @@ impl Accepted {
         if index >= self.streams.len() {
             self.streams.resize_with(index + 1, || None);
         }
-        if let Some(slot) = self.streams.get_mut(index) {
-            *slot = Some(stream);
-        }
+        self.streams[index] = Some(stream);
         Ok(Some(fd))
     }
 
@@ -147,7 +145,7 @@ impl Accepted {
     pub fn write(&self, fd: u32, bytes: &[u8]) -> io::Result<usize> {
         match rustix::net::send(self.stream(fd)?, bytes, SendFlags::NOSIGNAL) {
             Ok(sent) => Ok(sent),
-            Err(Errno::AGAIN) => Ok(0),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
             Err(error) => Err(error.into()),
         }
     }
@@ -180,9 +178,7 @@ impl Waiting {
                 if index >= places.len() {
                     places.resize(index + 1, usize::MAX);
                 }
-                if let Some(place) = places.get_mut(index) {
-                    *place = entries.len();
-                }
+                places[index] = entries.len();
                 entries.push(libc::pollfd { fd: raw, events: libc::POLLIN, revents: 0 });
             }
             Self::Epoll { epoll, .. } => {
@@ -217,7 +213,7 @@ impl Waiting {
         match self {
             Self::Select { wanted, found } => {
                 found.copy_from_slice(wanted);
-                match sys::select(fd_set_bound(wanted), found, &timespec(at_most)) {
+                match sys::select(fd_set_bound(wanted), found, &sys::timespec(at_most)) {
                     Ok(()) => ready.extend(FdSetIter::new(found).map(|fd| fd as u32)),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
@@ -229,7 +225,11 @@ impl Waiting {
             }
             Self::Epoll { epoll, events } => {
                 events.clear();
-                match epoll::wait(epoll, rustix::buffer::spare_capacity(events), Some(&timespec(at_most))) {
+                match epoll::wait(
+                    epoll,
+                    rustix::buffer::spare_capacity(events),
+                    Some(&sys::timespec(at_most)),
+                ) {
                     Ok(_) | Err(Errno::INTR) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -242,10 +242,6 @@ impl Waiting {
 
 fn number(fd: &OwnedFd) -> u32 {
     fd.as_raw_fd() as u32
-}
-
-fn timespec(time: Duration) -> Timespec {
-    Timespec { tv_sec: time.as_secs().min(i32::MAX as u64) as i64, tv_nsec: time.subsec_nanos().into() }
 }
 
 /// Gives the calling thread a table of descriptors of its own, a copy of the process's: what it opens from

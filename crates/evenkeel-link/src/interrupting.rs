@@ -7,7 +7,7 @@ use std::{fmt, ptr};
 use evenkeel_core::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
 use crate::clock::Clock;
@@ -27,10 +27,7 @@ impl TimerFd {
     /// If the process may open no more descriptors.
     pub fn every(interval: Duration) -> io::Result<Self> {
         let event = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
-        let interval = Timespec {
-            tv_sec: interval.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: interval.subsec_nanos().into(),
-        };
+        let interval = sys::timespec(interval);
         let setting = Itimerspec { it_interval: interval, it_value: interval };
         timerfd_settime(&event, TimerfdTimerFlags::empty(), &setting)?;
         Ok(Self { event })
@@ -50,6 +47,7 @@ impl TimerFd {
 /// A POSIX timer (timer_create(2)) that interrupts the thread that made it by a signal at even distances.
 ///
 /// Its handler notes how late it was called, and may send a frame. There can be one at a time in a process.
+/// The handler stays when it is dropped: a signal may still come.
 pub struct SignalTimer {
     timer: libc::timer_t,
     calls: &'static Calls,
@@ -98,7 +96,10 @@ impl SignalTimer {
         }));
         CALLS.store(ptr::from_ref(calls).cast_mut(), Ordering::Release);
         let started = sys::start_signal_timer(interval, on_expiration);
-        let timer = started.inspect_err(|_| IN_USE.store(false, Ordering::Release))?;
+        let timer = started.inspect_err(|_| {
+            drop(calls.take());
+            IN_USE.store(false, Ordering::Release);
+        })?;
         Ok(Self { timer, calls })
     }
 
@@ -167,7 +168,7 @@ extern "C" fn on_expiration(_signal: libc::c_int) {
     let Some(calls) = (unsafe { CALLS.load(Ordering::Acquire).as_ref() }) else { return };
     let at = calls.clock.now();
     let now = at.as_nanos().saturating_sub(calls.started.load(Ordering::Relaxed));
-    // The last time at which it was due; of several that one signal tells, it is for the first.
+    // When it was first due since the last call: of several that one signal tells, the first counts.
     let due = (calls.expired.load(Ordering::Relaxed) + 1).saturating_mul(calls.interval);
     let late = now.saturating_sub(due);
     calls.expired.store(now / calls.interval, Ordering::Relaxed);

@@ -80,6 +80,20 @@ pub(crate) fn delete_timer(timer: libc::timer_t) {
     let _ = unsafe { libc::timer_delete(timer) };
 }
 
+/// Gives the calling thread a real-time priority, which its children do not inherit.
+pub(crate) fn set_fifo(priority: libc::c_int) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: zero is the calling thread; the kernel reads the parameters, which are as it expects them, and
+    // keeps no pointer.
+    check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
+}
+
+/// As the kernel takes it.
+pub(crate) fn timespec(time: Duration) -> Timespec {
+    Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
+}
+
 /// Lets `handler` run on `signal`, once; the next one of its kind has its default effect.
 pub(crate) fn on_signal(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     handle_signal(signal, handler, libc::SA_RESETHAND)
@@ -367,12 +381,4 @@ unsafe impl Memory for Mapping {
     fn len(&self) -> usize {
         self.len
     }
-}
-/// Gives the calling thread a real-time priority, which its children do not inherit.
-pub(crate) fn set_fifo(priority: libc::c_int) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: priority };
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: zero is the calling thread; the kernel reads the parameters, which are as it expects them, and
-    // keeps no pointer.
-    check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
 }

@@ -252,13 +252,7 @@ impl Player {
             Instant::NEVER => Duration::ZERO,
             due => due.since(self.clock.now()).max(Duration::from_nanos(1)),
         };
-        let once = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: Timespec {
-                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: wait.subsec_nanos().into(),
-            },
-        };
+        let once = Itimerspec { it_interval: Timespec::default(), it_value: crate::sys::timespec(wait) };
         // Fails for arguments out of range only, and these are in range.
         let _ = timerfd_settime(&*self.timer, TimerfdTimerFlags::empty(), &once);
     }
