@@ -70,6 +70,15 @@ struct Node {
     next: u32,
 }
 
+/// What becomes of a descriptor's registration at an event queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Registering {
+    /// There was none.
+    Add,
+    /// It asks for something else.
+    Modify,
+}
+
 /// A process of the host that has had a descriptor.
 #[derive(Debug)]
 struct Member {
@@ -262,12 +271,7 @@ impl ReadyTable {
     pub(crate) fn dup2(&mut self, process: ProcessId, fd: Fd, new: Fd) -> Result<Option<SocketId>, DupError> {
         let inside = self.member(process).process;
         let displaced = self.resolve(process, new).filter(|_| fd != new);
-        match self.readiness.dup2(inside, fd.0, new.0) {
-            Err(evenkeel_ready::DupError::BadDescriptor(bad)) if bad != fd.0 => {
-                return Err(DupError::AboveLimit);
-            }
-            result => _ = result?,
-        }
+        self.readiness.dup2(inside, fd.0, new.0)?;
         if let Some(displaced) = displaced {
             self.wake_waiters(displaced);
             self.forget_events(process, new);
@@ -493,7 +497,11 @@ impl ReadyTable {
 
     /// It has found so many.
     fn found(&mut self, process: ProcessId, ready: usize) -> usize {
-        self.member(process).is_in_call = ready == 0;
+        let member = self.member(process);
+        member.is_in_call = ready == 0;
+        // Whoever waits for a call that is over is to call again.
+        let over = if ready == 0 { Vec::new() } else { core::mem::take(&mut member.wakers) };
+        self.wakers.extend(over);
         self.in_calls += usize::from(ready == 0);
         ready
     }
@@ -536,9 +544,9 @@ impl ReadyTable {
         }
     }
 
-    /// Whether the last call of a process has found nothing, so that the same call is that one again.
-    pub(crate) fn is_in_call(&self, process: ProcessId) -> bool {
-        self.member_of(process).is_some_and(|member| member.is_in_call)
+    /// Whether a process was woken in a call that has found nothing, so that its next is that one again.
+    pub(crate) fn is_woken_in_call(&self, process: ProcessId) -> bool {
+        self.member_of(process).is_some_and(|member| member.is_in_call && member.is_woken)
     }
 
     /// A process sleeps no more in its call. If it was not woken its time is over, and so is the call.
@@ -583,9 +591,10 @@ impl ReadyTable {
         }
     }
 
-    /// Adds a descriptor to an event queue.
-    pub(crate) fn add(
+    /// Registers a descriptor at an event queue, or has its registration ask for something else.
+    pub(crate) fn set_interest(
         &mut self,
+        how: Registering,
         process: ProcessId,
         queue: Fd,
         fd: Fd,
@@ -593,40 +602,24 @@ impl ReadyTable {
         status: impl FnMut(SocketId, Kinds) -> Kinds,
     ) -> Result<(), QueueError> {
         let inside = self.member(process).process;
-        self.readiness.add(inside, queue.0, fd.0, interest, status)?;
-        self.registered(process, queue);
+        match how {
+            Registering::Add => self.readiness.add(inside, queue.0, fd.0, interest, status)?,
+            Registering::Modify => self.readiness.modify(inside, queue.0, fd.0, interest, status)?,
+        }
+        // It may have an event by that, and so may those that it is in.
+        if let Some(queue) = self.resolve(process, queue) {
+            self.raise(queue, Kinds::READABLE);
+        }
+        self.collect_woken();
         Ok(())
     }
 
-    /// The same for one that is not ready.
+    /// Adds one that is not ready.
     pub(crate) fn add_idle(&mut self, process: ProcessId, queue: Fd, fd: Fd, interest: Interest) {
         if let Some(member) = self.member_of(process) {
             // Both are open, and it was not added yet, so there is no error.
             let _ = self.readiness.add(member.process, queue.0, fd.0, interest, |_, _| Kinds::NONE);
         }
-    }
-
-    /// Has it ask for something else.
-    pub(crate) fn modify(
-        &mut self,
-        process: ProcessId,
-        queue: Fd,
-        fd: Fd,
-        interest: Interest,
-        status: impl FnMut(SocketId, Kinds) -> Kinds,
-    ) -> Result<(), QueueError> {
-        let inside = self.member(process).process;
-        self.readiness.modify(inside, queue.0, fd.0, interest, status)?;
-        self.registered(process, queue);
-        Ok(())
-    }
-
-    /// An event queue may have an event by what was registered, and so may those that it is in.
-    fn registered(&mut self, process: ProcessId, queue: Fd) {
-        if let Some(queue) = self.resolve(process, queue) {
-            self.raise(queue, Kinds::READABLE);
-        }
-        self.collect_woken();
     }
 
     pub(crate) fn delete(&mut self, process: ProcessId, queue: Fd, fd: Fd) -> Result<(), QueueError> {
@@ -687,7 +680,7 @@ mod tests {
 
     fn add(table: &mut ReadyTable, queue: Fd, fd: Fd) {
         let interest = Interest { events: Kinds::ALL, trigger: Trigger::Edge, token: fd.token() };
-        table.add(ME, queue, fd, interest, |_, _| Kinds::NONE).unwrap();
+        table.set_interest(Registering::Add, ME, queue, fd, interest, |_, _| Kinds::NONE).unwrap();
     }
 
     fn heard(table: &mut ReadyTable, queue: Fd) -> Vec<u32> {
@@ -838,7 +831,7 @@ mod tests {
         selecting.read.insert(1);
         let none = |_: SocketId, _: Kinds| Kinds::NONE;
         assert_eq!(table.select(ME, &selecting, &mut found, none), Ok(0));
-        assert!(!table.is_call_over(ME) && table.is_in_call(ME));
+        assert!(!table.is_call_over(ME) && !table.is_woken_in_call(ME));
         table.raise(id(0), Kinds::READABLE);
         assert!(!table.is_call_over(ME), "that is another one");
         table.raise(id(1), Kinds::READABLE);
@@ -846,18 +839,18 @@ mod tests {
         assert_eq!(woken(&mut table), [3]);
         // Woken, it looks again, and would sleep on.
         table.end_sleep(ME);
-        assert!(table.is_in_call(ME));
+        assert!(table.is_woken_in_call(ME));
         assert_eq!(table.select(ME, &selecting, &mut found, none), Ok(0));
         // Its time is over: it is in no call, and not woken any more.
         table.end_sleep(ME);
         table.raise(id(1), Kinds::READABLE);
-        assert!(!table.is_in_call(ME));
+        assert!(!table.is_woken_in_call(ME));
         assert_eq!(woken(&mut table), []);
     }
 
     #[test]
     fn a_thread_outside_is_woken_from_its_call() {
-        let mut table = table(1);
+        let mut table = table(2);
         let count = Arc::new(Count::default());
         let mut entries = [PollEntry::new(0, Kinds::READABLE)];
         assert_eq!(table.poll(ME, &mut entries, |_, _| Kinds::NONE), 0);
@@ -865,6 +858,13 @@ mod tests {
         table.raise(id(0), Kinds::READABLE);
         table.wake_outside();
         assert_eq!((count.0.load(Ordering::Relaxed), table.is_call_over(ME)), (1, true));
+        // Another thread's call is over at once, and with it the one that this waits in: it is to call again.
+        assert_eq!(table.poll(ME, &mut entries, |_, _| Kinds::NONE), 0);
+        table.wait_in_call(ME, &Arc::clone(&count).into());
+        let mut others = [PollEntry::new(1, Kinds::READABLE)];
+        assert_eq!(table.poll(ME, &mut others, |_, asked| asked), 1);
+        table.wake_outside();
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::capture::{Capture, CaptureCounters, Captured};
 use crate::id::{Fd, ProcessId, SocketId};
 use crate::net::Net;
-use crate::ready::{Event, FdSets, Interest, PollEntry, Waiter};
+use crate::ready::{Event, FdSets, Interest, PollEntry, Registering, Waiter};
 use crate::screen::Verdict;
 use crate::socket::{
     BadDescriptor, BindError, ConnectError, ConnectOptions, Datagrams, Descriptor, DupError, Kind,
@@ -98,6 +98,8 @@ impl System<'_> {
         self.net.work.add(Work::SystemCall);
         if self.between_calls.is_some() {
             self.trigger();
+            // It ends where the next call begins.
+            self.calls = CALLS_A_LOOK - 1;
         }
     }
 
@@ -515,7 +517,7 @@ impl System<'_> {
 
     /// The call in which the process has slept goes on, or a new one begins.
     fn begin_or_continue(&mut self) {
-        if !self.net.ready.is_in_call(self.process) {
+        if !self.net.ready.is_woken_in_call(self.process) {
             self.call();
         }
     }
@@ -557,7 +559,7 @@ impl System<'_> {
     /// [`RegisterError`]
     pub fn add(&mut self, queue: Fd, fd: Fd, interest: Interest) -> Result<(), RegisterError> {
         self.call();
-        self.net.add(self.process, queue, fd, interest)
+        self.net.set_interest(Registering::Add, self.process, queue, fd, interest)
     }
 
     /// Has a descriptor that was added ask for something else. It is looked at as if it were new.
@@ -566,7 +568,7 @@ impl System<'_> {
     /// [`RegisterError`]
     pub fn modify(&mut self, queue: Fd, fd: Fd, interest: Interest) -> Result<(), RegisterError> {
         self.call();
-        self.net.modify(self.process, queue, fd, interest)
+        self.net.set_interest(Registering::Modify, self.process, queue, fd, interest)
     }
 
     /// Takes a descriptor out of an event queue.

@@ -192,6 +192,31 @@ fn who_waits_for_what_another_closes_is_woken_to_find_that_out() {
 }
 
 #[test]
+fn a_timer_counts_what_was_missed_and_keeps_its_distances() {
+    let (mut two, ms) = (Two::new(Architecture::SoftLrp), Duration::from_millis);
+    let timer = two.call(A, |system| {
+        let timer = system.open_timer().unwrap();
+        system.set_timer(timer, system.now() + ms(10), Some(ms(3))).unwrap();
+        timer
+    });
+    let expired = |two: &mut Two| two.call(A, |system| system.expirations(timer));
+    two.run(ms(9));
+    assert_eq!(expired(&mut two), Err(ReceiveError::WouldBlock), "never early");
+    two.run(ms(8));
+    assert_eq!(expired(&mut two), Ok(3), "at 10, 13 and 16");
+    // Nobody looks at the clock for a while.
+    two.now += ms(24);
+    two.run(UNIT);
+    assert_eq!(expired(&mut two), Ok(8), "19 to 40");
+    two.run(ms(3));
+    assert_eq!(expired(&mut two), Ok(1), "43");
+    two.run(ms(3));
+    two.call(A, |system| system.set_timer(timer, Instant::NEVER, Some(ms(3)))).unwrap();
+    two.run(ms(10));
+    assert_eq!(expired(&mut two), Err(ReceiveError::WouldBlock), "forgotten, and stopped");
+}
+
+#[test]
 fn who_sleeps_in_a_call_about_nothing_is_woken_when_its_process_is_killed() {
     let mut two = Two::new(Architecture::SoftLrp);
     let (me, now) = (two.me[A], two.now);

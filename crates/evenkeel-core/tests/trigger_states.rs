@@ -5,9 +5,11 @@
 mod common;
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use common::two::{A, B, Two, address};
+use evenkeel_core::capture::Capture;
 use evenkeel_core::host::{Config, System, Trigger, TriggerState};
 use evenkeel_core::process::{NotAttached, Program, Step};
 use evenkeel_core::receive::Architecture;
@@ -115,10 +117,22 @@ fn handlers_make_calls_in_the_middle_of_a_step_and_what_they_send_leaves_at_once
         let there = two.call(B, |system| system.bind(None, 9)).unwrap();
         let (program, times) = caller(800);
         two.hosts[A].spawn("caller", 0, program);
-        let (begin, mut calls) = (two.now, Vec::new());
+        let capture = two
+            .call(A, |system| system.open_capture(Capture { sent_too: true, ..Capture::default() }))
+            .unwrap();
+        let (begin, mut calls, mut left_before) = (two.now, Vec::new(), 0);
         let mut driver = Driver::new(begin, begin + Duration::from_micros(25), |state| {
+            state
+                .enter(me, |system| {
+                    while system.captured(capture).is_ok() {
+                        system.pass_captured(capture);
+                        left_before += 1;
+                    }
+                    assert_eq!(left_before, calls.len(), "the one before has left");
+                    system.send(socket, to, b"now").unwrap();
+                })
+                .unwrap();
             calls.push(state.now());
-            state.enter(me, |system| system.send(socket, to, b"now").unwrap()).unwrap();
             Some(Duration::from_micros(100))
         });
         let left = step(&mut two, &mut driver);
@@ -134,6 +148,34 @@ fn handlers_make_calls_in_the_middle_of_a_step_and_what_they_send_leaves_at_once
         let received = (0..50).take_while(|_| two.call(B, |system| system.receive(there)).is_ok()).count();
         assert_eq!(received, calls.len(), "{architecture}");
     }
+}
+
+/// Connects, and then so often reads and makes another call.
+#[derive(Debug)]
+struct Reader(usize);
+
+impl Program for Reader {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let event = system.open_user_event().unwrap();
+        let stream = system.connect(IpEndpoint::new(address(B), 9)).unwrap();
+        for _ in 0..self.0 {
+            assert!(system.read(stream, &mut [0; 8]).is_err());
+            assert!(system.posted(event).is_err());
+        }
+        Step::Exit
+    }
+}
+
+#[test]
+fn each_call_on_a_stream_begins_and_ends_in_a_trigger_state() {
+    let looks = |reads| {
+        let mut two = acquainted(Architecture::Eager);
+        two.hosts[A].spawn("reader", 0, Box::new(Reader(reads)));
+        let mut driver = Driver::new(two.now, two.now + Duration::from_secs(1), |_| None);
+        step(&mut two, &mut driver);
+        driver.read.get()
+    };
+    assert_eq!(looks(10), looks(0) + 20);
 }
 
 #[test]
@@ -177,18 +219,20 @@ fn whom_a_handler_wakes_runs_when_the_step_is_over() {
     two.hosts[A].spawn("caller", 0, program);
     let mut driver = Driver::new(now, now, |state| {
         state.enter(me, |system| system.post(event, 1).unwrap()).unwrap();
+        assert!(!woken.0.load(Ordering::Relaxed), "not before the step is over");
         None
     });
     step(&mut two, &mut driver);
-    assert!(woken.0.load(std::sync::atomic::Ordering::Relaxed));
+    drop(driver);
+    assert!(woken.0.load(Ordering::Relaxed));
 }
 
 #[derive(Debug, Default)]
-struct WakeFlag(std::sync::atomic::AtomicBool);
+struct WakeFlag(AtomicBool);
 
 impl std::task::Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

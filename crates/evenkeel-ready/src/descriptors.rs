@@ -33,9 +33,10 @@ impl core::error::Error for BadDescriptor {}
 /// Why a descriptor has no duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DupError {
-    /// Not open, or, as the number that the duplicate is to have, above the limit: `EBADF`.
+    /// Not open: `EBADF`.
     BadDescriptor(u32),
-    /// The number that the duplicate's is not to be below is above the limit: `EINVAL`.
+    /// The number that the duplicate's is to be, or not to be below, is above the limit: `EBADF` of `dup2`,
+    /// `EINVAL` of `F_DUPFD`.
     AboveLimit(u32),
     /// `EMFILE`.
     TooManyOpen,
@@ -268,7 +269,7 @@ impl<T: Copy> Descriptors<T> {
         }
         let limit = self.numbers(process).map_or(0, Numbers::limit);
         if new >= limit || !self.claim(process, new) {
-            return Err(DupError::BadDescriptor(new));
+            return Err(DupError::AboveLimit(new));
         }
         let displaced = self.reference(process, new).map_or(NONE, |(_, reference)| reference);
         self.refer(process, new, file);
@@ -465,7 +466,7 @@ mod tests {
         Ok(fd)
     }
 
-    /// And 4 for the number that refers to it.
+    /// And 12 for the number that refers to it, with what is behind.
     #[test]
     fn a_reference_takes_24_bytes_and_a_file_8_beside_what_it_is_called_by() {
         assert_eq!(Slab::<Reference>::BYTES, 24);
@@ -516,7 +517,7 @@ mod tests {
                         let wanted = match model.get(process, fd) {
                             None => Err(DupError::BadDescriptor(fd)),
                             Some(_) if fd == new => Ok(None),
-                            Some(_) if new >= model.tables[&process].0 => Err(DupError::BadDescriptor(new)),
+                            Some(_) if new >= model.tables[&process].0 => Err(DupError::AboveLimit(new)),
                             Some(object) => {
                                 let before = model.get(process, new);
                                 model.put(process, new, object);

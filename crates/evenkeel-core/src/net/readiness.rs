@@ -7,7 +7,9 @@ use crate::channel::ChannelTable;
 use crate::descriptor::DescriptorTable;
 use crate::error::{BadDescriptor, DupError, RegisterError, TooManyOpen};
 use crate::id::{Fd, ProcessId, SocketId};
-use crate::ready::{Event, FdSets, Interest, Kinds, PollEntry, ReadyTable, Trigger, Waiter, kinds_of};
+use crate::ready::{
+    Event, FdSets, Interest, Kinds, PollEntry, ReadyTable, Registering, Trigger, Waiter, kinds_of,
+};
 use crate::socket::Descriptor;
 use crate::stack::FirstHop;
 use crate::tcp::Endpoint;
@@ -140,26 +142,16 @@ impl Net {
         Ok(self.ready.fd(id))
     }
 
-    pub(crate) fn add(
+    pub(crate) fn set_interest(
         &mut self,
+        how: Registering,
         process: ProcessId,
         queue: Fd,
         fd: Fd,
         interest: Interest,
     ) -> Result<(), RegisterError> {
         let (ready, mut status) = self.readiness();
-        Ok(ready.add(process, queue, fd, interest, |id, asked| status.of(id, asked))?)
-    }
-
-    pub(crate) fn modify(
-        &mut self,
-        process: ProcessId,
-        queue: Fd,
-        fd: Fd,
-        interest: Interest,
-    ) -> Result<(), RegisterError> {
-        let (ready, mut status) = self.readiness();
-        Ok(ready.modify(process, queue, fd, interest, |id, asked| status.of(id, asked))?)
+        Ok(ready.set_interest(how, process, queue, fd, interest, |id, asked| status.of(id, asked))?)
     }
 
     pub(crate) fn take_events(
@@ -191,7 +183,7 @@ impl Net {
         // An event queue stands for descriptors that are in this one: they would be reported twice.
         if !matches!(self.behind(process, fd), None | Some(Descriptor::Queue(_))) {
             // Both are open, and it was not added yet, so there is no error.
-            let _ = self.add(process, events, fd, interest);
+            let _ = self.set_interest(Registering::Add, process, events, fd, interest);
         }
     }
 

@@ -59,7 +59,7 @@ impl Net {
     pub(crate) fn post(&mut self, id: SocketId, times: u64) {
         let Some(Descriptor::UserEvent(event)) = self.descriptor_mut(id) else { return };
         event.posted = event.posted.saturating_add(times);
-        if event.posted > 0 {
+        if times > 0 {
             self.ready.raise(id, Kinds::READABLE);
         }
     }
