@@ -11,7 +11,9 @@ use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Alternatives, Config, Host, System, Transmit, TransmitService};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackBy, Inhibition, Quota, TaskWeights, TickSampling};
+use evenkeel_core::poll::{
+    CycleLimit, Feedback, FeedbackBy, Inhibition, NetworkPolling, Quota, TaskWeights, TickSampling,
+};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::screen::Verdict;
@@ -53,6 +55,7 @@ fn config(script: &mut Script<'_>) -> Config {
         Feedback { timeout: UNIT * 50, resume_on_space: options & 128 == 0, ..Feedback::default() };
     let alternatives = more & 32 != 0;
     let by = if alternatives { FeedbackBy::Length } else { FeedbackBy::Marks };
+    let polling = NetworkPolling { aggregation_quota: 2, shortest: UNIT * 20, longest: UNIT * 400 };
     let sampling = TickSampling { tick: UNIT * 20, samples: 2, pause_ticks: 2 };
     let services = [TransmitService::InTurn, TransmitService::ReceiveFirst, TransmitService::LowerLevel];
     Config {
@@ -72,6 +75,8 @@ fn config(script: &mut Script<'_>) -> Config {
             transmit: if options & 32 == 0 { Transmit::Latency } else { Transmit::Throughput },
             inhibition: if options & 64 == 0 { Inhibition::AtOnce } else { Inhibition::AfterCallback },
             clocked_interrupts: (more & 2 != 0).then_some(UNIT * 200),
+            // Goes before clocked interrupts.
+            network_polling: (more & 2 != 0 && options & 16 != 0).then_some(polling),
             transmit_service: services[usize::from(more >> 3 & 3) % services.len()],
             output_feedback: more & 64 != 0,
             ..base.alternatives
@@ -200,7 +205,9 @@ impl World {
     }
 
     fn run_to_rest(&mut self) {
-        let clocked = self.host.config().alternatives.clocked_interrupts.is_some();
+        let alternatives = &self.host.config().alternatives;
+        // Who polls the network is interrupted when it is idle.
+        let clocked = alternatives.clocked_interrupts.is_some() && alternatives.network_polling.is_none();
         let mut ticks = 0;
         for _ in 0..UNITS_TO_REST {
             self.take_sent();

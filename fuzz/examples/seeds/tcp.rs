@@ -173,7 +173,12 @@ fn ordinary() -> Bytes {
 const PLAIN: [u8; 2] = [0, 0];
 
 fn script(config: [u8; 2], parts: &[Bytes]) -> Vec<Bytes> {
-    vec![config.into(), parts.concat()]
+    starting(config, 0, parts)
+}
+
+/// By another algorithm, or faster than by slow start.
+fn starting(config: [u8; 2], starts: u8, parts: &[Bytes]) -> Vec<Bytes> {
+    vec![config.into(), vec![starts], parts.concat()]
 }
 
 fn lives() -> Vec<(&'static str, Vec<Bytes>)> {
@@ -511,6 +516,26 @@ fn transfers() -> Vec<(&'static str, Vec<Bytes>)> {
                     acks(FIRST),
                     acks(FIRST),
                     tens_of_ms(1),
+                    acks(FIRST),
+                ],
+            ),
+        ),
+        (
+            "bbr",
+            // At once at a rate that is said, and again after a pause.
+            starting(
+                [0x40, 0],
+                0x0f,
+                &[
+                    opened(FIRST, 0),
+                    write(0, 4),
+                    tens_of_ms(10),
+                    with_sack(FIRST, LESS_40000, &[(1_460, 1_460)]),
+                    tens_of_ms(40),
+                    acks(FIRST),
+                    passes(0),
+                    write(0, 3),
+                    tens_of_ms(10),
                     acks(FIRST),
                 ],
             ),

@@ -83,23 +83,23 @@ pub fn run(input: &[u8]) -> Report {
 }
 
 fn config(script: &mut Script<'_>) -> EndpointConfig {
-    let (options, sizes) = (script.byte(), script.byte());
+    let (options, sizes, starts) = (script.byte(), script.byte(), script.byte());
     let recovery = RecoveryConfig {
-        algorithm: match options & 0b1010_0000 {
-            0 => Algorithm::Cubic,
-            32 => Algorithm::NewReno,
-            _ => Algorithm::Bbr,
+        algorithm: match (starts & 1 != 0, options & 32 != 0) {
+            (true, _) => Algorithm::Bbr,
+            (_, false) => Algorithm::Cubic,
+            (_, true) => Algorithm::NewReno,
         },
         pacing: options & 64 != 0,
         initial_window_segments: if sizes & 32 == 0 { 10 } else { 1 },
         segments_max: if sizes & 64 == 0 { 1 << 16 } else { 4 },
-        start: match sizes & 0b1000_0001 {
+        start: match starts >> 1 & 3 {
             0 => Start::SlowStart,
             1 => Start::Estimated,
-            128 => Start::Remembered,
+            2 => Start::Remembered,
             _ => Start::At(Rate::bits_per_s(1_000_000)),
         },
-        restart: if sizes & 128 == 0 { Restart::SlowStart } else { Restart::LastRate },
+        restart: if starts & 8 == 0 { Restart::SlowStart } else { Restart::LastRate },
         ..RecoveryConfig::default()
     };
     let keepalive = Keepalive { idle: Duration::from_secs(5), ..Keepalive::default() };
