@@ -173,6 +173,7 @@ fn where_nothing_is_pending_nobody_is_woken() {
     assert_eq!((clock.counts().interrupts, clock.idle(false)), (0, Idle::Halt { until: None }));
     let event = clock.schedule_soft_event(MS, calls.handler());
     assert_eq!(clock.idle(false), Idle::Spin);
+    assert!(matches!(clock.idle(true), Idle::Halt { until: Some(_) }), "another one checks");
     assert!(clock.cancel(event).is_some() && clock.cancel(event).is_none());
     // For what was cancelled it goes off once.
     nap(Duration::from_millis(20));
