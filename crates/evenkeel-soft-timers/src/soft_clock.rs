@@ -327,10 +327,8 @@ impl<H: Handler> SoftClock<H> {
             Backing::Periodic => self.call_all(now, SoftTimers::poll_event),
             Backing::Deadline => {
                 self.events().aim = u64::MAX;
-                let called = self.call_all(now, SoftTimers::poll_overdue);
-                // Handlers may have taken their time.
-                self.look_ahead(&mut self.events(), self.measure_time());
-                called
+                let _aims = Aims(self);
+                self.call_all(now, SoftTimers::poll_overdue)
             }
         };
         self.shared.overdue.fetch_add(called as u64, Ordering::Relaxed);
@@ -456,15 +454,22 @@ impl<H> Events<H> {
     }
 }
 
+/// Aims the one-shot when handlers have been called, who may have taken their time; also if one panics.
+struct Aims<'a, H: Handler>(&'a SoftClock<H>);
+
+impl<H: Handler> Drop for Aims<'_, H> {
+    fn drop(&mut self) {
+        self.0.look_ahead(&mut self.0.events(), self.0.measure_time());
+    }
+}
+
 /// What the small thread does, until nobody has the clock any more.
 fn wait_for_interrupts<H: Handler>(timer: &Interrupt, shared: &Weak<Shared<H>>) {
     while timer.take() {
         let Some(shared) = shared.upgrade() else { return };
         let clock = SoftClock { shared };
         // A handler that panics has said so; the others are taken care of next time.
-        if catch_unwind(AssertUnwindSafe(|| clock.call_overdue())).is_err() {
-            clock.look_ahead(&mut clock.events(), clock.measure_time());
-        }
+        let _ = catch_unwind(AssertUnwindSafe(|| clock.call_overdue()));
     }
 }
 

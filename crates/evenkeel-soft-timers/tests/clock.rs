@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
@@ -111,10 +112,7 @@ fn a_program_that_waits_itself_finds_the_descriptor_readable() {
         let (clock, calls) = (start(backing, Waits::Program), Calls::default());
         clock.schedule_soft_event(3 * MS, calls.handler());
         while calls.count() == 0 {
-            let mut fds = [PollFd::new(&clock, PollFlags::IN)];
-            let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
-            assert_eq!(poll(&mut fds, Some(&limit)), Ok(1), "the timer goes off");
-            clock.interrupt();
+            wait_for_interrupt(&clock).unwrap();
         }
         assert_eq!(clock.interrupt(), 0, "and is not readable any more");
         let counts = clock.counts();
@@ -208,6 +206,14 @@ fn handlers_never_run_at_the_same_time() {
     wait_until(|| called.load(Ordering::SeqCst) > 2_000);
 }
 
+/// Until the kernel's timer has gone off, and what `interrupt` then calls.
+fn wait_for_interrupt(clock: &SoftClock) -> thread::Result<usize> {
+    let mut fds = [PollFd::new(clock, PollFlags::IN)];
+    let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
+    assert_eq!(poll(&mut fds, Some(&limit)), Ok(1), "the timer goes off");
+    catch_unwind(AssertUnwindSafe(|| clock.interrupt()))
+}
+
 #[test]
 fn a_handler_that_panics_does_not_end_the_backing() {
     let (clock, calls) = (start(Backing::Deadline, Waits::Thread), Calls::default());
@@ -216,6 +222,17 @@ fn a_handler_that_panics_does_not_end_the_backing() {
     wait_until(|| calls.count() == 1);
     clock.schedule_soft_event(MS, calls.handler());
     wait_until(|| calls.count() == 2);
+}
+
+#[test]
+fn a_handler_that_panics_leaves_the_timer_aimed_for_a_program_that_goes_on() {
+    let (clock, calls) = (start(Backing::Deadline, Waits::Program), Calls::default());
+    clock.schedule_soft_event(MS, Call::new(|_| panic!("this is expected")));
+    clock.schedule_soft_event(2 * MS, calls.handler());
+    assert!(wait_for_interrupt(&clock).is_err(), "the program hears of it");
+    while calls.count() == 0 {
+        wait_for_interrupt(&clock).unwrap();
+    }
 }
 
 #[test]
