@@ -406,7 +406,8 @@ impl<H: Handler> SoftClock<H> {
     }
 
     /// Forgets all events that are pending. When it returns, no handler is running, and none is called that
-    /// was scheduled before. Not to be called by a handler, who would wait for itself.
+    /// was scheduled before. A task that sleeps is not woken any more. Not to be called by a handler, who
+    /// would wait for itself.
     pub fn clear(&self) {
         let _calling = self.shared.calling.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = self.events();

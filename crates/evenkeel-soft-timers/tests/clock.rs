@@ -2,6 +2,8 @@
 //! lateness here is little; that nothing is early is asked of every event.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use core::future::Future;
+use core::task::{Context, Waker};
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -232,6 +234,18 @@ fn a_handler_that_panics_leaves_the_timer_aimed_for_a_program_that_goes_on() {
     assert!(wait_for_interrupt(&clock).is_err(), "the program hears of it");
     while calls.count() == 0 {
         wait_for_interrupt(&clock).unwrap();
+    }
+}
+
+#[test]
+fn a_sleep_is_not_over_before_its_time_although_all_events_were_forgotten() {
+    let clock = start(Backing::Deadline, Waits::Thread);
+    let mut sleep = Box::pin(clock.sleep(Duration::from_secs(3_600)));
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..2 {
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        assert_eq!(clock.pending(), 1);
+        clock.clear();
     }
 }
 
