@@ -435,11 +435,17 @@ impl<H: Handler> SoftClock<H> {
             return;
         }
         if let Some(deadline) = events.soft.next_deadline().filter(|deadline| *deadline < events.aim) {
-            self.shared.interrupt.once(deadline.saturating_sub(now));
+            self.shared.interrupt.once(early(deadline.saturating_sub(now)));
             self.shared.aimed.fetch_add(1, Ordering::Relaxed);
             events.aim = deadline;
         }
     }
+}
+
+/// What the one-shot is set to for what is so far away. The kernel counts by another clock than this one, of
+/// which the rate is known to a few millionths: for more than a second it is set too early, and then anew.
+const fn early(after: u64) -> u64 {
+    if after > RESOLUTION { after - after / 1_024 } else { after }
 }
 
 #[cfg(feature = "tokio")]

@@ -12,6 +12,7 @@ use std::thread::{self, ThreadId};
 
 use evenkeel_soft_timers::{Backing, Call, Handler, Idle, Options, SoftClock, Waits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::timerfd_gettime;
 
 const MS: u64 = 1_000_000;
 
@@ -139,6 +140,14 @@ fn a_deadline_before_all_others_moves_the_one_shot() {
     clock.schedule_with_deadline(20 * MS, 20 * MS, calls[1].handler());
     clock.schedule_with_deadline(40 * MS, 40 * MS, calls[1].handler());
     wait_until(|| calls[1].count() == 3);
+}
+
+#[test]
+fn for_what_is_far_away_the_kernel_is_asked_too_early_as_its_clock_is_another() {
+    let (clock, calls) = (start(Backing::Deadline, Waits::Program), Calls::default());
+    clock.schedule_soft_event(3_600_000 * MS, calls.handler());
+    let set = timerfd_gettime(&clock).unwrap().it_value.tv_sec;
+    assert!((3_000..3_598).contains(&set), "{set} s");
 }
 
 #[test]
