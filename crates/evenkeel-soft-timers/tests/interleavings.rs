@@ -160,7 +160,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use soft_clock::{Call, Options, SoftClock, Waits};
 
-/// More take minutes.
+/// One more takes most of a minute, and finds nothing else.
 const PREEMPTIONS_MAX: usize = 2;
 
 /// X is a thousand ticks, so ten looks at the clock.
