@@ -5,11 +5,15 @@
  * system call, of a request, of a batch. There it calls evenkeel_trigger(), which reads a counter of the
  * processor and compares; the handlers of what is due are called as plain functions. What no such trigger
  * state has come by for, a timer of the kernel takes care of. An event that is scheduled for T ticks happens
- * when more than T and less than T + X + 1 ticks have passed, where X is the ratio of the two resolutions.
+ * when more than T have passed. If no trigger state has come by, that timer is aimed at T + X + 1, where X is
+ * the ratio of the two resolutions, or at the event's own deadline; to be woken takes some 50 us more.
  *
  * Source: Aron and Druschel, "Soft timers", ACM TOCS 18(3), 2000.
  *
- * All functions may be called from all threads, and by handlers but where it says otherwise.
+ * All functions may be called from all threads, and by handlers but where it says otherwise. A clock is not to
+ * be used by the child after fork(): it starts its own. The backing's thread blocks the signals that the thread
+ * that starts it blocks: whoever waits for signals blocks them before.
+ *
  * Link with libevenkeel_soft_timers_c.a (and -lpthread -ldl -lm where these are libraries of their own), or
  * with libevenkeel_soft_timers_c.so.
  */
@@ -40,7 +44,8 @@ typedef struct {
 
 /* What takes care of events that no trigger state has come by for: */
 enum {
-    /* a one-shot timer at the earliest deadline; an idle process is not woken; */
+    /* a one-shot timer at the earliest deadline; a process in which nothing is pending is not woken, but once
+     * for what it was aimed at before; */
     EVENKEEL_DEADLINE = 0,
     /* a periodic one, which knows of no deadlines. */
     EVENKEEL_PERIODIC = 1,

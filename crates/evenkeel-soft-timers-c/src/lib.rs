@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A program that knows nothing of it can have trigger states, too: `examples/trigger_preload.c` makes the
-//! end of each of a server's system calls one. `examples/beside_nginx.sh` measures what events cost nginx so.
+//! ends of the calls that a server like nginx makes most trigger states. `examples/beside_nginx.sh` measures
+//! what events cost nginx so.
 
 use core::ffi::{c_int, c_uint, c_void};
 use std::os::fd::{AsFd, AsRawFd};

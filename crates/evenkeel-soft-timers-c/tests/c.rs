@@ -97,7 +97,8 @@ fn a_program_that_knows_nothing_of_it_has_trigger_states() {
         run(by);
         let report = std::fs::read_to_string(&report).unwrap();
         let figures: Vec<u64> = report.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
-        assert!(figures.len() == 3 && figures[0] > 0 && figures[1] <= figures[2], "{by}: {report}");
+        assert!(figures.len() == 4 && figures[0] > 0 && figures[1] <= figures[2], "{by}: {report}");
+        assert_eq!(figures[3] > 0, by == "soft", "in trigger states: {report}");
     }
 }
 

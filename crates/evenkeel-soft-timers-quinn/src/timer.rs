@@ -7,6 +7,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use evenkeel_soft_timers::{Sleep, SoftClock};
+use evenkeel_tcp::time::nanos;
 use quinn::AsyncTimer;
 
 /// One moment on both clocks: quinn counts in instants of the standard library.
@@ -28,8 +29,7 @@ impl Base {
 
     /// What is before it counts as it; what is beyond centuries, as centuries.
     fn ticks(&self, instant: Instant) -> u64 {
-        let since = instant.saturating_duration_since(self.instant).as_nanos();
-        self.ticks.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+        self.ticks.saturating_add(nanos(instant.saturating_duration_since(self.instant)))
     }
 }
 

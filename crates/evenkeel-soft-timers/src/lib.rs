@@ -7,8 +7,9 @@
 //! batch. In such a *trigger state* it calls [`SoftClock::trigger`], which reads a counter of the processor
 //! and compares; what is due is called as a plain function. Events are as fine as trigger states are
 //! frequent, at a cost that does not show. What no trigger state has come by for, a kernel timer takes care
-//! of, the *backing*: so an event that is scheduled for `T` ticks happens after more than `T` and less than
-//! `T + X + 1`, where `X` is a millisecond unless said otherwise, or the event's own deadline.
+//! of, the *backing*: so an event that is scheduled for `T` ticks happens after more than `T`. If no trigger
+//! state has come by, the backing is aimed at `T + X + 1`, where `X` is a millisecond unless said otherwise,
+//! or at the event's own deadline; to be woken takes some 50 µs more.
 //!
 //! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
 //! processing", ACM TOCS 18(3), 2000. The names are the paper's; a tick is a nanosecond.
@@ -51,9 +52,12 @@
 #![deny(unsafe_code)]
 
 mod clock;
+#[cfg(feature = "tokio")]
+mod idle;
 mod interrupt;
 mod sleep;
 mod soft_clock;
+mod sync;
 #[cfg(feature = "tokio")]
 mod tokio;
 

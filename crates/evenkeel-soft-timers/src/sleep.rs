@@ -6,6 +6,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use evenkeel_timers::SoftEvent;
+use evenkeel_timers::time::nanos;
 
 use crate::soft_clock::{Call, SoftClock};
 
@@ -36,8 +37,7 @@ impl SoftClock {
 
     /// Sleeps for a time.
     pub fn sleep(&self, time: Duration) -> Sleep {
-        let ticks = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.sleep_until(self.measure_time().saturating_add(ticks))
+        self.sleep_until(self.measure_time().saturating_add(nanos(time)))
     }
 }
 
@@ -70,8 +70,6 @@ impl Future for Sleep {
         let same = |waker: &Waker| waker.will_wake(context.waker());
         let waits = self.pending.as_ref().filter(|(event, _)| self.clock.is_pending(*event));
         match waits.map(|(_, waker)| same(waker)) {
-            // The event has happened: the time has come, whatever another core's clock says.
-            None if self.pending.is_some() => return Poll::Ready(()),
             None if self.clock.measure_time() >= self.until => return Poll::Ready(()),
             Some(true) => return Poll::Pending,
             _ => self.forget(),

@@ -1,18 +1,20 @@
 //! The facility, for all threads of a program.
+//!
+//! `tests/interleavings.rs` runs this very file with loom's locks and a kernel of its own, in all orders that
+//! threads can come in.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::Waker;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
-use std::thread;
+use std::sync::{Arc, PoisonError, TryLockError, Weak};
 
 use evenkeel_timers::{Idle, SoftEvent, SoftTimers};
 
 use crate::clock::Clock;
 use crate::interrupt::Interrupt;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, thread};
 
 /// Ticks in a second: they are nanoseconds.
 const RESOLUTION: u64 = 1_000_000_000;
@@ -80,7 +82,7 @@ impl fmt::Debug for Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
     /// A one-shot timer of the kernel for the earliest deadline. A process in which nothing is pending is not
-    /// woken.
+    /// woken, but once for what was aimed at before.
     ///
     /// It is never aimed later than that. If the event happens before, it is left as it is, goes off in vain
     /// and is aimed anew: to move it with every event would cost a system call each.
@@ -145,6 +147,10 @@ pub struct Counts {
 /// To schedule and to cancel takes a lock that is held for as long as that takes, and allocates nothing once
 /// as many events were pending before. In a trigger state at which nothing is due there is no lock: a clock
 /// read and a comparison.
+///
+/// It is not to be used by the child after `fork`, which starts its own: the backing's thread is the
+/// parent's. That thread blocks the signals that the thread that starts it blocks: whoever waits for signals
+/// blocks them before.
 pub struct SoftClock<H: Handler = Call> {
     shared: Arc<Shared<H>>,
 }
@@ -163,15 +169,15 @@ struct Shared<H> {
     overdue: AtomicU64,
     interrupts: AtomicU64,
     aimed: AtomicU64,
-    /// Wakes whoever has the idle loop of a runtime.
-    #[cfg(feature = "tokio")]
-    idle_loop: Mutex<Option<Waker>>,
 }
 
 struct Events<H> {
     soft: SoftTimers<H>,
     /// When the one-shot goes off.
     aim: u64,
+    /// Who has the idle loop and sleeps, and until when.
+    #[cfg(feature = "tokio")]
+    asleep: Option<(u64, Waker)>,
 }
 
 /// Takes the next event that is to happen at a time.
@@ -185,10 +191,18 @@ impl<H: Handler> SoftClock<H> {
     pub fn start(options: Options) -> io::Result<Self> {
         let hz = options.interrupt_clock_resolution.clamp(1, 1_000_000);
         let interrupt = Arc::new(Interrupt::new(options.waits == Waits::Thread)?);
+        let soft = SoftTimers::new(RESOLUTION, hz);
+        let interrupt_interval = soft.interrupt_interval();
+        let events = Events {
+            soft,
+            aim: u64::MAX,
+            #[cfg(feature = "tokio")]
+            asleep: None,
+        };
         let shared = Arc::new(Shared {
             clock: Clock::start(),
             next_due: AtomicU64::new(u64::MAX),
-            events: Mutex::new(Events { soft: SoftTimers::new(RESOLUTION, hz), aim: u64::MAX }),
+            events: Mutex::new(events),
             calling: Mutex::new(()),
             interrupt,
             backing: options.backing,
@@ -197,11 +211,9 @@ impl<H: Handler> SoftClock<H> {
             overdue: AtomicU64::new(0),
             interrupts: AtomicU64::new(0),
             aimed: AtomicU64::new(0),
-            #[cfg(feature = "tokio")]
-            idle_loop: Mutex::new(None),
         });
         if options.backing == Backing::Periodic {
-            shared.interrupt.every(RESOLUTION.div_ceil(hz));
+            shared.interrupt.every(interrupt_interval);
         }
         if options.waits == Waits::Thread {
             let (timer, shared) = (Arc::clone(&shared.interrupt), Arc::downgrade(&shared));
@@ -255,6 +267,11 @@ impl<H: Handler> SoftClock<H> {
         let now = self.measure_time();
         let event = schedule(&mut events.soft, now);
         self.look_ahead(&mut events, now);
+        #[cfg(feature = "tokio")]
+        if let Some(waker) = events.wakes(now) {
+            drop(events);
+            waker.wake();
+        }
         event
     }
 
@@ -274,8 +291,8 @@ impl<H: Handler> SoftClock<H> {
     }
 
     /// To be called wherever the program comes by: calls the handlers of what is due, and returns how many.
-    /// If nothing is due, it reads the clock and compares. If another thread is calling handlers, it leaves
-    /// that to it.
+    /// If nothing is due, it reads the clock and compares. If another thread is calling handlers, it does
+    /// nothing: what has fallen due since that one began waits for the next trigger state.
     #[inline]
     pub fn trigger(&self) -> usize {
         let now = self.measure_time();
@@ -310,10 +327,8 @@ impl<H: Handler> SoftClock<H> {
             Backing::Periodic => self.call_all(now, SoftTimers::poll_event),
             Backing::Deadline => {
                 self.events().aim = u64::MAX;
-                let called = self.call_all(now, SoftTimers::poll_overdue);
-                // Handlers may have taken their time.
-                self.look_ahead(&mut self.events(), self.measure_time());
-                called
+                let _aims = Aims(self);
+                self.call_all(now, SoftTimers::poll_overdue)
             }
         };
         self.shared.overdue.fetch_add(called as u64, Ordering::Relaxed);
@@ -345,10 +360,24 @@ impl<H: Handler> SoftClock<H> {
         self.events().soft.idle(now, None, another_checks)
     }
 
-    /// Whoever has the idle loop, if anybody has.
+    /// The same for whoever has the idle loop. If it halts, `waker` is woken once it is to do something else
+    /// because of what others have scheduled.
     #[cfg(feature = "tokio")]
-    pub(crate) fn idle_loop(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.shared.idle_loop.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn idle_or_asleep(&self, waker: &Waker) -> Idle {
+        let mut events = self.events();
+        let idle = events.soft.idle(self.measure_time(), None, false);
+        // Under one lock: whoever schedules does it before this looks, or finds the waker.
+        events.asleep = match idle {
+            Idle::Spin => None,
+            Idle::Halt { until } => Some((until.unwrap_or(u64::MAX), waker.clone())),
+        };
+        idle
+    }
+
+    /// It is not to be woken any more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn rise(&self, waker: &Waker) {
+        let _ = self.events().asleep.take_if(|(_, asleep)| asleep.will_wake(waker));
     }
 
     /// When the next event is due.
@@ -377,7 +406,8 @@ impl<H: Handler> SoftClock<H> {
     }
 
     /// Forgets all events that are pending. When it returns, no handler is running, and none is called that
-    /// was scheduled before. Not to be called by a handler, who would wait for itself.
+    /// was scheduled before. A task that sleeps is not woken any more. Not to be called by a handler, who
+    /// would wait for itself.
     pub fn clear(&self) {
         let _calling = self.shared.calling.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = self.events();
@@ -405,10 +435,38 @@ impl<H: Handler> SoftClock<H> {
             return;
         }
         if let Some(deadline) = events.soft.next_deadline().filter(|deadline| *deadline < events.aim) {
-            self.shared.interrupt.once(deadline.saturating_sub(now));
+            self.shared.interrupt.once(early(deadline.saturating_sub(now)));
             self.shared.aimed.fetch_add(1, Ordering::Relaxed);
             events.aim = deadline;
         }
+    }
+}
+
+/// What the one-shot is set to for what is so far away. The kernel counts by another clock than this one, of
+/// which the rate is known to a few millionths: for more than a second it is set too early, and then anew.
+const fn early(after: u64) -> u64 {
+    if after > RESOLUTION { after - after / 1_024 } else { after }
+}
+
+#[cfg(feature = "tokio")]
+impl<H> Events<H> {
+    /// Who has the idle loop and sleeps for longer than it is to now.
+    fn wakes(&mut self, now: u64) -> Option<Waker> {
+        let Self { soft, asleep, .. } = self;
+        let sleeps_too_long = |(until, _): &mut (u64, Waker)| match soft.idle(now, None, false) {
+            Idle::Spin => true,
+            Idle::Halt { until: earlier } => earlier.is_some_and(|earlier| earlier < *until),
+        };
+        Some(asleep.take_if(sleeps_too_long)?.1)
+    }
+}
+
+/// Aims the one-shot when handlers have been called, who may have taken their time; also if one panics.
+struct Aims<'a, H: Handler>(&'a SoftClock<H>);
+
+impl<H: Handler> Drop for Aims<'_, H> {
+    fn drop(&mut self) {
+        self.0.look_ahead(&mut self.0.events(), self.0.measure_time());
     }
 }
 
@@ -418,9 +476,7 @@ fn wait_for_interrupts<H: Handler>(timer: &Interrupt, shared: &Weak<Shared<H>>) 
         let Some(shared) = shared.upgrade() else { return };
         let clock = SoftClock { shared };
         // A handler that panics has said so; the others are taken care of next time.
-        if catch_unwind(AssertUnwindSafe(|| clock.call_overdue())).is_err() {
-            clock.look_ahead(&mut clock.events(), clock.measure_time());
-        }
+        let _ = catch_unwind(AssertUnwindSafe(|| clock.call_overdue()));
     }
 }
 

@@ -2,13 +2,17 @@
 //! lateness here is little; that nothing is early is asked of every event.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use core::future::Future;
+use core::task::{Context, Waker};
 use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 
 use evenkeel_soft_timers::{Backing, Call, Handler, Idle, Options, SoftClock, Waits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::timerfd_gettime;
 
 const MS: u64 = 1_000_000;
 
@@ -111,10 +115,7 @@ fn a_program_that_waits_itself_finds_the_descriptor_readable() {
         let (clock, calls) = (start(backing, Waits::Program), Calls::default());
         clock.schedule_soft_event(3 * MS, calls.handler());
         while calls.count() == 0 {
-            let mut fds = [PollFd::new(&clock, PollFlags::IN)];
-            let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
-            assert_eq!(poll(&mut fds, Some(&limit)), Ok(1), "the timer goes off");
-            clock.interrupt();
+            wait_for_interrupt(&clock).unwrap();
         }
         assert_eq!(clock.interrupt(), 0, "and is not readable any more");
         let counts = clock.counts();
@@ -139,6 +140,14 @@ fn a_deadline_before_all_others_moves_the_one_shot() {
     clock.schedule_with_deadline(20 * MS, 20 * MS, calls[1].handler());
     clock.schedule_with_deadline(40 * MS, 40 * MS, calls[1].handler());
     wait_until(|| calls[1].count() == 3);
+}
+
+#[test]
+fn for_what_is_far_away_the_kernel_is_asked_too_early_as_its_clock_is_another() {
+    let (clock, calls) = (start(Backing::Deadline, Waits::Program), Calls::default());
+    clock.schedule_soft_event(3_600_000 * MS, calls.handler());
+    let set = timerfd_gettime(&clock).unwrap().it_value.tv_sec;
+    assert!((3_000..3_598).contains(&set), "{set} s");
 }
 
 #[test]
@@ -173,6 +182,7 @@ fn where_nothing_is_pending_nobody_is_woken() {
     assert_eq!((clock.counts().interrupts, clock.idle(false)), (0, Idle::Halt { until: None }));
     let event = clock.schedule_soft_event(MS, calls.handler());
     assert_eq!(clock.idle(false), Idle::Spin);
+    assert!(matches!(clock.idle(true), Idle::Halt { until: Some(_) }), "another one checks");
     assert!(clock.cancel(event).is_some() && clock.cancel(event).is_none());
     // For what was cancelled it goes off once.
     nap(Duration::from_millis(20));
@@ -207,6 +217,14 @@ fn handlers_never_run_at_the_same_time() {
     wait_until(|| called.load(Ordering::SeqCst) > 2_000);
 }
 
+/// Until the kernel's timer has gone off, and what `interrupt` then calls.
+fn wait_for_interrupt(clock: &SoftClock) -> thread::Result<usize> {
+    let mut fds = [PollFd::new(clock, PollFlags::IN)];
+    let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
+    assert_eq!(poll(&mut fds, Some(&limit)), Ok(1), "the timer goes off");
+    catch_unwind(AssertUnwindSafe(|| clock.interrupt()))
+}
+
 #[test]
 fn a_handler_that_panics_does_not_end_the_backing() {
     let (clock, calls) = (start(Backing::Deadline, Waits::Thread), Calls::default());
@@ -215,6 +233,29 @@ fn a_handler_that_panics_does_not_end_the_backing() {
     wait_until(|| calls.count() == 1);
     clock.schedule_soft_event(MS, calls.handler());
     wait_until(|| calls.count() == 2);
+}
+
+#[test]
+fn a_handler_that_panics_leaves_the_timer_aimed_for_a_program_that_goes_on() {
+    let (clock, calls) = (start(Backing::Deadline, Waits::Program), Calls::default());
+    clock.schedule_soft_event(MS, Call::new(|_| panic!("this is expected")));
+    clock.schedule_soft_event(2 * MS, calls.handler());
+    assert!(wait_for_interrupt(&clock).is_err(), "the program hears of it");
+    while calls.count() == 0 {
+        wait_for_interrupt(&clock).unwrap();
+    }
+}
+
+#[test]
+fn a_sleep_is_not_over_before_its_time_although_all_events_were_forgotten() {
+    let clock = start(Backing::Deadline, Waits::Thread);
+    let mut sleep = Box::pin(clock.sleep(Duration::from_secs(3_600)));
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..2 {
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        assert_eq!(clock.pending(), 1);
+        clock.clear();
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use evenkeel_soft_timers::{Options, SoftClock};
+use evenkeel_soft_timers::{Call, Options, SoftClock, Waits};
 use tokio::runtime::{Builder, Runtime};
 
 fn current_thread(clock: &SoftClock) -> Runtime {
@@ -53,21 +53,32 @@ fn sleepers_on_a_runtime_of_two_threads() {
     let mut builder = Builder::new_multi_thread();
     let runtime = clock.drive(builder.worker_threads(2)).build().unwrap();
     let napping: Vec<_> = (0..10).map(|_| runtime.spawn(naps(clock.clone(), 100))).collect();
-    for naps in napping {
-        assert_eq!(runtime.block_on(naps).unwrap().len(), 100);
-    }
+    clock.block_on(&runtime, async {
+        for naps in napping {
+            assert_eq!(naps.await.unwrap().len(), 100);
+        }
+    });
     assert_eq!(clock.pending(), 0);
+    assert!(clock.counts().triggered > 0, "{:?}", clock.counts());
+}
+
+/// Nobody waits for the kernel's timer, and nobody polls it.
+fn start_without_backing() -> SoftClock {
+    SoftClock::start(Options { waits: Waits::Program, ..Options::default() }).unwrap()
+}
+
+/// An event that says that it has happened.
+fn flag() -> (Arc<AtomicBool>, Call) {
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    (flag, Call::new(move |_| raised.store(true, Ordering::Relaxed)))
 }
 
 #[test]
 fn a_thread_that_parks_is_a_trigger_state() {
-    // Nobody waits for the kernel's timer, and nobody polls it.
-    let options = Options { waits: evenkeel_soft_timers::Waits::Program, ..Options::default() };
-    let clock = SoftClock::start(options).unwrap();
+    let clock = start_without_backing();
     let runtime = current_thread(&clock);
-    let called = Arc::new(AtomicBool::new(false));
-    let call = Arc::clone(&called);
-    let handler = evenkeel_soft_timers::Call::new(move |_| call.store(true, Ordering::Relaxed));
+    let (called, handler) = flag();
     clock.schedule_soft_event(1_000, handler);
     runtime.block_on(async {
         while !called.load(Ordering::Relaxed) {
@@ -76,6 +87,39 @@ fn a_thread_that_parks_is_a_trigger_state() {
         }
     });
     assert_eq!(clock.counts().triggered, 1);
+}
+
+#[test]
+fn a_thread_that_is_woken_is_a_trigger_state_before_its_tasks_run() {
+    let clock = start_without_backing();
+    let runtime = current_thread(&clock);
+    let (called, handler) = flag();
+    runtime.block_on(async {
+        clock.schedule_soft_event(10_000_000, handler);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        assert!(called.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn an_idle_loop_that_sleeps_hears_of_an_event_that_another_thread_schedules() {
+    for far_away in [None, Some(3_600_000_000_000)] {
+        let clock = start_without_backing();
+        let runtime = current_thread(&clock);
+        far_away.into_iter().for_each(|ticks| _ = clock.schedule_soft_event(ticks, Call::new(|_| {})));
+        let (called, handler) = flag();
+        let other = clock.clone();
+        let outside = runtime.spawn_blocking(move || {
+            // It sleeps by then.
+            std::thread::park_timeout(Duration::from_millis(20));
+            other.schedule_soft_event(200_000, handler);
+            (0..10_000).any(|_| {
+                std::thread::park_timeout(Duration::from_millis(1));
+                called.load(Ordering::Relaxed)
+            })
+        });
+        assert!(clock.block_on(&runtime, outside).unwrap(), "only the idle loop was there for it");
+    }
 }
 
 #[test]

@@ -61,9 +61,6 @@ impl<W> Timers<W> {
     ///
     /// # Panics
     /// At 2^32 - 1 timers.
-    ///
-    /// # Panics
-    /// At 2^32 - 1 timers.
     #[inline]
     pub fn register(&mut self, who: W) -> Timer {
         Timer(self.whose.insert(who))

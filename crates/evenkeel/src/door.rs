@@ -150,12 +150,13 @@ impl Engine {
     }
 
     fn next(&mut self, now: Instant) -> Next {
+        // A core that spins is awake: nobody has to write to a descriptor to wake it.
+        let Some(halt_until) = self.halt_until(now) else { return Next::Again };
         // From here on a frame on a cable makes a descriptor readable; one that came before prevents the
         // wait.
         if self.has_pieces() || !self.asleep() {
             return Next::Again;
         }
-        let Some(halt_until) = self.halt_until(now) else { return Next::Again };
         let deadline = self.host().next_deadline().min(halt_until);
         Next::Wait((deadline != Instant::NEVER).then(|| deadline.since(now)))
     }

@@ -11,7 +11,7 @@
 use std::fmt;
 
 use evenkeel_core::host::{Trigger, TriggerState};
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::time::{Duration, Instant, nanos};
 use evenkeel_link::Clock;
 use evenkeel_timers::{SoftEvent, SoftTimers};
 
@@ -64,8 +64,7 @@ impl SoftEvents {
     /// Has a handler called in the first trigger state that comes `after` has passed since `now`, never
     /// before. Allocates nothing once as many were pending.
     pub fn schedule(&mut self, now: Instant, after: Duration, handler: SoftHandler) -> SoftEvent {
-        let ticks = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-        self.timers.schedule_soft_event(now.as_nanos(), ticks, handler)
+        self.timers.schedule_soft_event(now.as_nanos(), nanos(after), handler)
     }
 
     /// Cancels an event; says whether it was pending.

@@ -120,8 +120,9 @@ fn transfer(kind: Kind, megabits: u64, megabytes: u64, target: Duration) -> Outc
     let log = Log::default();
     let sending = async {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let recorded = Arc::new(Recorded::new(kind.runtime(&clock, target), &clock, log.clone()));
-        let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, recorded)?;
+        let quinn = kind.runtime(&clock, target);
+        let socket = Arc::new(Recorded::new(quinn.wrap_udp_socket(socket)?, &clock, log.clone()));
+        let endpoint = Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, quinn)?;
         let connection = endpoint.connect_with(client_config, path, "localhost")?.await?;
         let mut stream = connection.open_uni().await?;
         // What came before is no part of it.

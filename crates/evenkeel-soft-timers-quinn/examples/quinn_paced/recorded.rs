@@ -1,16 +1,14 @@
-//! A runtime whose sockets note when each packet left.
+//! When each packet left.
 
-use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use evenkeel_soft_timers::SoftClock;
 use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
+use quinn::{AsyncUdpSocket, UdpPoller};
 
 /// When packets left, in nanoseconds.
 #[derive(Debug, Clone, Default)]
@@ -27,46 +25,21 @@ impl Log {
     }
 }
 
+/// A socket that notes when each packet left.
 #[derive(Debug)]
 pub(crate) struct Recorded {
-    runtime: Arc<dyn Runtime>,
-    clock: SoftClock,
-    log: Log,
-}
-
-impl Recorded {
-    pub(crate) fn new(runtime: Arc<dyn Runtime>, clock: &SoftClock, log: Log) -> Self {
-        Self { runtime, clock: clock.clone(), log }
-    }
-}
-
-impl Runtime for Recorded {
-    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        self.runtime.new_timer(at)
-    }
-
-    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.runtime.spawn(future);
-    }
-
-    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        let socket = self.runtime.wrap_udp_socket(socket)?;
-        Ok(Arc::new(Socket { socket, clock: self.clock.clone(), log: self.log.clone() }))
-    }
-
-    fn now(&self) -> Instant {
-        self.runtime.now()
-    }
-}
-
-#[derive(Debug)]
-struct Socket {
     socket: Arc<dyn AsyncUdpSocket>,
     clock: SoftClock,
     log: Log,
 }
 
-impl AsyncUdpSocket for Socket {
+impl Recorded {
+    pub(crate) fn new(socket: Arc<dyn AsyncUdpSocket>, clock: &SoftClock, log: Log) -> Self {
+        Self { socket, clock: clock.clone(), log }
+    }
+}
+
+impl AsyncUdpSocket for Recorded {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
         Arc::clone(&self.socket).create_io_poller()
     }
