@@ -9,7 +9,8 @@ use evenkeel_timers::SoftTimers;
 
 use crate::check::{Check, Origin::*, calibrated, condition, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
-use crate::t00_clocking::mean;
+use crate::statistics::mean;
+use crate::t00_clocking::ticks;
 use crate::t00_testbed::{BACKING, Bench, Load, Pentium, Server};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -60,8 +61,7 @@ impl Handlers for Poller {
         self.found.push(found as f64);
         let next = self.interval.polled(found, now.since(self.last));
         self.last = now;
-        let ticks = next.as_nanos() * u128::from(self.events.measure_resolution()) / 1_000_000_000;
-        self.events.schedule_soft_event(measure_time, ticks as u64, ());
+        self.events.schedule_soft_event(measure_time, ticks(&self.events, next), ());
         self.price
     }
 

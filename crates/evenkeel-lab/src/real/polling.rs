@@ -26,8 +26,9 @@ use evenkeel_core::wire::IpCidr;
 
 use super::asking::{self, HTTP, RING_PKTS, SERVER, lay};
 use super::{Options, Place, Progress};
-use crate::check::{Check, Origin::*, condition, median, predicted};
+use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
+use crate::statistics::median;
 
 /// The experiment in virtual time.
 pub(super) const ID: &str = "t00-tab12";

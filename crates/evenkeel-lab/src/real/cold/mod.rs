@@ -18,8 +18,9 @@ use evenkeel_apps::measure::{execute, undisturbed};
 use evenkeel_core::socket::{Allocation, Select};
 
 use super::{Options, Place, Progress, devices};
-use crate::check::{Check, Origin::*, condition, median, predicted};
+use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
+use crate::statistics::median;
 pub(super) use bench::WORK;
 use bench::{HOT, Measured, Server, run};
 use ours::Way;

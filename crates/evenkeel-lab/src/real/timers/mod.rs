@@ -23,8 +23,9 @@ use self::events::Facility;
 pub(super) use self::server::TURN;
 use self::server::{Measured, Pair, run};
 use super::{Options, Place, Progress};
-use crate::check::{Check, Origin::*, condition, median, predicted};
+use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
+use crate::statistics::median;
 
 /// What is done at each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,8 +31,9 @@ use self::client::Client;
 use self::kernel::OnKernel;
 use self::ours::{OnCable, Serving, Way};
 use super::{Options, Place, Progress};
-use crate::check::{Check, Origin::*, condition, median, predicted};
+use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
+use crate::statistics::median;
 use crate::t00_tab10::{ONE_WAY, PACKET_BYTES, RTT, ideal};
 
 /// The experiments in virtual time, and the bottlenecks of their tables in bits a second.
