@@ -24,11 +24,10 @@ const FIRED: f64 = 26.3;
 /// How far what deadlines add may be off.
 const ADDED: f64 = 0.25;
 
-const SELDOM: &str = "one event in sixty has no trigger state within 50 us here, and its interrupt takes 0.8 us, \
-    which is next to nothing; what 0.3 points of the paper's are spent on it does not say";
+const SELDOM: &str = "one event in sixty has no trigger state within 50 us here, and its interrupt \
+    takes 0.8 us, which is next to nothing; what 0.3 points of the paper's are spent on it does not say";
 const HALF: &str = "half of the intervals between trigger states are over 10 us here, and the paper's own \
-    have a mean of 12.45 \
-    us: how but a quarter of the events were late it does not say";
+    have a mean of 12.45 us: how but a quarter of the events were late it does not say";
 
 fn measure(seed: u64) -> Outcome {
     let load = Load::new(Server::Flash, Pentium::Iii);

@@ -221,8 +221,8 @@ impl Runs {
 mod tests {
     use super::*;
 
-    /// Each has events beside a server that answers, and packets leave at each if it sends. That no soft event
-    /// is early its handler asserts.
+    /// Each has events beside a server that answers, and packets leave at each if it sends. No soft event is
+    /// early: its handler asserts that.
     #[test]
     fn every_facility_has_events_beside_a_server() {
         let options = Options { window: Duration::from_millis(30), ..Options::default() };
