@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::statistics::median;
+
 /// A figure of the paper, or of ours.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -269,18 +271,6 @@ impl Check {
             (false, true) => "MISS",
             (false, false) => "FAIL",
         }
-    }
-}
-
-/// The middle one, or the mean of the two in the middle. What is not a number counts as greatest.
-pub(crate) fn median(of: impl Iterator<Item = f64>) -> f64 {
-    let mut of: Vec<f64> = of.collect();
-    of.sort_by(f64::total_cmp);
-    let middle = of.len() / 2;
-    match of.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => of[middle],
-        _ => f64::midpoint(of[middle - 1], of[middle]),
     }
 }
 

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::check::{Basis, Check, Figure, median, round};
+use crate::check::{Basis, Check, Figure, round};
 use crate::seeds::{self, Seeds};
+use crate::statistics::median;
 use evenkeel_apps::chart::{Axis, Curve, LineChart, Scale};
 use evenkeel_apps::quantity::short;
 

@@ -11,6 +11,7 @@ use crate::experiment::{Experiment, Outcome, Point};
 use crate::l97_fig14::handed_over;
 use crate::router_setup::{Kernel, Setup};
 use crate::router_testbed::{Load, Router, START};
+use crate::statistics::{deviation, mean, median, micros};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig13",
@@ -84,7 +85,7 @@ impl Latencies {
         let timeline = cpu.timeline().expect("it records");
         let inputs: Vec<Instant> = timeline.times(Work::Input).filter(|at| *at >= START).collect();
         let pairs = timeline.arrivals().iter().zip(&inputs);
-        let mut latencies: Vec<f64> = pairs.map(|(from, to)| to.since(*from).as_secs_f64() * 1e6).collect();
+        let mut latencies: Vec<f64> = pairs.map(|(from, to)| micros(to.since(*from))).collect();
         latencies.sort_by(f64::total_cmp);
         Self(latencies)
     }
@@ -94,16 +95,15 @@ impl Latencies {
     }
 
     fn median(&self) -> f64 {
-        self.0.get(self.0.len() / 2).copied().unwrap_or(f64::NAN)
+        median(self.0.iter().copied())
     }
 
     fn mean(&self) -> f64 {
-        self.0.iter().sum::<f64>() / self.count()
+        mean(&self.0)
     }
 
     fn deviation(&self) -> f64 {
-        let mean = self.mean();
-        (self.0.iter().map(|us| (us - mean).powi(2)).sum::<f64>() / self.count()).sqrt()
+        deviation(&self.0)
     }
 
     /// The distribution in bins.

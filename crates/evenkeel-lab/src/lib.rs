@@ -43,6 +43,7 @@ mod s98_tab1;
 mod s98_tab2;
 mod s98_testbed;
 pub mod seeds;
+mod statistics;
 pub mod survey;
 mod t00_clocked;
 mod t00_clocking;

@@ -46,7 +46,7 @@ pub(crate) struct Curve {
     measured: Vec<(f64, Measured)>,
 }
 
-/// Figures 3 to 7 show the same runs: each is made once.
+/// Figures 3 to 7 show the same runs: each is made once, or twice if two ask at a time.
 static MEASURED: Mutex<BTreeMap<Run, Curve>> = Mutex::new(BTreeMap::new());
 
 type Run = ((Server, usize), Kernel, Benchmark, u64);

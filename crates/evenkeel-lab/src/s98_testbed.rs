@@ -162,7 +162,7 @@ impl Bench {
         let machine = machine();
         let host = add_alpha(&mut world, segment, kernel, machine.costs(Architecture::Eager), SERVER);
         let time = |program| machine.program(program).expect("the model has it");
-        let around = |program| LoopCosts { call: Duration::ZERO, descriptor: time(program) };
+        let around = |program| LoopCosts { descriptor: time(program) };
         let kilobyte = time("copy");
         let at = (HTTP, listener());
         let (around, accepted) = match server {

@@ -1,6 +1,6 @@
 //! A web server whose packets are clocked, by interrupts and by soft timers: what both tables of it show.
 
-use crate::check::Check;
+use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Outcome, Point};
 use crate::t00_overhead::{Handler, Measured, Timer, run};
 use crate::t00_testbed::{Load, Pentium, Server};
@@ -42,23 +42,51 @@ pub(crate) struct Table {
     pub(crate) on: Pentium,
     /// What the timer that interrupts is called.
     pub(crate) timer: &'static str,
-    /// It, for each server.
-    pub(crate) timers: [Timer; 2],
-    /// What the paper says each server loses, to it and to soft timers.
-    pub(crate) paper: [[f64; 2]; 2],
+    /// Of each server.
+    pub(crate) rows: [Row; 2],
 }
 
+/// A server of a table.
+pub(crate) struct Row {
+    /// The timer that interrupts it.
+    pub(crate) hard: Timer,
+    /// What the paper says it loses, to that and to soft timers.
+    pub(crate) paper: [f64; 2],
+    /// What was fitted to that, if anything was.
+    pub(crate) fitted: Option<[&'static str; 2]>,
+}
+
+/// By which the overheads may be off, in points.
+const POINTS: [f64; 2] = [3.0, 1.0];
+
 impl Table {
-    pub(crate) fn measure(&self, seed: u64, checks: fn([&Clocked; 2]) -> Vec<Check>) -> Outcome {
-        let of = |nth: usize| Clocked::measure(Load::new(Server::BOTH[nth], self.on), self.timers[nth], seed);
+    /// `more` is to hold beside the overheads.
+    pub(crate) fn measure(&self, seed: u64, more: fn([&Clocked; 2]) -> Vec<Check>) -> Outcome {
+        let of =
+            |nth: usize| Clocked::measure(Load::new(Server::BOTH[nth], self.on), self.rows[nth].hard, seed);
         let [apache, flash] = [of(0), of(1)];
         let names = [self.timer, "soft timer"];
         let mut points = [apache.points(names, 1.0), flash.points(names, 2.0)].concat();
         for (nth, name) in names.iter().enumerate() {
-            let rows = [(1.0, self.paper[0][nth]), (2.0, self.paper[1][nth])];
-            points.extend(Point::of_paper(name, &rows));
+            let [first, second] = self.rows.each_ref().map(|row| row.paper[nth]);
+            points.extend(Point::of_paper(name, &[(1.0, first), (2.0, second)]));
         }
-        Outcome::new(self.x, "overhead (%)", points, checks([&apache, &flash]))
+        let mut checks = [self.overheads(0, &apache), self.overheads(1, &flash)].concat();
+        checks.extend(more([&apache, &flash]));
+        Outcome::new(self.x, "overhead (%)", points, checks)
+    }
+
+    /// What a server loses by either.
+    fn overheads(&self, server: usize, measured: &Clocked) -> [Check; 2] {
+        let (row, losses) = (&self.rows[server], measured.losses());
+        [0, 1].map(|nth| {
+            let name = format!("{}, {} (%)", Server::BOTH[server].name(), [self.timer, "soft timer"][nth]);
+            let claim = match row.fitted {
+                Some(fitted) => calibrated(fitted[nth], Paper, name),
+                None => predicted(Paper, name),
+            };
+            claim.within(about(row.paper[nth], POINTS[nth]), &[losses[nth]])
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use evenkeel_core::tcp::rate_clock::{RateClock, Spacing};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_timers::SoftTimers;
 
+use crate::statistics::micros;
 use crate::t00_gaps::State;
 
 /// All lateness is made up for, as in the paper: longer than that no event is late.
@@ -44,7 +45,8 @@ pub(crate) fn fixed(states: &[State], hz: u64, target: u64) -> Vec<f64> {
     let start = events.measure_time(first.at);
     let packets = (last.at.since(first.at).as_micros() / u128::from(target)) as u64;
     for nth in 0..packets {
-        events.schedule_soft_event(start, nth * target * hz / 1_000_000, ());
+        let after = ticks(&events, Duration::from_micros(nth * target));
+        events.schedule_soft_event(start, after, ());
     }
     let mut sent = Vec::new();
     for state in states {
@@ -59,22 +61,15 @@ pub(crate) fn intervals(sent: &[Instant]) -> Vec<f64> {
     sent.windows(2).map(|pair| micros(pair[1].since(pair[0]))).collect()
 }
 
-pub(crate) fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
-}
-
-pub(crate) fn mean(of: &[f64]) -> f64 {
-    of.iter().sum::<f64>() / of.len() as f64
-}
-
-pub(crate) fn deviation(of: &[f64]) -> f64 {
-    let mean = mean(of);
-    (of.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / of.len() as f64).sqrt()
+/// How many ticks of its clock a time has, at least.
+pub(crate) fn ticks(events: &SoftTimers<()>, time: Duration) -> u64 {
+    (time.as_nanos() * u128::from(events.measure_resolution()) / 1_000_000_000) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::mean;
     use evenkeel_sim::trigger::Source;
 
     fn every(gaps: impl Iterator<Item = u64>) -> Vec<State> {

@@ -3,8 +3,9 @@
 use evenkeel_sim::rng::Rng;
 use evenkeel_timers::SoftTimers;
 
-use crate::check::{Check, Origin::*, median, predicted};
+use crate::check::{Check, Origin::*, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
+use crate::statistics::median;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "t00-fig1",

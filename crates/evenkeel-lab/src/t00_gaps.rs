@@ -8,7 +8,7 @@ use evenkeel_sim::trigger::{Devices, Handlers, Source};
 use evenkeel_sim::workload::Log;
 use evenkeel_timers::SoftTimers;
 
-use crate::check::median;
+use crate::statistics::{deviation, mean, median, micros};
 
 /// A trigger state, as it was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,14 +57,13 @@ impl Gaps {
     pub(crate) fn of(states: impl IntoIterator<Item = State>) -> Self {
         let mut at = states.into_iter().map(|state| state.at);
         let mut before = at.next().unwrap_or(Instant::ZERO);
-        let mut gaps: Vec<f64> =
-            at.map(|at| at.since(std::mem::replace(&mut before, at)).as_secs_f64() * 1e6).collect();
+        let mut gaps: Vec<f64> = at.map(|at| micros(at.since(std::mem::replace(&mut before, at)))).collect();
         gaps.sort_by(f64::total_cmp);
         Self(gaps)
     }
 
     pub(crate) fn mean(&self) -> f64 {
-        self.0.iter().sum::<f64>() / self.0.len() as f64
+        mean(&self.0)
     }
 
     pub(crate) fn median(&self) -> f64 {
@@ -76,8 +75,7 @@ impl Gaps {
     }
 
     pub(crate) fn deviation(&self) -> f64 {
-        let mean = self.mean();
-        (self.0.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / self.0.len() as f64).sqrt()
+        deviation(&self.0)
     }
 
     /// How many percent are longer than that.
@@ -97,7 +95,7 @@ pub(crate) fn medians(states: &[State], window: Duration) -> Vec<(f64, f64)> {
     let mut windows: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for pair in states.windows(2) {
         let nth = pair[1].at.as_nanos() / window.as_nanos() as u64;
-        windows.entry(nth).or_default().push(pair[1].at.since(pair[0].at).as_secs_f64() * 1e6);
+        windows.entry(nth).or_default().push(micros(pair[1].at.since(pair[0].at)));
     }
     let first = states.first().map_or(0, |state| state.at.as_nanos());
     let at = |nth: u64| (nth * window.as_nanos() as u64).saturating_sub(first) as f64 / 1e9;

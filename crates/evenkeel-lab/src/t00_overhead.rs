@@ -9,7 +9,8 @@ use evenkeel_sim::trigger::{Devices, Handlers, PeriodicTimer, Source};
 use evenkeel_sim::workload::Log;
 use evenkeel_timers::SoftTimers;
 
-use crate::t00_clocking::micros;
+use crate::statistics::{mean, micros};
+use crate::t00_clocking::ticks;
 use crate::t00_testbed::{Bench, Load, Pentium, Server};
 
 const TIME: Duration = Duration::from_millis(600);
@@ -81,7 +82,7 @@ fn anew((load, timer, handler, seed): Run) -> Measured {
     let one_shot = fired.iter().filter(|fired| fired.by_one_shot).count();
     Measured {
         throughput,
-        interval: crate::t00_clocking::mean(&intervals),
+        interval: mean(&intervals),
         one_shot: 100.0 * one_shot as f64 / fired.len() as f64,
     }
 }
@@ -150,8 +151,7 @@ impl Clocking {
         match self.timer {
             Timer::Soft => _ = self.events.schedule_soft_event(measure_time, 0, ()),
             Timer::Backed { deadline } => {
-                let hz = self.events.measure_resolution();
-                let latest = (deadline.as_nanos() * u128::from(hz) / 1_000_000_000) as u64;
+                let latest = ticks(&self.events, deadline);
                 self.events.schedule_with_deadline(measure_time, 0, latest, ());
             }
             Timer::None | Timer::Hard { .. } => {}

@@ -45,7 +45,7 @@ pub(crate) const RTT: Duration = Duration::from_millis(100);
 /// IP header and all.
 pub(crate) const PACKET_BYTES: u32 = 1_500;
 /// D.T00.mss.
-const PAYLOAD: u64 = 1_448;
+pub(crate) const PAYLOAD: u64 = 1_448;
 /// What the simulated network counts of a packet: no IP header, and 24 bytes of an Ethernet.
 const COUNTED_BYTES: u64 = PACKET_BYTES as u64 - 20 + 24;
 

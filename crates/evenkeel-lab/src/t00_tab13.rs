@@ -11,8 +11,8 @@ use crate::t00_testbed::{Load, Pentium, Server};
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "t00-tab13",
     title: "Overhead of deadlines kept by a one-shot timer, Flash on a 500 MHz Pentium III",
-    source: "Aron and Druschel, Soft timers, TOCS 2000, table XIII (its cells are missing: those its text \
-        repeats)",
+    source: "Aron and Druschel, Soft timers, TOCS 2000, table XIII (its cells are missing: those its \
+        text repeats)",
     measure,
 };
 
@@ -21,10 +21,13 @@ const DEADLINES: [u64; 6] = [10, 20, 30, 50, 100, 1_000];
 const PAPER: [(f64, f64); 4] = [(10.0, 4.6), (20.0, 2.1), (50.0, 1.3), (1_000.0, 1.0)];
 /// T00.TabXIII, at the shortest deadline.
 const FIRED: f64 = 26.3;
+/// How far what deadlines add may be off.
+const ADDED: f64 = 0.25;
 
+const SELDOM: &str = "one event in sixty has no trigger state within 50 us here, and its interrupt \
+    takes 0.8 us, which is next to nothing; what 0.3 points of the paper's are spent on it does not say";
 const HALF: &str = "half of the intervals between trigger states are over 10 us here, and the paper's own \
-    have a mean of \
-     12.45 us: how but a quarter of the events were late it does not say";
+    have a mean of 12.45 us: how but a quarter of the events were late it does not say";
 
 fn measure(seed: u64) -> Outcome {
     let load = Load::new(Server::Flash, Pentium::Iii);
@@ -52,13 +55,20 @@ fn measure(seed: u64) -> Outcome {
 fn checks(plain: &Measured, backed: &[(u64, Measured)]) -> Vec<Check> {
     let at = |micros| backed.iter().find(|(at, _)| *at == micros).map(|(_, measured)| measured);
     let loss = |micros| at(micros).map_or(f64::NAN, |measured| measured.loss(plain));
+    let added = |micros| loss(micros) - loss(1_000);
     let shares: Vec<f64> = backed.iter().map(|(_, measured)| measured.one_shot).collect();
     let falls = shares.windows(2).all(|pair| pair[0] > pair[1] || pair[0] == 0.0);
     vec![
         calibrated("program.apic-aim", Paper, "at 1000 us: overhead (%): aiming and cancelling alone")
             .within(about(1.0, 0.5), &[loss(1_000)]),
-        predicted(Paper, "at 50 us: overhead (%)").within(about(1.3, 0.5), &[loss(50)]),
-        predicted(Paper, "at 20 us: overhead (%)").within(about(2.1, 1.0), &[loss(20)]),
+        predicted(Derived, "at 50 us: overhead, less that at 1000 us (points): what deadlines add")
+            .near(0.3, added(50), ADDED)
+            .known_miss(SELDOM),
+        predicted(Derived, "at 20 us: overhead, less that at 1000 us (points): what deadlines add").near(
+            1.1,
+            added(20),
+            ADDED,
+        ),
         predicted(Paper, "at 10 us: overhead (%)").within(about(4.6, 1.5), &[loss(10)]),
         predicted(Paper, "at 10 us: fired by the one-shot (%)")
             .within(about(FIRED, 3.0), &shares[..1])

@@ -18,6 +18,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const WORST: [f64; 2] = [31.6, 18.0];
 /// T00.T1.rate.
 pub(crate) const FLASH: [f64; 2] = [22.53, 12.45];
+/// What the second of them follows from: the first, and prices that are divided by the ratio of the clocks.
+pub(crate) const FASTER: &str = "program.flash-user, the ratio of the clocks";
 const APACHE_III: Workload = Workload::Web(Server::Apache, Pentium::Iii);
 const FLASH_II: Workload = Workload::Web(Server::Flash, Pentium::Ii);
 const FLASH_III: Workload = Workload::Web(Server::Flash, Pentium::Iii);
@@ -63,8 +65,8 @@ fn checks(traces: &[(Workload, std::sync::Arc<Trace>)]) -> Vec<Check> {
             of(FLASH_II).mean(),
             0.05,
         ),
-        predicted(Paper, "ST-Flash on a PIII: mean (us)").near(FLASH[1], of(FLASH_III).mean(), 0.1),
-        predicted(Words, "PIII of PII, means: roughly the ratio of the clocks, 0.6")
+        calibrated(FASTER, Paper, "ST-Flash on a PIII: mean (us)").near(FLASH[1], of(FLASH_III).mean(), 0.1),
+        calibrated(FASTER, Words, "PIII of PII, means: roughly the ratio of the clocks, 0.6")
             .within([0.5, 0.7], &[fall(Workload::APACHE, APACHE_III), fall(FLASH_II, FLASH_III)]),
         calibrated(CALLS, Words, "ST-Apache: mean of the median: heavily skewed to small intervals")
             .within([1.3, 3.0], &[of(Workload::APACHE).mean() / of(Workload::APACHE).median()]),

@@ -6,7 +6,8 @@ use evenkeel_sim::workload::Log;
 
 use crate::check::{Check, Origin::*, calibrated, condition, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
-use crate::t00_clocking::{adaptive, deviation, fixed, intervals, mean, spacing};
+use crate::statistics::{deviation, mean};
+use crate::t00_clocking::{adaptive, fixed, intervals, spacing};
 use crate::t00_fig2::{CALLS, VARIATION};
 use crate::t00_testbed::{Bench, Load, Pentium, Server};
 use crate::t00_workloads::{Trace, Workload, trace};
@@ -14,9 +15,8 @@ use crate::t00_workloads::{Trace, Workload, trace};
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "t00-tab8",
     title: "Rate-based clocking at a target of 40 us, ST-Apache",
-    source: "Aron and Druschel, Soft timers, TOCS 2000, table VIII (its cells are missing: the two rows \
-        its text \
-             repeats)",
+    source: "Aron and Druschel, Soft timers, TOCS 2000, table VIII (its cells are missing: the two rows its \
+        text repeats)",
     measure: |seed| measure(40, seed),
 };
 
@@ -34,8 +34,7 @@ const MINIMA: [u64; 6] = [12, 15, 20, 25, 30, 35];
 const DEVIATION: [f64; 2] = [30.0, 35.0];
 
 const TWO_INTERVALS: &str = "packets are scheduled 12 or 60 us ahead, and that alone deviates by over 20 \
-    us, beside what \
-     trigger states do";
+    us, beside what trigger states do";
 
 /// A train: the minimum interval, and the intervals in microseconds.
 struct Train {

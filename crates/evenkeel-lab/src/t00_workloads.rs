@@ -70,7 +70,7 @@ pub(crate) struct Trace {
 /// Long enough for 30 000 states of the slowest.
 const TIME: Duration = Duration::from_secs(1);
 
-/// Several tables and figures show the same runs: each is made once.
+/// Several tables and figures show the same runs: each is made once, or twice if two ask at a time.
 static TRACES: Mutex<BTreeMap<(Workload, u64), Arc<Trace>>> = Mutex::new(BTreeMap::new());
 
 pub(crate) fn trace(workload: Workload, seed: u64) -> Arc<Trace> {

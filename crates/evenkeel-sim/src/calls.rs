@@ -235,11 +235,10 @@ impl CallServer {
         };
         let requests = self.streams.get_mut(&stream)?;
         *requests += 1;
-        let (is_last, is_over) = (*requests == self.plan.requests, *requests > self.plan.requests);
-        if is_last {
+        if *requests == self.plan.requests {
             return Some(Work { stream: Some(stream), steps: self.plan.end.iter().copied().collect() });
         }
-        if !is_over && !self.ready.contains(&stream) {
+        if !self.ready.contains(&stream) {
             // The next request may have come meanwhile.
             self.ready.push_back(stream);
         }

@@ -33,10 +33,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// All of them, those that the paper's table V names first.
-    pub const ALL: [Self; 7] =
-        [Self::SystemCall, Self::Output, Self::Input, Self::Others, Self::Trap, Self::Clock, Self::Idle];
-
     /// The name the paper has for it.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -189,12 +189,6 @@ impl<F: Frame> Path<F> {
         self.settings = settings;
     }
 
-    /// The present settings.
-    #[must_use]
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     /// What it did so far.
     #[must_use]
     pub const fn counters(&self) -> Counters {

@@ -16,7 +16,10 @@ use evenkeel_core::wire::{EthernetAddress, IpCidr, Ipv4Address};
 pub(super) const HTTP: u16 = 80;
 pub(super) const SERVER: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);
 pub(super) const CLIENT: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
-const RING_PKTS: usize = 1_024;
+/// The client's, and the server's.
+pub(super) const HARDWARE: [EthernetAddress; 2] =
+    [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 2])];
+pub(super) const RING_PKTS: usize = 1_024;
 /// How often a client says how far it is.
 pub(super) const LOOK: Duration = Duration::from_millis(2);
 
@@ -27,13 +30,10 @@ pub(super) struct ClientSaw {
 }
 
 /// A cable: the client's end, and the server's.
-pub(super) fn lay() -> (End, End) {
-    let end = |name, last| cable::Options {
-        address: EthernetAddress([2, 0, 0, 0, 0, last]),
-        ring_pkts: RING_PKTS,
-        ..cable::Options::new(name, 0)
-    };
-    cable::pair(end("outside", 1), end("inside", 2))
+pub(super) fn lay(ring_pkts: usize) -> (End, End) {
+    let [client, server] = HARDWARE;
+    let end = |name, address| cable::Options { address, ring_pkts, ..cable::Options::new(name, 0) };
+    cable::pair(end("outside", client), end("inside", server))
 }
 
 pub(super) fn request(host: &str, port: u16) -> io::Result<Request> {

@@ -49,12 +49,7 @@ pub(super) fn in_namespace<T: Send>(
     work: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
     let isolated = || {
-        link::enter_new_network().map_err(|e| {
-            io::Error::new(
-                e.kind(),
-                format!("cannot make a network namespace: {e}; run as root, or on the cable"),
-            )
-        })?;
+        new_network()?;
         set_up(place).map_err(io::Error::other)?;
         work()
     };
@@ -63,14 +58,25 @@ pub(super) fn in_namespace<T: Send>(
     })
 }
 
-fn set_up(place: Place) -> Result<(), String> {
-    // The kernel has nothing to say on these links.
+/// Puts this thread into a network namespace of its own, on whose links the kernel has nothing to say.
+pub(super) fn new_network() -> io::Result<()> {
+    link::enter_new_network().map_err(|e| {
+        io::Error::new(
+            e.kind(),
+            format!("cannot make a network namespace: {e}; run as root, or on the cable"),
+        )
+    })?;
     for which in ["all", "default"] {
         let file = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
         if fs::exists(&file).unwrap_or(false) {
-            fs::write(&file, "1").map_err(|e| format!("cannot write {file}: {e}"))?;
+            fs::write(&file, "1")
+                .map_err(|e| io::Error::new(e.kind(), format!("cannot write {file}: {e}")))?;
         }
     }
+    Ok(())
+}
+
+fn set_up(place: Place) -> Result<(), String> {
     if place == Place::Packet {
         for (ours, theirs) in [("ekin", "ekgen"), ("ekout", "eksink")] {
             execute(&["ip", "link", "add", ours, "type", "veth", "peer", "name", theirs])?;

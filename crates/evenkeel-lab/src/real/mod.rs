@@ -110,23 +110,26 @@ pub struct Progress<'a> {
 }
 
 /// How an experiment is measured.
-enum Way<'a> {
+enum Way {
     Http,
     Cold,
     Polling,
     Timers(timers::Handling),
-    Wan(&'a str),
+    /// By its bottleneck in bits a second.
+    Wan(u64),
     Figure(&'static figures::Figure),
 }
 
-impl<'a> Way<'a> {
-    fn of(id: &'a str) -> Option<Self> {
+impl Way {
+    fn of(id: &str) -> Option<Self> {
         match id {
             http::ID => Some(Self::Http),
             cold::ID => Some(Self::Cold),
             polling::ID => Some(Self::Polling),
-            id if wan::has(id) => Some(Self::Wan(id)),
-            id => timers::Handling::of(id).map(Self::Timers).or_else(|| figures::of(id).map(Self::Figure)),
+            id => wan::bottleneck(id)
+                .map(Self::Wan)
+                .or_else(|| timers::Handling::of(id).map(Self::Timers))
+                .or_else(|| figures::of(id).map(Self::Figure)),
         }
     }
 
@@ -140,7 +143,7 @@ impl<'a> Way<'a> {
             Self::Cold => cold::measure(options, progress),
             Self::Polling => polling::measure(options, progress),
             Self::Timers(handling) => timers::measure(handling, options, progress),
-            Self::Wan(id) => wan::measure(id, options, progress),
+            Self::Wan(bps) => wan::measure(bps, options, progress),
             Self::Figure(figure) => figure.measure(options, progress),
         }
     }
@@ -154,12 +157,17 @@ impl<'a> Way<'a> {
             Self::Cold => for_each_request(cold::WORK),
             Self::Polling => for_each_request(polling::WORK),
             Self::Timers(handling) => handling.conditions().to_owned(),
-            Self::Wan(id) => wan::conditions(id, options.on),
+            Self::Wan(bps) => wan::conditions(bps, options.on),
             Self::Figure(_) => format!("{:?} of screening for each packet", options.work),
         };
+        let Options { repeats, window, .. } = *options;
         let measurements = match *self {
-            Self::Wan(_) => format!("{} transfers", options.repeats),
-            _ => format!("{} windows of {:?}", options.repeats, options.window),
+            Self::Wan(_) => format!("{repeats} transfers"),
+            Self::Polling => format!("{} pairs of windows of {window:?}", polling::PAIRS * repeats),
+            Self::Timers(_) => {
+                format!("pairs of turns of {:?} in {repeats} windows of {window:?}", timers::TURN)
+            }
+            _ => format!("{repeats} windows of {window:?}"),
         };
         let on = match *self {
             Self::Cold => cold::conditions(options.on),

@@ -24,10 +24,11 @@ use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
 
-use super::asking::{self, HTTP, SERVER, lay};
+use super::asking::{self, HTTP, RING_PKTS, SERVER, lay};
 use super::{Options, Place, Progress};
 use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
+use crate::statistics::median;
 
 /// The experiment in virtual time.
 pub(super) const ID: &str = "t00-tab12";
@@ -36,7 +37,7 @@ const QUOTAS: [u32; 5] = [1, 2, 5, 10, 15];
 /// A window that is polled is beside one with interrupts, after it and before it in turn: what a server
 /// answers differs by more from one minute to the next than by what is asked for here. So many pairs for each
 /// repetition that is asked for.
-const PAIRS: usize = 5;
+pub(super) const PAIRS: usize = 5;
 /// Of what it answers by interrupts, what a server that polls must answer.
 const KEPT: [f64; 2] = [0.97, 1.5];
 /// Of the time that a single request to an idle machine takes by interrupts.
@@ -161,15 +162,10 @@ struct Runs {
     idle: Vec<f64>,
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 impl Runs {
     /// The median of the rounds.
     fn median(&self, (asking, quota): (Asking, u32), of: impl Fn(&Pair) -> f64) -> f64 {
-        median(self.pairs.get(&(asking, quota)).into_iter().flatten().map(of).collect())
+        median(self.pairs.get(&(asking, quota)).into_iter().flatten().map(of))
     }
 
     /// What is answered when polled, of what is by interrupts.
@@ -180,7 +176,7 @@ impl Runs {
     /// By interrupts, beside all quotas.
     fn by_interrupts(&self, asking: Asking, of: impl Fn(&Measured) -> f64) -> f64 {
         let its = self.pairs.iter().filter(|((other, _), _)| *other == asking);
-        median(its.flat_map(|(_, pairs)| pairs.iter().map(|pair| of(&pair[0]))).collect())
+        median(its.flat_map(|(_, pairs)| pairs.iter().map(|pair| of(&pair[0]))))
     }
 
     fn points(&self) -> Vec<Point> {
@@ -247,7 +243,7 @@ fn pair(asking: Asking, quota: u32, interrupts_first: bool, options: &Options) -
 }
 
 fn run(asking: Asking, quota: Option<u32>, options: &Options) -> io::Result<Measured> {
-    let (outside, inside) = lay();
+    let (outside, inside) = lay(RING_PKTS);
     let clock = Clock::start();
     let plan = asking.plan(options);
     let (server, client) = opposite(
@@ -299,7 +295,7 @@ fn serve(quota: Option<u32>, end: End, clock: Clock, generator: &Generator) -> i
 
 /// The share of its core that a server takes that nobody asks anything.
 fn idle_share(quota: u32, window: Duration) -> io::Result<f64> {
-    let (_outside, inside) = lay();
+    let (_outside, inside) = lay(RING_PKTS);
     let clock = Clock::start();
     let mut engine = engine(Some(quota), inside, clock)?;
     let (begin, used) = (clock.now(), link::thread_cpu_time());

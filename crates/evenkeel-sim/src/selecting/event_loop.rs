@@ -12,8 +12,6 @@ use crate::workload::Tally;
 /// up in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoopCosts {
-    /// However many descriptors there are.
-    pub call: Duration,
     /// For each descriptor that it selects on.
     pub descriptor: Duration,
 }
@@ -118,7 +116,7 @@ impl EventLoop {
             return Ok(happening);
         }
         if !self.asleep {
-            let time = self.costs.call + self.costs.descriptor * self.count;
+            let time = self.costs.descriptor * self.count;
             system.compute(time);
             self.counts.calls.add_one();
             self.counts.nanos.add(time.as_nanos() as u64);

@@ -25,7 +25,9 @@ use evenkeel_core::socket::{Allocation, Select};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
 
-use super::super::asking::{self, CLIENT, ClientSaw, HTTP, LOOK, SERVER, await_server, lay, request, tell};
+use super::super::asking::{
+    self, CLIENT, ClientSaw, HTTP, LOOK, RING_PKTS, SERVER, await_server, lay, request, tell,
+};
 use super::httpd::Httpd;
 use super::ours::{self, Way};
 use super::{Options, Place, kernel};
@@ -130,7 +132,7 @@ fn plan(cold: usize, options: &Options) -> Plan {
 }
 
 fn on_cable(config: Config, way: Way, cold: usize, options: &Options) -> io::Result<(ServerSaw, ClientSaw)> {
-    let (outside, inside) = lay();
+    let (outside, inside) = lay(RING_PKTS);
     let clock = Clock::start();
     let (server, client) = opposite(
         |generator| serve(config, way, Some(inside), clock, generator),

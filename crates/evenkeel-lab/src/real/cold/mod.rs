@@ -20,6 +20,7 @@ use evenkeel_core::socket::{Allocation, Select};
 use super::{Options, Place, Progress, devices};
 use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
+use crate::statistics::median;
 pub(super) use bench::WORK;
 use bench::{HOT, Measured, Server, run};
 use ours::Way;
@@ -67,7 +68,7 @@ const VARIANTS: [Variant; 7] = [
     linux("linux epoll", WaitBy::Epoll, KEPT),
 ];
 
-/// Under which conditions it was measured: what is between server and client, and what the server does.
+/// What is between server and client.
 pub(super) fn conditions(on: Place) -> String {
     format!("{on}, linux on the loopback")
 }
@@ -144,10 +145,7 @@ impl Runs {
     /// rounds.
     fn kept(&self, nth: usize, cold: usize) -> f64 {
         let of = |cold| self.0.get(&(nth, cold)).into_iter().flatten().map(|run| run.answered);
-        let mut shares: Vec<f64> =
-            of(cold).zip(of(0)).map(|(with, without)| with / without.max(1.0)).collect();
-        shares.sort_by(f64::total_cmp);
-        shares.get(shares.len() / 2).copied().unwrap_or(f64::NAN)
+        median(of(cold).zip(of(0)).map(|(with, without)| with / without.max(1.0)))
     }
 
     fn checks(&self) -> Vec<Check> {

@@ -248,6 +248,7 @@ fn chain(
             return None;
         }
         if let Some(due) = before {
+            assert!(now >= due, "a soft event came early");
             call(now, due);
         }
         due = Some(now + every);
@@ -267,6 +268,7 @@ fn pace(engine: &mut Engine, every: Duration, on: Switch, mut handler: Handler) 
             return None;
         }
         if let Some(due) = before {
+            assert!(now >= due, "a soft event came early");
             handler.call(now, due);
         }
         clock.on_sent(spacing, now);

@@ -10,22 +10,19 @@ use evenkeel_apps::measure::{
 };
 use evenkeel_apps::requests::{Requests, Shape};
 use evenkeel_apps::service::{self, Service, Tally};
-use evenkeel_core::cable::{self, End};
+use evenkeel_core::cable::End;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{EthernetAddress, IpCidr, IpEndpoint, Ipv4Address};
+use evenkeel_core::wire::{IpCidr, IpEndpoint};
 
+use super::super::asking::{CLIENT, HARDWARE, SERVER, lay};
 use super::events::{Events, Facility};
 use super::sink::{Intervals, Sink};
 use super::{Handling, Options};
 
-const SERVER: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);
-const CLIENT: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
-const HARDWARE: [EthernetAddress; 2] =
-    [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 2])];
 const PORT: u16 = 7;
 const PAYLOAD: usize = 64;
 const FLOWS: u16 = 64;
@@ -43,7 +40,7 @@ const FULL_PAYLOAD: usize = 1_472;
 const UDP_CHECKSUM: core::ops::Range<usize> = 40..42;
 
 /// So long alone, and so long beside events, by turns.
-pub(super) const TURN: Duration = Duration::from_millis(5);
+pub(in super::super) const TURN: Duration = Duration::from_millis(5);
 
 /// A server alone, and then beside events.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +77,7 @@ pub(super) fn run(
     events: (Facility, Duration),
     options: &Options,
 ) -> io::Result<Measured> {
-    let [(outside, inside), (far, near)] = [RING_PKTS, SINK_PKTS].map(cable_of);
+    let [(outside, inside), (far, near)] = [RING_PKTS, SINK_PKTS].map(lay);
     let sink = Sink::new(far, SINK_PKTS).map_err(io::Error::other)?;
     let frame = match handling {
         Handling::Send => StampedFrame::new(near, full_frame(options.seed)?),
@@ -94,16 +91,6 @@ pub(super) fn run(
     )?;
     let sent = generated?;
     Ok(Measured { sent, ..observed? })
-}
-
-/// The generator's end and the server's.
-fn cable_of(ring_pkts: usize) -> (End, End) {
-    let end = |name, nth: usize| cable::Options {
-        address: HARDWARE[nth],
-        ring_pkts,
-        ..cable::Options::new(name, 0)
-    };
-    cable::pair(end("outside", 0), end("inside", 1))
 }
 
 /// A packet as long as can be. What is written into it later is in no checksum, which UDP need not have.

@@ -5,8 +5,8 @@ use std::io;
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
-/// Payload of a full segment with timestamps (D.T00.mss).
-pub(super) const PAYLOAD: usize = 1_448;
+use crate::t00_tab10::PAYLOAD;
+
 /// A request is the number of packets wanted.
 pub(super) const REQUEST_BYTES: usize = 4;
 /// No transfer takes as long.
@@ -14,7 +14,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Bytes of an answer in so many full segments.
 pub(super) const fn bytes_of(packets: u32) -> usize {
-    packets as usize * PAYLOAD
+    packets as usize * PAYLOAD as usize
 }
 
 pub(super) fn late(packets: u32) -> io::Error {

@@ -23,6 +23,7 @@ use evenkeel_apps::wan::between::{self, Link};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
+use super::super::devices::new_network;
 use super::client::{Client, PATIENCE, REQUEST_BYTES, bytes_of};
 use super::{CLIENT, KERNEL};
 
@@ -75,18 +76,7 @@ fn left(servers: &[(u16, &'static str)], clock: Clock) -> io::Result<Left> {
 
 /// A new namespace with a veth pair, of which the kernel has one end with that address.
 fn enter([ours, theirs]: [&str; 2], address: [u8; 4]) -> io::Result<()> {
-    link::enter_new_network().map_err(|e| {
-        io::Error::new(
-            e.kind(),
-            format!("cannot make a network namespace: {e}; run as root, or on the cable"),
-        )
-    })?;
-    for which in ["all", "default"] {
-        let file = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-        if fs::exists(&file).unwrap_or(false) {
-            fs::write(&file, "1")?;
-        }
-    }
+    new_network()?;
     for file in ["tcp_rmem", "tcp_wmem"] {
         fs::write(format!("/proc/sys/net/ipv4/{file}"), BUFFERS)?;
     }

@@ -31,8 +31,9 @@ use self::client::Client;
 use self::kernel::OnKernel;
 use self::ours::{OnCable, Serving, Way};
 use super::{Options, Place, Progress};
-use crate::check::{Check, Origin::*, condition, median, predicted};
+use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
+use crate::statistics::median;
 use crate::t00_tab10::{ONE_WAY, PACKET_BYTES, RTT, ideal};
 
 /// The experiments in virtual time, and the bottlenecks of their tables in bits a second.
@@ -150,18 +151,13 @@ const fn port(nth: usize) -> u16 {
     PORT + nth as u16
 }
 
-/// Whether an experiment is one of these.
-pub(super) fn has(id: &str) -> bool {
-    bottleneck(id).is_some()
-}
-
-fn bottleneck(id: &str) -> Option<u64> {
+/// The bottleneck of an experiment in bits a second, if it is one of these.
+pub(super) fn bottleneck(id: &str) -> Option<u64> {
     TABLES.iter().find(|(table, _)| *table == id).map(|(_, bps)| *bps)
 }
 
 /// Under which conditions it is measured, beside those that all have.
-pub(super) fn conditions(id: &str, on: Place) -> String {
-    let bps = bottleneck(id).unwrap_or_default();
+pub(super) fn conditions(bps: u64, on: Place) -> String {
     let receiver = if on == Place::Cable { "ours" } else { "the kernel" };
     format!(
         "{} Mbit/s, {ONE_WAY:?} each way, a queue of {} packets (twice what is on its way), to {receiver}",
@@ -200,11 +196,10 @@ struct Measured {
 }
 
 pub(super) fn measure(
-    id: &str,
+    bps: u64,
     options: &Options,
     progress: &mut (dyn FnMut(&Progress<'_>) + Send),
 ) -> io::Result<Outcome> {
-    let bps = bottleneck(id).ok_or_else(|| io::Error::other("no such table"))?;
     let repeats = options.repeats.max(1);
     // Asked before this thread has one only.
     let [cpu, other] = [0, 1].map(|nth| cpus().get(nth).copied());
