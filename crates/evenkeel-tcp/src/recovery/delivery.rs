@@ -4,7 +4,7 @@
 //! Beside each segment of the scoreboard stands what had been delivered when it left. When it arrives, what
 //! was delivered since, over the time that took, is a sample of the rate: the time of the acknowledgments, or
 //! of sending if that was longer, so that acknowledgments that come together do not make it too high.
-//! Connections without an algorithm that wants it have none of this.
+//! Connections that need none of it have none.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,8 @@ struct Newest {
 /// A segment that was lost.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lost {
-    /// Its bytes.
+    /// Where it begins, and its bytes.
+    pub(super) start: u64,
     pub(super) len: u32,
     /// What was in flight when it left, itself included.
     pub(super) tx_in_flight: u32,
@@ -160,13 +161,14 @@ impl Delivery {
 
     /// The segment with this index is lost.
     #[cold]
-    pub(super) fn on_lost(&mut self, index: usize, len: u32) {
+    pub(super) fn on_lost(&mut self, index: usize, start: u64, len: u32) {
         self.lost += u64::from(len);
         let Some(stamp) = self.stamps.get(index) else { return };
         if !self.reports_losses {
             return;
         }
         self.losses.push(Lost {
+            start,
             len,
             tx_in_flight: stamp.tx_in_flight,
             since_sent: self.lost - stamp.lost,

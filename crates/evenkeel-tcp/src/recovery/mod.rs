@@ -297,7 +297,7 @@ impl Recovery {
     #[cold]
     fn after_pause(&mut self, now: Instant) {
         if self.config.algorithm.is_model_based() {
-            return self.control.on_restart(now);
+            return self.control.on_restart(&mut self.window, now);
         }
         if let Some(window) = self.pacing.as_ref().and_then(|pacing| pacing.known_window(&self.window)) {
             self.window.cwnd = window;
