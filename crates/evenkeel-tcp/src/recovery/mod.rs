@@ -418,6 +418,14 @@ impl Recovery {
         Some(release)
     }
 
+    /// No segment waits for its release: what is not sent meanwhile is not made up for.
+    #[inline]
+    pub fn end_train(&mut self) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.clock.stop();
+        }
+    }
+
     /// Segments have so many bytes of headers, IP's included.
     pub(crate) fn set_overhead(&mut self, bytes: u16) {
         // IPv6's header and TCP's with all options are less.
