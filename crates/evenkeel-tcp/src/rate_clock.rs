@@ -164,6 +164,24 @@ mod tests {
     }
 
     #[test]
+    fn a_minimum_beyond_the_target_is_the_target() {
+        let left = train(spacing(us(40), us(100)), 100, |_| Duration::ZERO);
+        assert!(intervals(&left).iter().all(|interval| *interval == us(40)));
+    }
+
+    #[test]
+    fn a_train_is_over_when_what_waited_does_not_leave() {
+        let mut clock = RateClock::new();
+        let spacing = spacing(us(40), us(10));
+        clock.on_sent(spacing, START);
+        clock.wait();
+        clock.stop();
+        let later = START + us(5_000);
+        clock.on_sent(spacing, later);
+        assert_eq!(clock.release_time(later), Some(later + us(40)), "nothing is made up for");
+    }
+
+    #[test]
     fn a_train_ends_when_there_is_nothing_to_send() {
         let mut clock = RateClock::new();
         let spacing = spacing(us(40), us(10));

@@ -304,6 +304,44 @@ fn each_five_seconds_the_round_trip_is_probed_with_half_the_path_empty() {
         }
     }
     assert!((3..=4).contains(&probes), "{probes} in twenty seconds");
+    assert_eq!(flow.bbr.model.min_rtt, Some(RTT + Duration::from_millis(10)), "the shorter one is forgotten");
+}
+
+#[test]
+fn a_probe_comes_when_reno_would_have_grown_as_far() {
+    for (rounds, state) in [(61, State::ProbeBwCruise), (62, State::ProbeBwRefill)] {
+        let mut flow = Flow::drained();
+        flow.bbr.model.rounds_since_probe_up = rounds;
+        flow.round(CAPACITY, |sample| sample.in_flight = 90 * MSS);
+        assert_eq!(flow.bbr.state, state, "after {rounds} rounds and one");
+    }
+}
+
+#[test]
+fn a_probe_after_one_that_was_too_high_ends_at_its_bound_and_another_follows_at_once() {
+    let mut flow = Flow::probing();
+    flow.bbr.model.prev_probe_too_high = true;
+    flow.bbr.model.inflight_longterm = 100 * u64::from(MSS);
+    flow.round(CAPACITY, |sample| sample.in_flight = 100 * MSS);
+    assert_eq!(flow.bbr.state, State::ProbeBwDown);
+    // Nothing was lost of it.
+    flow.round(CAPACITY, |sample| sample.in_flight = 100 * MSS);
+    assert_eq!(flow.bbr.state, State::ProbeBwRefill);
+}
+
+#[test]
+fn a_probe_that_loses_of_a_small_flight_keeps_seven_tenths_of_the_path() {
+    let mut flow = Flow::probing();
+    flow.lose(MSS, 3 * u64::from(MSS), 20 * MSS);
+    assert_eq!(flow.bbr.model.inflight_longterm, 70 * u64::from(MSS));
+}
+
+#[test]
+fn what_an_acknowledgment_brings_at_once_widens_the_window() {
+    let mut flow = Flow::drained();
+    (0..3).for_each(|_| flow.round(CAPACITY, |sample| sample.in_flight = 90 * MSS));
+    // Twice what the path holds, and the hundred of each.
+    assert_eq!(flow.window.cwnd, 300 * MSS);
 }
 
 /// It has just begun to look at the shortest round trip; and the window that it had before.
