@@ -37,7 +37,7 @@ pub(super) struct RateCache {
 }
 
 impl RateCache {
-    /// A cache for about so many destinations, 96 bytes each. All its memory is allocated now.
+    /// A cache for about so many destinations, 72 bytes each. All its memory is allocated now.
     pub(super) fn new(secret: Secret, destinations: usize) -> Self {
         let sets = destinations.div_ceil(WAYS).max(1);
         Self { secret, sets: vec![[None; WAYS]; sets].into_boxed_slice() }
@@ -94,6 +94,11 @@ mod tests {
         assert_eq!(cache.recall(&HERE, &there(1), now), Some(remembered(2)));
         assert_eq!(cache.recall(&there(1), &HERE, now), None);
         assert_eq!(cache.recall(&HERE, &there(1), Instant::from_millis(601_003)), None);
+    }
+
+    #[test]
+    fn an_entry_takes_72_bytes() {
+        assert_eq!(size_of::<Option<Entry>>(), 72);
     }
 
     #[test]

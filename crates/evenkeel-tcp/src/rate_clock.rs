@@ -35,7 +35,8 @@ pub struct Spacing {
 /// Says when the next packet may leave.
 ///
 /// For each packet: ask [`RateClock::release_time`]; if there is one, [`RateClock::wait`], and come back
-/// then, or later. Otherwise send, and say so ([`RateClock::on_sent`]).
+/// then, or later. Otherwise send, and say so ([`RateClock::on_sent`]); or if there is nothing to send any
+/// more, say that ([`RateClock::stop`]).
 #[derive(Debug, Clone)]
 pub struct RateClock {
     /// When the next packet of the train were due had none been late.
@@ -67,10 +68,15 @@ impl RateClock {
         (self.next > now).then_some(self.next)
     }
 
-    /// There is a packet that waits for the release time. If there is none when it comes, the train is over:
-    /// what was not sent for want of data is not made up for.
+    /// There is a packet that waits for the release time. If there is none when it comes, the train is over
+    /// ([`RateClock::stop`]): what was not sent for want of data is not made up for.
     pub const fn wait(&mut self) {
         self.waited = true;
+    }
+
+    /// Nothing waits any more: what could have left and did not is not made up for.
+    pub const fn stop(&mut self) {
+        self.waited = false;
     }
 
     /// A packet left; so far apart from the next.
@@ -155,6 +161,24 @@ mod tests {
         let exact = train(spacing, 1_000, |_| Duration::ZERO);
         let late = train(spacing, 1_000, |_| us(900));
         assert!(late[999] - exact[999] <= credit);
+    }
+
+    #[test]
+    fn a_minimum_beyond_the_target_is_the_target() {
+        let left = train(spacing(us(40), us(100)), 100, |_| Duration::ZERO);
+        assert!(intervals(&left).iter().all(|interval| *interval == us(40)));
+    }
+
+    #[test]
+    fn a_train_is_over_when_what_waited_does_not_leave() {
+        let mut clock = RateClock::new();
+        let spacing = spacing(us(40), us(10));
+        clock.on_sent(spacing, START);
+        clock.wait();
+        clock.stop();
+        let later = START + us(5_000);
+        clock.on_sent(spacing, later);
+        assert_eq!(clock.release_time(later), Some(later + us(40)), "nothing is made up for");
     }
 
     #[test]

@@ -75,8 +75,10 @@ struct Model {
     loss_round_delivered: u64,
     loss_round_start: bool,
     is_loss_in_round: bool,
-    /// How many segments were lost in this round trip, and since when there is recovery, in rounds.
+    /// In how many ranges of the stream something was lost in this round trip, and where the last one ends.
     losses_in_round: u32,
+    lost_until: u64,
+    /// Since when there is recovery, in rounds.
     recovery_round: Option<u64>,
     bw_latest: Option<Rate>,
     inflight_latest: u64,
@@ -103,6 +105,8 @@ struct Model {
     prev_probe_too_high: bool,
     prev_probe_precautionary: bool,
 
+    /// What follows is of the present episode of losses: what it takes is known already.
+    is_saved: bool,
     undo_state: Option<State>,
     undo_bw_shortterm: Rate,
     undo_inflight_shortterm: u64,
@@ -334,7 +338,7 @@ impl Bbr {
 
     fn check_probe_rtt(&mut self, window: &mut Window, sample: &Sample) {
         if self.state != State::ProbeRtt && self.model.probe_rtt_expired && !self.model.idle_restart {
-            self.model.save_cwnd(window, false);
+            self.save_cwnd(window);
             self.set(State::ProbeRtt);
             self.model.probe_rtt_done_stamp = None;
             self.model.ack_phase = AckPhase::ProbeStopping;
@@ -383,6 +387,21 @@ impl Bbr {
     }
 
     // --- 5.5.10: loss ---
+
+    fn note_loss(&mut self, window: &Window, delivered: u64) {
+        if !self.model.is_loss_in_round {
+            self.model.loss_round_delivered = delivered;
+            self.save_cwnd(window);
+        }
+        self.model.is_loss_in_round = true;
+    }
+
+    /// `SaveCwnd`: while it is reduced, the window is not the one to come back to.
+    fn save_cwnd(&mut self, window: &Window) {
+        let reduced = self.model.recovering != Recovering::No || self.state == State::ProbeRtt;
+        let least = if reduced { self.model.prior_cwnd } else { 0 };
+        self.model.prior_cwnd = least.max(window.cwnd);
+    }
 
     fn handle_too_high(&mut self, tx_in_flight: u64, app_limited: bool, window: &Window, at: (u64, Instant)) {
         self.model.prev_probe_too_high = true;
@@ -481,6 +500,7 @@ impl Model {
             loss_round_start: false,
             is_loss_in_round: false,
             losses_in_round: 0,
+            lost_until: 0,
             recovery_round: None,
             bw_latest: None,
             inflight_latest: 0,
@@ -502,6 +522,7 @@ impl Model {
             cycle_stamp: Instant::ZERO,
             prev_probe_too_high: false,
             prev_probe_precautionary: false,
+            is_saved: false,
             undo_state: None,
             undo_bw_shortterm: Rate::UNLIMITED,
             undo_inflight_shortterm: INFINITY,
@@ -629,24 +650,24 @@ impl Model {
             && is_too_high(sample.lost, sample.tx_in_flight, true)
     }
 
-    fn note_loss(&mut self, window: &Window, delivered: u64) {
-        if !self.is_loss_in_round {
-            self.loss_round_delivered = delivered;
-            self.save_state(window);
+    /// `SaveStateUponLoss`, but for the window: before the first loss of an episode changes the model.
+    fn save_state(&mut self) {
+        if self.is_saved {
+            return;
         }
-        self.is_loss_in_round = true;
-    }
-
-    fn save_state(&mut self, window: &Window) {
-        self.save_cwnd(window, self.recovering != Recovering::No);
+        self.is_saved = true;
         self.undo_state = None;
         self.undo_bw_shortterm = self.bw_shortterm;
         self.undo_inflight_shortterm = self.inflight_shortterm;
         self.undo_inflight_longterm = self.inflight_longterm;
     }
 
-    fn save_cwnd(&mut self, window: &Window, reduced: bool) {
-        self.prior_cwnd = if reduced { self.prior_cwnd.max(window.cwnd) } else { window.cwnd };
+    /// What adjoins the one lost before is of the same range.
+    fn count_range(&mut self, lost: &Lost) {
+        if self.losses_in_round == 0 || lost.start != self.lost_until {
+            self.losses_in_round += 1;
+        }
+        self.lost_until = lost.start + u64::from(lost.len);
     }
 
     /// `UpdateACKAggregation`.
@@ -745,7 +766,7 @@ impl CongestionControl for Bbr {
         self.model.pacing_rate = self.model.pacing_rate.or_else(|| initial_pacing_rate(window, sample.rtt?));
         self.leave_recovery(window, sample);
         if sample.marked {
-            self.model.note_loss(window, sample.delivered);
+            self.note_loss(window, sample.delivered);
         }
         let probing = self.is_probing_bw();
         self.model.update_latest_signals(sample);
@@ -768,8 +789,9 @@ impl CongestionControl for Bbr {
 
     /// `HandleLostPacket`.
     fn on_lost(&mut self, window: &Window, lost: &Lost) {
-        self.model.note_loss(window, lost.delivered);
-        self.model.losses_in_round += 1;
+        self.note_loss(window, lost.delivered);
+        self.model.save_state();
+        self.model.count_range(lost);
         if !self.model.is_bw_probe_sample || !is_too_high(lost.since_sent, lost.tx_in_flight, lost.selective)
         {
             return;
@@ -784,14 +806,16 @@ impl CongestionControl for Bbr {
 
     /// `OnEnterFastRecovery`: the model has been told of each loss.
     fn on_congestion(&mut self, window: &mut Window, _flight: u32) {
-        self.model.save_state(window);
+        self.save_cwnd(window);
+        self.model.save_state();
         self.model.recovery_round = Some(self.model.round_count);
         self.model.recovering = Recovering::Fast;
     }
 
     /// `OnEnterRTO`.
     fn on_timeout(&mut self, window: &mut Window, _flight: u32) {
-        self.model.save_state(window);
+        self.save_cwnd(window);
+        self.model.save_state();
         self.model.recovering = Recovering::Timeout;
     }
 
@@ -799,6 +823,7 @@ impl CongestionControl for Bbr {
     fn on_undo(&mut self, _window: &Window) {
         let model = &mut self.model;
         model.recovering = Recovering::No;
+        model.is_saved = false;
         model.is_loss_in_round = false;
         model.reset_full_bw(None);
         model.bw_shortterm = model.bw_shortterm.max(model.undo_bw_shortterm);
@@ -820,11 +845,14 @@ impl CongestionControl for Bbr {
     }
 
     /// `HandleRestartFromIdle`. Shorter pauses change nothing here.
-    fn on_restart(&mut self, now: Instant) {
+    fn on_restart(&mut self, window: &mut Window, now: Instant) {
         self.model.idle_restart = true;
         self.model.extra_acked_interval_start = now;
         if self.is_in_probe_bw() {
             self.set_pacing_rate(100);
+        } else if self.state == State::ProbeRtt {
+            // Nothing is on its way: what leaves now begins a round whatever is delivered by now.
+            self.check_probe_rtt_done(window, self.model.next_round_delivered, now);
         }
     }
 
@@ -849,6 +877,7 @@ impl Bbr {
             window.cwnd = window.cwnd.max(self.model.prior_cwnd);
             self.model.recovery_round = None;
         }
+        self.model.is_saved &= sample.recovering != Recovering::No;
         self.model.recovering = sample.recovering;
     }
 }

@@ -105,6 +105,8 @@ pub enum Recovering {
 /// A segment was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
+    /// Where it begins. Positions count bytes and do not wrap.
+    pub start: u64,
     /// Its bytes.
     pub len: u32,
     /// What was on its way when it left, itself included.
@@ -154,7 +156,7 @@ pub trait CongestionControl: fmt::Debug + Send {
 
     /// Something is sent again after a pause longer than a retransmission timeout. Asked of those with a
     /// model: of others the window tells.
-    fn on_restart(&mut self, _now: Instant) {}
+    fn on_restart(&mut self, _window: &mut Window, _now: Instant) {}
 
     /// Something arrived.
     fn on_sample(&mut self, _window: &mut Window, _sample: &Sample) {}

@@ -78,9 +78,13 @@ impl Connection {
         Some(self.outgoing(header, payload, again))
     }
 
-    /// Nothing leaves now. If all is sent that there is, it is not the path that limits.
+    /// Nothing leaves now. If all is sent that there is, it is not the path that limits; and if nothing waits
+    /// for the pacer, a train is over.
     #[inline]
     fn after_last(&mut self) {
+        if self.timers.pace == Instant::NEVER {
+            self.recovery.end_train();
+        }
         if self.recovery.measures() {
             self.note_limit();
         }

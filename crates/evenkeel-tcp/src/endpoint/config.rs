@@ -29,7 +29,7 @@ pub struct EndpointConfig {
     /// [`Endpoint::connect_with`](super::Endpoint::connect_with) was used; none, and it never sends data with
     /// a SYN. Default 1024.
     pub fast_open_servers: usize,
-    /// How many destinations' rates are kept, 96 bytes each, once a connection that measures its rate is
+    /// How many destinations' rates are kept, 72 bytes each, once a connection that measures its rate is
     /// over; for those that start at a rate [remembered](crate::recovery::Start::Remembered). None, and
     /// nothing is remembered. Default 1024.
     pub destinations: usize,

@@ -231,14 +231,15 @@ impl<R: Copy> Endpoint<R> {
         self.paced.next_deadline()
     }
 
-    /// The same, or somewhat earlier, as [`not_before`](Self::not_before) is.
+    /// As [`next_paced`](Self::next_paced), or somewhat earlier: as [`not_before`](Self::not_before) is.
     #[must_use]
     pub fn paced_not_before(&self) -> Option<Instant> {
         self.paced.not_before()
     }
 
-    /// The same, or somewhat earlier, for who is busy until then anyway, and will ask again: it takes next to
-    /// no work, whereas the exact one has timers filed anew that were put off.
+    /// As [`next_deadline`](Self::next_deadline), or somewhat earlier, for who is busy until then anyway, and
+    /// will ask again: it takes next to no work, whereas the exact one has timers filed anew that were put
+    /// off.
     #[must_use]
     pub fn not_before(&self) -> Option<Instant> {
         let all = [

@@ -445,7 +445,7 @@ impl Recovery {
         let flight = before.outstanding.min(self.window.cwnd);
         self.control.on_congestion(&mut self.window, flight);
         if matches!(&self.pacing, Some(pacing) if pacing.is_unvalidated(now)) {
-            // Careful Resume, 4.5 (safe retreat): half, whatever the algorithm is.
+            // Careful Resume, 3.5 (safe retreat): half, by any algorithm without a model.
             self.window.ssthresh =
                 self.window.ssthresh.min(self.window.at_least_two_segments(u64::from(flight / 2)));
         }

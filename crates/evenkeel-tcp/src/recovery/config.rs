@@ -14,7 +14,7 @@ pub struct RecoveryConfig {
     pub hystart: bool,
     /// In slow start an acknowledgment counts for so many segments at most: `L` of RFC 3465, 2.2. Default 8
     /// (RFC 9406, 4.2). With 1 the window grows as RFC 2581 has it: behind a receiver that acknowledges every
-    /// second segment by a half in a round trip.
+    /// second segment by a half in a round trip. Zero is taken for 1.
     pub segments_per_ack: u8,
     /// CUBIC gives up more than it must when its share shrinks, so that new flows have theirs sooner. Default
     /// yes; RFC 9438, 4.7 says no where a flow is alone, which it cannot know.
@@ -29,14 +29,9 @@ pub struct RecoveryConfig {
     /// How coarse the clock of our timestamp option is. Default 1 ms.
     pub timestamp_tick: Duration,
     /// Segments leave spread over the round trip, one at each event of a timer. Default no: on short paths
-    /// that needs a timer of microseconds. Some algorithms always do, and so does whoever chooses one of the
-    /// next four.
+    /// that needs a timer of microseconds. Some algorithms always do, and so does whoever chooses a
+    /// `rate_max`, a `start` or a `restart`.
     pub pacing: bool,
-    /// The least time between two segments, while what a timer was late is made up for: the paper's minimum
-    /// burst interval, the time of a packet on the link. Default a quarter of what there is on the average,
-    /// but 10 µs; and none where the average is below twice that, as no timer is that exact. With zero
-    /// several may leave at one event, up to a millisecond's worth: for timers that are coarse.
-    pub burst_interval: Option<Duration>,
     /// What the connection sends at most, IP and TCP headers included. Default no bound.
     pub rate_max: Option<Rate>,
     /// How fast it starts. Default slow start.
@@ -44,7 +39,8 @@ pub struct RecoveryConfig {
     /// How fast it goes on after a pause. Default slow start.
     pub restart: Restart,
     /// How many sent segments are remembered at most; no more leave until some are acknowledged. A segment
-    /// takes 32 bytes of memory. Default 65 536: 90 MB on their way in full segments.
+    /// takes 32 bytes of memory, 72 where the rate is measured. Default 65 536: 90 MB on their way in full
+    /// segments.
     pub segments_max: usize,
 }
 
@@ -60,7 +56,6 @@ impl Default for RecoveryConfig {
             ack_delay_max: Duration::from_millis(200),
             timestamp_tick: Duration::from_millis(1),
             pacing: false,
-            burst_interval: None,
             rate_max: None,
             start: Start::SlowStart,
             restart: Restart::SlowStart,
@@ -99,8 +94,8 @@ pub enum Restart {
     SlowStart,
     /// With the window that it had, paced: for the first round trip at no more than the window in a round
     /// trip, or the rate at which data last arrived if that is less. RFC 7661 (which replaces RFC 2861)
-    /// allows it for five minutes (4.4.1, the non-validated phase), because a window that is not filled does
-    /// not grow (4.3), a loss reduces it to what was on its way (4.4.2), and nothing leaves in bursts (4.4:
+    /// allows it for five minutes (4.4, the non-validated phase), because a window that is not filled does
+    /// not grow (4.3), a loss reduces it to what was on its way (4.4.1), and nothing leaves in bursts (4.4.2:
     /// "pacing"). Each five minutes more halve the window (4.4.3).
     LastRate,
 }

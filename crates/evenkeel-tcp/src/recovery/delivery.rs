@@ -4,7 +4,7 @@
 //! Beside each segment of the scoreboard stands what had been delivered when it left. When it arrives, what
 //! was delivered since, over the time that took, is a sample of the rate: the time of the acknowledgments, or
 //! of sending if that was longer, so that acknowledgments that come together do not make it too high.
-//! Connections without an algorithm that wants it have none of this.
+//! Connections that need none of it have none.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,8 @@ struct Newest {
 /// A segment that was lost.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lost {
-    /// Its bytes.
+    /// Where it begins, and its bytes.
+    pub(super) start: u64,
     pub(super) len: u32,
     /// What was in flight when it left, itself included.
     pub(super) tx_in_flight: u32,
@@ -160,13 +161,14 @@ impl Delivery {
 
     /// The segment with this index is lost.
     #[cold]
-    pub(super) fn on_lost(&mut self, index: usize, len: u32) {
+    pub(super) fn on_lost(&mut self, index: usize, start: u64, len: u32) {
         self.lost += u64::from(len);
         let Some(stamp) = self.stamps.get(index) else { return };
         if !self.reports_losses {
             return;
         }
         self.losses.push(Lost {
+            start,
             len,
             tx_in_flight: stamp.tx_in_flight,
             since_sent: self.lost - stamp.lost,
@@ -213,5 +215,61 @@ impl Delivery {
             tx_in_flight: stamp.tx_in_flight,
             lost: self.lost - stamp.lost,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn a_segment_that_is_remembered_takes_40_bytes_beside_the_scoreboard_s_32() {
+        assert_eq!((size_of::<Stamp>(), size_of::<super::super::scoreboard::Segment>()), (40, 32));
+    }
+
+    #[test]
+    fn a_pause_is_no_time_in_which_something_was_sent() {
+        let mut delivery = Delivery::new(false);
+        for time in [1_000, 5_000] {
+            delivery.on_sent(1_000, 1_000, at(time));
+            delivery.on_delivered(0, 1_000, 0, at(time));
+            delivery.forget_first();
+            let sample = delivery.sample(ROUND_TRIP, at(time) + ROUND_TRIP).unwrap();
+            assert_eq!((sample.rate, sample.volume), (Rate::of(1_000, ROUND_TRIP), 1_000));
+        }
+    }
+
+    #[test]
+    fn of_what_arrives_together_the_one_sent_last_tells_and_parts_count() {
+        for (first, second) in [(0, 1), (1, 0)] {
+            let mut delivery = Delivery::new(false);
+            delivery.on_sent(1_000, 1_000, at(1_000));
+            delivery.on_sent(3_000, 2_000, at(1_050));
+            delivery.on_part_delivered(400);
+            let sent = [(600, 1_000, at(1_000)), (2_000, 3_000, at(1_050))];
+            for index in [first, second] {
+                let (len, end, sent_at) = sent[index];
+                delivery.on_delivered(index, len, end, sent_at);
+            }
+            let sample = delivery.sample(ROUND_TRIP, at(1_150)).unwrap();
+            assert_eq!((sample.tx_in_flight, sample.volume), (3_000, 3_000));
+        }
+    }
+
+    #[test]
+    fn in_less_than_a_round_trip_nothing_arrives_that_was_sent_in_it() {
+        for (min_rtt, rate) in [(100, Rate::of(1_000, ROUND_TRIP)), (101, None)] {
+            let mut delivery = Delivery::new(false);
+            delivery.on_sent(1_000, 1_000, at(1_000));
+            delivery.on_delivered(0, 1_000, 1_000, at(1_000));
+            let sample = delivery.sample(Duration::from_millis(min_rtt), at(1_100)).unwrap();
+            assert_eq!(sample.rate, rate);
+        }
     }
 }

@@ -41,7 +41,9 @@ impl Recovery {
         self.board.acknowledge(told, |segment| witness.see(segment));
         self.sample_rtt(&arrived, rtt_echo, now);
         self.duplicates = 0;
-        self.grow(&before, &arrived, now);
+        if !self.config.algorithm.is_model_based() {
+            self.grow(&before, &arrived, now);
+        }
         self.set_timers_after_ack(true, now);
         if self.pacing.is_some() {
             self.mind_rate(before, arrived, false, now);

@@ -297,7 +297,7 @@ impl Recovery {
     #[cold]
     fn after_pause(&mut self, now: Instant) {
         if self.config.algorithm.is_model_based() {
-            return self.control.on_restart(now);
+            return self.control.on_restart(&mut self.window, now);
         }
         if let Some(window) = self.pacing.as_ref().and_then(|pacing| pacing.known_window(&self.window)) {
             self.window.cwnd = window;
@@ -313,7 +313,7 @@ impl Recovery {
         // RFC 7661, 4.4.3, for each of its periods.
         let periods = now.since(self.last_sent).as_nanos() / NON_VALIDATED_MAX.as_nanos();
         if periods > 0 {
-            self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd / 4 * 3).max(initial);
+            self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 4 * 3);
             let halved = self.window.cwnd.checked_shr(u32::try_from(periods).unwrap_or(u32::MAX));
             self.window.cwnd = halved.unwrap_or(0).max(initial);
         }
@@ -418,6 +418,14 @@ impl Recovery {
         Some(release)
     }
 
+    /// No segment waits for its release: what is not sent meanwhile is not made up for.
+    #[inline]
+    pub fn end_train(&mut self) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.clock.stop();
+        }
+    }
+
     /// Segments have so many bytes of headers, IP's included.
     pub(crate) fn set_overhead(&mut self, bytes: u16) {
         // IPv6's header and TCP's with all options are less.
@@ -426,7 +434,9 @@ impl Recovery {
 
     /// From now on no more than that is sent, headers included ([`RecoveryConfig::rate_max`]).
     pub fn set_rate_max(&mut self, rate: Option<Rate>) {
-        self.paced().rate_max = rate.unwrap_or(Rate::UNLIMITED);
+        if rate.is_some() || self.pacing.is_some() {
+            self.paced().rate_max = rate.unwrap_or(Rate::UNLIMITED);
+        }
     }
 
     /// From now on the connection is [at that rate](Start::At), unless it is in the middle of a loss.
@@ -465,6 +475,7 @@ impl Recovery {
         let Some(srtt) = self.rtt.srtt() else { return };
         let path = PathNow {
             mss: self.window.mss,
+            initial_window: initial_window(&self.config, self.window.mss),
             cwnd: self.window.cwnd,
             overhead: u32::from(self.overhead),
             srtt,
@@ -557,7 +568,7 @@ impl Recovery {
     }
 }
 
-/// How long a window is kept that is not used (RFC 7661, 4.4.1).
+/// How long a window is kept that is not used (RFC 7661, 4.4.3).
 const NON_VALIDATED_MAX: Duration = Duration::from_secs(300);
 
 /// IW of RFC 6928: so many segments, but not more bytes than in common ones, unless it is two.

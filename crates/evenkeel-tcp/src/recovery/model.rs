@@ -65,6 +65,7 @@ impl Recovery {
         let delivered = delivery.delivered;
         for lost in delivery.take_losses() {
             let lost = Lost {
+                start: lost.start,
                 len: lost.len,
                 tx_in_flight: lost.tx_in_flight,
                 since_sent: lost.since_sent,

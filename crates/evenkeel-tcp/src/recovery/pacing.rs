@@ -5,7 +5,7 @@
 //! as fast as it would in slow start: after a start at a known, remembered or estimated rate, and after a
 //! pause, a round trip is paced at that rate and no faster.
 
-use super::config::{self, RecoveryConfig};
+use super::config::{self, RecoveryConfig, Restart};
 use super::scoreboard::{FIRST, Position};
 use crate::congestion::Window;
 use crate::rate::Rate;
@@ -16,8 +16,6 @@ use crate::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Pacing {
     pub(super) clock: RateClock,
-    /// The least distance of two segments, if it was chosen.
-    burst_interval: Option<Duration>,
     /// The most that somebody wants, and what the path can do: of packets, headers included.
     pub(super) rate_max: Rate,
     pub(super) capacity: Rate,
@@ -61,6 +59,7 @@ pub(super) struct Dispersion {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PathNow {
     pub(super) mss: u32,
+    pub(super) initial_window: u32,
     pub(super) cwnd: u32,
     pub(super) overhead: u32,
     pub(super) srtt: Duration,
@@ -121,10 +120,15 @@ impl Pacing {
     /// Events of timers are no closer together than this (it is the shortest period of the paper). Where
     /// segments would have to be, some leave at one event.
     const EVENT_MIN: Duration = Duration::from_micros(10);
+    /// So many initial windows may a remembered or estimated rate be for, in a round trip: seven doublings of
+    /// slow start. (`max_jump` of Careful Resume, 3.3.) Acknowledgments that are handled together, or a
+    /// receiver that means harm, can tell any rate.
+    const JUMP_MAX: u64 = 128;
 
     /// If connections with this configuration pace, or the algorithm does.
     pub(super) fn new(config: &RecoveryConfig, model: bool) -> Option<Box<Self>> {
-        let chosen = config.rate_max.is_some() || config.start != config::Start::SlowStart;
+        let started = config.start != config::Start::SlowStart || config.restart != Restart::SlowStart;
+        let chosen = config.rate_max.is_some() || started;
         (config.pacing || model || chosen).then(|| Box::new(Self::of(config)))
     }
 
@@ -137,7 +141,6 @@ impl Pacing {
         };
         Self {
             clock: RateClock::new(),
-            burst_interval: config.burst_interval,
             rate_max: config.rate_max.unwrap_or(Rate::UNLIMITED),
             capacity,
             opened: 0,
@@ -151,17 +154,9 @@ impl Pacing {
     /// Something left. Without a round-trip time nobody knows how fast, and the first flight leaves at once,
     /// unless a rate was said.
     pub(super) fn on_sent(&mut self, left: Leaving, window: &Window, srtt: Option<u64>, now: Instant) {
-        if matches!(self.start, Some(Start::Estimated(Dispersion { since: None, .. }))) {
-            // The bottleneck is to space it.
-            return;
-        }
-        let Leaving { bytes, overhead, rate } = left;
-        let by_rate = rate.map(|rate| rate.time_for(bytes));
-        let by_window =
-            || srtt.filter(|_| !self.unknown).map(|srtt| self.time_by_window(bytes, window, srtt, now));
-        let said = self.most().map(|most| most.time_for(bytes.saturating_add(overhead)));
-        let Some(target) = by_rate.or_else(by_window).max(said) else { return };
-        let minimum = self.burst_interval.unwrap_or_else(|| Self::least_distance(target));
+        let said = self.most().map(|most| most.time_for(left.bytes.saturating_add(left.overhead)));
+        let Some(target) = self.own_time(left, window, srtt, now).max(said) else { return };
+        let minimum = Self::least_distance(target);
         let credit = srtt.map_or(Self::CREDIT_MAX, |srtt| Duration::from_nanos(srtt / Self::CREDIT));
         let credit = if minimum.is_zero() { credit.min(Self::CREDIT_MAX) } else { credit };
         let spacing = Spacing { target, minimum, credit };
@@ -185,14 +180,26 @@ impl Pacing {
         (target / Self::BURST).max(Self::EVENT_MIN)
     }
 
-    /// How long so many bytes take if a window takes a round trip.
-    fn time_by_window(&self, bytes: u32, window: &Window, srtt: u64, now: Instant) -> Duration {
+    /// How far it is to the next segment, whatever somebody has said: by congestion control or the window,
+    /// and with care where that is needed.
+    fn own_time(&self, left: Leaving, window: &Window, srtt: Option<u64>, now: Instant) -> Option<Duration> {
+        if matches!(self.start, Some(Start::Estimated(Dispersion { since: None, .. }))) {
+            // The bottleneck is to space it.
+            return None;
+        }
+        let by_rate = left.rate.map(|rate| rate.time_for(left.bytes));
+        let known = srtt.filter(|_| !self.unknown);
+        let by_window = || known.map(|srtt| Self::time_by_window(left.bytes, window, srtt));
         let careful = self.careful.filter(|(until, _)| now < *until);
+        by_rate.or_else(by_window).max(careful.map(|(_, rate)| rate.time_for(left.bytes)))
+    }
+
+    /// How long so many bytes take if a window takes a round trip.
+    fn time_by_window(bytes: u32, window: &Window, srtt: u64) -> Duration {
         let gain =
             if window.cwnd < window.ssthresh / 2 { Self::GAIN_SLOW_START } else { Self::GAIN_AVOIDANCE };
         let window = u64::from(window.cwnd.max(1)) * gain;
-        let time = Duration::from_nanos(srtt.saturating_mul(u64::from(bytes)).saturating_mul(100) / window);
-        careful.map_or(time, |(_, rate)| time.max(rate.time_for(bytes)))
+        Duration::from_nanos(srtt.saturating_mul(u64::from(bytes)).saturating_mul(100) / window)
     }
 
     /// For a round trip no faster than that.
@@ -217,7 +224,7 @@ impl Pacing {
             }
             Start::Remembered { rate, rtt } => {
                 self.start = None;
-                // Careful Resume, 3.2: another round trip is another path.
+                // Careful Resume, 4.2.1: another round trip is another path.
                 let same = path.srtt >= rtt / 2 && path.srtt <= rtt.saturating_mul(10);
                 if same { self.jump(rate, rtt, path, now) } else { None }
             }
@@ -241,8 +248,9 @@ impl Pacing {
     /// At half of that rate, which was when the round trip was `rtt`; with care. Not if slow start has as
     /// much: a connection that had little to say has shown no rate.
     fn jump(&mut self, rate: Rate, rtt: Duration, path: &PathNow, now: Instant) -> Option<Opening> {
-        // Careful Resume, 4.3: half of what was.
-        let half = rate.percent(50);
+        // Careful Resume, 3.3: half of what was, and no more than that.
+        let most = Rate::of(Self::JUMP_MAX * u64::from(path.initial_window), path.srtt)?;
+        let half = rate.percent(50).min(most);
         let window = half.bytes_in(rtt.min(path.srtt));
         if window <= u64::from(path.cwnd) {
             return None;

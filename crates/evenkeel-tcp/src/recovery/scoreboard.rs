@@ -507,7 +507,7 @@ impl Scoreboard {
             self.lost_bytes += segment.len;
             self.repairs.get_or_insert_default().lost.push(Reverse(segment.start));
             if let Some(delivery) = &mut self.delivery {
-                delivery.on_lost(index, segment.len);
+                delivery.on_lost(index, segment.start, segment.len);
             }
         }
     }

@@ -231,6 +231,9 @@ fn who_remembers_nothing_is_in_slow_start_and_does_not_pace() {
     let mut script = Script::with(&config, true);
     let left = paced(&mut script, 10);
     assert_eq!(left[9], left[0], "{left:?}");
+    let config = RecoveryConfig { pacing: true, ..config };
+    let left = paced(&mut Script::with(&config, true), 10);
+    assert!(is_even(&left, ms(5)), "unless that was asked for: {left:?}");
 }
 
 #[test]
@@ -278,6 +281,25 @@ fn shaping_is_not_exceeded_and_opens_no_window() {
 }
 
 #[test]
+fn that_there_is_no_bound_makes_nobody_pace() {
+    let mut script = Script::new();
+    script.recovery.set_rate_max(None);
+    let left = paced(&mut script, 10);
+    assert_eq!(left[9], left[0], "{left:?}");
+    script.recovery.set_rate_max(Some(EIGHT_MBIT));
+    let left = paced(&mut script, 10);
+    assert!(is_even(&left, ms(5)), "with a bound it does: {left:?}");
+}
+
+#[test]
+fn the_first_flight_of_an_estimate_is_shaped_too() {
+    let (rate_max, start) = (Some(EIGHT_MBIT), Start::Estimated);
+    let config = RecoveryConfig { rate_max, start, hystart: false, ..RecoveryConfig::default() };
+    let left = paced(&mut Script::with(&config, true), 10);
+    assert!(is_even(&left, ms(1)), "{left:?}");
+}
+
+#[test]
 fn headers_count_where_a_rate_was_said() {
     let config = RecoveryConfig { start: Start::At(EIGHT_MBIT), ..RecoveryConfig::default() };
     let mut script = Script::before_handshake(&config);
@@ -302,6 +324,8 @@ fn a_remembered_rate_is_halved_to_start_with_and_another_path_s_is_not_used() {
     };
     assert_eq!(start(ms(250)).cwnd(), 10, "the round trip was more than twice as long");
     assert_eq!(start(ms(9)).cwnd(), 10, "or less than a tenth");
+    assert_eq!(start(ms(150)).cwnd(), 50, "of the shorter round trip there is half a window");
+    assert_eq!(start(ms(60)).cwnd(), 30, "whichever that is");
     let slow = || {
         let mut script = Script::before_handshake(&config);
         script.recovery.remember(Rate::bytes_per_s(10), ms(100));
@@ -339,6 +363,69 @@ fn what_is_lost_of_a_remembered_window_halves_it_whatever_the_algorithm() {
 }
 
 #[test]
+fn what_is_lost_two_round_trips_after_a_remembered_start_is_reduced_as_ever() {
+    let mut script = remembered(false);
+    paced(&mut script, 50);
+    script.after(ms(100));
+    (1..=50).for_each(|upto| _ = script.ack(upto));
+    script.at(310);
+    (0..20).for_each(|_| _ = script.send_new());
+    script.at(410);
+    script.sack(50, &[(51, 70)]);
+    assert_eq!(script.recovery.info().ssthresh, 14 * MSS, "0.7 of 20");
+}
+
+/// At half of 8 Mbit/s.
+fn remembered(pacing: bool) -> Script {
+    let start = Start::Remembered;
+    let config = RecoveryConfig { start, pacing, hystart: false, ..RecoveryConfig::default() };
+    let mut script = Script::before_handshake(&config);
+    script.recovery.set_sack_permitted(true);
+    script.recovery.remember(EIGHT_MBIT, ms(100));
+    script.recovery.on_sent(script.syn(), false, script.now);
+    script.at(100);
+    script.ack(0);
+    script
+}
+
+#[test]
+fn a_remembered_rate_is_no_reason_to_be_faster_than_the_window() {
+    let mut script = remembered(false);
+    assert!(is_even(&paced(&mut script, 5), ms(2)));
+    script.recovery.window.cwnd = 20 * MSS;
+    script.recovery.window.ssthresh = 20 * MSS;
+    // 24 in 100 ms.
+    assert!(is_even(&paced(&mut script, 5)[1..], ms(100) / 24));
+}
+
+#[test]
+fn pacing_is_twice_as_fast_as_the_window_until_that_is_half_of_where_slow_start_ends() {
+    let config = RecoveryConfig { pacing: true, hystart: false, ..RecoveryConfig::default() };
+    for (ssthresh, in_round_trip) in [(21, 20), (19, 12)] {
+        let mut script = Script::with(&config, true);
+        script.recovery.window.ssthresh = ssthresh * MSS;
+        assert!(is_even(&paced(&mut script, 10), ms(100) / in_round_trip), "{ssthresh}");
+    }
+}
+
+#[test]
+fn segments_are_ten_microseconds_apart_at_least_or_leave_together_for_a_millisecond() {
+    for (target, minimum, at_once) in [(24, 10, 1), (10, 0, 101)] {
+        let rate = Rate::of(1_000, Duration::from_micros(target)).unwrap();
+        let config = RecoveryConfig { start: Start::At(rate), ..RecoveryConfig::default() };
+        let mut script = Script::with(&config, true);
+        paced(&mut script, 10);
+        assert!(script.recovery.release_time(script.now).is_some(), "the next one waits");
+        script.after(ms(12));
+        let left = paced(&mut script, 200);
+        let together = left.iter().take_while(|at| **at == left[0]).count();
+        assert_eq!(together, at_once, "{target} us");
+        let intervals = left.windows(2).map(|pair| pair[1] - pair[0]);
+        assert_eq!(intervals.min(), Some(Duration::from_micros(minimum)), "{target} us");
+    }
+}
+
+#[test]
 fn the_first_flight_tells_how_fast_the_second_may_be() {
     let config = RecoveryConfig { start: Start::Estimated, hystart: false, ..RecoveryConfig::default() };
     let mut script = Script::with(&config, true);
@@ -356,6 +443,50 @@ fn the_first_flight_tells_how_fast_the_second_may_be() {
     assert!(left[89] - left[0] >= ms(85), "{left:?}");
 }
 
+/// Whoever handles acknowledgments late sees them come at once, and so do the victims of receivers that mean
+/// harm: that is not to be believed without bound.
+#[test]
+fn however_close_its_acknowledgments_come_a_flight_tells_no_more_than_seven_doublings() {
+    for start in [Start::Estimated, Start::Remembered] {
+        let config = RecoveryConfig { start, hystart: false, ..RecoveryConfig::default() };
+        let mut script = Script::before_handshake(&config);
+        script.recovery.remember(Rate::bytes_per_s(13_000_000_000), ms(100));
+        script.recovery.on_sent(script.syn(), false, script.now);
+        script.at(100);
+        script.ack(0);
+        if start == Start::Estimated {
+            script.write(10);
+            script.after(ms(100));
+            for upto in 1..=10 {
+                script.ack(upto);
+                script.after(Duration::from_micros(1));
+            }
+        }
+        // Twelve hundred and eighty segments, which slow start has after seven round trips.
+        assert!((1_279..=1_290).contains(&script.cwnd()), "{start:?}: {}", script.cwnd());
+        let left = paced(&mut script, 1_200);
+        let took = left[1_199] - left[0];
+        assert!(took >= ms(93) && took <= ms(94), "{start:?}: over the round trip, not {took:?}");
+    }
+}
+
+#[test]
+fn with_a_model_too_a_remembered_rate_is_not_exceeded_in_the_first_round_trip() {
+    let (start, algorithm) = (Start::Remembered, Algorithm::Bbr);
+    let config = RecoveryConfig { start, algorithm, ..RecoveryConfig::default() };
+    let mut script = Script::before_handshake(&config);
+    script.recovery.remember(EIGHT_MBIT, ms(100));
+    script.recovery.on_sent(script.syn(), false, script.now);
+    script.at(100);
+    script.ack(0);
+    assert_eq!(script.cwnd(), 50);
+    let left = paced(&mut script, 50);
+    assert!(is_even(&left, ms(2)), "{left:?}");
+    // And then the model says how fast: 2.77 times a window in a round trip.
+    let left = paced(&mut script, 50);
+    assert!(is_even(&left[2..], ms(200) / 277), "{left:?}");
+}
+
 #[test]
 fn a_first_flight_that_is_too_small_tells_nothing() {
     let config = RecoveryConfig { start: Start::Estimated, hystart: false, ..RecoveryConfig::default() };
@@ -364,6 +495,15 @@ fn a_first_flight_that_is_too_small_tells_nothing() {
     script.after(ms(100));
     (1..=3).for_each(|upto| _ = script.ack(upto));
     assert_eq!(script.cwnd(), 10);
+    // The next may.
+    let left = paced(&mut script, 10);
+    assert_eq!(left[9], left[0]);
+    script.after(ms(100));
+    for upto in 4..=13 {
+        script.ack(upto);
+        script.after(Duration::from_micros(500));
+    }
+    assert!((100..=103).contains(&script.cwnd()), "{}", script.cwnd());
 }
 
 #[test]
@@ -398,9 +538,29 @@ fn after_a_pause_a_paced_connection_goes_on_at_the_last_rate() {
     assert!(left[9] - left[0] <= ms(100), "{left:?}");
     // RFC 7661, 4.4.3: each five minutes halve it.
     let (script, _) = after_pause(Restart::LastRate, Duration::from_secs(301));
-    assert_eq!(script.cwnd(), 80);
+    assert_eq!((script.cwnd(), script.recovery.info().ssthresh), (80, u32::MAX));
+    // Slow start goes up to three quarters of what it was, or to where it would have gone anyway.
+    for (before, after) in [(100, 120), (150, 150)] {
+        let mut script = Script::with(&config(Restart::LastRate), true);
+        script.grow_to(100);
+        script.recovery.window.ssthresh = before * MSS;
+        script.after(Duration::from_secs(301));
+        script.write(1);
+        assert_eq!((script.cwnd(), script.recovery.info().ssthresh), (80, after * MSS));
+    }
     let (script, _) = after_pause(Restart::LastRate, Duration::from_secs(86_400));
     assert_eq!(script.cwnd(), 10);
+}
+
+#[test]
+fn who_chooses_how_to_go_on_after_a_pause_paces() {
+    let config = RecoveryConfig { restart: Restart::LastRate, hystart: false, ..RecoveryConfig::default() };
+    let mut script = Script::with(&config, true);
+    script.grow_to(100);
+    script.after(ms(2_000));
+    let left = paced(&mut script, 8);
+    assert_eq!(script.cwnd(), 160);
+    assert!(is_even(&left, ms(100) / 80), "{left:?}");
 }
 
 /// Section 4.1 of the paper: receivers that are slow, or acknowledgments that are held up, acknowledge many
