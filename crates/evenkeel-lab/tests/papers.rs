@@ -24,7 +24,8 @@ fn run(id: &str) -> Report {
 
 /// What is named as fitted is in a machine model, if it looks like a path in one.
 fn what_was_fitted_is_there(report: &Report) {
-    let machines: Vec<Machine> = Machine::names().map(|name| Machine::built_in(name).unwrap()).collect();
+    let built_in = |name| Machine::built_in(name).expect("a machine that is built in");
+    let machines: Vec<Machine> = Machine::names().map(built_in).collect();
     let has = |path: &str| machines.iter().any(|m| m.prices().iter().any(|price| price.path == path));
     for check in &report.outcome.checks {
         let Basis::Calibrated(fitted) = check.basis else { continue };
