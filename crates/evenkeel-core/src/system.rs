@@ -71,6 +71,7 @@ impl System<'_> {
     /// A trigger state: handlers of soft events that are due are called, and paced segments leave. Every call
     /// on a stream is one, and every eighth of the others; this is for programs that compute for long without
     /// making any.
+    #[inline(never)]
     pub fn trigger(&mut self) {
         let Some(between_calls) = &mut self.between_calls else { return };
         self.calls = 0;
