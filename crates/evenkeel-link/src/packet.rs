@@ -54,8 +54,8 @@ pub struct PacketOptions {
     pub queues: usize,
     /// Our hardware address.
     pub address: Address,
-    /// Whether frames come with when the kernel got them ([`Metadata::stamp_nanos`]); those that are cut out of
-    /// a larger packet do not. Default false: to a host they have come when it sees them.
+    /// Whether frames come with when the kernel got them ([`Metadata::stamp_nanos`]); those that are cut out
+    /// of a larger packet do not. Default false: to a host they have come when it sees them.
     pub stamps: bool,
 }
 

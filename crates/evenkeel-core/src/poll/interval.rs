@@ -16,8 +16,8 @@ pub struct NetworkPolling {
     pub aggregation_quota: u32,
     /// No poll is sooner after the last.
     pub shortest: Duration,
-    /// Nor later, however little comes. So a packet waits for its poll no longer than that, and for the end of
-    /// the unit in which it is due.
+    /// Nor later, however little comes. So a packet waits for its poll no longer than that, and for the end
+    /// of the unit in which it is due.
     pub longest: Duration,
 }
 

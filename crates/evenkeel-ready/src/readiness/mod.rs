@@ -56,12 +56,11 @@ pub enum Object<T> {
 /// look at each entry. `wait`: a test for each event. To register, to delete and to close: a look at each
 /// who watches the same file. How many descriptors are idle matters to none of them otherwise.
 ///
-/// Memory: 32 bytes for each descriptor and what its object is called by, and for each file 12 and that again.
-/// For each registration
-/// at an event queue 44, whatever its number. Of each caller who selects or polls about 4 for each number up
-/// to the highest that he has asked for, and 20 for each descriptor that he is interested in, until it is
-/// closed. So very many threads, of which each asks for few of very many descriptors, do better with an event
-/// queue each. Tables double as they grow, and are kept.
+/// Memory: 32 bytes for each descriptor and what its object is called by, and for each file 12 and that
+/// again. For each registration at an event queue 44, whatever its number. Of each caller who selects or
+/// polls about 4 for each number up to the highest that he has asked for, and 20 for each descriptor that he
+/// is interested in, until it is closed. So very many threads, of which each asks for few of very many
+/// descriptors, do better with an event queue each. Tables double as they grow, and are kept.
 ///
 /// [`select`]: Self::select
 /// [`poll`]: Self::poll

@@ -29,8 +29,8 @@ impl SlowStart {
         Self { hystart: if hystart { Watch::Ready } else { Watch::Off } }
     }
 
-    /// Grows the window, by so many segments for an acknowledgment at most, or one. To be called while it is in slow
-    /// start.
+    /// Grows the window, by so many segments for an acknowledgment at most, or one. To be called while it is
+    /// in slow start.
     pub(super) fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival, segments: u8) {
         let bytes = arrival.bytes.min(u32::from(segments.max(1)).saturating_mul(window.mss));
         if window.ssthresh != Window::UNKNOWN {
