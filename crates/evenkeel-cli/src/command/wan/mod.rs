@@ -11,7 +11,7 @@ use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::route::plan::Link;
 use evenkeel_apps::route::text::read_text;
 use evenkeel_apps::wan::cable::{self, Demonstration};
-use evenkeel_apps::wan::{self, Report, Wan, WanError};
+use evenkeel_apps::wan::{self, Options, RealTime, Report, Wan, WanError};
 use evenkeel_wan::{Loss, Rate, Settings, Size, Trace};
 use serde::Serialize;
 
@@ -169,15 +169,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     let names = [0, 1].map(|n| links[n].name.clone());
     let settings = [0, 1].map(|n| describe::settings(&ways[n]));
-    let wan = Wan {
-        links,
-        ways,
-        seed: arguments.seed,
-        spin: arguments.spin,
-        real_time: arguments.realtime,
-        cpu: arguments.cpu()?,
-        memory_pkts: arguments.memory_pkts(),
-    };
+    let wan = Wan { links, options: arguments.options(ways)? };
     wan.check()?;
     for (n, settings) in settings.iter().enumerate() {
         terminal::say(&format!("{} -> {}: {settings}", names[n], names[1 - n]));
@@ -220,19 +212,14 @@ impl Arguments {
                 Rate::Unlimited => CABLE_BPS[n],
             };
             let asked = self.offered.as_ref().and_then(|offered| offered.of(n));
-            let bits = u64::from(ways[n].size.of(FULL_FRAME_BYTES)) * 8;
+            let bits = u64::from(ways[n].size.of(cable::FRAME_BYTES)) * 8;
             (asked.unwrap_or(rate.saturating_add(rate / 5)) / bits).max(1)
         });
         let settings = [0, 1].map(|n| describe::settings(&ways[n]));
         let demonstration = Demonstration {
-            ways,
+            options: self.options(ways)?,
             offered_pps,
             duration: self.duration.unwrap_or(CABLE_FOR),
-            seed: self.seed,
-            spin: self.spin,
-            real_time: self.realtime,
-            cpu: self.cpu()?,
-            memory_pkts: self.memory_pkts(),
         };
         let mut progress = terminal::Progress::new();
         let done = cable::run(&demonstration, |share| {
@@ -242,7 +229,7 @@ impl Arguments {
         if self.json {
             terminal::print_json(&Output { settings, what: &done })?;
         } else {
-            terminal::print(&describe::demonstrated(&done, &demonstration.ways, &settings))?;
+            terminal::print(&describe::demonstrated(&done, &demonstration.options.ways, &settings))?;
         }
         balanced(&done.report)
     }
@@ -296,13 +283,17 @@ impl Arguments {
         }
     }
 
-    fn memory_pkts(&self) -> usize {
-        usize::try_from(self.memory).unwrap_or(usize::MAX)
+    fn options(&self, ways: [Settings; 2]) -> Result<Options, Failure> {
+        Ok(Options {
+            ways,
+            seed: self.seed,
+            spin: self.spin,
+            real_time: if self.realtime { RealTime::Required } else { RealTime::Off },
+            cpu: self.cpu()?,
+            memory_pkts: usize::try_from(self.memory).unwrap_or(usize::MAX),
+        })
     }
 }
-
-/// A packet of 1500 bytes with its Ethernet header.
-const FULL_FRAME_BYTES: usize = 1_514;
 
 /// A trace; `none` is none.
 fn read(file: &Path) -> Result<Option<Trace>, Failure> {
