@@ -41,13 +41,13 @@ back, but for --queue and --overhead.
 What happens to a frame, in this order:
   loss, corruption, duplication, queue, rate or trace, delay and jitter, reordering
 
-Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in
-milliseconds since the beginning; at its end a trace begins again.
-
 Settings have the names that tc-netem has for them. They differ in this order, and in that a lost
 frame is not doubled, a copy has the flipped bit too, --reorder holds frames back where netem sends
 them ahead, --jitter keeps the order unless --jitter-reorders is given, and --queue is what waits
 for the rate, and not, as netem's limit, also what flies. --loss gemodel:p,r,1-h,1-k is its model.
+
+Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in
+milliseconds since the beginning; at its end a trace begins again.
 
 Examples:
   evenkeel wan cable
