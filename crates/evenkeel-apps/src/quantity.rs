@@ -13,12 +13,18 @@ pub fn si(value: f64) -> String {
     format!("{} {prefix}", three_digits(rounded / unit))
 }
 
-/// The same in as few characters as it takes: `10 k`, `1.05 M`, `0`.
+/// The same in as few characters as it takes, `10 k`, `1.05 M`, `0 `; a unit may follow.
 #[must_use]
-pub fn short(value: f64) -> String {
+pub fn short_si(value: f64) -> String {
     let text = si(value);
     let (number, prefix) = text.split_once(' ').unwrap_or((&text, ""));
-    format!("{} {prefix}", without_zeros(number)).trim_end().to_owned()
+    format!("{} {prefix}", without_zeros(number))
+}
+
+/// The same where none follows: `10 k`, `1.05 M`, `0`.
+#[must_use]
+pub fn short(value: f64) -> String {
+    short_si(value).trim_end().to_owned()
 }
 
 /// Three significant digits without prefix: `105`, `10.5`, `1.05`, `0.105`; larger numbers lose no digit
@@ -111,6 +117,13 @@ mod tests {
     fn three_digits_whatever_the_size() {
         let shown = [0.0, 0.0123, 1.0, 12.34, 999.4, 1_234.0, 999_999.0, 10_512_345.0].map(si);
         assert_eq!(shown, ["0 ", "0.012 ", "1.00 ", "12.3 ", "999 ", "1.23 k", "1.00 M", "10.5 M"]);
+    }
+
+    #[test]
+    fn short_ones_have_no_zeros_and_a_space_before_a_unit() {
+        let values = [0.0, 500.0, 10_000.0, 1_050_000.0];
+        assert_eq!(values.map(short_si), ["0 ", "500 ", "10 k", "1.05 M"]);
+        assert_eq!(values.map(short), ["0", "500", "10 k", "1.05 M"]);
     }
 
     #[test]

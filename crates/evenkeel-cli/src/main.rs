@@ -42,8 +42,8 @@ struct Cli {
 const AFTER: &str = "\
 Exit status: 0 on success, 1 if the machine or a missing privilege stood in the way or a check does not \
 hold, 2 if the \
-arguments make no sense. Every command has --json and its own --help; what many of them share has a page of \
-its own: evenkeel help receiving. So does how TCP sends: evenkeel help sending.";
+arguments make no sense. Every command has --json and its own --help; what many of them share has pages of \
+their own: evenkeel help receiving, evenkeel help sending.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

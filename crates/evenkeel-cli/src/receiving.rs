@@ -1,4 +1,4 @@
-//! How a host receives: the options that `echo`, `sink` and `blast` share.
+//! How a host receives: the options of all commands that have one.
 
 use std::str::FromStr;
 use std::time::Duration;

@@ -113,7 +113,47 @@ impl Sending {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use evenkeel::core::receive::Architecture;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        sending: Sending,
+    }
+
+    /// How a host sends that such options are given for, separated by spaces, and of these one.
+    fn applied(options: &str) -> (RecoveryConfig, Option<&'static str>) {
+        let line = Line::try_parse_from(format!("test {options}").split_whitespace()).unwrap();
+        let mut config = Config::of(Architecture::SoftLrp);
+        line.sending.apply(&mut config);
+        ((*config.tcp.connection.recovery).clone(), line.sending.given())
+    }
+
+    #[test]
+    fn each_option_changes_its_own_setting_and_no_other() {
+        let mut plain = (*Config::of(Architecture::SoftLrp).tcp.connection.recovery).clone();
+        plain.algorithm = Algorithm::Cubic;
+        assert_eq!(applied(""), (plain.clone(), None));
+        let with = |change: fn(&mut RecoveryConfig)| {
+            let mut changed = plain.clone();
+            change(&mut changed);
+            changed
+        };
+        let rate = Rate::bits_per_s(5_000_000);
+        for (options, option, expected) in [
+            ("--limit-rate 5mbit", "--limit-rate", RecoveryConfig { rate_max: Some(rate), ..plain.clone() }),
+            ("--congestion newreno", "--congestion", with(|to| to.algorithm = Algorithm::NewReno)),
+            ("--congestion bbr", "--congestion", with(|to| to.algorithm = Algorithm::Bbr)),
+            ("--start remembered", "--start", with(|to| to.start = recovery::Start::Remembered)),
+            ("--restart last-rate", "--restart", with(|to| to.restart = recovery::Restart::LastRate)),
+            ("--pacing", "--pacing", with(|to| to.pacing = true)),
+        ] {
+            assert_eq!(applied(options), (expected, Some(option)), "{options}");
+        }
+    }
 
     #[test]
     fn a_start_is_one_of_four() {

@@ -58,6 +58,14 @@ fn many_seeds_go_neither_with_one_nor_with_real_time() {
     }
 }
 
+/// The page says of what seeds it is, and how virtual time is to be read.
+#[test]
+fn a_page_of_markdown_is_of_virtual_time() {
+    let output = evenkeel(&["lab", "run", "l97-fig2", "--real", "--markdown", "/dev/null"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--markdown"));
+}
+
 #[test]
 fn a_run_prints_its_comparison_and_leaves_its_points_and_its_picture() {
     let place = std::env::temp_dir().join(format!("evenkeel-lab-{}", std::process::id()));

@@ -145,6 +145,16 @@ fn congestion_control_and_start_are_those_of_the_side_they_were_said_of() {
     assert_eq!((&result["clients"]["completed"], &result["clients"]["failed"]), (&4.into(), &0.into()));
 }
 
+/// The server's connections are shaped; at least as long as it takes is arithmetic.
+#[test]
+fn a_document_is_shaped() {
+    let fixed = ["http", "cable", "--size", "100k", "--count", "1", "--clients", "1", "--duration", PATIENCE];
+    let result = json(&[&fixed[..], &["--rate", "4mbit", "--json"]].concat());
+    assert_eq!((&result["requests"], &result["clients"]["completed"]), (&1.into(), &1.into()), "{result}");
+    assert!(result["bytes_out"].as_u64().unwrap() > 100_000, "{result}");
+    assert!(result["seconds"].as_f64().unwrap() > 98_500.0 * 8.0 / 4e6, "{result}");
+}
+
 /// What is given in is written out again, and the report does not come between.
 #[test]
 fn standard_input_goes_there_and_back_to_standard_output() {

@@ -297,11 +297,7 @@ impl Streams<'_, '_> {
 
 impl Transport for Streams<'_, '_> {
     fn connect(&mut self, id: Id) -> Result<(), Fault> {
-        let stream = self.system.connect(self.table.to).map_err(|error| match error {
-            ConnectError::NoPort | ConnectError::InUse => Fault::NoPort,
-            ConnectError::Full => Fault::NoDescriptor,
-            _ => Fault::Unreachable,
-        })?;
+        let stream = self.system.connect(self.table.to).map_err(unconnected)?;
         self.table.insert(id, stream);
         Ok(())
     }
@@ -351,6 +347,14 @@ fn now<T>(result: Result<T, StreamError>) -> Result<Option<T>, Fault> {
     }
 }
 
+const fn unconnected(error: ConnectError) -> Fault {
+    match error {
+        ConnectError::NoPort | ConnectError::InUse => Fault::NoPort,
+        ConnectError::Full | ConnectError::TooManyOpen => Fault::NoDescriptor,
+        _ => Fault::Unreachable,
+    }
+}
+
 const fn fault(error: Error) -> Fault {
     match error {
         Error::Refused => Fault::Refused,
@@ -385,4 +389,21 @@ impl Transport for Gone {
     }
 
     fn close(&mut self, _: Id, _: Close) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_has_no_room_for_is_no_fault_of_the_way() {
+        for (error, expected) in [
+            (ConnectError::NoPort, Fault::NoPort),
+            (ConnectError::Full, Fault::NoDescriptor),
+            (ConnectError::TooManyOpen, Fault::NoDescriptor),
+            (ConnectError::NoRoute, Fault::Unreachable),
+        ] {
+            assert_eq!(unconnected(error), expected, "{error:?}");
+        }
+    }
 }

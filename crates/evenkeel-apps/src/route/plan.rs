@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::{Address, DeviceSpec, LinkSpec, NetSpec, SpecError, hardware_address, parse_queues};
 
-/// A link of a router:
+/// A link of a router, or of an emulated network:
 /// `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
@@ -80,8 +80,7 @@ impl FromStr for Link {
             Ok(LinkSpec::Device(DeviceSpec::Packet(net))) => (DeviceSpec::Packet, net),
             Ok(_) | Err(SpecError::Unknown(_)) => {
                 return Err(format!(
-                    "`{device}` names no link that a router can stand between: expected tap:NAME or \
-                     packet:NAME"
+                    "`{device}` names no link to a network: expected tap:NAME or packet:NAME"
                 ));
             }
             Err(error) => return Err(error.to_string()),
@@ -289,7 +288,7 @@ mod tests {
             ("packet:eth1,mac=own,mac=own", "`mac=own`: this link has a mac= already"),
             ("packet:eth1,queues=4,queues=2", "`queues=2`: this link has a queues= already"),
             ("packet:eth1,queues=0", "from 1 to 16"),
-            ("pcap:a.pcapng,queues=4", "`pcap:a.pcapng` names no link that a router can stand between"),
+            ("pcap:a.pcapng,queues=4", "`pcap:a.pcapng` names no link to a network"),
             ("tap:t0,mac=device", "packet:NAME only"),
         ] {
             let error = text.parse::<Link>().unwrap_err();

@@ -5,29 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use evenkeel_core::cable::{self, End};
-use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, Device, Packet, PacketOptions, Stop, run_in_real_time};
-use evenkeel_wan::Settings;
+use evenkeel_core::cable::End;
+use evenkeel_core::time::Instant;
+use evenkeel_link::{Clock, Device, Stop};
 
-use super::emulator::{Emulator, Remote, Setup};
-use super::links::RING_PKTS;
+use super::Options;
+use super::emulator::{Emulator, Remote};
+use super::links;
 use super::report::Report;
-
-/// What an emulator between two links does.
-#[derive(Debug, Clone)]
-pub struct Network {
-    /// From the first link to the second, and back.
-    pub ways: [Settings; 2],
-    /// Of its dice.
-    pub seed: u64,
-    /// The longest time that something due is waited for awake.
-    pub spin: Duration,
-    /// The processor that its thread is bound to.
-    pub cpu: Option<usize>,
-    /// Frames that there is memory for.
-    pub memory_pkts: usize,
-}
 
 /// A link of it.
 #[derive(Debug)]
@@ -41,8 +26,7 @@ pub enum Link {
 /// A cable with room for what comes while the machine gives a core to others: the far end, and the near one.
 #[must_use]
 pub fn cable(name: &'static str, number: u8) -> (End, Link) {
-    let options = |number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
-    let (far, near) = cable::pair(options(number), options(number.wrapping_add(1)));
+    let (far, near) = links::cable(name, number);
     (far, Link::Cable(Box::new(near)))
 }
 
@@ -51,15 +35,15 @@ pub fn cable(name: &'static str, number: u8) -> (End, Link) {
 /// # Errors
 /// [`evenkeel_link::LinkError`], as [`io::Error`]
 pub fn device(name: &str) -> io::Result<Link> {
-    let options = PacketOptions { ring_pkts: RING_PKTS, stamps: true, ..PacketOptions::default() };
-    Ok(Link::Device(Box::new(Packet::open(name, &options).map_err(io::Error::other)?)))
+    Ok(Link::Device(links::packet(name).map_err(io::Error::other)?))
 }
 
-/// It lets frames through until [`Between::end`], or until the process is asked to end.
+/// It lets frames through until [`Between::end`], or until it is dropped or the process is asked to end.
 pub struct Between {
     remote: Remote,
     over: Arc<AtomicBool>,
-    thread: JoinHandle<io::Result<Report>>,
+    /// `None` once it was waited for.
+    thread: Option<JoinHandle<io::Result<Report>>>,
 }
 
 impl std::fmt::Debug for Between {
@@ -73,9 +57,9 @@ impl Between {
     ///
     /// # Errors
     /// If the machine has no memory or no thread for it.
-    pub fn begin(network: &Network, links: [Link; 2], clock: Clock) -> io::Result<Self> {
+    pub fn begin(options: &Options, links: [Link; 2], clock: Clock) -> io::Result<Self> {
         let stop = Stop::on_signals()?;
-        let mut emulator = Emulator::new(network.setup(), clock, stop)?;
+        let mut emulator = Emulator::new(["left", "right"], options, clock, stop)?;
         for (port, link) in links.into_iter().enumerate() {
             match link {
                 Link::Cable(end) => emulator.take_cable(port, *end)?,
@@ -85,36 +69,56 @@ impl Between {
         let (remote, over) = (emulator.remote(), Arc::new(AtomicBool::new(false)));
         let is_over = Arc::clone(&over);
         let emulate = move || {
-            // The kernel prefers its thread to all ordinary ones if it may; else what it was late tells.
-            let _ = run_in_real_time();
             emulator.run(Instant::NEVER, stop, |_| is_over.load(Ordering::Acquire))?;
             Ok(emulator.report(true))
         };
         let thread = thread::Builder::new().name("emulator".to_owned()).spawn(emulate)?;
-        Ok(Self { remote, over, thread })
+        Ok(Self { remote, over, thread: Some(thread) })
     }
 
     /// Ends it; says what it has done.
     ///
     /// # Errors
     /// Why it has ended before.
-    pub fn end(self) -> io::Result<Report> {
+    pub fn end(mut self) -> io::Result<Report> {
+        match self.stop() {
+            Some(ended) => ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Ends it, and waits until it has.
+    fn stop(&mut self) -> Option<thread::Result<io::Result<Report>>> {
         self.over.store(true, Ordering::Release);
         self.remote.notify();
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        self.thread.take().map(JoinHandle::join)
     }
 }
 
-impl Network {
-    fn setup(&self) -> Setup {
-        Setup {
-            names: ["left", "right"].map(str::to_owned),
-            ways: self.ways.clone(),
-            seed: self.seed,
-            spin: self.spin,
-            real_time: false,
-            cpu: self.cpu,
-            memory_pkts: self.memory_pkts,
-        }
+impl Drop for Between {
+    fn drop(&mut self) {
+        // Who wants to know how it went calls `end`.
+        drop(self.stop());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::time::Duration;
+    use evenkeel_wan::Settings;
+
+    use super::super::RealTime;
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_leaves_no_thread_behind() {
+        let (ways, spin) = ([Settings::PERFECT, Settings::PERFECT], Duration::ZERO);
+        let options =
+            Options { ways, seed: 1, spin, real_time: RealTime::Off, cpu: None, memory_pkts: 100_000 };
+        let ((_left, first), (_right, second)) = (cable("left", 10), cable("right", 20));
+        let between = Between::begin(&options, [first, second], Clock::start()).expect("an emulator");
+        let over = Arc::clone(&between.over);
+        drop(between);
+        assert_eq!(Arc::strong_count(&over), 1, "its thread has the other one");
     }
 }

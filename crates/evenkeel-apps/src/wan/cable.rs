@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use evenkeel_core::cable::{self, End};
+use evenkeel_core::cable::End;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use evenkeel_link::{Clock, Stop};
 use evenkeel_wan::{Settings, Size};
 use serde::Serialize;
 
-use super::emulator::{Emulator, Setup};
+use super::emulator::{AtEnd, Emulator, Options};
+use super::links::{self, RING_PKTS};
 use super::report::Report;
 use super::run::WanError;
 use crate::latency::Histogram;
@@ -20,22 +21,12 @@ use crate::pace::Pace;
 /// What is sent through an emulator, and for how long.
 #[derive(Debug, Clone)]
 pub struct Demonstration {
-    /// From the first end to the second, and back.
-    pub ways: [Settings; 2],
+    /// What is between the ends.
+    pub options: Options,
     /// Frames of 1500 bytes of IP a second, each way.
     pub offered_pps: [u64; 2],
     /// How long.
     pub duration: Duration,
-    /// Of the dice.
-    pub seed: u64,
-    /// The longest time that something due is waited for awake.
-    pub spin: Duration,
-    /// Whether its thread comes before all ordinary ones.
-    pub real_time: bool,
-    /// The processor that the emulator's thread is bound to.
-    pub cpu: Option<usize>,
-    /// Frames that there is memory for.
-    pub memory_pkts: usize,
 }
 
 /// What came of it.
@@ -67,16 +58,14 @@ pub struct Measured {
     pub p99_us: Option<f64>,
 }
 
-/// A full frame.
-const FRAME_BYTES: usize = 1_514;
+/// A full frame: a packet of 1500 bytes with its Ethernet header.
+pub const FRAME_BYTES: usize = 1_514;
 /// Where its number is, and when it was sent: behind an Ethernet header of a type for experiments.
 const NUMBER_AT: usize = 14;
 const TIME_AT: usize = 22;
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 /// Sent at a time, to catch up.
 const BURST_PKTS: u64 = 16;
-/// Frames a ring holds while the machine gives a core to others.
-const RING_PKTS: usize = 8_192;
 /// What is under way at the end comes out within this, or not at all.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -86,20 +75,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// [`WanError`]
 pub fn run(demonstration: &Demonstration, watch: impl FnMut(f64) + Send) -> Result<Demonstrated, WanError> {
     let (stop, clock) = (Stop::on_signals()?, Clock::start());
-    let setup = Setup {
-        names: ["left", "right"].map(str::to_owned),
-        ways: demonstration.ways.clone(),
-        seed: demonstration.seed,
-        spin: demonstration.spin,
-        real_time: demonstration.real_time,
-        cpu: demonstration.cpu,
-        memory_pkts: demonstration.memory_pkts,
-    };
-    let mut emulator = Emulator::new(setup, clock, stop)?;
+    let mut emulator = Emulator::new(["left", "right"], &demonstration.options, clock, stop)?;
     let mut ends = Vec::new();
-    for (port, name) in ["left", "right"].into_iter().enumerate() {
-        let options = |number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
-        let (far, near) = cable::pair(options(10 + port as u8), options(20 + port as u8));
+    for (port, (name, number)) in [("left", 10), ("right", 20)].into_iter().enumerate() {
+        let (far, near) = links::cable(name, number);
         emulator.take_cable(port, near)?;
         ends.push(far);
     }
@@ -108,19 +87,26 @@ pub fn run(demonstration: &Demonstration, watch: impl FnMut(f64) + Send) -> Resu
     let mut outside = Outside::new(ends, demonstration, clock)?;
     thread::scope(|scope| {
         let sending = thread::Builder::new().name("ends".to_owned()).spawn_scoped(scope, || {
-            outside.send(demonstration.duration, stop, watch);
-            sent_all.store(true, Ordering::Release);
-            remote.notify();
-            while !over.load(Ordering::Acquire) {
+            let is_over = || over.load(Ordering::Acquire);
+            {
+                let _ending = AtEnd(|| {
+                    sent_all.store(true, Ordering::Release);
+                    remote.notify();
+                });
+                outside.send(demonstration.duration, || is_over() || stop.requested(), watch);
+            }
+            while !is_over() {
                 outside.take_out();
             }
             outside.take_out();
-            outside.measured(&demonstration.ways)
+            outside.measured(&demonstration.options.ways)
         })?;
         let until = clock.now() + demonstration.duration + PATIENCE;
         let done = |emulator: &Emulator| sent_all.load(Ordering::Acquire) && emulator.is_quiet();
-        let ran = emulator.run(until, stop, done);
-        over.store(true, Ordering::Release);
+        let ran = {
+            let _ending = AtEnd(|| over.store(true, Ordering::Release));
+            emulator.run(until, stop, done)
+        };
         let measured = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         ran?;
         Ok(Demonstrated { report: emulator.report(true), measured })
@@ -159,7 +145,7 @@ impl Outside {
         Ok(Self { ends, pool, clock, ways: [Seen::default(), Seen::default()], offered_pps })
     }
 
-    fn send(&mut self, duration: Duration, stop: &Stop, mut watch: impl FnMut(f64)) {
+    fn send(&mut self, duration: Duration, is_over: impl Fn() -> bool, mut watch: impl FnMut(f64)) {
         let start = self.clock.now();
         let mut paces = self.offered_pps.map(|pps| Pace::new(pps, BURST_PKTS, start));
         let mut frame = [0; FRAME_BYTES];
@@ -167,7 +153,7 @@ impl Outside {
         let mut told = start;
         loop {
             let now = self.clock.now();
-            if now.since(start) >= duration || stop.requested() {
+            if now.since(start) >= duration || is_over() {
                 return;
             }
             for (way, pace) in paces.iter_mut().enumerate() {
@@ -236,5 +222,32 @@ impl Seen {
             p50_us: us(self.took.percentile(50.0)),
             p99_us: us(self.took.percentile(99.0)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RealTime;
+    use super::*;
+
+    fn demonstration(cpu: Option<usize>, duration: Duration) -> Demonstration {
+        let (ways, spin) = ([Settings::PERFECT, Settings::PERFECT], Duration::ZERO);
+        let options = Options { ways, seed: 1, spin, real_time: RealTime::Off, cpu, memory_pkts: 100_000 };
+        Demonstration { options, offered_pps: [1_000; 2], duration }
+    }
+
+    /// Who sends does not go on for an hour, for which the bound has much patience.
+    #[test]
+    fn an_emulator_that_cannot_run_is_an_error_at_once() {
+        let no_such_cpu = demonstration(Some(100_000), Duration::from_secs(3_600));
+        let patient = |share: f64| assert!(share * 60.0 < 1.0, "it sends for a minute");
+        assert!(matches!(run(&no_such_cpu, patient), Err(WanError::Machine(_))));
+    }
+
+    /// The emulator ends, and so does who waits for it.
+    #[test]
+    fn a_panic_of_who_is_told_ends_it() {
+        let told = || run(&demonstration(None, Duration::from_secs(3_600)), |_| panic!("told"));
+        assert!(std::panic::catch_unwind(told).is_err());
     }
 }

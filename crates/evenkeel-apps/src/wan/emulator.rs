@@ -29,16 +29,46 @@ const AGAIN: Duration = Duration::from_micros(20);
 /// How often the kernel is asked while the thread does not halt, for what is seen only so.
 const ASK: Duration = Duration::from_micros(5);
 
-/// How an emulator is set up.
+/// What an emulator does, and how.
 #[derive(Debug, Clone)]
-pub(super) struct Setup {
-    pub(super) names: [String; 2],
-    pub(super) ways: [Settings; 2],
-    pub(super) seed: u64,
-    pub(super) spin: Duration,
-    pub(super) real_time: bool,
-    pub(super) cpu: Option<usize>,
-    pub(super) memory_pkts: usize,
+pub struct Options {
+    /// From the first link to the second, and back.
+    pub ways: [Settings; 2],
+    /// Of its dice.
+    pub seed: u64,
+    /// The longest time that something due is waited for awake.
+    pub spin: Duration,
+    /// Whether its thread comes before all ordinary ones.
+    pub real_time: RealTime,
+    /// The processor that its thread is bound to.
+    pub cpu: Option<usize>,
+    /// Frames that there is memory for.
+    pub memory_pkts: usize,
+}
+
+/// Whether a thread comes before all ordinary ones (SCHED_FIFO).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RealTime {
+    /// It does not.
+    Off,
+    /// If the kernel allows it; what it is late tells else.
+    IfAllowed,
+    /// It does, or nothing runs.
+    Required,
+}
+
+impl RealTime {
+    /// Has the calling thread run so.
+    fn begin(self) -> io::Result<()> {
+        match self {
+            Self::Off => Ok(()),
+            Self::IfAllowed => run_in_real_time().or(Ok(())),
+            Self::Required => run_in_real_time().map_err(|error| {
+                let what = format!("no real time: {error}; run as root, or with CAP_SYS_NICE");
+                io::Error::new(error.kind(), what)
+            }),
+        }
+    }
 }
 
 /// What another thread wants of it.
@@ -90,9 +120,20 @@ impl Remote {
     }
 }
 
+/// Done when it goes: what others wait for is said however a thread ends, by a panic as well.
+pub(super) struct AtEnd<F: Fn()>(pub(super) F);
+
+impl<F: Fn()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Two links and the network between them.
 pub(super) struct Emulator {
-    setup: Setup,
+    seed: u64,
+    cpu: Option<usize>,
+    real_time: RealTime,
     ports: [Port; 2],
     /// Their descriptors in the halt. The first one there is the stop's.
     watched: [Option<usize>; 2],
@@ -112,20 +153,23 @@ pub(super) struct Emulator {
 }
 
 impl Emulator {
-    pub(super) fn new(setup: Setup, clock: Clock, stop: &Stop) -> io::Result<Self> {
+    pub(super) fn new(names: [&str; 2], options: &Options, clock: Clock, stop: &Stop) -> io::Result<Self> {
         let begin = clock.now();
         let mut halt = Halt::new()?;
         halt.watch(stop.fd());
-        let mut rng = Rng::new(setup.seed);
-        let ports = [0, 1].map(|n| Port::new(&setup.names[n], setup.ways[n].clone(), rng.fork(), begin));
+        let mut rng = Rng::new(options.seed);
+        let ports = [0, 1].map(|n| Port::new(names[n], options.ways[n].clone(), rng.fork(), begin));
         let (sender, orders) = channel();
         Ok(Self {
+            seed: options.seed,
+            cpu: options.cpu,
+            real_time: options.real_time,
             ports,
             watched: [None; 2],
-            pool: Pool::with_limit(setup.memory_pkts),
+            pool: Pool::with_limit(options.memory_pkts),
             halt,
             wall: Wall::new(&clock),
-            margin: Margin::up_to(setup.spin),
+            margin: Margin::up_to(options.spin),
             clock,
             asked: begin,
             begin,
@@ -135,7 +179,6 @@ impl Emulator {
             meter: None,
             at_begin: ThreadTime::default(),
             preferred: false,
-            setup,
         })
     }
 
@@ -173,16 +216,9 @@ impl Emulator {
         stop: &Stop,
         done: impl Fn(&Self) -> bool,
     ) -> io::Result<()> {
-        self.setup.cpu.map_or(Ok(()), pin_to_cpu)?;
+        self.cpu.map_or(Ok(()), pin_to_cpu)?;
         self.preferred = prefer_this_thread();
-        if self.setup.real_time {
-            run_in_real_time().map_err(|error| {
-                io::Error::new(
-                    error.kind(),
-                    format!("no real time: {error}; run as root, or with CAP_SYS_NICE"),
-                )
-            })?;
-        }
+        self.real_time.begin()?;
         set_timer_slack(Duration::from_nanos(1))?;
         let meter = ThreadMeter::of_this_thread();
         self.at_begin = meter.read().unwrap_or_default();
@@ -304,7 +340,7 @@ impl Emulator {
         let used = self.meter.as_ref().and_then(ThreadMeter::read).unwrap_or_default() - self.at_begin;
         Report {
             seconds,
-            seed: self.setup.seed,
+            seed: self.seed,
             conserved: ways.iter().all(|way| way.adds_up),
             ways,
             cpu: used.ran.as_secs_f64() / seconds.max(1e-9),
@@ -312,5 +348,20 @@ impl Emulator {
             preferred: self.preferred,
             clock: self.clock.source(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_hears_of_the_end_also_by_a_panic() {
+        let over = AtomicBool::new(false);
+        let ended = std::panic::catch_unwind(|| {
+            let _ending = AtEnd(|| over.store(true, Ordering::Release));
+            panic!("ended");
+        });
+        assert!(ended.is_err() && over.load(Ordering::Acquire));
     }
 }

@@ -1,5 +1,6 @@
 //! The links' devices: how they are opened, and what becomes of them while the emulator runs.
 
+use evenkeel_core::cable::{self, End};
 use evenkeel_link::{
     Device, DeviceChange, DeviceSpec, LinkError, Packet, PacketOptions, Tap, TapOptions, device_now,
 };
@@ -10,6 +11,18 @@ use crate::route::plan::Link;
 /// Frames that a ring holds while the machine gives the thread's core to others.
 pub(super) const RING_PKTS: usize = 8_192;
 
+/// A cable of that name: the far end, and the near one, whose number is the next.
+pub(super) fn cable(name: &'static str, number: u8) -> (End, End) {
+    let options = |number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
+    cable::pair(options(number), options(number.wrapping_add(1)))
+}
+
+/// A network interface, with the kernel's stamps of what comes.
+pub(super) fn packet(name: &str) -> Result<Box<dyn Device>, LinkError> {
+    let options = PacketOptions { ring_pkts: RING_PKTS, stamps: true, ..PacketOptions::default() };
+    Ok(Box::new(Packet::open(name, &options)?))
+}
+
 /// Opens the device of a link.
 pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {
     Ok(match &link.device {
@@ -17,10 +30,7 @@ pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {
             let kernel_addresses = link.kernel_addresses.clone();
             Box::new(Tap::open(&device.name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)
         }
-        DeviceSpec::Packet(device) => {
-            let options = PacketOptions { ring_pkts: RING_PKTS, stamps: true, ..PacketOptions::default() };
-            Box::new(Packet::open(&device.name, &options)?)
-        }
+        DeviceSpec::Packet(device) => packet(&device.name)?,
         // No link's text says so.
         DeviceSpec::Pcap(path) => return Err(LinkError::BadName { name: path.display().to_string() }),
     })

@@ -18,5 +18,6 @@ mod report;
 mod run;
 mod wall;
 
+pub use emulator::{Options, RealTime};
 pub use report::{Late, Own, Report, Way};
 pub use run::{Wan, WanError, run};

@@ -37,11 +37,11 @@ pub struct Way {
     pub received: u64,
     /// Their bytes, from the Ethernet header on.
     pub bytes_in: u64,
-    /// Frames that left.
+    /// Frames that left: taken by the device, and not refused by it afterwards.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of all that the device took, from the Ethernet header on.
     pub bytes_out: u64,
-    /// Bits a second that left, from the Ethernet header on, over all of the time.
+    /// The same in bits a second, over all of the time.
     pub out_bps: f64,
     /// Frames that vanished, as they were to.
     pub lost: u64,
@@ -60,7 +60,7 @@ pub struct Way {
     /// By how much the times at which frames were given to the device were behind those at which they were
     /// due. No frame was less late than that.
     pub given: Late,
-    /// The same when the device had taken them. No frame was later.
+    /// The same when the device had taken them, those that it refused then as well. No frame was later.
     pub late: Late,
     /// Whether these add up.
     #[serde(skip)]
@@ -74,7 +74,7 @@ pub struct Own {
     pub ring: u64,
     /// Lost because the other link's device took nothing.
     pub unsent: u64,
-    /// Of those sent, refused by that device.
+    /// Taken by that device, and then refused. They do not count as sent.
     pub refused: u64,
     /// Lost while that device was gone.
     pub gone: u64,

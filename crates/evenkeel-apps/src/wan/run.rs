@@ -4,11 +4,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::time::Instant;
 use evenkeel_link::{Clock, DeviceChanges, DeviceSpec, Halt, LinkError, Stop};
-use evenkeel_wan::Settings;
 
-use super::emulator::{Emulator, Remote, Setup};
+use super::emulator::{AtEnd, Emulator, Options, Remote};
 use super::links::{Followed, open};
 use super::report::Report;
 use crate::host_setup::Limits;
@@ -19,18 +18,8 @@ use crate::route::plan::Link;
 pub struct Wan {
     /// Its links.
     pub links: [Link; 2],
-    /// From the first to the second, and back.
-    pub ways: [Settings; 2],
-    /// Of its dice.
-    pub seed: u64,
-    /// The longest time that something due is waited for awake.
-    pub spin: Duration,
-    /// Whether its thread comes before all ordinary ones.
-    pub real_time: bool,
-    /// The processor that its thread is bound to.
-    pub cpu: Option<usize>,
-    /// Frames that there is memory for.
-    pub memory_pkts: usize,
+    /// What is between them.
+    pub options: Options,
 }
 
 /// Why an emulator could not run.
@@ -75,18 +64,6 @@ impl Wan {
         }
         Ok(())
     }
-
-    pub(super) fn setup(&self) -> Setup {
-        Setup {
-            names: [0, 1].map(|n| self.links[n].name.clone()),
-            ways: self.ways.clone(),
-            seed: self.seed,
-            spin: self.spin,
-            real_time: self.real_time,
-            cpu: self.cpu,
-            memory_pkts: self.memory_pkts,
-        }
-    }
 }
 
 /// Lets frames through until a limit is reached or the process is asked to end; tells `watch` how it goes. A
@@ -103,7 +80,8 @@ pub fn run(
     wan.check()?;
     let (stop, clock) = (Stop::on_signals()?, Clock::start());
     let mut beside = Beside { followed: Vec::new(), changes: DeviceChanges::open()?, say };
-    let mut emulator = Emulator::new(wan.setup(), clock, stop)?;
+    let mut emulator =
+        Emulator::new(wan.links.each_ref().map(|link| link.name.as_str()), &wan.options, clock, stop)?;
     let mut mtus = Vec::new();
     for (port, link) in wan.links.iter().enumerate() {
         let device = open(link)?;
@@ -118,18 +96,25 @@ pub fn run(
     }
     say(&format!("between {} and {}", wan.links[0].name, wan.links[1].name));
     let end = limits.duration.map_or(Instant::NEVER, |duration| clock.now() + duration);
-    let (remote, mut halt, over) = (emulator.remote(), Halt::new()?, AtomicBool::new(false));
-    let (notifier, is_over) = (halt.notifier(), &over);
+    let (remote, mut halt) = (emulator.remote(), Halt::new()?);
+    let (over, unwatched) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    let notifier = halt.notifier();
     thread::scope(|scope| {
         let worker = thread::Builder::new().name("emulator".to_owned());
         let emulating = worker.spawn_scoped(scope, move || {
-            let ran = emulator.run(end, stop, |_| false);
-            is_over.store(true, Ordering::Release);
-            notifier.notify();
+            let _ending = AtEnd(|| {
+                over.store(true, Ordering::Release);
+                notifier.notify();
+            });
+            let ran = emulator.run(end, stop, |_| unwatched.load(Ordering::Acquire));
             ran.map(|()| emulator.report(true))
         })?;
         halt.watch(beside.changes.fd());
         let mut watching = || -> io::Result<()> {
+            let _ending = AtEnd(|| {
+                unwatched.store(true, Ordering::Release);
+                remote.notify();
+            });
             let mut next = limits.every.map_or(Instant::NEVER, |every| clock.now() + every);
             while !over.load(Ordering::Acquire) {
                 // A signal is seen by the emulator, which wakes us when it has ended.
@@ -142,7 +127,7 @@ pub fn run(
             }
             Ok(())
         };
-        let watched = watching().inspect_err(|_| stop.request());
+        let watched = watching();
         let report = emulating.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         watched?;
         Ok(report)

@@ -84,8 +84,8 @@ struct RunArguments {
     /// Write no files but those asked for.
     #[arg(long)]
     no_files: bool,
-    /// Write all checks, with spreads and known misses, as one page of Markdown.
-    #[arg(long, value_name = "FILE")]
+    /// Write all checks, with spreads and known misses, as one page of Markdown; of virtual time only.
+    #[arg(long, value_name = "FILE", conflicts_with = "real")]
     markdown: Option<PathBuf>,
     /// Print JSON instead: one object for one experiment, a list of them for several.
     #[arg(long)]
@@ -97,7 +97,7 @@ struct RunArguments {
 #[command(next_help_heading = "In real time")]
 struct RealOptions {
     /// What the router is between: in-memory cables, packet sockets on veth pairs, or TAP devices. All but
-    /// the cable need root and use a network namespace of their own.
+    /// the cable need root and use a network namespace of their own. Not every experiment runs on each.
     #[arg(long, value_name = "PLACE", default_value = "cable", requires = "real")]
     on: Place,
     /// Loads at which each variant is measured.

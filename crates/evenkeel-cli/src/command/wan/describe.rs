@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_apps::quantity::{count, percent, si, three_digits, without_zeros};
+use evenkeel_apps::quantity::{count, percent, short_si, si, three_digits, without_zeros};
 use evenkeel_apps::wan::cable::{Demonstrated, Measured};
 use evenkeel_apps::wan::{Late, Own, Report, Way};
 use evenkeel_wan::{Bursts, Limit, Loss, Rate, Ratio, Settings, Size};
@@ -58,12 +58,12 @@ pub(super) fn settings(settings: &Settings) -> String {
     let mut parts = Vec::new();
     match &settings.rate {
         Rate::Unlimited => {}
-        Rate::Bits(bps) => parts.push(format!("{}bit/s", plain(&si(*bps as f64)))),
+        Rate::Bits(bps) => parts.push(format!("{}bit/s", short_si(*bps as f64))),
         Rate::Trace(trace) => parts.push(format!(
             "a trace of {} s and {} opportunities ({}bit/s)",
             without_zeros(&format!("{:.3}", trace.period().as_secs_f64())),
             count(trace.opportunities() as u64),
-            plain(&si(trace.mean_bps() as f64))
+            short_si(trace.mean_bps() as f64)
         )),
     }
     if settings.rate != Rate::Unlimited {
@@ -115,12 +115,6 @@ fn size(size: Size) -> String {
         Size::ETHERNET => "as on Ethernet, ".to_owned(),
         Size { extra, .. } => format!("of frames {extra:+} bytes, "),
     }
-}
-
-/// `50.0 M` without zeros.
-fn plain(text: &str) -> String {
-    let (number, prefix) = text.split_once(' ').unwrap_or((text, ""));
-    format!("{} {prefix}", without_zeros(number))
 }
 
 fn time_of(time: Duration) -> String {
@@ -221,10 +215,9 @@ fn late(way: &Way) -> String {
 
 /// What the emulator lost, for the live line.
 fn own(own: &Own) -> String {
-    if own.lost() + own.uncopied == 0 {
-        String::new()
-    } else {
-        format!(", {} lost by itself", count(own.lost()))
+    match own.lost() {
+        0 => String::new(),
+        lost => format!(", {} lost by itself", count(lost)),
     }
 }
 
@@ -273,4 +266,25 @@ fn seen(measured: &Measured, settings: &Settings) -> String {
         ms(measured.p50_us),
         ms(measured.p99_us)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_was_not_made_is_no_frame_lost() {
+        let uncopied = Own { uncopied: 3, ..Own::default() };
+        assert_eq!(
+            (own(&uncopied).as_str(), own(&Own { gone: 2, ..uncopied }).as_str()),
+            ("", ", 2 lost by itself")
+        );
+    }
+
+    #[test]
+    fn rates_are_said_without_zeros() {
+        let of = |bps| settings(&Settings { rate: Rate::Bits(bps), ..Settings::PERFECT });
+        assert_eq!(of(50_000_000), "50 Mbit/s, a queue of 1\u{202f}000 packets");
+        assert!(of(500).starts_with("500 bit/s, "));
+    }
 }

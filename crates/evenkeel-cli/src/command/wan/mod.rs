@@ -11,7 +11,7 @@ use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::route::plan::Link;
 use evenkeel_apps::route::text::read_text;
 use evenkeel_apps::wan::cable::{self, Demonstration};
-use evenkeel_apps::wan::{self, Report, Wan, WanError};
+use evenkeel_apps::wan::{self, Options, RealTime, Report, Wan, WanError};
 use evenkeel_wan::{Loss, Rate, Settings, Size, Trace};
 use serde::Serialize;
 
@@ -36,17 +36,18 @@ Links:
 Both ways: one value is for both. Of two with a / between them the first is for frames from the
 first link to the second, and the second for those that go back: --rate 50mbit/5mbit. The first
 --trace is for the way there, the second, if there is one, for the way back. none takes a setting
-back.
+back, but for --queue and --overhead.
 
-What happens to a frame, in this order (that of tc-netem):
+What happens to a frame, in this order:
   loss, corruption, duplication, queue, rate or trace, delay and jitter, reordering
+
+Settings have the names that tc-netem has for them. They differ in this order, and in that a lost
+frame is not doubled, a copy has the flipped bit too, --reorder holds frames back where netem sends
+them ahead, --jitter keeps the order unless --jitter-reorders is given, and --queue is what waits
+for the rate, and not, as netem's limit, also what flies. --loss gemodel:p,r,1-h,1-k is its model.
 
 Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in
 milliseconds since the beginning; at its end a trace begins again.
-
-Beside tc-netem: --loss gemodel:p,r,1-h,1-k is its model of that name; --jitter keeps the order
-unless --jitter-reorders is given; --queue is what waits for the rate, and not, as netem's limit,
-also what flies.
 
 Examples:
   evenkeel wan cable
@@ -67,7 +68,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "cable", value_parser = ["cable"])]
     place: Option<String>,
     /// A link; give two.
-    #[arg(long, value_name = "[NAME=]DEVICE", value_parser = settings::link)]
+    #[arg(long, value_name = "[NAME=]DEVICE")]
     link: Vec<Link>,
     /// Bits a second: 64kbit, 50mbit, 1gbit [default: none; on cable 50mbit/5mbit].
     #[arg(long, value_name = "RATE[/RATE]", value_parser = settings::rates, conflicts_with = "trace")]
@@ -132,7 +133,7 @@ pub(crate) struct Arguments {
     /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 3s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
-    /// Print counters to standard error this often, such as 1s.
+    /// Print counters to standard error this often, such as 1s; not on cable.
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     stats_interval: Option<Duration>,
     /// Print the final counters as one JSON object.
@@ -152,32 +153,35 @@ struct Output<'a, T> {
 const LIVE: Duration = Duration::from_secs(1);
 /// What the demonstration is, unless something else is asked for.
 const CABLE_BPS: [u64; 2] = [50_000_000, 5_000_000];
-const CABLE_DELAY: Duration = Duration::from_millis(25);
 const CABLE_FOR: Duration = Duration::from_secs(3);
+
+/// What a way is without --rate, --trace and --delay.
+struct Defaults {
+    bps: [Option<u64>; 2],
+    delay: Duration,
+}
+
+impl Defaults {
+    const NONE: Self = Self { bps: [None; 2], delay: Duration::ZERO };
+    const OF_CABLE: Self =
+        Self { bps: [Some(CABLE_BPS[0]), Some(CABLE_BPS[1])], delay: Duration::from_millis(25) };
+}
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.place.is_some() {
         return arguments.on_cable();
     }
-    if let Some(option) = arguments.offered.as_ref().map(|_| "--offered") {
-        return Err(Failure::Usage(format!("{option} is for cable only")));
+    if arguments.offered.is_some() {
+        return Err(Failure::Usage("--offered is for cable only".to_owned()));
     }
-    let ways = arguments.ways()?;
+    let ways = arguments.ways(&Defaults::NONE)?;
     let links: [Link; 2] = arguments.link.clone().try_into().map_err(|given: Vec<Link>| {
         let what = format!("a network is between two links, and {} are given: --link twice", given.len());
         Failure::Usage(format!("{what}; see `evenkeel wan --help`"))
     })?;
     let names = [0, 1].map(|n| links[n].name.clone());
     let settings = [0, 1].map(|n| describe::settings(&ways[n]));
-    let wan = Wan {
-        links,
-        ways,
-        seed: arguments.seed,
-        spin: arguments.spin,
-        real_time: arguments.realtime,
-        cpu: arguments.cpu()?,
-        memory_pkts: arguments.memory_pkts(),
-    };
+    let wan = Wan { links, options: arguments.options(ways)? };
     wan.check()?;
     for (n, settings) in settings.iter().enumerate() {
         terminal::say(&format!("{} -> {}: {settings}", names[n], names[1 - n]));
@@ -204,15 +208,11 @@ impl Arguments {
         if !self.link.is_empty() {
             return Err(Failure::Usage("cable has its own links: without --link".to_owned()));
         }
-        let mut ways = self.ways()?;
-        for (n, way) in ways.iter_mut().enumerate() {
-            if self.rate.is_none() && self.trace.is_empty() {
-                way.rate = Rate::Bits(CABLE_BPS[n]);
-            }
-            if self.delay.is_none() && self.jitter.is_none() {
-                way.delay = CABLE_DELAY;
-            }
+        if self.stats_interval.is_some() {
+            let line = "cable shows how far it is, and its counters at the end: without --stats-interval";
+            return Err(Failure::Usage(line.to_owned()));
         }
+        let ways = self.ways(&Defaults::OF_CABLE)?;
         let offered_pps = [0, 1].map(|n| {
             let rate = match &ways[n].rate {
                 Rate::Bits(bps) => *bps,
@@ -220,19 +220,14 @@ impl Arguments {
                 Rate::Unlimited => CABLE_BPS[n],
             };
             let asked = self.offered.as_ref().and_then(|offered| offered.of(n));
-            let bits = u64::from(ways[n].size.of(FULL_FRAME_BYTES)) * 8;
+            let bits = u64::from(ways[n].size.of(cable::FRAME_BYTES)) * 8;
             (asked.unwrap_or(rate.saturating_add(rate / 5)) / bits).max(1)
         });
         let settings = [0, 1].map(|n| describe::settings(&ways[n]));
         let demonstration = Demonstration {
-            ways,
+            options: self.options(ways)?,
             offered_pps,
             duration: self.duration.unwrap_or(CABLE_FOR),
-            seed: self.seed,
-            spin: self.spin,
-            real_time: self.realtime,
-            cpu: self.cpu()?,
-            memory_pkts: self.memory_pkts(),
         };
         let mut progress = terminal::Progress::new();
         let done = cable::run(&demonstration, |share| {
@@ -242,28 +237,31 @@ impl Arguments {
         if self.json {
             terminal::print_json(&Output { settings, what: &done })?;
         } else {
-            terminal::print(&describe::demonstrated(&done, &demonstration.ways, &settings))?;
+            terminal::print(&describe::demonstrated(&done, &demonstration.options.ways, &settings))?;
         }
         balanced(&done.report)
     }
 
     /// What is done there, and on the way back.
-    fn ways(&self) -> Result<[Settings; 2], Failure> {
+    fn ways(&self, defaults: &Defaults) -> Result<[Settings; 2], Failure> {
         if self.trace.len() > 2 {
             return Err(Failure::Usage("--trace is given once or twice: there, and back".to_owned()));
         }
         let traces = self.trace.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
-        Ok([self.way(0, &traces)?, self.way(1, &traces)?])
+        Ok([self.way(0, &traces, defaults)?, self.way(1, &traces, defaults)?])
     }
 
-    fn way(&self, n: usize, traces: &[Option<Trace>]) -> Result<Settings, Failure> {
+    fn way(&self, n: usize, traces: &[Option<Trace>], defaults: &Defaults) -> Result<Settings, Failure> {
         let trace = traces.get(n).or(traces.last()).cloned().flatten();
         let size = self.overhead.unwrap_or(if trace.is_some() { Size::IP } else { Size::default() });
-        let rate = self.rate.as_ref().and_then(|rate| rate.of(n));
+        let rate = match &self.rate {
+            Some(rate) => rate.of(n),
+            None if traces.is_empty() => defaults.bps[n],
+            None => None,
+        };
         let rate = trace.map(Rate::Trace).or(rate.map(Rate::Bits)).unwrap_or_default();
-        let time =
-            |times: &Option<Both<Duration>>| times.as_ref().map_or(Duration::ZERO, |times| times.of(n));
-        let (delay, jitter) = (time(&self.delay), time(&self.jitter));
+        let delay = self.delay.as_ref().map_or(defaults.delay, |delay| delay.of(n));
+        let jitter = self.jitter.as_ref().map_or(Duration::ZERO, |jitter| jitter.of(n));
         let Some(least) = delay.checked_sub(jitter) else {
             return Err(Failure::Usage(format!(
                 "--jitter {jitter:?} either way needs a --delay of as much: no frame arrives before it left"
@@ -296,13 +294,17 @@ impl Arguments {
         }
     }
 
-    fn memory_pkts(&self) -> usize {
-        usize::try_from(self.memory).unwrap_or(usize::MAX)
+    fn options(&self, ways: [Settings; 2]) -> Result<Options, Failure> {
+        Ok(Options {
+            ways,
+            seed: self.seed,
+            spin: self.spin,
+            real_time: if self.realtime { RealTime::Required } else { RealTime::Off },
+            cpu: self.cpu()?,
+            memory_pkts: usize::try_from(self.memory).unwrap_or(usize::MAX),
+        })
     }
 }
-
-/// A packet of 1500 bytes with its Ethernet header.
-const FULL_FRAME_BYTES: usize = 1_514;
 
 /// A trace; `none` is none.
 fn read(file: &Path) -> Result<Option<Trace>, Failure> {

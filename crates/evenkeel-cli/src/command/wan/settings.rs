@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use evenkeel_apps::route::plan::Link;
 use evenkeel_wan::{Bursts, Limit, Loss, Ratio, Size};
 
 use crate::quantity;
@@ -45,11 +44,6 @@ fn both<T: Copy>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<
         None => one(text).map(|value| Both([value; 2])),
         Some((there, back)) => Ok(Both([one(there)?, one(back)?])),
     }
-}
-
-pub(super) fn link(text: &str) -> Result<Link, String> {
-    let link = text.parse::<Link>();
-    link.map_err(|error| error.replace("a router can stand between", "a network can be emulated on"))
 }
 
 pub(super) fn rates(text: &str) -> Result<Both<Option<u64>>, String> {

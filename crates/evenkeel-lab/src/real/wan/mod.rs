@@ -17,8 +17,8 @@ use std::thread;
 
 use evenkeel::link::{Clock, Stop, cpus};
 use evenkeel_apps::measure::settle_on;
-use evenkeel_apps::wan::between::{self, Between, Link, Network};
-use evenkeel_apps::wan::{Late, Report, Way as Carried};
+use evenkeel_apps::wan::between::{self, Between, Link};
+use evenkeel_apps::wan::{Late, RealTime, Report, Way as Carried};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::Rate;
 use evenkeel_core::tcp::congestion::Algorithm;
@@ -266,7 +266,14 @@ impl Stand {
             ..Settings::PERFECT
         };
         let ways = [there.clone(), there];
-        let network = Network { ways, seed, spin: SPIN, cpu, memory_pkts: MEMORY_PKTS };
+        let network = evenkeel_apps::wan::Options {
+            ways,
+            seed,
+            spin: SPIN,
+            real_time: RealTime::IfAllowed,
+            cpu,
+            memory_pkts: MEMORY_PKTS,
+        };
         let emulator = Between::begin(&network, links, clock)?;
         let ports = SERIES.iter().enumerate().filter_map(|(nth, series)| match series.sender {
             Sender::Ours(rule) => Some((port(nth), ours::options(rule(Rate::bits_per_s(bps))))),
