@@ -3,10 +3,11 @@
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
-use std::io::Write as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
+
+use evenkeel_skip::Lack;
 
 /// The command, with nothing at its standard input.
 pub fn command(arguments: &[&str]) -> Command {
@@ -33,17 +34,26 @@ pub fn is_root() -> bool {
     id.stdout == b"0\n"
 }
 
+/// Programs that tests in a namespace use, with the Debian packages that contain them.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("ip", "iproute2"),
+    ("ping", "iputils-ping"),
+    ("tcpdump", "tcpdump"),
+    ("tshark", "tshark"),
+    ("capinfos", "wireshark-common"),
+];
+
 /// Runs `test` on a thread in a network namespace of its own.
 pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
-    for program in ["ip", "ping", "tcpdump", "tshark", "capinfos"] {
+    for (program, package) in PROGRAMS {
         if Command::new(program).arg("-h").output().is_err() {
-            return skip(name, &format!("there is no `{program}`"));
+            return evenkeel_skip::skip(name, &Lack::Program { program, package });
         }
     }
     thread::scope(|scope| {
         let isolated = scope.spawn(|| match evenkeel::link::enter_new_network() {
             Ok(()) => test(),
-            Err(error) => skip(name, &format!("needs root: {error}")),
+            Err(error) => evenkeel_skip::skip(name, &Lack::Root(&error.to_string())),
         });
         if let Err(panic) = isolated.join() {
             std::panic::resume_unwind(panic);
@@ -51,9 +61,9 @@ pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
     });
 }
 
-/// Says that a test did not run: past the test harness, which would keep it to itself.
+/// Reports and records that a test did not run.
 pub fn skip(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED ({why}): {test}");
+    evenkeel_skip::skip(test, &Lack::Other(why));
 }
 
 /// Runs a command of iproute2 or the like; says whether it succeeded.
