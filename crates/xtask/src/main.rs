@@ -3,7 +3,7 @@
 //! `cargo xtask long` runs the long tier of tests: the papers' experiments, and everything else that takes
 //! minutes. `cargo test` runs the rest.
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stderr, reason = "commands talk to people")]
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "commands talk to people")]
 
 use std::process::{Command, ExitCode};
 

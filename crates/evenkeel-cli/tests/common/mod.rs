@@ -87,11 +87,17 @@ pub fn wait_for(line: &str) {
     );
 }
 
-/// Sends SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell starts in
+/// Sends SIGHUP, SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell starts in
 /// the background ignores SIGINT at first.
 pub fn signal(child: &Child, signal: &str) {
+    signal_times(child, signal, 1);
+}
+
+/// Sends a signal as [`signal`] does, several times at once.
+pub fn signal_times(child: &Child, signal: &str, times: usize) {
     // signal(7): of SIGINT, which is 2, the mask has the bit 1.
     let bit = match signal {
+        "HUP" => 0,
         "INT" => 1,
         "TERM" => 14,
         _ => panic!("{signal}?"),
@@ -108,7 +114,9 @@ pub fn signal(child: &Child, signal: &str) {
         }),
         "SIG{signal} is not caught"
     );
-    run(&format!("kill -{signal} {}", child.id()));
+    // By the shell itself: a program for each might come too late on a busy machine.
+    let kill = format!("kill -{signal} {}; ", child.id()).repeat(times);
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success(), "{kill}");
 }
 
 #[expect(
