@@ -6,6 +6,7 @@ mod common;
 
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Output, Stdio};
 
 use common::{command, pause, signal, signal_times};
@@ -80,6 +81,18 @@ const ENDLESS: [&[&str]; 9] = [
     &["blast", "cable", "--rate", "5k"],
 ];
 
+/// Runs a command until a signal comes twice, 10 ms apart. A machine that is busy may stretch that to the 200
+/// ms after which a second signal kills, so a run that was killed counts only if others were, too.
+fn signalled_twice(arguments: &[&str], kind: &str) -> Output {
+    let run = || {
+        let child = start(&[arguments, &["--duration", "1h", "--json"]].concat());
+        (0..3).for_each(|_| pause());
+        signal_times(&child, kind, 2);
+        end(child, 20)
+    };
+    (0..3).map(|_| run()).find(|output| output.status.signal().is_none()).unwrap_or_else(run)
+}
+
 /// `timeout` signals its child, and then the group that the child belongs to.
 #[test]
 fn a_signal_that_comes_twice_at_once_still_leaves_a_whole_report() {
@@ -87,10 +100,7 @@ fn a_signal_that_comes_twice_at_once_still_leaves_a_whole_report() {
     for arguments in ENDLESS {
         for kind in ["TERM", "INT", "HUP"] {
             for run in 0..if long { 20 } else { 1 } {
-                let child = start(&[arguments, &["--duration", "1h", "--json"]].concat());
-                (0..3).for_each(|_| pause());
-                signal_times(&child, kind, 2);
-                let output = end(child, 20);
+                let output = signalled_twice(arguments, kind);
                 let said = text(&output.stderr);
                 assert!(output.status.success(), "{arguments:?}, SIG{kind}, {run}: {} {said}", output.status);
                 let result: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use evenkeel_skip::Lack;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The command, with nothing at its standard input.
 pub fn command(arguments: &[&str]) -> Command {
@@ -93,15 +94,16 @@ pub fn signal(child: &Child, signal: &str) {
     signal_times(child, signal, 1);
 }
 
-/// Sends a signal as [`signal`] does, several times at once.
+/// Sends a signal as [`signal`] does, several times 10 ms apart: the kernel merges those that are pending.
 pub fn signal_times(child: &Child, signal: &str, times: usize) {
-    // signal(7): of SIGINT, which is 2, the mask has the bit 1.
-    let bit = match signal {
-        "HUP" => 0,
-        "INT" => 1,
-        "TERM" => 14,
+    let number = match signal {
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "TERM" => Signal::TERM,
         _ => panic!("{signal}?"),
     };
+    // signal(7): of SIGINT, which is 2, the mask has the bit 1.
+    let bit = number.as_raw() - 1;
     let caught = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
@@ -114,15 +116,22 @@ pub fn signal_times(child: &Child, signal: &str, times: usize) {
         }),
         "SIG{signal} is not caught"
     );
-    // By the shell itself: a program for each might come too late on a busy machine.
-    let kill = format!("kill -{signal} {}; ", child.id()).repeat(times);
-    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success(), "{kill}");
+    for nth in 0..times {
+        if nth > 0 {
+            sleep(Duration::from_millis(10));
+        }
+        kill_process(Pid::from_child(child), number).unwrap();
+    }
+}
+
+pub fn pause() {
+    sleep(Duration::from_millis(50));
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "another process is waited for, which tells nobody when it is ready"
 )]
-pub fn pause() {
-    thread::sleep(Duration::from_millis(50));
+fn sleep(time: Duration) {
+    thread::sleep(time);
 }
