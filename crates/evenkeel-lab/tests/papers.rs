@@ -1,16 +1,42 @@
 //! Every experiment in virtual time agrees with its paper, but for what it is known to miss; and the same
 //! seed gives the same report.
 //!
-//! By default with seed 1 alone. `EVENKEEL_LAB_SEEDS=20 cargo test -p evenkeel-lab --release --test papers`
+//! With seed 1 alone, the long ones by `cargo xtask long papers`. `EVENKEEL_LAB_SEEDS=20 cargo test -p evenkeel-lab --release --test papers`
 //! judges the medians of 20 seeds, which takes long.
 
 use evenkeel_lab::check::Basis;
 use evenkeel_lab::{Check, Report, Seeds, experiments, find};
 use evenkeel_sim::machine::Machine;
+use evenkeel_skip::is_long_or_skip;
 
 fn seeds() -> Seeds {
     let given = std::env::var("EVENKEEL_LAB_SEEDS").ok();
     Seeds { first: 1, count: given.map_or(1, |count| count.parse().expect("a number of seeds")) }
+}
+
+/// The experiments of the short tier: each takes less than a second, and every paper has some.
+const QUICK: [&str; 13] = [
+    "l97-fig1",
+    "l97-fig11",
+    "l97-fig12",
+    "l97-fig13",
+    "l97-fig14",
+    "s98-tab1",
+    "s98-tab2",
+    "t00-fig1",
+    "t00-fig3",
+    "t00-fig4",
+    "t00-tab5",
+    "t00-tab8",
+    "t00-tab9",
+];
+
+/// Runs an experiment in its tier and compares what was fitted with the machine models. Only those that take
+/// less than a second are in the short tier.
+fn agrees(id: &str) {
+    if QUICK.contains(&id) || is_long_or_skip(id) {
+        what_was_fitted_is_there(&run(id));
+    }
 }
 
 /// Whatever is missed is known to be, and whatever is known to be missed is.
@@ -47,7 +73,7 @@ macro_rules! agrees_with_the_paper {
     ($($name:ident: $id:literal,)*) => {
         $(#[test]
         fn $name() {
-            what_was_fitted_is_there(&run($id));
+            agrees($id);
         })*
 
         #[test]
@@ -109,6 +135,9 @@ agrees_with_the_paper! {
 /// fell to 0.81 of its peak.
 #[test]
 fn a_screend_that_is_only_slow_keeps_its_output() {
+    if !is_long_or_skip("a_screend_that_is_only_slow_keeps_its_output") {
+        return;
+    }
     let report = find("l97-fig6").unwrap().run(2);
     assert!(report.passed(), "{}", report.text());
 }

@@ -17,9 +17,13 @@ struct LongTests {
 }
 
 /// All that reads `EVENKEEL_LONG`. A test below compares this list with the source.
-const LONG: [LongTests; 2] = [
+const LONG: [LongTests; 6] = [
     LongTests { package: "evenkeel-lab", target: Some("papers"), filter: &[] },
+    LongTests { package: "evenkeel-sim", target: Some("random_worlds"), filter: &[] },
+    LongTests { package: "evenkeel-sim", target: Some("tcp_runs"), filter: &[] },
+    LongTests { package: "evenkeel-sim", target: Some("tcp_worlds"), filter: &[] },
     LongTests { package: "evenkeel-apps", target: Some("tcp_interop"), filter: &["gigabyte"] },
+    LongTests { package: "evenkeel-cli", target: Some("endings"), filter: &["whole_report"] },
 ];
 
 const USAGE: &str = "\

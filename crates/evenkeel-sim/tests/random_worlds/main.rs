@@ -12,11 +12,14 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use evenkeel_core::drop::{IpDrop, QueueDrop, Reason};
+use evenkeel_skip::is_long;
 use model::Rules;
 use scenario::Scenario;
 
-/// Seeds run unless the environment says otherwise: about half a minute.
+/// Seeds of the long tier, in which everything happens that can.
 const SEEDS: u64 = 150;
+/// Seeds of the short tier.
+const FEW_SEEDS: u64 = 30;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("the variable holds a number"))
@@ -25,7 +28,10 @@ fn number(variable: &str) -> Option<u64> {
 fn seeds() -> Vec<u64> {
     match number("EVENKEEL_SEED") {
         Some(seed) => vec![seed],
-        None => (1..=number("EVENKEEL_SEEDS").unwrap_or(SEEDS)).collect(),
+        None => {
+            let tier = if is_long() { SEEDS } else { FEW_SEEDS };
+            (1..=number("EVENKEEL_SEEDS").unwrap_or(tier)).collect()
+        }
     }
 }
 

@@ -9,11 +9,14 @@ mod tally;
 
 use evenkeel_core::receive::Architecture;
 use evenkeel_sim::seeds::{self, Seeds};
+use evenkeel_skip::is_long;
 use plan::Plan;
 use tally::Tally;
 
-/// Seeds run unless the environment says otherwise: about half a minute.
+/// Seeds of the long tier, in which everything happens that can.
 const SEEDS: u64 = 300;
+/// Seeds of the short tier.
+const FEW_SEEDS: u64 = 60;
 /// One seed of so many is run twice.
 const TWICE: u64 = 16;
 
@@ -34,7 +37,7 @@ fn run(seed: u64) -> Result<Tally, String> {
 
 #[test]
 fn every_byte_comes_back_or_an_error_is_reported_and_nothing_is_left() {
-    let seeds = match Seeds::asked_for(SEEDS) {
+    let seeds = match Seeds::asked_for(if is_long() { SEEDS } else { FEW_SEEDS }) {
         Seeds::UpTo(seeds) => seeds,
         Seeds::One(seed) => {
             println!("{:#?}", Plan::random(seed));
