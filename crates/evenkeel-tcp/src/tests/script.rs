@@ -211,7 +211,7 @@ impl Runner {
                 self.pass(Duration::from_millis(10))?;
             }
             ("accept", ["ecn"]) => {
-                let handshake = self.handshake(&options, SynAck::Sent, Flags::ECE | Flags::CWR);
+                let handshake = self.handshake(&options, SynAck::Sent(0), Flags::ECE | Flags::CWR);
                 self.connection = Some(Connection::accept(&config, &open, &handshake, now));
             }
             ("early", ["cookie", hex, len]) => {
