@@ -90,9 +90,9 @@ impl Connection {
         self.release_idle_memory();
     }
 
-    /// The path does not limit the connection if less than a segment is unsent (draft-ietf-ccwg-bbr, 4.1.2.4),
-    /// nor if what is unsent waits for neither the congestion window nor the pacer: Nagle's algorithm, a small
-    /// window of the peer's, or the user holds it back.
+    /// Records that the path does not limit the connection, if that is so: less than a segment is unsent
+    /// (draft-ietf-ccwg-bbr, 4.1.2.4), or what is unsent waits for neither the congestion window nor the
+    /// pacer. Then Nagle's algorithm, a small window of the peer's, or the user holds it back.
     #[cold]
     fn note_limit(&mut self) {
         let held_back = || self.recovery.may_send(self.payload_max().into());
@@ -152,8 +152,8 @@ impl Connection {
         self.tail_loss_probe(now).or_else(|| self.lost(now))
     }
 
-    /// Nothing new may leave. F-RTO then has nothing by which to find out whether the timeout was spurious, and
-    /// what is lost leaves (RFC 5682, 3.1, step 2a).
+    /// Sends what is lost, if nothing new may leave by which F-RTO could find out whether the timeout was
+    /// spurious (RFC 5682, 3.1, step 2a).
     #[inline]
     fn repair_after_all(&mut self, now: Instant) -> Option<Next> {
         let waits = self.recovery.has_lost() && self.timers.pace == Instant::NEVER;

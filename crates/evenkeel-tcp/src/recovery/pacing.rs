@@ -120,9 +120,9 @@ impl Pacing {
     /// Events of timers are no closer together than this (it is the shortest period of the paper). Where
     /// segments would have to be, some leave at one event.
     const EVENT_MIN: Duration = Duration::from_micros(10);
-    /// No segment waits longer than this, nor than a round trip, for the segment before it, unless the user said
-    /// so: a window of one segment in a round trip is the least that any congestion control allows (RFC 5681,
-    /// 3.1). A rate measured while little was sent, or around a timeout, can be as small as one likes.
+    /// No segment waits longer than this, nor than a round trip, for the segment before it, unless the user
+    /// chose the rate. One segment in a round trip is the least that any congestion control allows (RFC 5681,
+    /// 3.1). A rate measured while little was sent, or around a timeout, has no lower bound.
     const WAIT_MAX_NANOS: u64 = nanos(Duration::from_secs(1));
     /// So many initial windows may a remembered or estimated rate be for, in a round trip: seven doublings of
     /// slow start. (`max_jump` of Careful Resume, 3.3.) Acknowledgments that are handled together, or a

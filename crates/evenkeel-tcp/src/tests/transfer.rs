@@ -1,5 +1,5 @@
-//! Transfers to a peer of which only the window is remarkable, in virtual time. No segment may reach beyond the
-//! window that the peer last offered, and all must arrive in a stated time.
+//! Transfers in virtual time to a peer that changes its window, over a path that loses segments. No segment
+//! may reach beyond the window that the peer last offered, and all must arrive in a stated time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
