@@ -93,9 +93,14 @@ impl Connection {
     /// Records that the path does not limit the connection, if that is so: less than a segment is unsent
     /// (draft-ietf-ccwg-bbr, 4.1.2.4), or what is unsent waits for neither the congestion window nor the
     /// pacer. Then Nagle's algorithm, a small window of the peer's, or the user holds it back.
+    ///
+    /// The path may be full though the peer's window limits. So with more than half of the congestion window
+    /// on its way, which is twice what the path holds, samples tell of the path.
     #[cold]
     fn note_limit(&mut self) {
-        let held_back = || self.recovery.may_send(self.payload_max().into());
+        let recovery = &self.recovery;
+        let held_back =
+            || recovery.may_send(self.payload_max().into()) && recovery.in_flight() <= recovery.cwnd() / 2;
         if self.timers.pace == Instant::NEVER && (self.has_little_to_send() || held_back()) {
             self.recovery.on_nothing_to_send();
         }
