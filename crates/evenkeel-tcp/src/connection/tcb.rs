@@ -120,9 +120,14 @@ impl SendSide {
         self.end().since(self.nxt)
     }
 
+    /// Where the peer's window ends: SND.UNA + SND.WND. It may be before SND.NXT.
+    pub(super) const fn edge(&self) -> SeqNumber {
+        SeqRange::at(self.una, self.wnd).end
+    }
+
     /// The usable window: SND.UNA + SND.WND - SND.NXT.
     pub(super) const fn usable(&self) -> u32 {
-        SeqRange::new(self.nxt, SeqRange::at(self.una, self.wnd).end).len()
+        SeqRange::new(self.nxt, self.edge()).len()
     }
 
     /// A segment that was not full has left, and is not acknowledged. What was the last such 2 GiB ago seems
@@ -190,6 +195,9 @@ pub(super) struct Due {
     pub(super) ack: bool,
     /// One segment, whatever the congestion window says (RFC 8985, 7.3).
     pub(super) tail_loss_probe: bool,
+    /// One lost segment, whatever the congestion window and the pacer say: the retransmission timer has
+    /// expired (RFC 6298, 5.4).
+    pub(super) retransmission: bool,
     /// One segment, whatever the peer's window says (RFC 9293, 3.8.6.1).
     pub(super) window_probe: bool,
     pub(super) keepalive: bool,

@@ -3,6 +3,7 @@
 
 mod robustness;
 mod script;
+mod transfer;
 
 /// One test for each file of `scripts/`. They are read when the test runs, so that nothing is compiled for a
 /// change of a script.
@@ -34,6 +35,7 @@ behaviours! {
     path_mtu
     reset
     sack
+    shrunk_window
     urgent
     window
     zero_window
