@@ -153,6 +153,7 @@ impl Net {
         let installed = self.install_descriptor(Descriptor::Udp(Box::new(Socket {
             owner,
             address,
+            source: address.filter(|address| self.stack.is_own(address)),
             port,
             channels: Vec::new(),
             next_channel: 0,
