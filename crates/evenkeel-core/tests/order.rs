@@ -45,7 +45,8 @@ struct Answers {
 impl Answers {
     fn spawn(bench: &mut Bench, burst: usize, bytes: usize) {
         let burst = (burst > 1).then(|| Datagrams::new(burst));
-        bench.host.spawn("answers", 0, Box::new(Self { socket: None, burst, bytes }));
+        // Its daemons are not to run before it.
+        bench.host.spawn("answers", -20, Box::new(Self { socket: None, burst, bytes }));
         bench.settle();
     }
 }
