@@ -15,10 +15,10 @@ use std::sync::Mutex;
 /// it, since its own length does not count its header; IPv4 carries 20 bytes less.
 const PAYLOAD_MAX: usize = 65_527;
 
-/// Ports from which no request is answered, beside the service's own. A program there may answer an answer, and
-/// one forged datagram would then keep both busy for ever: the small services of inetd (echo, systat, daytime,
-/// qotd, chargen, time: RFC 862, 866, 867, 865, 864, 868), and DNS, TFTP and NTP, of which there are servers
-/// that answer errors with errors (CVE-2024-2169, CVE-2009-3563).
+/// Ports from which no request is answered, beside the service's own. A program there may answer an answer,
+/// and one forged datagram would then keep both busy for ever: the small services of inetd (echo, systat,
+/// daytime, qotd, chargen, time: RFC 862, 866, 867, 865, 864, 868), and DNS, TFTP and NTP, of which there are
+/// servers that answer errors with errors (CVE-2024-2169, CVE-2009-3563).
 const REFLECTORS: [u16; 9] = [7, 11, 13, 17, 19, 37, 53, 69, 123];
 
 /// What a service is to do.

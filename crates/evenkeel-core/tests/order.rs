@@ -1,5 +1,5 @@
-//! What changes how to send, and comes right before the packet that is answered: a neighbour that has moved, a
-//! path that has become narrower.
+//! What changes how to send, and comes right before the packet that is answered: a neighbour that has moved,
+//! a path that has become narrower.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -271,7 +271,8 @@ fn the_last_word_of_a_neighbour_counts() {
     }
 }
 
-/// Of many more than are processed ahead, and with frames of all kinds: its receivers pay for a bounded number.
+/// Of many more than are processed ahead, and with frames of all kinds: its receivers pay for a bounded
+/// number.
 #[test]
 fn a_flood_of_what_neighbours_say_is_processed_ahead_within_a_bound_and_hurts_no_socket() {
     const ROUNDS: u64 = 500;

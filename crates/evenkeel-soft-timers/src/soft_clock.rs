@@ -82,9 +82,9 @@ impl fmt::Debug for Call {
 impl SoftClock {
     /// Calls `handler` every so many ticks, for the first time after as many, until it breaks.
     ///
-    /// The interval does not drift: each call is due when it would be if none had been late. After one that was
-    /// late by more than half an interval the next follows after half an interval, until all have been made up
-    /// for ([`Every`]).
+    /// The interval does not drift: each call is due when it would be if none had been late. After one that
+    /// was late by more than half an interval the next follows after half an interval, until all have been
+    /// made up for ([`Every`]).
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -98,7 +98,8 @@ impl SoftClock {
     /// let count = Arc::clone(&sent);
     /// clock.every(20_000, move |_| {
     ///     // ... send a packet ...
-    ///     if count.fetch_add(1, Ordering::Relaxed) < 9 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    ///     let is_last = count.fetch_add(1, Ordering::Relaxed) == 9;
+    ///     if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     /// });
     /// while sent.load(Ordering::Relaxed) < 10 {
     ///     clock.trigger();

@@ -15,8 +15,8 @@ use thiserror::Error;
 /// All that can fail between a thread of one's own and its host: each call has its own error, and `?` makes
 /// this of it.
 ///
-/// [`Debug`](fmt::Debug) prints the same text as [`Display`](fmt::Display): that is what the user of a program
-/// sees whose `main` returns it, or that unwraps it.
+/// [`Debug`](fmt::Debug) prints the same text as [`Display`](fmt::Display): that is what the user of a
+/// program sees whose `main` returns it, or that unwraps it.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,9 +1,9 @@
 //! A host of [`evenkeel_core`] on a real core, driven by the machine's clock, on the devices of
 //! [`evenkeel_link`].
 //!
-//! [`Engine::open`] gives a host on a TAP device or a network interface. A thread is [attached](Engine::attach)
-//! to it as a process, [waits](Engine::wait) for its sockets, and [enters](Engine::enter) the host to make the
-//! calls of a [`System`](core::host::System):
+//! [`Engine::open`] gives a host on a TAP device or a network interface. A thread is
+//! [attached](Engine::attach) to it as a process, [waits](Engine::wait) for its sockets, and
+//! [enters](Engine::enter) the host to make the calls of a [`System`](core::host::System):
 //!
 //! ```no_run
 //! use evenkeel::core::time::Instant;
@@ -27,8 +27,8 @@
 //! }
 //! ```
 //!
-//! The thread that waits runs the host meanwhile, so protocol work is done at its priority and on its bill. An
-//! event loop that waits for other things, too, runs a bounded turn at a time ([`Engine::advance`]).
+//! The thread that waits runs the host meanwhile, so protocol work is done at its priority and on its bill.
+//! An event loop that waits for other things, too, runs a bounded turn at a time ([`Engine::advance`]).
 //!
 //! # Several programs on a host
 //!

@@ -64,9 +64,9 @@ impl SoftEvents {
 
     /// Calls `handler` every `interval`, for the first time one interval after `now`, until it breaks.
     ///
-    /// The interval does not drift: each call is due when it would be if none had been late. After one that was
-    /// late by more than half an interval the next follows after half an interval, until all have been made up
-    /// for ([`Every`]).
+    /// The interval does not drift: each call is due when it would be if none had been late. After one that
+    /// was late by more than half an interval the next follows after half an interval, until all have been
+    /// made up for ([`Every`]).
     pub fn every(
         &mut self,
         now: Instant,

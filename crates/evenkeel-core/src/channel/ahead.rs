@@ -1,11 +1,11 @@
 //! How much of what changes the way to send is processed ahead of frames that came after it.
 //!
-//! Channels keep no order among each other. Yet a neighbour that moves says so and sends a packet right behind,
-//! and the answer must not go to where it was (RFC 4861 7.2.3, 7.2.5, RFC 826); the same with a router that
-//! reports a smaller path MTU. So before a frame is taken up, what waits in the channels of such messages is
-//! processed, on the bill of whoever takes the frame up. A flood of such messages cannot use that: it gets one
-//! frame for each frame that is taken up, some a second, and a small burst. What exceeds this waits for its
-//! daemon, as all control traffic does.
+//! Channels keep no order among each other. Yet a neighbour that moves says so and sends a packet right
+//! behind, and the answer must not go to where it was (RFC 4861 7.2.3, 7.2.5, RFC 826); the same with a
+//! router that reports a smaller path MTU. So before a frame is taken up, what waits in the channels of such
+//! messages is processed, on the bill of whoever takes the frame up. A flood of such messages cannot use
+//! that: it gets one frame for each frame that is taken up, some a second, and a small burst. What exceeds
+//! this waits for its daemon, as all control traffic does.
 
 use crate::time::{Duration, Instant};
 

@@ -277,7 +277,8 @@ impl Net {
         Some(waiting)
     }
 
-    /// One step of a proxy daemon: protocol input for frames of its channel, and of the other if it reads two.
+    /// One step of a proxy daemon: protocol input for frames of its channel, and of the other if it reads
+    /// two.
     pub(crate) fn daemon_step(&mut self, id: ChannelId, now: Instant) {
         let daemons = self.channels.daemons();
         let (other, keeps_order) = (daemons.read_along_with(id), !daemons.is_ahead(id));

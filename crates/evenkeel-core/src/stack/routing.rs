@@ -150,9 +150,9 @@ impl Stack {
         }
     }
 
-    /// Returns the way to `destination` for what is sent from `source`. Of equally good routes it takes one by
-    /// an interface that has this address: what is link-local has no other, and a peer whose prefix several
-    /// interfaces have is most likely behind the one whose address it knows (RFC 1122 3.3.4.2).
+    /// Returns the way to `destination` for what is sent from `source`. Of equally good routes it takes one
+    /// by an interface that has this address: what is link-local has no other, and a peer whose prefix
+    /// several interfaces have is most likely behind the one whose address it knows (RFC 1122 3.3.4.2).
     fn path_from(&self, source: &IpAddress, destination: &IpAddress) -> Result<Path, OutputError> {
         let owner = self.interfaces.iter().position(|own| own.owns(source));
         let Some(owner) = owner.map(|place| InterfaceId(place as u8)) else {

@@ -48,8 +48,8 @@ impl Datagram {
     }
 
     /// Returns the address and the interface that an answer leaves from: the address that this datagram was
-    /// sent to (RFC 1122 4.1.3.5) and the interface that it came by. If it was sent to a group or a broadcast,
-    /// the answer has an address of that interface.
+    /// sent to (RFC 1122 4.1.3.5) and the interface that it came by. If it was sent to a group or a
+    /// broadcast, the answer has an address of that interface.
     #[must_use]
     pub fn reply_origin(&self) -> Origin {
         let address = self.is_unicast().then(|| self.destination().addr);
