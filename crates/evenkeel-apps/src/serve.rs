@@ -109,6 +109,8 @@ pub struct Datagrams {
     pub answers: u64,
     /// Requests whose answer could not be sent.
     pub unanswered: u64,
+    /// Requests that are not to be answered: from a port whose program may answer in turn, or to a broadcast.
+    pub ignored: u64,
     /// On a cable: what the other end did.
     pub generator: Option<Blasted>,
 }
@@ -382,6 +384,7 @@ impl Datagrams {
             bytes: tally.bytes(),
             answers: tally.answers(),
             unanswered: tally.unanswered(),
+            ignored: tally.ignored(),
             generator: None,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{BindError, Datagrams, Fd};
+use evenkeel_core::stack::Datagram;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpAddress;
 use std::sync::Mutex;
@@ -14,12 +15,18 @@ use std::sync::Mutex;
 /// it, since its own length does not count its header; IPv4 carries 20 bytes less.
 const PAYLOAD_MAX: usize = 65_527;
 
+/// Ports from which no request is answered, beside the service's own. A program there may answer an answer,
+/// and one forged datagram would then keep both busy for ever: the small services of inetd (echo, systat,
+/// daytime, qotd, chargen, time: RFC 862, 866, 867, 865, 864, 868), and DNS, TFTP and NTP, of which there are
+/// servers that answer errors with errors (CVE-2024-2169, CVE-2009-3563).
+const REFLECTORS: [u16; 9] = [7, 11, 13, 17, 19, 37, 53, 69, 123];
+
 /// What a service is to do.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Port it is bound to, on all addresses of its host.
     pub port: u16,
-    /// Multicast groups it joins.
+    /// Multicast groups it joins. It answers requests to these, and to no other group or broadcast.
     pub groups: Vec<IpAddress>,
     /// CPU it uses for each request.
     pub work: Duration,
@@ -29,6 +36,15 @@ pub struct Options {
     pub count: Option<u64>,
 }
 
+impl Options {
+    /// Whether an answer to a request can do no harm: nobody answers it, and it is the only one.
+    fn may_answer(&self, request: &Datagram) -> bool {
+        let port = request.source().port;
+        let is_reflected = port == self.port || REFLECTORS.contains(&port);
+        !is_reflected && (request.is_unicast() || self.groups.contains(&request.destination().addr))
+    }
+}
+
 /// What a service has done; may be read from anywhere while it runs.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -36,6 +52,7 @@ pub struct Tally {
     bytes: AtomicU64,
     answers: AtomicU64,
     unanswered: AtomicU64,
+    ignored: AtomicU64,
     opened: AtomicBool,
     ended: AtomicBool,
     refused: Mutex<Option<BindError>>,
@@ -64,6 +81,12 @@ impl Tally {
     #[must_use]
     pub fn unanswered(&self) -> u64 {
         self.unanswered.load(Ordering::Relaxed)
+    }
+
+    /// Requests that are not to be answered: from a port whose program may answer in turn, or to a broadcast.
+    #[must_use]
+    pub fn ignored(&self) -> u64 {
+        self.ignored.load(Ordering::Relaxed)
     }
 
     /// Whether the service has its socket.
@@ -134,10 +157,12 @@ impl Service {
         for request in &*self.requests {
             system.compute(self.options.work);
             add(&self.tally.bytes, request.len() as u64);
-            if self.options.echo {
+            if self.options.echo && !self.options.may_answer(request) {
+                add(&self.tally.ignored, 1);
+            } else if self.options.echo {
                 let length = request.copy_to(&mut self.buffer);
                 let payload = self.buffer.get(..length).unwrap_or_default();
-                let sent = system.send(socket, request.source(), payload).is_ok();
+                let sent = system.reply(socket, request, payload).is_ok();
                 add(if sent { &self.tally.answers } else { &self.tally.unanswered }, 1);
             }
             add(&self.tally.requests, 1);
@@ -173,4 +198,58 @@ impl Program for Service {
 /// Only the program writes its counters, so that an addition need not be one operation.
 fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::two_hosts::{ADDRESSES, TwoHosts};
+    use evenkeel_core::wire::IpEndpoint;
+
+    const PORT: u16 = 4_007;
+    const GROUP: IpAddress = IpAddress::v4(239, 1, 2, 3);
+
+    /// A service on one host; what comes of a request from a port of the other host: requests, answers, those
+    /// not to be answered; and whether an answer came.
+    fn asked(echo: bool, from: u16, to: IpAddress, groups: &[IpAddress]) -> ([u64; 3], bool) {
+        let mut hosts = TwoHosts::new();
+        let tally = Arc::new(Tally::default());
+        let options =
+            Options { port: PORT, groups: groups.to_vec(), work: Duration::ZERO, echo, count: None };
+        let mut service = Service::new(options, Arc::clone(&tally));
+        hosts.turn(0, |system| service.step(system));
+        let socket = hosts.turn(1, |system| {
+            let socket = system.bind(None, from).unwrap();
+            system.send(socket, IpEndpoint::new(to, PORT), b"payload").unwrap();
+            socket
+        });
+        while hosts.turn(0, |system| service.step(system)) == Step::Again {}
+        let answered = hosts.turn(1, |system| system.receive(socket).is_ok());
+        assert_eq!(
+            tally.answers() + tally.unanswered() + tally.ignored(),
+            tally.requests() * u64::from(echo)
+        );
+        ([tally.requests(), tally.answers(), tally.ignored()], answered)
+    }
+
+    #[test]
+    fn an_echo_answers_no_port_whose_program_may_answer_in_turn() {
+        for port in [PORT, 7, 11, 13, 17, 19, 37, 53, 69, 123] {
+            assert_eq!(asked(true, port, ADDRESSES[0], &[]), ([1, 0, 1], false), "from port {port}");
+        }
+        for port in [1, 8, 9, 1_024, PORT + 1, 50_000] {
+            assert_eq!(asked(true, port, ADDRESSES[0], &[]), ([1, 1, 0], true), "from port {port}");
+        }
+        assert_eq!(asked(false, 7, ADDRESSES[0], &[]), ([1, 0, 0], false), "a sink answers nobody");
+    }
+
+    #[test]
+    fn an_echo_answers_no_broadcast_and_only_groups_that_it_was_told_to_join() {
+        for broadcast in [IpAddress::v4(255, 255, 255, 255), IpAddress::v4(10, 77, 0, 255)] {
+            assert_eq!(asked(true, 50_000, broadcast, &[]), ([1, 0, 1], false), "{broadcast}");
+        }
+        assert_eq!(asked(true, 50_000, GROUP, &[GROUP]), ([1, 1, 0], true));
+        assert_eq!(asked(true, 7, GROUP, &[GROUP]), ([1, 0, 1], false));
+        assert_eq!(asked(true, 50_000, GROUP, &[]), ([0, 0, 0], false));
+    }
 }

@@ -82,6 +82,46 @@ fn a_network_interface_is_served_until_terminated_and_left_as_it_was() {
     });
 }
 
+/// A client that is connected takes an answer from nowhere but where it has asked.
+#[test]
+fn every_address_answers_for_itself_and_nobody_who_might_answer_in_turn_is_answered() {
+    in_namespace("every_address_answers_for_itself_and_nobody_who_might_answer_in_turn_is_answered", || {
+        let mut link = vec!["echo", "tap:keel0", "--udp", "--kernel-address", "10.77.0.1/24"];
+        link.extend(["--kernel-address", "fd77::1/64"]);
+        for address in ["10.77.0.5/24", "10.77.0.6/24", "fd77::5/64", "fd77::6/64"] {
+            link.extend(["--address", address]);
+        }
+        let echo = start(&link);
+        wait_for("ping -c 1 -w 1 10.77.0.5");
+        wait_for("ping -c 1 -w 1 fd77::5");
+        let asks = |from: &str, to: &str| {
+            let socket = UdpSocket::bind((from, 0)).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            socket.connect((to, 7)).unwrap();
+            socket.send(b"hello").unwrap();
+            assert_eq!(uninterrupted(|| socket.recv(&mut [0; 10])).unwrap(), 5, "{to}");
+        };
+        for to in ["10.77.0.5", "10.77.0.6"] {
+            asks("10.77.0.1", to);
+        }
+        let reflector = UdpSocket::bind(("10.77.0.1", 7)).unwrap();
+        reflector.send_to(b"for ever", ("10.77.0.5", 7)).unwrap();
+        let socket = UdpSocket::bind(("10.77.0.1", 0)).unwrap();
+        socket.set_broadcast(true).unwrap();
+        socket.send_to(b"everybody", ("10.77.0.255", 7)).unwrap();
+        for to in ["fd77::5", "fd77::6"] {
+            asks("fd77::1", to);
+        }
+        signal(&echo, "INT");
+        let output = echo.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("6 requests, 4 answered, 2 not to be answered"),
+            "{said}"
+        );
+    });
+}
+
 /// Sends requests while `child` is stopped, until `enough`; then lets it go on. What it finds then does not
 /// depend on what share of the machine it has.
 fn flood_stopped(child: &Child, from: &str, to: &str, mut enough: impl FnMut() -> bool) {

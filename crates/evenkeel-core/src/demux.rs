@@ -33,9 +33,11 @@ pub enum Binding {
     /// connections.
     Connection(FourTuple),
     /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it.
-    /// The price: what a neighbour says and the packet that it sends behind that may change places under the
-    /// lazy architectures, like all that have different channels.
+    /// What waits here is processed ahead of frames that came after it, within a bound.
     Neighbor,
+    /// Reports of path MTUs ("fragmentation needed", "packet too big"): the same, and as they come from
+    /// anywhere, kept apart from those of neighbours. Bound to no channel, they are control traffic.
+    PathMtu,
     /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has
     /// bound.
     Control,
@@ -118,6 +120,7 @@ pub struct DemuxTable {
     connections: Connections<ChannelId>,
     neighbor: ChannelId,
     control: ChannelId,
+    path: ChannelId,
     fragment: ChannelId,
     forward: ChannelId,
     fragments: Box<[Option<(FragmentKey, ChannelId)>]>,
@@ -307,6 +310,7 @@ impl DemuxTable {
             forward: NO_CHANNEL,
             neighbor: NO_CHANNEL,
             control: NO_CHANNEL,
+            path: NO_CHANNEL,
             fragment: NO_CHANNEL,
             fragments: vec![None; FRAGMENT_SLOTS].into_boxed_slice(),
             secret,
@@ -345,11 +349,13 @@ impl DemuxTable {
             }
             Change::Bind(Binding::Neighbor, channel) => self.neighbor = channel,
             Change::Bind(Binding::Control, channel) => self.control = channel,
+            Change::Bind(Binding::PathMtu, channel) => self.path = channel,
             Change::Bind(Binding::Fragment, channel) => self.fragment = channel,
             Change::Bind(Binding::Forward, channel) => self.forward = channel,
             Change::Unbind(Binding::Forward) => self.forward = NO_CHANNEL,
             Change::Unbind(Binding::Neighbor) => self.neighbor = NO_CHANNEL,
             Change::Unbind(Binding::Control) => self.control = NO_CHANNEL,
+            Change::Unbind(Binding::PathMtu) => self.path = NO_CHANNEL,
             Change::Unbind(Binding::Fragment) => self.fragment = NO_CHANNEL,
             Change::AddAddress(address) => self.addresses.add(address),
             Change::RemoveAddress(address) => self.addresses.remove(address),
@@ -372,6 +378,7 @@ impl DemuxTable {
         let special = [
             (Binding::Neighbor, self.neighbor),
             (Binding::Control, self.control),
+            (Binding::PathMtu, self.path),
             (Binding::Fragment, self.fragment),
             (Binding::Forward, self.forward),
         ];
@@ -594,6 +601,8 @@ impl DemuxTable {
             }
             // NDP: router solicitation to redirect (RFC 4861 section 4).
             (58, &[133..=137, ..]) => self.neighbor,
+            // "Fragmentation needed" (RFC 1191 4), "packet too big" (RFC 4443 3.2).
+            (1, &[3, 4, ..]) | (58, &[2, ..]) if key.is_none() && self.path != NO_CHANNEL => self.path,
             _ => self.control,
         };
         self.noting(channel, key)

@@ -105,6 +105,9 @@ pub enum SendError {
     /// The host has no address that suits the way to the destination; or the one that the socket is bound to
     /// does not, or is the host's no more.
     NoAddress,
+    /// The address to send from is no unicast address of this host, or another one than the socket is bound
+    /// to.
+    NotLocal,
     /// The payload is more than a UDP datagram can carry.
     TooBig,
     /// The pool has too few free buffers now: try again when frames have left.
@@ -230,7 +233,7 @@ impl SendError {
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
-            Self::BadDescriptor(_) | Self::TooBig | Self::Loopback => Fault::Misuse,
+            Self::BadDescriptor(_) | Self::NotLocal | Self::TooBig | Self::Loopback => Fault::Misuse,
             Self::NoRoute | Self::NoAddress => Fault::Network,
             Self::NoBuffer => Fault::Limit,
         }
@@ -462,6 +465,9 @@ impl fmt::Display for SendError {
             Self::BadDescriptor(bad) => bad.fmt(f),
             Self::NoRoute => f.write_str("no route to the destination"),
             Self::NoAddress => f.write_str("no address of this host to send from"),
+            Self::NotLocal => f.write_str(
+                "the address to send from is none of this host, or another one than the socket is bound to",
+            ),
             Self::TooBig => f.write_str("the payload is larger than a datagram can carry"),
             Self::NoBuffer => f.write_str("no free frame buffers"),
             Self::Loopback => f.write_str(LOOPBACK),

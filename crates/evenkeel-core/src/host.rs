@@ -1008,6 +1008,13 @@ impl Host {
         self.net.require_screening();
     }
 
+    /// What changed how to send and was processed ahead of frames that came after it, and how often that was
+    /// not done because too much of it had come.
+    #[must_use]
+    pub fn ahead_counters(&self) -> channel::AheadCounters {
+        self.net.ahead.counters
+    }
+
     /// Packets that wait for the process that screens.
     #[must_use]
     pub fn waiting_for_verdict(&self) -> u64 {

@@ -154,6 +154,8 @@ pub(crate) struct Screen {
 pub(crate) struct Socket {
     pub(crate) owner: Option<ProcessId>,
     pub(crate) address: Option<IpAddress>,
+    /// The same if it is one that datagrams can be sent from: no group and no broadcast.
+    pub(crate) source: Option<IpAddress>,
     pub(crate) port: u16,
     /// Its own channel first, then those of the multicast groups it has joined, each with its group.
     pub(crate) channels: Vec<(ChannelId, Option<IpAddress>)>,

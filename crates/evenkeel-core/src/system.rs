@@ -13,7 +13,7 @@ use crate::socket::{
     BadDescriptor, BindError, ConnectError, ConnectOptions, Datagrams, Descriptor, DupError, Kind,
     ListenError, ReceiveError, RegisterError, SendError, StreamError, TooManyOpen,
 };
-use crate::stack::{Datagram, IpEndpoint, Transit};
+use crate::stack::{Datagram, IpEndpoint, Origin, Transit};
 use crate::tcp::connection::{Info, StreamOption};
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
@@ -28,6 +28,42 @@ use crate::work::Work;
 /// What others have open it cannot name.
 ///
 /// Errors say whose fault it is that a call failed: see [`error`](crate::error).
+///
+/// A [`Program`](crate::process::Program) gets it for each step. A thread outside gets it when it enters the
+/// host:
+///
+/// ```
+/// use evenkeel_core::cable::{self, Options};
+/// use evenkeel_core::host::{Config, Host};
+/// use evenkeel_core::socket::ReceiveError;
+/// use evenkeel_core::stack::IpEndpoint;
+/// use evenkeel_core::time::Instant;
+/// use evenkeel_core::wire::{IpAddress, IpCidr};
+///
+/// let now = Instant::ZERO;
+/// let mut host = Host::new(Config::default())?;
+/// let (wire, end) = cable::pair(Options::new("wire", 1), Options::new("host", 2));
+/// host.add_interface(Box::new(end), &[IpCidr::new(IpAddress::v4(10, 0, 0, 2), 24)], now)?;
+///
+/// let me = host.attach("me", 0, now);
+/// host.enter(me, now, |system| {
+///     let socket = system.bind(None, 7)?;
+///     system.send(socket, IpEndpoint::new(IpAddress::v4(10, 0, 0, 1), 9), b"hello")?;
+///     match system.receive(socket) {
+///         Ok(request) => {
+///             // From the address that the request came to.
+///             request.as_slice().map(|payload| system.reply(socket, &request, payload)).transpose()?;
+///             system.recycle(request);
+///         }
+///         // Nothing has come yet: wait until the host says that something has.
+///         Err(error) => assert_eq!(error, ReceiveError::WouldBlock),
+///     }
+///     system.close(socket);
+///     Ok::<(), Box<dyn std::error::Error>>(())
+/// })??;
+/// # drop(wire);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct System<'a> {
     net: &'a mut Net,
@@ -172,11 +208,39 @@ impl System<'_> {
     /// Sends a datagram from the socket's address and port. The payload is copied once, into the frame that
     /// leaves.
     ///
+    /// A socket that is bound to no address sends from the one that suits the way there. That is right for
+    /// requests only: [`System::reply`] sends an answer from the address that its request came to.
+    ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
     pub fn send(&mut self, socket: Fd, to: IpEndpoint, payload: &[u8]) -> Result<(), SendError> {
+        self.send_from(socket, Origin::default(), to, payload)
+    }
+
+    /// Answers a datagram: sends `payload` to its sender, from the address that it was sent to and by the
+    /// interface that it came by ([`Datagram::reply_origin`]).
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn reply(&mut self, socket: Fd, request: &Datagram, payload: &[u8]) -> Result<(), SendError> {
+        self.send_from(socket, request.reply_origin(), request.source(), payload)
+    }
+
+    /// Sends a datagram from an address and by an interface of the caller's choice, as `IP_PKTINFO` does: for
+    /// answers that leave later than in the step that received the request.
+    ///
+    /// # Errors
+    /// [`SendError`], and [`SendError::NotLocal`] if `from` is no address of this host, or another one than
+    /// the socket is bound to; nothing was sent.
+    pub fn send_from(
+        &mut self,
+        socket: Fd,
+        from: Origin,
+        to: IpEndpoint,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
         let id = self.begin(socket, Kind::Udp)?;
-        self.net.send(id, to, payload, self.now)
+        self.net.send(id, from, to, payload, self.now)
     }
 
     /// Closes a descriptor. If it was the last one of what it refers to, that is closed, and what waits in it

@@ -4,13 +4,14 @@
 //! threads can come in.
 
 use core::fmt;
+use core::ops::ControlFlow;
 use core::task::Waker;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, TryLockError, Weak};
 
-use evenkeel_timers::{Idle, SoftEvent, SoftTimers};
+use evenkeel_timers::{Duration, Every, Idle, Instant, SoftEvent, SoftTimers};
 
 use crate::clock::Clock;
 use crate::interrupt::Interrupt;
@@ -75,6 +76,50 @@ impl Handler for Call {
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if matches!(self.0, What::Wake(_)) { "Call(a waker)" } else { "Call(a closure)" })
+    }
+}
+
+impl SoftClock {
+    /// Calls `handler` every so many ticks, for the first time after as many, until it breaks.
+    ///
+    /// The interval does not drift: each call is due when it would be if none had been late. After one that
+    /// was late by more than half an interval the next follows after half an interval, until all have been
+    /// made up for ([`Every`]).
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// use evenkeel_soft_timers::{Options, SoftClock};
+    ///
+    /// let clock = SoftClock::start(Options::default())?;
+    /// let sent = Arc::new(AtomicU32::new(0));
+    /// let count = Arc::clone(&sent);
+    /// clock.every(20_000, move |_| {
+    ///     // ... send a packet ...
+    ///     let is_last = count.fetch_add(1, Ordering::Relaxed) == 9;
+    ///     if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    /// });
+    /// while sent.load(Ordering::Relaxed) < 10 {
+    ///     clock.trigger();
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn every(&self, ticks: u64, handler: impl Fn(&Self) -> ControlFlow<()> + Send + Sync + 'static) {
+        let start = Instant::from_nanos(self.measure_time());
+        let every = Every::new(Duration::from_nanos(ticks), start);
+        let due = every.due();
+        let every = Mutex::new(every);
+        let call = Call::again(move |clock: &Self, again| {
+            if handler(clock).is_break() {
+                return;
+            }
+            let now = Instant::from_nanos(clock.measure_time());
+            let next = every.lock().unwrap_or_else(PoisonError::into_inner).next(now);
+            clock.schedule_at(next.as_nanos(), u64::MAX, again);
+        });
+        self.schedule_at(due.as_nanos(), u64::MAX, call);
     }
 }
 

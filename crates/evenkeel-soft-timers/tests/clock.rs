@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use core::future::Future;
+use core::ops::ControlFlow;
 use core::task::{Context, Waker};
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -272,4 +273,33 @@ fn what_is_cleared_is_not_called_and_not_kept() {
     drop(clock);
     // The backing's thread may have it a moment longer.
     wait_until(|| Arc::strong_count(&calls.0) == 1);
+}
+
+/// Each call takes a good part of the interval: were the next one due an interval after that, calls would be
+/// later and later.
+#[test]
+fn calls_at_an_interval_do_not_drift_and_none_is_early() {
+    const EVERY: u64 = 100_000;
+    const CALLS: u64 = 10;
+    let clock = start(Backing::Deadline, Waits::Thread);
+    let begin = clock.measure_time();
+    let (calls, on_time) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (counts, counts_on_time) = (Arc::clone(&calls), Arc::clone(&on_time));
+    clock.every(EVERY, move |clock| {
+        let (now, nth) = (clock.measure_time(), 1 + counts.fetch_add(1, Ordering::Relaxed));
+        let due = begin + nth * EVERY;
+        assert!(now >= due, "call {nth} was early");
+        while clock.measure_time() < now + EVERY * 2 / 5 {}
+        if nth > CALLS && now < due + EVERY / 2 && counts_on_time.fetch_add(1, Ordering::Relaxed) + 1 == CALLS
+        {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    while on_time.load(Ordering::Relaxed) < CALLS && clock.measure_time() < begin + 10_000 * MS {
+        clock.trigger();
+    }
+    assert_eq!((on_time.load(Ordering::Relaxed), clock.pending()), (CALLS, 0));
+    let all = calls.load(Ordering::Relaxed);
+    assert_eq!((clock.trigger(), calls.load(Ordering::Relaxed)), (0, all), "it broke");
 }

@@ -10,9 +10,11 @@
 //! | events in microseconds, without an interrupt for each: an example is at [`SoftTimers`] | [`soft`] |
 //! | one timer for each place of the caller's slab | [`wheel`] |
 //! | so many a second | [`rate`] |
+//! | at a steady interval, without drift | [`every`] |
 //! | points in time | [`time`] |
 #![forbid(unsafe_code)]
 
+pub mod every;
 mod heap;
 pub mod rate;
 mod slab;
@@ -21,6 +23,7 @@ pub mod time;
 pub mod timers;
 pub mod wheel;
 
+pub use every::Every;
 pub use rate::{Bucket, RateLimit};
 pub use soft::{Idle, SoftEvent, SoftTimers};
 pub use time::{Duration, Instant};

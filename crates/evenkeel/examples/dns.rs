@@ -30,7 +30,7 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
         engine.enter(me, |system| {
             while let Ok(query) = system.receive(socket) {
                 let answer = query.as_slice().and_then(answer);
-                let _ = answer.map(|answer| system.send(socket, query.source(), &answer));
+                let _ = answer.map(|answer| system.reply(socket, &query, &answer));
                 system.recycle(query);
             }
         })?;

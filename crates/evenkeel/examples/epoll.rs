@@ -23,7 +23,7 @@ pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Res
     while engine.clock().now() < until {
         let ready = engine.enter(me, |system| {
             while let Ok(request) = system.receive(socket) {
-                let _ = request.as_slice().map(|payload| system.send(socket, request.source(), payload));
+                let _ = request.as_slice().map(|payload| system.reply(socket, &request, payload));
                 system.recycle(request);
                 count += 1;
             }

@@ -12,7 +12,7 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
         engine.enter(me, |system| {
             while let Ok(request) = system.receive(socket) {
                 // An answer that cannot be sent is lost, as in any network.
-                let _ = request.as_slice().map(|payload| system.send(socket, request.source(), payload));
+                let _ = request.as_slice().map(|payload| system.reply(socket, &request, payload));
                 system.recycle(request);
             }
         })?;

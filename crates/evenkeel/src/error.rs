@@ -1,5 +1,6 @@
 //! What a thread of one's own is told when something fails: by the host it enters, or by the machine.
 
+use std::fmt;
 use std::io;
 
 use evenkeel_core::frame::PoolLimit;
@@ -13,7 +14,10 @@ use thiserror::Error;
 
 /// All that can fail between a thread of one's own and its host: each call has its own error, and `?` makes
 /// this of it.
-#[derive(Debug, Error)]
+///
+/// [`Debug`](fmt::Debug) prints the same text as [`Display`](fmt::Display): that is what the user of a
+/// program sees whose `main` returns it, or that unwraps it.
+#[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The thread makes calls as a process that it is not.
@@ -72,6 +76,12 @@ pub enum Error {
     Register(#[from] RegisterError),
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error {
     /// Whose fault it is ([`evenkeel_core::error`] has the table); nobody's that a call would block. What the
     /// operating system refuses is a limit of the machine, but for the lack of a privilege, which the caller
@@ -105,5 +115,24 @@ fn fault_of(error: &io::Error) -> Fault {
             Fault::Misuse
         }
         _ => Fault::Limit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Engine;
+
+    /// What Rust prints for an error that `main` returns.
+    #[test]
+    fn the_error_of_main_is_a_sentence() {
+        let said = |device, address| format!("Error: {:?}", Engine::open(device, address).err().unwrap());
+        assert_eq!(said("cable", ""), "Error: cable is no device: tap:NAME or packet:NAME");
+        assert_eq!(
+            said("tap:nosuch0", "10.77.0.2"),
+            "Error: 10.77.0.2 is no address with its prefix, such as 10.77.0.2/24"
+        );
+        let bound = Error::from(BindError::InUse);
+        assert_eq!(format!("{bound:?} {bound:#?}"), format!("{bound} {bound}"));
     }
 }

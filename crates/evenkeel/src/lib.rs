@@ -1,7 +1,40 @@
-//! evenkeel on a real core: the host of [`evenkeel_core`], driven by the machine's clock, on the devices of
+//! A host of [`evenkeel_core`] on a real core, driven by the machine's clock, on the devices of
 //! [`evenkeel_link`].
 //!
-//! A program implements [`Program`](core::process::Program); an [`Engine`] runs it on the calling thread:
+//! [`Engine::open`] gives a host on a TAP device or a network interface. A thread is
+//! [attached](Engine::attach) to it as a process, [waits](Engine::wait) for its sockets, and
+//! [enters](Engine::enter) the host to make the calls of a [`System`](core::host::System):
+//!
+//! ```no_run
+//! use evenkeel::core::time::Instant;
+//! use evenkeel::{Ended, Engine, Error};
+//!
+//! /// Answers each datagram to port 7 with its own payload. Needs root.
+//! fn main() -> Result<(), Error> {
+//!     let mut engine = Engine::open("tap:keel0", "10.77.0.2/24")?;
+//!     let me = engine.attach("udp-echo");
+//!     let socket = engine.enter(me, |system| system.bind(None, 7))??;
+//!     while engine.wait(me, socket, Instant::NEVER)? == Ended::Done {
+//!         engine.enter(me, |system| {
+//!             while let Ok(request) = system.receive(socket) {
+//!                 // An answer that cannot be sent is lost, as in any network.
+//!                 let _ = request.as_slice().map(|payload| system.reply(socket, &request, payload));
+//!                 system.recycle(request);
+//!             }
+//!         })?;
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The thread that waits runs the host meanwhile, so protocol work is done at its priority and on its bill.
+//! An event loop that waits for other things, too, runs a bounded turn at a time ([`Engine::advance`]).
+//!
+//! # Several programs on a host
+//!
+//! A program that shares its host with others implements [`Program`](core::process::Program): the host
+//! schedules its steps. [`Engine::new`] takes a host with other settings than the default ones, and
+//! [`Engine::add_cable`] a link in memory, which needs no privilege:
 //!
 //! ```
 //! use evenkeel::Engine;
@@ -30,7 +63,7 @@
 //!         // on its bill.
 //!         let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
 //!         if let Some(payload) = request.as_slice() {
-//!             let _ = system.send(socket, request.source(), payload);
+//!             let _ = system.reply(socket, &request, payload);
 //!         }
 //!         system.recycle(request);
 //!         Step::Again
@@ -39,7 +72,6 @@
 //!
 //! let host = Host::new(Config::of(Architecture::SoftLrp))?;
 //! let mut engine = Engine::new(host, Clock::start())?;
-//! // In place of the cable: `link::open` a TAP device or a packet socket, and `add_device`.
 //! let (wire, end) = cable::pair(Options::new("wire", 1), Options::new("host", 2));
 //! engine.add_cable(end, &[IpCidr::new(IpAddress::v4(10, 0, 0, 2), 24)])?;
 //! engine.host_mut().spawn("echo", 0, Box::new(Echo::default()));
@@ -70,3 +102,8 @@ pub use evenkeel_timers::SoftEvent;
 pub use group::{Group, Remote};
 pub use observer::{CoreUse, DeviceCounters, Observer};
 pub use soft::{SoftEvents, SoftHandler};
+
+/// The programs in README are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

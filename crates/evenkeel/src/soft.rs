@@ -9,11 +9,12 @@
 //! by [`System::compute`](evenkeel_core::host::System::compute) the engine stops for events itself.
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use evenkeel_core::host::{Trigger, TriggerState};
 use evenkeel_core::time::{Duration, Instant, nanos};
 use evenkeel_link::Clock;
-use evenkeel_timers::{SoftEvent, SoftTimers};
+use evenkeel_timers::{Every, SoftEvent, SoftTimers};
 
 use crate::engine::Engine;
 
@@ -61,6 +62,26 @@ impl SoftEvents {
         SoftHandler(self.handlers.len() - 1)
     }
 
+    /// Calls `handler` every `interval`, for the first time one interval after `now`, until it breaks.
+    ///
+    /// The interval does not drift: each call is due when it would be if none had been late. After one that
+    /// was late by more than half an interval the next follows after half an interval, until all have been
+    /// made up for ([`Every`]).
+    pub fn every(
+        &mut self,
+        now: Instant,
+        interval: Duration,
+        mut handler: impl FnMut(&mut TriggerState<'_>, Instant) -> ControlFlow<()> + Send + 'static,
+    ) -> SoftHandler {
+        let mut every = Every::new(interval, now);
+        let after = before(every.due().since(now));
+        let number = self.add_handler(move |state, now| {
+            handler(state, now).is_continue().then(|| before(every.next(now).since(now)))
+        });
+        self.schedule(now, after, number);
+        number
+    }
+
     /// Has a handler called in the first trigger state that comes `after` has passed since `now`, never
     /// before. Allocates nothing once as many were pending.
     pub fn schedule(&mut self, now: Instant, after: Duration, handler: SoftHandler) -> SoftEvent {
@@ -95,6 +116,11 @@ impl SoftEvents {
     pub(crate) const fn is_due(&self, now: Instant) -> bool {
         self.timers.is_due(now.as_nanos())
     }
+}
+
+/// What to schedule an event after that is due in `time`: it happens a tick later than that.
+fn before(time: Duration) -> Duration {
+    time.saturating_sub(Duration::from_nanos(1))
 }
 
 impl Trigger for SoftEvents {
@@ -134,14 +160,14 @@ impl Engine {
     /// event is due, as it cannot be woken exactly enough.
     ///
     /// ```
+    /// # use std::ops::ControlFlow;
     /// # use evenkeel::{Engine, core::host::{Config, Host}, core::time::Duration, link::Clock};
     /// let mut engine = Engine::new(Host::new(Config::default())?, Clock::start())?;
-    /// let handler = engine.soft_events().add_handler(|_host, _now| {
-    ///     // ... send a packet ...
-    ///     Some(Duration::from_micros(20))
-    /// });
     /// let now = engine.clock().now();
-    /// engine.soft_events().schedule(now, Duration::ZERO, handler);
+    /// engine.soft_events().every(now, Duration::from_micros(20), |_host, _now| {
+    ///     // ... send a packet ...
+    ///     ControlFlow::Continue(())
+    /// });
     ///
     /// engine.run(now + Duration::from_millis(5), |_| false)?;
     /// assert!(engine.soft_events().called() > 1);
@@ -223,6 +249,30 @@ mod tests {
             let starts = std::iter::once(&begin).chain(calls.iter());
             assert!(starts.zip(calls.iter()).all(|(last, call)| call.since(*last) > EVERY), "busy: {busy}");
         }
+    }
+
+    /// A handler takes nearly half of the interval each time; some calls come when they would if it took
+    /// nothing.
+    #[test]
+    fn calls_at_an_interval_do_not_drift_and_none_is_early() {
+        const CALLS: u32 = 10;
+        let mut engine = engine();
+        let (clock, begin) = (*engine.clock(), engine.clock().now());
+        let calls = Arc::<Mutex<[u32; 2]>>::default();
+        let noted = Arc::clone(&calls);
+        engine.soft_events().every(begin, EVERY, move |_, now| {
+            let [nth, on_time] = &mut *noted.lock().unwrap();
+            *nth += 1;
+            let due = begin + EVERY * *nth;
+            assert!(now >= due, "call {nth} was early");
+            clock.spin(EVERY * 2 / 5);
+            *on_time += u32::from(*nth > CALLS && now < due + EVERY / 2);
+            if *on_time < CALLS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        while calls.lock().unwrap()[1] < CALLS && clock.now() < begin + Duration::from_secs(10) {
+            run(&mut engine);
+        }
+        assert_eq!((calls.lock().unwrap()[1], engine.soft_events().len()), (CALLS, 0));
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Program for Responder {
         let mut bytes = [0; 512];
         let len = query.copy_to(&mut bytes);
         if let Some(answer) = answer(&bytes[..len]) {
-            system.send(socket, query.source(), &answer).unwrap();
+            system.reply(socket, &query, &answer).unwrap();
         }
         system.recycle(query);
         Step::Again

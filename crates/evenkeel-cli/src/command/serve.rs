@@ -69,6 +69,8 @@ Links:
   cable        in memory, with a load generator or TCP clients at its other end. Needs nothing.
 
 Over TCP a peer that sends and does not read is stopped by the window, and costs nothing while it is.
+Over UDP nothing is answered that came to a broadcast, or from a port whose program may answer in turn: the
+service's own, and 7, 11, 13, 17, 19, 37, 53, 69 and 123.
 
 Examples:
   evenkeel echo cable --rate 200k --duration 3s

@@ -4,8 +4,12 @@
 //! is discarded before any protocol work: overload at one socket ends at that socket. Source: NI channel,
 //! Druschel and Banga, OSDI 1996, section 3.
 
+mod ahead;
 mod queue;
 mod table;
+
+pub(crate) use ahead::Ahead;
+pub use ahead::AheadCounters;
 
 pub use crate::id::ChannelId;
 pub use queue::{Arrival, Channel, ChannelCounters, State, Waiting};

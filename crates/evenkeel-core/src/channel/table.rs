@@ -26,6 +26,7 @@ pub(crate) struct ChannelTable {
 pub(crate) struct Daemons {
     pub(crate) neighbor: Option<ChannelId>,
     pub(crate) control: Option<ChannelId>,
+    pub(crate) path: Option<ChannelId>,
     pub(crate) fragment: Option<ChannelId>,
     pub(crate) forward: Option<ChannelId>,
     readers: Vec<(ChannelId, ProcessId)>,
@@ -106,6 +107,7 @@ impl ChannelTable {
         match binding {
             Binding::Neighbor => daemons.neighbor = Some(id),
             Binding::Control => daemons.control = Some(id),
+            Binding::PathMtu => daemons.path = Some(id),
             Binding::Fragment => daemons.fragment = Some(id),
             Binding::Forward => daemons.forward = Some(id),
             Binding::Udp { .. } | Binding::Tcp { .. } | Binding::Connection(_) => {}
@@ -183,6 +185,16 @@ impl ChannelTable {
 }
 
 impl Daemons {
+    /// The other channel that the daemon of `channel` reads, if it reads two.
+    pub(crate) fn read_along_with(&self, channel: ChannelId) -> Option<ChannelId> {
+        self.path.filter(|_| self.control == Some(channel))
+    }
+
+    /// Whether a channel is one of messages that change how to send.
+    pub(crate) fn is_ahead(&self, channel: ChannelId) -> bool {
+        self.neighbor == Some(channel) || self.path == Some(channel)
+    }
+
     /// The daemon that reads a channel, if one does.
     pub(crate) fn reader(&self, channel: ChannelId) -> Option<ProcessId> {
         self.readers.iter().find(|(c, _)| *c == channel).map(|&(_, process)| process)

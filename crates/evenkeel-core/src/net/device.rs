@@ -217,6 +217,9 @@ impl Net {
         }
         if arrival.first {
             self.channels.list(id);
+            if self.channels.daemons().is_ahead(id) {
+                self.ahead.expect();
+            }
         }
         if arrival.interrupt {
             self.wake_receivers(id);

@@ -140,6 +140,7 @@ impl Net {
     /// socket's queue, then, under the lazy architectures, what waits in its channels.
     pub(crate) fn receive_into(&mut self, id: SocketId, to: &mut impl TakesDatagrams, now: Instant) {
         self.last_read = Some(id);
+        self.keep_order(now);
         self.take_ready(id, to);
         if !self.plan.is_lazy() {
             return;
@@ -162,6 +163,8 @@ impl Net {
 
     /// Protocol input of a frame from a channel of a socket, and what of it is ready for the caller.
     fn input_for(&mut self, id: SocketId, waiting: Waiting, to: &mut impl TakesDatagrams, now: Instant) {
+        // An interface may have filled the channels since the call began.
+        self.keep_order(now);
         self.input_waiting(waiting, now);
         // It may be the first fragment that later ones have waited for.
         if self.stack.reassembling() > 0 {
@@ -274,14 +277,24 @@ impl Net {
         Some(waiting)
     }
 
-    /// One step of a proxy daemon: protocol input for frames of its channel.
+    /// One step of a proxy daemon: protocol input for frames of its channel, and of the other if it reads
+    /// two.
     pub(crate) fn daemon_step(&mut self, id: ChannelId, now: Instant) {
+        let daemons = self.channels.daemons();
+        let (other, keeps_order) = (daemons.read_along_with(id), !daemons.is_ahead(id));
         for _ in 0..self.config.batch_pkts {
             if self.is_screened(id) {
                 return;
             }
-            let Some(waiting) = self.take_from_channel(id, now) else { return };
-            self.input_waiting(waiting, now);
+            if keeps_order {
+                self.keep_order(now);
+            }
+            let other = other.and_then(|other| self.take_from_channel(other, now));
+            let own = self.take_from_channel(id, now);
+            if other.is_none() && own.is_none() {
+                return;
+            }
+            other.into_iter().chain(own).for_each(|waiting| self.input_waiting(waiting, now));
         }
     }
 

@@ -40,6 +40,9 @@ impl Net {
         self.stack.add_interface(address, mtu);
         self.update(Change::Hardware(address));
         self.add_rings(id, rings);
+        if self.links.has_demultiplexer() {
+            self.ahead.expect();
+        }
         self.adapt_tcp();
         for &address in addresses {
             self.with_stack(now, |stack, io| stack.add_address(id, address, io));

@@ -1,6 +1,7 @@
 //! Everything of a host but its processes: interfaces, channels, sockets, protocol state, and the units of
 //! work on them.
 
+mod ahead;
 mod capture;
 mod device;
 mod input;

@@ -5,7 +5,7 @@ use crate::drop::LinkDrop;
 use crate::frame::Frame;
 use crate::id::{InterfaceId, SocketId};
 use crate::socket::{BadDescriptor, SendError};
-use crate::stack::{Io, IpEndpoint, Source};
+use crate::stack::{Io, IpEndpoint, Origin, OutputError, Source};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -13,18 +13,29 @@ impl Net {
     pub(crate) fn send(
         &mut self,
         id: SocketId,
+        from: Origin,
         to: IpEndpoint,
         payload: &[u8],
         now: Instant,
     ) -> Result<(), SendError> {
         let Some(socket) = self.descriptors.udp_mut(id) else { return Err(BadDescriptor::OtherKind.into()) };
-        let address = socket.address.filter(|a| !a.is_multicast());
-        let source = Source { address, port: socket.port, ..Source::default() };
+        let address = match (socket.source, from.address) {
+            (Some(bound), Some(asked)) if bound != asked => return Err(SendError::NotLocal),
+            (bound, asked) => bound.or(asked),
+        };
+        let source = Source { origin: Origin { address, ..from }, port: socket.port };
         self.work.add(Work::Output);
         let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: self.links.out() };
-        self.stack.send_udp(source, to, payload, &mut socket.route, &mut io)?;
-        socket.counters.sent += 1;
-        Ok(())
+        match self.stack.send_udp(source, to, payload, &mut socket.route, &mut io) {
+            Ok(()) => {
+                socket.counters.sent += 1;
+                Ok(())
+            }
+            Err(OutputError::NoAddress) if from.address.is_some_and(|asked| !self.stack.is_own(&asked)) => {
+                Err(SendError::NotLocal)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Puts frames that protocol work has produced into the transmit queues, and hands them to the

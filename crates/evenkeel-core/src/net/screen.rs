@@ -156,6 +156,7 @@ impl Net {
         let channel = self.channels.daemons().forward?;
         for _ in 0..FRAMES_PER_CALL {
             let Some(waiting) = self.take_from_channel(channel, now) else { break };
+            self.keep_order(now);
             match self.input_frame(waiting, now) {
                 Some(Received::Transit(transit)) => return Some(transit),
                 // Its destination became ours while it waited.

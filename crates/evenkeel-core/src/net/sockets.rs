@@ -153,6 +153,7 @@ impl Net {
         let installed = self.install_descriptor(Descriptor::Udp(Box::new(Socket {
             owner,
             address,
+            source: address.filter(|address| self.stack.is_own(address)),
             port,
             channels: Vec::new(),
             next_channel: 0,
@@ -337,9 +338,14 @@ impl Net {
         self.channels.get_mut(id)
     }
 
-    /// A daemon goes to sleep: its channel is armed. Returns whether frames wait.
+    /// A daemon goes to sleep: its channels are armed. Returns whether frames wait.
     pub(crate) fn arm_channel(&mut self, id: ChannelId) -> bool {
-        !self.is_screened(id) && self.channel_mut(id).is_none_or(Channel::arm)
+        if self.is_screened(id) {
+            return false;
+        }
+        let other = self.channels.daemons().read_along_with(id);
+        let waits = [Some(id), other].into_iter().flatten();
+        waits.fold(false, |any, id| any | self.channel_mut(id).is_none_or(Channel::arm))
     }
 }
 

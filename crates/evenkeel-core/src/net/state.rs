@@ -1,7 +1,7 @@
 //! The network side of a host: all that it owns, the clock interrupt, and what it halts for.
 
 use super::tcp::Tcp;
-use crate::channel::{Channel, ChannelTable};
+use crate::channel::{Ahead, Channel, ChannelTable};
 use crate::config::Config;
 use crate::context::Cx;
 use crate::deadline::{Deadline, Due};
@@ -44,6 +44,8 @@ pub(crate) struct Net {
     pub(crate) links: Links,
     pub(crate) table: DemuxTable,
     pub(super) channels: ChannelTable,
+    /// What of it is processed ahead of other frames.
+    pub(crate) ahead: Ahead,
     pub(super) descriptors: DescriptorTable,
     pub(crate) tcp: Tcp,
     /// The queue that a process read last in the step that runs.
@@ -73,6 +75,7 @@ impl Net {
             links: Links::new(&config),
             table: DemuxTable::new(config.seed),
             channels: ChannelTable::new(),
+            ahead: Ahead::new(),
             descriptors: DescriptorTable::new(),
             tcp: Tcp::new(&config),
             last_read: None,
@@ -90,6 +93,7 @@ impl Net {
         if plan.is_lazy() {
             net.open_daemon_channel(Binding::Neighbor)?;
             net.open_daemon_channel(Binding::Control)?;
+            net.open_daemon_channel(Binding::PathMtu)?;
             net.open_daemon_channel(Binding::Fragment)?;
         }
         if net.config.stack.forwarding
@@ -122,9 +126,13 @@ impl Net {
         neighbor.into_iter().chain(control).chain(forward)
     }
 
-    /// Makes `process` the reader of a daemon's channel.
+    /// Makes `process` the reader of a daemon's channel. That of control traffic reads reports of path MTUs,
+    /// too.
     pub(crate) fn set_daemon(&mut self, channel: ChannelId, process: ProcessId) {
         self.channels.set_reader(channel, process);
+        if let Some(path) = self.channels.daemons().read_along_with(channel) {
+            self.channels.set_reader(path, process);
+        }
     }
 
     pub(crate) fn with_stack<T>(&mut self, now: Instant, f: impl FnOnce(&mut Stack, &mut Io<'_>) -> T) -> T {

@@ -31,6 +31,14 @@ impl InterfaceAddresses {
         self.v6.iter().any(|cidr| cidr.address() == address)
     }
 
+    /// Whether `address` is a unicast address of this interface.
+    pub(super) fn owns(&self, address: &IpAddress) -> bool {
+        match *address {
+            IpAddress::Ipv4(address) => self.owns_v4(address),
+            IpAddress::Ipv6(address) => self.owns_v6(address),
+        }
+    }
+
     /// Whether an address has the prefix of `cidr`.
     pub(crate) fn has_prefix(&self, cidr: &IpCidr) -> bool {
         let same =

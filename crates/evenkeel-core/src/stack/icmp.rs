@@ -157,9 +157,12 @@ impl Stack {
         }
     }
 
+    /// What was for us, or came from a neighbour, is answered by the interface it came by. The sender of
+    /// another packet in transit may be behind any.
     fn way_back(&self, interface: InterfaceId, to: IpAddress, from: IpAddress) -> Option<(Header, Path)> {
         let on_link = matches!(to, IpAddress::Ipv6(address) if is_link_scope(address));
-        let path = self.path_to(&to, on_link.then_some(interface)).ok()?;
+        let goes_back = on_link || self.cast(&from, interface).is_some() || self.is_neighbor(&to, interface);
+        let path = if goes_back { self.path_back(&to, interface) } else { self.path_to(&to, None) }.ok()?;
         let source = if self.cast(&from, interface) == Some(Cast::Unicast) {
             from
         } else {

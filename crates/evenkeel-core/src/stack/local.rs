@@ -24,6 +24,11 @@ impl Stack {
         self.interfaces.iter().any(|own| own.owns_v6(address))
     }
 
+    /// Whether `address` is a unicast address of ours, on any interface.
+    pub(crate) fn is_own(&self, address: &IpAddress) -> bool {
+        self.interfaces.iter().any(|own| own.owns(address))
+    }
+
     /// Whether a source address must not be believed: nobody outside can have it, or it is our own.
     pub(super) fn is_martian(&self, source: &IpAddress, interface: InterfaceId) -> bool {
         match *source {

@@ -60,7 +60,7 @@ pub use io::Io;
 pub use multipath::{Multipath, NextHop};
 pub use neighbor::{Neighbor, NeighborState};
 pub use neighbor_update::NeighborUpdate;
-pub use path::RouteHandle;
+pub use path::{Origin, RouteHandle};
 pub use received::Received;
 pub use route::{Route, Via};
 pub use state::Stack;

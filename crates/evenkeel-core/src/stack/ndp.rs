@@ -129,7 +129,7 @@ impl Stack {
     }
 
     /// Whether `address` is on the link of `interface`, so that its hardware address is of use.
-    fn is_neighbor(&self, address: &IpAddress, interface: InterfaceId) -> bool {
+    pub(super) fn is_neighbor(&self, address: &IpAddress, interface: InterfaceId) -> bool {
         self.routes.hop(address, Some(interface)).is_some_and(|hop| hop.on_link)
     }
 

@@ -18,8 +18,20 @@ pub(super) struct Path {
     pub(super) next: Next,
 }
 
-/// The route to the destination of a socket's last datagram, and the generation of addresses and routes under
-/// which it was looked up. It holds for the next one if neither is another.
+/// The address and the interface of this host that a datagram leaves from, as `IP_PKTINFO` names them.
+///
+/// An answer takes both from its request: see [`Datagram::reply_origin`](super::Datagram::reply_origin).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// The address, one of the host's own; `None` for the one that suits the way.
+    pub address: Option<IpAddress>,
+    /// The interface to leave by, if any route leads to the destination that way; `None` for what the routes
+    /// say. Link-local and multicast destinations are always reached by it.
+    pub interface: Option<InterfaceId>,
+}
+
+/// The route of a socket's last datagram: from which origin to which destination, and the generation of
+/// addresses and routes under which it was looked up. It holds for the next datagram if all are the same.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RouteHandle(Option<Kept>);
 
@@ -27,28 +39,27 @@ pub struct RouteHandle(Option<Kept>);
 struct Kept {
     generation: u32,
     destination: IpAddress,
-    path: Path,
-    /// The address of ours that suits the destination.
-    source: Option<IpAddress>,
+    origin: Origin,
+    way: Way,
+}
+
+/// The first hop of a packet's way, and the address that it is sent from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    pub(super) path: Path,
+    /// `None` if the host has none that can be the source.
+    pub(super) source: Option<IpAddress>,
 }
 
 impl RouteHandle {
-    pub(super) const fn new(
-        destination: IpAddress,
-        path: Path,
-        source: Option<IpAddress>,
-        generation: u32,
-    ) -> Self {
-        Self(Some(Kept { generation, destination, path, source }))
+    pub(super) const fn new(destination: IpAddress, origin: Origin, way: Way, generation: u32) -> Self {
+        Self(Some(Kept { generation, destination, origin, way }))
     }
 
-    /// The source address of what goes by the path that was looked up last.
-    pub(super) fn source(&self) -> Option<IpAddress> {
-        self.0?.source
-    }
-
-    pub(super) fn path(&self, destination: &IpAddress, generation: u32) -> Option<Path> {
-        let holds = |kept: &Kept| kept.generation == generation && kept.destination == *destination;
-        self.0.filter(holds).map(|kept| kept.path)
+    pub(super) fn way(&self, destination: &IpAddress, origin: &Origin, generation: u32) -> Option<Way> {
+        let holds = |kept: &Kept| {
+            kept.generation == generation && kept.destination == *destination && kept.origin == *origin
+        };
+        self.0.filter(holds).map(|kept| kept.way)
     }
 }

@@ -51,6 +51,11 @@ impl Via {
         }
     }
 
+    /// Whether packets end here, with or without a word.
+    pub(crate) const fn leads_nowhere(&self) -> bool {
+        matches!(self, Self::Blackhole | Self::Unreachable | Self::Prohibit)
+    }
+
     /// Whether packets may leave by this interface.
     #[must_use]
     pub fn leads_by(&self, interface: InterfaceId) -> bool {
@@ -186,13 +191,29 @@ impl Routes {
 
     /// The best route for `destination`, wherever it leads.
     pub(crate) fn lookup(&self, destination: &IpAddress) -> Option<&Via> {
-        let choices = match *destination {
-            IpAddress::Ipv4(address) => self.v4.get_lpm(&(address.to_bits(), 32)).map(|(_, choices)| choices),
-            IpAddress::Ipv6(address) => {
-                self.v6.get_lpm(&(address.to_bits(), 128)).map(|(_, choices)| choices)
+        self.best(destination).map(|(_, via)| via)
+    }
+
+    /// The best route for `destination`, wherever it leads, and the length of its prefix.
+    pub(crate) fn best(&self, destination: &IpAddress) -> Option<(u8, &Via)> {
+        let (length, choices) = self.choices(destination)?;
+        choices.first().map(|choice| (length, &choice.via))
+    }
+
+    /// Whether any route of the longest prefix for `destination` is as `is` says.
+    pub(crate) fn any_best(&self, destination: &IpAddress, is: impl Fn(&Via) -> bool) -> bool {
+        self.choices(destination).is_some_and(|(_, choices)| choices.iter().any(|choice| is(&choice.via)))
+    }
+
+    fn choices(&self, destination: &IpAddress) -> Option<(u8, &Choices)> {
+        match *destination {
+            IpAddress::Ipv4(address) => {
+                self.v4.get_lpm(&(address.to_bits(), 32)).map(|((_, length), choices)| (length, choices))
             }
-        };
-        choices.and_then(|choices| choices.first()).map(|choice| &choice.via)
+            IpAddress::Ipv6(address) => {
+                self.v6.get_lpm(&(address.to_bits(), 128)).map(|((_, length), choices)| (length, choices))
+            }
+        }
     }
 
     /// The next hop on the way to `destination`, by `interface` if one is asked for. Of several, all packets

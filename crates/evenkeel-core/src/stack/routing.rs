@@ -3,7 +3,7 @@
 use super::address::{Cast, hardware_group, is_reserved};
 use super::error::{OutputError, RouteError};
 use super::io::Io;
-use super::path::{Next, Path, RouteHandle};
+use super::path::{Next, Origin, Path, RouteHandle, Way};
 use super::route::{Route, Via};
 use super::state::Stack;
 use crate::id::InterfaceId;
@@ -132,27 +132,116 @@ impl Stack {
         self.path_mtus.get(destination, io.now).map_or(mtu, |known| known.min(mtu))
     }
 
-    /// The same as [`Stack::path_to`] by any interface, for who keeps no handle: the last destination that
-    /// was asked for is often the next one, too.
-    pub(super) fn path_again(&self, destination: &IpAddress) -> Result<Path, OutputError> {
-        let mut handle = self.last_path.get();
-        let path = self.path_by(&mut handle, destination);
-        self.last_path.set(handle);
-        path
+    /// Returns the way back for an answer to what came by `interface`: by that interface if any route leads
+    /// there, or else as the routes say. So an answer reaches a peer whose prefix several interfaces have. A
+    /// route that leads nowhere forbids the answer, too.
+    pub(super) fn path_back(
+        &self,
+        destination: &IpAddress,
+        interface: InterfaceId,
+    ) -> Result<Path, OutputError> {
+        self.addresses_of(interface).ok_or(OutputError::NoRoute)?;
+        if self.routes.lookup(destination).is_some_and(Via::leads_nowhere) {
+            return Err(OutputError::NoRoute);
+        }
+        match self.path_to(destination, Some(interface)) {
+            Err(OutputError::NoRoute) => self.path_to(destination, None),
+            found => found,
+        }
     }
 
-    /// The same as [`Stack::path_to`] by any interface, for who keeps a handle.
-    pub(super) fn path_by(
-        &self,
-        handle: &mut RouteHandle,
-        destination: &IpAddress,
-    ) -> Result<Path, OutputError> {
-        if let Some(path) = handle.path(destination, self.generation) {
-            return Ok(path);
+    /// Returns the way to `destination` for what is sent from `source`. Of equally good routes it takes one
+    /// by an interface that has this address: what is link-local has no other, and a peer whose prefix
+    /// several interfaces have is most likely behind the one whose address it knows (RFC 1122 3.3.4.2).
+    fn path_from(&self, source: &IpAddress, destination: &IpAddress) -> Result<Path, OutputError> {
+        let owner = self.interfaces.iter().position(|own| own.owns(source));
+        let Some(owner) = owner.map(|place| InterfaceId(place as u8)) else {
+            return self.path_to(destination, None);
+        };
+        let is_bound_to_link = |address: &IpAddress| {
+            address.is_multicast()
+                || address.is_broadcast()
+                || matches!(address, IpAddress::Ipv6(address) if address.is_unicast_link_local())
+        };
+        if is_bound_to_link(source) || is_bound_to_link(destination) {
+            return self.path_back(destination, owner);
         }
         let path = self.path_to(destination, None)?;
-        let source = self.source_by(destination, path);
-        *handle = RouteHandle::new(*destination, path, source, self.generation);
-        Ok(path)
+        let has_it = self.addresses_of(path.interface).is_some_and(|own| own.owns(source));
+        if has_it || !self.is_as_good_by(destination, owner) {
+            return Ok(path);
+        }
+        self.path_to(destination, Some(owner))
+    }
+
+    /// Whether a route by `interface` is as good as the best one: it has the same prefix, or both are the
+    /// prefixes of links.
+    fn is_as_good_by(&self, destination: &IpAddress, interface: InterfaceId) -> bool {
+        let Some((length, best)) = self.routes.best(destination) else { return false };
+        let is_of_link = |interface, length| {
+            let prefix = IpCidr::new(*destination, length);
+            self.addresses_of(interface).is_some_and(|own| own.has_prefix(&prefix))
+        };
+        let leads = |via: &Via| via.leads_by(interface);
+        if self.routes.any_best(destination, leads) {
+            return true;
+        }
+        matches!(*best, Via::Link(other) if is_of_link(other, length))
+            && (0..length).any(|length| is_of_link(interface, length))
+    }
+
+    /// Returns the route of TCP from `source` to `destination`, for callers that keep no handle: the last
+    /// route asked for is often the next one, too.
+    pub(super) fn path_again(
+        &self,
+        source: Option<IpAddress>,
+        destination: &IpAddress,
+    ) -> Result<Path, OutputError> {
+        let mut handle = self.last_path.get();
+        let way = self.way(&mut handle, &Origin { address: source, interface: None }, destination);
+        self.last_path.set(handle);
+        way.map(|way| way.path)
+    }
+
+    /// Returns the way from `origin` to `destination`, for callers that keep a handle.
+    #[inline]
+    pub(super) fn way(
+        &self,
+        handle: &mut RouteHandle,
+        origin: &Origin,
+        destination: &IpAddress,
+    ) -> Result<Way, OutputError> {
+        if let Some(way) = handle.way(destination, origin, self.generation) {
+            return Ok(way);
+        }
+        let way = self.find_way(origin, destination)?;
+        *handle = RouteHandle::new(*destination, *origin, way, self.generation);
+        Ok(way)
+    }
+
+    fn find_way(&self, origin: &Origin, destination: &IpAddress) -> Result<Way, OutputError> {
+        let path = match (origin.interface, &origin.address) {
+            (Some(interface), _) => self.path_back(destination, interface)?,
+            (None, Some(source)) => self.path_from(source, destination)?,
+            (None, None) => self.path_to(destination, None)?,
+        };
+        let source = match origin.address {
+            Some(address) => self.usable_source(address, destination, path),
+            // An answer to what came for a group or a broadcast has an address of the interface by which that
+            // came (RFC 1122 4.1.3.5), even if it leaves by another.
+            None => origin
+                .interface
+                .filter(|interface| *interface != path.interface)
+                .and_then(|interface| self.source_by(destination, Path { interface, ..path }))
+                .or_else(|| self.source_by(destination, path)),
+        };
+        Ok(Way { path, source })
+    }
+
+    /// Returns `address` if it can be the source of a packet that goes by `path`.
+    fn usable_source(&self, address: IpAddress, to: &IpAddress, path: Path) -> Option<IpAddress> {
+        let fits =
+            address.version() == to.version() && self.cast(&address, path.interface) == Some(Cast::Unicast);
+        fits.then_some(address)
     }
 }

@@ -113,7 +113,7 @@ impl Routes for Stack {
     }
 
     fn lookup(&self, tuple: &FourTuple) -> FirstHop {
-        FirstHop(self.path_again(&tuple.remote.addr))
+        FirstHop(self.path_again(Some(tuple.local.addr), &tuple.remote.addr))
     }
 
     fn egress(&self, route: &FirstHop) -> Option<Egress> {
@@ -195,7 +195,7 @@ impl Stack {
         destination: &IpAddress,
         now: Instant,
     ) -> Result<(IpAddress, u16, FirstHop), OutputError> {
-        let path = self.path_again(destination)?;
+        let path = self.path_again(source, destination)?;
         let Next::Neighbor(next) = path.next else { return Err(OutputError::NoRoute) };
         if self.is_broadcast(destination) {
             return Err(OutputError::NoRoute);

@@ -5,7 +5,7 @@ use super::error::OutputError;
 use super::header::{Header, PACKET_MAX};
 use super::io::Io;
 use super::packet::{Packet, Payload};
-use super::path::{Path, RouteHandle};
+use super::path::{Origin, RouteHandle, Way};
 use super::state::Stack;
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
@@ -22,6 +22,8 @@ const HEADER: usize = 8;
 pub struct Datagram {
     /// The interface it came in by.
     pub interface: InterfaceId,
+    /// How it was addressed to us.
+    pub(super) cast: Cast,
     /// Behind the headers, which stay where they are.
     pub(super) payload: Payload,
 }
@@ -37,6 +39,21 @@ impl Datagram {
     #[must_use]
     pub fn destination(&self) -> IpEndpoint {
         self.ends().1
+    }
+
+    /// Whether it was sent to an address of this host alone, and not to a group or a broadcast.
+    #[must_use]
+    pub const fn is_unicast(&self) -> bool {
+        matches!(self.cast, Cast::Unicast)
+    }
+
+    /// Returns the address and the interface that an answer leaves from: the address that this datagram was
+    /// sent to (RFC 1122 4.1.3.5) and the interface that it came by. If it was sent to a group or a
+    /// broadcast, the answer has an address of that interface.
+    #[must_use]
+    pub fn reply_origin(&self) -> Origin {
+        let address = self.is_unicast().then(|| self.destination().addr);
+        Origin { address, interface: Some(self.interface) }
     }
 
     /// Source and destination, as its headers say.
@@ -111,7 +128,7 @@ impl Datagram {
     #[must_use]
     pub fn duplicate(&self, pool: &mut Pool) -> Option<Self> {
         let payload = self.payload.duplicate(pool)?;
-        Some(Self { interface: self.interface, payload })
+        Some(Self { interface: self.interface, cast: self.cast, payload })
     }
 
     /// Gives its frames back, faster than by dropping it. They must have been counted.
@@ -141,11 +158,9 @@ impl TakesDatagrams for Option<Datagram> {
 /// Where a datagram is sent from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Source {
-    /// The interface to leave by; `None` for what the routes say. Link-local and multicast destinations want
-    /// it when the host has several interfaces.
-    pub interface: Option<InterfaceId>,
-    /// The address, one of ours; `None` for the one that suits the destination.
-    pub address: Option<IpAddress>,
+    /// The address and the interface. Link-local and multicast destinations want an interface when the host
+    /// has several.
+    pub origin: Origin,
     /// The port.
     pub port: u16,
 }
@@ -168,7 +183,7 @@ impl Stack {
         match check(&mut packet) {
             Ok(()) => {
                 packet.payload.strip(HEADER);
-                Some(Datagram { interface: packet.interface, payload: packet.payload })
+                Some(Datagram { interface: packet.interface, cast: packet.cast, payload: packet.payload })
             }
             Err(reason) => {
                 io.drop_payload(packet.payload, reason);
@@ -194,17 +209,7 @@ impl Stack {
         if len > PACKET_MAX {
             return Err(OutputError::TooBig);
         }
-        let (path, suits) = match source.interface {
-            None => (self.path_by(route, &to.addr)?, route.source()),
-            interface => {
-                let path = self.path_to(&to.addr, interface)?;
-                (path, self.source_by(&to.addr, path))
-            }
-        };
-        let address = match source.address {
-            None => suits,
-            Some(address) => self.usable_source(address, &to.addr, path),
-        };
+        let Way { path, source: address } = self.way(route, &source.origin, &to.addr)?;
         let address = address.ok_or(OutputError::NoAddress)?;
         let head = head(address, source.port, to, len, payload);
         let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };
@@ -213,13 +218,6 @@ impl Stack {
         // identification, of which there are too few for a busy flow (RFC 6864 4.3).
         let header = Header { dont_fragment: true, ..Header::new(address, destination, protocol, hop_limit) };
         self.send_packet(header, path, len, &head, core::iter::once(payload), io)
-    }
-
-    /// The address that a socket is bound to, if it can be the source of a packet that goes there.
-    fn usable_source(&self, address: IpAddress, to: &IpAddress, path: Path) -> Option<IpAddress> {
-        let fits =
-            address.version() == to.version() && self.cast(&address, path.interface) == Some(Cast::Unicast);
-        fits.then_some(address)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use evenkeel::Engine;
+use evenkeel::core::stack::InterfaceId;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel_testing::{Program, attempt, run, words};
 
@@ -95,6 +96,35 @@ fn dns_answers_dig() {
             assert!(other.contains("status: NOERROR") && other.contains("ANSWER: 0"), "{other}");
             assert!(!other.contains("extra bytes"), "{other}");
             assert!(dig("+noedns -x 192.0.2.7").contains("ANSWER: 0"));
+        },
+    );
+}
+
+/// `dig` takes an answer only from the address that it has asked; `nc` connects its socket.
+#[test]
+fn every_address_of_a_host_answers_for_itself() {
+    const MORE: [&str; 3] = ["10.77.0.5/24", "fd77::5/64", "fd77::6/64"];
+    let (say, said) = mpsc::channel();
+    beside(
+        move |mut engine, until| {
+            let now = engine.clock().now();
+            for address in MORE {
+                let cidr = address.parse().unwrap();
+                engine.host_mut().add_address(InterfaceId::default(), cidr, now);
+            }
+            let hardware = engine.host().interfaces().next().unwrap().address();
+            say.send(hardware.0).unwrap();
+            dns::serve(engine, until).unwrap();
+        },
+        move || {
+            run("ip addr add fd77::1/64 dev keel0 nodad");
+            let [a, b, c, d, e, f] = said.recv().unwrap();
+            let link_local =
+                format!("fe80::{:x}:{:x}ff:fe{d:02x}:{e:x}{f:02x}%keel0", u16::from_be_bytes([a ^ 2, b]), c);
+            for address in ["10.77.0.2", "10.77.0.5", "fd77::5", "fd77::6", &link_local] {
+                let answer = run(&format!("dig +time=2 +tries=5 +short @{address} example.com A"));
+                assert_eq!(answer, "192.0.2.1\n", "{address}");
+            }
         },
     );
 }

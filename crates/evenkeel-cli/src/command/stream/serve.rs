@@ -234,7 +234,11 @@ fn moved(served: &Served) -> Moved {
 fn line(served: &Served, moved: &str) -> String {
     let mut parts = Vec::new();
     if let Some(datagrams) = &served.datagrams {
-        parts.push(format!("{} requests, {} answered", datagrams.requests, datagrams.answers));
+        let mut part = format!("{} requests, {} answered", datagrams.requests, datagrams.answers);
+        if datagrams.ignored > 0 {
+            part.push_str(&format!(", {} not to be answered", datagrams.ignored));
+        }
+        parts.push(part);
     }
     if let Some(streams) = served.streams() {
         let mut part = format!("{} connections, {} open", count(streams.accepted), count(streams.open));

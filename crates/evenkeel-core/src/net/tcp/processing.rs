@@ -320,6 +320,7 @@ impl Net {
 
     /// Protocol input of a frame from a channel of TCP's: a connection's channel says whose segment it is.
     fn input_from(&mut self, segments_for: Option<SegmentKind>, waiting: Waiting, now: Instant) {
+        self.keep_order(now);
         match (self.input_frame(waiting, now), segments_for) {
             (Some(Received::Segment(packet)), Some(SegmentKind::Connection(id))) => {
                 self.input_segment(packet, Some(id), now);

@@ -98,7 +98,8 @@ proptest! {
                 Ok(path) => prop_assert!(node.out.iter().all(|(interface, _)| *interface == path.interface)),
                 Err(error) => prop_assert_eq!((sent, node.out.len()), (Err(error), 0)),
             }
-            prop_assert_eq!(node.stack.path_by(handle, &destination), fresh);
+            let way = node.stack.way(handle, &Origin::default(), &destination);
+            prop_assert_eq!(way.map(|way| way.path), fresh);
             let end = IpEndpoint::new(destination, 80);
             let now = (node.stack.generation(), node.stack.lookup(&FourTuple::new(end, end)));
             match known.insert(destination, now) {

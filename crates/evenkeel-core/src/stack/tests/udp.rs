@@ -379,7 +379,8 @@ fn sending_names_what_is_in_the_way() {
     assert_eq!(node.send(v4(1), b""), Err(OutputError::Loopback));
     assert_eq!(node.send(v6(1), b""), Err(OutputError::Loopback));
     assert_eq!(node.send(IpAddress::v4(0, 0, 0, 0), b""), Err(OutputError::NoRoute));
-    let source = Source { address: Some(v4(9)), ..Source::default() };
+    let origin = Origin { address: Some(v4(9)), interface: None };
+    let source = Source { origin, ..Source::default() };
     let sent = node.with(|stack, io| {
         stack.send_udp(source, IpEndpoint::new(v4(2), 1), b"", &mut RouteHandle::default(), io)
     });

@@ -1,0 +1,127 @@
+//! How much of what changes the way to send is processed ahead of frames that came after it.
+//!
+//! Channels keep no order among each other. Yet a neighbour that moves says so and sends a packet right
+//! behind, and the answer must not go to where it was (RFC 4861 7.2.3, 7.2.5, RFC 826); the same with a
+//! router that reports a smaller path MTU. So before a frame is taken up, what waits in the channels of such
+//! messages is processed, on the bill of whoever takes the frame up. A flood of such messages cannot use
+//! that: it gets one frame for each frame that is taken up, some a second, and a small burst. What exceeds
+//! this waits for its daemon, as all control traffic does.
+
+use crate::time::{Duration, Instant};
+
+/// Messages that can be processed ahead at once: a router that takes over many addresses announces each.
+const BURST: u64 = 64;
+/// So often one more may be, even if nothing else is received.
+const INTERVAL: Duration = Duration::from_millis(1);
+
+/// What was processed ahead of other frames, and what was not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AheadCounters {
+    /// Messages that change how to send, processed before a frame that came after them.
+    pub processed: u64,
+    /// Frames, or bursts of them, that were taken up before such a message, as too many of these had come.
+    pub overtook: u64,
+}
+
+/// Messages that may still be processed ahead, of one kind.
+#[derive(Debug, Clone, Copy)]
+struct Budget(u64);
+
+/// Whether such messages may wait, and how many of each kind may be processed ahead.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    may_wait: bool,
+    /// Of neighbours, and of path MTUs: those from far away take nothing from those on the link.
+    budgets: [Budget; 2],
+    /// Until when time has been turned into messages.
+    earned_until: Instant,
+    /// Frames that had gone their way when that was last asked.
+    passed: u64,
+    pub(crate) counters: AheadCounters,
+}
+
+impl Ahead {
+    pub(crate) const fn new() -> Self {
+        Self {
+            may_wait: false,
+            budgets: [Budget(BURST); 2],
+            earned_until: Instant::ZERO,
+            passed: 0,
+            counters: AheadCounters { processed: 0, overtook: 0 },
+        }
+    }
+
+    /// Whether there may be a message to be processed.
+    #[inline(always)]
+    pub(crate) const fn may_wait(&self) -> bool {
+        self.may_wait
+    }
+
+    /// A message has come, or may come without anybody hearing of it: an interface fills the channels.
+    pub(crate) const fn expect(&mut self) {
+        self.may_wait = true;
+    }
+
+    /// No message waits.
+    pub(crate) const fn settle(&mut self) {
+        self.may_wait = false;
+    }
+
+    /// A frame is to be taken up, after `passed` others since the beginning. Nothing is to be expected until
+    /// [`Ahead::expect`] says so.
+    pub(crate) fn begin(&mut self, passed: u64, now: Instant) {
+        let interval = INTERVAL.as_nanos() as u64;
+        let intervals = now.nanos_since(self.earned_until) / interval;
+        self.earned_until += Duration::from_nanos(intervals * interval);
+        let earned = intervals + passed.saturating_sub(self.passed) + 1;
+        self.passed = passed;
+        for budget in &mut self.budgets {
+            budget.0 = budget.0.saturating_add(earned).min(BURST);
+        }
+        self.may_wait = false;
+    }
+
+    /// Whether one more message of a kind may be processed.
+    pub(crate) fn spend(&mut self, kind: usize) -> bool {
+        let Some(budget) = self.budgets.get_mut(kind) else { return false };
+        let left = budget.0.checked_sub(1);
+        budget.0 = left.unwrap_or(0);
+        self.counters.processed += u64::from(left.is_some());
+        left.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(ahead: &mut Ahead) -> u64 {
+        (0..).take_while(|_| ahead.spend(0)).count() as u64
+    }
+
+    #[test]
+    fn a_flood_gets_a_burst_then_one_a_frame_and_one_a_millisecond() {
+        let mut ahead = Ahead::new();
+        ahead.begin(0, Instant::ZERO);
+        assert_eq!(spent(&mut ahead), BURST);
+        ahead.begin(0, Instant::ZERO);
+        assert_eq!(spent(&mut ahead), 1);
+        ahead.begin(16, Instant::from_micros(999));
+        assert_eq!(spent(&mut ahead), 17, "sixteen have passed meanwhile");
+        ahead.begin(16, Instant::from_micros(2_500));
+        assert_eq!(spent(&mut ahead), 3);
+        ahead.begin(16, Instant::from_micros(3_000));
+        assert_eq!(spent(&mut ahead), 2, "half a millisecond was kept");
+        ahead.begin(1_000_000, Instant::from_millis(1_000_000));
+        assert_eq!(spent(&mut ahead), BURST);
+        assert_eq!(ahead.counters.processed, 2 * BURST + 23);
+    }
+
+    #[test]
+    fn kinds_take_nothing_from_each_other() {
+        let mut ahead = Ahead::new();
+        ahead.begin(0, Instant::ZERO);
+        spent(&mut ahead);
+        assert!(ahead.spend(1) && !ahead.spend(0));
+    }
+}

@@ -1,0 +1,46 @@
+//! What changes how to send is processed before what came after it, though it waits in another channel.
+
+use super::state::Net;
+use crate::id::ChannelId;
+use crate::time::Instant;
+
+impl Net {
+    /// To be called before a frame is taken up from a channel, on the bill of whoever takes it: what has come
+    /// before it and changes neighbours or path MTUs is processed first, within a bound.
+    #[inline(always)]
+    pub(super) fn keep_order(&mut self, now: Instant) {
+        if self.ahead.may_wait() {
+            self.input_ahead(now);
+        }
+    }
+
+    #[cold]
+    fn input_ahead(&mut self, now: Instant) {
+        let mut expects = self.links.has_demultiplexer();
+        let daemons = self.channels.daemons();
+        let all = [daemons.neighbor, daemons.path];
+        let waits = |id: &ChannelId| self.channel(*id).is_some_and(|channel| !channel.is_empty());
+        if !all.iter().flatten().any(waits) {
+            if !expects {
+                self.ahead.settle();
+            }
+            return;
+        }
+        self.ahead.begin(self.ledger.delivered + self.ledger.forwarded, now);
+        for (kind, channel) in all.into_iter().enumerate() {
+            let Some(id) = channel else { continue };
+            while self.channel(id).is_some_and(|channel| !channel.is_empty()) {
+                if !self.ahead.spend(kind) {
+                    self.ahead.counters.overtook += 1;
+                    expects = true;
+                    break;
+                }
+                let Some(waiting) = self.take_from_channel(id, now) else { break };
+                self.input_waiting(waiting, now);
+            }
+        }
+        if expects {
+            self.ahead.expect();
+        }
+    }
+}
