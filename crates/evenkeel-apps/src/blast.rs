@@ -12,11 +12,11 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::{Clock, Stop, cpus, pin_to_cpu};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::blaster::{Blaster, Options, Tally};
+use crate::blaster::{Blaster, Options, Tally, Trouble};
 use crate::counters::{self, HostCounters};
-use crate::host_setup::{DeviceSetup, HostSetup, Limits, SetupError, drive, run_dry};
+use crate::host_setup::{DeviceSetup, HostSetup, Limits, Looks, SetupError, drive, run_dry};
 use crate::hosted::Hosted;
 use crate::pace::Pace;
 use crate::requests::Requests;
@@ -29,13 +29,13 @@ pub struct Blasted {
     pub target_pps: Option<u64>,
     /// How long requests were sent, in seconds.
     pub seconds: f64,
-    /// Requests sent.
+    /// Requests given to the device.
     pub sent: u64,
     /// The rate really offered.
     pub offered_pps: f64,
     /// Requests given up because the generator came too late for them.
     pub missed: u64,
-    /// Requests that the host's output refused.
+    /// Requests that did not reach the device, or that it refused.
     pub unsent: u64,
     /// Datagrams that came back.
     pub replies: u64,
@@ -53,6 +53,14 @@ pub struct Flooded {
     pub receiver: Option<Receiver>,
     /// Why nothing leaves by the device any more; `None` if all is well.
     pub device_failed: Option<String>,
+    /// Why no request was sent, such as that the next hop does not answer; `None` if some were.
+    #[serde(serialize_with = "in_words")]
+    pub trouble: Option<Trouble>,
+}
+
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+fn in_words<S: Serializer>(trouble: &Option<Trouble>, serializer: S) -> Result<S::Ok, S::Error> {
+    trouble.map(|trouble| trouble.to_string()).serialize(serializer)
 }
 
 /// The sink at the other end of a cable.
@@ -74,12 +82,12 @@ pub struct Receiver {
 /// [`SetupError`]
 pub fn on_device(setup: &HostSetup, at: &DeviceSetup, options: Options) -> Result<Flooded, SetupError> {
     let (mut engine, attached) = setup.on_device(at, Clock::start())?;
-    let (blasted, elapsed) = run(&mut engine, options, || false)?;
+    let Ran { blasted, elapsed, trouble } = run(&mut engine, options, || false)?;
     let counters = HostCounters::of(&mut engine, attached.interface, elapsed);
     let device_failed = engine.failed_device();
     drop(engine);
     attached.close()?;
-    Ok(Flooded { blasted, counters: Some(counters), receiver: None, device_failed })
+    Ok(Flooded { blasted, counters: Some(counters), receiver: None, device_failed, trouble })
 }
 
 /// Blasts from a host on one end of a cable.
@@ -92,30 +100,46 @@ pub(crate) fn on_cable(
 ) -> Result<Blasted, SetupError> {
     let mut engine = setup.engine(clock)?;
     engine.add_cable(end, &setup.addresses)?;
-    run(&mut engine, options, done).map(|(blasted, _)| blasted)
+    let Ran { blasted, trouble, .. } = run(&mut engine, options, done)?;
+    trouble.map_or(Ok(blasted), |trouble| Err(trouble.into()))
 }
 
-/// What was sent, and how long the host ran.
-fn run(
-    engine: &mut Engine,
-    options: Options,
-    done: impl Fn() -> bool,
-) -> Result<(Blasted, Duration), SetupError> {
+/// A generator's run on a host.
+struct Ran {
+    blasted: Blasted,
+    /// How long the host ran.
+    elapsed: Duration,
+    trouble: Option<Trouble>,
+}
+
+/// Runs a generator on a host until it has ended, or `done`.
+fn run(engine: &mut Engine, options: Options, done: impl Fn() -> bool) -> Result<Ran, SetupError> {
     let (tally, target_pps) = (Arc::new(Tally::default()), options.rate_pps);
     engine.host_mut().spawn("blaster", 0, Box::new(Blaster::new(options, Arc::clone(&tally))));
     let over = || tally.ended() || done();
-    let (_, elapsed) = drive(engine, Limits::default(), over, |_, _| {})?;
-    let (seconds, sent) = (tally.sending().as_secs_f64(), tally.sent());
+    let looks = Looks { done_elsewhere: true, attend: None };
+    let (_, elapsed) = drive(engine, Limits::default(), looks, over, |_, _| false)?;
+    // The host has nothing to send but requests, and a few questions for its neighbours.
+    let lost = never_left(engine).min(tally.sent());
+    let (seconds, sent) = (tally.sending().as_secs_f64(), tally.sent() - lost);
     let blasted = Blasted {
         target_pps,
         seconds,
         sent,
         offered_pps: per_second(sent, seconds),
         missed: tally.missed(),
-        unsent: tally.unsent(),
+        unsent: tally.unsent() + lost,
         replies: tally.replies(),
     };
-    Ok((blasted, elapsed))
+    Ok(Ran { blasted, elapsed, trouble: tally.trouble() })
+}
+
+/// Returns how many frames a host made that no device has taken: dropped on their way out, still waiting, or
+/// refused by the operating system.
+fn never_left(engine: &Engine) -> u64 {
+    let ledger = engine.host().ledger();
+    let refused: u64 = engine.observer().devices().iter().map(|device| device.refused).sum();
+    ledger.originated.saturating_sub(ledger.transmitted) + refused
 }
 
 /// How a cable is flooded.
@@ -176,7 +200,7 @@ pub fn flood(
     })
     .map(|blasted| {
         let receiver = sink.receiver(&blasted, generator.end.sent());
-        Flooded { blasted, counters: None, receiver: Some(receiver), device_failed: None }
+        Flooded { blasted, counters: None, receiver: Some(receiver), device_failed: None, trouble: None }
     })
 }
 

@@ -1,14 +1,15 @@
 //! A load generator as a program on a host: its requests take the host's own way out, with neighbours and
 //! routes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, Datagrams, Fd};
+use evenkeel_core::socket::{BindError, Datagrams, Fd, SendError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::IpAddress;
 
 use crate::pace::Pace;
 
@@ -16,6 +17,10 @@ use crate::pace::Pace;
 const REPLIES_PER_STEP: usize = 64;
 /// How long replies are waited for after the last request.
 const DRAIN: Duration = Duration::from_millis(100);
+/// How long the next hop has to answer before the first request: three questions, one a second (RFC 4861 10).
+const RESOLUTION: Duration = Duration::from_secs(3);
+/// How often the program looks whether the next hop has answered.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What a load generator is to do.
 #[derive(Debug, Clone)]
@@ -36,6 +41,20 @@ pub struct Options {
     pub count: Option<u64>,
 }
 
+/// The reason why a load generator sent nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// It could not open its sockets.
+    #[error("cannot open a socket to send from: {0}")]
+    Bind(#[from] BindError),
+    /// The host has no way to the destination.
+    #[error("cannot send to {0}: {1}")]
+    Send(IpAddress, SendError),
+    /// The next hop did not say its hardware address.
+    #[error("{0} does not answer: it was asked for its hardware address for {RESOLUTION:?}")]
+    Silent(IpAddress),
+}
+
 /// What a load generator has done; may be read from anywhere while it runs.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -45,10 +64,11 @@ pub struct Tally {
     replies: AtomicU64,
     sending_nanos: AtomicU64,
     ended: AtomicBool,
+    trouble: Mutex<Option<Trouble>>,
 }
 
 impl Tally {
-    /// Requests handed to the host's output.
+    /// Requests that the host's output took. It may drop some of them before they reach a device.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
@@ -83,6 +103,12 @@ impl Tally {
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
+
+    /// Why it sent nothing; `None` if it sent, or has not got to that.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.trouble.lock().map_or(None, |trouble| *trouble)
+    }
 }
 
 /// The program.
@@ -100,6 +126,8 @@ pub struct Blaster {
 #[derive(Debug)]
 enum Course {
     Fresh,
+    /// Until then the next hop is waited for.
+    Resolving(Instant),
     Sending(Pace, Instant),
     Draining(Instant),
 }
@@ -122,13 +150,29 @@ impl Blaster {
         for _ in 0..self.options.flows.max(1) {
             self.sockets.push(system.bind(None, 0)?);
         }
-        let (now, burst) = (system.now(), self.options.burst_pkts);
+        self.course = Course::Resolving(system.now() + RESOLUTION);
+        Ok(())
+    }
+
+    /// Waits until the next hop's hardware address is known: what is sent before would wait in a short queue,
+    /// and most of it would never leave.
+    fn resolve(&mut self, until: Instant, system: &mut System<'_>) -> Result<Step, Trouble> {
+        let (to, now) = (self.options.to.addr, system.now());
+        let hop = system.first_hop(to).map_err(|error| Trouble::Send(to, error))?;
+        match hop.neighbor {
+            Some(neighbor) if hop.hardware.is_none() && now >= until => {
+                return Err(Trouble::Silent(neighbor));
+            }
+            Some(_) if hop.hardware.is_none() => return Ok(Step::Sleep(until.min(now + LOOK))),
+            _ => {}
+        }
+        let burst = self.options.burst_pkts;
         let pace = self
             .options
             .rate_pps
             .map_or_else(|| Pace::unlimited(burst, now), |rate| Pace::new(rate, burst, now));
         self.course = Course::Sending(pace, now);
-        Ok(())
+        Ok(Step::Again)
     }
 
     /// Sends what is due; says when to come again, or `None` if all is sent.
@@ -170,6 +214,14 @@ impl Blaster {
         }
     }
 
+    /// Ends without having sent anything.
+    fn give_up(&self, trouble: Trouble) -> Step {
+        if let Ok(mut why) = self.tally.trouble.lock() {
+            *why = Some(trouble);
+        }
+        self.end()
+    }
+
     fn end(&self) -> Step {
         self.tally.ended.store(true, Ordering::Relaxed);
         Step::Exit
@@ -182,8 +234,11 @@ impl Program for Blaster {
         match self.course {
             Course::Fresh => match self.start(system) {
                 Ok(()) => Step::Again,
-                Err(_) => self.end(),
+                Err(error) => self.give_up(error.into()),
             },
+            Course::Resolving(until) => {
+                self.resolve(until, system).unwrap_or_else(|trouble| self.give_up(trouble))
+            }
             Course::Sending(..) => self.send(system).unwrap_or_else(|| {
                 self.course = Course::Draining(system.now() + DRAIN);
                 Step::Again
@@ -224,7 +279,10 @@ mod tests {
         };
         let mut blaster = Blaster::new(options, Arc::clone(&tally));
         while tally.sent() < 2 {
-            assert_eq!(hosts.turn(0, |system| blaster.step(system)), Step::Again);
+            match hosts.turn(0, |system| blaster.step(system)) {
+                Step::Sleep(until) => hosts.sleep(until),
+                step => assert_eq!(step, Step::Again),
+            }
         }
         hosts.turn(1, |system| {
             for replies in [REPLIES_PER_STEP - 1, REPLIES_PER_STEP] {
@@ -235,6 +293,51 @@ mod tests {
         for replies in [REPLIES_PER_STEP, 2 * REPLIES_PER_STEP - 1] {
             hosts.turn(0, |system| blaster.step(system));
             assert_eq!(tally.replies(), replies as u64);
+        }
+    }
+
+    fn options(to: IpAddress) -> Options {
+        let to = IpEndpoint::new(to, 9);
+        Options {
+            to,
+            rate_pps: None,
+            burst_pkts: 8,
+            flows: 1,
+            payload: vec![0; 18],
+            duration: None,
+            count: Some(100),
+        }
+    }
+
+    /// The cable's other end has another address; after three seconds of virtual time nobody has answered.
+    #[test]
+    fn nothing_is_sent_to_a_neighbour_that_does_not_answer() {
+        let mut hosts = TwoHosts::new();
+        let (tally, nobody) = (Arc::new(Tally::default()), IpAddress::v4(10, 77, 0, 99));
+        let mut blaster = Blaster::new(options(nobody), Arc::clone(&tally));
+        let mut steps = 0;
+        while !tally.ended() {
+            match hosts.turn(0, |system| blaster.step(system)) {
+                Step::Sleep(until) => hosts.sleep(until),
+                step => assert!(matches!(step, Step::Again | Step::Exit), "{step:?}"),
+            }
+            steps += 1;
+            assert!(steps < 10_000, "it goes on");
+        }
+        assert_eq!((tally.sent(), tally.unsent()), (0, 0));
+        assert_eq!(tally.trouble(), Some(Trouble::Silent(nobody)));
+        assert_eq!(hosts.now(), Instant::ZERO + RESOLUTION);
+    }
+
+    #[test]
+    fn who_has_no_way_says_so() {
+        let mut hosts = TwoHosts::new();
+        for to in [IpAddress::v4(192, 0, 2, 1), ADDRESSES[0]] {
+            let tally = Arc::new(Tally::default());
+            let mut blaster = Blaster::new(options(to), Arc::clone(&tally));
+            while hosts.turn(0, |system| blaster.step(system)) != Step::Exit {}
+            let trouble = tally.trouble();
+            assert!(matches!(trouble, Some(Trouble::Send(at, _)) if at == to), "{trouble:?}");
         }
     }
 }

@@ -17,7 +17,7 @@ use evenkeel_link::{
     refuse_kernel_forwarding,
 };
 
-/// The longest a host on a cable goes without looking whether the other end has finished.
+/// The longest a host goes without looking whether another thread has finished.
 const SLICE: Duration = Duration::from_millis(20);
 /// How long a host that is run dry runs before it is seen whether it is.
 const DRY_SLICE: Duration = Duration::from_millis(5);
@@ -95,6 +95,9 @@ pub enum SetupError {
     /// The program could not listen.
     #[error("cannot listen: {0}")]
     Listen(#[from] ListenError),
+    /// A load generator could not send.
+    #[error(transparent)]
+    Blaster(#[from] crate::blaster::Trouble),
     /// The machine failed.
     #[error("cannot run the host: {0}")]
     Machine(#[from] io::Error),
@@ -199,29 +202,62 @@ pub(crate) fn run_dry(engine: &mut Engine) -> io::Result<Duration> {
     }
 }
 
-/// Runs a host within limits until `done`, which is looked at every 20 ms at least; says how long it ran.
+/// How often a driven host is looked at, besides what its limits say. A host that is looked at never sleeps
+/// until something happens.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Looks {
+    /// Whether another thread decides what `done` says: then it is asked every 20 ms at least. Else it is
+    /// asked whenever the host has done something.
+    pub(crate) done_elsewhere: bool,
+    /// How often the watcher is called while frames come or go, whatever the limits say.
+    pub(crate) attend: Option<Duration>,
+}
+
+/// Runs a host within limits until `done`; says how long it ran. `watch` is called as often as the limits and
+/// `looks` say, and tells whether it wants to be called again soon though no frame comes or goes.
 ///
 /// # Errors
 /// If the machine fails.
 pub(crate) fn drive(
     engine: &mut Engine,
     limits: Limits,
+    looks: Looks,
     done: impl Fn() -> bool,
-    mut watch: impl FnMut(&mut Engine, Duration),
+    mut watch: impl FnMut(&mut Engine, Duration) -> bool,
 ) -> io::Result<(Ended, Duration)> {
     let start = engine.clock().now();
     let end = limits.duration.map_or(Instant::NEVER, |duration| start + duration);
     let mut next_watch = limits.every.map_or(Instant::NEVER, |every| start + every);
+    let mut next_attend = looks.attend.map_or(Instant::NEVER, |attend| start + attend);
+    let mut attended = moved(engine.host());
     loop {
-        let until = end.min(next_watch).min(engine.clock().now() + SLICE);
-        let ended = engine.run(until, |_| done())?;
         let now = engine.clock().now();
-        if ended != Ended::Time || now >= end || done() {
+        let slice = if looks.done_elsewhere { now + SLICE } else { Instant::NEVER };
+        // Nothing to attend to: what moves next begins it again.
+        let waits = looks.attend.is_some() && next_attend == Instant::NEVER;
+        let until = end.min(next_watch).min(next_attend).min(slice);
+        let ended = engine.run(until, |host| done() || waits && moved(host) != attended)?;
+        let now = engine.clock().now();
+        let woken = waits && ended == Ended::Done && now < end && !done();
+        if !woken && (ended != Ended::Time || now >= end || done()) {
             return Ok((ended, now.since(start)));
         }
-        if let (true, Some(every)) = (now >= next_watch, limits.every) {
-            watch(engine, now.since(start));
-            next_watch = now + every;
+        if now >= next_watch || now >= next_attend {
+            let moves = moved(engine.host());
+            let more = watch(engine, now.since(start)) || moves != attended;
+            attended = moves;
+            next_attend = looks.attend.filter(|_| more).map_or(Instant::NEVER, |attend| now + attend);
+            if let (true, Some(every)) = (now >= next_watch, limits.every) {
+                next_watch = now + every;
+            }
+        } else if let (true, Some(attend)) = (woken, looks.attend) {
+            next_attend = now + attend;
         }
     }
+}
+
+/// Counts what has come to a host and left it.
+fn moved(host: &Host) -> u64 {
+    let ledger = host.ledger();
+    ledger.received + ledger.originated + ledger.forwarded
 }

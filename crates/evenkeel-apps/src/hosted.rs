@@ -8,7 +8,7 @@ use evenkeel_core::process::{ProcessId, Program};
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 
-use crate::host_setup::{Limits, PATIENCE, SetupError, drive, run_dry};
+use crate::host_setup::{Limits, Looks, PATIENCE, SetupError, drive, run_dry};
 use crate::monitor::{Capturing, Embedded, EmbeddedCaptured};
 
 /// How long what was captured last may take to be written.
@@ -18,7 +18,7 @@ const FAREWELL: Duration = Duration::from_millis(100);
 /// The same of a program that has ended because all was done: what it wrote last is still to arrive, also
 /// over a network that loses.
 const DELIVERY: Duration = Duration::from_secs(10);
-/// How often a capture is looked after.
+/// How often a capture is looked after while frames come or go.
 const ATTEND: Duration = Duration::from_millis(50);
 
 /// The host.
@@ -52,23 +52,36 @@ impl Hosted {
         Ok(process)
     }
 
-    /// Runs it within limits, or until it is over; `watch` is called as often as they say. Says how long it
-    /// ran.
+    /// Runs it within limits, or until it is over, which another thread may decide; `watch` is called as
+    /// often as the limits say. Says how long it ran.
     pub(crate) fn drive(
         &mut self,
         limits: Limits,
+        over: impl Fn() -> bool,
+        watch: impl FnMut(&mut Engine, Duration),
+    ) -> Result<Duration, SetupError> {
+        self.drive_with(limits, true, over, watch)
+    }
+
+    /// Runs it as [`Hosted::drive`] does; `done_elsewhere` says whether it is another thread that decides. If
+    /// not, an idle host sleeps.
+    pub(crate) fn drive_with(
+        &mut self,
+        limits: Limits,
+        done_elsewhere: bool,
         over: impl Fn() -> bool,
         mut watch: impl FnMut(&mut Engine, Duration),
     ) -> Result<Duration, SetupError> {
         let Self { engine, capturing, .. } = self;
         let mut next_watch = limits.every.unwrap_or(Duration::MAX);
-        let often = if capturing.is_some() { Limits { every: Some(ATTEND), ..limits } } else { limits };
-        let (_, elapsed) = drive(engine, often, over, |engine, elapsed| {
+        let looks = Looks { done_elsewhere, attend: capturing.is_some().then_some(ATTEND) };
+        let (_, elapsed) = drive(engine, limits, looks, over, |engine, elapsed| {
             attend(capturing.as_mut(), engine);
             if elapsed >= next_watch {
                 next_watch += limits.every.unwrap_or_default();
                 watch(engine, elapsed);
             }
+            capturing.as_ref().is_some_and(Capturing::is_failing)
         })?;
         Ok(elapsed)
     }

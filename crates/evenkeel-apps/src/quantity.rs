@@ -13,6 +13,36 @@ pub fn si(value: f64) -> String {
     format!("{} {prefix}", three_digits(rounded / unit))
 }
 
+/// A rate of packets: `1.05 Mpps`, `0 pps`.
+#[must_use]
+pub fn pps(value: f64) -> String {
+    si(value) + "pps"
+}
+
+/// A rate of bits: `48.1 Mbit/s`, `0 bit/s`.
+#[must_use]
+pub fn bit_rate(value: f64) -> String {
+    si(value) + "bit/s"
+}
+
+/// The same in as few characters as it takes: `50 Mbit/s`.
+#[must_use]
+pub fn short_bit_rate(value: f64) -> String {
+    short_si(value) + "bit/s"
+}
+
+/// A rate of bytes: `5.64 MB/s`, `0 B/s`.
+#[must_use]
+pub fn byte_rate(value: f64) -> String {
+    si(value) + "B/s"
+}
+
+/// A rate of anything else: `1.97 k/s`, `0 /s`.
+#[must_use]
+pub fn per_s(value: f64) -> String {
+    si(value) + "/s"
+}
+
 /// The same in as few characters as it takes, `10 k`, `1.05 M`, `0 `; a unit may follow.
 #[must_use]
 pub fn short_si(value: f64) -> String {
@@ -49,7 +79,8 @@ pub fn in_words(value: f64) -> String {
         let digits = three_digits(value / 1e6);
         return format!("{} million", without_zeros(&digits));
     }
-    format!("{value:.0}")
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count below a million")]
+    count(value.max(0.0).round() as u64)
 }
 
 /// A decimal number without zeros at its end.
@@ -120,6 +151,14 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_has_one_unit_behind_one_space() {
+        assert_eq!([0.0, 999.0, 1.05e6].map(pps), ["0 pps", "999 pps", "1.05 Mpps"]);
+        assert_eq!([0.0, 48.1e6].map(bit_rate), ["0 bit/s", "48.1 Mbit/s"]);
+        assert_eq!(short_bit_rate(50e6), "50 Mbit/s");
+        assert_eq!((byte_rate(5.64e6), per_s(1_970.0)), ("5.64 MB/s".to_owned(), "1.97 k/s".to_owned()));
+    }
+
+    #[test]
     fn short_ones_have_no_zeros_and_a_space_before_a_unit() {
         let values = [0.0, 500.0, 10_000.0, 1_050_000.0];
         assert_eq!(values.map(short_si), ["0 ", "500 ", "10 k", "1.05 M"]);
@@ -142,7 +181,7 @@ mod tests {
     fn large_numbers_in_words() {
         assert_eq!(
             [850_000.0, 999_900.0, 6.2e6, 1.05e7].map(in_words),
-            ["850000", "1 million", "6.2 million", "10.5 million"]
+            ["850\u{202f}000", "1 million", "6.2 million", "10.5 million"]
         );
     }
 

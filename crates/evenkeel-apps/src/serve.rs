@@ -163,7 +163,7 @@ pub fn on_device<S: Service + 'static>(
     news: impl FnMut(News<'_>),
 ) -> Result<Served, SetupError> {
     let (engine, attached) = setup.on_device(at, Clock::start())?;
-    let served = Running::start(engine, attached.interface, serving)?.run(limits, || false, news)?;
+    let served = Running::start(engine, attached.interface, serving)?.run(limits, None, news)?;
     attached.close().map(|()| served)
 }
 
@@ -223,7 +223,7 @@ pub fn on_cable<S: Service + 'static>(
             ended.store(true, Ordering::Release);
             result
         });
-        let result = running.run(limits, || ended.load(Ordering::Acquire), news);
+        let result = running.run(limits, Some(&|| ended.load(Ordering::Acquire)), news);
         served.store(true, Ordering::Release);
         let done = offering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let mut served = result?;
@@ -292,22 +292,25 @@ impl Running {
         Ok(Self { hosted, services })
     }
 
+    /// Serves within limits, or until another thread says that it is `done`.
     pub(crate) fn run(
         self,
         limits: Limits,
-        done: impl Fn() -> bool,
+        done: Option<&dyn Fn() -> bool>,
         mut news: impl FnMut(News<'_>),
     ) -> Result<Served, SetupError> {
         let Self { mut hosted, services } = self;
         let interface = hosted.interface;
         let report = |engine: &mut Engine, elapsed| services.report(engine, interface, elapsed);
         news(News::Started);
-        let over = || services.ended() || done();
-        let mut elapsed =
-            hosted.drive(limits, over, |engine, elapsed| news(News::Glance(&report(engine, elapsed))))?;
+        let is_done = || done.is_some_and(|done| done());
+        let over = || services.ended() || is_done();
+        let mut elapsed = hosted.drive_with(limits, done.is_some(), over, |engine, elapsed| {
+            news(News::Glance(&report(engine, elapsed)));
+        })?;
         services.check()?;
         let last = report(&mut hosted.engine, elapsed);
-        if done() && !services.ended() && services.tcp.is_none() {
+        if is_done() && !services.ended() && services.tcp.is_none() {
             // What was sent last is still on its way.
             elapsed += run_dry(&mut hosted.engine)?;
         }

@@ -13,6 +13,7 @@ pub(crate) const ADDRESSES: [IpAddress; 2] = [IpAddress::v4(10, 77, 0, 2), IpAdd
 pub(crate) struct TwoHosts {
     hosts: [Host; 2],
     programs: [ProcessId; 2],
+    now: Instant,
 }
 
 impl TwoHosts {
@@ -27,17 +28,36 @@ impl TwoHosts {
             host.add_interface(end, &[IpCidr::new(address, 24)], Instant::ZERO).unwrap();
         }
         let programs = [0, 1].map(|side: usize| hosts[side].attach("program", 0, Instant::ZERO));
-        Self { hosts, programs }
+        Self { hosts, programs, now: Instant::ZERO }
     }
 
     /// A turn of the program on one host, and all that follows from it on both.
     pub(crate) fn turn<T>(&mut self, side: usize, turn: impl FnOnce(&mut System<'_>) -> T) -> T {
-        let turned = self.hosts[side].enter(self.programs[side], Instant::ZERO, turn).unwrap();
-        while self.hosts.iter_mut().any(runs) {}
+        let now = self.now;
+        let turned = self.hosts[side].enter(self.programs[side], now, turn).unwrap();
+        while self.hosts.iter_mut().any(|host| runs(host, now)) {}
         turned
+    }
+
+    /// Lets time pass until then, with all that is due on the way.
+    pub(crate) fn sleep(&mut self, until: Instant) {
+        loop {
+            let due = self.hosts.iter().map(Host::next_deadline).min().unwrap_or(Instant::NEVER);
+            self.now = due.min(until).max(self.now);
+            let now = self.now;
+            while self.hosts.iter_mut().any(|host| runs(host, now)) {}
+            if now >= until {
+                return;
+            }
+        }
+    }
+
+    /// Returns what time it is.
+    pub(crate) fn now(&self) -> Instant {
+        self.now
     }
 }
 
-fn runs(host: &mut Host) -> bool {
-    host.turn(Instant::ZERO).inspect(|ran| host.finish(ran, Instant::ZERO)).is_some()
+fn runs(host: &mut Host, now: Instant) -> bool {
+    host.turn(now).inspect(|ran| host.finish(ran, now)).is_some()
 }

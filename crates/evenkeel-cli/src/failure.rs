@@ -25,6 +25,20 @@ impl Failure {
         Self::Machine(format!("{what}: {error}"))
     }
 
+    /// The line for people: an error's number says nothing that its words do not.
+    fn line(&self) -> String {
+        let line = match self {
+            Self::Usage(line) | Self::Machine(line) => line,
+            Self::ChecksFailed | Self::ReaderGone => return String::new(),
+        };
+        let mut parts = line.split(" (os error ");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |line, part| match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|digit| digit.is_ascii_digit()) => line + rest,
+            _ => line + " (os error " + part,
+        })
+    }
+
     /// The counters do not balance.
     pub(crate) fn unbalanced() -> Self {
         Self::Machine("not every frame is accounted for: please report this as a bug".to_owned())
@@ -38,12 +52,12 @@ impl Failure {
     /// Prints the line, if there is one, and gives the status.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
-            Self::Usage(line) => {
-                eprintln!("evenkeel: {line}");
+            Self::Usage(_) => {
+                eprintln!("evenkeel: {self}");
                 ExitCode::from(2)
             }
-            Self::Machine(line) => {
-                eprintln!("evenkeel: {line}");
+            Self::Machine(_) => {
+                eprintln!("evenkeel: {self}");
                 ExitCode::FAILURE
             }
             Self::ChecksFailed => ExitCode::FAILURE,
@@ -54,10 +68,7 @@ impl Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Usage(line) | Self::Machine(line) => f.write_str(line),
-            Self::ChecksFailed | Self::ReaderGone => Ok(()),
-        }
+        f.write_str(&self.line())
     }
 }
 
@@ -80,5 +91,19 @@ impl From<SetupError> for Failure {
 impl From<LinkError> for Failure {
     fn from(error: LinkError) -> Self {
         Self::Machine(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_said_without_the_number_of_the_error() {
+        let error = io::Error::from_raw_os_error(2);
+        let line = Failure::machine("cannot read a", format!("{error}; cannot read b: {error}")).to_string();
+        let expected = "cannot read a: No such file or directory; cannot read b: No such file or directory";
+        assert_eq!(line, expected);
+        assert_eq!(Failure::Usage("a (os error x) b".to_owned()).to_string(), "a (os error x) b");
     }
 }

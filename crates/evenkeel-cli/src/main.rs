@@ -4,18 +4,21 @@
 mod address;
 mod command;
 mod failure;
+mod output_file;
 mod quantity;
 mod receiving;
 mod sending;
+mod suggest;
 mod terminal;
 mod usage;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use command::{blast, completions, demo, help, lab, load, monitor, route, serve, stream, wan};
+use command::{blast, brief, completions, demo, help, lab, load, monitor, route, serve, stream, wan};
 use failure::Failure;
 
 /// A network subsystem that holds its peak under any load.
@@ -64,10 +67,14 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
-    let matches = help::compact(Cli::command()).try_get_matches();
+    let command = help::compact(Cli::command());
+    // Who asks for all of it says so; `-h` is one screen.
+    let is_long = arguments.iter().any(|argument| argument == "--help");
+    let command = if is_long { command } else { brief::brief(command) };
+    let matches = command.try_get_matches();
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run(cli.command).map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS),
-        Err(error) => explain(&error, &arguments),
+        Err(error) => explain(error, &arguments),
     }
 }
 
@@ -90,18 +97,18 @@ fn run(command: Command) -> Result<(), Failure> {
 }
 
 /// Help and version are what was asked for; anything else is an error, and gets one line.
-fn explain(error: &clap::Error, arguments: &[String]) -> ExitCode {
+fn explain(error: clap::Error, arguments: &[String]) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // clap colours help for a terminal; that the reader has gone is no error.
-            let _ = error.print();
-            ExitCode::SUCCESS
+            // clap colours help for a terminal.
+            let printed = error.print().and_then(|()| io::stdout().flush());
+            printed.map_or_else(|error| Failure::from(error).report(), |()| ExitCode::SUCCESS)
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             ExitCode::from(2)
         }
-        _ => Failure::Usage(usage::one_line(error, arguments)).report(),
+        _ => Failure::Usage(usage::one_line(&usage::meant(error, arguments), arguments)).report(),
     }
 }
 
@@ -110,6 +117,8 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         use clap::CommandFactory as _;
-        super::help::compact(super::Cli::command()).debug_assert();
+        let command = super::help::compact(super::Cli::command());
+        command.clone().debug_assert();
+        super::brief::brief(command).debug_assert();
     }
 }

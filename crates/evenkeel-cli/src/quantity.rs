@@ -41,6 +41,14 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     whole(value).map(Duration::from_nanos).ok_or_else(expected)
 }
 
+/// What a program works for each packet, where its peak is to be found in a moment: at most 1 ms, so that a
+/// tenth of a second has a hundred of them.
+pub(crate) fn short_work(text: &str) -> Result<Duration, String> {
+    let work = time(text)?;
+    let short = (work <= Duration::from_millis(1)).then_some(work);
+    short.ok_or_else(|| "expected at most 1ms: with more, no load is long enough to find the peak".to_owned())
+}
+
 /// The same above zero: a time after which something happens again and again.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
     time(text)

@@ -12,6 +12,7 @@ use evenkeel::core::poll::{
 use evenkeel::core::receive::{Architecture, DeviceWork};
 
 use crate::quantity::{period, time};
+use crate::suggest;
 
 /// The period over which the cycle limit counts, as in its paper.
 const CYCLE_PERIOD: Duration = Duration::from_millis(10);
@@ -25,7 +26,10 @@ pub(crate) const HEADING: &str = "How packets are received";
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Receiving {
     /// The receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (on cable only).
-    #[arg(long, help_heading = HEADING, value_name = "NAME", default_value = "soft-lrp")]
+    #[arg(
+        long, help_heading = HEADING, value_name = "NAME", default_value = "soft-lrp",
+        value_parser = suggest::architecture(), hide_possible_values = true
+    )]
     architecture: Architecture,
     /// For soft-lrp and polled: where frames are taken from the interface. In the interrupt, polled processes
     /// packets to completion there.
@@ -34,7 +38,10 @@ pub(crate) struct Receiving {
     /// Frames the polling thread takes from one receive ring before it turns to the next: a number, dynamic
     /// (as many as do no harm), or none for no limit [default: 16; of a packet monitor, which has nothing to
     /// send, 64].
-    #[arg(long, help_heading = HEADING, value_name = "N", value_parser = quota)]
+    #[arg(
+        long, help_heading = HEADING, value_name = "N", hide_possible_values = true,
+        value_parser = suggest::with(quota, ["dynamic", "none"])
+    )]
     quota: Option<Quota>,
     /// What a queue that is nearly full holds back until it has drained [default: all for polled, else
     /// feeding].

@@ -8,7 +8,7 @@ use evenkeel::core::tcp::Rate;
 use evenkeel::core::tcp::congestion::Algorithm;
 use evenkeel::core::tcp::recovery::{self, RecoveryConfig};
 
-use crate::quantity;
+use crate::{quantity, suggest};
 
 /// The heading of all these options.
 pub(crate) const HEADING: &str = "How TCP sends";
@@ -25,7 +25,9 @@ pub(crate) struct Sending {
     /// capacity and this connection's alone; remembered, at half the rate that an earlier connection to the
     /// same peer had; or estimated, at half the rate at which the first acknowledgments come.
     #[arg(
-        long, help_heading = HEADING, value_name = "HOW", default_value = "slow-start", value_parser = start
+        long, help_heading = HEADING, value_name = "HOW", default_value = "slow-start",
+        value_parser = suggest::with(start, ["slow-start", "known=", "remembered", "estimated"]),
+        hide_possible_values = true
     )]
     start: Start,
     /// How fast a connection goes on that has said nothing for a while.

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use serde::Serialize;
+use terminal_size::terminal_size_of;
 
 use crate::failure::Failure;
 
@@ -78,9 +79,11 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
     format!("{}{}", "█".repeat(filled), "░".repeat(width - filled))
 }
 
-/// Columns of the terminal, as it or the shell says; 80 if neither does.
+/// Columns of the terminal, as the shell or the terminal says; 80 if neither does.
 fn width() -> usize {
-    std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(80)
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let asked = || Some(usize::from(terminal_size_of(io::stderr())?.0.0));
+    said.or_else(asked).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 /// One line about something that happened, on standard error.

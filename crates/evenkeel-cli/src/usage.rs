@@ -1,6 +1,9 @@
 //! Bad arguments, in one line.
 
-use clap::error::{Error, ErrorKind};
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Arg, Command, CommandFactory as _};
+
+use crate::command::help::compact;
 
 /// What clap says over several lines, as one, with the way to help.
 pub(crate) fn one_line(error: &Error, arguments: &[String]) -> String {
@@ -15,13 +18,50 @@ pub(crate) fn said(error: &Error) -> String {
     let said: Vec<&str> =
         said.filter(|l| !l.is_empty()).map(|l| l.strip_prefix("error: ").unwrap_or(l)).collect();
     let separator = if error.kind() == ErrorKind::MissingRequiredArgument { " " } else { "; " };
-    said.join(separator)
+    EXPECTED.iter().fold(said.join(separator), |said, (library, ours)| said.replace(library, ours))
+}
+
+/// What the standard library says of a value that it cannot read, and what was expected instead.
+const EXPECTED: [(&str, &str); 7] = [
+    ("invalid digit found in string", "expected a whole number"),
+    ("cannot parse integer from empty string", "expected a whole number"),
+    ("number too large to fit in target type", "expected a smaller number"),
+    ("number too small to fit in target type", "expected a larger number"),
+    ("invalid float literal", "expected a number, such as 0.5"),
+    ("cannot parse float from empty string", "expected a number, such as 0.5"),
+    ("provided string was not `true` or `false`", "expected true or false"),
+];
+
+/// Returns the error that was meant. A negative value looks like an option that does not exist; here the
+/// option it is for says what it expects.
+pub(crate) fn meant(error: Error, arguments: &[String]) -> Error {
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(unknown)) if error.kind() == ErrorKind::UnknownArgument => unknown,
+        _ => return error,
+    };
+    let is_negative =
+        |value: &str| value.strip_prefix('-').is_some_and(|v| v.starts_with(|c: char| c.is_ascii_digit()));
+    // Of `-5s` clap names `-5` only.
+    let before = arguments.windows(2).find_map(|pair| match pair {
+        [option, value] if is_negative(value) && value.starts_with(unknown.as_str()) => {
+            option.strip_prefix("--")
+        }
+        _ => None,
+    });
+    let Some(option) = before else { return error };
+    let takes_hyphens =
+        |arg: Arg| if arg.get_long() == Some(option) { arg.allow_hyphen_values(true) } else { arg };
+    fn everywhere(command: Command, change: &impl Fn(Arg) -> Arg) -> Command {
+        command.mut_args(change).mut_subcommands(|command| everywhere(command, change))
+    }
+    let command = everywhere(compact(crate::Cli::command()), &takes_hyphens);
+    command.try_get_matches_from(arguments).err().unwrap_or(error)
 }
 
 /// The command that was meant: `evenkeel`, and the subcommands that were named.
 fn command(arguments: &[String]) -> String {
     let mut path = "evenkeel".to_owned();
-    let mut known = <crate::Cli as clap::CommandFactory>::command();
+    let mut known = crate::Cli::command();
     for argument in arguments.iter().skip(1) {
         let Some(subcommand) = known.find_subcommand(argument) else { break };
         path = format!("{path} {argument}");

@@ -148,7 +148,10 @@ fn a_flooded_router_accounts_for_every_frame_on_every_architecture() {
 fn results_for_people_are_the_same_in_words() {
     let output = evenkeel(&["blast", "cable", "--rate", "20k", "--count", "1000"]);
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("sent 1000 requests") && said.contains("soft-lrp sink received "), "{said}");
+    assert!(
+        said.contains("sent 1\u{202f}000 requests") && said.contains("soft-lrp sink received "),
+        "{said}"
+    );
     assert!(output.stderr.is_empty(), "no progress where there is no terminal");
 }
 
@@ -167,5 +170,43 @@ fn completions_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = json(&["completions", shell, "--json"])["script"].as_str().unwrap().to_owned();
         assert!(script.contains("blast"), "{shell}");
+    }
+}
+
+/// A terminal of 80 columns shows no more of a live line.
+#[test]
+fn what_is_lost_stands_at_the_beginning_of_a_live_line() {
+    for (command, wanted) in [
+        (
+            &["echo", "cable", "--rate", "200k", "--work", "20us", "--duration", "1s"][..],
+            &[" dropped", "% idle"][..],
+        ),
+        (
+            &["echo", "cable", "--tcp", "--clients", "100", "--bytes", "1M", "--duration", "1s"],
+            &[" dropped", "% idle"],
+        ),
+        (&["wan", "cable", "--rate", "1mbit", "--delay", "10ms", "--duration", "1s"], &["dropped "]),
+    ] {
+        let output = evenkeel(&[command, &["--stats-interval", "200ms"]].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains(" s  ")).collect();
+        assert!(!lines.is_empty(), "{command:?}: {said}");
+        for line in lines {
+            let shown: String = line.chars().take(79).collect();
+            assert!(wanted.iter().all(|wanted| shown.contains(wanted)), "{command:?}: {shown}");
+        }
+    }
+}
+
+/// Not only options are completed, but what they may be given.
+#[test]
+fn completions_know_values() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = json(&["completions", shell, "--json"])["script"].as_str().unwrap().replace('\\', "");
+        for value in
+            ["early-demux", "ni-lrp", "newreno", "l97-fig15", "t00", "packet:", "remembered", "dynamic"]
+        {
+            assert!(script.contains(value), "{shell} does not know {value}");
+        }
     }
 }

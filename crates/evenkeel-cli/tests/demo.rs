@@ -42,11 +42,33 @@ fn table_and_page_are_written_for_the_architectures_asked_for() {
     assert!(html.ends_with("</html>\n") && html.contains("soft-lrp"));
 }
 
+/// The disk is full when the page is written: what was measured is there all the same.
+#[test]
+fn a_page_that_cannot_be_written_costs_no_figures() {
+    for json in [false, true] {
+        let mut arguments = [&SHORT[..], &["--architectures", "ni-lrp", "--report", "/dev/full"]].concat();
+        arguments.extend(json.then_some("--json"));
+        let output = evenkeel(&arguments);
+        let (said, told) =
+            (String::from_utf8(output.stderr).unwrap(), String::from_utf8(output.stdout).unwrap());
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.contains("cannot write /dev/full: No space left"), "{said}");
+        assert!(told.contains("ni-lrp") && !told.contains("The results as pictures"), "{told}");
+        assert!(!json || serde_json::from_str::<serde_json::Value>(&told).is_ok(), "{told}");
+    }
+}
+
+/// It is known before anything is measured: an hour at each load would be lost.
 #[test]
 fn a_page_that_cannot_be_written_is_explained() {
-    let output = evenkeel(
-        &[&SHORT[..], &["--architectures", "ni-lrp", "--report", "/no/such/directory/report.html"]].concat(),
-    );
+    let output = evenkeel(&[
+        "demo",
+        "--no-kernel",
+        "--seconds-per-point",
+        "3600",
+        "--report",
+        "/dev/null/report.html",
+    ]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(said.lines().count() == 1 && said.contains("--report"), "{said}");

@@ -225,8 +225,89 @@ fn who_sends_by_a_device_says_what_became_of_the_frames() {
         assert!((sum(&counters["cpu"]) - 1.0).abs() < 1e-6, "{result}");
         let said = String::from_utf8(common::evenkeel(&blast).stdout).unwrap();
         let [first, .., last] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
-        assert!(first.contains("sent 1000 requests") && first.contains(" % idle"), "{said}");
+        assert!(first.contains("sent 1\u{202f}000 requests") && first.contains(" % idle"), "{said}");
         assert!(last.starts_with("  ek0: ") && last.contains(" frames sent, "), "{said}");
+    });
+}
+
+/// What was never given to the device was never offered.
+#[test]
+fn nothing_is_offered_to_a_peer_that_does_not_answer() {
+    in_namespace("nothing_is_offered_to_a_peer_that_does_not_answer", || {
+        for (more, advice) in [
+            (
+                &["--kernel-address", "10.77.0.1/24", "--to", "10.77.0.99:9"][..],
+                "--kernel-address 10.77.0.99/24",
+            ),
+            (&["--to", "[fd77::99]:9"], "--kernel-address fd77::99/64"),
+        ] {
+            let blast = [&["blast", "tap:keel0", "--duration", "500ms", "--json"][..], more].concat();
+            let output = common::evenkeel(&blast);
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+            assert!(said.contains("99 does not answer") && said.contains("tap:keel0"), "{said}");
+            assert!(said.contains(advice), "{said}");
+            let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            for (field, value) in [("sent", 0.0), ("offered_pps", 0.0), ("unsent", 0.0)] {
+                assert_eq!(result[field].as_f64(), Some(value), "{result}");
+            }
+            assert!(result["trouble"].as_str().unwrap().contains("does not answer"), "{result}");
+        }
+        let output = common::evenkeel(&["blast", "tap:keel0", "--to", "192.0.2.1:9", "--duration", "1s"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && said.contains("--gateway"), "{said}");
+    });
+}
+
+/// The peer answers, so that every request counts from the first on; the kernel has all of them.
+#[test]
+fn all_that_is_offered_to_a_peer_that_answers_leaves() {
+    in_namespace("all_that_is_offered_to_a_peer_that_answers_leaves", || {
+        for (more, to) in [
+            (&["--kernel-address", "10.77.0.1/24"][..], "10.77.0.1:9"),
+            (&["--kernel-address", "fd77::1/64"], "[fd77::1]:9"),
+        ] {
+            let mut blast =
+                vec!["blast", "tap:keel0", "--rate", "10k", "--count", "1000", "--json", "--to", to];
+            blast.extend(more);
+            let result = common::json(&blast);
+            let (sent, unsent) = (result["sent"].as_u64().unwrap(), result["unsent"].as_u64().unwrap());
+            assert_eq!((sent + unsent, &result["trouble"]), (1_000, &().into()), "{result}");
+            assert!(sent > 900 && result["counters"]["transmitted"].as_u64().unwrap() >= sent, "{result}");
+            // Until then nothing had been lost for want of a hardware address.
+            assert!(!result["counters"]["drops"].to_string().contains("unresolved"), "{result}");
+        }
+    });
+}
+
+/// The peer goes in the middle of it: what waits for it in vain counts as not sent.
+#[test]
+fn what_waits_in_vain_is_not_offered() {
+    in_namespace("what_waits_in_vain_is_not_offered", || {
+        run("ip link add kernel0 type veth peer name ek0");
+        run("ip addr add 10.77.0.1/24 dev kernel0");
+        run("ip link set kernel0 up");
+        run("ip link set ek0 up");
+        let child = start(&["blast", "packet:ek0", "--rate", "100", "--duration", "9s", "--json"]);
+        wait_for("ip -s neigh show 10.77.0.2 dev kernel0");
+        run("ip addr del 10.77.0.1/24 dev kernel0");
+        let result = result(child);
+        let transmitted = result["counters"]["transmitted"].as_u64().unwrap();
+        assert!(result["sent"].as_u64().unwrap() <= transmitted, "{result}");
+    });
+}
+
+/// A monitor takes it, a host cannot.
+#[test]
+fn a_host_on_the_loopback_device_is_refused_with_what_to_do() {
+    in_namespace("a_host_on_the_loopback_device_is_refused_with_what_to_do", || {
+        run("ip link set lo up");
+        let output = common::evenkeel(&["echo", "packet:lo", "--duration", "1ms"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        for advice in ["not an Ethernet device", "--kernel-address", "`evenkeel monitor lo`"] {
+            assert!(said.contains(advice), "{said}");
+        }
     });
 }
 
@@ -238,6 +319,50 @@ fn ni_lrp_on_a_device_is_refused_with_what_to_do() {
         let message = String::from_utf8(output.stderr).unwrap();
         assert!(message.contains("soft-lrp") && message.trim_end().lines().count() == 1, "{message}");
         assert!(!succeeds("ip link show keel0"), "no TAP is left");
+    });
+}
+
+/// How often the threads of a process have gone to sleep by themselves.
+fn sleeps(child: &Child) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let status = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+    let count = |status: String| -> u64 {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.unwrap().trim().parse().unwrap()
+    };
+    status.map(count).sum()
+}
+
+/// Nobody watches it and nothing comes: then it sleeps. The kernel's own frames on a new link are few.
+#[test]
+fn an_idle_command_sleeps() {
+    in_namespace("an_idle_command_sleeps", || {
+        let folder = std::env::temp_dir().join(format!("evenkeel-{}-idle", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [all, some] = ["all.pcapng", "some.pcapng"].map(|name| folder.join(name).display().to_string());
+        for (command, more) in [
+            ("echo tap:keel0 --kernel-address 10.77.0.1/24", ""),
+            ("http tap:keel0 --kernel-address 10.77.0.1/24", ""),
+            ("echo tap:keel0 --kernel-address 10.77.0.1/24 --capture", all.as_str()),
+            ("monitor lo -w", some.as_str()),
+        ] {
+            let arguments: Vec<_> = command.split(' ').chain((!more.is_empty()).then_some(more)).collect();
+            let child = start(&arguments);
+            if command.contains("tap") {
+                wait_for("ping -c 1 -w 1 10.77.0.2");
+            } else {
+                wait_for_socket();
+            }
+            (0..30).for_each(|_| pause());
+            let before = sleeps(&child);
+            (0..60).for_each(|_| pause());
+            let often = sleeps(&child) - before;
+            assert!(often < 50, "{command}: {often} times in 3 s");
+            signal(&child, "TERM");
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        fs::remove_dir_all(&folder).unwrap();
     });
 }
 

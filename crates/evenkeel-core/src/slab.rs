@@ -1,28 +1,32 @@
 //! Values by number.
 
-use core::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
+
+/// Capacity below which nothing is given back.
+const SMALL: usize = 64;
 
 /// A place for each value. Numbers are small: the lowest place that is free is taken first.
+///
+/// Free places at the end are given up, and memory is given back when a quarter of it is used: each step of
+/// that comes after at least as many removals as values are moved.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Option<T>>,
-    free: BinaryHeap<Reverse<u32>>,
+    free: BTreeSet<u32>,
 }
 
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), free: BinaryHeap::new() }
+        Self { places: Vec::new(), free: BTreeSet::new() }
     }
 
     /// The number that the next value will get.
     pub(crate) fn vacant(&self) -> u32 {
-        self.free.peek().map_or(self.places.len() as u32, |&Reverse(number)| number)
+        self.free.first().copied().unwrap_or(self.places.len() as u32)
     }
 
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        let number = self.vacant();
-        self.free.pop();
+        let number = self.free.pop_first().unwrap_or(self.places.len() as u32);
         match self.places.get_mut(number as usize) {
             Some(place) => *place = Some(value),
             None => self.places.push(Some(value)),
@@ -32,7 +36,14 @@ impl<T> Slab<T> {
 
     pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
         let value = self.places.get_mut(number as usize)?.take()?;
-        self.free.push(Reverse(number));
+        self.free.insert(number);
+        while self.places.last().is_some_and(Option::is_none) {
+            self.places.pop();
+            self.free.remove(&(self.places.len() as u32));
+        }
+        if self.places.capacity() > SMALL && self.places.len() < self.places.capacity() / 4 {
+            self.places.shrink_to((2 * self.places.len()).max(SMALL));
+        }
         Some(value)
     }
 
@@ -95,5 +106,16 @@ pub(crate) mod tests {
         );
         *slab.get_mut(4).unwrap() = 'h';
         assert_eq!((slab.get(4), slab.get(5)), (Some(&'h'), None));
+    }
+
+    #[test]
+    fn memory_is_given_back_when_values_have_gone() {
+        let mut slab = Slab::new();
+        (0..10_000).for_each(|value: u32| _ = slab.insert(value));
+        for n in (0..10_000).map(|n| (n * 7_919) % 10_000).filter(|n| *n != 3) {
+            assert_eq!(slab.remove(n), Some(n));
+        }
+        assert!(slab.places.capacity() <= 2 * SMALL, "{}", slab.places.capacity());
+        assert_eq!((slab.len(), slab.free.len(), slab.vacant(), slab.get(3)), (1, 3, 0, Some(&3)));
     }
 }

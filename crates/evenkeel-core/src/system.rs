@@ -13,7 +13,7 @@ use crate::socket::{
     BadDescriptor, BindError, ConnectError, ConnectOptions, Datagrams, Descriptor, DupError, Kind,
     ListenError, ReceiveError, RegisterError, SendError, StreamError, TooManyOpen,
 };
-use crate::stack::{Datagram, IpEndpoint, Origin, Transit};
+use crate::stack::{Datagram, IpEndpoint, Origin, ResolvedHop, Transit};
 use crate::tcp::connection::{Info, StreamOption};
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
@@ -241,6 +241,17 @@ impl System<'_> {
     ) -> Result<(), SendError> {
         let id = self.begin(socket, Kind::Udp)?;
         self.net.send(id, from, to, payload, self.now)
+    }
+
+    /// Returns the first hop of what is sent to `destination`. The host asks for its hardware address if that
+    /// is neither known nor asked for, so that a program may wait until the first datagram can leave.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing is asked then.
+    pub fn first_hop(&mut self, destination: IpAddress) -> Result<ResolvedHop, SendError> {
+        self.call();
+        let hop = self.net.with_stack(self.now, |stack, io| stack.first_hop(destination, io));
+        Ok(hop?)
     }
 
     /// Closes a descriptor. If it was the last one of what it refers to, that is closed, and what waits in it

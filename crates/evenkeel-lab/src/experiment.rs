@@ -313,6 +313,19 @@ impl Report {
         self.outcome.checks.iter().all(|c| c.ok)
     }
 
+    /// Whether every check holds but those that are known to miss, each with its reason.
+    #[must_use]
+    pub fn as_known(&self) -> bool {
+        self.outcome.checks.iter().all(|c| c.ok || c.known_miss.is_some())
+    }
+
+    /// The picture of the curves; `None` of a table, between whose rows there is nothing to be drawn.
+    #[must_use]
+    pub fn picture(&self) -> Option<LineChart> {
+        let numbers_rows = self.outcome.x.starts_with("row") || self.outcome.x.starts_with("1 ");
+        (!numbers_rows).then(|| self.chart())
+    }
+
     /// The curves as a picture. What the paper has is drawn dashed, in the colour of what was measured.
     #[must_use]
     pub fn chart(&self) -> LineChart {

@@ -122,6 +122,24 @@ impl ThreadMeter {
     }
 }
 
+/// Returns the time that processor `cpu` has not had for the kernel or for idling: what programs used in user
+/// mode, and what the hypervisor gave to other machines. The kernel tells it in hundredths of a second.
+///
+/// # Errors
+/// `/proc/stat` cannot be read, or does not name that processor.
+pub fn taken_from_kernel(cpu: usize) -> io::Result<Duration> {
+    let stat = std::fs::read_to_string("/proc/stat")?;
+    user_and_steal(&stat, cpu).ok_or_else(|| io::Error::other(format!("/proc/stat has no line cpu{cpu}")))
+}
+
+/// `user`, `nice` and `steal` of a processor's line (proc(5)). Those of guests are within the first two.
+fn user_and_steal(stat: &str, cpu: usize) -> Option<Duration> {
+    let name = format!("cpu{cpu} ");
+    let line = stat.lines().find_map(|line| line.strip_prefix(&name))?;
+    let ticks: Vec<u32> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    Some(TICK * *ticks.first()? + TICK * *ticks.get(1)? + TICK * *ticks.get(7)?)
+}
+
 fn read_file(file: &File) -> Option<String> {
     let mut text = [0; 1024];
     let len = file.read_at(&mut text, 0).ok()?;
@@ -134,11 +152,12 @@ fn schedstat(text: &str) -> Option<(Duration, Duration)> {
     Some((fields.next()??, fields.next()??))
 }
 
+/// `USER_HZ`, which is this wherever Linux runs today.
+const TICK: Duration = Duration::from_millis(10);
+
 /// Time in user mode and in kernel mode, fields 14 and 15 of `stat` (proc(5)): the second one is a name in
 /// parentheses, which may hold anything.
 fn cpu_times(text: &str) -> Option<[Duration; 2]> {
-    /// `USER_HZ`, which is this wherever Linux runs today.
-    const TICK: Duration = Duration::from_millis(10);
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11).map(|field| field.parse::<u32>().ok());
     Some([TICK * fields.next()??, TICK * fields.next()??])
@@ -159,6 +178,16 @@ pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::Clock;
+
+    #[test]
+    fn what_programs_and_other_machines_took_of_a_processor() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 40 50 60 70 80 3 1 0\ncpu1 5 0 0 0 0 0 0 0 0 0\nintr 7\n";
+        assert_eq!(user_and_steal(stat, 0), Some(Duration::from_millis(60)));
+        assert_eq!(user_and_steal(stat, 1), Some(Duration::from_millis(50)));
+        assert_eq!(user_and_steal(stat, 2), None);
+        assert!(taken_from_kernel(cpus()[0]).is_ok());
+    }
 
     #[test]
     fn a_pinned_thread_stays_where_it_was_put() {

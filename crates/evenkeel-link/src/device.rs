@@ -1,7 +1,7 @@
 //! What the loop that runs a host needs of a device beyond the core's [`Interface`].
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use evenkeel_core::frame::{BUFFER_BYTES, HEADROOM};
@@ -67,6 +67,8 @@ pub struct Status(Arc<Shared>);
 struct Shared {
     state: AtomicU8,
     refused: AtomicU64,
+    /// The error number of the last refusal; 0 before the first.
+    refusal: AtomicI32,
     sent: AtomicU64,
     send_calls: AtomicU64,
     passed_over: AtomicU64,
@@ -100,6 +102,20 @@ impl Status {
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Why the operating system did not take a frame the last time that it did not.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&'static str> {
+        match self.0.refusal.load(Ordering::Relaxed) {
+            0 => None,
+            // A TAP that is down says EIO.
+            libc::ENETDOWN | libc::EIO => Some("it was down"),
+            libc::ENXIO | libc::ENODEV | libc::EBADFD => Some("it was gone"),
+            libc::ENOBUFS | libc::ENOMEM => Some("its queue was full"),
+            libc::EMSGSIZE | libc::EINVAL => Some("the frame was larger than its MTU"),
+            _ => Some("an error of the operating system"),
+        }
     }
 
     /// Frames given to the operating system for transmission, the refused ones included, and the system calls
@@ -142,8 +158,13 @@ impl Status {
         self.0.send_calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Of the frames of a call, those that were refused.
-    pub(crate) fn count_refused(&self, frames: u64) {
+    /// A frame of a call that was refused, with the error.
+    pub(crate) fn count_refusal(&self, error: i32) {
+        self.0.refusal.store(error, Ordering::Relaxed);
+        self.count_refused(1);
+    }
+
+    fn count_refused(&self, frames: u64) {
         self.0.refused.fetch_add(frames, Ordering::Relaxed);
     }
 

@@ -101,6 +101,16 @@ pub enum LinkError {
         /// What it should have been.
         wanted: &'static str,
     },
+    /// It is not Ethernet, so that hosts on it have no hardware addresses.
+    #[error(
+        "`{name}` is not an Ethernet device, on which hosts are told apart by hardware addresses: programs \
+         of this machine reach a host on a TAP (tap:ek0 with --kernel-address 10.77.0.1/24), and `evenkeel \
+         monitor {name}` shows what passes here"
+    )]
+    NotEthernet {
+        /// The device.
+        name: String,
+    },
     /// The kernel has no TAP devices, or the container has no access to them.
     #[error(
         "/dev/net/tun is missing: load the kernel module (modprobe tun), or give the container the device \

@@ -47,7 +47,7 @@ pub use clock::Clock;
 pub use connections::{Connections, Happened, allow_descriptors};
 pub use cpu::{
     ThreadMeter, ThreadTime, cpus, pin_to_cpu, prefer_this_thread, run_in_real_time, set_timer_slack,
-    thread_cpu_time,
+    taken_from_kernel, thread_cpu_time,
 };
 pub use device::{Device, DeviceState, MTU_MAX, QUEUES_MAX, Status};
 pub use error::LinkError;

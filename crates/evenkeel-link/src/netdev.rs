@@ -134,7 +134,7 @@ impl NetDevice {
     pub(crate) fn address(&self) -> Result<EthernetAddress, LinkError> {
         match self.framing()? {
             (Framing::Ethernet, address) => Ok(address),
-            (Framing::Loopback, _) => Err(self.wrong_kind()),
+            (Framing::Loopback, _) => Err(self.not_ethernet()),
         }
     }
 
@@ -146,14 +146,14 @@ impl NetDevice {
         let framing = match address.sa_family {
             libc::ARPHRD_ETHER => Framing::Ethernet,
             libc::ARPHRD_LOOPBACK => Framing::Loopback,
-            _ => return Err(self.wrong_kind()),
+            _ => return Err(self.not_ethernet()),
         };
         let [a, b, c, d, e, f, ..] = address.sa_data.map(|byte| byte as u8);
         Ok((framing, EthernetAddress([a, b, c, d, e, f])))
     }
 
-    fn wrong_kind(&self) -> LinkError {
-        LinkError::WrongKind { name: self.name().to_owned(), wanted: "an Ethernet device" }
+    fn not_ethernet(&self) -> LinkError {
+        LinkError::NotEthernet { name: self.name().to_owned() }
     }
 
     pub(crate) fn is_up(&self) -> Result<bool, LinkError> {
@@ -361,7 +361,7 @@ mod tests {
         let lo = NetDevice::open("lo").unwrap();
         assert!(lo.index().unwrap() > 0);
         assert!(lo.mtu().unwrap() > 1000);
-        assert!(matches!(lo.address(), Err(LinkError::WrongKind { .. })));
+        assert!(matches!(lo.address(), Err(LinkError::NotEthernet { .. })));
         assert_eq!(lo.framing().unwrap(), (Framing::Loopback, EthernetAddress::default()));
         assert!(matches!(NetDevice::open("no-such-dev"), Err(LinkError::NoDevice { .. })));
         assert_eq!(KernelCounters::open(&Arc::new(lo)).since_opened(), KernelCounts::default());

@@ -535,13 +535,13 @@ impl Transmit {
         while !frames.is_empty() {
             let sent = self.batch.send(self.socket.as_fd(), frames.iter().map(Frame::bytes));
             let error = sent.as_ref().err().map(io::Error::kind);
-            let done = match error {
-                Some(io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => 0,
-                Some(_) => {
-                    status.count_refused(1);
+            let done = match sent {
+                Err(_) if matches!(error, Some(io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)) => 0,
+                Err(refusal) => {
+                    status.count_refusal(refusal.raw_os_error().unwrap_or(libc::EIO));
                     1
                 }
-                None => sent.unwrap_or(0),
+                Ok(sent) => sent,
             };
             status.count_call(done as u64);
             frames.drain(..done.min(frames.len())).for_each(|frame| pool.recycle(frame));

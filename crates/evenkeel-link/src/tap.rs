@@ -267,7 +267,7 @@ fn write(fd: &OwnedFd, frame: &Frame, status: &Status) -> bool {
         let is_done = !matches!(error, Some(Errno::INTR | Errno::AGAIN));
         status.count_call(u64::from(is_done));
         if let Some(error) = error.filter(|_| is_done) {
-            status.count_refused(1);
+            status.count_refusal(error.raw_os_error());
             note(status, error);
         }
         if error != Some(Errno::INTR) {

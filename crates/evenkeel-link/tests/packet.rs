@@ -576,7 +576,7 @@ fn what_cannot_be_opened_says_why() {
     in_namespace(|| {
         let open = |name| Packet::open(name, &PacketOptions::default()).unwrap_err();
         assert!(matches!(open("ek0"), LinkError::NoDevice { .. }));
-        assert!(matches!(open("lo"), LinkError::WrongKind { .. }));
+        assert!(matches!(open("lo"), LinkError::NotEthernet { .. }));
         veth();
         run("ip link set ek0 down");
         assert!(matches!(open("ek0"), LinkError::Down { .. }));

@@ -2,6 +2,7 @@
 //! kept.
 
 use core::fmt;
+use std::collections::BTreeSet;
 
 use hashbrown::HashTable;
 
@@ -19,20 +20,36 @@ const NONE: u32 = u32::MAX;
 /// service via algorithmic complexity attacks", 2003). There is no scan but [`iter`](Self::iter), which is
 /// for reports, and nothing depends on the order of the hash table.
 ///
-/// Memory: the slab is as large as the table ever was; an entry costs 48 bytes and the value, and 6 to 12 for
-/// the hash table. The slab grows by pieces that never move, the hash table by doubling, up to the limit; so
-/// an insertion allocates seldom, and never for ever.
+/// Memory: an entry costs 48 bytes and the value, and 6 to 12 for the hash table. The slab grows by pieces of
+/// 64 that never move, the hash table by doubling, up to the limit; so an insertion allocates seldom. A piece
+/// whose last entry has gone is given back, but for one; the hash table is halved when an eighth of it is
+/// used. Between two such steps are at least as many insertions or removals as entries are moved.
 #[derive(Clone)]
 pub struct Table<V> {
     secret: Secret,
     places: HashTable<u32>,
     /// Entries that no tuple leads to any more.
     unhashed: usize,
-    /// All but the last are full.
-    pieces: Vec<Vec<Slot<V>>>,
+    pieces: Vec<Piece<V>>,
+    /// Pieces that have memory, and room for another entry.
+    roomy: BTreeSet<u32>,
+    /// Pieces that have given their memory back.
+    bare: Vec<u32>,
+    /// Pieces that have memory and no entry.
+    spare: u32,
+    limit: usize,
+}
+
+/// Slots with consecutive numbers, whose memory comes and goes together.
+#[derive(Clone)]
+struct Piece<V> {
+    slots: Vec<Slot<V>>,
+    /// Slots that hold an entry.
+    used: u32,
     /// The first of the chain of free slots.
     free: u32,
-    limit: usize,
+    /// The generation of a slot that is new: later than those of all that had its number.
+    fresh: u32,
 }
 
 #[derive(Clone)]
@@ -96,7 +113,16 @@ impl<V> Table<V> {
     #[must_use]
     pub const fn new(secret: Secret, limit: usize) -> Self {
         let limit = if limit < NONE as usize { limit } else { NONE as usize };
-        Self { secret, places: HashTable::new(), unhashed: 0, pieces: Vec::new(), free: NONE, limit }
+        Self {
+            secret,
+            places: HashTable::new(),
+            unhashed: 0,
+            pieces: Vec::new(),
+            roomy: BTreeSet::new(),
+            bare: Vec::new(),
+            spare: 0,
+            limit,
+        }
     }
 
     /// The entry of `tuple`, if there is one.
@@ -191,12 +217,45 @@ impl<V> Table<V> {
 
     /// The value of an entry has been taken: its place is free.
     fn vacate(&mut self, id: Id) {
-        let free = self.free;
-        let Some(slot) = self.slot_mut(id) else { return };
+        let number = id.index / PIECE as u32;
+        let Some(piece) = self.pieces.get_mut(number as usize) else { return };
+        let Some(slot) = piece.slots.get_mut(id.index as usize % PIECE) else { return };
         slot.generation = slot.generation.wrapping_add(1);
-        let hash = TupleHash(core::mem::replace(&mut slot.hash_or_next, free));
-        self.free = id.index;
+        let hash = TupleHash(core::mem::replace(&mut slot.hash_or_next, piece.free));
+        piece.free = id.index;
+        piece.used -= 1;
+        if piece.used as usize == PIECE - 1 {
+            self.roomy.insert(number);
+        }
+        if piece.used == 0 {
+            self.give_back(number);
+        }
         self.unhashed -= usize::from(!self.remove_place(hash, id));
+        self.halve_places();
+    }
+
+    /// Gives back the memory of a piece without entries, unless it is the only such.
+    fn give_back(&mut self, number: u32) {
+        let Some(piece) = self.pieces.get_mut(number as usize) else { return };
+        if self.spare == 0 {
+            self.spare = 1;
+            return;
+        }
+        piece.fresh = piece.slots.iter().map(|slot| slot.generation).fold(piece.fresh, u32::max);
+        (piece.slots, piece.free) = (Vec::new(), NONE);
+        self.roomy.remove(&number);
+        self.bare.push(number);
+    }
+
+    /// Gives back half of the hash table when an eighth of it is used.
+    fn halve_places(&mut self) {
+        let Self { places, pieces, .. } = self;
+        if places.capacity() > PIECE && places.len() < places.capacity() / 8 {
+            let hash_at = |&place: &u32| {
+                place_in(pieces, place).map_or(0, |slot| TupleHash(slot.hash_or_next).spread())
+            };
+            places.shrink_to(places.capacity() / 2, hash_at);
+        }
     }
 
     /// An entry, and whose it is.
@@ -240,7 +299,9 @@ impl<V> Table<V> {
 
     /// Every entry, in the order of their places: for reports, never per segment.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &FourTuple, &V)> {
-        (0..).zip(self.pieces.iter().flatten()).filter_map(|(index, slot)| {
+        let slots =
+            (0..).step_by(PIECE).zip(&self.pieces).flat_map(|(first, piece)| (first..).zip(&piece.slots));
+        slots.filter_map(|(index, slot)| {
             let id = Id { index, generation: slot.generation };
             Some((id, &slot.tuple, slot.value.as_ref()?))
         })
@@ -273,7 +334,7 @@ impl<V> Table<V> {
     }
 
     fn place_mut(&mut self, index: u32) -> Option<&mut Slot<V>> {
-        self.pieces.get_mut(index as usize / PIECE)?.get_mut(index as usize % PIECE)
+        self.pieces.get_mut(index as usize / PIECE)?.slots.get_mut(index as usize % PIECE)
     }
 
     fn slot_mut(&mut self, id: Id) -> Option<&mut Slot<V>> {
@@ -281,28 +342,44 @@ impl<V> Table<V> {
     }
 
     fn fill_slot(&mut self, hash: TupleHash, tuple: FourTuple, value: V) -> Id {
-        let index = self.free;
-        if let Some(slot) = self.place_mut(index) {
-            let id = Id { index, generation: slot.generation };
-            let next = core::mem::replace(&mut slot.hash_or_next, hash.0);
+        let number = self.piece_with_room();
+        let piece = &mut self.pieces[number as usize];
+        self.spare -= u32::from(piece.used == 0 && !piece.slots.is_empty());
+        piece.used += 1;
+        if piece.used as usize == PIECE {
+            self.roomy.remove(&number);
+        }
+        if let Some(slot) = piece.slots.get_mut(piece.free as usize % PIECE).filter(|_| piece.free != NONE) {
+            let id = Id { index: piece.free, generation: slot.generation };
+            piece.free = core::mem::replace(&mut slot.hash_or_next, hash.0);
             (slot.tuple, slot.value) = (tuple, Some(value));
-            self.free = next;
             return id;
         }
         // Whoever has few entries should not pay for a whole piece.
-        let room = if self.pieces.is_empty() { 0 } else { PIECE };
-        if self.pieces.last().is_none_or(|piece| piece.len() == PIECE) {
-            self.pieces.push(Vec::with_capacity(room));
+        if number > 0 && piece.slots.is_empty() {
+            piece.slots.reserve_exact(PIECE);
         }
-        let full = (self.pieces.len() - 1) * PIECE;
-        let piece = &mut self.pieces[full / PIECE];
-        piece.push(Slot { tuple, generation: 0, hash_or_next: hash.0, value: Some(value) });
-        Id { index: (full + piece.len() - 1) as u32, generation: 0 }
+        let (index, generation) = (number * PIECE as u32 + piece.slots.len() as u32, piece.fresh);
+        piece.slots.push(Slot { tuple, generation, hash_or_next: hash.0, value: Some(value) });
+        Id { index, generation }
+    }
+
+    /// The number of a piece for another entry: one that has memory, if there is such.
+    fn piece_with_room(&mut self) -> u32 {
+        if let Some(&number) = self.roomy.first() {
+            return number;
+        }
+        let number = self.bare.pop().unwrap_or_else(|| {
+            self.pieces.push(Piece { slots: Vec::new(), used: 0, free: NONE, fresh: 0 });
+            (self.pieces.len() - 1) as u32
+        });
+        self.roomy.insert(number);
+        number
     }
 }
 
-fn place_in<V>(pieces: &[Vec<Slot<V>>], index: u32) -> Option<&Slot<V>> {
-    pieces.get(index as usize / PIECE)?.get(index as usize % PIECE)
+fn place_in<V>(pieces: &[Piece<V>], index: u32) -> Option<&Slot<V>> {
+    pieces.get(index as usize / PIECE)?.slots.get(index as usize % PIECE)
 }
 
 impl<V> fmt::Debug for Table<V> {
@@ -359,8 +436,50 @@ mod tests {
             table.remove(last);
             last = table.insert(tuple(n), 0).unwrap();
         }
-        assert_eq!((table.pieces.iter().flatten().count(), table.len()), (100, 100));
+        assert_eq!((table.pieces.iter().flat_map(|piece| &piece.slots).count(), table.len()), (100, 100));
         assert!(table.places.capacity() <= 448, "{}", table.places.capacity());
+    }
+
+    /// A hundred pieces fill, and empty in another order than they filled.
+    #[test]
+    fn memory_is_given_back_and_names_of_before_find_nothing() {
+        let mut table = table(10_000);
+        let held =
+            |table: &Table<u32>| table.pieces.iter().map(|piece| piece.slots.capacity()).sum::<usize>();
+        let mut ids: Vec<_> = (0..6_400).map(|n| table.insert(tuple(n), n.into()).unwrap()).collect();
+        assert!(held(&table) >= 6_400);
+        let order = |n: usize| (n * 2_617) % 6_400;
+        for n in (0..6_400).map(order) {
+            assert_eq!(table.remove(ids[n]), Some(n as u32));
+        }
+        assert!(held(&table) <= PIECE, "{} slots", held(&table));
+        assert!(table.places.capacity() <= 4 * PIECE, "{} places", table.places.capacity());
+        // The same places again, for others.
+        for n in 6_400..8_000 {
+            let id = table.insert(tuple(n), n.into()).unwrap();
+            assert!(ids.iter().all(|before| *before != id), "a name is used twice");
+            ids.push(id);
+        }
+        assert!(ids[..6_400].iter().all(|id| table.get(*id).is_none()));
+        assert_eq!(table.len(), table.iter().count());
+        assert!(table.iter().all(|(id, _, _)| ids[6_400..].contains(&id)), "every entry has its name");
+    }
+
+    /// At the edge of a piece, memory does not come and go with each entry.
+    #[test]
+    fn a_piece_is_not_given_back_for_one_that_comes_again() {
+        let mut table = table(1_000);
+        let ids: Vec<_> = (0..256).map(|n| table.insert(tuple(n), 0).unwrap()).collect();
+        ids[..250].iter().for_each(|id| _ = table.remove(*id));
+        let bare = table.bare.len();
+        let mut changes = 0;
+        for n in 256..2_256 {
+            let before = table.bare.len();
+            let more: Vec<_> = (0..60).map(|m| table.insert(tuple(n + m * 1_000), 0).unwrap()).collect();
+            more.into_iter().for_each(|id| _ = table.remove(id));
+            changes += usize::from(table.bare.len() != before);
+        }
+        assert!(bare > 0 && changes <= 1, "{changes} of 2000");
     }
 
     /// Tuples that collide under one secret, found by trying, are scattered under another: an attacker does

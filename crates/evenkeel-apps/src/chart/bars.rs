@@ -37,7 +37,10 @@ pub struct Segment {
     pub size: f64,
 }
 
+/// The least room for the names of bars.
 const LEFT: f64 = 100.0;
+/// Between a name and its bar.
+const GAP: f64 = 12.0;
 const BAR: f64 = 30.0;
 const PITCH: f64 = 42.0;
 const LEGEND_ROW: f64 = 24.0;
@@ -62,14 +65,23 @@ impl BarChart {
         svg
     }
 
+    /// Room for the names of the bars, whole.
+    fn left(&self) -> f64 {
+        let longest = self.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+        #[expect(clippy::cast_precision_loss, reason = "a short text")]
+        let longest = longest as f64;
+        LETTER.mul_add(longest, 2.0 * GAP).max(LEFT)
+    }
+
     /// The legend, broken into rows, and the height it takes.
     fn legend_rows(&self) -> (String, f64) {
-        let (mut svg, mut x, mut y) = (String::new(), LEFT, 4.0);
+        let left = self.left();
+        let (mut svg, mut x, mut y) = (String::new(), left, 4.0);
         for (name, fill) in &self.legend {
             #[expect(clippy::cast_precision_loss, reason = "a short text")]
             let width = 34.0 + LETTER * name.chars().count() as f64;
-            if x > LEFT && x + width > self.width {
-                (x, y) = (LEFT, y + LEGEND_ROW);
+            if x > left && x + width > self.width {
+                (x, y) = (left, y + LEGEND_ROW);
             }
             let _ = writeln!(
                 svg,
@@ -83,19 +95,20 @@ impl BarChart {
     }
 
     fn draw(&self, svg: &mut String, bar: &Bar, y: f64) {
+        let left = self.left();
         let whole: f64 = bar.segments.iter().map(|s| s.size).sum();
         let _ = writeln!(
             svg,
             "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            LEFT - 12.0,
+            left - GAP,
             y + BAR / 2.0 + 4.5,
             escape(&bar.name)
         );
-        let mut x = LEFT;
+        let mut x = left;
         for segment in &bar.segments {
             let Some((part, fill)) = self.legend.get(segment.part) else { continue };
             let share = if whole > 0.0 { segment.size / whole } else { 0.0 };
-            let width = share * (self.width - LEFT);
+            let width = share * (self.width - left);
             if width < 0.05 {
                 continue;
             }
@@ -143,6 +156,25 @@ mod tests {
             .collect();
         assert_eq!(widths, ["100.0", "300.0"], "a part of nothing is not drawn");
         assert!(svg.contains("a &amp; b: part 1, 75.0 %"));
+    }
+
+    /// A letter is 7.2 units wide, roughly; the name ends before its bar begins.
+    #[test]
+    fn the_longest_name_is_whole() {
+        let name = "a name of twenty-five let";
+        let bars = vec![Bar { name: name.into(), segments: vec![Segment { part: 0, size: 1.0 }] }];
+        let legend = vec![("part".into(), 0)];
+        let chart = BarChart { title: String::new(), description: String::new(), width: 520.0, legend, bars };
+        let svg = chart.render();
+        let after = |text: &str, key: &str| -> f64 {
+            let value = text.split(&format!("{key}=\"")).nth(1).unwrap();
+            value.split('"').next().unwrap().parse().unwrap()
+        };
+        let label = svg.lines().find(|line| line.contains("class=\"name\"")).unwrap();
+        let bar = svg.lines().find(|line| line.contains("class=\"segment")).unwrap();
+        assert!(after(label, "x") - LETTER * name.len() as f64 > 0.0, "{label}");
+        assert!(after(bar, " x") > after(label, "x"), "{bar}");
+        assert!((after(bar, " x") + after(bar, "width") - 520.0).abs() < 0.2, "{bar}");
     }
 
     #[test]

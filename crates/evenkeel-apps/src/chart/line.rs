@@ -46,6 +46,8 @@ const CHARACTER: f64 = 7.8;
 const BOTTOM: f64 = 52.0;
 /// The room for the title in a file.
 const HEADING: f64 = 36.0;
+/// Ends that are no further apart cannot be told apart.
+const TOGETHER: f64 = 1.0;
 /// The least distance between the names of two curves.
 const NAME_HEIGHT: f64 = 17.0;
 
@@ -147,10 +149,14 @@ impl LineChart {
         let (width, height) = self.size;
         let mut names: Vec<(f64, f64, &Curve)> = Vec::new();
         for curve in &self.curves {
-            let last = curve.points.iter().rev().find_map(|&(px, py)| Some((x.place(px)?, y.place(py?)?)));
-            names.extend(last.map(|(px, py)| (px, py, curve)));
+            names.extend(curve.places(x, y).next().map(|(px, py)| (px, py, curve)));
         }
-        names.sort_by(|a, b| a.1.total_cmp(&b.1));
+        // Where curves end together, the one that came from above has the upper name.
+        names.sort_by(|a, b| {
+            let heights = a.2.places(x, y).zip(b.2.places(x, y)).map(|((_, a), (_, b))| (a, b));
+            let apart = heights.into_iter().find(|(a, b)| (a - b).abs() > TOGETHER);
+            apart.map_or(core::cmp::Ordering::Equal, |(a, b)| a.total_cmp(&b))
+        });
         let ends: Vec<f64> = names.iter().map(|n| n.1).collect();
         let rows = spread(&ends, NAME_HEIGHT, TOP, height - BOTTOM);
         for (&(px, py, curve), row) in names.iter().zip(rows) {
@@ -173,6 +179,11 @@ impl LineChart {
 }
 
 impl Curve {
+    /// Where its points are, the last one first.
+    fn places(&self, x: &Span, y: &Span) -> impl Iterator<Item = (f64, f64)> {
+        self.points.iter().rev().filter_map(|&(px, py)| Some((x.place(px)?, y.place(py?)?)))
+    }
+
     fn draw(&self, svg: &mut String, x: &Span, y: &Span, chart: &LineChart) {
         let style = self.style % SERIES;
         let places: Vec<Option<(f64, f64)>> =
@@ -215,6 +226,7 @@ fn marker(style: usize, x: f64, y: f64) -> String {
         2 => format!("M{x:.1} {:.1}l5 9h-10z", y - 5.5),
         3 => format!("M{x:.1} {:.1}l5.4 5.4l-5.4 5.4l-5.4 -5.4z", y - 5.4),
         4 => format!("M{x:.1} {:.1}l5 -9h-10z", y + 5.5),
+        6 => format!("M{:.1} {:.1}h9v4h-9z", x - 4.5, y - 2.0),
         _ => format!("M{:.1} {:.1}h2.6v2.6h2.6v2.6h-2.6v2.6h-2.6v-2.6h-2.6v-2.6h2.6z", x - 1.3, y - 3.9),
     }
 }
@@ -307,6 +319,40 @@ mod tests {
         );
         let longest = file.matches("what a paper has, a long name</text>").count();
         assert!(longest == 1 && chart.margin() > 200.0, "{}", chart.margin());
+    }
+
+    /// Three curves end at the same place, and come there from different heights.
+    #[test]
+    fn names_of_curves_that_end_together_are_in_the_order_of_the_curves() {
+        let curve = |name: &str, before: f64| Curve {
+            name: name.into(),
+            style: 0,
+            dashed: false,
+            points: vec![(1.0, Some(before)), (2.0, Some(before)), (4.0, Some(1.0))],
+        };
+        let axis = |scale| Axis {
+            label: String::new(),
+            scale,
+            include: None,
+            max: None,
+            format: |v| format!("{v:.0}"),
+        };
+        let chart = LineChart {
+            title: "t".into(),
+            description: "d".into(),
+            size: (500.0, 300.0),
+            x: axis(Scale::Log),
+            y: axis(Scale::Linear),
+            curves: vec![curve("low", 20.0), curve("high", 90.0), curve("middle", 60.0)],
+            diagonal: None,
+        };
+        let svg = chart.render();
+        let names: Vec<&str> = svg
+            .lines()
+            .filter(|line| line.contains("class=\"end"))
+            .map(|line| line.split('>').nth(1).unwrap().split('<').next().unwrap())
+            .collect();
+        assert_eq!(names, ["high", "middle", "low"], "the upper one first");
     }
 
     #[test]

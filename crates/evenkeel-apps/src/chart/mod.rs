@@ -27,7 +27,7 @@ fn plain_style() -> String {
 }
 
 /// Series that have a colour of their own; further ones begin again.
-pub const SERIES: usize = 6;
+pub const SERIES: usize = 7;
 
 /// `text` with the characters escaped that mean something to XML and HTML.
 #[must_use]

@@ -125,6 +125,7 @@ pub(crate) fn demonstration() -> Demonstration {
     let kernel = |load: f64| KernelPoint {
         offered_pps: 600e3 * load,
         delivered_pps: (600e3 * load).min(420e3) / (1.0 + (load - 0.8).max(0.0).powi(4)),
+        core_share: 1.0,
     };
     Demonstration {
         version: "0.0.0-fixture".into(),

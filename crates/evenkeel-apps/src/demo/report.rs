@@ -53,7 +53,7 @@ fn header(page: &mut String, results: &Demonstration) {
             pictures::style(&architecture.name),
             escape(&architecture.name),
             percent(architecture.retention),
-            verdict::Course::of(architecture.retention).words()
+            verdict::words(architecture)
         );
     }
     page.push_str(
@@ -115,11 +115,16 @@ fn figures(page: &mut String, results: &Demonstration) {
     );
 }
 
+/// Shown where the screen is narrower than the picture.
+const HINT: &str = "<p class=\"hint\">Wider than this screen: scroll the picture to the right &rarr;</p>\n";
+
 fn figure(page: &mut String, class: &str, picture: &pictures::Picture, caption: &str) {
     let _ = write!(
         page,
-        "<figure class=\"{class}\">\n<h2>{}</h2>\n{}<figcaption>{}</figcaption>\n</figure>\n",
+        "<figure class=\"{class}\">\n<h2>{}</h2>\n{}<div class=\"scroll\">\n{}</div>\n\
+         <figcaption>{}</figcaption>\n</figure>\n",
         escape(picture.title),
+        if class == "wide" { HINT } else { "" },
         picture.svg,
         escape(caption)
     );
@@ -134,7 +139,7 @@ fn figures_table(page: &mut String, results: &Demonstration) {
          scope=\"col\">neighbour</th>\
          <th scope=\"col\">2nd socket lost</th><th scope=\"col\">99 % within</th><th scope=\"col\">frames \
          add up</th></tr>\n\
-         <tr class=\"unit\"><th>packets/s</th><th>packets/s</th><th>packets/s</th><th>packets/s</th>\
+         <tr class=\"unit\"><th>pps</th><th>pps</th><th>pps</th><th>pps</th>\
          <th>%</th><th>% of core</th><th>%</th><th>µs</th><th></th></tr>\n</thead>\n<tbody>\n",
     );
     for architecture in &results.architectures {
@@ -185,6 +190,17 @@ mod tests {
         }
         assert_eq!(page.matches("<svg").count(), 6);
         assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
+    }
+
+    /// Both wide pictures keep readable letters on a phone, and so do not fit: the page says so, there only.
+    #[test]
+    fn what_scrolls_says_so() {
+        let page = render(&fixture::demonstration());
+        assert_eq!(page.matches("<figure class=\"wide\">").count(), 2);
+        assert_eq!(page.matches(HINT).count(), 2);
+        let narrow = page.lines().find(|line| line.starts_with("@media (max-width: 700px)")).unwrap();
+        assert!(narrow.contains(".hint { display: block") && narrow.contains("min-width: 640px"), "{narrow}");
+        assert!(page.contains(".hint { display: none"), "elsewhere nothing scrolls");
     }
 
     /// To look at the page while working on it: `REPORT=/tmp/sample.html cargo test -p evenkeel-apps sample`.

@@ -145,6 +145,21 @@ pub struct KernelPoint {
     pub offered_pps: f64,
     /// Requests that the program received.
     pub delivered_pps: f64,
+    /// The share of the window in which the service's core was not given to other programs, or to other
+    /// machines. What the kernel does on it counts as the socket's.
+    #[serde(default = "whole")]
+    pub core_share: f64,
+}
+
+/// A core that nothing was taken of, as older results have it.
+const fn whole() -> f64 {
+    1.0
+}
+
+/// Returns the least of some shares of a core, if that is so little that nobody can tell what was measured.
+fn unknown(shares: impl Iterator<Item = f64>) -> Option<f64> {
+    let least = shares.fold(1.0, f64::min);
+    (least < UNKNOWN).then_some(least)
 }
 
 impl Architecture {
@@ -189,8 +204,7 @@ impl Architecture {
     /// little that nobody can tell what this architecture does.
     #[must_use]
     pub fn unknown(&self) -> Option<f64> {
-        let least = self.points.iter().map(|p| p.core_share).fold(1.0, f64::min);
-        (least < UNKNOWN).then_some(least)
+        unknown(self.points.iter().map(|p| p.core_share))
     }
 }
 
@@ -199,13 +213,20 @@ impl Demonstration {
     /// little that the figures suffer from it.
     #[must_use]
     pub fn disturbed(&self) -> Option<f64> {
-        let points = self.architectures.iter().flat_map(|a| &a.points);
-        let least = points.map(|p| p.core_share).fold(1.0, f64::min);
+        let ours = self.architectures.iter().flat_map(|a| &a.points).map(|p| p.core_share);
+        let kernel = self.kernel.iter().flat_map(|k| &k.points).map(|p| p.core_share);
+        let least = ours.chain(kernel).fold(1.0, f64::min);
         (least < DISTURBED).then_some(least)
     }
 }
 
 impl Kernel {
+    /// As [`Architecture::unknown`].
+    #[must_use]
+    pub fn unknown(&self) -> Option<f64> {
+        unknown(self.points.iter().map(|p| p.core_share))
+    }
+
     /// Sums up `points`, which may come in any order.
     #[must_use]
     pub fn from_points(release: impl Into<String>, mut points: Vec<KernelPoint>) -> Self {
@@ -294,6 +315,8 @@ mod tests {
         assert_eq!(results.disturbed(), None);
         results.architectures[1].points[2].core_share = 0.4;
         assert_eq!(results.disturbed(), Some(0.4));
+        results.kernel.as_mut().unwrap().points[0].core_share = 0.3;
+        assert_eq!(results.disturbed(), Some(0.3), "the kernel's is judged by the same guard");
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
     }
     let window = Duration::from_secs_f64(options.seconds_per_point);
     let kernel = options.kernel.then(|| {
-        kernel::run(&loads, options.work, window, |point| {
+        kernel::run(&loads, options.work, window, loads.len() / REPEATS_SHARE, |point| {
             tell("kernel", point.offered_pps, point.delivered_pps)
         })
     });

@@ -32,7 +32,7 @@ pub fn render(results: &Demonstration) -> String {
         let _ = writeln!(text, "  {:<17} {}", architecture.name, verdict::line(architecture));
     }
     if let Some(kernel) = &results.kernel {
-        let course = verdict::Course::of(kernel.retention).words();
+        let course = verdict::of_kernel(kernel);
         let _ = writeln!(
             text,
             "  {:<17} Linux {}, its own UDP socket on a veth pair, protocol input on its core (RPS): \
@@ -96,7 +96,7 @@ fn loads(results: &Demonstration) -> Table {
             "99 % within",
             "frames",
         ],
-        ["architecture", "pkt/s", "pkt/s", "pkt/s", "pkt/s", "%", "% CPU", "%", "µs", "add up"],
+        ["architecture", "pps", "pps", "pps", "pps", "%", "% CPU", "%", "µs", "add up"],
     ];
     let mut rows: Vec<Vec<String>> = results.architectures.iter().map(row).collect();
     if let Some(kernel) = &results.kernel {

@@ -1,6 +1,6 @@
 //! What the numbers say, in words.
 
-use super::results::Architecture;
+use super::results::{Architecture, Kernel};
 use crate::quantity::percent;
 
 /// What becomes of delivered load when offered load goes far beyond the peak.
@@ -40,12 +40,30 @@ impl Course {
     }
 }
 
+/// Two or three words on an architecture.
+#[must_use]
+pub fn words(architecture: &Architecture) -> &'static str {
+    match architecture.unknown() {
+        Some(_) => "cannot tell",
+        None => Course::of(architecture.retention).words(),
+    }
+}
+
+/// The course of the kernel's own socket, in a few words.
+#[must_use]
+pub fn of_kernel(kernel: &Kernel) -> String {
+    kernel.unknown().map_or_else(|| Course::of(kernel.retention).words().to_owned(), cannot_tell)
+}
+
+fn cannot_tell(core_share: f64) -> String {
+    format!("cannot tell: at one load the host had only {} % of its core", percent(core_share))
+}
+
 /// One line on an architecture: its course, the unflooded socket, the neighbour.
 #[must_use]
 pub fn line(architecture: &Architecture) -> String {
     if let Some(share) = architecture.unknown() {
-        let share = percent(share);
-        return format!("cannot tell: at one load the host had only {share} % of its core");
+        return cannot_tell(share);
     }
     let course = match Course::of(architecture.retention) {
         Course::Livelocks => format!("livelocks: {} % of its peak is left", percent(architecture.retention)),
@@ -77,6 +95,7 @@ fn neighbour(architecture: &Architecture) -> String {
 mod tests {
     use super::*;
     use crate::demo::fixture;
+    use crate::demo::results::KernelPoint;
 
     #[test]
     fn the_course_follows_retention() {
@@ -95,13 +114,25 @@ mod tests {
         assert!(hurt.contains("loses up to 25.0 %"), "{hurt}");
     }
 
+    /// The kernel's socket kept its peak, as far as that can be told.
+    #[test]
+    fn the_kernel_is_judged_by_the_same_guard() {
+        let told = |core_share| {
+            let point = KernelPoint { offered_pps: 1.0, delivered_pps: 1.0, core_share };
+            of_kernel(&Kernel::from_points("6.0.0", vec![point]))
+        };
+        assert_eq!(told(0.91), "keeps its peak");
+        assert_eq!(told(0.89), "cannot tell: at one load the host had only 89.0 % of its core");
+    }
+
     #[test]
     fn of_a_core_that_was_taken_away_nothing_is_told() {
         let mut points = vec![fixture::point(1.0), fixture::point(2.0)];
         points[1].core_share = 0.91;
         assert!(line(&Architecture::from_points("polled", 1, points.clone())).starts_with("keeps"));
         points[1].core_share = 0.89;
-        let told = line(&Architecture::from_points("polled", 1, points));
+        let told = line(&Architecture::from_points("polled", 1, points.clone()));
         assert_eq!(told, "cannot tell: at one load the host had only 89.0 % of its core");
+        assert_eq!(words(&Architecture::from_points("polled", 1, points)), "cannot tell");
     }
 }

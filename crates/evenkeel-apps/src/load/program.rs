@@ -103,8 +103,8 @@ pub fn run_on_host(
             let server = Running::start(server, server_interface, service.alone())?;
             let ended = AtomicBool::new(false);
             thread::scope(|scope| {
-                let serving =
-                    scope.spawn(|| server.run(Limits::default(), || ended.load(Ordering::Acquire), |_| {}));
+                let serving = scope
+                    .spawn(|| server.run(Limits::default(), Some(&|| ended.load(Ordering::Acquire)), |_| {}));
                 let done = run(engine, interface, to, generator, every, watch);
                 ended.store(true, Ordering::Release);
                 let served = serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

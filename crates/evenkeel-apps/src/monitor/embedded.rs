@@ -126,6 +126,12 @@ impl Capturing {
         }
     }
 
+    /// Whether nothing can be written at the moment.
+    #[must_use]
+    pub const fn is_failing(&self) -> bool {
+        self.failing
+    }
+
     /// Ends it. The engine it ran on must be gone.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ use super::program::{Monitor, Options, Sink as _, Tally, shared};
 use super::summary::Summarized;
 use crate::blast::{self, Blasted, Flood, Generator};
 use crate::counters::{self, HostCounters};
-use crate::host_setup::{HostSetup, Limits, SetupError, drive};
+use crate::host_setup::{HostSetup, Limits, Looks, SetupError, drive};
 use crate::requests::Requests;
 
 /// How to monitor.
@@ -168,7 +168,7 @@ pub fn on_devices(
     if !gathers {
         running.engine.gather(GATHER);
     }
-    let ended = running.drive(limits, || false)?;
+    let ended = running.drive(limits, None)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
         ends.iter().flat_map(|(fds, _)| fds).for_each(|fd| evenkeel_link::shut(fd));
@@ -209,7 +209,7 @@ pub fn on_cable(
             (blasted, generator.end.sent())
         });
         blast::pin(&processors, 0);
-        let driven = running.drive(limits, || ended.load(Ordering::Acquire));
+        let driven = running.drive(limits, Some(&|| ended.load(Ordering::Acquire)));
         if !ended.load(Ordering::Acquire) {
             stop.request();
         }
@@ -267,7 +267,7 @@ struct Monitoring<N> {
 
 /// How long frames gather in the ring of a device that does not gather them itself before they are taken in.
 const GATHER: Duration = Duration::from_millis(1);
-/// Whether something went wrong is looked at this often.
+/// Whether something went wrong is looked at this often while frames come.
 const WATCH: Duration = Duration::from_millis(50);
 /// What is left when a monitor is to end is taken in, if that takes no longer.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -332,16 +332,17 @@ impl<N: FnMut(News)> Monitoring<N> {
     }
 
     /// Runs until a limit is reached, `done` holds, or there is no point in going on.
-    fn drive(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<Ended, SetupError> {
+    fn drive(&mut self, limits: Limits, done: Option<&dyn Fn() -> bool>) -> Result<Ended, SetupError> {
         let Self { engine, names, product, tally, news, failing, .. } = self;
         let interfaces = ids(names);
-        let often = Limits { every: Some(limits.every.map_or(WATCH, |every| every.min(WATCH))), ..limits };
+        let looks = Looks { done_elsewhere: done.is_some(), attend: Some(WATCH) };
         let mut next_glance = limits.every.unwrap_or(Duration::MAX);
         let mut last_glance = Duration::ZERO;
         let (ended, elapsed) = drive(
             engine,
-            often,
-            || tally.ended() || done(),
+            limits,
+            looks,
+            || tally.ended() || done.is_some_and(|done| done()),
             |engine, elapsed| {
                 note(engine, &interfaces, tally, product);
                 watch(product, tally, failing, news);
@@ -351,6 +352,7 @@ impl<N: FnMut(News)> Monitoring<N> {
                     let glance = glance(engine, &interfaces, tally, product);
                     news(News::Glance(Box::new(Glance { elapsed, interval, ..glance })));
                 }
+                *failing
             },
         )?;
         self.elapsed += elapsed;

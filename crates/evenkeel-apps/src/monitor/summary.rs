@@ -60,7 +60,7 @@ impl Summarized {
     /// One line, of the counts of `elapsed`: rates, protocols, and who talks most.
     #[must_use]
     pub fn line(&self, elapsed: Duration) -> String {
-        use crate::quantity::{percent, si};
+        use crate::quantity::{bit_rate, percent, pps};
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let per_second = |count: u64| count as f64 / elapsed.as_secs_f64().max(1e-9);
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
@@ -71,8 +71,7 @@ impl Summarized {
                 percent((count.frames as f64 / self.frames.max(1) as f64).min(1.0))
             )
         };
-        let mut line =
-            format!("{}packets/s, {}bit/s", si(per_second(self.frames)), si(per_second(self.bytes * 8)));
+        let mut line = format!("{}, {}", pps(per_second(self.frames)), bit_rate(per_second(self.bytes * 8)));
         for (lead, counts, shown) in [("  ", &self.protocols, 3), ("  ", &self.talkers, 2)] {
             let shown: Vec<String> = counts.iter().take(shown).map(share).collect();
             if !shown.is_empty() {
@@ -173,6 +172,6 @@ mod tests {
             talkers: vec![count("10.0.0.1 > 10.0.0.2", 990)],
         };
         let line = summarized.line(Duration::from_secs(1));
-        assert_eq!(line, "1.00 kpackets/s, 480 kbit/s  udp 99.0 %, arp 1.0 %  10.0.0.1 > 10.0.0.2 99.0 %");
+        assert_eq!(line, "1.00 kpps, 480 kbit/s  udp 99.0 %, arp 1.0 %  10.0.0.1 > 10.0.0.2 99.0 %");
     }
 }

@@ -134,8 +134,8 @@ pub fn send(
             };
             let ended = AtomicBool::new(false);
             thread::scope(|scope| {
-                let serving =
-                    scope.spawn(|| server.run(Limits::default(), || ended.load(Ordering::Acquire), |_| {}));
+                let serving = scope
+                    .spawn(|| server.run(Limits::default(), Some(&|| ended.load(Ordering::Acquire)), |_| {}));
                 let sent = run(engine, interface, errand, limits, || false, watch);
                 ended.store(true, Ordering::Release);
                 let served = serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

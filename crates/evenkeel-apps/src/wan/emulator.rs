@@ -58,12 +58,12 @@ pub enum RealTime {
 }
 
 impl RealTime {
-    /// Has the calling thread run so.
-    fn begin(self) -> io::Result<()> {
+    /// Has the calling thread run so. Returns whether it does.
+    fn begin(self) -> io::Result<bool> {
         match self {
-            Self::Off => Ok(()),
-            Self::IfAllowed => run_in_real_time().or(Ok(())),
-            Self::Required => run_in_real_time().map_err(|error| {
+            Self::Off => Ok(false),
+            Self::IfAllowed => Ok(run_in_real_time().is_ok()),
+            Self::Required => run_in_real_time().map(|()| true).map_err(|error| {
                 let what = format!("no real time: {error}; run as root, or with CAP_SYS_NICE");
                 io::Error::new(error.kind(), what)
             }),
@@ -150,6 +150,7 @@ pub(super) struct Emulator {
     meter: Option<ThreadMeter>,
     at_begin: ThreadTime,
     preferred: bool,
+    in_real_time: bool,
 }
 
 impl Emulator {
@@ -179,6 +180,7 @@ impl Emulator {
             meter: None,
             at_begin: ThreadTime::default(),
             preferred: false,
+            in_real_time: false,
         })
     }
 
@@ -218,7 +220,7 @@ impl Emulator {
     ) -> io::Result<()> {
         self.cpu.map_or(Ok(()), pin_to_cpu)?;
         self.preferred = prefer_this_thread();
-        self.real_time.begin()?;
+        self.in_real_time = self.real_time.begin()?;
         set_timer_slack(Duration::from_nanos(1))?;
         let meter = ThreadMeter::of_this_thread();
         self.at_begin = meter.read().unwrap_or_default();
@@ -346,6 +348,7 @@ impl Emulator {
             cpu: used.ran.as_secs_f64() / seconds.max(1e-9),
             run_delay: used.run_delay.as_secs_f64() / seconds.max(1e-9),
             preferred: self.preferred,
+            real_time: self.in_real_time,
             clock: self.clock.source(),
         }
     }

@@ -48,6 +48,7 @@ pub(super) struct Port {
     pub(super) tally: Tally,
     /// What earlier devices of this link have refused, and missed.
     refused_before: u64,
+    refusal_before: Option<&'static str>,
     missed_before: u64,
 }
 
@@ -82,6 +83,7 @@ impl Port {
             out_due: VecDeque::new(),
             tally: Tally::default(),
             refused_before: 0,
+            refusal_before: None,
             missed_before: 0,
         }
     }
@@ -95,6 +97,7 @@ impl Port {
     /// Has none any more: what was to leave by it is gone, too.
     pub(super) fn lose_device(&mut self, pool: &mut Pool) -> u64 {
         self.refused_before += self.status.refused();
+        self.refusal_before = self.refusal();
         self.status = Status::default();
         self.missed_before += self.interface.as_ref().map_or(0, |interface| interface.queue(0).missed());
         if let Some(mut interface) = self.interface.take() {
@@ -112,6 +115,11 @@ impl Port {
     /// Frames that its device took, and then refused.
     pub(super) fn refused(&self) -> u64 {
         self.refused_before + self.status.refused()
+    }
+
+    /// Why its device refused the last of them.
+    pub(super) fn refusal(&self) -> Option<&'static str> {
+        self.status.refusal().or(self.refusal_before)
     }
 
     /// Frames that wait for its device.

@@ -20,6 +20,8 @@ pub struct Report {
     pub run_delay: f64,
     /// Whether the kernel prefers its thread to ordinary ones.
     pub preferred: bool,
+    /// Whether the kernel runs its thread before all ordinary ones, whenever it has something to do.
+    pub real_time: bool,
     /// The clock it goes by, `tsc` or `monotonic`.
     pub clock: &'static str,
     /// Whether every frame is accounted for.
@@ -76,6 +78,8 @@ pub struct Own {
     pub unsent: u64,
     /// Taken by that device, and then refused. They do not count as sent.
     pub refused: u64,
+    /// Why it refused the last of them.
+    pub refused_because: Option<&'static str>,
     /// Lost while that device was gone.
     pub gone: u64,
     /// Not copied though they were to be: no memory.
@@ -134,6 +138,7 @@ pub(super) fn way(from: &Port, to: &Port, seconds: f64, at_end: bool) -> Way {
         ring: from.missed(),
         unsent: tally.unsent,
         refused,
+        refused_because: to.refusal(),
         gone: tally.gone,
         uncopied: tally.uncopied,
     };

@@ -6,9 +6,14 @@ use evenkeel_apps::quantity::{count, percent};
 /// Below this share nothing is said.
 const WORTH_SAYING: f64 = 0.005;
 
+/// How much of its core a host did not use, for a line that has to be short.
+pub(super) fn idle_alone(cpu: &CpuShares) -> String {
+    format!("{} % idle", percent(cpu.idle))
+}
+
 /// How much of its core a host did not use, and how much of it others had though the host wanted it.
 pub(super) fn idle(cpu: &CpuShares) -> String {
-    let mut text = format!("{} % idle", percent(cpu.idle));
+    let mut text = idle_alone(cpu);
     for (share, what) in [(cpu.system, "in system calls"), (cpu.run_delay, "waiting for its core")] {
         if share >= WORTH_SAYING {
             text.push_str(&format!(", {} % {what}", percent(share)));

@@ -9,17 +9,18 @@ use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::blast::{self, Flood, Flooded, HARDWARE};
+use evenkeel_apps::blaster::{self, Trouble};
 use evenkeel_apps::host_setup::HostSetup;
-use evenkeel_apps::quantity::{si, three_digits};
+use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
-use evenkeel_apps::{blaster, service};
+use evenkeel_apps::service;
 use serde::Serialize;
 
 use super::{Place, account};
 use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
-use crate::{address, terminal};
+use crate::{address, suggest, terminal};
 
 /// Send UDP requests at a steady rate, and say what was really offered.
 ///
@@ -36,7 +37,7 @@ as root:
   evenkeel blast packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:5000 --rate max --count 1M --json")]
 pub(crate) struct Arguments {
     /// Where frames go: cable, tap:NAME or packet:NAME.
-    #[arg(value_name = "LINK")]
+    #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
     link: LinkSpec,
     /// Frames a second, such as 1500, 500k or 2M, or max.
     #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate)]
@@ -55,7 +56,9 @@ pub(crate) struct Arguments {
     gateway: Option<IpAddress>,
     /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09
     /// [default: own].
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(
+        long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
+    )]
     mac: Option<Address>,
     /// Bytes of payload in each request.
     #[arg(
@@ -107,6 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let flooded = match super::place(
         &arguments.link,
+        &setup.addresses,
         &arguments.kernel_address,
         arguments.gateway.as_slice(),
         arguments.mac,
@@ -121,6 +125,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         terminal::print(&describe(&flooded))?;
     }
     Failure::of_device(flooded.device_failed.as_ref())?;
+    if let Some(trouble) = flooded.trouble {
+        return Err(Failure::Machine(format!("{trouble}; {}", arguments.advice(&trouble))));
+    }
     let receiver = flooded.receiver.as_ref().map(|receiver| &receiver.counters);
     let conserved = [flooded.counters.as_ref(), receiver].into_iter().flatten().all(|host| host.conserved);
     if conserved { Ok(()) } else { Err(Failure::unbalanced()) }
@@ -147,6 +154,29 @@ impl Arguments {
         };
         let gateways = self.gateway.into_iter().collect();
         Ok(HostSetup { addresses: vec![address], gateways, config: self.receiving.config(self.seed) })
+    }
+
+    /// What a user can do about `trouble`.
+    fn advice(&self, trouble: &Trouble) -> String {
+        let Self { link, to, .. } = self;
+        match trouble {
+            Trouble::Silent(neighbor) => {
+                let is_tap = matches!(link, LinkSpec::Device(DeviceSpec::Tap(_)));
+                if is_tap && self.kernel_address.iter().all(|own| own.address() != *neighbor) {
+                    let length = if self.is_v6() { 64 } else { 24 };
+                    return format!(
+                        "nobody at the other end of {link} has that address: give it to the kernel with \
+                         --kernel-address {neighbor}/{length}, or choose another with --to"
+                    );
+                }
+                format!("check that it is up and on the link of {link}, or name a router with --gateway")
+            }
+            Trouble::Send(..) => format!(
+                "{} is to be on the link of --from, or behind a router of that link: name it with --gateway",
+                to.addr
+            ),
+            Trouble::Bind(_) => "use fewer --flows".to_owned(),
+        }
     }
 
     fn is_v6(&self) -> bool {
@@ -210,18 +240,18 @@ const FIRST_SOURCE_PORT: u16 = 49_152;
 fn describe(flooded: &Flooded) -> String {
     let blasted = &flooded.blasted;
     let mut text = format!(
-        "sent {} requests in {} s: {}packets/s offered",
-        blasted.sent,
+        "sent {} requests in {} s: {} offered",
+        count(blasted.sent),
         three_digits(blasted.seconds),
-        si(blasted.offered_pps)
+        pps(blasted.offered_pps)
     );
     for (frames, what) in [
         (blasted.missed, "missed, for want of time"),
-        (blasted.unsent, "refused by the host's output"),
+        (blasted.unsent, "never left"),
         (blasted.replies, "came back"),
     ] {
         if frames > 0 {
-            text.push_str(&format!("; {frames} {what}"));
+            text.push_str(&format!("; {} {what}", count(frames)));
         }
     }
     if let Some(counters) = &flooded.counters {
@@ -232,10 +262,10 @@ fn describe(flooded: &Flooded) -> String {
     }
     if let Some(receiver) = &flooded.receiver {
         text.push_str(&format!(
-            "{} sink received {}: {}packets/s delivered; {}\n",
+            "{} sink received {}: {} delivered; {}\n",
             receiver.architecture,
-            receiver.requests,
-            si(receiver.delivered_pps),
+            count(receiver.requests),
+            pps(receiver.delivered_pps),
             account::idle(&receiver.counters.cpu)
         ));
         text.push_str(&account::drops(&receiver.counters));

@@ -2,6 +2,7 @@
 
 use evenkeel::link::capture::Expression;
 use evenkeel_apps::monitor::{Embedded, EmbeddedCaptured, News};
+use evenkeel_apps::quantity::count;
 
 use crate::failure::Failure;
 
@@ -30,7 +31,9 @@ pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
 pub(super) fn tell(news: News) {
     match news {
         News::Failing(what) => eprintln!("evenkeel: {what}; packets that cannot be written are counted"),
-        News::Recovered(frames) => eprintln!("evenkeel: writing again; {frames} packets were not written"),
+        News::Recovered(frames) => {
+            eprintln!("evenkeel: writing again; {} packets were not written", count(frames))
+        }
         News::Listening(_) | News::Glance(_) => {}
     }
 }
@@ -38,10 +41,10 @@ pub(super) fn tell(news: News) {
 /// What was captured, for people.
 pub(super) fn line(captured: &EmbeddedCaptured) -> String {
     let EmbeddedCaptured { file, captured, dropped, discarded, .. } = captured;
-    let mut line = format!("  captured {captured} in {file}");
+    let mut line = format!("  captured {} in {file}", count(*captured));
     for (frames, what) in [(*dropped, "dropped by the capture queue"), (*discarded, "not written")] {
         if frames > 0 {
-            line.push_str(&format!(", {frames} {what}"));
+            line.push_str(&format!(", {} {what}", count(frames)));
         }
     }
     line + "\n"

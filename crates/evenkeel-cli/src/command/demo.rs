@@ -7,10 +7,11 @@ use clap::Args;
 use evenkeel::core::receive::Architecture;
 use evenkeel_apps::demo::options::{Options, Progress};
 use evenkeel_apps::demo::{self, report, table};
-use evenkeel_apps::quantity::si;
+use evenkeel_apps::quantity::pps;
 
 use crate::failure::Failure;
-use crate::{quantity, terminal};
+use crate::output_file::OutputFile;
+use crate::{quantity, suggest, terminal};
 
 /// Show receive livelock and its cure: one UDP service under rising load, on five receive architectures.
 ///
@@ -29,7 +30,7 @@ Examples:
   evenkeel demo --work 5us --architectures eager,soft-lrp
   evenkeel demo --json | jq '.architectures[] | {name, retention}'
 
-Exit status: 0 if it ran and every frame is accounted for, 1 if not, 2 for bad arguments.
+Exit status: 0 if it ran, every frame is accounted for and the page is written, 1 if not, 2 for bad arguments.
 docs/results.md explains every field of the JSON.")]
 pub(crate) struct Arguments {
     /// Fewer and shorter points: about ten seconds, rougher figures.
@@ -41,12 +42,15 @@ pub(crate) struct Arguments {
     /// Loads to measure for each architecture, 3 to 100 [default: 12, with --quick 6].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(3..=100))]
     points: Option<u16>,
-    /// What the service computes for each request.
-    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = quantity::time)]
+    /// What the service computes for each request, at most 1ms.
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = quantity::short_work)]
     work: Duration,
     /// Receive architectures, separated by commas: eager, early-demux, polled, soft-lrp, ni-lrp [default:
     /// all].
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(
+        long, value_name = "LIST", value_delimiter = ',',
+        value_parser = suggest::architecture(), hide_possible_values = true
+    )]
     architectures: Vec<Architecture>,
     /// Receive queues of the interface, 1 to 16. Each service has the queue that the cable's hash gives it;
     /// where that is the same, this is said. If there are several, soft-lrp is also measured with one, as
@@ -71,6 +75,12 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    fn open_page(&self) -> Result<OutputFile, Failure> {
+        OutputFile::open(&self.report).map_err(|why| {
+            Failure::Machine(format!("{why} (choose another file with --report, or --no-report)"))
+        })
+    }
+
     fn options(&self) -> Options {
         let base = if self.quick { Options::quick() } else { Options::default() };
         let named: Vec<String> = self.architectures.iter().map(|a| a.name().to_owned()).collect();
@@ -90,22 +100,21 @@ impl Arguments {
 const BAR: usize = 24;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let page = if arguments.no_report { None } else { Some(arguments.open_page()?) };
     let mut progress = terminal::Progress::new();
     let results = demo::run(&arguments.options(), |at| progress.show(&line(at)))
         .map_err(|e| Failure::machine("cannot run the demonstration", e))?;
     progress.clear();
-    if !arguments.no_report {
-        let file = &arguments.report;
-        std::fs::write(file, report::render(&results)).map_err(|e| {
-            Failure::machine(format!("cannot write {} (choose another with --report)", file.display()), e)
-        })?;
-    }
+    // The results first: a page that cannot be written must not cost the run.
     if arguments.json {
         terminal::print_json(&results)?;
     } else {
         terminal::print(&table::render(&results))?;
-        if !arguments.no_report {
-            terminal::print(&format!("\nThe same as pictures: {}\n", arguments.report.display()))?;
+    }
+    if let Some(page) = page {
+        page.write(&report::render(&results))?;
+        if !arguments.json {
+            terminal::print(&format!("\nThe results as pictures: {}\n", arguments.report.display()))?;
         }
     }
     if results.architectures.iter().all(|a| a.conserved) { Ok(()) } else { Err(Failure::unbalanced()) }
@@ -116,11 +125,11 @@ fn line(at: &Progress<'_>) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a share for a picture")]
     let share = at.done as f64 / at.of.max(1) as f64;
     format!(
-        "{} {:>3.0} %  {:<11}  offered {}/s, delivered {}/s",
+        "{} {:>3.0} %  {:<11}  offered {}, delivered {}",
         terminal::bar(share, BAR),
         share * 100.0,
         at.name,
-        si(at.offered_pps),
-        si(at.delivered_pps)
+        pps(at.offered_pps),
+        pps(at.delivered_pps)
     )
 }

@@ -14,13 +14,13 @@ use evenkeel_apps::monitor::Embedded;
 use super::Place;
 use crate::failure::Failure;
 use crate::receiving::Receiving;
-use crate::{address, quantity};
+use crate::{address, quantity, suggest};
 
 /// Where the host is, and how long.
 #[derive(Debug, Args)]
 pub(crate) struct HostArguments {
     /// Where frames come from: tap:NAME, packet:NAME (both also with ,queues=N), pcap:FILE or cable.
-    #[arg(value_name = "LINK")]
+    #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
     pub(crate) link: LinkSpec,
     /// An address of ours with its prefix length, IPv4 or IPv6; may be given more than once
     /// [default: 10.77.0.2/24 and fd77::2/64].
@@ -35,7 +35,9 @@ pub(crate) struct HostArguments {
     gateway: Vec<IpAddress>,
     /// Our hardware address: own (derived from the machine and the name), device (that of packet:NAME, where
     /// the network accepts no other), random, or one such as 02:00:00:00:00:09 [default: own].
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(
+        long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
+    )]
     mac: Option<Address>,
     /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
@@ -58,18 +60,19 @@ pub(crate) struct HostArguments {
 
 impl HostArguments {
     pub(crate) fn setup(&self, receiving: &Receiving) -> HostSetup {
-        let defaults = || {
-            ["10.77.0.2/24", "fd77::2/64"].into_iter().filter_map(|text| address::cidr(text).ok()).collect()
-        };
-        HostSetup {
-            addresses: if self.address.is_empty() { defaults() } else { self.address.clone() },
-            gateways: self.gateway.clone(),
-            config: receiving.config(1),
+        HostSetup { addresses: self.addresses(), gateways: self.gateway.clone(), config: receiving.config(1) }
+    }
+
+    fn addresses(&self) -> Vec<IpCidr> {
+        if self.address.is_empty() {
+            return ["10.77.0.2/24", "fd77::2/64"].into_iter().flat_map(address::cidr).collect();
         }
+        self.address.clone()
     }
 
     pub(super) fn place(&self) -> Result<Place, Failure> {
-        super::place(&self.link, &self.kernel_address, &self.gateway, self.mac, self.dump.as_ref())
+        let own = self.addresses();
+        super::place(&self.link, &own, &self.kernel_address, &self.gateway, self.mac, self.dump.as_ref())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `evenkeel lab`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
 
 use clap::{Args, Subcommand};
 use evenkeel::core::time::Duration;
@@ -9,8 +9,8 @@ use evenkeel_lab::real::{self, Place};
 use evenkeel_lab::{Experiment, Mode, Report, Seeds, experiments, find, survey};
 
 use crate::failure::Failure;
-use crate::quantity;
-use crate::terminal;
+use crate::output_file::OutputFile;
+use crate::{quantity, suggest, terminal};
 
 /// Repeat the measurements of the papers that evenkeel is built on.
 ///
@@ -54,11 +54,14 @@ Examples:
   evenkeel lab run l97-fig6 --real
   sudo evenkeel lab run l97-fig6 --real --on packet
 
-Exit status: 0 only if every check holds, 1 if one does not, 2 for bad arguments. docs/results.md
-explains the JSON.")]
+Exit status: 0 if every check holds but the known misses, whose reason is printed; 1 if another does
+not, or something could not be measured or written; 2 for bad arguments. docs/results.md explains the
+JSON.")]
 struct RunArguments {
     /// Experiments, as `evenkeel lab list` names them; `all` for all of them, `t00` for those of that paper.
-    #[arg(required = true, value_name = "ID")]
+    #[arg(
+        required = true, value_name = "ID", value_parser = suggest::experiment(), hide_possible_values = true
+    )]
     ids: Vec<String>,
     /// Run with each of so many seeds, from 1 on. The median counts; spread and share of the seeds with which
     /// a check holds are told.
@@ -77,8 +80,8 @@ struct RunArguments {
     /// or lab-results/real.
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
-    /// Write each experiment's picture to DIR/ID.svg. Without --json it goes to lab-results in any case, or
-    /// lab-results/real.
+    /// Write each experiment's picture to DIR/ID.svg; a table has none. Without --json it goes to lab-results
+    /// in any case, or lab-results/real.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
     /// Write no files but those asked for.
@@ -98,7 +101,10 @@ struct RunArguments {
 struct RealOptions {
     /// What the router is between: in-memory cables, packet sockets on veth pairs, or TAP devices. All but
     /// the cable need root and use a network namespace of their own. Not every experiment runs on each.
-    #[arg(long, value_name = "PLACE", default_value = "cable", requires = "real")]
+    #[arg(
+        long, value_name = "PLACE", default_value = "cable", requires = "real",
+        value_parser = suggest::with(Place::from_str, ["cable", "packet", "tap"]), hide_possible_values = true
+    )]
     on: Place,
     /// Loads at which each variant is measured.
     #[arg(
@@ -117,8 +123,11 @@ struct RealOptions {
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     repeats: u16,
-    /// Work of the screening process for each packet.
-    #[arg(long, value_name = "TIME", default_value = "1us", requires = "real", value_parser = quantity::time)]
+    /// Work of the screening process for each packet, at most 1ms.
+    #[arg(
+        long, value_name = "TIME", default_value = "1us", requires = "real",
+        value_parser = quantity::short_work
+    )]
     work: Duration,
 }
 
@@ -145,29 +154,52 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
 impl RunArguments {
     fn run(&self) -> Result<(), Failure> {
         let chosen = self.chosen()?;
+        let page = self.markdown.as_deref().map(OutputFile::open_in_directory).transpose()?;
+        for file in chosen.iter().flat_map(|experiment| self.files(experiment.id)) {
+            OutputFile::open_in_directory(&file)?;
+        }
+        let several = chosen.len() > 1;
+        // Neither a measurement that fails nor a file that cannot be written costs what has been measured.
+        let mut failed = None;
         let mut progress = terminal::Progress::new();
         let mut reports = Vec::new();
         for experiment in chosen {
             progress.show(&format!("{}: {}", experiment.id, experiment.title));
-            let report = self.report(experiment, &mut progress)?;
+            let report = match self.report(experiment, &mut progress) {
+                Ok(report) => report,
+                Err(why) => {
+                    failed = Some(why);
+                    break;
+                }
+            };
             progress.clear();
-            let written = self.write_files(&report)?;
             if !self.json {
                 let gap = if reports.is_empty() { "" } else { "\n" };
-                let written: String = written.iter().map(|f| format!("{}\n", f.display())).collect();
-                terminal::print(&format!("{gap}{}\n{written}", report.text()))?;
+                terminal::print(&format!("{gap}{}\n", report.text()))?;
+            }
+            match self.write_files(&report) {
+                Ok(written) if !self.json => {
+                    let written: String = written.iter().map(|f| format!("{}\n", f.display())).collect();
+                    terminal::print(&written)?;
+                }
+                Ok(_) => {}
+                Err(why) => failed = failed.or(Some(why)),
             }
             reports.push(report);
         }
-        if let Some(file) = &self.markdown {
-            write(file, &survey::markdown(&reports, &self.command(file)))?;
+        if let Some(page) = page {
+            let text = survey::markdown(&reports, &self.command(page.path()));
+            failed = failed.or(page.write(&text).err());
         }
         match &reports[..] {
-            [only] if self.json => terminal::print_json(only)?,
-            all if self.json => terminal::print_json(&all)?,
+            [only] if self.json && !several => terminal::print_json(only)?,
+            all if self.json && several => terminal::print_json(&all)?,
             _ => {}
         }
-        if reports.iter().all(Report::passed) { Ok(()) } else { Err(Failure::ChecksFailed) }
+        if let Some(why) = failed {
+            return Err(why);
+        }
+        if reports.iter().all(Report::as_known) { Ok(()) } else { Err(Failure::ChecksFailed) }
     }
 
     /// What was called to write the page.
@@ -214,10 +246,7 @@ impl RunArguments {
     fn chosen(&self) -> Result<Vec<&'static Experiment>, Failure> {
         let mode = if self.real { Mode::Real } else { Mode::Virtual };
         let find = |id: &String| {
-            let known = || experiments().iter().map(|e| e.id).collect::<Vec<_>>().join(", ");
-            let experiment = find(id).ok_or_else(|| {
-                Failure::Usage(format!("no experiment is called `{id}`; there are {}", known()))
-            })?;
+            let experiment = find(id).ok_or_else(|| unknown(id))?;
             if experiment.listing().modes.contains(&mode) { Ok(experiment) } else { Err(cannot(id, mode)) }
         };
         let in_mode = |experiment: &&Experiment| experiment.listing().modes.contains(&mode);
@@ -233,35 +262,44 @@ impl RunArguments {
         Ok(chosen)
     }
 
-    /// Writes the report's files, and says which.
-    fn write_files(&self, report: &Report) -> Result<Vec<PathBuf>, Failure> {
-        let usual = (!self.json && !self.no_files).then(|| match report.mode {
-            Mode::Virtual => PathBuf::from(FILES),
-            Mode::Real => PathBuf::from(FILES).join("real"),
+    /// Returns the files of an experiment: its points, and its picture.
+    fn files(&self, id: &str) -> Vec<PathBuf> {
+        let usual = (!self.json && !self.no_files).then(|| match self.real {
+            false => PathBuf::from(FILES),
+            true => PathBuf::from(FILES).join("real"),
         });
         let place = |given: &Option<PathBuf>, ending: &str| {
             let directory = given.as_ref().or(usual.as_ref())?;
-            Some(directory.join(format!("{}.{ending}", report.id)))
+            Some(directory.join(format!("{id}.{ending}")))
         };
-        let (csv, svg) = (place(&self.csv, "csv"), place(&self.svg, "svg"));
-        if let Some(file) = &csv {
-            write(file, &report.csv())?;
+        [place(&self.csv, "csv"), place(&self.svg, "svg")].into_iter().flatten().collect()
+    }
+
+    /// Writes the report's files, and says which.
+    fn write_files(&self, report: &Report) -> Result<Vec<PathBuf>, Failure> {
+        let mut written = Vec::new();
+        for file in self.files(report.id) {
+            let is_picture = file.extension().is_some_and(|ending| ending == "svg");
+            let text = if is_picture { report.picture().map(|it| it.file()) } else { Some(report.csv()) };
+            // A table has no picture.
+            let Some(text) = text else { continue };
+            OutputFile::open_in_directory(&file)?.write(&text)?;
+            written.push(file);
         }
-        if let Some(file) = &svg {
-            write(file, &report.chart().file())?;
-        }
-        Ok(csv.into_iter().chain(svg).collect())
+        Ok(written)
     }
 }
 
 /// Where files go when nobody says where.
 const FILES: &str = "lab-results";
 
-/// Writes a file, and the directory it is to be in.
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    let made = file.parent().map_or(Ok(()), fs::create_dir_all);
-    made.and_then(|()| fs::write(file, text))
-        .map_err(|e| Failure::machine(format!("cannot write {}", file.display()), e))
+/// Says that no experiment has that name, and which have one like it.
+fn unknown(id: &str) -> Failure {
+    let hint = match &evenkeel_lab::nearest(id)[..] {
+        [] => "`evenkeel lab list` names them".to_owned(),
+        near => format!("did you mean {}? `evenkeel lab list` names all", near.join(" or ")),
+    };
+    Failure::Usage(format!("no experiment is called `{id}`; {hint}"))
 }
 
 fn cannot(id: &str, mode: Mode) -> Failure {

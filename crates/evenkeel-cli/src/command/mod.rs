@@ -2,6 +2,7 @@
 
 mod account;
 pub(crate) mod blast;
+pub(crate) mod brief;
 mod capture;
 pub(crate) mod completions;
 pub(crate) mod demo;
@@ -30,9 +31,10 @@ enum Place {
     Device(DeviceSetup),
 }
 
-/// A link with the options that belong to it.
+/// A link with the options that belong to it. `own` are the addresses of the host that is to be there.
 fn place(
     link: &LinkSpec,
+    own: &[IpCidr],
     kernel_addresses: &[IpCidr],
     gateways: &[IpAddress],
     mac: Option<Address>,
@@ -50,6 +52,14 @@ fn place(
     }
     if !kernel_addresses.is_empty() && !matches!(link, LinkSpec::Device(DeviceSpec::Tap(_))) {
         return Err(Failure::Usage("--kernel-address is for tap:NAME only".to_owned()));
+    }
+    let is_own = |kernel: &&IpCidr| own.iter().any(|own| own.address() == kernel.address());
+    if let Some(both) = kernel_addresses.iter().find(is_own) {
+        let line = format!(
+            "--kernel-address {both} is our own address: the kernel would answer for itself, and we would \
+             never hear of it; give the kernel's end another of the same network"
+        );
+        return Err(Failure::Usage(line));
     }
     match link {
         LinkSpec::Cable { .. } if dump.is_some() || !gateways.is_empty() => {

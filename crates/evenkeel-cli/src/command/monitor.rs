@@ -15,7 +15,7 @@ use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::monitor::lines::Lines;
 use evenkeel_apps::monitor::summary::Count;
 use evenkeel_apps::monitor::{self, Glance, Monitored, News, Setup, What};
-use evenkeel_apps::quantity::{si, three_digits};
+use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
 use serde::Serialize;
 
@@ -322,15 +322,16 @@ impl Reporter {
 fn line(glance: &Glance) -> String {
     let Glance { elapsed, interval, captured, missed, dropped, discarded, summary } = glance;
     let mut line = format!("{:>6.1} s  ", elapsed.as_secs_f64());
-    line.push_str(&match summary {
-        Some(summary) => summary.line(*interval),
-        None => format!("{captured} packets captured"),
-    });
+    // A terminal may have no room for all of it: what is lost goes first.
     for (frames, what) in [(missed, "by interface"), (dropped, "by queue"), (discarded, "not written")] {
         if *frames > 0 {
-            line.push_str(&format!("; {frames} dropped {what}"));
+            line.push_str(&format!("{} dropped {what}; ", count(*frames)));
         }
     }
+    line.push_str(&match summary {
+        Some(summary) => summary.line(*interval),
+        None => format!("{} packets captured", count(*captured)),
+    });
     line
 }
 
@@ -341,31 +342,40 @@ fn describe(monitored: &Monitored) -> String {
     } else {
         monitored.accepted
     };
-    let mut text = format!("{} packets captured\n{wanted} packets received by filter\n", monitored.captured);
-    text.push_str(&format!("{} packets dropped by queue\n", monitored.dropped));
-    text.push_str(&format!("{} packets dropped by interface\n", monitored.missed));
+    let mut text = String::new();
+    for (packets, what) in [
+        (monitored.captured, "captured"),
+        (wanted, "received by filter"),
+        (monitored.dropped, "dropped by queue"),
+        (monitored.missed, "dropped by interface"),
+    ] {
+        text.push_str(&format!("{} packets {what}\n", count(packets)));
+    }
     text.push_str(&account::interfaces(&monitored.counters));
     for (frames, what) in [(monitored.discarded, "not written"), (monitored.unread, "left in the queue")] {
         if frames > 0 {
-            text.push_str(&format!("{frames} packets {what}\n"));
+            text.push_str(&format!("{} packets {what}\n", count(frames)));
         }
     }
     if monitored.cut > 0 {
-        text.push_str(&format!("{} packets cut to {FRAME_BYTES} bytes\n", monitored.cut));
+        text.push_str(&format!("{} packets cut to {FRAME_BYTES} bytes\n", count(monitored.cut)));
     }
     if monitored.passed_over > 0 {
-        text.push_str(&format!("{} packets passed over, not captured on Ethernet\n", monitored.passed_over));
+        text.push_str(&format!(
+            "{} packets passed over, not captured on Ethernet\n",
+            count(monitored.passed_over)
+        ));
     }
     if let Some(summary) = &monitored.summary {
         for Count { name, frames } in summary.protocols.iter().chain(&summary.talkers) {
-            text.push_str(&format!("{frames:>12}  {name}\n"));
+            text.push_str(&format!("{:>12}  {name}\n", count(*frames)));
         }
     }
     if let Some(generator) = &monitored.generator {
         text.push_str(&format!(
-            "other end sent {} at {}packets/s; {} s, {}\n",
-            generator.sent,
-            si(generator.offered_pps),
+            "other end sent {} at {}; {} s, {}\n",
+            count(generator.sent),
+            pps(generator.offered_pps),
             three_digits(monitored.seconds),
             account::idle(&monitored.counters.cpu)
         ));

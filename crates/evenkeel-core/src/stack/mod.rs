@@ -62,6 +62,7 @@ pub use neighbor::{Neighbor, NeighborState};
 pub use neighbor_update::NeighborUpdate;
 pub use path::{Origin, RouteHandle};
 pub use received::Received;
+pub use resolution::ResolvedHop;
 pub use route::{Route, Via};
 pub use state::Stack;
 pub(crate) use tcp::segment_max;

@@ -250,6 +250,17 @@ impl Neighbors {
         new.then_some(Solicitation { key, hardware: None })
     }
 
+    /// Begins to ask for a neighbour that nothing waits for; returns the question, unless the neighbour is
+    /// known or asked for already.
+    pub(crate) fn ask(&mut self, key: Key, io: &mut Io<'_>) -> Option<Solicitation> {
+        if self.by_key.contains_key(&key) {
+            return None;
+        }
+        let slot = self.create(key, State::Incomplete { asked: 1 }, EthernetAddress::default(), io);
+        self.enter(slot, State::Incomplete { asked: 1 }, io.now + RETRANSMIT);
+        Some(Solicitation { key, hardware: None })
+    }
+
     fn wait(&mut self, slot: usize, waiting: Waiting, io: &mut Io<'_>) {
         if self.waiting_max == 0 || self.waiting_per_entry == 0 {
             return give_up(waiting, io);

@@ -1,16 +1,48 @@
 //! Address resolution: neighbours asked, heard, set and given up.
 
-use super::error::NeighborError;
+use super::error::{NeighborError, OutputError};
 use super::io::Io;
 use super::neighbor::{Due, Key, Neighbor, NeighborState, Solicitation, Waiting, give_up};
 use super::neighbor_update::{NeighborUpdate, Said};
+use super::path::{Next, Path};
 use super::problem::Problem;
 use super::state::Stack;
 use crate::id::InterfaceId;
 use crate::time::Instant;
 use crate::wire::{EthernetAddress, IpAddress};
 
+/// The first hop of a packet: the interface it leaves by, and the neighbour it is handed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResolvedHop {
+    /// The interface that the packet leaves by.
+    pub interface: InterfaceId,
+    /// The neighbour: the destination itself, or a router. `None` for a group and for a broadcast.
+    pub neighbor: Option<IpAddress>,
+    /// The hardware address that the frame goes to, once it is known.
+    pub hardware: Option<EthernetAddress>,
+}
+
 impl Stack {
+    /// Returns the first hop towards `destination`. Asks for its hardware address if that is neither known
+    /// nor asked for; after three questions in three seconds (RFC 4861 10) the neighbour is forgotten.
+    ///
+    /// # Errors
+    /// [`OutputError`]; nothing is asked then.
+    pub fn first_hop(&mut self, destination: IpAddress, io: &mut Io<'_>) -> Result<ResolvedHop, OutputError> {
+        let Path { interface, next } = self.path_to(&destination, None)?;
+        let neighbor = match next {
+            Next::Group(hardware) => {
+                return Ok(ResolvedHop { interface, neighbor: None, hardware: Some(hardware) });
+            }
+            Next::Neighbor(neighbor) => neighbor,
+        };
+        if let Some(question) = self.neighbors.ask((interface, neighbor), io) {
+            self.solicit(question, io);
+        }
+        let hardware = self.neighbors.hardware((interface, neighbor));
+        Ok(ResolvedHop { interface, neighbor: Some(neighbor), hardware })
+    }
+
     /// Gives a neighbour its hardware address, for good: it is not asked for, and what it says of itself
     /// changes nothing. [`Config::neighbors`](super::Config::neighbors) does not count it.
     ///

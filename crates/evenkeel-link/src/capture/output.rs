@@ -114,8 +114,10 @@ impl Output {
             Target::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
             _ => File::create(&path),
         };
-        let file =
-            file.map_err(|error| LinkError::Capture { path: path.clone(), what: error.to_string() })?;
+        let file = file.map_err(|error| LinkError::Capture {
+            path: path.clone(),
+            what: format!("cannot be created: {error}"),
+        })?;
         let ((jobs, to_do), (back, empty)) = (mpsc::channel(), mpsc::channel());
         let writing = Writing::default();
         writing.0.change(|state| state.path.clone_from(&path));

@@ -42,7 +42,7 @@ pub enum CaptureError {
     #[error("cut off in the middle of a frame")]
     CutOff,
     /// The operating system says so.
-    #[error("{0}")]
+    #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
 }
 

@@ -60,7 +60,10 @@ impl<I: Interface + ?Sized> Recorded<I> {
     /// # Errors
     /// If the file cannot be written.
     pub fn new(inner: Box<I>, path: &Path, clock: Clock) -> Result<Self, LinkError> {
-        let fail = |error: io::Error| LinkError::Capture { path: path.to_owned(), what: error.to_string() };
+        let fail = |error: io::Error| LinkError::Capture {
+            path: path.to_owned(),
+            what: format!("cannot be written: {error}"),
+        };
         let output = BufWriter::with_capacity(1 << 16, File::create(path).map_err(fail)?);
         let dump = Dump::new(output, inner.name(), inner.address()).map_err(fail)?;
         let begin = clock.wall_nanos(clock.now());
@@ -93,7 +96,10 @@ impl Recording {
         let tape = self.tape();
         match &tape.failure {
             None => Ok(tape.recorded),
-            Some(error) => Err(LinkError::Capture { path: self.path.clone(), what: error.to_string() }),
+            Some(error) => Err(LinkError::Capture {
+                path: self.path.clone(),
+                what: format!("cannot be written: {error}"),
+            }),
         }
     }
 

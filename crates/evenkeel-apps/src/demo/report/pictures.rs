@@ -3,9 +3,9 @@
 use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::receive;
 
-use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, SERIES, Scale, Segment};
+use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment};
 use crate::demo::results::{Architecture, Demonstration, Point};
-use crate::quantity::{percent, short, si, three_digits, without_zeros};
+use crate::quantity::{percent, pps, short, three_digits, without_zeros};
 
 /// A picture and its title.
 pub(super) struct Picture {
@@ -17,7 +17,9 @@ const WIDE: (f64, f64) = (1060.0, 430.0);
 const SMALL: (f64, f64) = (520.0, 320.0);
 const BAR_WIDTH: (f64, f64) = (1060.0, 520.0);
 /// The kernel's place among the styles, after the five architectures.
-const KERNEL_STYLE: usize = SERIES - 1;
+const KERNEL_STYLE: usize = 5;
+/// The place of the architecture that is measured with a single queue besides.
+const SINGLE_QUEUE_STYLE: usize = 6;
 
 /// Delivered against offered load: the picture of receive livelock.
 pub(super) fn delivered(results: &Demonstration) -> Picture {
@@ -32,9 +34,9 @@ pub(super) fn delivered(results: &Demonstration) -> Picture {
         title: title.into(),
         description: format!("At the highest load {}.", list(results, kept)),
         size: WIDE,
-        x: offered("requests offered, packets/s"),
+        x: offered("requests offered, pps"),
         y: Axis {
-            label: "requests delivered, packets/s".into(),
+            label: "requests delivered, pps".into(),
             scale: Scale::Linear,
             include: Some((0.0, 0.0)),
             max: None,
@@ -135,7 +137,7 @@ pub(super) fn fate(results: &Demonstration) -> Picture {
         Bar { name: a.name.clone(), segments }
     });
     let delivered = |a: &Architecture| {
-        format!("{} delivers {}packets/s of {}", a.name, si(a.delivered_max_pps), si(a.offered_max_pps))
+        format!("{} delivers {} of {}", a.name, pps(a.delivered_max_pps), pps(a.offered_max_pps))
     };
     let chart = BarChart {
         title: title.into(),
@@ -190,7 +192,7 @@ fn small(
         title: title.into(),
         description,
         size: SMALL,
-        x: offered("requests offered, packets/s"),
+        x: offered("requests offered, pps"),
         y,
         curves: curves(results, scaled),
         diagonal: None,
@@ -210,7 +212,8 @@ fn curves(results: &Demonstration, value: impl Fn(&Point) -> Option<f64>) -> Vec
 
 /// An architecture's colour and marker, the same in every report.
 pub(super) fn style(name: &str) -> usize {
-    receive::Architecture::ALL.iter().position(|a| a.name() == name).unwrap_or(KERNEL_STYLE)
+    let known = receive::Architecture::ALL.iter().position(|a| a.name() == name);
+    known.unwrap_or(if name.contains(',') { SINGLE_QUEUE_STYLE } else { KERNEL_STYLE })
 }
 
 fn offered(label: &str) -> Axis {
@@ -239,11 +242,14 @@ fn list(results: &Demonstration, say: impl Fn(&Architecture) -> String) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::SERIES;
     use crate::demo::fixture;
 
     #[test]
     fn an_architecture_keeps_its_colour_when_others_are_left_out() {
         assert_eq!(["eager", "ni-lrp", "gone-fishing"].map(style), [0, 4, KERNEL_STYLE]);
+        assert_ne!(style("soft-lrp, 1 queue"), KERNEL_STYLE, "Linux is in the same picture");
+        assert!(style("soft-lrp, 1 queue") < SERIES);
     }
 
     #[test]

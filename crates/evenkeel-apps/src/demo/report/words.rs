@@ -43,8 +43,10 @@ const ARCHITECTURES: [(&str, &str); 5] = [
 /// The run in one sentence.
 pub(super) fn headline(results: &Demonstration) -> String {
     let by = |a: &&Architecture, b: &&Architecture| a.retention.total_cmp(&b.retention);
-    let worst = results.architectures.iter().min_by(by);
-    let best = results.architectures.iter().max_by(by);
+    // Of one whose core was taken away nobody can tell.
+    let known = || results.architectures.iter().filter(|a| a.unknown().is_none());
+    let worst = known().min_by(by);
+    let best = known().max_by(by);
     match (worst, best) {
         (Some(worst), Some(best)) if worst.name != best.name => format!(
             "Flooded far beyond its peak, a service keeps {} % of it with {}, and {} % with {}",
@@ -58,7 +60,8 @@ pub(super) fn headline(results: &Demonstration) -> String {
             percent(only.retention),
             only.name
         ),
-        (None, _) => "Nothing was measured".to_owned(),
+        (None, _) if results.architectures.is_empty() => "Nothing was measured".to_owned(),
+        (None, _) => "This machine was too busy with other things to tell what a flood does".to_owned(),
     }
 }
 
@@ -69,12 +72,25 @@ pub(super) fn lead(results: &Demonstration) -> String {
     format!(
         "One UDP service that works {} on each request, on one core, under load rising to {} packets a \
          second. The same \
-         service and the same protocol code run on {} receive architectures; only what runs when, and where \
-         packets wait, differs.",
+         service and the same protocol code run on {}; only what runs when, and where packets wait, differs.",
         time(setup.work_ns),
         in_words(offered),
-        results.architectures.len()
+        on(results)
     )
+}
+
+/// The receive architectures, counted: one that is also measured with a single queue counts once.
+fn on(results: &Demonstration) -> String {
+    const NUMBERS: [&str; 6] = ["no", "one", "two", "three", "four", "five"];
+    let single = |a: &&Architecture| a.queues != results.setup.queues;
+    let count = results.architectures.iter().filter(|a| !single(a)).count();
+    let number = NUMBERS.get(count).map_or_else(|| count.to_string(), ToString::to_string);
+    let plural = if count == 1 { "" } else { "s" };
+    let again = results.architectures.iter().find(single).map_or_else(String::new, |a| {
+        let name = a.name.split(',').next().unwrap_or(&a.name);
+        format!(", {name} also with a single receive queue")
+    });
+    format!("{number} receive architecture{plural}{again}")
 }
 
 /// What is seen, what the architectures are, how it was measured, and what it does not show.
@@ -235,6 +251,31 @@ mod tests {
         assert!(!explanation(&results).contains("took turns"));
         results.setup.cores = 1;
         assert!(explanation(&results).contains("took turns"));
+    }
+
+    #[test]
+    fn of_cores_that_were_taken_away_the_headline_tells_nothing() {
+        let mut results = fixture::demonstration();
+        results.architectures[0].points[0].core_share = 0.5;
+        assert!(!headline(&results).contains("eager"), "{}", headline(&results));
+        results.architectures.iter_mut().for_each(|a| a.points[0].core_share = 0.5);
+        assert!(headline(&results).contains("too busy"), "{}", headline(&results));
+    }
+
+    #[test]
+    fn architectures_are_counted_once() {
+        let mut results = fixture::demonstration();
+        assert!(lead(&results).contains("run on five receive architectures; only"), "{}", lead(&results));
+        let single =
+            Architecture { name: "soft-lrp, 1 queue".into(), queues: 1, ..results.architectures[3].clone() };
+        results.architectures.insert(4, single);
+        let said = lead(&results);
+        assert!(
+            said.contains("five receive architectures, soft-lrp also with a single receive queue;"),
+            "{said}"
+        );
+        results.architectures.truncate(1);
+        assert!(lead(&results).contains("run on one receive architecture;"), "{}", lead(&results));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use evenkeel_apps::load::{self, Glance, Hosts, OnHost, Plan, Request};
 use crate::command::Place;
 use crate::failure::Failure;
 use crate::receiving::Receiving;
-use crate::{address, quantity};
+use crate::{address, quantity, suggest};
 
 /// A host of ours, if it is one.
 #[derive(Debug, Args)]
@@ -33,7 +33,10 @@ pub(super) struct Own {
     #[arg(long, value_name = "ADDRESS", value_parser = address::host, requires = "on")]
     gateway: Option<IpAddress>,
     /// With --on: our hardware address, as for `evenkeel send` [default: own].
-    #[arg(long, value_name = "ADDRESS", requires = "on")]
+    #[arg(
+        long, value_name = "ADDRESS", requires = "on",
+        value_parser = suggest::mac(), hide_possible_values = true
+    )]
     mac: Option<Address>,
     /// With --on cable: bytes of the document that is served there [default: 1259].
     #[arg(long, value_name = "N", value_parser = quantity::count, requires = "on")]
@@ -91,8 +94,8 @@ impl Own {
         let mut config = receiving.config(seed);
         config.tcp.ports = PORTS;
         let setup = HostSetup { addresses: vec![from], gateways, config };
-        let place =
-            crate::command::place(link, &self.kernel_address, self.gateway.as_slice(), self.mac, None)?;
+        let (own, gateways) = (&setup.addresses, self.gateway.as_slice());
+        let place = crate::command::place(link, own, &self.kernel_address, gateways, self.mac, None)?;
         let place = match place {
             Place::Device(_) if self.size.is_some() => {
                 return Err(Failure::Usage("--size is for cable only".to_owned()));

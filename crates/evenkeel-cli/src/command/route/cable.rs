@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_apps::quantity::{percent, si};
+use evenkeel_apps::quantity::{count, percent, pps};
 use evenkeel_apps::route::flood::{self, Flood, Flooded, Step};
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &Arguments, file: &File) -> Result<(), Failure> {
         each: arguments.duration.unwrap_or(EACH),
     };
     let mut progress = terminal::Progress::new();
-    let flooded = flood::flood(&flood, |step| progress.show(&format!("offered {}/s", si(step.offered_pps))));
+    let flooded = flood::flood(&flood, |step| progress.show(&format!("offered {}", pps(step.offered_pps))));
     let flooded = flooded.map_err(|error| file.failure(error))?;
     progress.clear();
     let architecture = arguments.receiving.architecture().name();
@@ -65,18 +65,18 @@ fn describe(architecture: &str, flooded: &Flooded) -> String {
     }
     let Some(last) = flooded.steps.last() else { return text };
     text.push_str(&format!(
-        "{architecture} forwards {} packets/s when {} are offered: {} % of its peak\n",
-        si(last.forwarded_pps).trim_end(),
-        si(last.offered_pps).trim_end(),
+        "{architecture} forwards {} when {} are offered: {} % of its peak\n",
+        pps(last.forwarded_pps),
+        pps(last.offered_pps),
         percent(flooded.retention)
     ));
     for rule in &last.rules {
-        text.push_str(&format!("  {:>12}  {}\n", rule.packets, rule.rule));
+        text.push_str(&format!("  {:>12}  {}\n", count(rule.packets), rule.rule));
     }
     text + &account::drops(&last.counters)
 }
 
 fn line(step: &Step, peak_pps: f64) -> String {
     let bar = terminal::bar(step.forwarded_pps / peak_pps.max(1.0), BAR);
-    format!("{:>10}/s  {:>10}/s  {bar}\n", si(step.offered_pps), si(step.forwarded_pps))
+    format!("{:>12}  {:>12}  {bar}\n", pps(step.offered_pps), pps(step.forwarded_pps))
 }

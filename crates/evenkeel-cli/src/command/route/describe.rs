@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_apps::quantity::{count, si, three_digits};
+use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::route::report::{CoreReport, LinkReport, Routed, ScreeningReport};
 
 use crate::command::account;
@@ -42,15 +42,15 @@ fn line(now: &Routed, before: Option<&Routed>) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = |of: fn(&Routed) -> u64| {
         let more = of(now).saturating_sub(before.map_or(0, of));
-        si(more as f64 / seconds.max(1e-9))
+        pps(more as f64 / seconds.max(1e-9))
     };
     let mut line = format!(
-        "{:>8} s  forwarded {}/s, dropped {}/s, {} waiting, {}",
+        "{:>8} s  forwarded {}, dropped {}, {}, {} waiting",
         three_digits(now.seconds),
         rate(|r| r.forwarded),
         rate(|r| r.counters.dropped()),
+        account::idle_alone(&now.counters.cpu),
         count(now.links.iter().map(|link| link.queued).sum::<u64>() + now.counters.queued),
-        account::idle(&now.counters.cpu),
     );
     for link in &now.links {
         let of = |routed: Option<&Routed>| {
@@ -58,14 +58,14 @@ fn line(now: &Routed, before: Option<&Routed>) -> String {
         };
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let received = (link.received - of(before)) as f64 / seconds.max(1e-9);
-        line.push_str(&format!("; {} {}/s in", link.name, si(received)));
+        line.push_str(&format!("; {} {} in", link.name, pps(received)));
     }
     if let Some(kernel) = &now.kernel {
         line.push_str(&format!("; {} kernel routes", kernel.routes));
     }
     if let Some(screening) = &now.screening {
         line.push_str(&format!(
-            "; refused {}/s",
+            "; refused {}",
             rate(|r| r.screening.as_ref().map_or(0, |s| s.dropped + s.rejected))
         ));
         failures(screening).into_iter().for_each(|what| line.push_str(&format!("; {what}")));

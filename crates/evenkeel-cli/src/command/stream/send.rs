@@ -25,7 +25,7 @@ use crate::command::account;
 use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::sending::Sending;
-use crate::{address, quantity, terminal};
+use crate::{address, quantity, suggest, terminal};
 
 /// Send over one TCP connection: standard input, a file, or made-up bytes; and write what comes back.
 ///
@@ -53,7 +53,7 @@ Exit status: 0 when both sides have said all, or at Ctrl-C or after --duration; 
 connection or it failed, or not all could be read or written; 2 for bad arguments.")]
 pub(crate) struct Arguments {
     /// Where frames go: cable, tap:NAME or packet:NAME.
-    #[arg(value_name = "LINK")]
+    #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
     link: LinkSpec,
     /// What to send; `-` for standard input [default: standard input].
     #[arg(value_name = "FILE", conflicts_with = "bytes")]
@@ -79,7 +79,9 @@ pub(crate) struct Arguments {
     gateway: Option<IpAddress>,
     /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09
     /// [default: own].
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(
+        long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
+    )]
     mac: Option<Address>,
     /// On a cable: the other end takes what it gets and gives nothing back.
     #[arg(long)]
@@ -203,6 +205,7 @@ impl Arguments {
     fn place(&self, setup: &HostSetup) -> Result<Place, Failure> {
         let place = crate::command::place(
             &self.link,
+            &setup.addresses,
             &self.kernel_address,
             self.gateway.as_slice(),
             self.mac,

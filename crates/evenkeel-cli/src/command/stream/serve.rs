@@ -7,7 +7,7 @@ use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::host_setup::{HostSetup, Limits};
-use evenkeel_apps::quantity::{count, si, three_digits};
+use evenkeel_apps::quantity::{count, per_s, pps, three_digits};
 use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
 use evenkeel_apps::stream::{Ask, Asked, Load, Options, Service};
 use evenkeel_apps::{blaster, service};
@@ -234,9 +234,10 @@ fn moved(served: &Served) -> Moved {
 fn line(served: &Served, moved: &str) -> String {
     let mut parts = Vec::new();
     if let Some(datagrams) = &served.datagrams {
-        let mut part = format!("{} requests, {} answered", datagrams.requests, datagrams.answers);
+        let mut part =
+            format!("{} requests, {} answered", count(datagrams.requests), count(datagrams.answers));
         if datagrams.ignored > 0 {
-            part.push_str(&format!(", {} not to be answered", datagrams.ignored));
+            part.push_str(&format!(", {} not to be answered", count(datagrams.ignored)));
         }
         parts.push(part);
     }
@@ -255,13 +256,12 @@ fn line(served: &Served, moved: &str) -> String {
     }
     if served.datagrams.is_some() {
         let HostCounters { received, consumed, .. } = &served.counters;
-        parts.push(format!(
-            "{received} frames received, {consumed} for the host itself, {} dropped",
-            served.counters.dropped()
-        ));
+        parts.push(format!("{} frames received, {} for the host itself", count(*received), count(*consumed)));
     }
-    parts.push(account::idle(&served.counters.cpu));
-    format!("{:>8} s  {}", three_digits(served.seconds), parts.join("; "))
+    // A terminal may have no room for all of it: what is lost goes first.
+    let dropped = count(served.counters.dropped());
+    let idle = account::idle(&served.counters.cpu);
+    format!("{:>8} s  {dropped} dropped; {idle}; {}", three_digits(served.seconds), parts.join("; "))
 }
 
 /// The final counters for people.
@@ -282,10 +282,10 @@ fn describe(served: &Served) -> String {
     if let Some(generator) = served.datagrams.as_ref().and_then(|datagrams| datagrams.generator.as_ref()) {
         let replies = match generator.replies {
             0 => String::new(),
-            replies => format!(", {replies} came back"),
+            replies => format!(", {} came back", count(replies)),
         };
-        let (sent, rate) = (generator.sent, si(generator.offered_pps));
-        text.push_str(&format!("  other end sent {sent} at {rate}packets/s{replies}\n"));
+        let (sent, rate) = (count(generator.sent), pps(generator.offered_pps));
+        text.push_str(&format!("  other end sent {sent} at {rate}{replies}\n"));
     }
     if let Some(clients) = served.streams().and_then(|streams| streams.clients.as_ref()) {
         text.push_str(&describe_asked(&clients.asked, clients.seconds));
@@ -295,7 +295,8 @@ fn describe(served: &Served) -> String {
 
 fn describe_asked(asked: &Asked, seconds: f64) -> String {
     let unfinished = asked.opened - (asked.completed + asked.failed + asked.wrong).min(asked.opened);
-    let mut text = format!("  other end: {} of {} connections completed", asked.completed, asked.opened);
+    let mut text =
+        format!("  other end: {} of {} connections completed", count(asked.completed), count(asked.opened));
     for (times, what) in [
         (asked.failed, "failed"),
         (asked.wrong, "wrong"),
@@ -308,7 +309,7 @@ fn describe_asked(asked: &Asked, seconds: f64) -> String {
     }
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let rate = asked.completed as f64 / seconds.max(f64::MIN_POSITIVE);
-    text + &format!(", {}connections/s\n", si(rate))
+    text + &format!(", {}\n", per_s(rate))
 }
 
 #[cfg(test)]
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(
             describe_asked(&asked, 2.0),
             "  other end: 3 of 9 connections completed, 1 failed, 2 wrong, 3 not finished, 4 attempts found \
-             no free port, 1.50 connections/s\n"
+             no free port, 1.50 /s\n"
         );
     }
 }

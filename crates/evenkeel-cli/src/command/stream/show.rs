@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::core::tcp::counters::Counter;
-use evenkeel_apps::quantity::{count, si, three_digits};
+use evenkeel_apps::quantity::{bit_rate, byte_rate, count, three_digits};
 use evenkeel_apps::stream::{ConnectionReport, TcpReport};
 
 use crate::terminal::Progress;
@@ -61,7 +61,7 @@ pub(super) fn connection(connection: &ConnectionReport) -> String {
     }
     for (rate, what) in [(c.pacing_bps, "pacing"), (c.limit_bps, "limit"), (c.delivery_bps, "delivery")] {
         if let Some(rate) = rate {
-            text.push_str(&format!(" {what}:{}bit/s", si(rate as f64)));
+            text.push_str(&format!(" {what}:{}", bit_rate(rate as f64)));
         }
     }
     text.push_str(&format!(" snd_wnd:{} rcv_wnd:{}", c.send_window, c.receive_window));
@@ -110,7 +110,7 @@ pub(super) fn moved(moved: Moved, before: Moved) -> String {
     let parts = ways
         .into_iter()
         .filter(|(_, bytes, _)| *bytes > 0)
-        .map(|(way, bytes, rate)| format!("{} bytes {way} ({}B/s)", count(bytes), si(rate)));
+        .map(|(way, bytes, rate)| format!("{} bytes {way} ({})", count(bytes), byte_rate(rate)));
     let parts: Vec<String> = parts.collect();
     if parts.is_empty() { "nothing in or out".to_owned() } else { parts.join(", ") }
 }

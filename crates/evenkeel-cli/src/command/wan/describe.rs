@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_apps::quantity::{count, percent, short_si, si, three_digits, without_zeros};
+use evenkeel_apps::quantity::{bit_rate, count, percent, short_bit_rate, three_digits, without_zeros};
 use evenkeel_apps::wan::cable::{Demonstrated, Measured};
 use evenkeel_apps::wan::{Late, Own, Report, Way};
 use evenkeel_wan::{Bursts, Limit, Loss, Rate, Ratio, Settings, Size};
@@ -40,15 +40,21 @@ impl Live {
 /// What happened since the line before.
 fn line(now: &Report, before: Option<&Report>) -> String {
     let seconds = (now.seconds - before.map_or(0.0, |before| before.seconds)).max(1e-9);
-    let mut line = format!("{:>8} s", three_digits(now.seconds));
+    let since = |way: &Way, of: fn(&Way) -> u64, n: usize| {
+        of(way) - before.and_then(|before| before.ways.get(n)).map_or(0, of)
+    };
+    // A terminal may have no room for all of it: what is lost goes first.
+    let dropped = now.ways.iter().enumerate().map(|(n, way)| since(way, |way| way.lost + way.queue_full, n));
+    let mut line = format!("{:>8} s  dropped {}", three_digits(now.seconds), count(dropped.sum::<u64>()));
+    line.extend(now.ways.iter().map(|way| own(&way.own)));
     for (n, way) in now.ways.iter().enumerate() {
-        let earlier = before.and_then(|before| before.ways.get(n));
-        let bits = (way.bytes_out - earlier.map_or(0, |way| way.bytes_out)) as f64 * 8.0 / seconds;
-        let dropped = |way: &Way| way.lost + way.queue_full;
-        let dropped = dropped(way) - earlier.map_or(0, dropped);
-        line.push_str(&format!("  {} -> {} {}bit/s", way.from, way.to, si(bits)));
-        line.push_str(&format!(", {} under way, {} dropped", count(way.under_way as u64), count(dropped)));
-        line.push_str(&own(&way.own));
+        let bits = since(way, |way| way.bytes_out, n) as f64 * 8.0 / seconds;
+        let (from, to) = (&way.from, &way.to);
+        line.push_str(&format!(
+            "; {from} -> {to} {}, {} under way",
+            bit_rate(bits),
+            count(way.under_way as u64)
+        ));
     }
     line
 }
@@ -58,12 +64,12 @@ pub(super) fn settings(settings: &Settings) -> String {
     let mut parts = Vec::new();
     match &settings.rate {
         Rate::Unlimited => {}
-        Rate::Bits(bps) => parts.push(format!("{}bit/s", short_si(*bps as f64))),
+        Rate::Bits(bps) => parts.push(short_bit_rate(*bps as f64)),
         Rate::Trace(trace) => parts.push(format!(
-            "a trace of {} s and {} opportunities ({}bit/s)",
+            "a trace of {} s and {} opportunities ({})",
             without_zeros(&format!("{:.3}", trace.period().as_secs_f64())),
             count(trace.opportunities() as u64),
-            short_si(trace.mean_bps() as f64)
+            short_bit_rate(trace.mean_bps() as f64)
         )),
     }
     if settings.rate != Rate::Unlimited {
@@ -121,7 +127,7 @@ fn time_of(time: Duration) -> String {
     let (value, unit) = match time.as_nanos() {
         nanos if nanos >= 1_000_000_000 => (time.as_secs_f64(), "s"),
         nanos if nanos >= 1_000_000 || nanos == 0 => (time.as_secs_f64() * 1e3, "ms"),
-        _ => (time.as_secs_f64() * 1e6, "us"),
+        _ => (time.as_secs_f64() * 1e6, "µs"),
     };
     format!("{} {unit}", without_zeros(&format!("{value:.3}")))
 }
@@ -144,10 +150,10 @@ pub(super) fn whole(report: &Report) -> String {
 fn way_line(way: &Way, width: usize) -> String {
     let name = format!("{} -> {}", way.from, way.to);
     let mut line = format!(
-        "  {name:width$}  {} frames in, {} out at {}bit/s",
+        "  {name:width$}  {} frames in, {} out at {}",
         count(way.received),
         count(way.sent),
-        si(way.out_bps)
+        bit_rate(way.out_bps)
     );
     for (frames, what) in [
         (way.lost, "lost"),
@@ -184,7 +190,11 @@ fn error(report: &Report, width: usize) -> String {
     {
         text.push_str(&format!("  lost by itself, {} -> {}: {own}\n", way.from, way.to));
     }
-    let preferred = if report.preferred { "preferred to other programs" } else { "not preferred: not root" };
+    let preferred = match (report.real_time, report.preferred) {
+        (true, _) => "before all ordinary programs (--realtime)",
+        (false, true) => "preferred to ordinary programs (nice -20; --realtime goes further)",
+        (false, false) => "not preferred: not root",
+    };
     text + &format!(
         "  used {} % of a core, waited for one {} % of the time, {preferred}; clock {}\n",
         percent(report.cpu),
@@ -201,10 +211,10 @@ fn late(way: &Way) -> String {
     }
     let us = |of: fn(&Late) -> Option<f64>| {
         let number = |value: Option<f64>| value.map_or("-".to_owned(), three_digits);
-        format!("{} to {} us", number(of(given)), number(of(late)))
+        format!("{} to {} µs", number(of(given)), number(of(late)))
     };
     format!(
-        "p50 {}, p99 {}, max {}; {} of {} by more than 100 us",
+        "p50 {}, p99 {}, max {}; {} of {} by more than 100 µs",
         us(|late| late.p50_us),
         us(|late| late.p99_us),
         us(|late| late.max_us),
@@ -230,7 +240,12 @@ fn own_words(own: &Own) -> String {
         (own.uncopied, "not doubled, for want of memory"),
     ];
     let parts = parts.into_iter().filter(|(frames, _)| *frames > 0);
-    parts.map(|(frames, what)| format!("{} {what}", count(frames))).collect::<Vec<_>>().join(", ")
+    let because = |what: &str| match own.refused_because {
+        Some(why) if what.starts_with("refused") => format!(" ({why})"),
+        _ => String::new(),
+    };
+    let parts = parts.map(|(frames, what)| format!("{} {what}{}", count(frames), because(what)));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// What came of the demonstration.
@@ -257,10 +272,10 @@ fn seen(measured: &Measured, settings: &Settings) -> String {
         .map(|(rate, bps)| format!(" ({} % of the rate)", percent(bps / rate)));
     let ms = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
     format!(
-        "  at the ends: {} sent, {} came out at {}bit/s{}; {} at least, p50 {}, p99 {}\n",
+        "  at the ends: {} sent, {} came out at {}{}; {} at least, p50 {}, p99 {}\n",
         count(measured.sent),
         count(measured.received),
-        measured.received_bps.map_or("- ".to_owned(), si),
+        measured.received_bps.map_or("-".to_owned(), bit_rate),
         of.unwrap_or_default(),
         ms(measured.least_us),
         ms(measured.p50_us),

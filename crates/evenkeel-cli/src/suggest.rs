@@ -1,0 +1,58 @@
+//! Values that a shell can complete where others are accepted, too.
+
+use std::ffi::OsStr;
+use std::str::FromStr as _;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command, Error};
+use evenkeel::core::receive::Architecture;
+use evenkeel::link::{Address, LinkSpec};
+
+/// Parses as `parser` does, and names some values for completion.
+#[derive(Debug, Clone)]
+pub(crate) struct Suggesting<P> {
+    parser: P,
+    values: Vec<&'static str>,
+}
+
+impl<P: TypedValueParser> TypedValueParser for Suggesting<P> {
+    type Value = P::Value;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<P::Value, Error> {
+        self.parser.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.values.iter().map(PossibleValue::new)))
+    }
+}
+
+/// A parser that names these values.
+pub(crate) fn with<P: TypedValueParser>(
+    parser: P,
+    values: impl IntoIterator<Item = &'static str>,
+) -> Suggesting<P> {
+    Suggesting { parser, values: values.into_iter().collect() }
+}
+
+/// Receive architectures.
+pub(crate) fn architecture() -> impl TypedValueParser<Value = Architecture> {
+    with(Architecture::from_str, Architecture::ALL.iter().map(|it| it.name()))
+}
+
+/// Links of a host.
+pub(crate) fn link() -> impl TypedValueParser<Value = LinkSpec> {
+    with(LinkSpec::from_str, ["cable", "tap:", "packet:", "pcap:"])
+}
+
+/// Hardware addresses of a host.
+pub(crate) fn mac() -> impl TypedValueParser<Value = Address> {
+    with(Address::from_str, ["own", "device", "random"])
+}
+
+/// Experiments, papers, and all of them.
+pub(crate) fn experiment() -> impl TypedValueParser<Value = String> {
+    let ids = evenkeel_lab::experiments().iter().map(|experiment| experiment.id);
+    let papers = ["all", "o96", "l97", "s98", "t00"];
+    with(String::from_str, papers.into_iter().chain(ids))
+}
