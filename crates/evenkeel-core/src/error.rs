@@ -59,7 +59,9 @@ pub enum RegisterError {
     AlreadyAdded,
     /// It is not registered there.
     NotAdded,
-    /// An event queue would watch itself, or have more than four below one another.
+    /// An event queue cannot be registered at itself, nor changed or deleted there (`EINVAL`).
+    Itself,
+    /// Event queues would watch each other in a circle, or be more than five in a row (`ELOOP`).
     Nested,
 }
 
@@ -302,6 +304,8 @@ impl From<QueueError> for RegisterError {
         match error {
             QueueError::BadDescriptor(_) => Self::BadDescriptor(BadDescriptor::NotOpen),
             QueueError::NotAQueue(_) | QueueError::NoRoom => Self::BadDescriptor(BadDescriptor::OtherKind),
+            // Nothing is registered exclusively here, so the second does not happen.
+            QueueError::Itself(_) | QueueError::Exclusive(_) => Self::Itself,
             QueueError::AlreadyAdded(_) => Self::AlreadyAdded,
             QueueError::NotAdded(_) => Self::NotAdded,
             QueueError::Nested(_) => Self::Nested,
@@ -537,7 +541,8 @@ impl fmt::Display for RegisterError {
             Self::BadDescriptor(bad) => bad.fmt(f),
             Self::AlreadyAdded => f.write_str("the descriptor was added to the event queue before"),
             Self::NotAdded => f.write_str("the descriptor was not added to the event queue"),
-            Self::Nested => f.write_str("an event queue would watch itself, or be one of too many in a row"),
+            Self::Itself => f.write_str("an event queue cannot be registered at itself"),
+            Self::Nested => f.write_str("event queues would be in a circle, or more than five in a row"),
         }
     }
 }

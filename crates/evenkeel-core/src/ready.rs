@@ -29,8 +29,8 @@ pub enum Select {
 /// What a stream is ready for, as every descriptor says it. When it is over a call to read or to write does
 /// not block, and says why.
 pub(crate) fn kinds_of(readiness: endpoint::Readiness) -> Kinds {
-    let endpoint::Readiness { readable, writable, over, connected: _ } = readiness;
-    let read = Kinds::READABLE.when(readable || over);
+    let endpoint::Readiness { readable, writable, ended, over, connected: _ } = readiness;
+    let read = Kinds::READABLE.when(readable || over).union(Kinds::READ_CLOSED.when(ended || over));
     read.union(Kinds::WRITABLE.when(writable)).union(Kinds::HANG_UP.when(over))
 }
 
@@ -330,9 +330,11 @@ impl ReadyTable {
         let Self { readiness, told, queues, entries, .. } = self;
         readiness.hint_and_tell(file, kinds, |queue| {
             let id = queues.get(queue.0 as usize).copied().unwrap_or(SocketId(NONE));
-            if entries.get(id.0 as usize).is_some_and(|entry| entry.waiters != NONE) {
+            let is_awaited = entries.get(id.0 as usize).is_some_and(|entry| entry.waiters != NONE);
+            if is_awaited {
                 told.push(id);
             }
+            is_awaited
         });
         self.collect_woken();
     }

@@ -227,8 +227,8 @@ fn calls_that_take_any_kind_of_descriptor_say_that_one_is_not_open() {
         assert_eq!(system.delete(queue, event), Err(RegisterError::NotAdded));
         assert_eq!(system.add(queue, event, interest), Ok(()));
         assert_eq!(system.add(queue, event, interest), Err(RegisterError::AlreadyAdded));
-        assert_eq!(system.add(queue, queue, interest), Err(RegisterError::Nested));
-        assert_eq!(RegisterError::Nested.fault(), Fault::Misuse);
+        assert_eq!(system.add(queue, queue, interest), Err(RegisterError::Itself));
+        assert_eq!(RegisterError::Itself.fault(), Fault::Misuse);
         assert_eq!(system.take_events(queue, &mut []), Err(OTHER_KIND));
         assert!(system.wait(no, std::task::Waker::noop()), "the next call says so");
         assert_eq!(system.socket(no), Err(NOT_OPEN));

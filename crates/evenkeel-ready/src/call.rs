@@ -27,7 +27,7 @@ pub struct Answer {
 pub struct PollEntry {
     /// Which descriptor; [`PollEntry::IGNORED`] is passed over.
     pub fd: u32,
-    /// What the caller wants to hear of: readable, writable, exceptional.
+    /// What the caller asks for: readable, writable, exceptional, read-closed.
     pub events: Kinds,
     /// What it is told: of these, those that hold; [hang-up and error](Kinds::HANG_UP_OR_ERROR) unasked; or
     /// that the descriptor is [not open](Kinds::INVALID).

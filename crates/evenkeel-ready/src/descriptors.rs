@@ -326,6 +326,11 @@ impl<T: Copy> Descriptors<T> {
         self.processes.get(process.0)?.descriptors.get(fd as usize)?.as_ref()
     }
 
+    /// The process whose descriptor a reference is.
+    pub(crate) fn process_of(&self, reference: u32) -> Option<ProcessId> {
+        Some(ProcessId(self.references.get(reference)?.process))
+    }
+
     /// The file that a descriptor refers to, and what the reference is called.
     #[inline]
     pub(crate) fn reference(&self, process: ProcessId, fd: u32) -> Option<(FileId, u32)> {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What a file is ready for, or what somebody wants to hear of: a set of five kinds of event.
+/// A set of six kinds of event: what a file is ready for, or what a caller asks for.
 ///
 /// They are those of `poll`. Of them `select` makes three: a call to read or to write does not block either
 /// if it fails at once, so who selects a descriptor to read or to write is told of
@@ -27,11 +27,14 @@ impl Kinds {
     pub const HANG_UP_OR_ERROR: Self = Self(24);
     /// There is no such descriptor (`POLLNVAL`): what only `poll` says.
     pub const INVALID: Self = Self(32);
+    /// The peer will send nothing more (`POLLRDHUP`). Reported only to those who ask for it; the end of the
+    /// stream is [readable](Self::READABLE), too.
+    pub const READ_CLOSED: Self = Self(64);
     /// Every kind of event.
-    pub const ALL: Self = Self(31);
+    pub const ALL: Self = Self(95);
 
-    /// The three that somebody asks for.
-    pub(crate) const ASKED_FOR: Self = Self(7);
+    /// Those that are reported only if they are asked for.
+    pub(crate) const ASKED_FOR: Self = Self(71);
 
     /// Those of either.
     #[must_use]
@@ -81,6 +84,12 @@ impl Kinds {
         self.intersects(Self::WRITABLE)
     }
 
+    /// Returns whether the peer will send nothing more.
+    #[must_use]
+    pub const fn is_read_closed(self) -> bool {
+        self.intersects(Self::READ_CLOSED)
+    }
+
     /// Nothing more will come or go.
     #[must_use]
     pub const fn is_hang_up(self) -> bool {
@@ -97,6 +106,7 @@ impl fmt::Debug for Kinds {
             (Self::HANG_UP, "hang-up"),
             (Self::ERROR, "error"),
             (Self::INVALID, "invalid"),
+            (Self::READ_CLOSED, "read-closed"),
         ];
         f.debug_set()
             .entries(names.iter().filter(|(kind, _)| self.intersects(*kind)).map(|(_, name)| name))

@@ -20,23 +20,35 @@ struct Asked {
     sets: FdSets,
     /// Those that were asked for at all: their hang-ups and errors are reported unasked.
     hang_up_or_error: FdSet,
+    /// Those whose peer's end of sending was asked for, which `select` has no set for.
+    read_closed: FdSet,
 }
 
 impl Asked {
     #[inline]
     fn kinds(&self, fd: u32) -> Kinds {
         let unasked = Kinds::HANG_UP_OR_ERROR.when(self.hang_up_or_error.contains(fd));
-        InSets::of(&self.sets, fd).asked().union(unasked)
+        let read_closed = Kinds::READ_CLOSED.when(self.read_closed.contains(fd));
+        InSets::of(&self.sets, fd).asked().union(unasked).union(read_closed)
     }
 
     fn insert(&mut self, fd: u32, kinds: Kinds) {
         InSets::asking(kinds).add(fd, &mut self.sets);
         self.hang_up_or_error.insert(fd);
+        if kinds.is_read_closed() {
+            self.read_closed.insert(fd);
+        }
     }
 
     fn clear(&mut self) {
         self.sets.clear();
+        self.clear_beside_sets();
+    }
+
+    /// Clears what only `poll` asks for.
+    fn clear_beside_sets(&mut self) {
         self.hang_up_or_error.clear();
+        self.read_closed.clear();
     }
 }
 
@@ -98,7 +110,7 @@ impl Memory {
     /// The caller sleeps until one of these is ready. It has just asked for them.
     pub(crate) fn sleep_on_sets(&mut self, selecting: &FdSets) {
         self.asked.sets.clone_from(selecting);
-        self.asked.hang_up_or_error.clear();
+        self.asked.clear_beside_sets();
         self.fall_asleep();
     }
 
@@ -329,7 +341,8 @@ impl Memory {
             assert_eq!(pending.0.asked(), pending.1.asked(), "descriptor {fd}");
             assert!(marked.without(mark.interested).is_empty(), "READY and HINTS are in INTERESTED");
             let asked = InSets::of(&self.interested, fd).asked().without(Kinds::HANG_UP_OR_ERROR);
-            assert_eq!(mark.interested.without(Kinds::HANG_UP_OR_ERROR), asked, "the same by set");
+            let by_set = mark.interested.without(Kinds::HANG_UP_OR_ERROR.union(Kinds::READ_CLOSED));
+            assert_eq!(by_set, asked, "the same by set");
         }
     }
 }

@@ -12,14 +12,16 @@ pub enum Trigger {
     /// When something has happened since it reported last (`EPOLLET`, `EV_CLEAR`): who was told reads until
     /// there is nothing more.
     Edge,
-    /// Once, and then not before it is modified (`EPOLLONESHOT`, `EV_DISPATCH`).
+    /// Once, and then not before it is modified (`EPOLLONESHOT`, `EV_DISPATCH`). `EPOLLET` with `EPOLLONESHOT`
+    /// is this, too: after its one report nothing is left for the edge to decide.
     OneShot,
 }
 
 /// What a registration asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest {
-    /// Readable, writable, exceptional. [Hang-up and error](Kinds::HANG_UP_OR_ERROR) are reported unasked.
+    /// Readable, writable, exceptional, read-closed. [Hang-up and error](Kinds::HANG_UP_OR_ERROR) are reported
+    /// unasked.
     pub events: Kinds,
     /// When it reports again.
     pub trigger: Trigger,
@@ -46,11 +48,11 @@ pub struct Event {
 /// What became of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hinted {
-    /// Nobody wants to hear of that.
+    /// The registration does not ask for that.
     Ignored,
-    /// It was to be asked anyway.
+    /// It was in the list already.
     Again,
-    /// It is to be asked now.
+    /// It is in the list now.
     Listed,
 }
 
@@ -76,6 +78,8 @@ struct Registration {
     /// What is to be looked at; nothing after a one-shot has reported, until it is modified.
     asked: Kinds,
     trigger: Trigger,
+    /// Of those of a file that are exclusive, a hint reaches only so many as it takes to wake a caller.
+    is_exclusive: bool,
 }
 
 impl EventQueue {
@@ -84,7 +88,7 @@ impl EventQueue {
     }
 
     /// Adds a registration. Returns its key.
-    pub(crate) fn add(&mut self, file: FileId, interest: Interest) -> u32 {
+    pub(crate) fn add(&mut self, file: FileId, interest: Interest, is_exclusive: bool) -> u32 {
         self.registrations.insert(Registration {
             token: interest.token,
             file,
@@ -92,7 +96,14 @@ impl EventQueue {
             previous: NONE,
             asked: interest.asked(),
             trigger: interest.trigger,
+            is_exclusive,
         })
+    }
+
+    /// Returns whether a registration is exclusive.
+    #[inline]
+    pub(crate) fn is_exclusive(&self, key: u32) -> bool {
+        self.registrations.get(key).is_some_and(|registration| registration.is_exclusive)
     }
 
     /// It asks for something else from now on. If it is in the list it stays there: it will be asked.
@@ -109,9 +120,9 @@ impl EventQueue {
         self.registrations.remove(key);
     }
 
-    /// All registrations, by key, and the file of each.
-    pub(crate) fn registered(&self) -> impl Iterator<Item = (u32, FileId)> {
-        self.registrations.iter().map(|(key, registration)| (key, registration.file))
+    /// The file of each registration.
+    pub(crate) fn registered(&self) -> impl Iterator<Item = FileId> {
+        self.registrations.iter().map(|(_, registration)| registration.file)
     }
 
     /// The file of a registration may have become ready.

@@ -1,6 +1,9 @@
 //! Who wants to hear of each file: callers that have asked for a descriptor of it, and registrations of event
 //! queues.
 
+#[cfg(test)]
+use core::cell::Cell;
+
 use crate::descriptors::FileId;
 use crate::slab::{NONE, Slab};
 
@@ -27,6 +30,9 @@ pub(crate) struct Watches {
     /// By file.
     first: Vec<u32>,
     links: Slab<Link>,
+    /// How many links were looked at.
+    #[cfg(test)]
+    pub(crate) looks: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -35,7 +41,16 @@ struct Link {
     next: u32,
 }
 
+/// A place in the list of a file.
+#[derive(Debug)]
+pub(crate) struct At {
+    file: FileId,
+    before: u32,
+    place: u32,
+}
+
 impl Watches {
+    /// Adds a watch before all others of the file.
     pub(crate) fn add(&mut self, file: FileId, watch: Watch) {
         let index = file.0 as usize;
         if self.first.len() <= index {
@@ -45,30 +60,65 @@ impl Watches {
         self.first[index] = self.links.insert(Link { watch, next });
     }
 
-    /// Takes out the first for which `is` holds.
+    /// Adds a watch behind all others of the file.
+    pub(crate) fn add_last(&mut self, file: FileId, watch: Watch) {
+        let mut last = self.first(file);
+        while let Some(&Link { next, .. }) = self.link(last)
+            && next != NONE
+        {
+            last = next;
+        }
+        if last == NONE {
+            return self.add(file, watch);
+        }
+        let place = self.links.insert(Link { watch, next: NONE });
+        if let Some(last) = self.links.get_mut(last) {
+            last.next = place;
+        }
+    }
+
+    /// Takes out the first watch of a file for which `is` holds.
     pub(crate) fn remove(&mut self, file: FileId, is: impl Fn(Watch) -> bool) -> Option<Watcher> {
-        let (mut before, mut place) = (NONE, self.first(file));
+        self.remove_from(&mut self.beginning(file), is)
+    }
+
+    /// The place before the first watch of a file.
+    pub(crate) fn beginning(&self, file: FileId) -> At {
+        At { file, before: NONE, place: self.first(file) }
+    }
+
+    /// Takes out the first watch from a place on for which `is` holds. The next search goes on behind it. No
+    /// other watch of that file may be added or removed in between.
+    pub(crate) fn remove_from(&mut self, at: &mut At, is: impl Fn(Watch) -> bool) -> Option<Watcher> {
         loop {
-            let &Link { watch, next } = self.links.get(place)?;
+            let &Link { watch, next } = self.link(at.place)?;
             if !is(watch) {
-                (before, place) = (place, next);
+                (at.before, at.place) = (at.place, next);
                 continue;
             }
-            self.links.remove(place);
-            match self.links.get_mut(before) {
+            self.links.remove(at.place);
+            match self.links.get_mut(at.before) {
                 Some(before) => before.next = next,
-                None => self.first[file.0 as usize] = next,
+                None => self.first[at.file.0 as usize] = next,
             }
+            at.place = next;
             return Some(watch.watcher);
         }
     }
 
-    /// The watches of one file, the latest first.
+    #[inline]
+    fn link(&self, place: u32) -> Option<&Link> {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
+        self.links.get(place)
+    }
+
+    /// The watches of one file: the latest first, and behind all others those that were added as the last.
     #[inline]
     pub(crate) fn of(&self, file: FileId) -> impl Iterator<Item = Watch> + '_ {
         let mut place = self.first(file);
         core::iter::from_fn(move || {
-            let link = self.links.get(place)?;
+            let link = self.link(place)?;
             place = link.next;
             Some(link.watch)
         })

@@ -35,7 +35,14 @@ enum Step {
 }
 
 fn kinds() -> impl Strategy<Value = Kinds> {
-    let all = [Kinds::READABLE, Kinds::WRITABLE, Kinds::EXCEPTIONAL, Kinds::HANG_UP, Kinds::ERROR];
+    let all = [
+        Kinds::READABLE,
+        Kinds::WRITABLE,
+        Kinds::EXCEPTIONAL,
+        Kinds::HANG_UP,
+        Kinds::ERROR,
+        Kinds::READ_CLOSED,
+    ];
     let one = prop::sample::select(all.to_vec());
     prop_oneof![
         2 => Just(Kinds::READABLE),
@@ -248,25 +255,24 @@ impl World {
     }
 
     fn register(&mut self, process: ProcessId, queue: u32, fd: u32, interest: Interest, is_new: bool) {
-        let known = match self.behind(process, queue) {
-            None => Err(QueueError::BadDescriptor(queue)),
-            Some(Object::Outside(_)) => Err(QueueError::NotAQueue(queue)),
-            Some(Object::Queue(id)) => match self.behind(process, fd) {
-                None => Err(QueueError::BadDescriptor(fd)),
-                Some(object) => {
-                    let is_known = self.queues[&id].1.contains_key(&fd);
-                    match object {
-                        _ if is_new && is_known => Err(QueueError::AlreadyAdded(fd)),
-                        _ if !is_new && !is_known => Err(QueueError::NotAdded(fd)),
-                        Object::Queue(inner)
-                            if is_new && (self.is_within(id, inner) || self.height_with(id, inner) > 4) =>
-                        {
-                            Err(QueueError::Nested(fd))
-                        }
-                        _ => Ok(id),
+        let known = match (self.behind(process, queue), self.behind(process, fd)) {
+            (None, _) => Err(QueueError::BadDescriptor(queue)),
+            (_, None) => Err(QueueError::BadDescriptor(fd)),
+            (Some(Object::Outside(_)), _) => Err(QueueError::NotAQueue(queue)),
+            (outer, object) if outer == object => Err(QueueError::Itself(fd)),
+            (Some(Object::Queue(id)), Some(object)) => {
+                let is_known = self.queues[&id].1.contains_key(&fd);
+                match object {
+                    _ if is_new && is_known => Err(QueueError::AlreadyAdded(fd)),
+                    _ if !is_new && !is_known => Err(QueueError::NotAdded(fd)),
+                    Object::Queue(inner)
+                        if is_new && (self.is_within(id, inner) || self.height_with(id, inner) > 4) =>
+                    {
+                        Err(QueueError::Nested(fd))
                     }
+                    _ => Ok(id),
                 }
-            },
+            }
         };
         let status = self.statuses();
         let said = if is_new {
@@ -833,9 +839,11 @@ fn event_queues_have_four_below_them_at_most_and_never_themselves() {
     let another = server.host.open_queue(server.process).unwrap().fd;
     assert_eq!(server.add(another, queues[4], Trigger::Level), Err(QueueError::Nested(queues[4])));
     assert_eq!(server.add(another, queues[3], Trigger::Level), Ok(()));
-    for queue in &queues {
+    for queue in &queues[1..] {
         assert_eq!(server.add(queues[0], *queue, Trigger::Level), Err(QueueError::Nested(*queue)));
     }
+    let itself = Err(QueueError::Itself(queues[0]));
+    assert_eq!(server.add(queues[0], queues[0], Trigger::Level), itself);
     let fresh = server.host.open_queue(server.process).unwrap().fd;
     assert_eq!(server.add(queues[0], fresh, Trigger::Level), Err(QueueError::Nested(fresh)), "at the bottom");
     // What happens at the bottom is heard of at the top, and there only while there is an event.

@@ -45,7 +45,14 @@ struct Selecting {
 }
 
 fn kinds() -> impl Strategy<Value = Kinds> {
-    let all = [Kinds::READABLE, Kinds::WRITABLE, Kinds::EXCEPTIONAL, Kinds::HANG_UP, Kinds::ERROR];
+    let all = [
+        Kinds::READABLE,
+        Kinds::WRITABLE,
+        Kinds::EXCEPTIONAL,
+        Kinds::HANG_UP,
+        Kinds::ERROR,
+        Kinds::READ_CLOSED,
+    ];
     let one = prop::sample::select(all.to_vec());
     prop_oneof![
         3 => one.clone(),

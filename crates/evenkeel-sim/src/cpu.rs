@@ -17,6 +17,7 @@ use evenkeel_core::work::Work;
 
 use crate::machine::Costs;
 use crate::profile::Profile;
+use crate::standstill::{MOST, Standstill};
 use crate::timeline::{Stages, Timeline};
 use crate::trigger::{self, Devices, Handlers, PeriodicTimer, Soft, Source, Ticking};
 use crate::wire::Wire;
@@ -49,6 +50,7 @@ pub struct Cpu {
     clock: Option<Clock>,
     soft: Option<Soft>,
     traps: Option<(Tally, u64)>,
+    standstill: Standstill,
 }
 
 /// A periodic interrupt: the clock of a system that has ticks. It does nothing for the host but take its
@@ -117,6 +119,7 @@ impl Cpu {
             clock: None,
             soft: None,
             traps: None,
+            standstill: Standstill::new(),
         }
     }
 
@@ -269,10 +272,18 @@ impl Cpu {
 
     /// Lets time pass up to `now`, which must not be later than [`Cpu::deadline`], and starts what is to run
     /// then.
+    ///
+    /// # Panics
+    /// If it goes on and on, and hardly any time passes. The message says with what.
     pub fn run(&mut self, now: Instant) {
         self.pass(now);
         self.transmit();
         loop {
+            assert!(
+                !self.standstill.is_reached(now),
+                "the host has gone on {MOST} times within a millisecond, at {now:?}: {}",
+                self.doing()
+            );
             self.host.settle_deadlines();
             let Some((level, left)) = self.running.as_ref().map(|busy| (busy.ran.level, busy.left)) else {
                 if self.tick() || self.timers_interrupt() || self.dispatched() || self.start() || self.look()
@@ -293,6 +304,21 @@ impl Cpu {
                 return;
             }
         }
+    }
+
+    /// What it does, and what it would do next, in words.
+    pub(crate) fn doing(&self) -> String {
+        let running = self.running.as_ref().map(|busy| (busy.ran, busy.left));
+        let names = self.host.processes().map(|(id, name, _)| format!("{} {name}", id.0));
+        format!(
+            "it runs {running:?}, would run {:?}, and has done {:?} last; it is due at {:?}, its host at {:?}; \
+             its processes are {}",
+            self.host.peek(self.now),
+            self.host.work().iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(),
+            self.deadline(),
+            self.host.next_deadline(),
+            names.collect::<Vec<_>>().join(", "),
+        )
     }
 
     /// The unit that runs has used the time since the last call.

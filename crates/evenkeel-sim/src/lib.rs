@@ -16,6 +16,7 @@ pub mod profile;
 pub mod rpc;
 pub mod seeds;
 pub mod selecting;
+mod standstill;
 pub mod streams;
 pub mod tcp;
 pub mod timeline;

@@ -12,6 +12,7 @@ use crate::machine::Costs;
 use crate::net::{Conditions, Counters, Path};
 use crate::packet::destination;
 use crate::rng::Rng;
+use crate::standstill::{MOST, Standstill};
 use crate::trace::Trace;
 use crate::traffic::{Flow, Source};
 use crate::wire::Wire;
@@ -144,6 +145,7 @@ pub struct World {
     sources: Vec<Source>,
     segments: Vec<Segment>,
     arrivals_missed: u64,
+    standstill: Standstill,
 }
 
 impl World {
@@ -158,6 +160,7 @@ impl World {
             sources: Vec::new(),
             segments: Vec::new(),
             arrivals_missed: 0,
+            standstill: Standstill::new(),
         }
     }
 
@@ -358,6 +361,9 @@ impl World {
     }
 
     /// Lets time pass until `until`.
+    ///
+    /// # Panics
+    /// If a host goes on and on, and hardly any time passes. The message says with what.
     pub fn run_until(&mut self, until: Instant) {
         // Programs that were started, and frames that hosts sent while they were set up.
         for host in 0..self.hosts.len() {
@@ -369,9 +375,22 @@ impl World {
                 break;
             }
             self.now = self.now.max(next);
+            assert!(!self.standstill.is_reached(self.now), "{}", self.standing_still());
             self.step();
         }
         self.now = self.now.max(until);
+    }
+
+    /// What is due, and stays so.
+    fn standing_still(&self) -> String {
+        let hosts = self.hosts.iter().enumerate().filter(|(_, cpu)| cpu.deadline() <= self.now);
+        let hosts: Vec<_> = hosts.map(|(n, cpu)| format!("host {n}: {}", cpu.doing())).collect();
+        let sources = self.sources.iter().filter(|source| source.poll_timeout() <= self.now).count();
+        format!(
+            "the world has gone on {MOST} times within a millisecond, at {:?}: {sources} sources are due; {}",
+            self.now,
+            hosts.join("; ")
+        )
     }
 
     fn next_event(&self) -> Instant {

@@ -1,7 +1,7 @@
 //! The simulated CPU keeps time exactly: costs, preemption, resumption, who pays.
 
-use evenkeel_core::host::{Config, Level};
-use evenkeel_core::process::ProcessId;
+use evenkeel_core::host::{Config, Level, System};
+use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
@@ -190,4 +190,25 @@ fn a_flooded_channel_costs_another_socket_no_frame() {
         let (received, sent) = beside_a_flood(Architecture::Eager, seed);
         assert!(received < sent, "the shared IP queue loses for both, seed {seed}: {received} of {sent}");
     }
+}
+
+/// A program that never rests and whose work costs nothing would keep its world for ever.
+#[test]
+#[should_panic(expected = "restless")]
+fn a_world_in_which_hardly_any_time_passes_says_who_goes_on() {
+    #[derive(Debug)]
+    struct Restless;
+
+    impl Program for Restless {
+        fn step(&mut self, _: &mut System<'_>) -> Step {
+            Step::Again
+        }
+    }
+
+    let mut world = World::new(1);
+    let segment = world.add_segment();
+    let port = Port::new(segment, IpCidr::new(ADDRESS.into(), 24));
+    let host = world.add_host(Config::default(), Costs::FREE, &[port]).expect("a host of default size");
+    world.host_mut(host).spawn("restless", 0, Box::new(Restless));
+    world.run_until(Instant::from_millis(10));
 }

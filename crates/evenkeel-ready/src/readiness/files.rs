@@ -1,9 +1,9 @@
 //! Descriptors are opened and closed.
 
 use super::{Object, Readiness};
-use crate::descriptors::{BadDescriptor, Closed, DupError, Opened, ProcessId};
+use crate::descriptors::{BadDescriptor, Closed, DupError, FileId, Opened, ProcessId};
 use crate::numbers::TooManyOpen;
-use crate::watches::Watcher;
+use crate::watches::{Watch, Watcher};
 
 impl<T: Copy> Readiness<T> {
     /// Sets how many descriptors a process may have. Those above stay open.
@@ -78,11 +78,28 @@ impl<T: Copy> Readiness<T> {
         self.descriptors.behind(process, fd)
     }
 
+    /// Removes the watches of a file that a process has, which exits: its callers will not look any more, and
+    /// its event queues go with it.
+    pub(super) fn forget_watchers_in(&mut self, process: ProcessId, file: FileId) {
+        let Some(object) = self.descriptors.object(file) else { return };
+        let mut at = self.watches.beginning(file);
+        loop {
+            let Self { watches, descriptors, .. } = self;
+            let is_of = |watch: Watch| descriptors.process_of(watch.reference) == Some(process);
+            match watches.remove_from(&mut at, is_of) {
+                Some(Watcher::Queue(id, key)) => self.unregister(super::QueueId(id), key, object),
+                Some(Watcher::Caller(..)) => {}
+                None => return,
+            }
+        }
+    }
+
     /// Whoever watched a descriptor that is closed forgets it. Returns what was behind it, if it was the
     /// last.
     pub(super) fn forget(&mut self, closed: Closed<Object<T>>) -> Option<T> {
         let Closed { fd, object, is_last, file, reference } = closed;
-        while let Some(watcher) = self.watches.remove(file, |watch| watch.reference == reference) {
+        let mut at = self.watches.beginning(file);
+        while let Some(watcher) = self.watches.remove_from(&mut at, |watch| watch.reference == reference) {
             match watcher {
                 Watcher::Caller(id, _) => {
                     if self.callers.get_mut(id).is_some_and(|caller| caller.memory.forget(fd)) {

@@ -50,8 +50,9 @@ pub enum Object<T> {
 ///   slept: with [`woken`] if in `select`, else with the same call again. If that finds nothing it sleeps on.
 /// - Whose time is over, or whom a signal has interrupted, [gives up](Self::give_up).
 ///
-/// What it costs. A hint: the callers and event queues that are interested in the file; not those that are
-/// not, and not what else they are interested in. `select`: a test for each descriptor that is new, was
+/// What it costs. A hint: the callers and registrations that are interested in the file, and in each event
+/// queue that one of these is at, once, in however many ways it is reached. Not those that are not interested,
+/// and not what else they are interested in. `select`: a test for each descriptor that is new, was
 /// ready before or has a hint, and comparing bitmaps, 64 descriptors a word. `poll`: the same tests, and a
 /// look at each entry. `wait`: a test for each event. To register, to delete and to close: a look at each
 /// who watches the same file. How many descriptors are idle matters to none of them otherwise.
@@ -74,8 +75,8 @@ pub struct Readiness<T> {
     callers: Slab<Caller>,
     queues: Queues,
     woken: VecDeque<CallerId>,
-    /// Event queues that may have become readable, and whose watchers are still to hear of it.
-    readable_queues: Vec<FileId>,
+    /// Event queues that a hint has reached and that are watched, each once: they may be readable, too.
+    reached: Vec<QueueId>,
 }
 
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl<T: Copy> Readiness<T> {
             callers: Slab::new(),
             queues: Queues::default(),
             woken: VecDeque::new(),
-            readable_queues: Vec::new(),
+            reached: Vec::new(),
         }
     }
 
@@ -121,23 +122,24 @@ impl<T: Copy> Readiness<T> {
     /// longest, since one takes the event.
     #[inline]
     pub fn hint(&mut self, file: FileId, kinds: Kinds) {
-        self.hint_and_tell(file, kinds, |_| {});
+        self.hint_and_tell(file, kinds, |_| false);
     }
 
-    /// [`hint`](Self::hint), and `queue` hears of each event queue that may have an event by it, as a file:
-    /// for hosts some of whose callers wait for one file by means of their own.
+    /// Hints as [`hint`](Self::hint) does, and calls `told` with the file of an event queue for each of its
+    /// registrations that may have an event by it: for hosts some of whose callers wait for one file by means
+    /// of their own. It returns whether one does, who is woken.
     #[inline]
-    pub fn hint_and_tell(&mut self, file: FileId, kinds: Kinds, queue: impl FnMut(FileId)) {
+    pub fn hint_and_tell(&mut self, file: FileId, kinds: Kinds, told: impl FnMut(FileId) -> bool) {
         if self.is_watched(file) {
-            self.hint_watched(file, kinds, queue);
+            self.hint_watched(file, kinds, told);
         }
     }
 
-    /// Whoever hints at what nobody watches is not to carry this along.
+    /// Not inlined, for hints at what nobody watches.
     #[inline(never)]
-    fn hint_watched(&mut self, file: FileId, kinds: Kinds, mut told: impl FnMut(FileId)) {
-        let Self { watches, callers, queues, woken, readable_queues, .. } = self;
-        let mut next = Some((file, kinds));
+    fn hint_watched(&mut self, file: FileId, kinds: Kinds, mut told: impl FnMut(FileId) -> bool) {
+        let Self { watches, callers, queues, woken, reached, .. } = self;
+        let (mut next, mut done) = (Some((file, kinds)), 0);
         while let Some((file, kinds)) = next {
             for Watch { watcher, .. } in watches.of(file) {
                 match watcher {
@@ -148,15 +150,22 @@ impl<T: Copy> Readiness<T> {
                     }
                     Watcher::Queue(id, key) => {
                         let Some(queue) = queues.hint(QueueId(id), key, kinds, woken) else { continue };
-                        told(queue);
-                        if watches.is_watched(queue) {
-                            readable_queues.push(queue);
+                        let has_woken = told(queue.file) | queue.has_woken;
+                        if watches.is_watched(queue.file) && queues.mark(QueueId(id)) {
+                            reached.push(QueueId(id));
+                        }
+                        if queue.is_exclusive && has_woken {
+                            // All behind it are exclusive, too.
+                            break;
                         }
                     }
                 }
             }
-            next = readable_queues.pop().map(|queue| (queue, Kinds::READABLE));
+            let queue = reached.get(done).and_then(|id| queues.file(*id));
+            next = queue.map(|file| (file, Kinds::READABLE));
+            done += 1;
         }
+        reached.drain(..).for_each(|id| queues.unmark(id));
     }
 
     /// The next caller to be woken.
@@ -182,16 +191,24 @@ impl<T: Copy> Readiness<T> {
     /// descriptor it had.
     pub fn exit(&mut self, process: ProcessId, mut last: impl FnMut(T)) {
         let open = self.descriptors.numbers(process).map(|numbers| numbers.open().collect::<Vec<_>>());
-        // One after the other: what is between event queues of the process is taken apart link by link.
-        for fd in open.into_iter().flatten() {
+        let open = open.unwrap_or_default();
+        // Each file once, however many numbers refer to it and however many watch it by them.
+        let mut files: Vec<_> = open.iter().filter_map(|fd| self.descriptors.file(process, *fd)).collect();
+        files.sort_unstable();
+        files.dedup();
+        files.into_iter().for_each(|file| self.forget_watchers_in(process, file));
+        for fd in open {
             if let Ok(Some(object)) = self.close(process, fd) {
                 last(object);
             }
         }
         self.descriptors.exit(process, |_| {});
         let callers = self.callers.iter().filter(|(_, caller)| caller.process == process);
-        let callers: Vec<_> = callers.map(|(id, _)| CallerId(id)).collect();
-        callers.into_iter().for_each(|caller| self.detach(caller));
+        let callers: Vec<_> = callers.map(|(id, _)| id).collect();
+        for caller in callers {
+            self.callers.remove(caller);
+        }
+        self.woken.retain(|caller| self.callers.get(caller.0).is_some());
     }
 
     /// Somebody in a process will call.

@@ -8,7 +8,7 @@ use crate::call::{Answer, Wait};
 use crate::descriptors::{BadDescriptor, Descriptors, FileId, Opened, ProcessId};
 use crate::kinds::Kinds;
 use crate::numbers::TooManyOpen;
-use crate::queue::{Event, EventQueue, Hinted, Interest};
+use crate::queue::{Event, EventQueue, Hinted, Interest, Trigger};
 use crate::slab::Slab;
 use crate::watches::{Watch, Watcher};
 
@@ -26,8 +26,13 @@ pub enum QueueError {
     AlreadyAdded(u32),
     /// It is not registered there: `ENOENT`.
     NotAdded(u32),
-    /// An event queue would watch itself, or have more than four below one another: `ELOOP`.
+    /// An event queue cannot be registered at itself, nor changed or deleted there: `EINVAL`.
+    Itself(u32),
+    /// Event queues would watch each other in a circle, or be more than five in a row: `ELOOP`.
     Nested(u32),
+    /// An event queue, a one-shot, or an interest in more than readable and writable cannot be exclusive, and
+    /// what is cannot be modified: `EINVAL`.
+    Exclusive(u32),
     /// There is no room for any event: `EINVAL`.
     NoRoom,
 }
@@ -45,9 +50,11 @@ impl fmt::Display for QueueError {
             Self::NotAQueue(fd) => write!(f, "{fd} is not an event queue"),
             Self::AlreadyAdded(fd) => write!(f, "{fd} was added to the event queue before"),
             Self::NotAdded(fd) => write!(f, "{fd} was not added to the event queue"),
+            Self::Itself(fd) => write!(f, "event queue {fd} cannot be registered at itself"),
             Self::Nested(fd) => {
-                write!(f, "event queue {fd} would watch itself, or be one of too many in a row")
+                write!(f, "event queue {fd} would be in a circle, or be one of more than five in a row")
             }
+            Self::Exclusive(fd) => write!(f, "{fd} cannot be exclusive so, or is and cannot be modified"),
             Self::NoRoom => f.write_str("there is no room for any event"),
         }
     }
@@ -69,6 +76,19 @@ struct Queue {
     sleepers: VecDeque<CallerId>,
     /// How many registrations are of event queues that have none below them, one, two and so on.
     nested: [u32; DEPTH],
+    /// Whether a search among event queues that is under way has come by.
+    is_marked: bool,
+}
+
+/// An event queue that a hint has reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reached {
+    /// Its file: it may be readable.
+    pub(super) file: FileId,
+    /// Whether the registration is exclusive.
+    pub(super) is_exclusive: bool,
+    /// Whether a caller was woken who slept there.
+    pub(super) has_woken: bool,
 }
 
 impl Queue {
@@ -77,14 +97,16 @@ impl Queue {
         self.nested.iter().rposition(|count| *count > 0).map_or(0, |height| height + 1)
     }
 
-    /// One of those that sleep is to look, if any event may be there.
+    /// Wakes the caller that has slept for longest, if any event may be there. Returns whether there was one.
     #[inline]
-    fn wake_one(&mut self, woken: &mut VecDeque<CallerId>) {
+    fn wake_one(&mut self, woken: &mut VecDeque<CallerId>) -> bool {
         if self.events.listed() > 0
             && let Some(sleeper) = self.sleepers.pop_front()
         {
             woken.push_back(sleeper);
+            return true;
         }
+        false
     }
 }
 
@@ -102,12 +124,18 @@ impl Queues {
         self.queues.iter().next().is_none()
     }
 
+    #[cfg(test)]
+    pub(super) fn none_is_marked(&self) -> bool {
+        self.queues.iter().all(|(_, queue)| !queue.is_marked)
+    }
+
+    /// How many event queues are below one, in a row.
     fn height(&self, id: QueueId) -> usize {
         self.queues.get(id.0).map_or(0, Queue::height)
     }
 
-    /// The file of a registration may have become ready. If somebody wants to hear of that, so may the
-    /// queue be readable: returns its file.
+    /// Hints that the file of a registration may have become ready. If the registration asks for that, the
+    /// queue may be readable, and is returned.
     #[inline]
     pub(super) fn hint(
         &mut self,
@@ -115,21 +143,38 @@ impl Queues {
         key: u32,
         kinds: Kinds,
         woken: &mut VecDeque<CallerId>,
-    ) -> Option<FileId> {
+    ) -> Option<Reached> {
         let queue = self.queues.get_mut(id.0)?;
-        match queue.events.hint(key, kinds) {
+        let has_woken = match queue.events.hint(key, kinds) {
             Hinted::Ignored => return None,
-            Hinted::Again => {}
+            Hinted::Again => false,
             Hinted::Listed => queue.wake_one(woken),
+        };
+        Some(Reached { file: queue.file, is_exclusive: queue.events.is_exclusive(key), has_woken })
+    }
+
+    /// Marks an event queue. Returns whether it was unmarked.
+    pub(super) fn mark(&mut self, id: QueueId) -> bool {
+        self.get_mut(id).is_some_and(|queue| !core::mem::replace(&mut queue.is_marked, true))
+    }
+
+    /// Takes the mark off an event queue.
+    pub(super) fn unmark(&mut self, id: QueueId) {
+        if let Some(queue) = self.get_mut(id) {
+            queue.is_marked = false;
         }
-        Some(queue.file)
+    }
+
+    /// The file of an event queue.
+    pub(super) fn file(&self, id: QueueId) -> Option<FileId> {
+        Some(self.queues.get(id.0)?.file)
     }
 
     /// A caller does not wait for events any more. If it was woken for one, another is woken in its place.
     pub(super) fn leave(&mut self, id: QueueId, caller: CallerId, woken: &mut VecDeque<CallerId>) {
         let Some(queue) = self.get_mut(id) else { return };
         queue.sleepers.retain(|sleeper| *sleeper != caller);
-        queue.wake_one(woken);
+        let _ = queue.wake_one(woken);
     }
 }
 
@@ -274,6 +319,7 @@ impl<T: Copy> Readiness<T> {
             file: FileId(0),
             sleepers: VecDeque::new(),
             nested: [0; DEPTH],
+            is_marked: false,
         };
         let id = QueueId(self.queues.queues.insert(queue));
         let opened = self.descriptors.open(process, Object::Queue(id));
@@ -302,15 +348,43 @@ impl<T: Copy> Readiness<T> {
             return Err(QueueError::AlreadyAdded(fd));
         }
         if let Some(Object::Queue(inner)) = self.descriptors.object(file) {
-            if !self.may_hold(id, inner, self.queues.height(inner)) {
+            if !self.may_hold(id, inner) {
                 return Err(QueueError::Nested(fd));
             }
             self.nest(id, None, Some(self.queues.height(inner)));
         }
-        let Some(queue) = self.queues.get_mut(id) else { return Err(QueueError::NotAQueue(queue)) };
-        let key = queue.events.add(file, interest);
-        self.watches.add(file, Watch { watcher: Watcher::Queue(id.0, key), reference });
-        self.look_at((id, key), file, interest.asked(), status);
+        self.register((id, file, reference), interest, false, status);
+        Ok(())
+    }
+
+    /// Registers a descriptor as [`add`](Self::add) does, but exclusively (`EPOLLEXCLUSIVE`): so do several
+    /// callers wait for one file, each at an event queue of his own, of whom one is enough for an event.
+    ///
+    /// A hint for the file reaches every registration that is not exclusive, and of those that are, in the
+    /// order in which they were added, so many as it takes to wake one caller who sleeps at the event queue
+    /// itself. So at least one has the event, and each has if nobody sleeps.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub fn add_exclusive(
+        &mut self,
+        process: ProcessId,
+        queue: u32,
+        fd: u32,
+        interest: Interest,
+        status: impl FnMut(T, Kinds) -> Kinds,
+    ) -> Result<(), QueueError> {
+        const EXCLUSIVE: Kinds = Kinds::READABLE.union(Kinds::WRITABLE).union(Kinds::HANG_UP_OR_ERROR);
+        let (id, file, reference) = self.both(process, queue, fd)?;
+        let is_queue = matches!(self.descriptors.object(file), Some(Object::Queue(_)));
+        let Interest { events, trigger, .. } = interest;
+        if is_queue || trigger == Trigger::OneShot || !events.without(EXCLUSIVE).is_empty() {
+            return Err(QueueError::Exclusive(fd));
+        }
+        if self.key_of(file, reference, id).is_some() {
+            return Err(QueueError::AlreadyAdded(fd));
+        }
+        self.register((id, file, reference), interest, true, status);
         Ok(())
     }
 
@@ -330,6 +404,9 @@ impl<T: Copy> Readiness<T> {
         let (id, file, reference) = self.both(process, queue, fd)?;
         let key = self.key_of(file, reference, id).ok_or(QueueError::NotAdded(fd))?;
         if let Some(queue) = self.queues.get_mut(id) {
+            if queue.events.is_exclusive(key) {
+                return Err(QueueError::Exclusive(fd));
+            }
             queue.events.modify(key, interest);
         }
         self.look_at((id, key), file, interest.asked(), status);
@@ -383,7 +460,7 @@ impl<T: Copy> Readiness<T> {
         }
         let answer = take_events(descriptors, queues, id, events, &mut status);
         let Some(queue) = queues.get_mut(id) else { return Ok(answer) };
-        queue.wake_one(woken);
+        let _ = queue.wake_one(woken);
         if answer.ready == 0 && wait == Wait::UntilReady {
             queue.sleepers.push_back(caller);
             by.waits_on = Some(id);
@@ -402,11 +479,35 @@ impl<T: Copy> Readiness<T> {
 
     // --- Registrations ---
 
-    /// An event queue, and a file by the reference of a descriptor.
+    /// Returns an event queue, and another file by the reference of a descriptor. Both numbers must be open,
+    /// whatever else is wrong.
     fn both(&self, process: ProcessId, queue: u32, fd: u32) -> Result<(QueueId, FileId, u32), QueueError> {
-        let id = self.descriptors.queue(process, queue)?;
+        let (outer, _) = self.descriptors.reference(process, queue).ok_or(BadDescriptor(queue))?;
         let (file, reference) = self.descriptors.reference(process, fd).ok_or(BadDescriptor(fd))?;
+        let id = self.descriptors.queue(process, queue)?;
+        if file == outer {
+            return Err(QueueError::Itself(fd));
+        }
         Ok((id, file, reference))
+    }
+
+    /// Registers a descriptor that may be.
+    fn register(
+        &mut self,
+        (id, file, reference): (QueueId, FileId, u32),
+        interest: Interest,
+        is_exclusive: bool,
+        status: impl FnMut(T, Kinds) -> Kinds,
+    ) {
+        let Some(queue) = self.queues.get_mut(id) else { return };
+        let key = queue.events.add(file, interest, is_exclusive);
+        let watch = Watch { watcher: Watcher::Queue(id.0, key), reference };
+        if is_exclusive {
+            self.watches.add_last(file, watch);
+        } else {
+            self.watches.add(file, watch);
+        }
+        self.look_at((id, key), file, interest.asked(), status);
     }
 
     /// The key of the registration that a descriptor has at an event queue.
@@ -426,8 +527,8 @@ impl<T: Copy> Readiness<T> {
         mut status: impl FnMut(T, Kinds) -> Kinds,
     ) {
         let ready = status_of(&self.descriptors, &mut self.queues, file, asked, &mut status);
-        if let Some(queue) = self.queues.hint(id, key, ready, &mut self.woken) {
-            self.hint(queue, Kinds::READABLE);
+        if let Some(reached) = self.queues.hint(id, key, ready, &mut self.woken) {
+            self.hint(reached.file, Kinds::READABLE);
         }
     }
 
@@ -441,38 +542,55 @@ impl<T: Copy> Readiness<T> {
         }
     }
 
-    /// An event queue is gone, with its registrations. Whoever sleeps there is woken, to find that out.
+    /// Frees an event queue that is closed, with its registrations. Those that sleep there are woken, to find
+    /// that out.
     pub(super) fn free_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.queues.remove(id.0) else { return };
-        for (key, file) in queue.events.registered() {
-            self.watches.remove(file, |watch| watch.watcher == Watcher::Queue(id.0, key));
+        let mut files: Vec<_> = queue.events.registered().collect();
+        files.sort_unstable();
+        files.dedup();
+        for file in files {
+            let mut at = self.watches.beginning(file);
+            let is_here = |watch: Watch| matches!(watch.watcher, Watcher::Queue(of, _) if of == id.0);
+            while self.watches.remove_from(&mut at, is_here).is_some() {}
         }
         self.woken.extend(queue.sleepers);
     }
 
     // --- Event queues in event queues ---
 
-    /// The event queues that another one is registered at.
-    fn holders(&self, id: QueueId) -> Vec<QueueId> {
-        let Some(file) = self.queues.queues.get(id.0).map(|queue| queue.file) else { return Vec::new() };
-        let holders = self.watches.of(file).filter_map(|watch| match watch.watcher {
+    /// The event queues that a registration of another one is at, each as often as there are registrations.
+    fn holders(&self, id: QueueId) -> impl Iterator<Item = QueueId> + '_ {
+        let watches = self.queues.file(id).into_iter().flat_map(|file| self.watches.of(file));
+        watches.filter_map(|watch| match watch.watcher {
             Watcher::Queue(holder, _) => Some(QueueId(holder)),
             Watcher::Caller(..) => None,
-        });
-        holders.collect()
+        })
     }
 
-    /// Whether one may have `inner` below it, or something that has, which is so many high: there is no
-    /// circle, and they are not too many in a row.
-    fn may_hold(&self, outer: QueueId, inner: QueueId, height: usize) -> bool {
-        outer != inner
-            && height < DEPTH
-            // What is as high already cannot be below `inner`, and nothing changes above it.
-            && (height < self.queues.height(outer)
-                || self.holders(outer).into_iter().all(|holder| self.may_hold(holder, inner, height + 1)))
+    /// Returns whether an event queue may have `inner` below it: there is no circle, and they are not too many
+    /// in a row. Goes up from `outer` level by level, each queue of a level once, so the work is what there
+    /// are of registrations and not of paths.
+    fn may_hold(&mut self, outer: QueueId, inner: QueueId) -> bool {
+        let height = self.queues.height(inner) + 1;
+        let mut level = vec![outer];
+        for above in 0..=DEPTH {
+            if level.is_empty() {
+                return true;
+            }
+            if height + above > DEPTH || level.contains(&inner) {
+                return false;
+            }
+            let mut holders: Vec<_> = level.iter().flat_map(|id| self.holders(*id)).collect();
+            holders.retain(|id| self.queues.mark(*id));
+            holders.iter().for_each(|id| self.queues.unmark(*id));
+            level = holders;
+        }
+        level.is_empty()
     }
 
-    /// One of those below an event queue was, or is, so many high.
+    /// Counts anew how many event queues are so many high below `outer`, where one was or is. The height of an
+    /// event queue changes [`DEPTH`] times at most by that, and each time its registrations are looked at.
     fn nest(&mut self, outer: QueueId, old: Option<usize>, new: Option<usize>) {
         let Some(queue) = self.queues.get_mut(outer) else { return };
         let before = queue.height();
@@ -484,7 +602,8 @@ impl<T: Copy> Readiness<T> {
         }
         let after = queue.height();
         if before != after {
-            for holder in self.holders(outer) {
+            let holders: Vec<_> = self.holders(outer).collect();
+            for holder in holders {
                 self.nest(holder, Some(before), Some(after));
             }
         }

@@ -156,8 +156,13 @@ impl Connection {
     /// [`Connection::read`] would not say [`Unavailable::WouldBlock`].
     #[must_use]
     pub const fn is_readable(&self) -> bool {
-        let ended = self.rcv.fin || self.rcv.deaf || matches!(self.state, State::Closed);
-        self.rcv.buffer.readable() > 0 || ended || self.error.is_some()
+        self.rcv.buffer.readable() > 0 || self.is_read_closed() || self.error.is_some()
+    }
+
+    /// Returns whether nothing more will come: the peer has closed its side, or this side reads no more.
+    #[must_use]
+    pub const fn is_read_closed(&self) -> bool {
+        self.rcv.fin || self.rcv.deaf || matches!(self.state, State::Closed)
     }
 
     /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender

@@ -25,6 +25,8 @@ pub struct Readiness {
     pub readable: bool,
     /// There is room to write.
     pub writable: bool,
+    /// Nothing more will come: the peer has closed its side, or nothing is received any more.
+    pub ended: bool,
     /// Nothing more will come or go.
     pub over: bool,
 }
@@ -37,6 +39,7 @@ impl Readiness {
             connected,
             readable: connection.is_readable(),
             writable: connected && connection.is_writable(),
+            ended: connection.is_read_closed(),
             over: connection.state() == State::Closed,
         }
     }
@@ -48,6 +51,7 @@ impl Readiness {
             | (self.readable as u8) << 1
             | (self.writable as u8) << 2
             | (self.over as u8) << 3
+            | (self.ended as u8) << 4
     }
 
     #[inline]

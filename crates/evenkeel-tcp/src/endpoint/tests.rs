@@ -390,7 +390,7 @@ fn nobody_listens() {
     let id = world.connect(40_000);
     world.pass(Duration::from_millis(50));
     assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Refused));
-    let over = Readiness { readable: true, over: true, ..Readiness::default() };
+    let over = Readiness { readable: true, ended: true, over: true, ..Readiness::default() };
     assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(id, over)));
     assert_eq!(world.ends[1].counters().get(Counter::OutRsts), 1);
     world.ends[0].close(id, world.now);
@@ -710,7 +710,7 @@ fn the_network_refuses_a_connection_that_is_being_opened() {
     let id = world.connect(40_000);
     let seq = next_seq(&mut world.ends[0], world.now);
     world.ends[0].unreachable(&tuple(40_000), seq, true);
-    let over = Readiness { readable: true, over: true, ..Readiness::default() };
+    let over = Readiness { readable: true, ended: true, over: true, ..Readiness::default() };
     assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(id, over)));
     assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Refused));
 }

@@ -278,7 +278,7 @@ impl<R: Copy> Endpoint<R> {
     #[must_use]
     #[inline]
     pub fn readiness(&self, id: Id) -> Readiness {
-        let over = Readiness { readable: true, over: true, ..Readiness::default() };
+        let over = Readiness { readable: true, ended: true, over: true, ..Readiness::default() };
         self.connections.get(id).map_or(over, |entry| Readiness::of(&entry.connection))
     }
 

@@ -239,7 +239,7 @@ fn a_reset_after_both_have_closed_is_told_of_if_it_lost_anything() {
 #[test]
 fn the_end_of_the_stream_stays_the_end_after_a_reset() {
     let mut opened = reset_in_last_ack(10);
-    let over = Readiness { readable: true, over: true, ..Readiness::default() };
+    let over = Readiness { readable: true, ended: true, over: true, ..Readiness::default() };
     assert_eq!(opened.world.ends[1].poll_event(), Some(EndpointEvent::Connection(opened.server, over)));
     assert_eq!(opened.read(1, opened.server), Ok(0));
     assert_eq!(opened.world.ends[1].write(opened.server, b"!"), Err(Unavailable::Failed(Error::Reset)));
