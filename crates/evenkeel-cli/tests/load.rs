@@ -531,7 +531,8 @@ fn on_a_tap_our_own_tcp_asks_the_kernels() {
         let unreached = |address, failed| serde_json::json!([{"address": address, "failed": failed}]);
         assert_eq!((status, &result["due"]), (Some(1), &0.into()), "{result}");
         assert_eq!(result["unreached"], unreached("10.77.0.1:9", "refused"), "{result}");
-        // Nobody answers ARP: that is known after three seconds, long before the time for a connection is over.
+        // Nobody answers ARP: that is known after three seconds, long before the time for a connection is
+        // over.
         let nobody = ["load", "http://10.77.0.9/", "--json", "--timeout", "60s", "--duration", "1h"];
         let output = evenkeel(&[&nobody[..], &on].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

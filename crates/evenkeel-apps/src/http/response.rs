@@ -151,8 +151,8 @@ fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<(Body, usize)>, Malforme
     let read = head::fields(rest, head::Fields::Lenient, FIELDS_MAX, |name, value| framing.add(name, value));
     let Some(len) = read? else { return Ok(None) };
     let old = version == Version::Old;
-    // An old server does not know codings, so somebody on the way may have misread where the message ends, and
-    // so may one who has seen two lengths (RFC 9112, 6.1).
+    // An old server does not know codings, so somebody on the way may have misread where the message ends,
+    // and so may one who has seen two lengths (RFC 9112, 6.1).
     let doubtful = framing.codings.present && (old || framing.length != Length::Absent);
     let keep = framing.keeps(old) && !doubtful;
     let none = bodiless || matches!(status, 100..200 | 204 | 304);

@@ -27,8 +27,8 @@ impl Target {
         }
     }
 
-    /// Returns host and port as a `Host` field has them (RFC 9110, 7.2): the zone means nothing to the server,
-    /// and does not go there (RFC 6874, 4).
+    /// Returns host and port as a `Host` field has them (RFC 9110, 7.2): the zone means nothing to the
+    /// server, and does not go there (RFC 6874, 4).
     #[must_use]
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
@@ -124,7 +124,8 @@ fn are_encoded(path: &str) -> bool {
     path.split('%').skip(1).all(is_encoded)
 }
 
-/// Returns path and query with the dot segments of the path removed (RFC 3986, 5.2.4), as curl and browsers do.
+/// Returns path and query with the dot segments of the path removed (RFC 3986, 5.2.4), as curl and browsers
+/// do.
 fn without_dots(path: &str) -> String {
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
     let (mut segments, mut ends_in_folder) = (Vec::new(), true);

@@ -25,9 +25,9 @@ impl Id {
     }
 }
 
-/// Connections to one server, which may have several addresses. Nothing here blocks; whoever drives the generator tells it of each connection
-/// on which something has happened: it is open, or there is room to write after there was none, or something
-/// to read, or its end, after there was nothing.
+/// Connections to one server, which may have several addresses. Nothing here blocks; whoever drives the
+/// generator tells it of each connection on which something has happened: it is open, or there is room to
+/// write after there was none, or something to read, or its end, after there was nothing.
 pub trait Transport {
     /// Begins to open a connection to the server's address of this number.
     ///

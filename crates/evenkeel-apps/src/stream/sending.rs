@@ -55,8 +55,8 @@ pub struct Sent {
     pub capture: Option<EmbeddedCaptured>,
     /// Why no frame comes from the device any more; `None` if all is well.
     pub device_failed: Option<String>,
-    /// Whether there was no connection because the next hop does not answer, or the network says that the peer
-    /// cannot be reached.
+    /// Whether there was no connection because the next hop does not answer, or the network says that the
+    /// peer cannot be reached.
     #[serde(skip)]
     pub unreachable: bool,
     /// Why the input could not be read to its end, or the output not be written.

@@ -92,8 +92,8 @@ pub(crate) struct Arguments {
     /// without.
     #[arg(long)]
     fast_open: bool,
-    /// Give up if there is no connection after this long [default: 3m]. A peer or router on the link that does
-    /// not answer at all is given up after 3 s.
+    /// Give up if there is no connection after this long [default: 3m]. A peer or router on the link that
+    /// does not answer at all is given up after 3 s.
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     connect_timeout: Option<Duration>,
     /// Stop after this long [default: when both sides have said all].
