@@ -126,6 +126,8 @@ pub struct Streams {
     pub most_open: u64,
     /// Connections that were reset, or timed out by TCP.
     pub failed: u64,
+    /// Of these, connections that the client has reset.
+    pub reset: u64,
     /// Connections that were closed because the client took too long for the service.
     pub timed_out: u64,
     /// Requests answered, of a service that has such.
@@ -369,6 +371,7 @@ impl Listener {
             open: tally.open(),
             most_open: tally.most(),
             failed: tally.failed(),
+            reset: tally.reset(),
             timed_out: tally.timed_out(),
             requests: tally.requests(),
             bytes_in: tally.bytes_in(),

@@ -3,13 +3,14 @@
 
 mod common;
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread;
 
-use common::{command, evenkeel, in_namespace, json, pause, signal};
+use common::{command, evenkeel, in_namespace, json, pause, run, signal};
 use serde_json::Value;
 
 /// Serves each connection on a thread of its own for as long as the test runs; says where.
@@ -227,12 +228,77 @@ fn nobody_there_is_said_with_what_to_do() {
     let output = evenkeel(&["load", &gone, "--duration", "200ms", "--warm-up", "0", "--json"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains(&format!("(refused): is an HTTP server listening at {gone}?")), "{said}");
+    let complaint = format!("no connection to http://{gone}/: {gone}, refused: is an HTTP server listening");
+    assert!(said.contains(&complaint), "{said}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(result["due"], result["failed"]["refused"], "{result}");
+    assert_eq!((&result["due"], &result["stopped"]), (&0.into(), &true.into()), "{result}");
+    assert_eq!(result["unreached"][0], serde_json::json!({"address": gone, "failed": "refused"}), "{result}");
     let output = evenkeel(&["load", "no-such-host.invalid"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot find `no-such-host.invalid`"));
+}
+
+/// It is said at once, not when the time of the run is over.
+#[test]
+fn a_refused_port_is_given_up_at_once() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut child = command(&["load", &gone, "--duration", "1h", "--json"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let status = (0..400).find_map(|_| {
+        pause();
+        child.try_wait().unwrap()
+    });
+    let _ = child.kill();
+    assert_eq!(status.and_then(|status| status.code()), Some(1));
+}
+
+/// Runs `load` on a machine that knows `keel-two` by these addresses, and no other name.
+fn load_by_name(folder: &Path, addresses: &[&str], port: u16) -> Value {
+    let hosts = folder.join("hosts");
+    let lines: Vec<String> = addresses.iter().map(|address| format!("{address} keel-two\n")).collect();
+    fs::write(&hosts, lines.concat()).unwrap();
+    let script = "mount --make-rprivate / && mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script])
+        .arg(&hosts)
+        .args([env!("CARGO_BIN_EXE_evenkeel"), "load", &format!("http://keel-two:{port}/"), "--json"])
+        .args([&CALM[..], &["--timeout", "60s"]].concat())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{addresses:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The server is at one of them, which is not the one that is tried first.
+#[test]
+fn every_address_of_a_name_is_tried() {
+    in_namespace("every_address_of_a_name_is_tried", || {
+        run("ip link set lo up");
+        let folder = std::env::temp_dir().join(format!("evenkeel-{}-names", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for (addresses, at, tried) in [
+            (&["127.0.0.1", "::1"][..], "127.0.0.1:0", 1),
+            (&["127.0.0.1", "::1"], "[::1]:0", 0),
+            (&["127.0.0.2", "127.0.0.3", "127.0.0.4"], "127.0.0.4:0", 2),
+        ] {
+            let listener = TcpListener::bind(at).unwrap();
+            let server = listener.local_addr().unwrap();
+            thread::spawn(move || {
+                for stream in listener.incoming() {
+                    thread::spawn(move || stream.map(answering(GOOD)));
+                }
+            });
+            let result = load_by_name(&folder, addresses, server.port());
+            assert_eq!((&result["statuses"]["2xx"], &result["due"]), (&100.into(), &100.into()), "{result}");
+            assert_eq!(result["to"], server.to_string(), "{result}");
+            assert_eq!(result["unreached"].as_array().unwrap().len(), tried, "{result}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    });
 }
 
 #[test]
@@ -282,7 +348,7 @@ fn a_closed_loop_asks_when_it_was_answered() {
 fn a_day_is_played_hour_by_hour() {
     let url = serve(answering(GOOD));
     let file = std::env::temp_dir().join(format!("evenkeel-{}-day", std::process::id()));
-    std::fs::write(&file, "00:00 0 # nobody\n06:00 100\n18:00 50\n").unwrap();
+    fs::write(&file, "00:00 0 # nobody\n06:00 100\n18:00 50\n").unwrap();
     let (day, constant) = (file.to_str().unwrap(), ["--arrivals", "constant", "--warm-up", "0"]);
     let result =
         json(&[&["load", &url, "--json", "--day", day, "--compress", "43200"], &constant[..]].concat());
@@ -292,10 +358,10 @@ fn a_day_is_played_hour_by_hour() {
     assert_eq!(hours.len(), 24, "{result}");
     assert!(hours[..6].iter().all(|hour| hour["due"] == 0), "{result}");
     assert!(hours[6..18].iter().all(|hour| hour["due"].as_u64().unwrap().abs_diff(8) <= 1), "{result}");
-    std::fs::write(&file, "06:00 1\n").unwrap();
+    fs::write(&file, "06:00 1\n").unwrap();
     let said = String::from_utf8(evenkeel(&["load", &url, "--day", day]).stderr).unwrap();
     assert!(said.contains("the first line must say the rate at 00:00"), "{said}");
-    std::fs::remove_file(&file).unwrap();
+    fs::remove_file(&file).unwrap();
     let synthetic = ["--day", "synthetic", "--duration", "2s", "--rate", "200", "--peak", "300"];
     let output = evenkeel(&[&["load", &url], &synthetic[..]].concat());
     let text = String::from_utf8(output.stdout).unwrap();
@@ -309,8 +375,8 @@ fn the_histogram_is_written_as_plotters_read_it() {
     let file: PathBuf = std::env::temp_dir().join(format!("evenkeel-{}.hgrm", std::process::id()));
     let url = serve(answering(GOOD));
     let result = load(&url, &["--timeout", "60s", "--histogram", file.to_str().unwrap()]);
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
     assert!(text.starts_with("       Value     Percentile TotalCount 1/(1-Percentile)\n\n"), "{text}");
     assert!(text.contains("Total count    =          100]"), "{text}");
     assert_eq!(result["response_us"]["count"], 100);
@@ -446,7 +512,6 @@ fn on_a_tap_our_own_tcp_asks_the_kernels() {
             let url = format!("http://10.77.0.1:{port}/");
             let output = evenkeel(&[&["load", &url, "--json"], &CALM[..], &on, more].concat());
             let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-            assert_eq!(result["due"], 100, "{result}");
             assert_adds_up(&result);
             assert_conserved(&result);
             (output.status.code(), result)
@@ -463,7 +528,19 @@ fn on_a_tap_our_own_tcp_asks_the_kernels() {
         let (_, result) = ask(serve_at(until_end), &["--timeout", "60s"]);
         assert_eq!(result["statuses"]["2xx"], 100, "{result}");
         let (status, result) = ask(9, &[]);
-        assert_eq!((status, failed(&result, &["refused"])), (Some(1), 100), "{result}");
+        let unreached = |address, failed| serde_json::json!([{"address": address, "failed": failed}]);
+        assert_eq!((status, &result["due"]), (Some(1), &0.into()), "{result}");
+        assert_eq!(result["unreached"], unreached("10.77.0.1:9", "refused"), "{result}");
+        // Nobody answers ARP: that is known after three seconds, long before the time for a connection is
+        // over.
+        let nobody = ["load", "http://10.77.0.9/", "--json", "--timeout", "60s", "--duration", "1h"];
+        let output = evenkeel(&[&nobody[..], &on].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("no connection to http://10.77.0.9/: 10.77.0.9:80, unreachable"), "{said}");
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result["unreached"], unreached("10.77.0.9:80", "unreachable"), "{result}");
+        assert_eq!((&result["offered"], &result["bytes_out"]), (&0.into(), &0.into()), "{result}");
         let reset = |stream: TcpStream| drop(stream.peek(&mut [0]));
         let (_, result) = ask(serve_at(reset), &[]);
         assert_eq!(failed(&result, &["reset", "short"]), 100, "{result}");

@@ -1,6 +1,8 @@
 //! The content of a message: it is read and forgotten, so that the connection can be kept (RFC 9112, 6 and
 //! 7.1).
 
+use super::head::{is_text, is_token};
+
 /// Bytes of a request's content that are read and forgotten.
 pub(super) const CONTENT_BYTES_MAX: u64 = 64 << 10;
 /// Bytes that the line with a chunk's size may have: a size, and extensions that nobody knows.
@@ -49,6 +51,8 @@ impl Content {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunked {
     at: At,
+    /// Whether a server's oddities are let pass: blanks behind a size, trailer fields that are none.
+    lenient: bool,
     /// Of the chunk: its size as far as it was read, then the bytes that are still to come.
     left: u64,
     /// Bytes that all chunks that are still to come may have.
@@ -65,6 +69,8 @@ enum At {
     Size,
     /// Another digit, or the end of the size.
     Digits,
+    /// Blanks behind the size, and the semicolon of an extension.
+    Blank,
     Extension,
     SizeLf,
     Data,
@@ -72,6 +78,7 @@ enum At {
     DataLf,
     /// The beginning of a trailer field, or the empty line that ends it all.
     Trailer,
+    Name,
     Field,
     FieldLf,
     LastLf,
@@ -79,9 +86,14 @@ enum At {
 }
 
 impl Chunked {
-    /// With no more than `room` bytes of content in all.
-    pub(super) const fn up_to(room: u64) -> Self {
-        Self { at: At::Size, left: 0, room, line: 0 }
+    /// Returns that of a request, with no more than `room` bytes of content in all.
+    pub(super) const fn strict(room: u64) -> Self {
+        Self { at: At::Size, lenient: false, left: 0, room, line: 0 }
+    }
+
+    /// Returns that of a response.
+    pub(super) const fn lenient() -> Self {
+        Self { lenient: true, ..Self::strict(u64::MAX) }
     }
 
     fn pass(&mut self, bytes: &[u8]) -> Result<usize, Unreadable> {
@@ -105,14 +117,18 @@ impl Chunked {
     /// What follows a byte that is none of the content; `None` if it cannot stand here.
     fn step(&mut self, byte: u8) -> Option<At> {
         self.line += 1;
-        let trailing = matches!(self.at, At::Trailer | At::Field | At::FieldLf | At::LastLf);
+        let trailing = matches!(self.at, At::Trailer | At::Name | At::Field | At::FieldLf | At::LastLf);
         if self.line > if trailing { TRAILER_BYTES_MAX } else { LINE_BYTES_MAX } {
             return None;
         }
         match (self.at, byte) {
             (At::Size | At::Digits, digit) if digit.is_ascii_hexdigit() => self.digit(digit),
             (At::Digits | At::Extension, b'\r') => Some(At::SizeLf),
-            (At::Digits, b';' | b' ' | b'\t') => Some(At::Extension),
+            // There may be blanks before an extension, and nowhere else (RFC 9112, 7.1.1). Some servers write
+            // sizes in columns.
+            (At::Blank, b'\r') if self.lenient => Some(At::SizeLf),
+            (At::Digits | At::Blank, b' ' | b'\t') => Some(At::Blank),
+            (At::Digits | At::Blank, b';') => Some(At::Extension),
             (At::Extension, other) if is_text(other) => Some(At::Extension),
             (At::SizeLf, b'\n') => self.chunk(),
             (At::DataCr, b'\r') => Some(At::DataLf),
@@ -122,7 +138,10 @@ impl Chunked {
             }
             (At::Trailer, b'\r') => Some(At::LastLf),
             (At::Field, b'\r') => Some(At::FieldLf),
-            (At::Trailer | At::Field, other) if is_text(other) => Some(At::Field),
+            (At::Trailer, other) if self.lenient && is_text(other) => Some(At::Field),
+            (At::Trailer | At::Name, letter) if is_token(letter) => Some(At::Name),
+            (At::Name, b':') => Some(At::Field),
+            (At::Field, other) if is_text(other) => Some(At::Field),
             (At::FieldLf, b'\n') => Some(At::Trailer),
             (At::LastLf, b'\n') => Some(At::End),
             _ => None,
@@ -143,19 +162,13 @@ impl Chunked {
     }
 }
 
-/// What may stand in a line (RFC 9110, 5.5: field values; there and in quoted extensions bytes above 127,
-/// too).
-fn is_text(byte: u8) -> bool {
-    byte == b'\t' || byte >= b' ' && byte != 0x7f
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// How many bytes a chunked content has; `None` if it is not all there.
     fn len(bytes: &[u8], piece: usize) -> Result<Option<usize>, Unreadable> {
-        let (mut content, mut passed) = (Content::Chunked(Chunked::up_to(CONTENT_BYTES_MAX)), 0);
+        let (mut content, mut passed) = (Content::Chunked(Chunked::strict(CONTENT_BYTES_MAX)), 0);
         while passed < bytes.len() && !content.is_over() {
             let end = bytes.len().min(passed.saturating_add(piece));
             passed += content.pass(&bytes[passed..end])?;
@@ -186,6 +199,11 @@ mod tests {
             b"0x5\r\n",
             b"5\n",
             b"5\rx",
+            b"5 5\r\n",
+            b"5 \r\n",
+            b"0\r\nno colon\r\n",
+            b"0\r\n: b\r\n",
+            b"0\r\n A: b\r\n",
             b"5;\n",
             b"1\r\nab\r\n",
             b"1\r\na\n",
@@ -197,6 +215,18 @@ mod tests {
             b"10001\r\n",
         ] {
             assert_eq!(len(wrong, 4), Err(Unreadable), "{}", wrong.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn oddities_of_servers_are_let_pass() {
+        for odd in [&b"5 \r\nhello\r\n0\t\r\n\r\n"[..], b"0\r\nno colon\r\n\r\n"] {
+            let mut content = Content::Chunked(Chunked::lenient());
+            assert_eq!(content.pass(odd), Ok(odd.len()), "{}", odd.escape_ascii());
+            assert!(content.is_over());
+        }
+        for wrong in [&b"5 5\r\n"[..], b"5 x\r\n", b"x\r\n", b"5\n"] {
+            assert_eq!(Content::Chunked(Chunked::lenient()).pass(wrong), Err(Unreadable));
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) fn is_valid(value: &[u8]) -> bool {
     port && is_name(host)
 }
 
-/// An IPv6 address, or one of a version to come.
+/// An IPv6 address, perhaps with a zone (RFC 6874, 2), or one of a version to come.
 fn is_literal(text: &[u8]) -> bool {
     if let [b'v' | b'V', future @ ..] = text {
         let mut parts = future.splitn(2, |byte| *byte == b'.');
@@ -32,7 +32,16 @@ fn is_literal(text: &[u8]) -> bool {
             && !address.is_empty()
             && address.iter().all(plain);
     }
-    str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
+    let (address, zone) = match text.iter().position(|byte| *byte == b'%') {
+        Some(at) => text.split_at(at),
+        None => (text, &[][..]),
+    };
+    let zoned = zone.is_empty() || zone.strip_prefix(b"%25").is_some_and(|zone| is_zone(zone));
+    zoned && str::from_utf8(address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok())
+}
+
+fn is_zone(zone: &[u8]) -> bool {
+    !zone.is_empty() && is_name(zone) && !zone.iter().any(|byte| b"!$&'()*+,;=".contains(byte))
 }
 
 /// A registered name, which an IPv4 address is one of.
@@ -73,6 +82,7 @@ mod tests {
             "%41",
             ":80",
             "a,b",
+            "[fe80::1%25eth0]:80",
         ] {
             assert!(is_valid(right.as_bytes()), "{right}");
         }
@@ -100,6 +110,9 @@ mod tests {
             "h\\",
             "h:+80",
             "h: 80",
+            "[fe80::1%eth0]",
+            "[fe80::1%25]",
+            "[fe80::1%25a=b]",
         ] {
             assert!(!is_valid(wrong.as_bytes()), "{wrong}");
         }

@@ -12,9 +12,14 @@
 mod content;
 mod date;
 mod document;
+mod framing;
+mod head;
 mod host;
 mod request;
 mod response;
+#[cfg(test)]
+pub(crate) mod table;
+mod target;
 
 use std::ops::Range;
 
@@ -23,7 +28,7 @@ pub use date::HttpDate;
 pub use document::Document;
 pub use request::{HEAD_BYTES_MAX, HEADERS_MAX, Status};
 use request::{Head, Request};
-pub use response::{Answered, Malformed, ResponseReader};
+pub use response::{Answered, Malformed, ResponseReader, Unfinished};
 
 /// One connection of a server.
 ///
@@ -207,22 +212,26 @@ impl Responder {
     fn answer_with(&mut self, status: Status, head: Head, old: bool) {
         let found = status == Status::Ok;
         let len = if found { self.document.len() } else { status.text().len() as u64 };
-        let connection = match (self.last, old) {
-            (true, _) => "Connection: close\r\n",
-            (false, true) => "Connection: keep-alive\r\n",
-            (false, false) => "",
-        };
-        let kind = if found { "application/byte-stream" } else { "text/plain" };
-        let allow = if status == Status::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
-        let date = self.date.map(|date| format!("Date: {date}\r\n")).unwrap_or_default();
-        let mut bytes = format!(
-            "HTTP/1.1 {} {}\r\n{date}Server: evenkeel\r\nContent-Type: {kind}\r\nContent-Length: \
-             {len}\r\n{allow}{connection}\r\n",
-            status.code(),
-            status.text(),
-        )
-        .into_bytes();
-        let whole = head == Head::Whole;
+        let mut text = format!("HTTP/1.1 {} {}\r\n", status.code(), status.text());
+        if let Some(date) = self.date {
+            text.push_str(&format!("Date: {date}\r\n"));
+        }
+        text.push_str("Server: evenkeel\r\n");
+        // RFC 9110, 15.4.5: that has no content, and no length of its own.
+        if status != Status::NotModified {
+            let kind = if found { "application/octet-stream" } else { "text/plain" };
+            text.push_str(&format!("Content-Type: {kind}\r\nContent-Length: {len}\r\n"));
+        }
+        if status == Status::MethodNotAllowed {
+            text.push_str("Allow: GET, HEAD\r\n");
+        }
+        text.push_str(match (self.last, old) {
+            (true, _) => "Connection: close\r\n\r\n",
+            (false, true) => "Connection: keep-alive\r\n\r\n",
+            (false, false) => "\r\n",
+        });
+        let mut bytes = text.into_bytes();
+        let whole = head == Head::Whole && status != Status::NotModified;
         if whole && !found {
             bytes.extend(status.text().as_bytes());
         }

@@ -1,9 +1,10 @@
 //! What a request asks for (RFC 9112, 2 to 6), within bounds.
 
-use httparse::{EMPTY_HEADER, Error, Header};
-
 use super::content::{CONTENT_BYTES_MAX, Chunked, Content};
+use super::framing::{Framing, Length};
+use super::head::{self, Unreadable, Version};
 use super::host;
+use super::target::{self, Target};
 
 /// Bytes that the head of a request may have.
 pub const HEAD_BYTES_MAX: usize = 8 << 10;
@@ -15,6 +16,8 @@ pub const HEADERS_MAX: usize = 64;
 pub enum Status {
     /// The document.
     Ok,
+    /// The client has the document already, it says.
+    NotModified,
     /// It is no request, or says two things at once.
     BadRequest,
     /// There is no such document.
@@ -23,13 +26,17 @@ pub enum Status {
     MethodNotAllowed,
     /// It has not come to its end in time.
     RequestTimeout,
+    /// It is for another document than there is.
+    PreconditionFailed,
     /// It brings more than anybody wants to read.
     ContentTooLarge,
     /// Its first line is too long.
     UriTooLong,
+    /// It is for another server: its target is no `http` URI.
+    Misdirected,
     /// Its header fields are too many or too long.
     HeaderFieldsTooLarge,
-    /// Its content is coded in a way that nobody knows.
+    /// Its method, or the coding of its content, is unknown.
     NotImplemented,
     /// It is not HTTP/1.x.
     VersionNotSupported,
@@ -39,12 +46,15 @@ impl Status {
     pub(super) const fn code(self) -> u16 {
         match self {
             Self::Ok => 200,
+            Self::NotModified => 304,
             Self::BadRequest => 400,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
+            Self::PreconditionFailed => 412,
             Self::ContentTooLarge => 413,
             Self::UriTooLong => 414,
+            Self::Misdirected => 421,
             Self::HeaderFieldsTooLarge => 431,
             Self::NotImplemented => 501,
             Self::VersionNotSupported => 505,
@@ -54,12 +64,15 @@ impl Status {
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Ok => "OK",
+            Self::NotModified => "Not Modified",
             Self::BadRequest => "Bad Request",
             Self::NotFound => "Not Found",
             Self::MethodNotAllowed => "Method Not Allowed",
             Self::RequestTimeout => "Request Timeout",
+            Self::PreconditionFailed => "Precondition Failed",
             Self::ContentTooLarge => "Content Too Large",
             Self::UriTooLong => "URI Too Long",
+            Self::Misdirected => "Misdirected Request",
             Self::HeaderFieldsTooLarge => "Request Header Fields Too Large",
             Self::NotImplemented => "Not Implemented",
             Self::VersionNotSupported => "HTTP Version Not Supported",
@@ -89,113 +102,170 @@ pub(super) struct Request {
     pub(super) content: Content,
 }
 
+/// The beginning of a request.
+struct Line<'b> {
+    method: &'b [u8],
+    target: &'b [u8],
+    version: Version,
+}
+
 /// Reads a request and says how many bytes its head has; `None` if it is not all there yet.
 ///
 /// # Errors
 /// It cannot be understood, so nobody knows where the next one would begin.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Status> {
-    let mut headers = [EMPTY_HEADER; HEADERS_MAX];
-    let mut request = httparse::Request::new(&mut headers);
-    let len = match request.parse(bytes) {
-        Ok(httparse::Status::Complete(len)) => len,
-        Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => return Ok(None),
-        Ok(httparse::Status::Partial) if bytes.contains(&b'\n') => return Err(Status::HeaderFieldsTooLarge),
-        Ok(httparse::Status::Partial) => return Err(Status::UriTooLong),
-        Err(Error::TooManyHeaders) => return Err(Status::HeaderFieldsTooLarge),
-        Err(Error::Version) => return Err(Status::VersionNotSupported),
-        Err(_) => return Err(Status::BadRequest),
+    let full = bytes.len() >= HEAD_BYTES_MAX;
+    let begin = empty_lines(bytes);
+    let rest = bytes.get(begin..).unwrap_or_default();
+    let Some((line, len)) = read_line(rest)? else {
+        return match rest {
+            _ if !full => Ok(None),
+            [] | [b'\r'] => Err(Status::BadRequest),
+            _ => Err(Status::UriTooLong),
+        };
     };
-    let fields = Fields(request.headers);
-    let old = request.version == Some(0);
-    let content = fields.content(old)?;
-    fields.check_host(old)?;
-    let head = if request.method == Some("HEAD") { Head::Only } else { Head::Whole };
-    let status = match request.method {
-        Some("GET" | "HEAD") if path(request.path.unwrap_or_default()) == "/" => Status::Ok,
-        Some("GET" | "HEAD") => Status::NotFound,
-        _ => Status::MethodNotAllowed,
+    let (old, begin) = (line.version == Version::Old, begin + len);
+    if line.version == Version::Other {
+        return Err(Status::VersionNotSupported);
+    }
+    let (mut framing, mut hosts, mut condition) = (Framing::new(), Hosts::default(), Condition::default());
+    let rest = bytes.get(begin..).unwrap_or_default();
+    let read = head::fields(rest, head::Fields::Strict, HEADERS_MAX, |name, value| {
+        framing.add(name, value);
+        hosts.add(name, value);
+        condition.add(name, value);
+    });
+    let Some(len) = read? else {
+        return if full { Err(Status::HeaderFieldsTooLarge) } else { Ok(None) };
     };
-    let keep = if old { fields.asks_for("keep-alive") } else { !fields.asks_for("close") };
-    Ok(Some((Request { status, head, keep, closes_by_default: old, content }, len)))
+    let target = target::read(line.method, line.target).ok_or(Status::BadRequest)?;
+    let content = content(&framing, old)?;
+    hosts.check(old)?;
+    let status = match (line.method, target) {
+        (_, Target::Foreign) => Status::Misdirected,
+        (b"GET" | b"HEAD", Target::Root) => condition.judge(),
+        (b"GET" | b"HEAD", _) => Status::NotFound,
+        (b"POST" | b"PUT" | b"DELETE" | b"CONNECT" | b"OPTIONS" | b"TRACE" | b"PATCH", _) => {
+            Status::MethodNotAllowed
+        }
+        // RFC 9110, 9.1.
+        _ => Status::NotImplemented,
+    };
+    let head = if line.method == b"HEAD" { Head::Only } else { Head::Whole };
+    let keep = framing.keeps(old);
+    Ok(Some((Request { status, head, keep, closes_by_default: old, content }, begin + len)))
 }
 
-/// The path of a target, which proxies are given whole (RFC 9112, 3.2), without the query.
-fn path(target: &str) -> &str {
-    let absolute = target.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
-    let target = if absolute {
-        let authority = target.get(7..).unwrap_or_default();
-        authority.find(['/', '?']).and_then(|end| authority.get(end..)).unwrap_or("/")
-    } else {
-        target
-    };
-    match target.split('?').next() {
-        Some("") | None => "/",
-        Some(path) => path,
+/// Returns the length of the empty lines before a request (RFC 9112, 2.2).
+fn empty_lines(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Ok(Some(len)) = head::line_end(bytes.get(at..).unwrap_or_default()) {
+        at += len;
+    }
+    at
+}
+
+/// Reads the request line (RFC 9112, 3): three parts with one space between them.
+fn read_line(bytes: &[u8]) -> Result<Option<(Line<'_>, usize)>, Status> {
+    if matches!(bytes, [] | [b'\r']) {
+        return Ok(None);
+    }
+    let (method, rest) = bytes.split_at(head::run(bytes, head::is_token));
+    let Some(rest) = after_space(method, rest)? else { return Ok(None) };
+    let (target, rest) = rest.split_at(head::run(rest, |byte| byte.is_ascii_graphic()));
+    let Some(rest) = after_space(target, rest)? else { return Ok(None) };
+    let Some((version, len)) = head::version(rest)? else { return Ok(None) };
+    let Some(end) = head::line_end(rest.get(len..).unwrap_or_default())? else { return Ok(None) };
+    Ok(Some((Line { method, target, version }, method.len() + target.len() + 2 + len + end)))
+}
+
+/// Returns what follows the space behind a part of the request line; `None` if that has not come yet.
+fn after_space<'b>(part: &[u8], rest: &'b [u8]) -> Result<Option<&'b [u8]>, Status> {
+    match rest {
+        [] => Ok(None),
+        [b' ', rest @ ..] if !part.is_empty() => Ok(Some(rest)),
+        _ => Err(Status::BadRequest),
     }
 }
 
-struct Fields<'h, 'b>(&'h [Header<'b>]);
-
-impl<'h, 'b> Fields<'h, 'b> {
-    fn all(&self, name: &'static str) -> impl Iterator<Item = &'b [u8]> + use<'h, 'b> {
-        self.0.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+impl From<Unreadable> for Status {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Malformed => Self::BadRequest,
+            Unreadable::TooManyFields => Self::HeaderFieldsTooLarge,
+        }
     }
+}
 
-    /// One of the words of `Connection` (RFC 9110, 7.6.1).
-    fn asks_for(&self, option: &'static str) -> bool {
-        let mut words = self.all("connection").flat_map(|value| value.split(|byte| *byte == b','));
-        words.any(|word| word.trim_ascii().eq_ignore_ascii_case(option.as_bytes()))
+/// The fields `Host`.
+#[derive(Default)]
+struct Hosts {
+    count: usize,
+    invalid: bool,
+}
+
+impl Hosts {
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        if name.eq_ignore_ascii_case(b"host") {
+            self.count += 1;
+            self.invalid |= !host::is_valid(value);
+        }
     }
 
     /// Exactly one that makes sense; a client that is too old to know of it may do without (RFC 9112, 3.2).
-    fn check_host(&self, old: bool) -> Result<(), Status> {
-        let mut hosts = self.all("host");
-        match (hosts.next(), hosts.next()) {
-            (Some(host), None) if host::is_valid(host) => Ok(()),
-            (None, _) if old => Ok(()),
-            _ => Err(Status::BadRequest),
-        }
-    }
-
-    /// How much content follows (RFC 9112, 6.3). What could be read in two ways is refused.
-    fn content(&self, old: bool) -> Result<Content, Status> {
-        let mut codings = self.all("transfer-encoding").peekable();
-        let mut lengths = self.all("content-length");
-        if codings.peek().is_some() {
-            // A client of HTTP/1.0 does not know codings, and somebody on the way may not (6.1).
-            if old || lengths.next().is_some() {
-                return Err(Status::BadRequest);
-            }
-            return chunked(codings.flat_map(|value| value.split(|byte| *byte == b',')));
-        }
-        let Some(first) = lengths.next() else { return Ok(Content::NONE) };
-        if lengths.next().is_some() || first.is_empty() || !first.iter().all(u8::is_ascii_digit) {
+    const fn check(&self, old: bool) -> Result<(), Status> {
+        if self.invalid || self.count > 1 || self.count == 0 && !old {
             return Err(Status::BadRequest);
         }
-        // More digits than a number has are too much, too.
-        let len = str::from_utf8(first).ok().and_then(|digits| digits.parse().ok()).unwrap_or(u64::MAX);
-        if len > CONTENT_BYTES_MAX { Err(Status::ContentTooLarge) } else { Ok(Content::Length(len)) }
+        Ok(())
     }
 }
 
-/// Content that was coded so. Unless `chunked` comes last, and once, nobody can tell where it ends (RFC 9112,
-/// 6.3).
-fn chunked<'b>(codings: impl Iterator<Item = &'b [u8]>) -> Result<Content, Status> {
-    let mut codings = codings.map(<[u8]>::trim_ascii).filter(|coding| !coding.is_empty()).peekable();
-    let mut known = true;
-    while let Some(coding) = codings.next() {
-        let (chunked, last) = (coding.eq_ignore_ascii_case(b"chunked"), codings.peek().is_none());
-        if chunked != last {
-            return Err(Status::BadRequest);
-        }
-        if last {
-            return if known {
-                Ok(Content::Chunked(Chunked::up_to(CONTENT_BYTES_MAX)))
-            } else {
-                Err(Status::NotImplemented)
-            };
-        }
-        known = false;
+/// What the client knows of the document (RFC 9110, 13). That has no entity tag and no date, so conditions
+/// on a date are ignored (13.1.3, 13.1.4), and no entity tag is its own; `*` means any document.
+#[derive(Default)]
+struct Condition {
+    wants_other: bool,
+    wants_none: bool,
+}
+
+impl Condition {
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        let any = value == b"*";
+        self.wants_other |= name.eq_ignore_ascii_case(b"if-match") && !any;
+        self.wants_none |= name.eq_ignore_ascii_case(b"if-none-match") && any;
     }
-    Err(Status::BadRequest)
+
+    /// RFC 9110, 13.2.2.
+    const fn judge(&self) -> Status {
+        match (self.wants_other, self.wants_none) {
+            (true, _) => Status::PreconditionFailed,
+            (false, true) => Status::NotModified,
+            (false, false) => Status::Ok,
+        }
+    }
+}
+
+/// Returns how much content follows (RFC 9112, 6.3). What could be read in two ways is refused.
+fn content(framing: &Framing, old: bool) -> Result<Content, Status> {
+    let codings = framing.codings;
+    if codings.present {
+        // A client of HTTP/1.0 does not know codings, and somebody on the way may not (6.1). Unless `chunked`
+        // comes last, and once, nobody can tell where the content ends (6.3).
+        let both = framing.length != Length::Absent;
+        return if old || both || codings.misused || !codings.chunked_last {
+            Err(Status::BadRequest)
+        } else if codings.others {
+            Err(Status::NotImplemented)
+        } else {
+            Ok(Content::Chunked(Chunked::strict(CONTENT_BYTES_MAX)))
+        };
+    }
+    match framing.length {
+        Length::Absent => Ok(Content::NONE),
+        _ if framing.repeated => Err(Status::BadRequest),
+        Length::Bytes(len) if len <= CONTENT_BYTES_MAX => Ok(Content::Length(len)),
+        Length::Bytes(_) | Length::Huge => Err(Status::ContentTooLarge),
+        Length::Invalid => Err(Status::BadRequest),
+    }
 }

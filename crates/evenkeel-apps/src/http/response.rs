@@ -3,11 +3,16 @@
 use core::mem;
 
 use super::content::{Chunked, Content};
+use super::framing::{Framing, Length};
+use super::head::{self, Unreadable, Version};
 
 /// Bytes that the head of a response may have.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Fields that it may have.
 const FIELDS_MAX: usize = 128;
+/// A head is looked at with every byte up to this length, and then with every line, so that one that comes
+/// letter by letter is not read from its beginning for each.
+const LOOK_BYTES: usize = 512;
 /// Interim responses (RFC 9110, 15.2) that may come before one.
 const INTERIM_MAX: u8 = 8;
 
@@ -23,6 +28,15 @@ pub struct Answered {
 /// What came is no response, or one without bounds. Nobody knows where the next would begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
+
+/// Why a response is not whole when the connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It ended too early.
+    Short,
+    /// It was none.
+    Malformed,
+}
 
 /// Reads one response, sans-IO. Its content is passed over; its memory is bounded.
 #[derive(Debug)]
@@ -74,9 +88,8 @@ impl ResponseReader {
         }
         let mut held = mem::take(&mut self.head);
         held.extend_from_slice(bytes);
-        // Somebody who says it letter by letter is not read from the beginning for each.
-        let ends_line = bytes.contains(&b'\n');
-        let rest = if ends_line { self.read_head(&held)?.len() } else { held.len() };
+        let looks = bytes.contains(&b'\n') || held.len() <= LOOK_BYTES;
+        let rest = if looks { self.read_head(&held)?.len() } else { held.len() };
         if self.body.is_some() {
             return self.pass(held.get(held.len() - rest..).unwrap_or_default());
         }
@@ -89,10 +102,11 @@ impl ResponseReader {
     ///
     /// # Errors
     /// It is not.
-    pub fn end(&self) -> Result<Answered, Malformed> {
+    pub fn end(&self) -> Result<Answered, Unfinished> {
         match self.body {
             Some(Body { answered, content: None }) => Ok(Answered { keep: false, ..answered }),
-            _ => Err(Malformed),
+            None if parse(&self.head, self.bodiless).is_err() => Err(Unfinished::Malformed),
+            _ => Err(Unfinished::Short),
         }
     }
 
@@ -126,55 +140,63 @@ impl ResponseReader {
     }
 }
 
-/// The head at the beginning of `bytes` and its length, if it is there to its end.
+/// Reads the head at the beginning of `bytes`; `None` if it is not there to its end.
 fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<(Body, usize)>, Malformed> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    let mut response = httparse::Response::new(&mut fields);
-    let len = match response.parse(bytes) {
-        Ok(httparse::Status::Complete(len)) => len,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(Malformed),
-    };
-    let status = response.code.filter(|code| (100..600).contains(code)).ok_or(Malformed)?;
-    let fields = Fields(response.headers);
-    let keep = if response.version == Some(1) {
-        !fields.says("connection", b"close")
-    } else {
-        fields.says("connection", b"keep-alive")
-    };
+    let Some(((version, status), begin)) = read_line(bytes)? else { return Ok(None) };
+    if version == Version::Other {
+        return Err(Malformed);
+    }
+    let mut framing = Framing::new();
+    let rest = bytes.get(begin..).unwrap_or_default();
+    let read = head::fields(rest, head::Fields::Lenient, FIELDS_MAX, |name, value| framing.add(name, value));
+    let Some(len) = read? else { return Ok(None) };
+    let old = version == Version::Old;
+    // An old server does not know codings, so somebody on the way may have misread where the message ends,
+    // and so may one who has seen two lengths (RFC 9112, 6.1).
+    let doubtful = framing.codings.present && (old || framing.length != Length::Absent);
+    let keep = framing.keeps(old) && !doubtful;
     let none = bodiless || matches!(status, 100..200 | 204 | 304);
-    let content = if none { Some(Content::NONE) } else { fields.content()? };
-    Ok(Some((Body { answered: Answered { status, keep }, content }, len)))
+    let content = if none { Some(Content::NONE) } else { content(&framing)? };
+    Ok(Some((Body { answered: Answered { status, keep }, content }, begin + len)))
 }
 
-struct Fields<'h, 'b>(&'h [httparse::Header<'b>]);
-
-impl<'b> Fields<'_, 'b> {
-    /// The elements of all lists that are fields of this name.
-    fn elements<'n>(&'n self, name: &'n str) -> impl Iterator<Item = &'b [u8]> + 'n {
-        let fields = self.0.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
-        let elements = fields.flat_map(|field| field.value.split(|byte| *byte == b','));
-        elements.map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
+/// Reads the status line (RFC 9112, 4): a version, three digits, and perhaps a reason. Any three digits are a
+/// status (RFC 9110, 15).
+fn read_line(bytes: &[u8]) -> head::Read<(Version, u16)> {
+    let Some((version, at)) = head::version(bytes)? else { return Ok(None) };
+    let rest = bytes.get(at..).unwrap_or_default();
+    let fits = |(at, byte): (usize, &u8)| if at == 0 { *byte == b' ' } else { byte.is_ascii_digit() };
+    if !rest.iter().take(4).enumerate().all(fits) {
+        return Err(Unreadable::Malformed);
     }
-
-    fn says(&self, name: &str, what: &[u8]) -> bool {
-        self.elements(name).any(|element| element.eq_ignore_ascii_case(what))
+    let Some((&[_, a, b, c], rest)) = rest.split_first_chunk() else { return Ok(None) };
+    let status = [a, b, c].into_iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+    if !matches!(rest, [] | [b' ' | b'\r' | b'\n', ..]) {
+        return Err(Unreadable::Malformed);
     }
+    Ok(head::text(rest)?.map(|(_, len)| ((version, status), at + 4 + len)))
+}
 
-    /// How much content follows (RFC 9112, 6.3); `None` if it ends with the connection.
-    fn content(&self) -> Result<Option<Content>, Malformed> {
-        if let Some(last) = self.elements("transfer-encoding").last() {
-            let chunked = last.eq_ignore_ascii_case(b"chunked");
-            return Ok(chunked.then_some(Content::Chunked(Chunked::up_to(u64::MAX))));
-        }
-        let mut lengths = self.elements("content-length");
-        let Some(first) = lengths.next() else { return Ok(None) };
-        // RFC 9110, 8.6: the same one several times over is one.
-        if !first.iter().all(u8::is_ascii_digit) || lengths.any(|other| other != first) {
-            return Err(Malformed);
-        }
-        let digits = str::from_utf8(first).map_err(|_| Malformed)?;
-        digits.parse().map(|len| Some(Content::Length(len))).map_err(|_| Malformed)
+impl From<Unreadable> for Malformed {
+    fn from(_: Unreadable) -> Self {
+        Self
+    }
+}
+
+/// Returns how much content follows (RFC 9112, 6.3); `None` if it ends with the connection.
+const fn content(framing: &Framing) -> Result<Option<Content>, Malformed> {
+    let codings = framing.codings;
+    if codings.present {
+        return match (codings.chunked_last, codings.misused) {
+            (true, true) => Err(Malformed),
+            (true, false) => Ok(Some(Content::Chunked(Chunked::lenient()))),
+            (false, _) => Ok(None),
+        };
+    }
+    match framing.length {
+        Length::Absent => Ok(None),
+        Length::Bytes(len) => Ok(Some(Content::Length(len))),
+        Length::Huge | Length::Invalid => Err(Malformed),
     }
 }
 
@@ -185,10 +207,10 @@ mod tests {
     use super::*;
 
     /// What is read of `bytes` in pieces, after which the server closes.
-    fn read(bytes: &[u8], piece: usize) -> Result<Answered, Malformed> {
+    fn read(bytes: &[u8], piece: usize) -> Result<Answered, Unfinished> {
         let mut reader = ResponseReader::new(false);
         for bytes in bytes.chunks(piece) {
-            if let Some(answered) = reader.receive(bytes)? {
+            if let Some(answered) = reader.receive(bytes).map_err(|Malformed| Unfinished::Malformed)? {
                 return Ok(answered);
             }
         }
@@ -239,7 +261,7 @@ mod tests {
     fn what_is_cut_off_is_not_whole() {
         for text in WHOLE {
             for cut in 0..text.len() {
-                assert_eq!(read(&text.as_bytes()[..cut], 5), Err(Malformed), "{:?}", &text[..cut]);
+                assert_eq!(read(&text.as_bytes()[..cut], 5), Err(Unfinished::Short), "{:?}", &text[..cut]);
             }
         }
     }
@@ -249,7 +271,7 @@ mod tests {
         for text in [
             "SSH-2.0-OpenSSH_9.2\r\n",
             "HTTP/2 200\r\n\r\n",
-            "HTTP/1.1 999 OK\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 1000 OK\r\nContent-Length: 0\r\n\r\n",
             "HTTP/1.1 101 Switching Protocols\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\nxx",
@@ -257,7 +279,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
             "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
         ] {
-            assert_eq!(read(text.as_bytes(), 1_000), Err(Malformed), "{text:?}");
+            assert_eq!(read(text.as_bytes(), 1_000), Err(Unfinished::Malformed), "{text:?}");
         }
     }
 

@@ -59,7 +59,7 @@ fn gives_the_document_and_keeps_the_connection() {
     let [(head, content)] = &answers(&said, false)[..] else { panic!() };
     assert_eq!(
         head,
-        "HTTP/1.1 200 OK\r\nServer: evenkeel\r\nContent-Type: application/byte-stream\r\nContent-Length: \
+        "HTTP/1.1 200 OK\r\nServer: evenkeel\r\nContent-Type: application/octet-stream\r\nContent-Length: \
          1000\r\n\r\n"
     );
     let mut document = vec![0; 1_000];
@@ -102,12 +102,12 @@ fn what_cannot_be_given_gets_the_error_that_fits() {
     assert_eq!(get("http://here/"), (200, false));
     assert_eq!(get("HTTP://here"), (200, false));
     assert_eq!(get("http://here/there"), (404, false));
-    assert_eq!(get("*"), (404, false));
+    assert_eq!(get("*"), (400, true), "it is for OPTIONS");
     let with = |method: &str, fields: &str| {
         status_of(format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes())
     };
     assert_eq!(with("POST", ""), (405, false));
-    assert_eq!(with("get", ""), (405, false), "methods have their case");
+    assert_eq!(with("get", ""), (501, false), "methods have their case");
     assert_eq!(with("POST", "Content-Length: 65537\r\n"), (413, true));
     assert_eq!(with("POST", "Content-Length: 99999999999999999999999999\r\n"), (413, true));
     assert_eq!(with("POST", "Transfer-Encoding: gzip, chunked\r\n"), (501, true));

@@ -136,7 +136,7 @@ pub struct Statuses {
     /// The client's errors.
     #[serde(rename = "4xx")]
     pub client_error: u64,
-    /// The server's errors.
+    /// The server's errors, and statuses of no class, which are to be taken for such (RFC 9110, 15).
     #[serde(rename = "5xx")]
     pub server_error: u64,
 }
@@ -150,7 +150,7 @@ impl Statuses {
 
     const fn add(&mut self, status: u16) {
         match status {
-            0..300 => self.successful += 1,
+            200..300 => self.successful += 1,
             300..400 => self.redirection += 1,
             400..500 => self.client_error += 1,
             _ => self.server_error += 1,

@@ -3,6 +3,9 @@
 //! As with the S-Client of Banga and Druschel (*Measuring the Capacity of a Web Server*, 1997) what begins
 //! requests does not wait for what handles their answers, and a connection that is not established within a
 //! bounded time is given up: so the offered rate does not fall when the server is saturated.
+//!
+//! Before that it finds out which of the server's addresses to use. The connection that says so is the first
+//! that requests are made on. If there is none, the run is over before it has begun.
 
 use std::collections::VecDeque;
 
@@ -13,12 +16,13 @@ use super::account::{Account, Counts, Failure, Job};
 use super::arrivals::{Arrivals, Spacing};
 use super::cold::Cold;
 use super::curve::Curve;
+use super::finding::Finding;
 use super::plan::{Load, Plan};
 use super::report::{ConnectionCounts, Measured};
 use super::request::Request;
 use super::transport::{Close, Id, Transport};
 use crate::dice::Dice;
-use crate::http::{Answered, ResponseReader};
+use crate::http::{Answered, ResponseReader, Unfinished};
 
 /// Requests begun in one turn, at most: others are heard, and the clock is read, in between.
 const BATCH: usize = 4;
@@ -42,6 +46,7 @@ pub struct Generator {
     plan: Plan,
     request: Request,
     phase: Phase,
+    finding: Finding,
     start: Instant,
     /// Open loop: when requests are due.
     arrivals: Option<Arrivals>,
@@ -71,6 +76,8 @@ pub struct Generator {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
+    /// An address of the server is looked for that can be connected to.
+    Finding,
     /// Cold connections are opened.
     Gathering,
     Running,
@@ -95,6 +102,8 @@ struct Slot {
 #[derive(Debug)]
 enum State {
     Vacant,
+    /// The handshake with one of the server's addresses is under way, to see whether it can be used.
+    Trying(usize),
     /// The handshake is under way; for no request if it is a cold one.
     Opening {
         job: Option<Job>,
@@ -119,6 +128,8 @@ struct Busy {
 /// How it goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Glance {
+    /// No connection has been established yet.
+    pub finding: bool,
     /// Cold connections are being opened, still.
     pub gathering: bool,
     /// How long it has been measured.
@@ -152,7 +163,8 @@ impl Generator {
         let cold_arrivals = Arrivals::new(Curve::flat(plan.cold_rate, whole), Spacing::Poisson, cold_seed);
         Self {
             request,
-            phase: Phase::Gathering,
+            phase: Phase::Finding,
+            finding: Finding::new(1),
             start: Instant::ZERO,
             arrivals,
             cold_arrivals,
@@ -175,6 +187,13 @@ impl Generator {
         }
     }
 
+    /// Sets how many addresses the server has: all connections are to the first of them that can be connected
+    /// to.
+    #[must_use]
+    pub fn with_addresses(self, addresses: usize) -> Self {
+        Self { finding: Finding::new(addresses), ..self }
+    }
+
     /// Nothing more is to come.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -185,6 +204,7 @@ impl Generator {
     #[must_use]
     pub fn glance(&self, now: Instant) -> Glance {
         Glance {
+            finding: self.phase == Phase::Finding,
             gathering: self.phase == Phase::Gathering,
             measured: self.account.measured(now),
             length: self.plan.length,
@@ -198,6 +218,9 @@ impl Generator {
     /// When the next turn is due; in the past if at once.
     #[must_use]
     pub fn deadline(&self) -> Instant {
+        if self.phase == Phase::Finding {
+            return self.timers.next_deadline().min(self.finding.next());
+        }
         let next = self.timers.next_deadline().min(self.cold.next());
         let patience = self.waiting.front().map_or(Instant::NEVER, |job| job.due + self.plan.timeout);
         let could_go_on = self.could_serve() || !self.more.is_empty();
@@ -233,6 +256,9 @@ impl Generator {
         while let Some(place) = self.timers.poll_expired(now) {
             self.expire(place, now, transport);
         }
+        if self.phase == Phase::Finding {
+            return self.find(now, transport);
+        }
         for _ in 0..self.more.len() {
             if let Some(id) = self.more.pop_front() {
                 self.handle(now, id, transport);
@@ -259,6 +285,38 @@ impl Generator {
         if self.phase == Phase::Draining && self.in_flight == 0 && self.waiting.is_empty() {
             self.phase = Phase::Over;
         }
+    }
+
+    /// Tries addresses of the server.
+    fn find(&mut self, now: Instant, transport: &mut impl Transport) {
+        while let Some(address) = self.finding.take(now) {
+            let place = self.vacancy(false);
+            if let Err(fault) = transport.connect(self.id(place), address) {
+                self.vacant.push(place);
+                self.finding.failed(address, fault.failure(false));
+                continue;
+            }
+            self.slot_mut(place).state = State::Trying(address);
+            self.set_timer(place, now + self.plan.connect_timeout.min(self.plan.timeout));
+        }
+        if self.finding.is_hopeless() {
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// A connection to one of the addresses is established: it is used, and the others are not.
+    fn found(&mut self, id: Id, address: usize, now: Instant, transport: &mut impl Transport) {
+        self.finding.found = Some(address);
+        for place in 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX) {
+            if place != id.place && matches!(self.slot(place).state, State::Trying(_)) {
+                self.vacate(place, Close::Reset, transport);
+            }
+        }
+        self.phase = Phase::Gathering;
+        self.hot = 1;
+        (self.connections.opened, self.connections.most) = (1, 1);
+        self.rest(id.place);
+        self.hear_end(id, now, transport);
     }
 
     /// The time of the plan begins.
@@ -300,7 +358,17 @@ impl Generator {
         };
         let stopped = measured < self.plan.length;
         let cold = (self.plan.cold > 0).then_some(self.cold.counts);
-        Measured { account: self.account, connections: self.connections, cold, measured, planned, stopped }
+        let Finding { found, unreached, .. } = self.finding;
+        Measured {
+            account: self.account,
+            connections: self.connections,
+            cold,
+            measured,
+            planned,
+            stopped,
+            address: found,
+            unreached,
+        }
     }
 
     // --- What is due ---
@@ -392,7 +460,7 @@ impl Generator {
     /// A connection has had its time.
     fn expire(&mut self, place: u32, now: Instant, transport: &mut impl Transport) {
         let failure = match self.slot(place).state {
-            State::Opening { .. } => Failure::ConnectTimeout,
+            State::Opening { .. } | State::Trying(_) => Failure::ConnectTimeout,
             State::Busy(_) => Failure::Timeout,
             State::Closing => return self.drop(place, Close::Reset, now, transport),
             State::Vacant | State::Idle => return,
@@ -408,6 +476,11 @@ impl Generator {
         let current = self.slots.get(id.place as usize).filter(|slot| slot.generation == id.generation);
         let Some(slot) = current else { return };
         match slot.state {
+            State::Trying(address) => match transport.is_open(id) {
+                Ok(true) => self.found(id, address, now, transport),
+                Ok(false) => {}
+                Err(fault) => self.fail(id.place, fault.failure(false), now, transport),
+            },
             State::Opening { .. } => match transport.is_open(id) {
                 Ok(true) => self.established(id, now, transport),
                 Ok(false) => {}
@@ -443,7 +516,7 @@ impl Generator {
     /// Begins to open a connection: for a request, or a cold one.
     fn open(&mut self, job: Option<Job>, now: Instant, transport: &mut impl Transport) {
         let place = self.vacancy(job.is_none());
-        if let Err(fault) = transport.connect(self.id(place)) {
+        if let Err(fault) = transport.connect(self.id(place), self.finding.found.unwrap_or(0)) {
             self.vacant.push(place);
             return match job {
                 Some(job) => self.lose(&job, fault.failure(false), now),
@@ -472,7 +545,12 @@ impl Generator {
             self.cold.established();
             self.rest(id.place);
         }
-        // It may have been closed in the same moment, of which one is not told again.
+        self.hear_end(id, now, transport);
+    }
+
+    /// A connection that is established may have been closed in the same moment, of which nothing is told
+    /// again.
+    fn hear_end(&mut self, id: Id, now: Instant, transport: &mut impl Transport) {
         let waits = matches!(self.slot(id.place).state, State::Busy(_) | State::Idle);
         if waits && self.id(id.place) == id && transport.has_ended(id) {
             self.handle(now, id, transport);
@@ -517,7 +595,11 @@ impl Generator {
             let State::Busy(busy) = &mut self.slots[id.place as usize].state else { return };
             let heard = match transport.read(id, &mut self.buffer) {
                 Ok(None) => return,
-                Ok(Some(0)) => busy.reader.end().map(|answered| (answered, true)).map_err(|_| Failure::Short),
+                Ok(Some(0)) => match busy.reader.end() {
+                    Ok(answered) => Ok((answered, true)),
+                    Err(Unfinished::Short) => Err(Failure::Short),
+                    Err(Unfinished::Malformed) => Err(Failure::Malformed),
+                },
                 Ok(Some(len)) => {
                     self.account.bytes_in += len as u64;
                     let bytes = self.buffer.get(..len).unwrap_or_default();
@@ -586,6 +668,7 @@ impl Generator {
                 self.leave(place, now);
             }
             State::Opening { job: None, .. } => self.cold.failed(now),
+            State::Trying(address) => self.finding.failed(address, failure),
             State::Busy(Busy { job: Some(job), reader, .. }) => {
                 self.in_flight -= 1;
                 // The server closed a kept connection just as it was to be used again: RFC 9112, 9.3.1.

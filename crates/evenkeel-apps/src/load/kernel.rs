@@ -16,8 +16,8 @@ use super::transport::{Close, Fault, Id, Transport};
 /// Where connections go, and where from.
 #[derive(Debug, Clone)]
 pub struct OnKernel {
-    /// The server.
-    pub to: SocketAddr,
+    /// The server, by all addresses that it may have.
+    pub to: Vec<SocketAddr>,
     /// Addresses to connect from, in turn; whatever suits if there are none.
     pub from: Vec<IpAddr>,
 }
@@ -37,8 +37,8 @@ pub fn run(
     // Otherwise requests are begun 50 µs late. Where it is not allowed, they are.
     let _ = set_timer_slack(Duration::from_nanos(1));
     let (clock, stop) = (Clock::start(), Stop::on_signals()?);
+    let mut generator = Generator::new(plan, request).with_addresses(at.to.len());
     let mut sockets = Sockets { connections: Connections::new(&stop.fd())?, at, next: 0, ended: Vec::new() };
-    let mut generator = Generator::new(plan, request);
     let mut happened = Vec::new();
     let mut meter = None;
     let mut next_watch = every.map_or(Instant::NEVER, |every| clock.now() + every);
@@ -49,8 +49,8 @@ pub fn run(
             break;
         }
         generator.turn(now, &mut sockets);
-        let gathering = generator.glance(now).gathering;
-        if !gathering && meter.is_none() {
+        let Glance { finding, gathering, .. } = generator.glance(now);
+        if !finding && !gathering && meter.is_none() {
             meter = Some(Meter::start(now));
         }
         if let (true, Some(every)) = (now >= next_watch, every) {
@@ -93,10 +93,11 @@ impl Sockets {
 }
 
 impl Transport for Sockets {
-    fn connect(&mut self, id: Id) -> Result<(), Fault> {
+    fn connect(&mut self, id: Id, address: usize) -> Result<(), Fault> {
+        let Some(&to) = self.at.to.get(address) else { return Err(Fault::Unreachable) };
         let source = self.at.from.get(self.next % self.at.from.len().max(1)).copied();
         self.next = self.next.wrapping_add(1);
-        self.connections.open(id.place, id.token(), self.at.to, source).map_err(|error| fault(&error))
+        self.connections.open(id.place, id.token(), to, source).map_err(|error| fault(&error))
     }
 
     fn is_open(&mut self, id: Id) -> Result<bool, Fault> {

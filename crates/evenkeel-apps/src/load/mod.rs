@@ -5,6 +5,7 @@
 //! | whom to ask, and for what | `request.rs` |
 //! | what is to be done | `plan.rs` |
 //! | when requests are due | `arrivals.rs`, `curve.rs`; over a day, `day.rs` |
+//! | which of the server's addresses is used | `finding.rs` |
 //! | which connection is opened, asked, kept and closed when | `generator.rs`; idle ones, `cold.rs` |
 //! | what it takes of TCP | `transport.rs` |
 //! | the kernel's TCP, and ours | `kernel.rs`, `program.rs` |
@@ -16,12 +17,15 @@ mod cold;
 mod curve;
 mod day;
 mod effort;
+mod finding;
 mod generator;
 mod kernel;
 mod plan;
 mod program;
 mod report;
 mod request;
+#[cfg(test)]
+mod table;
 #[cfg(test)]
 mod tests;
 mod transport;

@@ -79,7 +79,7 @@ pub struct Hosts {
 pub fn run_on_host(
     setup: &HostSetup,
     place: Place,
-    to: IpEndpoint,
+    to: Vec<IpEndpoint>,
     generator: (Plan, Request),
     every: Option<Duration>,
     watch: impl FnMut(&Glance),
@@ -98,7 +98,8 @@ pub fn run_on_host(
             let mut server = other.engine(clock)?;
             let server_interface = server.add_cable(far, &other.addresses)?;
             let listener = ListenerConfig::default();
-            let options = stream::Options { port: to.port, listener, work: Duration::ZERO, count: None };
+            let port = to.first().map_or(0, |to| to.port);
+            let options = stream::Options { port, listener, work: Duration::ZERO, count: None };
             let service = Listening { service: Web::new(Document::new(size)), options, connections: 0 };
             let server = Running::start(server, server_interface, service.alone())?;
             let ended = AtomicBool::new(false);
@@ -119,7 +120,7 @@ pub fn run_on_host(
 fn run(
     engine: Engine,
     interface: InterfaceId,
-    to: IpEndpoint,
+    to: Vec<IpEndpoint>,
     (plan, request): (Plan, Request),
     every: Option<Duration>,
     mut watch: impl FnMut(&Glance),
@@ -147,11 +148,12 @@ fn run(
     Ok(OnHost { measured, effort, hosts })
 }
 
-/// A generator as a program of a host: it begins with the program, and ends with it.
+/// A generator as a program of a host: it begins with the program, and ends with it. `to` is the server, by
+/// all addresses that it may have.
 #[must_use]
-pub fn client(to: IpEndpoint, plan: Plan, request: Request) -> (Box<dyn Program>, Watched) {
+pub fn client(to: Vec<IpEndpoint>, plan: Plan, request: Request) -> (Box<dyn Program>, Watched) {
     let watched = Watched::default();
-    watched.lock().generator = Some(Generator::new(plan, request));
+    watched.lock().generator = Some(Generator::new(plan, request).with_addresses(to.len()));
     (Box::new(Client { watched: watched.clone(), table: Table::new(to) }), watched)
 }
 
@@ -229,7 +231,7 @@ impl Program for Client {
 /// Which stream is which connection.
 #[derive(Debug)]
 struct Table {
-    to: IpEndpoint,
+    to: Vec<IpEndpoint>,
     /// By place.
     streams: Vec<Option<Entry>>,
     /// By the stream's number.
@@ -244,7 +246,7 @@ struct Entry {
 }
 
 impl Table {
-    fn new(to: IpEndpoint) -> Self {
+    const fn new(to: Vec<IpEndpoint>) -> Self {
         Self { to, streams: Vec::new(), ids: Vec::new() }
     }
 
@@ -296,8 +298,9 @@ impl Streams<'_, '_> {
 }
 
 impl Transport for Streams<'_, '_> {
-    fn connect(&mut self, id: Id) -> Result<(), Fault> {
-        let stream = self.system.connect(self.table.to).map_err(unconnected)?;
+    fn connect(&mut self, id: Id, address: usize) -> Result<(), Fault> {
+        let Some(&to) = self.table.to.get(address) else { return Err(Fault::Unreachable) };
+        let stream = self.system.connect(to).map_err(unconnected)?;
         self.table.insert(id, stream);
         Ok(())
     }
@@ -368,7 +371,7 @@ const fn fault(error: Error) -> Fault {
 struct Gone;
 
 impl Transport for Gone {
-    fn connect(&mut self, _: Id) -> Result<(), Fault> {
+    fn connect(&mut self, _: Id, _: usize) -> Result<(), Fault> {
         Err(Fault::Unreachable)
     }
 

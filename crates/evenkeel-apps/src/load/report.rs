@@ -3,7 +3,7 @@
 use evenkeel_core::time::Duration;
 use serde::Serialize;
 
-use super::account::{Account, Counts, Interval, micros};
+use super::account::{Account, Counts, Failure, Interval, micros};
 use super::cold::ColdCounts;
 use crate::latency::Histogram;
 
@@ -18,6 +18,10 @@ pub struct Measured {
     pub(super) planned: Option<f64>,
     /// It ended before its time.
     pub(super) stopped: bool,
+    /// Which of the server's addresses was used; `None` if no connection was established.
+    pub address: Option<usize>,
+    /// Which were tried before in vain, and why.
+    pub unreached: Vec<(usize, Failure)>,
 }
 
 /// Connections that requests were made on.

@@ -2,12 +2,15 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::net::Ipv6Addr;
 
 /// A server and what is asked of it, from an `http` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its name or address, an IPv6 address without brackets.
+    /// Its name or address, an IPv6 address without brackets and without its zone.
     pub host: String,
+    /// The zone of a link-local address: the interface that leads to it.
+    pub zone: Option<String>,
     /// Its port.
     pub port: u16,
     /// Path and query.
@@ -15,7 +18,17 @@ pub struct Target {
 }
 
 impl Target {
-    /// Host and port as a `Host` field has them (RFC 9110, 7.2).
+    /// Returns what a resolver takes for the host: the zone of an address is part of it.
+    #[must_use]
+    pub fn resolvable(&self) -> String {
+        match &self.zone {
+            Some(zone) => format!("{}%{zone}", self.host),
+            None => self.host.clone(),
+        }
+    }
+
+    /// Returns host and port as a `Host` field has them (RFC 9110, 7.2): the zone means nothing to the
+    /// server, and does not go there (RFC 6874, 4).
     #[must_use]
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
@@ -28,7 +41,14 @@ const PORT: u16 = 80;
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.path)
+        match &self.zone {
+            // RFC 6874, 2.
+            Some(zone) => {
+                let authority = self.authority().replacen(']', &format!("%25{zone}]"), 1);
+                write!(f, "http://{authority}{}", self.path)
+            }
+            None => write!(f, "http://{}{}", self.authority(), self.path),
+        }
     }
 }
 
@@ -47,28 +67,81 @@ impl FromStr for Target {
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        let (host, port) = host_and_port(authority)?;
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let expected = || "expected a URL such as http://192.0.2.9:8080/path".to_owned();
+        let (host, zone, port) = authority_of(authority).ok_or_else(expected)?;
         if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("blanks and letters beyond ASCII in a path must be percent-encoded".to_owned());
         }
-        Ok(Self { host: host.to_owned(), port, path })
+        if !are_encoded(path) {
+            return Err("a `%` in a path must be followed by two hexadecimal digits, or be %25".to_owned());
+        }
+        Ok(Self { host: host.to_owned(), zone: zone.map(str::to_owned), port, path: without_dots(path) })
     }
 }
 
-fn host_and_port(authority: &str) -> Result<(&str, u16), String> {
-    let expected = || "expected a URL such as http://192.0.2.9:8080/path".to_owned();
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').ok_or_else(expected)?,
-        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+/// Reads host, zone and port.
+fn authority_of(authority: &str) -> Option<(&str, Option<&str>, u16)> {
+    let (host, zone, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (literal, port) = rest.split_once(']')?;
+            // `%25` as RFC 6874, 2 has it, or the bare `%` that people type.
+            let (address, zone) = match literal.split_once('%') {
+                Some((address, zone)) => (address, Some(zone.strip_prefix("25").unwrap_or(zone))),
+                None => (literal, None),
+            };
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+            let zoned = zone.is_none_or(|zone| !zone.is_empty() && zone.chars().all(plain));
+            address.parse::<Ipv6Addr>().ok().filter(|_| zoned)?;
+            (address, zone, port)
+        }
+        None => {
+            let (host, port) = authority.split_at(authority.find(':').unwrap_or(authority.len()));
+            let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+            if host.is_empty() || !host.chars().all(plain) {
+                return None;
+            }
+            (host, None, port)
+        }
     };
     let port = match port.strip_prefix(':') {
+        // An empty port is the ordinary one (RFC 3986, 3.2.3 and 6.2.3).
+        Some("") => PORT,
         None if port.is_empty() => PORT,
-        Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(expected)?,
-        None => return Err(expected()),
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            digits.parse().ok().filter(|port| *port > 0)?
+        }
+        _ => return None,
     };
-    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:%".contains(c);
-    if host.is_empty() || !host.chars().all(plain) { Err(expected()) } else { Ok((host, port)) }
+    Some((host, zone, port))
+}
+
+/// Returns whether each `%` begins an encoded byte (RFC 3986, 2.1).
+fn are_encoded(path: &str) -> bool {
+    let is_encoded = |rest: &str| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    path.split('%').skip(1).all(is_encoded)
+}
+
+/// Returns path and query with the dot segments of the path removed (RFC 3986, 5.2.4), as curl and browsers
+/// do.
+fn without_dots(path: &str) -> String {
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    let (mut segments, mut ends_in_folder) = (Vec::new(), true);
+    for segment in path.split('/').skip(1) {
+        let plain = segment.replace("%2e", ".").replace("%2E", ".");
+        ends_in_folder = matches!(plain.as_str(), "." | "..");
+        match plain.as_str() {
+            "." => {}
+            ".." => drop(segments.pop()),
+            _ => segments.push(segment),
+        }
+    }
+    if ends_in_folder {
+        segments.push("");
+    }
+    format!("/{}{query}", segments.join("/"))
 }
 
 /// A request, ready to be sent many times.
@@ -150,6 +223,24 @@ mod tests {
         assert_eq!(read("HTTP://here:8080/a?b=c#d"), ok("here", 8080, "/a?b=c"));
         assert_eq!(read("127.0.0.1:81/x"), ok("127.0.0.1", 81, "/x"));
         assert_eq!(read("http://[::1]:82?q"), ok("::1", 82, "/?q"));
+        // RFC 3986, 3.2.3.
+        assert_eq!(read("http://here:/x"), ok("here", 80, "/x"));
+        assert_eq!(read("http://[::1]:"), ok("::1", 80, "/"));
+        assert_eq!(read("http://here:0080/"), ok("here", 80, "/"));
+        // 5.2.4, and what is no dot segment.
+        for (path, expected) in [
+            ("/./a/../b/.", "/b/"),
+            ("/..", "/"),
+            ("/a/b/..", "/a/"),
+            ("/a/%2E%2e/c", "/c"),
+            ("/a//b/", "/a//b/"),
+            ("/...", "/..."),
+            ("/?x=/../y", "/?x=/../y"),
+            ("/a%20b%2f", "/a%20b%2f"),
+            ("?q", "/?q"),
+        ] {
+            assert_eq!(read(&format!("http://here{path}")), ok("here", 80, expected), "{path}");
+        }
         for (wrong, why) in [
             ("https://here/", "TLS"),
             ("ftp://here/", "not ftp"),
@@ -158,12 +249,36 @@ mod tests {
             ("http://here:http/", "such as"),
             ("http://[::1/", "such as"),
             ("http://user@here/", "such as"),
+            ("http://here:+80/", "such as"),
+            ("http://here:65536/", "such as"),
+            ("http://[here]/", "such as"),
+            ("http://[127.0.0.1]/", "such as"),
+            ("http://[::1]80/", "such as"),
+            ("http://[fe80::1%]/", "such as"),
+            ("http://[fe80::1%25]/", "such as"),
+            ("http://here%eth0/", "such as"),
+            ("http://::1/", "such as"),
+            ("http://here/%zz", "two hexadecimal"),
+            ("http://here/?50%", "two hexadecimal"),
             ("http://here/a b", "percent"),
             ("", "such as"),
         ] {
             assert!(read(wrong).is_err_and(|error| error.contains(why)), "{wrong}");
         }
         assert_eq!("[::1]:82/x".parse::<Target>().unwrap().to_string(), "http://[::1]:82/x");
+    }
+
+    /// RFC 6874.
+    #[test]
+    fn a_zone_is_for_the_resolver_and_does_not_go_to_the_server() {
+        for text in ["http://[fe80::1%25eth0]:81/", "http://[fe80::1%eth0]:81/"] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!((target.resolvable().as_str(), target.port), ("fe80::1%eth0", 81));
+            assert_eq!(target.authority(), "[fe80::1]:81");
+            assert_eq!(target.to_string(), "http://[fe80::1%25eth0]:81/");
+            let request = Request::new(&target, "GET", &[], b"").unwrap();
+            assert!(request.bytes(false).starts_with(b"GET / HTTP/1.1\r\nHost: [fe80::1]:81\r\n"));
+        }
     }
 
     #[test]

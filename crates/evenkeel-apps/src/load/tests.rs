@@ -57,6 +57,11 @@ struct World {
     good: &'static [u8],
     /// It closes connections as it accepts them.
     slams: bool,
+    /// What it does with the first connection to each of its addresses, and how long that takes; after that
+    /// it does as the dice say.
+    greets: Vec<(Deed, Duration)>,
+    /// Addresses that were connected to.
+    called: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -92,6 +97,8 @@ impl World {
             room: usize::MAX,
             good: GOOD,
             slams: false,
+            greets: vec![(Deed::Right, takes)],
+            called: Vec::new(),
         }
     }
 
@@ -160,7 +167,7 @@ impl World {
     /// Runs a plan to its end, or to `stop`.
     fn run(&mut self, plan: Plan, stop: Instant) -> Measured {
         let request = Request::new(&"http://here/".parse().unwrap(), "GET", &[], b"").unwrap();
-        let mut generator = Generator::new(plan, request);
+        let mut generator = Generator::new(plan, request).with_addresses(self.greets.len());
         let mut idle_turns = 0;
         while !generator.is_over() {
             if self.now >= stop {
@@ -185,7 +192,9 @@ impl World {
 }
 
 impl Transport for World {
-    fn connect(&mut self, id: Id) -> Result<(), Fault> {
+    fn connect(&mut self, id: Id, address: usize) -> Result<(), Fault> {
+        let is_first = !self.called.contains(&address);
+        self.called.push(address);
         let taken = self.connections.get(&id.place);
         assert!(taken.is_none(), "the place of {taken:?} is not free");
         if self.connections.len() >= self.room {
@@ -194,8 +203,8 @@ impl Transport for World {
         let (open, heard, to_read) = (false, Vec::new(), Vec::new());
         self.connections.insert(id.place, Connection { id, open, heard, to_read, ended: false, fault: None });
         self.most = self.most.max(self.connections.len());
-        let takes = self.takes;
-        match self.deed() {
+        let (deed, takes) = if is_first { self.greets[address] } else { (self.deed(), self.takes) };
+        match deed {
             Deed::Nothing => {}
             Deed::Refuse | Deed::Garbage => self.later(id, takes, News::Fault(Fault::Refused)),
             Deed::RightAndClose => {
@@ -321,7 +330,8 @@ fn service_times_do_not_show_what_waiting_requests_wait_for() {
 #[test]
 fn the_offered_rate_does_not_fall_when_the_server_answers_nobody() {
     let mut world = World::new(1, 100, millis(1));
-    world.stall = (Instant::ZERO, Instant::NEVER);
+    world.stall = (Instant::from_millis(5), Instant::NEVER);
+    world.slams = true;
     let timeout = millis(300);
     let plan =
         Plan { timeout, connect_timeout: millis(100), connections: 1_000, ..plan(1_000.0, millis(5_000)) };
@@ -337,7 +347,8 @@ fn the_offered_rate_does_not_fall_when_the_server_answers_nobody() {
 #[test]
 fn requests_that_find_no_connection_are_given_up_in_time_and_told() {
     let mut world = World::new(1, 100, millis(1));
-    world.stall = (Instant::ZERO, Instant::NEVER);
+    world.stall = (Instant::from_millis(5), Instant::NEVER);
+    world.slams = true;
     let timeout = millis(300);
     let plan = Plan { timeout, connections: 10, ..plan(1_000.0, millis(1_000)) };
     let report = report(&world.run(plan, Instant::NEVER));
@@ -467,13 +478,72 @@ fn want_of_ports_is_told_and_hurts_nobody_else() {
 fn one_that_is_stopped_tells_what_there_was_so_far() {
     let mut world = World::new(1, 100, millis(100));
     let plan = Plan { requests_per_connection: Some(1), ..plan(100.0, millis(10_000)) };
-    let measured = world.run(plan, Instant::from_millis(3_003));
+    // The first connection takes 100 ms.
+    let measured = world.run(plan, Instant::from_millis(3_103));
     let report = report(&measured);
     assert!(report.stopped && (report.seconds - 3.0).abs() < 0.01, "{}", report.seconds);
     let unfinished = report.counts.failed.of(Failure::Unfinished);
     assert!((5..=25).contains(&unfinished), "{unfinished}");
     assert_eq!(report.counts.due, report.counts.statuses.all() + unfinished);
     assert!((report.target_rps.unwrap() - 100.0).abs() < 1e-6);
+}
+
+/// Where it connects if the server's addresses do this at the first attempt, each after so many milliseconds;
+/// which were tried in vain; and how long it took until the first request was due.
+fn found(addresses: &[(Deed, u64)]) -> (Option<usize>, Vec<(usize, Failure)>, Vec<usize>, Instant) {
+    let mut world = World::new(1, 100, millis(1));
+    world.greets = addresses.iter().map(|(deed, after)| (*deed, millis(*after))).collect();
+    let begun = world.now;
+    let plan = Plan { requests_per_connection: Some(1), ..plan(10.0, millis(500)) };
+    let measured = world.run(plan, Instant::NEVER);
+    let Measured { address, ref unreached, .. } = measured;
+    let counts = report(&measured).counts;
+    if let Some(address) = address {
+        assert_eq!((counts.due, counts.statuses.successful), (5, 5));
+        // The connection that was established first is used, so four more are enough.
+        let used = world.called.iter().filter(|called| **called == address).count();
+        assert_eq!((used, measured.connections.opened), (5, 5), "{:?}", world.called);
+    } else {
+        assert_eq!((counts.due, measured.connections.opened), (0, 0));
+    }
+    let tried = world.called.iter().copied().take(addresses.len());
+    let took = world.now - begun;
+    (address, unreached.clone(), tried.collect(), Instant::ZERO + took)
+}
+
+/// RFC 8305, RFC 6724 10.2: those of other addresses see the server, too.
+#[test]
+fn the_first_address_that_answers_is_used() {
+    let (right, refuse, nothing) = (Deed::Right, Deed::Refuse, Deed::Nothing);
+    let refused = |address| (address, Failure::Refused);
+    let (address, unreached, ..) = found(&[(right, 1), (right, 0)]);
+    assert_eq!((address, unreached), (Some(0), vec![]));
+    // Refused, or not answered within 250 ms.
+    let (address, unreached, tried, _) = found(&[(refuse, 1), (right, 1), (right, 1)]);
+    assert_eq!((address, unreached, &tried[..2]), (Some(1), vec![refused(0)], &[0, 1][..]));
+    let (address, unreached, _, took) = found(&[(nothing, 0), (right, 1)]);
+    assert_eq!((address, unreached), (Some(1), vec![]));
+    assert!(took < Instant::from_millis(900), "{took:?}");
+    // One that is slow wins if it is the first all the same.
+    let (address, ..) = found(&[(right, 400), (right, 400)]);
+    assert_eq!(address, Some(0));
+    // What makes no difference any more is not waited for.
+    let (address, unreached, tried, _) = found(&[(nothing, 0), (refuse, 1), (right, 1)]);
+    assert_eq!((address, unreached, tried), (Some(2), vec![refused(1)], vec![0, 1, 2]));
+}
+
+/// Nobody is asked in vain for as long as the plan says.
+#[test]
+fn a_server_that_cannot_be_reached_is_given_up_at_once() {
+    let (refuse, nothing) = (Deed::Refuse, Deed::Nothing);
+    let (address, unreached, _, took) = found(&[(refuse, 1)]);
+    assert_eq!((address, unreached), (None, vec![(0, Failure::Refused)]));
+    assert!(took < Instant::from_millis(10), "{took:?}");
+    let (address, unreached, ..) = found(&[(refuse, 1), (refuse, 1)]);
+    assert_eq!((address, unreached), (None, vec![(0, Failure::Refused), (1, Failure::Refused)]));
+    let (address, unreached, _, took) = found(&[(nothing, 0), (refuse, 1)]);
+    assert_eq!((address, unreached), (None, vec![(1, Failure::Refused), (0, Failure::ConnectTimeout)]));
+    assert!(took < Instant::from_millis(5_010), "after the timeout of a connection: {took:?}");
 }
 
 proptest! {

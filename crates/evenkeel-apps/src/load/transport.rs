@@ -25,15 +25,15 @@ impl Id {
     }
 }
 
-/// Connections to one server. Nothing here blocks; whoever drives the generator tells it of each connection
-/// on which something has happened: it is open, or there is room to write after there was none, or something
-/// to read, or its end, after there was nothing.
+/// Connections to one server, which may have several addresses. Nothing here blocks; whoever drives the
+/// generator tells it of each connection on which something has happened: it is open, or there is room to
+/// write after there was none, or something to read, or its end, after there was nothing.
 pub trait Transport {
-    /// Begins to open a connection.
+    /// Begins to open a connection to the server's address of this number.
     ///
     /// # Errors
     /// Nothing was opened.
-    fn connect(&mut self, id: Id) -> Result<(), Fault>;
+    fn connect(&mut self, id: Id, address: usize) -> Result<(), Fault>;
 
     /// Whether the connection is established.
     ///

@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use evenkeel::Engine;
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
+use evenkeel_core::tcp::connection::Error;
 use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
 use serde::Serialize;
 
 use super::report::{ConnectionReport, TcpReport};
-use super::send::{Drain, Outcome, Send, Source, Tally};
+use super::send::{Broken, Drain, Outcome, Send, Source, Tally};
 use super::stdio::Stdio;
 use super::{Echo, Options, Sink};
 use crate::counters::HostCounters;
@@ -35,6 +37,8 @@ pub struct Sent {
     pub error: Option<String>,
     /// Bytes written.
     pub bytes_out: u64,
+    /// Bytes of these that the peer has acknowledged.
+    pub bytes_acked: u64,
     /// Bytes read.
     pub bytes_in: u64,
     /// Of made-up bytes: whether nothing came back but what was sent.
@@ -51,6 +55,10 @@ pub struct Sent {
     pub capture: Option<EmbeddedCaptured>,
     /// Why no frame comes from the device any more; `None` if all is well.
     pub device_failed: Option<String>,
+    /// Whether there was no connection because the next hop does not answer, or the network says that the
+    /// peer cannot be reached.
+    #[serde(skip)]
+    pub unreachable: bool,
     /// Why the input could not be read to its end, or the output not be written.
     #[serde(skip)]
     pub outside: Option<(Way, Arc<io::Error>)>,
@@ -184,17 +192,20 @@ fn sent(
     compares: bool,
     elapsed: Duration,
 ) -> Sent {
-    let (error, connection) = {
+    let (broken, connection) = {
         let outcome = tally.outcome();
-        let error = outcome.broken.map(|broken| broken.to_string());
-        (error, outcome.last.as_ref().map(|(tuple, info)| ConnectionReport::new(tuple, info)))
+        (outcome.broken, outcome.last.as_ref().map(|(tuple, info)| ConnectionReport::new(tuple, info)))
     };
+    let unreachable = broken == Some(Broken::Connection(StreamError::Failed(Error::Unreachable)));
+    let error = broken.map(|broken| broken.to_string());
+    let bytes_acked = connection.as_ref().map_or(0, |connection| connection.bytes_acked);
     Sent {
         seconds: elapsed.as_secs_f64(),
         connected: tally.connected(),
         complete: tally.ended() && error.is_none(),
         error,
         bytes_out: tally.written(),
+        bytes_acked: bytes_acked.min(tally.written()),
         bytes_in: tally.read(),
         as_sent: compares.then(|| !tally.differs()),
         connection,
@@ -203,6 +214,7 @@ fn sent(
         server: None,
         capture: None,
         device_failed: engine.failed_device(),
+        unreachable: unreachable && !tally.connected(),
         outside: None,
     }
 }

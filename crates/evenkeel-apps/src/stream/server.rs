@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Fd, ReceiveError};
+use evenkeel_core::socket::{Fd, ReceiveError, StreamError};
 use evenkeel_core::tcp::ListenerConfig;
+use evenkeel_core::tcp::connection::Error;
 use evenkeel_core::time::{Duration, Instant};
 
 use super::session::{Progress, Service, Stream};
@@ -105,8 +106,9 @@ impl<S: Service> Server<S> {
             Ok(Progress::Wait) => {}
             Ok(Progress::More) => self.streams.put_back(socket),
             Ok(Progress::Over) => self.close(socket, system),
-            Err(_) => {
+            Err(why) => {
                 self.tally.failed.add(1);
+                self.tally.reset.add(u64::from(why == StreamError::Failed(Error::Reset)));
                 self.close(socket, system);
             }
         }
@@ -235,6 +237,27 @@ mod tests {
             let first = clients.remove(0);
             hosts.turn(0, |system| system.close(first));
         }
+    }
+
+    /// Many clients end so: wrk at its end, whoever has a connection pool.
+    #[test]
+    fn a_connection_that_its_client_resets_is_counted_as_such() {
+        let mut hosts = TwoHosts::new();
+        let options =
+            Options { port: 7, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
+        let tally = Arc::new(Tally::default());
+        let mut server = Server::new(Echo::default(), options, Arc::clone(&tally));
+        let mut serve = |hosts: &mut TwoHosts| {
+            while hosts.turn(1, |system| server.step(system)) == Step::Again {}
+        };
+        serve(&mut hosts);
+        let to = IpEndpoint::new(ADDRESSES[1], 7);
+        let streams = [(); 3].map(|()| hosts.turn(0, |system| system.connect(to)).unwrap());
+        serve(&mut hosts);
+        assert_eq!(hosts.turn(0, |system| system.abort(streams[0])), Ok(()));
+        hosts.turn(0, |system| system.close(streams[1]));
+        serve(&mut hosts);
+        assert_eq!((tally.failed(), tally.reset(), tally.open()), (1, 1, 1));
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub struct Tally {
     pub(super) open: Count,
     pub(super) most: Count,
     pub(super) failed: Count,
+    pub(super) reset: Count,
     pub(super) timed_out: Count,
     pub(super) requests: Count,
     pub(super) bytes_in: Count,
@@ -63,6 +64,12 @@ impl Tally {
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.failed.get()
+    }
+
+    /// Of these, connections that the client has reset.
+    #[must_use]
+    pub fn reset(&self) -> u64 {
+        self.reset.get()
     }
 
     /// Connections whose client took too long for the service.

@@ -222,6 +222,7 @@ impl Net {
         }
         if due.any(&Stack::DEADLINES) {
             self.with_stack(now, |stack, io| stack.tick(io));
+            self.take_unresolved();
         }
         if due.any(&[Deadline::Tcp]) {
             self.advance_tcp(now);

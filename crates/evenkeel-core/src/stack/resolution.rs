@@ -118,8 +118,9 @@ impl Stack {
         }
     }
 
-    /// Asks again for neighbours that have not answered, and forgets those that will not: the senders of
-    /// packets that were to be forwarded to them are told (RFC 1812 5.2.7.1, RFC 4861 7.2.2).
+    /// Asks again for neighbours that have not answered, and forgets those that will not. Senders of packets
+    /// in transit get an ICMP error (RFC 1812 5.2.7.1, RFC 4861 7.2.2); our own segments are recorded for
+    /// TCP.
     pub(super) fn tick_neighbors(&mut self, io: &mut Io<'_>) {
         while let Some(due) = self.neighbors.poll(io.now) {
             match due {
@@ -130,8 +131,9 @@ impl Stack {
     }
 
     fn unreachable(&mut self, packet: Waiting, io: &mut Io<'_>) {
-        if let Some(came_by) = packet.came_by {
-            self.report_packet(came_by, packet.frame.bytes(), Problem::Host, io);
+        match packet.came_by {
+            Some(came_by) => self.report_packet(came_by, packet.frame.bytes(), Problem::Host, io),
+            None => self.record_unresolved(packet.frame.bytes()),
         }
         give_up(packet, io);
     }

@@ -1,6 +1,7 @@
 //! The stack: all that it owns.
 
 use core::cell::Cell;
+use std::collections::VecDeque;
 
 use super::address::InterfaceAddresses;
 use super::believed::Believed;
@@ -16,6 +17,7 @@ use super::random::Random;
 use super::reassembly::Reassembly;
 use super::route::Routes;
 use crate::deadline::Deadline;
+use crate::tcp::endpoint::Quote;
 use crate::tcp::{ReplyLimit, Secret};
 use crate::time::Instant;
 use crate::timed::Waits;
@@ -38,6 +40,8 @@ pub struct Stack {
     pub(super) last_path: Cell<RouteHandle>,
     pub(super) path_mtus: PathMtus,
     pub(super) neighbors: Neighbors,
+    /// Segments of ours that were given up because their next hop does not answer, until TCP takes them.
+    pub(super) unresolved: VecDeque<Quote>,
     pub(super) updates: Updates,
     pub(super) claims: Claims,
     pub(super) reassembly: Reassembly,
@@ -68,6 +72,7 @@ impl Stack {
             last_path: Cell::default(),
             path_mtus: PathMtus::default(),
             neighbors: Neighbors::new(&config, seed),
+            unresolved: VecDeque::new(),
             updates: Updates::new(config.neighbor_updates),
             claims: Claims::default(),
             reassembly: Reassembly::new(&config),

@@ -131,17 +131,9 @@ impl Stack {
             (3 | 11 | 12, _) => IcmpErrorKind::Unreachable { hard: false },
             _ => return None,
         };
-        let header = quoted.first_chunk::<20>()?;
-        let address =
-            |at: usize| Ipv4Address::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
-        let ours = header[0] >> 4 == 4 && self.owns_v4(address(12));
-        let whole = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
-        if !ours || !whole || header[9] != u8::from(IpProtocol::Tcp) {
-            return None;
-        }
-        let bytes = quoted.get(usize::from(header[0] & 0xf) * 4..)?;
-        let quote = Quote::parse(bytes, address(12).into(), address(16).into())?;
-        Some(IcmpError { quote, kind })
+        let quote = quote_v4(quoted)?;
+        let IpAddress::Ipv4(source) = quote.tuple.local.addr else { return None };
+        self.owns_v4(source).then_some(IcmpError { quote, kind })
     }
 
     /// The same of ICMPv6.
@@ -156,17 +148,27 @@ impl Stack {
             (1 | 3 | 4, _) => IcmpErrorKind::Unreachable { hard: false },
             _ => return None,
         };
-        let address = |at: usize| {
-            let bytes: [u8; 16] = quoted.get(at..at + 16)?.try_into().ok()?;
-            Some(Ipv6Address::from_octets(bytes))
+        let quote = quote_v6(quoted)?;
+        let IpAddress::Ipv6(source) = quote.tuple.local.addr else { return None };
+        self.owns_v6(source, interface).then_some(IcmpError { quote, kind })
+    }
+
+    /// Records that a packet of ours is given up, because its next hop does not answer. Only TCP wants to
+    /// know.
+    pub(super) fn record_unresolved(&mut self, packet: &[u8]) {
+        let quote = if packet.first().is_some_and(|first| first >> 4 == 4) {
+            quote_v4(packet)
+        } else {
+            quote_v6(packet)
         };
-        let (source, destination) = (address(8)?, address(24)?);
-        let (protocol, at) = upper_of(quoted)?;
-        if quoted[0] >> 4 != 6 || protocol != u8::from(IpProtocol::Tcp) || !self.owns_v6(source, interface) {
-            return None;
+        if self.unresolved.len() < self.config.pending_pkts {
+            self.unresolved.extend(quote);
         }
-        let quote = Quote::parse(quoted.get(at..)?, source.into(), destination.into())?;
-        Some(IcmpError { quote, kind })
+    }
+
+    /// Returns the next segment of ours that was given up because its next hop does not answer.
+    pub(crate) fn next_unresolved(&mut self) -> Option<Quote> {
+        self.unresolved.pop_front()
     }
 
     /// A connection believes that the way to `destination` takes packets of `mtu` bytes only: others begin
@@ -240,6 +242,32 @@ impl Stack {
         };
         self.send_whole(header, path, frame, io)
     }
+}
+
+/// Returns what an IPv4 packet quotes of a segment, if it is the first part of one.
+fn quote_v4(packet: &[u8]) -> Option<Quote> {
+    let header = packet.first_chunk::<20>()?;
+    let address = |at: usize| Ipv4Address::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+    let whole = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
+    if header[0] >> 4 != 4 || !whole || header[9] != u8::from(IpProtocol::Tcp) {
+        return None;
+    }
+    let bytes = packet.get(usize::from(header[0] & 0xf) * 4..)?;
+    Quote::parse(bytes, address(12).into(), address(16).into())
+}
+
+/// Returns what an IPv6 packet quotes of a segment.
+fn quote_v6(packet: &[u8]) -> Option<Quote> {
+    let address = |at: usize| {
+        let bytes: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
+        Some(Ipv6Address::from_octets(bytes))
+    };
+    let (source, destination) = (address(8)?, address(24)?);
+    let (protocol, at) = upper_of(packet)?;
+    if packet[0] >> 4 != 6 || protocol != u8::from(IpProtocol::Tcp) {
+        return None;
+    }
+    Quote::parse(packet.get(at..)?, source.into(), destination.into())
 }
 
 pub(crate) fn segment_max(mtu: usize, peer: &IpAddress) -> u16 {

@@ -37,7 +37,7 @@ pub(super) fn lay(ring_pkts: usize) -> (End, End) {
 }
 
 pub(super) fn request(host: &str, port: u16) -> io::Result<Request> {
-    let target = Target { host: host.to_owned(), port, path: "/".to_owned() };
+    let target = Target { host: host.to_owned(), zone: None, port, path: "/".to_owned() };
     Request::new(&target, "GET", &[], &[]).map_err(io::Error::other)
 }
 
@@ -71,7 +71,7 @@ pub(super) fn from_host(
     engine.add_cable(end, &[IpCidr::new(CLIENT.into(), 24)]).map_err(io::Error::other)?;
     await_server(clock, server);
     let to = IpEndpoint::new(SERVER.into(), HTTP);
-    let (program, watched) = load::client(to, plan, request(&SERVER.to_string(), HTTP)?);
+    let (program, watched) = load::client(vec![to], plan, request(&SERVER.to_string(), HTTP)?);
     engine.host_mut().spawn("load", 0, program);
     let mut from = None;
     while !watched.is_over() && !server.is_over() && !Stop::on_signals()?.requested() {

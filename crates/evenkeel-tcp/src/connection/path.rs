@@ -102,6 +102,18 @@ impl Connection {
         believed
     }
 
+    /// The segment that began at `seq` could not leave, because the next hop does not answer (see
+    /// [`Endpoint::next_hop_silent`](crate::endpoint::Endpoint::next_hop_silent)). Returns whether it was
+    /// under way.
+    pub fn on_next_hop_silent(&mut self, seq: SeqNumber) -> bool {
+        let under_way = self.is_under_way(seq);
+        if under_way && !self.state.is_synchronized() {
+            self.fail(Error::Unreachable);
+        }
+        self.soft_error |= under_way;
+        under_way
+    }
+
     fn is_under_way(&self, seq: SeqNumber) -> bool {
         self.state != State::Closed && seq.at_or_after(self.snd.una) && seq.before(self.snd.nxt)
     }

@@ -70,6 +70,20 @@ impl<R: Copy> Endpoint<R> {
         self.disbelieve();
     }
 
+    /// The segment that began at `seq` did not leave: its next hop answers neither ARP nor neighbour
+    /// discovery. That ends a connection that is being opened, as in Linux (EHOSTUNREACH); an established one
+    /// goes on, and fails for that reason if it fails (RFC 1122, 4.2.3.9: a soft error).
+    ///
+    /// This is no message from the network, but the host's own knowledge: nobody can forge it.
+    pub fn next_hop_silent(&mut self, tuple: &FourTuple, seq: SeqNumber) {
+        if let Some(id) = self.connections.find(tuple)
+            && let Some(entry) = self.connections.get_mut(id)
+            && entry.connection.on_next_hop_silent(seq)
+        {
+            self.touch(id);
+        }
+    }
+
     fn disbelieve(&mut self) {
         self.counters.count(Counter::OutOfWindowIcmps);
     }

@@ -715,6 +715,20 @@ fn the_network_refuses_a_connection_that_is_being_opened() {
     assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Refused));
 }
 
+/// Linux: EHOSTUNREACH.
+#[test]
+fn a_next_hop_that_does_not_answer_ends_a_connection_that_is_being_opened() {
+    let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
+    let id = world.connect(40_000);
+    let seq = next_seq(&mut world.ends[0], world.now);
+    world.ends[0].next_hop_silent(&tuple(40_001), seq);
+    assert_eq!(world.ends[0].poll_event(), None);
+    world.ends[0].next_hop_silent(&tuple(40_000), seq);
+    let over = Readiness { readable: true, over: true, ..Readiness::default() };
+    assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(id, over)));
+    assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Unreachable));
+}
+
 #[test]
 fn the_network_refuses_a_half_open_connection() {
     let mut world =

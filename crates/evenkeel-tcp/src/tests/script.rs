@@ -27,6 +27,7 @@
 //! - `memory scarce`, `memory left 1000`, `memory plenty`: of what all connections share
 //! - `count TCPWinProbe 2`: so much was counted up to now
 //! - `too-big 1001 mss 1200`, `unreachable 1 hard`: ICMP about the segment with this number
+//! - `silent 1`: the next hop does not answer, so that the segment with this number did not leave
 //!
 //! What leaves and is not expected, or not at that instant, is a failure; what is expected must leave in this
 //! order. Numbers are relative to the SYNs, which in truth are near the end of the circle. Payload is a
@@ -292,6 +293,9 @@ impl Runner {
             }
             ("unreachable", [seq, kind]) => {
                 connection.on_unreachable(ISS + parse(seq)?, *kind == "hard");
+            }
+            ("silent", [seq]) => {
+                connection.on_next_hop_silent(ISS + parse(seq)?);
             }
             ("memory", ["plenty"]) => connection.set_allowance(Allowance::default()),
             ("memory", ["scarce"]) => {

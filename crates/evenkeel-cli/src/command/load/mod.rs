@@ -37,6 +37,10 @@ answer; beside that stands the time from when it was sent. One that was given up
 response times for as long as it was waited for; one that was refused, reset or answered by
 nonsense does not.
 
+A name may have several addresses. Each is tried 250 ms after the one before, or when that has
+failed, in the resolver's order with the families in turn (RFC 6724, RFC 8305). All connections go
+to the first that can be connected to, which the report names; if there is none, the command ends.
+
 Cold connections are open and idle, as most of a busy server's are; --cold-rate asks on one of
 them at random now and then. What they get is not in the response times.
 
@@ -153,12 +157,27 @@ struct Output<'a> {
     on: String,
     mode: &'static str,
     arrivals: Option<&'static str>,
+    unreached: Vec<Unreached>,
     day: Option<DayOutput>,
     doubts: Vec<&'static str>,
     #[serde(flatten)]
     report: &'a Report,
     #[serde(flatten)]
     hosts: Option<&'a Hosts>,
+}
+
+/// An address of the server's that could not be connected to.
+#[derive(Debug, Clone, Serialize)]
+struct Unreached {
+    address: String,
+    failed: &'static str,
+}
+
+impl Unreached {
+    fn list(all: &[Self]) -> String {
+        let each = |Self { address, failed }: &Self| format!("{address}, {}", failed.replace('_', " "));
+        all.iter().map(each).collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// The day that was played.
@@ -184,8 +203,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (curve, day) = arguments.curve()?;
     let plan = arguments.plan(curve);
     let request = arguments.request()?;
-    let to = arguments.address()?;
-    arguments.check_room(&plan, to)?;
+    let addresses = arguments.addresses()?;
+    let first = addresses[0];
+    arguments.check_room(&plan, first)?;
     let histogram = arguments.histogram.as_deref().map(|path| create(path).map(|file| (path, file)));
     let histogram = histogram.transpose()?;
     let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
@@ -193,27 +213,69 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let watch = |glance: &load::Glance| progress.show(&show::glance(glance));
     let (measured, effort, hosts) = if arguments.own.is_chosen() {
         let OnHost { measured, effort, hosts } =
-            arguments.own.run(to, &arguments.receiving, (plan, request), every, watch)?;
+            arguments.own.run(&addresses, &arguments.receiving, (plan, request), every, watch)?;
         (measured, effort, Some(hosts))
     } else {
         let from = arguments.bind.as_ref().map(Sources::addresses).unwrap_or_default();
-        let (measured, effort) = load::run(OnKernel { to, from }, plan, request, every, watch)
-            .map_err(|e| Failure::machine("cannot make connections", e))?;
+        let (measured, effort) =
+            load::run(OnKernel { to: addresses.clone(), from }, plan, request, every, watch)
+                .map_err(|e| Failure::machine("cannot make connections", e))?;
         (measured, effort, None)
     };
     progress.clear();
     let report = Report::new(&measured, effort);
+    let to = measured.address.and_then(|at| addresses.get(at)).copied();
+    let unreached = unreached(&measured, &addresses);
     if arguments.json {
-        terminal::print_json(&arguments.output(&report, to, day, hosts.as_ref()))?;
-    } else {
+        let output = arguments.output(&report, to.unwrap_or(first), unreached.clone(), day);
+        terminal::print_json(&Output { hosts: hosts.as_ref(), ..output })?;
+    } else if let Some(to) = to {
         let rows = day.is_some() || arguments.interval.is_some();
-        terminal::print(&show::report(&arguments.headline(to, day), &report, rows, day.map(|d| d.compress)))?;
+        terminal::print(&show::report(
+            &arguments.headline(to, &unreached, day),
+            &report,
+            rows,
+            day.map(|d| d.compress),
+        ))?;
     }
     if let Some((path, file)) = histogram {
         write_histogram(file, &measured).map_err(|e| cannot_write(path, &e))?;
     }
     hosts.as_ref().map_or(Ok(()), own::judge)?;
-    judge(&report, to)
+    to.map_or_else(|| Err(unconnected(&arguments.url, &unreached)), |to| judge(&report, to))
+}
+
+/// The addresses that could not be connected to.
+fn unreached(measured: &Measured, addresses: &[SocketAddr]) -> Vec<Unreached> {
+    let unreached = |(at, failure): &(usize, RequestFailure)| {
+        Some(Unreached { address: addresses.get(*at)?.to_string(), failed: failure.name() })
+    };
+    measured.unreached.iter().filter_map(unreached).collect()
+}
+
+/// Says that there was no connection at all.
+fn unconnected(url: &Target, unreached: &[Unreached]) -> Failure {
+    Failure::Machine(if unreached.is_empty() {
+        format!("no connection to {url} so far")
+    } else {
+        let tried = Unreached::list(unreached);
+        format!("no connection to {url}: {tried}: is an HTTP server listening there?")
+    })
+}
+
+/// Puts the addresses of a server in the order in which they are tried: that of the resolver, but with the
+/// families in turn (RFC 8305, 4).
+fn in_turn(all: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+    let mut resolved: Vec<SocketAddr> = Vec::new();
+    for address in all {
+        if !resolved.contains(&address) {
+            resolved.push(address);
+        }
+    }
+    let first_is_v4 = resolved.first().is_some_and(SocketAddr::is_ipv4);
+    let (one, other): (Vec<_>, Vec<_>) = resolved.iter().partition(|at| at.is_ipv4() == first_is_v4);
+    let longer = one.len().max(other.len());
+    (0..longer).flat_map(|n| one.get(n).into_iter().chain(other.get(n)).copied()).collect()
 }
 
 /// Nothing that was ever answered is no result.
@@ -303,19 +365,22 @@ impl Arguments {
         Request::new(&self.url, &self.method, &self.headers, &body).map_err(Failure::Usage)
     }
 
-    /// Where the server is: of its addresses the first, of the family that is bound.
-    fn address(&self) -> Result<SocketAddr, Failure> {
-        let Target { host, port, .. } = &self.url;
-        let found = (host.as_str(), *port).to_socket_addrs();
-        let mut found = found.map_err(|e| Failure::machine(format!("cannot find `{host}`"), e))?;
-        let family = self.bind.as_ref().map(|sources| sources.first().is_ipv4());
-        let suits = |address: &SocketAddr| family.is_none_or(|v4| address.is_ipv4() == v4);
-        found.find(suits).ok_or_else(|| match &self.bind {
-            Some(sources) => Failure::Usage(format!(
-                "--bind {sources} and `{host}` are of different families: give an address of the other one"
-            )),
-            None => Failure::Machine(format!("`{host}` has no address")),
-        })
+    /// Returns where the server may be: all its addresses of the family that we connect from, at least one.
+    fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
+        let host = self.url.resolvable();
+        let found = (host.as_str(), self.url.port).to_socket_addrs();
+        let found = found.map_err(|e| Failure::machine(format!("cannot find `{host}`"), e))?;
+        let bound = self.bind.as_ref().map(|sources| ("--bind", sources.to_string(), sources.first()));
+        let ours = bound.or_else(|| self.own.from().map(|from| ("--from", from.to_string(), from)));
+        let suits = |at: &SocketAddr| ours.as_ref().is_none_or(|(_, _, our)| our.is_ipv4() == at.is_ipv4());
+        let addresses = in_turn(found.filter(suits));
+        match (addresses.is_empty(), ours) {
+            (false, _) => Ok(addresses),
+            (true, None) => Err(Failure::Machine(format!("`{host}` has no address"))),
+            (true, Some((option, given, _))) => Err(Failure::Usage(format!(
+                "{option} {given} and `{host}` are of different families: give an address of the other one"
+            ))),
+        }
     }
 
     /// Descriptors and ports for as many connections as there are to be.
@@ -346,8 +411,13 @@ impl Arguments {
         Ok(())
     }
 
-    fn headline(&self, to: SocketAddr, day: Option<DayOutput>) -> String {
-        show::headline(&self.url.to_string(), to, &self.kind(day))
+    fn headline(&self, to: SocketAddr, unreached: &[Unreached], day: Option<DayOutput>) -> String {
+        let not_at = if unreached.is_empty() {
+            String::new()
+        } else {
+            format!(" (not at {})", Unreached::list(unreached))
+        };
+        format!("{} at {to}{not_at}: {}", self.url, self.kind(day))
     }
 
     /// How it loads, in words.
@@ -370,8 +440,8 @@ impl Arguments {
         &self,
         report: &'a Report,
         to: SocketAddr,
+        unreached: Vec<Unreached>,
         day: Option<DayOutput>,
-        hosts: Option<&'a Hosts>,
     ) -> Output<'a> {
         let spacing = match self.arrivals {
             Spacing::Poisson => "poisson",
@@ -383,10 +453,11 @@ impl Arguments {
             on: self.own.name(),
             mode: if self.closed { "closed" } else { "open" },
             arrivals: (!self.closed).then_some(spacing),
+            unreached,
             day,
             doubts: report.doubts().into_iter().map(Doubt::name).collect(),
             report,
-            hosts,
+            hosts: None,
         }
     }
 }
@@ -409,5 +480,20 @@ fn example_source(to: SocketAddr) -> String {
     match to.ip() {
         IpAddr::V4(address) if address.is_loopback() => "127.0.0.2".to_owned(),
         _ => "ADDRESS".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_take_turns() {
+        let at = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let resolved = at(&["[fd77::1]:80", "[fd77::2]:80", "[fd77::1]:80", "10.0.0.1:80", "10.0.0.2:80"]);
+        let ordered = at(&["[fd77::1]:80", "10.0.0.1:80", "[fd77::2]:80", "10.0.0.2:80"]);
+        assert_eq!(in_turn(resolved), ordered);
+        assert_eq!(in_turn(at(&["10.0.0.1:80", "10.0.0.2:80"])), at(&["10.0.0.1:80", "10.0.0.2:80"]));
+        assert_eq!(in_turn([]), []);
     }
 }

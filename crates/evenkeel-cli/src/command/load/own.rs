@@ -1,6 +1,6 @@
 //! Where the generator's host is, if TCP is to be ours.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
@@ -55,10 +55,15 @@ impl Own {
         self.on.as_ref().map_or_else(|| "kernel".to_owned(), ToString::to_string)
     }
 
-    /// Carries out a plan.
+    /// Our own address, if it was given.
+    pub(super) fn from(&self) -> Option<IpAddr> {
+        self.from.map(|from| from.address().into())
+    }
+
+    /// Carries out a plan. `to` is the server, by all its addresses.
     pub(super) fn run(
         &self,
-        to: SocketAddr,
+        to: &[SocketAddr],
         receiving: &Receiving,
         generator: (Plan, Request),
         every: Option<Duration>,
@@ -70,30 +75,30 @@ impl Own {
             return Err(Failure::Usage(line.to_owned()));
         }
         let (setup, place) = self.setup(link, to, receiving, generator.0.seed)?;
-        let to = IpEndpoint::new(to.ip().into(), to.port());
+        let to = to.iter().map(|to| IpEndpoint::new(to.ip().into(), to.port())).collect();
         Ok(load::run_on_host(&setup, place, to, generator, every, watch)?)
     }
 
     fn setup(
         &self,
         link: &LinkSpec,
-        to: SocketAddr,
+        to: &[SocketAddr],
         receiving: &Receiving,
         seed: u64,
     ) -> Result<(HostSetup, load::Place), Failure> {
-        let from = match self.from {
-            Some(from) => from,
-            None => address::cidr(if to.is_ipv6() { "fd77::2/64" } else { "10.77.0.2/24" })
-                .map_err(Failure::Usage)?,
+        // One of each family that the server has.
+        let ours = [(true, "10.77.0.2/24"), (false, "fd77::2/64")].into_iter();
+        let ours = ours.filter(|(v4, _)| to.iter().any(|to| to.is_ipv4() == *v4));
+        let addresses = match self.from {
+            Some(from) => vec![from],
+            None => {
+                ours.map(|(_, text)| address::cidr(text).map_err(Failure::Usage)).collect::<Result<_, _>>()?
+            }
         };
-        if matches!(from, IpCidr::Ipv6(_)) != to.is_ipv6() {
-            let line = format!("--from {from} and {} are of different families", to.ip());
-            return Err(Failure::Usage(line));
-        }
         let gateways = self.gateway.into_iter().collect();
         let mut config = receiving.config(seed);
         config.tcp.ports = PORTS;
-        let setup = HostSetup { addresses: vec![from], gateways, config };
+        let setup = HostSetup { addresses: addresses.clone(), gateways, config };
         let (own, gateways) = (&setup.addresses, self.gateway.as_slice());
         let place = crate::command::place(link, own, &self.kernel_address, gateways, self.mac, None)?;
         let place = match place {
@@ -103,7 +108,7 @@ impl Own {
             Place::Device(at) => load::Place::Device(at),
             Place::Cable { queues } => {
                 let other = HostSetup {
-                    addresses: vec![IpCidr::new(to.ip().into(), from.prefix_len())],
+                    addresses: to.iter().map(|to| beside(to.ip(), &addresses)).collect(),
                     gateways: Vec::new(),
                     config: Config { seed: seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) },
                 };
@@ -112,6 +117,13 @@ impl Own {
         };
         Ok((setup, place))
     }
+}
+
+/// An address on the network of that of ours which is of its family.
+fn beside(address: IpAddr, ours: &[IpCidr]) -> IpCidr {
+    let is_alike = |our: &&IpCidr| matches!(our, IpCidr::Ipv4(_)) == address.is_ipv4();
+    let length = ours.iter().find(is_alike).map_or(64, IpCidr::prefix_len);
+    IpCidr::new(address.into(), length)
 }
 
 /// All that are no system's own: many connections need many.

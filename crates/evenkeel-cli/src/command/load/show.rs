@@ -1,7 +1,5 @@
 //! The load and its results, for people.
 
-use std::net::SocketAddr;
-
 use evenkeel_apps::load::{
     ColdCounts, Doubt, Effort, Failure, Glance, Interval, Percentiles, Report, Statuses,
 };
@@ -14,6 +12,9 @@ const BAR: usize = 20;
 
 /// One line of progress.
 pub(super) fn glance(glance: &Glance) -> String {
+    if glance.finding {
+        return "connecting".to_owned();
+    }
     if glance.gathering {
         return format!("opening cold connections: {} so far", count(glance.cold as u64));
     }
@@ -32,10 +33,6 @@ pub(super) fn glance(glance: &Glance) -> String {
         line.push_str(&format!(", {} waiting", count(glance.waiting as u64)));
     }
     line
-}
-
-pub(super) fn headline(url: &str, to: SocketAddr, kind: &str) -> String {
-    format!("{url} at {to}: {kind}")
 }
 
 /// The whole result; the run in rows, too, if `rows`. Of a day the rows bear its hours, and it passed

@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,7 +16,7 @@ use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
 use evenkeel_apps::host_setup::{HostSetup, Limits};
 use evenkeel_apps::monitor::Embedded;
-use evenkeel_apps::quantity::three_digits;
+use evenkeel_apps::quantity::{count, three_digits};
 use evenkeel_apps::stream::{self, Drain, Errand, Options, Pattern, Place, Sent, Source, Stdio, Way};
 use serde::Serialize;
 
@@ -49,8 +50,9 @@ as root, in two terminals:
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80
   evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:9000 --start known=50mbit some-file
 
-Exit status: 0 when both sides have said all, or at Ctrl-C or after --duration; 1 if there was no
-connection or it failed, or not all could be read or written; 2 for bad arguments.")]
+Exit status: 0 when both sides have said all; 1 if they have not, because there was no connection
+or it failed, something could not be read or written, or Ctrl-C or --duration ended it; 2 for bad
+arguments. Bytes out are those that the peer has acknowledged.")]
 pub(crate) struct Arguments {
     /// Where frames go: cable, tap:NAME or packet:NAME.
     #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
@@ -92,6 +94,10 @@ pub(crate) struct Arguments {
     /// without.
     #[arg(long)]
     fast_open: bool,
+    /// Give up if there is no connection after this long [default: 3m]. A peer or router on the link that
+    /// does not answer at all is given up after 3 s.
+    #[arg(long, value_name = "TIME", value_parser = quantity::period)]
+    connect_timeout: Option<Duration>,
     /// Stop after this long [default: when both sides have said all].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
@@ -178,6 +184,11 @@ impl Arguments {
         }
     }
 
+    fn our_address(&self) -> Result<IpCidr, Failure> {
+        let default = if self.is_v6() { "fd77::2/64" } else { "10.77.0.2/24" };
+        self.from.map_or_else(|| address::cidr(default).map_err(Failure::Usage), Ok)
+    }
+
     /// Where we are.
     fn setup(&self) -> Result<HostSetup, Failure> {
         if let LinkSpec::Device(DeviceSpec::Pcap(_)) = self.link {
@@ -187,11 +198,7 @@ impl Arguments {
         if self.sink && !self.is_on_cable() {
             return Err(Failure::Usage("--sink is for cable only".to_owned()));
         }
-        let from = match self.from {
-            Some(from) => from,
-            None => address::cidr(if self.is_v6() { "fd77::2/64" } else { "10.77.0.2/24" })
-                .map_err(Failure::Usage)?,
-        };
+        let from = self.our_address()?;
         if matches!(from, IpCidr::Ipv6(_)) != self.is_v6() {
             let line = format!("--from {from} and --to {} are of different families", self.to);
             return Err(Failure::Usage(line));
@@ -199,6 +206,9 @@ impl Arguments {
         let gateways = self.gateway.into_iter().collect();
         let mut config = self.receiving.config(self.seed);
         self.sending.apply(&mut config);
+        if let Some(timeout) = self.connect_timeout {
+            Arc::make_mut(&mut config.tcp.connection).connect_timeout = timeout;
+        }
         Ok(HostSetup { addresses: vec![from], gateways, config })
     }
 
@@ -279,7 +289,7 @@ impl Arguments {
         }
         Failure::of_device(sent.device_failed.as_ref())?;
         if let Some(error) = &sent.error {
-            return Err(Failure::machine(self.to, error));
+            return Err(self.broken(sent, error));
         }
         let server = sent.server.as_ref().is_none_or(|server| server.counters.conserved);
         if !(sent.counters.conserved && server) {
@@ -289,13 +299,46 @@ impl Arguments {
         if !self.sink && self.is_on_cable() && sent.as_sent == Some(false) {
             return Err(Failure::Machine("what came back is not what was sent".to_owned()));
         }
-        Ok(())
+        if sent.complete { Ok(()) } else { Err(self.unfinished(sent)) }
+    }
+
+    /// Says why there is no connection, or no more.
+    fn broken(&self, sent: &Sent, error: &str) -> Failure {
+        if sent.unreachable && sent.connection.as_ref().is_none_or(|connection| connection.segments_in == 0) {
+            let next_hop = self.next_hop();
+            return Failure::machine(
+                SocketAddr::from(self.to),
+                format!("no connection: {next_hop} does not answer on this link"),
+            );
+        }
+        Failure::machine(SocketAddr::from(self.to), error)
+    }
+
+    /// Says what is missing of a run that was ended before its time.
+    fn unfinished(&self, sent: &Sent) -> Failure {
+        let after = three_digits(sent.seconds);
+        Failure::Machine(if sent.connected {
+            let (acked, out) = (count(sent.bytes_acked), count(sent.bytes_out));
+            format!(
+                "{}: ended after {after} s, not complete: {acked} of {out} bytes acknowledged",
+                SocketAddr::from(self.to)
+            )
+        } else {
+            format!("{}: ended after {after} s: no connection so far", SocketAddr::from(self.to))
+        })
+    }
+
+    /// The address on the link to which packets go first.
+    fn next_hop(&self) -> IpAddress {
+        let on_link = self.our_address().is_ok_and(|from| from.contains_addr(&self.to.addr));
+        self.gateway.filter(|_| !on_link).unwrap_or(self.to.addr)
     }
 }
 
+/// What has got through: only what the peer has acknowledged has left for certain.
 const fn moved(sent: &Sent) -> Moved {
-    let Sent { seconds, bytes_in, bytes_out, .. } = *sent;
-    Moved { seconds, bytes_in, bytes_out }
+    let Sent { seconds, bytes_in, bytes_acked, .. } = *sent;
+    Moved { seconds, bytes_in, bytes_out: bytes_acked }
 }
 
 /// One line of how it goes.
@@ -316,6 +359,10 @@ fn line(sent: &Sent, moved: &str) -> String {
 fn describe(sent: &Sent) -> String {
     let all = show::moved(moved(sent), Moved::default());
     let mut text = format!("{}\n", line(sent, &all));
+    if sent.bytes_acked < sent.bytes_out {
+        let rest = count(sent.bytes_out - sent.bytes_acked);
+        text.push_str(&format!("  {rest} bytes more were to be sent and are not acknowledged\n"));
+    }
     match sent.as_sent {
         Some(true) if sent.bytes_in > 0 => text.push_str("  what came back is what was sent\n"),
         Some(false) => text.push_str("  something else came back than was sent\n"),

@@ -244,7 +244,8 @@ fn line(served: &Served, moved: &str) -> String {
     if let Some(streams) = served.streams() {
         let mut part = format!("{} connections, {} open", count(streams.accepted), count(streams.open));
         for (times, what) in [
-            (streams.failed, "failed"),
+            (streams.reset, "closed by reset"),
+            (streams.failed - streams.reset.min(streams.failed), "failed"),
             (streams.timed_out, "timed out"),
             (streams.requests, "requests answered"),
         ] {

@@ -53,6 +53,14 @@ impl Net {
         }
     }
 
+    /// Tells TCP which of its segments were given up because their next hop does not answer.
+    pub(in crate::net) fn take_unresolved(&mut self) {
+        while let Some(Quote { tuple, seq }) = self.stack.next_unresolved() {
+            self.tcp.endpoint.next_hop_silent(&tuple, seq);
+            self.tcp.pending = true;
+        }
+    }
+
     /// Whether the socket that a segment is for has no room for more: what the control experiment of early
     /// demultiplexing goes by.
     pub(in crate::net) fn is_segment_unwelcome(&self, tuple: &FourTuple, opens: bool) -> bool {

@@ -148,7 +148,7 @@ fn on_tap(config: Config, way: Way, cold: usize, options: &Options) -> io::Resul
         |generator| serve(config, way, None, clock, generator),
         |sending, server| {
             await_server(clock, server);
-            ask_from_kernel(OnKernel { to, from: Vec::new() }, cold, options, &sending)
+            ask_from_kernel(OnKernel { to: vec![to], from: Vec::new() }, cold, options, &sending)
         },
     )?;
     // What went wrong with the server is why the client failed, too.
@@ -166,7 +166,7 @@ fn on_loopback(by: WaitBy, cold: usize, options: &Options) -> io::Result<(Server
             await_server(clock, server);
             let to = address.try_recv().map_err(|_| io::Error::other("the server has not begun"))?;
             let from = (0..SOURCES).map(|nth| IpAddr::from([127, 0, 0, 10 + nth])).collect();
-            ask_from_kernel(OnKernel { to, from }, cold, options, &sending)
+            ask_from_kernel(OnKernel { to: vec![to], from }, cold, options, &sending)
         },
     )?;
     let (server, client) = (server?, client?);
@@ -217,7 +217,8 @@ fn serve(
 
 /// The client's thread, if it has the kernel's sockets.
 fn ask_from_kernel(at: OnKernel, cold: usize, options: &Options, sending: &Sending) -> io::Result<ClientSaw> {
-    let request = request(&at.to.ip().to_string(), at.to.port())?;
+    let to = at.to.first().ok_or_else(|| io::Error::other("the server has no address"))?;
+    let request = request(&to.ip().to_string(), to.port())?;
     let (measured, effort) =
         load::run(at, plan(cold, options), request, Some(LOOK), |glance| tell(sending, glance))?;
     Ok(ClientSaw { report: Report::new(&measured, effort), core_share: 1.0 - effort.run_delay_share })
