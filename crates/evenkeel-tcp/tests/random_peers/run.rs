@@ -1,0 +1,332 @@
+//! One connection from beginning to end.
+
+use std::fmt::Write as _;
+
+use evenkeel_tcp::connection::Info;
+use evenkeel_tcp::endpoint::{EndpointEvent, ListenAt, Opening, Packet};
+use evenkeel_tcp::fast_open::FastOpenServer;
+use evenkeel_tcp::time::Instant;
+use evenkeel_tcp::wire::{IpAddress, IpEndpoint};
+use evenkeel_tcp::{Ecn, Endpoint, FourTuple, Secret, SeqNumber, State};
+
+use crate::choices::Choices;
+use crate::invariants::Invariants;
+use crate::network::{Item, Network};
+use crate::peer::Peer;
+use crate::plan::{BEGIN, Plan, Role};
+use crate::user::User;
+use crate::wire::{ACK, SYN, Seg};
+
+const US: [u8; 4] = [10, 0, 0, 1];
+const PEER: [u8; 4] = [10, 0, 0, 2];
+const OUR_PORT: u16 = 80;
+const PEER_PORT: u16 = 40_000;
+const AT: ListenAt = ListenAt { address: None, port: OUR_PORT };
+/// More segments at one instant are a loop.
+const AT_ONCE_MAX: u32 = 5_000;
+/// No connection takes more steps.
+const STEPS_MAX: u64 = 400_000;
+
+/// What a run was like.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outcome {
+    pub(crate) segments: u64,
+    pub(crate) completed: bool,
+    pub(crate) reset: bool,
+    pub(crate) fast_open: bool,
+    pub(crate) accepted: bool,
+    pub(crate) bytes: u64,
+}
+
+/// A run in progress.
+pub(crate) struct Run<'a> {
+    now: Instant,
+    endpoint: Endpoint,
+    network: Network,
+    peer: Peer,
+    user: User,
+    state: Invariants,
+    choices: Choices<'a>,
+    plan: Plan,
+    tuple: FourTuple,
+    outcome: Outcome,
+    /// Segment by segment, for people.
+    trace: Option<String>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(mut choices: Choices<'a>, traced: bool) -> Self {
+        let mut plan = Plan::new(&mut choices);
+        let mut endpoint = Endpoint::new(plan.endpoint.clone(), Secret::new([3; 16]));
+        let tuple = FourTuple::new(end(US, OUR_PORT), end(PEER, PEER_PORT));
+        if matches!(plan.role, Role::Listener | Role::Cookies) {
+            let server = FastOpenServer::new(Secret::new([4; 16]), 8);
+            if plan.fast_open {
+                let cookie = server.cookie(&tuple.remote.addr, &tuple.local.addr);
+                plan.peer.cookie = Some(cookie.as_slice().to_vec());
+            }
+            let _ = endpoint.listen(AT, &plan.listener, plan.fast_open.then_some(server));
+        }
+        let odd = plan.peer.oddities.is_some();
+        let buffer = plan.endpoint.connection.receive_buffer_initial as u32;
+        Self {
+            now: BEGIN,
+            endpoint,
+            network: Network::new(plan.ways),
+            peer: Peer::new(plan.peer.clone(), BEGIN),
+            user: User::new(plan.user.clone()),
+            state: Invariants::new(plan.times, odd, buffer),
+            choices,
+            plan,
+            tuple,
+            outcome: Outcome::default(),
+            trace: traced.then(String::new),
+        }
+    }
+
+    /// Runs it, and returns what it was like, or what does not hold.
+    pub(crate) fn run(mut self) -> Result<Outcome, String> {
+        let result = self.connect().and_then(|()| self.steps());
+        match (result, self.trace) {
+            (Ok(()), None) => Ok(self.outcome),
+            (Ok(()), Some(trace)) => {
+                println!("{:#?}\n{trace}{:?}", self.plan, self.outcome);
+                Ok(self.outcome)
+            }
+            (Err(why), trace) => {
+                if let Some(trace) = trace {
+                    println!("{:#?}\n{trace}", self.plan);
+                }
+                Err(format!("{why}; {}", self.plan.in_brief()))
+            }
+        }
+    }
+
+    fn connect(&mut self) -> Result<(), String> {
+        if !matches!(self.plan.role, Role::Client | Role::Simultaneous) {
+            return Ok(());
+        }
+        if self.plan.fast_open {
+            self.get_cookie()?;
+        }
+        let data = self.plan.fast_open.then(|| crate::wire::bytes(true, 0, self.plan.user.total.min(700) as usize));
+        let opening = Opening { data: data.as_deref(), ..Opening::new(1_460) };
+        let (id, taken) = self.endpoint.connect_as(self.tuple, &opening, self.now).map_err(|why| why.to_string())?;
+        self.state.written = taken as u64;
+        self.state.opened = Some(self.now);
+        self.user.id = Some(id);
+        Ok(())
+    }
+
+    /// An earlier connection has asked for a Fast Open cookie.
+    fn get_cookie(&mut self) -> Result<(), String> {
+        let tuple = FourTuple::new(end(US, OUR_PORT + 1), self.tuple.remote);
+        let (id, _) = self.endpoint.connect_with(tuple, 1_460, &[], self.now).map_err(|why| why.to_string())?;
+        let mut buffer = [0; 2_048];
+        let left = self.endpoint.poll_transmit(self.now, &(), &mut buffer).ok_or("no SYN")?;
+        let syn = Seg::parse(&buffer[..left.len], US, PEER).ok_or("a malformed SYN")?;
+        let answer = Seg {
+            seq: 1,
+            ack: syn.seq.wrapping_add(1),
+            flags: SYN | ACK,
+            window: 1_000,
+            mss: self.plan.peer.mss,
+            cookie: self.plan.peer.cookie.clone(),
+            ..Seg::default()
+        };
+        let bytes = answer.emit((PEER, PEER_PORT), (US, OUR_PORT + 1));
+        self.endpoint.input(&bytes, &packet(Ecn::NotCapable), self.now);
+        let _ = self.endpoint.abort(id);
+        while self.endpoint.poll_transmit(self.now, &(), &mut buffer).is_some() {}
+        Ok(())
+    }
+
+    fn steps(&mut self) -> Result<(), String> {
+        let complete_by = self.plan.calm_at + self.plan.rest;
+        for _ in 0..STEPS_MAX {
+            self.settle()?;
+            let deadline = self.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+            if deadline <= self.now {
+                return Err(format!("at {:?} a deadline has passed and stays", self.now));
+            }
+            let mut next = self.network.next().min(self.peer.next()).min(deadline);
+            next = next.min(self.user.next(self.now, self.state.written));
+            if !self.network.calm {
+                next = next.min(self.plan.calm_at);
+            }
+            if let Some((at, ..)) = self.plan.mtu {
+                next = next.min(at);
+            }
+            let info = self.info().filter(|info| info.state != State::Closed);
+            self.state.over |= info.is_none() && self.state.opened.is_some();
+            self.state.check(info.as_ref(), self.now, next)?;
+            if next == Instant::NEVER {
+                return self.end();
+            }
+            self.now = self.now.max(next);
+            if self.now > complete_by && !self.is_complete() {
+                return Err(format!("not complete {:?} after the network is calm", self.plan.rest));
+            }
+            self.happen();
+        }
+        Err("it goes on for ever".to_owned())
+    }
+
+    fn info(&self) -> Option<Info> {
+        let connection = self.endpoint.find(&self.tuple).and_then(|id| self.endpoint.connection(id))?;
+        Some(connection.info())
+    }
+
+    fn happen(&mut self) {
+        let now = self.now;
+        if !self.network.calm && self.plan.calm_at <= now {
+            self.network.calm = true;
+            self.peer.be_calm(now, &mut self.choices);
+        }
+        if let Some((_, mtu, reports)) = self.plan.mtu.take_if(|(at, ..)| *at <= now) {
+            (self.network.mtu, self.network.reports) = (mtu, reports);
+        }
+        while let Some(item) = self.network.poll(now) {
+            match item {
+                Item::ToUs(seg, ecn) => self.arrives(&seg, ecn),
+                Item::ToPeer(seg, ecn) => self.peer.on_segment(&seg, ecn, now, &mut self.choices),
+                Item::TooBig(seq, mss) => {
+                    self.endpoint.packet_too_big(&self.tuple, SeqNumber::new(seq), mss, now);
+                }
+            }
+        }
+        self.endpoint.advance(now);
+        self.peer.on_time(now, &mut self.choices);
+    }
+
+    fn arrives(&mut self, seg: &Seg, ecn: Ecn) {
+        let now = self.now;
+        if let Some(trace) = &mut self.trace {
+            let _ = writeln!(trace, "{now:?} < {}", line(seg));
+        }
+        self.state.arrives(seg, &self.peer, now);
+        let bytes = seg.emit((PEER, PEER_PORT), (US, OUR_PORT));
+        self.endpoint.input(&bytes, &packet(ecn), now);
+        let info = self.info();
+        if info.is_some_and(|info| info.state.is_synchronized()) {
+            self.state.arrived(seg, now);
+        }
+    }
+
+    /// Takes what there is to take, until there is nothing.
+    fn settle(&mut self) -> Result<(), String> {
+        let mut buffer = [0; 10_000];
+        for _ in 0..AT_ONCE_MAX {
+            let mut quiet = true;
+            while let Some(event) = self.endpoint.poll_event() {
+                quiet = false;
+                self.on_event(event);
+            }
+            self.user.run(&mut self.endpoint, &mut self.state, &mut self.choices, self.now)?;
+            for seg in self.peer.poll() {
+                self.network.to_us(seg, self.now, &mut self.choices);
+            }
+            if let Some(left) = self.endpoint.poll_transmit(self.now, &(), &mut buffer) {
+                self.leaves(&buffer[..left.len], left.ecn)?;
+                quiet = false;
+            }
+            if quiet {
+                return Ok(());
+            }
+        }
+        Err(format!("at {:?} segments leave without end", self.now))
+    }
+
+    fn on_event(&mut self, event: EndpointEvent) {
+        match event {
+            EndpointEvent::Acceptable(at) => {
+                while let Some(id) = self.endpoint.accept(&at) {
+                    if self.outcome.accepted {
+                        // An old SYN has come again.
+                        let _ = self.endpoint.abort(id);
+                        continue;
+                    }
+                    self.outcome.accepted = true;
+                    self.user.id = Some(id);
+                    self.state.opened = Some(self.now);
+                }
+            }
+            EndpointEvent::Connection(id, readiness) if self.user.id == Some(id) => {
+                self.user.notify(readiness);
+            }
+            EndpointEvent::Connection(..) => {}
+        }
+    }
+
+    fn leaves(&mut self, bytes: &[u8], ecn: Ecn) -> Result<(), String> {
+        let seg = Seg::parse(bytes, US, PEER).ok_or("a malformed segment leaves")?;
+        self.outcome.segments += 1;
+        if let Some(trace) = &mut self.trace {
+            let _ = writeln!(trace, "{:?} > {}", self.now, line(&seg));
+        }
+        self.outcome.fast_open |= seg.has(SYN) && !seg.payload.is_empty();
+        self.state.sent(&seg, &self.peer, self.now)?;
+        self.network.to_peer(seg, ecn, bytes.len() + 20, self.now, &mut self.choices);
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.user.is_done() || self.peer.was_reset && self.peer.dead
+    }
+
+    /// Nothing happens any more.
+    fn end(&mut self) -> Result<(), String> {
+        let Self { user, peer, state, plan, .. } = self;
+        let ours = user.left || plan.peer.resets_at.is_some();
+        if let Some(why) = user.failed
+            && !peer.was_reset
+        {
+            return Err(format!("the connection failed: {why}"));
+        }
+        if peer.was_reset && !ours {
+            return Err("the connection was reset".to_owned());
+        }
+        if !user.left && !peer.was_reset {
+            let all = 1 + user.plan.total + 1;
+            let came = u64::from(peer.rcv_nxt.wrapping_sub(peer.irs.unwrap_or_default()));
+            if came != all || !peer.is_done() {
+                return Err(format!("nothing happens any more; {came} of {all} numbers came to the peer"));
+            }
+            if !user.eof || state.read != plan.peer.total {
+                return Err(format!("nothing happens any more; {} of {} read", state.read, plan.peer.total));
+            }
+            self.outcome.completed = true;
+            self.outcome.bytes = user.plan.total + plan.peer.total;
+        }
+        self.outcome.reset = peer.was_reset;
+        if let Some(id) = self.user.id.take() {
+            self.endpoint.close(id, self.now);
+            self.settle()?;
+        }
+        let (left, bytes, waiting) = (self.endpoint.len(), self.endpoint.buffered(), self.endpoint.waiting());
+        if left > 0 || bytes > 0 || waiting > 0 {
+            return Err(format!("{left} connections, {bytes} bytes of buffers, {waiting} in TIME-WAIT are left"));
+        }
+        Ok(())
+    }
+}
+
+const fn end(address: [u8; 4], port: u16) -> IpEndpoint {
+    IpEndpoint::new(ip(address), port)
+}
+
+const fn ip([a, b, c, d]: [u8; 4]) -> IpAddress {
+    IpAddress::v4(a, b, c, d)
+}
+
+const fn packet(ecn: Ecn) -> Packet {
+    Packet { source: ip(PEER), destination: ip(US), ecn, mss: 1_460 }
+}
+
+fn line(seg: &Seg) -> String {
+    let names = ['F', 'S', 'R', 'P', '.', 'U', 'E', 'W'];
+    let flags: String = (0..8).filter(|bit| seg.flags >> bit & 1 == 1).map(|bit| names[bit]).collect();
+    let Seg { seq, ack, window, payload, clock, sack, mss, scale, .. } = seg;
+    let len = payload.len();
+    format!("{flags} {seq}+{len} ack {ack} win {window} ts {clock:?} sack {sack:?} mss {mss:?} {scale:?}")
+}
