@@ -49,6 +49,8 @@ pub(crate) struct Invariants {
     last_sent: Instant,
     work_since: Option<Instant>,
     silence: Duration,
+    /// Something was sent again since a round trip was measured.
+    has_backed_off: bool,
     ready_since: Option<Instant>,
     shift: Option<u8>,
     acked: Option<u32>,
@@ -69,6 +71,8 @@ pub(crate) struct Invariants {
     peer_first: Option<u32>,
     /// The window of its SYN, which is what a Fast Open server may use.
     syn_window: u32,
+    /// Our SYN has timestamps.
+    clocks: bool,
     /// Something came that we may have taken or not.
     unsure: bool,
 }
@@ -90,6 +94,7 @@ impl Invariants {
             last_sent: Instant::ZERO,
             work_since: None,
             silence: Duration::ZERO,
+            has_backed_off: false,
             ready_since: None,
             shift: None,
             acked: None,
@@ -107,6 +112,7 @@ impl Invariants {
             clock: None,
             peer_first: None,
             syn_window: 0,
+            clocks: false,
             unsure: false,
         }
     }
@@ -166,6 +172,7 @@ impl Invariants {
         }
         if seg.end() != seg.seq {
             if after(self.max, seg.seq) {
+                self.has_backed_off = true;
                 self.sent_twice = later(self.sent_twice, earlier(seg.end(), self.max));
             }
             self.max = later(self.max, seg.end());
@@ -180,7 +187,7 @@ impl Invariants {
             self.begin(seg.seq);
         }
         if seg.has(SYN) {
-            self.shift = seg.scale;
+            (self.shift, self.clocks) = (seg.scale, seg.clock.is_some());
             self.acked = None;
         }
     }
@@ -237,6 +244,9 @@ impl Invariants {
             self.begin(irs);
         }
         let Some(iss) = self.iss else { return };
+        if self.is_old(seg) {
+            return;
+        }
         if after(seg.ack, self.max) || !after(seg.ack, iss) {
             return;
         }
@@ -251,7 +261,7 @@ impl Invariants {
         }
         if after(seg.ack, self.una) {
             if seg.clock.is_some() || after(seg.ack, self.sent_twice) {
-                self.silence = Duration::ZERO;
+                (self.silence, self.has_backed_off) = (Duration::ZERO, false);
             }
             (self.una, self.advanced_at) = (seg.ack, now);
         }
@@ -260,9 +270,7 @@ impl Invariants {
     /// It was given to the endpoint, whose connection is synchronized: what it calls for is due from now on.
     pub(crate) fn arrived(&mut self, seg: &Seg, now: Instant) {
         let Some(come) = self.come else { return };
-        let value = seg.clock.map(|(value, _)| value);
-        let sane = self.clock.is_none_or(|last| value.is_some_and(|value| !after(last, value)));
-        if seg.flags & (SYN | RST | ACK) != ACK || !sane || self.over || self.acked.is_none() {
+        if seg.flags & (SYN | RST | ACK) != ACK || self.is_old(seg) || self.over || self.acked.is_none() {
             return;
         }
         if after(self.una, seg.ack) || after(seg.ack, self.max) {
@@ -271,7 +279,7 @@ impl Invariants {
             return;
         }
         if !after(seg.seq, come) {
-            self.clock = value;
+            self.clock = seg.clock.map(|(value, _)| value);
         }
         if seg.payload.is_empty() && !seg.has(FIN) {
             return;
@@ -291,6 +299,11 @@ impl Invariants {
             self.answer = Some("data out of order");
             self.beyond.push((start, text_end));
         }
+    }
+
+    /// PAWS (RFC 7323, 5) has us drop it.
+    fn is_old(&self, seg: &Seg) -> bool {
+        self.clock.filter(|_| self.clocks).is_some_and(|last| seg.clock.is_none_or(|(value, _)| after(last, value)))
     }
 
     fn take(&mut self, end: u32) {
@@ -329,7 +342,9 @@ impl Invariants {
             return Ok(());
         }
         self.work_since.get_or_insert(now);
-        let longest = self.times.silence.max(self.silence * 2);
+        // The timer that expired first had begun before the last segment left.
+        let first = if self.has_backed_off { self.times.silence } else { Duration::ZERO };
+        let longest = self.times.silence.max(self.silence.max(first) * 2);
         let due = self.since() + longest + SLACK;
         if next > due {
             let (una, end) = (self.una, self.end());

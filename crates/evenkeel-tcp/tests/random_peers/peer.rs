@@ -74,6 +74,8 @@ pub(crate) struct Peer {
     pub(crate) dead: bool,
     pub(crate) established: bool,
     pub(crate) was_reset: bool,
+    /// It has sent SYNs that may well lead to a reset.
+    pub(crate) has_provoked: bool,
     calm: bool,
     // What it sends.
     una: u32,
@@ -124,6 +126,7 @@ impl Peer {
             dead: false,
             established: false,
             was_reset: false,
+            has_provoked: false,
             calm: false,
             una: iss,
             nxt: iss,
@@ -235,6 +238,7 @@ impl Peer {
         self.plan.oddities = None;
         self.plan.resets_at = None;
         (self.odd_at, self.plan.reneging, self.plan.partial_acks) = (Instant::NEVER, 0, 0);
+        (self.plan.pieces, self.plan.nagle) = (0, false);
         self.backoff = 0;
         if let Windows::Wild(_) = self.plan.windows {
             self.wild = self.plan.last_window;
@@ -491,6 +495,7 @@ impl Peer {
             }),
             // Its SYN once more, or another.
             4 => {
+                self.has_provoked = true;
                 let off = choices.pick(&[0, 1, 0x4000_0000, 0x8000_0000]);
                 let flags = choices.pick(&[SYN, SYN | ACK]);
                 let clock = self.clock.map(|recent| (Self::clock_now(now), recent));
@@ -558,14 +563,13 @@ impl Peer {
             return;
         }
         if seg.has(RST) {
-            self.on_reset(seg);
-            return;
+            return self.on_reset(seg, now, choices);
         }
         if seg.has(SYN) {
             return self.on_syn(seg, now, choices);
         }
         let Some(irs) = self.irs else {
-            if seg.ack == self.plan.iss.wrapping_add(1) && self.plan.active {
+            if after(seg.ack, self.plan.iss) && !after(seg.ack, self.max) {
                 // The SYN-ACK before it was lost (RFC 9293, 3.10.7.3).
                 return;
             }
@@ -595,12 +599,17 @@ impl Peer {
         self.send(now, choices);
     }
 
-    fn on_reset(&mut self, seg: &Seg) {
-        let begins = self.irs.is_none() && seg.ack == self.plan.iss.wrapping_add(1);
-        let fits = self.irs.is_some() && !after(self.rcv_nxt, seg.seq) || seg.seq == self.rcv_nxt;
+    fn on_reset(&mut self, seg: &Seg, now: Instant, choices: &mut Choices<'_>) {
+        let begins = self.irs.is_none() && seg.has(ACK) && after(seg.ack, self.plan.iss);
         // Once both ends have closed, what still comes is no connection's.
-        if !self.is_done() && (begins && self.plan.active || fits) {
+        if self.is_done() || self.irs.is_none() && !begins {
+            return;
+        }
+        if begins || seg.seq == self.rcv_nxt {
             (self.dead, self.was_reset) = (true, true);
+        } else if after(seg.seq, self.rcv_nxt) && !after(seg.seq, self.edge_max) {
+            // RFC 5961, 3.2
+            self.acknowledge(now, choices, false);
         }
     }
 

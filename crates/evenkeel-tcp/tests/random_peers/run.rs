@@ -161,7 +161,11 @@ impl<'a> Run<'a> {
             self.state.over |= info.is_none() && self.state.opened.is_some();
             self.state.check(info.as_ref(), self.now, next)?;
             if next == Instant::NEVER {
-                return self.end();
+                let Some(id) = self.user.id.take_if(|_| self.peer.dead) else { return self.end() };
+                // The peer has gone, and we do not hear of it unless we ask.
+                (self.user.left, self.state.over) = (true, true);
+                self.endpoint.close(id, self.now);
+                continue;
             }
             self.now = self.now.max(next);
             if self.now > complete_by && !self.is_complete() {
@@ -277,7 +281,7 @@ impl<'a> Run<'a> {
     /// Nothing happens any more.
     fn end(&mut self) -> Result<(), String> {
         let Self { user, peer, state, plan, .. } = self;
-        let ours = user.left || plan.peer.resets_at.is_some();
+        let ours = user.left || plan.peer.resets_at.is_some() || peer.has_provoked;
         if let Some(why) = user.failed
             && !peer.was_reset
         {
@@ -299,10 +303,6 @@ impl<'a> Run<'a> {
             self.outcome.bytes = user.plan.total + plan.peer.total;
         }
         self.outcome.reset = peer.was_reset;
-        if let Some(id) = self.user.id.take() {
-            self.endpoint.close(id, self.now);
-            self.settle()?;
-        }
         let (left, bytes, waiting) = (self.endpoint.len(), self.endpoint.buffered(), self.endpoint.waiting());
         if left > 0 || bytes > 0 || waiting > 0 {
             return Err(format!("{left} connections, {bytes} bytes of buffers, {waiting} in TIME-WAIT are left"));
