@@ -4,7 +4,7 @@
 //!
 //! - While anything is unsent or unacknowledged, the silence before the next SYN, segment with data, FIN or
 //!   window probe is at most `Times::silence`, which bounds the retransmission timeout (RFC 6298) and the
-//!   pacer, or twice the longest silence so far: the backoff doubles. Measured round trips end a backoff.
+//!   pacer, and the longest silence so far, both twice: a backoff doubles, until a round trip is measured.
 //! - With nothing under way, and a window with room for a segment or for all there is, new data leave at
 //!   once; if the connection paces, after `Times::pacing`.
 //! - An acknowledgment leaves within the configured delay; at once for what is out of order, repeated or
@@ -28,6 +28,8 @@ pub(crate) struct Times {
 
 /// How coarse timers are.
 const SLACK: Duration = Duration::from_millis(2);
+/// The first timeout if a SYN was lost, or nobody knows (RFC 6298, 5.7), with a delay of the peer's.
+const AFTER_LOST_SYN: Duration = Duration::from_millis(3_100);
 
 #[derive(Debug)]
 pub(crate) struct Invariants {
@@ -49,9 +51,9 @@ pub(crate) struct Invariants {
     last_sent: Instant,
     work_since: Option<Instant>,
     silence: Duration,
-    /// Something was sent again since a round trip was measured.
-    has_backed_off: bool,
     ready_since: Option<Instant>,
+    /// The handshake says nothing of the round trip.
+    late_start: bool,
     shift: Option<u8>,
     acked: Option<u32>,
     promised: u32,
@@ -78,7 +80,7 @@ pub(crate) struct Invariants {
 }
 
 impl Invariants {
-    pub(crate) const fn new(times: Times, odd: bool, receive_buffer: u32) -> Self {
+    pub(crate) const fn new(times: Times, cookies: bool, odd: bool, receive_buffer: u32) -> Self {
         Self {
             times,
             odd,
@@ -94,8 +96,8 @@ impl Invariants {
             last_sent: Instant::ZERO,
             work_since: None,
             silence: Duration::ZERO,
-            has_backed_off: false,
             ready_since: None,
+            late_start: cookies,
             shift: None,
             acked: None,
             promised: 0,
@@ -172,7 +174,6 @@ impl Invariants {
         }
         if seg.end() != seg.seq {
             if after(self.max, seg.seq) {
-                self.has_backed_off = true;
                 self.sent_twice = later(self.sent_twice, earlier(seg.end(), self.max));
             }
             self.max = later(self.max, seg.end());
@@ -189,6 +190,7 @@ impl Invariants {
         if seg.has(SYN) {
             (self.shift, self.clocks) = (seg.scale, seg.clock.is_some());
             self.acked = None;
+            self.late_start |= after(self.max, seg.seq);
         }
     }
 
@@ -256,12 +258,15 @@ impl Invariants {
         let newer = self.wl.is_none_or(|(seq, ack)| {
             after(seg.ack, self.una) || after(seg.seq, seq) || seg.seq == seq && !after(ack, seg.ack)
         });
-        if newer && !after(self.una, seg.ack) {
+        if self.opened.is_none() {
+            // A listener that has kept nothing may begin with any of them.
+            (self.edge, self.wl) = (edge, None);
+        } else if newer && !after(self.una, seg.ack) {
             (self.edge, self.wl) = (edge, Some((seg.seq, seg.ack)));
         }
         if after(seg.ack, self.una) {
             if seg.clock.is_some() || after(seg.ack, self.sent_twice) {
-                (self.silence, self.has_backed_off) = (Duration::ZERO, false);
+                self.silence = Duration::ZERO;
             }
             (self.una, self.advanced_at) = (seg.ack, now);
         }
@@ -278,7 +283,8 @@ impl Invariants {
             self.unsure |= after(seg.end(), come);
             return;
         }
-        if !after(seg.seq, come) {
+        let is_next = after(seg.end(), come) || seg.end() == come && seg.end() == seg.seq;
+        if !after(seg.seq, come) && is_next {
             self.clock = seg.clock.map(|(value, _)| value);
         }
         if seg.payload.is_empty() && !seg.has(FIN) {
@@ -342,9 +348,9 @@ impl Invariants {
             return Ok(());
         }
         self.work_since.get_or_insert(now);
-        // The timer that expired first had begun before the last segment left.
-        let first = if self.has_backed_off { self.times.silence } else { Duration::ZERO };
-        let longest = self.times.silence.max(self.silence.max(first) * 2);
+        // Twice the timer, which may have begun before the last segment left.
+        let first = self.times.silence.max(if self.late_start { AFTER_LOST_SYN } else { Duration::ZERO });
+        let longest = first * 2 + self.silence * 2;
         let due = self.since() + longest + SLACK;
         if next > due {
             let (una, end) = (self.una, self.end());

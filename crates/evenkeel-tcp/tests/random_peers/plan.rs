@@ -112,8 +112,8 @@ impl Plan {
 fn times(config: &Config, peer: &PeerPlan, ways: &[Way; 2], rate: Option<Rate>) -> Times {
     let longest = ways[0].longest() + ways[1].longest() + peer.ack_delay;
     let packet = rate.map_or(Duration::ZERO, |rate| rate.time_for(1_600));
-    // The timeout of a lost SYN is 3 s (RFC 6298, 5.7); later it is SRTT + 4 * RTTVAR.
-    let silence = Duration::from_millis(3_100).max(longest * 5 + Duration::from_millis(300)) + packet;
+    // At first a second; then SRTT + 4 * RTTVAR (RFC 6298, 2).
+    let silence = Duration::from_millis(1_050).max(longest * 5 + Duration::from_millis(300)) + packet;
     let recovery = &config.recovery;
     let paces = recovery.pacing
         || recovery.algorithm == Algorithm::Bbr

@@ -67,6 +67,7 @@ impl<'a> Run<'a> {
             }
             let _ = endpoint.listen(AT, &plan.listener, plan.fast_open.then_some(server));
         }
+        let cookies = plan.role == Role::Cookies || plan.fast_open;
         let odd = plan.peer.oddities.is_some();
         let buffer = plan.endpoint.connection.receive_buffer_initial as u32;
         Self {
@@ -75,7 +76,7 @@ impl<'a> Run<'a> {
             network: Network::new(plan.ways),
             peer: Peer::new(plan.peer.clone(), BEGIN),
             user: User::new(plan.user.clone()),
-            state: Invariants::new(plan.times, odd, buffer),
+            state: Invariants::new(plan.times, cookies, odd, buffer),
             choices,
             plan,
             tuple,
@@ -210,7 +211,10 @@ impl<'a> Run<'a> {
         }
         self.state.arrives(seg, &self.peer, now);
         let bytes = seg.emit((PEER, PEER_PORT), (US, OUR_PORT));
-        self.endpoint.input(&bytes, &packet(ecn), now);
+        let fate = self.endpoint.input(&bytes, &packet(ecn), now);
+        if let Some(trace) = &mut self.trace {
+            let _ = writeln!(trace, "    {fate:?}");
+        }
         let info = self.info();
         if info.is_some_and(|info| info.state.is_synchronized()) {
             self.state.arrived(seg, now);
