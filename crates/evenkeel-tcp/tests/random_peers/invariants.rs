@@ -47,6 +47,7 @@ pub(crate) struct Invariants {
     // What we have sent.
     iss: Option<u32>,
     max: u32,
+    /// What is acknowledged up to here measures no round trip (Karn's algorithm).
     sent_twice: u32,
     last_sent: Instant,
     work_since: Option<Instant>,
@@ -174,7 +175,8 @@ impl Invariants {
         }
         if seg.end() != seg.seq {
             if after(self.max, seg.seq) {
-                self.sent_twice = later(self.sent_twice, earlier(seg.end(), self.max));
+                // All that is under way may be acknowledged selectively: it measures nothing.
+                self.sent_twice = self.max;
             }
             self.max = later(self.max, seg.end());
         }
@@ -309,7 +311,9 @@ impl Invariants {
 
     /// PAWS (RFC 7323, 5) has us drop it.
     fn is_old(&self, seg: &Seg) -> bool {
-        self.clock.filter(|_| self.clocks).is_some_and(|last| seg.clock.is_none_or(|(value, _)| after(last, value)))
+        self.clock
+            .filter(|_| self.clocks)
+            .is_some_and(|last| seg.clock.is_none_or(|(value, _)| after(last, value)))
     }
 
     fn take(&mut self, end: u32) {

@@ -78,7 +78,14 @@ impl Network {
     }
 
     /// Sends a segment of ours, of so many bytes with all headers.
-    pub(crate) fn to_peer(&mut self, seg: Seg, ecn: Ecn, len: usize, now: Instant, choices: &mut Choices<'_>) {
+    pub(crate) fn to_peer(
+        &mut self,
+        seg: Seg,
+        ecn: Ecn,
+        len: usize,
+        now: Instant,
+        choices: &mut Choices<'_>,
+    ) {
         if len > self.mtu {
             if self.reports {
                 let at = now + self.ways[0].delay;

@@ -431,7 +431,8 @@ impl Peer {
             return false;
         }
         let payload = bytes(false, u64::from(self.nxt.wrapping_sub(first)), size);
-        let urgent = if choices.chance(self.plan.urgent) { (URG, choices.below(size as u64 + 9)) } else { (0, 0) };
+        let urgent =
+            if choices.chance(self.plan.urgent) { (URG, choices.below(size as u64 + 9)) } else { (0, 0) };
         let flags = ACK | PSH | urgent.0 | if fin { FIN } else { 0 };
         let seg = Seg { seq: self.nxt, flags, urgent: urgent.1 as u16, payload, ..Seg::default() };
         self.nxt = seg.end();
@@ -502,7 +503,16 @@ impl Peer {
                 let iss = self.plan.iss.wrapping_add(off);
                 let ack = if flags & ACK == 0 { 0 } else { irs.wrapping_add(1) };
                 let (mss, scale) = (self.plan.mss, self.plan.scale);
-                self.out.push(Seg { seq: iss, ack, flags, window: 9_000, mss, scale, clock, ..Seg::default() });
+                self.out.push(Seg {
+                    seq: iss,
+                    ack,
+                    flags,
+                    window: 9_000,
+                    mss,
+                    scale,
+                    clock,
+                    ..Seg::default()
+                });
             }
             // A keep-alive, with a byte or without.
             5 | 6 => {

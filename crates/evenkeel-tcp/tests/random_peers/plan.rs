@@ -103,7 +103,8 @@ impl Plan {
             ..ListenerConfig::default()
         };
         let time_wait = TimeWaitConfig::default();
-        let endpoint = EndpointConfig { connection: Arc::new(connection), time_wait, ..EndpointConfig::default() };
+        let endpoint =
+            EndpointConfig { connection: Arc::new(connection), time_wait, ..EndpointConfig::default() };
         Self { role, fast_open, endpoint, listener, user, peer, ways, mtu, calm_at, times, rest }
     }
 }
@@ -111,6 +112,8 @@ impl Plan {
 /// Bounds that follow from the longest round trip there can be.
 fn times(config: &Config, peer: &PeerPlan, ways: &[Way; 2], rate: Option<Rate>) -> Times {
     let longest = ways[0].longest() + ways[1].longest() + peer.ack_delay;
+    // Who opens at the same time answers when its own SYN has gone unanswered.
+    let longest = longest + if peer.simultaneous { Duration::from_secs(1) } else { Duration::ZERO };
     let packet = rate.map_or(Duration::ZERO, |rate| rate.time_for(1_600));
     // At first a second; then SRTT + 4 * RTTVAR (RFC 6298, 2).
     let silence = Duration::from_millis(1_050).max(longest * 5 + Duration::from_millis(300)) + packet;

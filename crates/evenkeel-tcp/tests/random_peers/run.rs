@@ -110,9 +110,11 @@ impl<'a> Run<'a> {
         if self.plan.fast_open {
             self.get_cookie()?;
         }
-        let data = self.plan.fast_open.then(|| crate::wire::bytes(true, 0, self.plan.user.total.min(700) as usize));
+        let data =
+            self.plan.fast_open.then(|| crate::wire::bytes(true, 0, self.plan.user.total.min(700) as usize));
         let opening = Opening { data: data.as_deref(), ..Opening::new(1_460) };
-        let (id, taken) = self.endpoint.connect_as(self.tuple, &opening, self.now).map_err(|why| why.to_string())?;
+        let (id, taken) =
+            self.endpoint.connect_as(self.tuple, &opening, self.now).map_err(|why| why.to_string())?;
         self.state.written = taken as u64;
         self.state.opened = Some(self.now);
         self.user.id = Some(id);
@@ -122,7 +124,8 @@ impl<'a> Run<'a> {
     /// An earlier connection has asked for a Fast Open cookie.
     fn get_cookie(&mut self) -> Result<(), String> {
         let tuple = FourTuple::new(end(US, OUR_PORT + 1), self.tuple.remote);
-        let (id, _) = self.endpoint.connect_with(tuple, 1_460, &[], self.now).map_err(|why| why.to_string())?;
+        let (id, _) =
+            self.endpoint.connect_with(tuple, 1_460, &[], self.now).map_err(|why| why.to_string())?;
         let mut buffer = [0; 2_048];
         let left = self.endpoint.poll_transmit(self.now, &(), &mut buffer).ok_or("no SYN")?;
         let syn = Seg::parse(&buffer[..left.len], US, PEER).ok_or("a malformed SYN")?;
@@ -309,7 +312,9 @@ impl<'a> Run<'a> {
         self.outcome.reset = peer.was_reset;
         let (left, bytes, waiting) = (self.endpoint.len(), self.endpoint.buffered(), self.endpoint.waiting());
         if left > 0 || bytes > 0 || waiting > 0 {
-            return Err(format!("{left} connections, {bytes} bytes of buffers, {waiting} in TIME-WAIT are left"));
+            return Err(format!(
+                "{left} connections, {bytes} bytes of buffers, {waiting} in TIME-WAIT are left"
+            ));
         }
         Ok(())
     }
