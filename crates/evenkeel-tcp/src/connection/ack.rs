@@ -70,6 +70,7 @@ impl Connection {
         self.update_window(header);
         let age = if advances { age_of_echo(self.clock.as_ref(), &self.config, header, now) } else { None };
         let state = self.recovery.state();
+        let cut_off = advances && self.recovery.cuts_off(header.ack, header.ack + self.snd.wnd);
         let acked = self.recovery.on_ack(&AckInfo {
             ack: header.ack,
             sack: self.heard_sack(header).as_slice(),
@@ -83,6 +84,9 @@ impl Connection {
         self.count_ack(segment, state, acked.undone);
         if acked.cwr {
             self.tell_reduction();
+        }
+        if cut_off {
+            self.recovery.on_cut_off();
         }
         self.snd.una = header.ack;
         self.forget_acknowledged(header.ack);

@@ -184,16 +184,23 @@ impl Connection {
             return None;
         }
         self.tally.note(Counter::LossProbes);
-        match self.candidate() {
-            Some(new) => self.data(new.range, false, now),
-            None => self.data(self.recovery.probe_range(self.room() as u16)?, true, now),
+        if let Some(new) = self.candidate() {
+            return self.data(new.range, false, now);
         }
+        let Some(range) = self.recovery.probe_range(self.room() as u16, self.snd.edge()) else {
+            self.recovery.skip_probe();
+            return None;
+        };
+        self.data(range, true, now)
     }
 
+    /// Something lost, as far as the peer's window reaches by now: what lies beyond would be thrown away (RFC
+    /// 9293, 3.8.6, SHLD-16).
     #[cold]
     fn lost(&mut self, now: Instant) -> Option<Next> {
         let range = self.recovery.next_retransmission(self.room() as u16)?;
-        if !self.recovery.may_send(range.len()) || self.must_pace(now) {
+        let range = range.intersection(SeqRange::new(range.start, self.snd.edge()));
+        if range.is_empty() || !self.recovery.may_send(range.len()) || self.must_pace(now) {
             return None;
         }
         let after_timeout = self.recovery.state() == RecoveryState::Loss;
@@ -300,7 +307,8 @@ impl Connection {
     /// with a byte: what the peer must not take need not be remembered as sent.
     #[cold]
     fn window_probe(&mut self, now: Instant) -> Option<Next> {
-        if !core::mem::take(&mut self.due.window_probe) || self.snd.unsent() == 0 {
+        let waits = self.snd.unsent() > 0 || !self.recovery.is_empty();
+        if !core::mem::take(&mut self.due.window_probe) || !waits {
             return None;
         }
         self.tally.note(Counter::WinProbe);

@@ -120,9 +120,14 @@ impl SendSide {
         self.end().since(self.nxt)
     }
 
+    /// Where the peer's window ends: SND.UNA + SND.WND. It may be before SND.NXT.
+    pub(super) const fn edge(&self) -> SeqNumber {
+        SeqRange::at(self.una, self.wnd).end
+    }
+
     /// The usable window: SND.UNA + SND.WND - SND.NXT.
     pub(super) const fn usable(&self) -> u32 {
-        SeqRange::new(self.nxt, SeqRange::at(self.una, self.wnd).end).len()
+        SeqRange::new(self.nxt, self.edge()).len()
     }
 
     /// A segment that was not full has left, and is not acknowledged. What was the last such 2 GiB ago seems

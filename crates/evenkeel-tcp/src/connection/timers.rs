@@ -104,6 +104,9 @@ impl Connection {
     }
 
     fn on_recovery_deadline(&mut self, now: Instant) {
+        if self.snd.wnd == 0 && self.state.is_synchronized() {
+            return self.on_deadline_of_closed_window(now);
+        }
         match self.recovery.on_deadline(now) {
             Expired::TailLossProbe => self.due.tail_loss_probe = true,
             Expired::Timeout => {
@@ -117,6 +120,22 @@ impl Connection {
                 }
             }
             Expired::Nothing => {}
+        }
+    }
+
+    /// What is on its way, or lost, waits for the window, too. "If the window shrinks to zero, the TCP
+    /// implementation MUST probe it in the standard way" (RFC 9293, 3.8.6).
+    #[cold]
+    fn on_deadline_of_closed_window(&mut self, now: Instant) {
+        let probes = self.timers.persist_backoff.saturating_add(1);
+        match self.recovery.on_deadline_of_closed_window(probes, now) {
+            Expired::Timeout => {
+                self.timers.persist_backoff = probes;
+                self.due.window_probe = true;
+                self.tell_reduction();
+            }
+            Expired::Reordering { reduced: true, .. } => self.tell_reduction(),
+            _ => {}
         }
     }
 
@@ -170,6 +189,7 @@ impl Connection {
     pub(super) const fn stop_persist(&mut self) {
         self.timers.persist = Instant::NEVER;
         self.timers.persist_backoff = 0;
+        self.due.window_probe = false;
     }
 
     /// The peer lives.

@@ -244,7 +244,7 @@ impl Recovery {
         }
         self.last_sent = now;
         self.flight_max = self.flight_max.max(self.in_flight());
-        self.set_timers_after_sending(start, retransmission, now);
+        self.set_timers_after_sending((start, end), retransmission, now);
     }
 
     /// A segment left, of a connection that paces.
@@ -354,12 +354,40 @@ impl Recovery {
         Some(self.board.range(lost.start, lost.start + u64::from(lost.len.min(u32::from(mss)))))
     }
 
-    /// What to send again for [`Expired::TailLossProbe`] if there is nothing new to send: the last segment,
-    /// or the last `mss` bytes of it.
+    /// Returns what to send again for [`Expired::TailLossProbe`] if there is nothing new to send: the last
+    /// `mss` bytes at most of the last segment, as far as it lies before `edge`, where the peer's window
+    /// ends.
     #[must_use]
-    pub fn probe_range(&self, mss: u16) -> Option<SeqRange> {
-        let last = self.board.last()?;
-        Some(self.board.range(last.end() - u64::from(last.len.min(u32::from(mss))), last.end()))
+    pub fn probe_range(&self, mss: u16, edge: SeqNumber) -> Option<SeqRange> {
+        let edge = self.board.position(edge);
+        let last = self.board.last_before(edge)?;
+        let end = last.end().min(edge);
+        let len = scoreboard::bytes(last.start, end).min(u32::from(mss));
+        Some(self.board.range(end - u64::from(len), end))
+    }
+
+    /// Returns whether `ack` acknowledges a part of a segment that was sent again, and whose rest reaches
+    /// beyond `edge`, where the peer's window then ends. The peer took as much of the segment as it had room
+    /// for, and not the rest. (Of a segment that was sent once a tail loss probe, or the timeout, shows that.)
+    #[must_use]
+    pub fn cuts_off(&self, ack: SeqNumber, edge: SeqNumber) -> bool {
+        if self.board.is_undisturbed() {
+            return false;
+        }
+        let (ack, edge) = (self.board.position(ack), self.board.position(edge));
+        let cut = |segment: &scoreboard::Segment| segment.start < ack && segment.end() > edge;
+        self.board.at(ack).is_some_and(|segment| segment.retransmitted && cut(segment))
+    }
+
+    /// Marks the first segment as lost, whose beginning an acknowledgment has [cut off](Self::cuts_off). The
+    /// peer had no room for it, which is no sign of congestion.
+    #[cold]
+    pub fn on_cut_off(&mut self) {
+        let lost = self.board.mark_first_lost();
+        self.count_lost(lost);
+        if let Some(delivery) = &mut self.board.delivery {
+            delivery.take_losses();
+        }
     }
 
     /// How many bytes may leave now, old ones and new ones together, the peer's window aside: whole segments.

@@ -164,8 +164,15 @@ impl Scoreboard {
         self.segments.front()
     }
 
-    pub(super) fn last(&self) -> Option<&Segment> {
-        self.segments.back()
+    /// The last segment of which something lies before `edge`.
+    pub(super) fn last_before(&self, edge: Position) -> Option<&Segment> {
+        let behind = self.segments.partition_point(|segment| segment.start < edge);
+        self.segments.get(behind.checked_sub(1)?)
+    }
+
+    /// The segment that the byte at `position` is in.
+    pub(super) fn at(&self, position: Position) -> Option<&Segment> {
+        self.segments.get(self.find(position)?)
     }
 
     /// Bytes sent and not cumulatively acknowledged: FlightSize of RFC 5681.

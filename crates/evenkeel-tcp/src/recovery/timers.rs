@@ -35,6 +35,43 @@ impl Recovery {
         }
     }
 
+    /// Returns whether [`Recovery::on_deadline`] would say [`Expired::Timeout`].
+    #[must_use]
+    pub fn is_timeout_due(&self, now: Instant) -> bool {
+        self.retransmission_at <= now && self.reordering_at > now && self.tail_loss.at > now
+    }
+
+    /// Starts the retransmission timer anew. The segment that it called for last time has not left yet.
+    pub fn postpone_timeout(&mut self, now: Instant) {
+        self.retransmission_at = self.timeout_from(now);
+    }
+
+    /// Does what [`Recovery::on_deadline`] does, while the peer's window is closed, and nothing can be sent
+    /// again. The retransmission timer then is the persist timer (RFC 9293, 3.8.6.1): [`Expired::Timeout`]
+    /// asks for a probe of the window, the next comes after 2^`probes` timeouts, and none counts as one.
+    ///
+    /// All that is old enough is lost, however: the peer had no room for it.
+    pub fn on_deadline_of_closed_window(&mut self, probes: u8, now: Instant) -> Expired {
+        if self.reordering_at <= now {
+            return self.on_reordering_over(now);
+        }
+        self.tail_loss.forget();
+        if self.retransmission_at > now {
+            return Expired::Nothing;
+        }
+        self.mark_lost_on_timeout(now);
+        self.reduce_on_timeout();
+        self.reordering_at = Instant::NEVER;
+        let factor = 1u32.checked_shl(u32::from(probes)).unwrap_or(u32::MAX);
+        self.retransmission_at = now + self.rto().saturating_mul(factor).min(self.config.rto.max);
+        Expired::Timeout
+    }
+
+    /// The probe for [`Expired::TailLossProbe`] finds nothing that may leave.
+    pub fn skip_probe(&mut self) {
+        self.tail_loss.forget();
+    }
+
     /// When the retransmission timer expires that is set now (RFC 6298, 5).
     fn timeout_from(&self, now: Instant) -> Instant {
         now.plus_nanos(self.rtt.rto_nanos())
@@ -117,13 +154,22 @@ impl Recovery {
         self.window.cwnd = self.in_flight().saturating_add(self.window.mss);
     }
 
-    pub(super) fn set_timers_after_sending(&mut self, start: Position, retransmission: bool, now: Instant) {
+    pub(super) fn set_timers_after_sending(
+        &mut self,
+        (start, end): (Position, Position),
+        retransmission: bool,
+        now: Instant,
+    ) {
         // RFC 6298, 5.1; and no segment is sent again less than a timeout after it was (5).
         if self.retransmission_at == Instant::NEVER || start == self.board.una() {
             self.retransmission_at = self.timeout_from(now);
         }
         if self.tail_loss.due {
             self.tail_loss.on_probe(self.board.nxt(), retransmission);
+            if end < self.board.nxt() {
+                // The peer's window has cut it: its acknowledgment tells nothing of the tail.
+                self.tail_loss.forget();
+            }
         } else if !retransmission {
             self.schedule_probe(now);
         }

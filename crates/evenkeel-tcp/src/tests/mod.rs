@@ -34,6 +34,7 @@ behaviours! {
     path_mtu
     reset
     sack
+    shrunk_window
     urgent
     window
     zero_window

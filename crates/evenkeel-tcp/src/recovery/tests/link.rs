@@ -173,7 +173,7 @@ impl<F: FnMut(Packet) -> Fortune> World<F> {
         if sender.recovery.on_deadline(self.now) == Expired::TailLossProbe {
             if sender.sent < sender.total {
                 self.send_new(flow);
-            } else if let Some(range) = self.flows[flow].recovery.probe_range(1000) {
+            } else if let Some(range) = sender.recovery.probe_range(1000, number(sender.sent)) {
                 self.send_again(flow, range);
             }
         }

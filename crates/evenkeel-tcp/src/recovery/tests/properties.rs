@@ -170,8 +170,8 @@ impl Sender {
         self.now = self.now.max(deadline);
         match self.recovery.on_deadline(self.now) {
             Expired::TailLossProbe => {
-                let range =
-                    self.recovery.probe_range(self.mss).expect("a probe is for something outstanding");
+                let range = self.recovery.probe_range(self.mss, self.una + (1 << 30));
+                let range = range.expect("a probe is for something outstanding");
                 self.recovery.on_sent(range, true, self.now);
             }
             Expired::Timeout => {

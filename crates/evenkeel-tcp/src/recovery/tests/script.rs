@@ -103,7 +103,7 @@ impl Script {
         if self.sent < self.available {
             return format!("N{}", self.send_new());
         }
-        let range = self.recovery.probe_range(1000).unwrap();
+        let range = self.recovery.probe_range(1000, self.segments(0, self.sent).end).unwrap();
         self.recovery.on_sent(range, true, self.now);
         format!("R{}", self.number(range))
     }
