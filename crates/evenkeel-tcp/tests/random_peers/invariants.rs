@@ -289,7 +289,8 @@ impl Invariants {
         if !after(seg.seq, come) && is_next {
             self.clock = seg.clock.map(|(value, _)| value);
         }
-        if seg.payload.is_empty() && !seg.has(FIN) {
+        if seg.payload.is_empty() && (!seg.has(FIN) || !after(seg.end(), come)) {
+            // Answers to old segments without data are few (RFC 5961, 7).
             return;
         }
         let promised = self.promised;

@@ -50,6 +50,8 @@ pub(crate) struct Run<'a> {
     plan: Plan,
     tuple: FourTuple,
     outcome: Outcome,
+    /// The connection was synchronized once.
+    synchronized: bool,
     /// Segment by segment, for people.
     trace: Option<String>,
 }
@@ -81,6 +83,7 @@ impl<'a> Run<'a> {
             plan,
             tuple,
             outcome: Outcome::default(),
+            synchronized: false,
             trace: traced.then(String::new),
         }
     }
@@ -162,7 +165,9 @@ impl<'a> Run<'a> {
                 next = next.min(at);
             }
             let info = self.info().filter(|info| info.state != State::Closed);
-            self.state.over |= info.is_none() && self.state.opened.is_some();
+            // A listener's may be over before it is accepted.
+            let had = self.state.opened.is_some() || self.synchronized;
+            self.state.over |= info.is_none() && had;
             self.state.check(info.as_ref(), self.now, next)?;
             if next == Instant::NEVER {
                 let Some(id) = self.user.id.take_if(|_| self.peer.dead) else { return self.end() };
@@ -220,6 +225,7 @@ impl<'a> Run<'a> {
         }
         let info = self.info();
         if info.is_some_and(|info| info.state.is_synchronized()) {
+            self.synchronized = true;
             self.state.arrived(seg, now);
         }
     }
