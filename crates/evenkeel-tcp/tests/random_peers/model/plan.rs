@@ -8,10 +8,10 @@ use evenkeel_tcp::recovery::{RecoveryConfig, Restart, RtoConfig, Start};
 use evenkeel_tcp::time::{Duration, Instant};
 use evenkeel_tcp::{EndpointConfig, ListenerConfig, Rate, TimeWaitConfig};
 
-use crate::choices::Choices;
-use crate::invariants::Times;
-use crate::network::Way;
-use crate::peer::{PeerPlan, Windows};
+use super::choices::Choices;
+use super::invariants::Times;
+use super::network::Way;
+use super::peer::{PeerPlan, Windows};
 
 /// When a run begins.
 pub(crate) const BEGIN: Instant = Instant::from_millis(1_000);

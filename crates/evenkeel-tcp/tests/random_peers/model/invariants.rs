@@ -14,8 +14,8 @@
 use evenkeel_tcp::connection::Info;
 use evenkeel_tcp::time::{Duration, Instant};
 
-use crate::peer::Peer;
-use crate::wire::{ACK, FIN, RST, SYN, Seg, after, byte, earlier, later};
+use super::peer::Peer;
+use super::wire::{ACK, FIN, RST, SYN, Seg, after, byte, earlier, later};
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]

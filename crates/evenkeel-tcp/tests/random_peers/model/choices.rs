@@ -14,6 +14,11 @@ pub(crate) enum Choices<'a> {
 }
 
 impl Choices<'_> {
+    /// Returns the choices of a seed.
+    pub(crate) const fn of_seed(seed: u64) -> Self {
+        Self::Seed(seed.wrapping_mul(0x2545_f491_4f6c_dd1d))
+    }
+
     /// Returns a number from 0 to `n` - 1.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.number(n) % n.max(1)

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use evenkeel_tcp::Ecn;
 use evenkeel_tcp::time::{Duration, Instant};
 
-use crate::choices::Choices;
-use crate::wire::Seg;
+use super::choices::Choices;
+use super::wire::Seg;
 
 /// What one direction does while the network is rough.
 #[derive(Debug, Clone, Copy)]

@@ -1,23 +1,21 @@
 //! Our user: the program that has the connection.
 
-use evenkeel_tcp::Endpoint;
-use evenkeel_tcp::connection::Unavailable;
-use evenkeel_tcp::endpoint::Readiness;
-use evenkeel_tcp::table::Id;
 use evenkeel_tcp::time::{Duration, Instant};
 
-use crate::choices::Choices;
-use crate::invariants::Invariants;
-use crate::plan::UserPlan;
-use crate::wire::{byte, bytes};
+use super::choices::Choices;
+use super::invariants::Invariants;
+use super::ours::{Ours, Refusal};
+use super::plan::UserPlan;
+use super::wire::{byte, bytes};
 
 #[derive(Debug)]
 pub(crate) struct User {
     pub(crate) plan: UserPlan,
-    pub(crate) id: Option<Id>,
+    /// It has a connection.
+    pub(crate) open: bool,
     /// The user has closed or aborted before all was said.
     pub(crate) left: bool,
-    pub(crate) failed: Option<Unavailable>,
+    pub(crate) failed: Option<String>,
     pub(crate) eof: bool,
     shut: bool,
     can_write: bool,
@@ -30,7 +28,7 @@ impl User {
     pub(crate) const fn new(plan: UserPlan) -> Self {
         Self {
             plan,
-            id: None,
+            open: false,
             left: false,
             failed: None,
             eof: false,
@@ -48,7 +46,7 @@ impl User {
     }
 
     pub(crate) fn next(&self, now: Instant, written: u64) -> Instant {
-        if self.id.is_none() {
+        if !self.open {
             return Instant::NEVER;
         }
         let later = |at: Instant, wanted: bool| if wanted && at > now { at } else { Instant::NEVER };
@@ -57,63 +55,64 @@ impl User {
             .min(self.plan.closes_at.unwrap_or(Instant::NEVER))
     }
 
-    pub(crate) const fn notify(&mut self, readiness: Readiness) {
-        self.can_write |= readiness.writable || readiness.over;
-        self.can_read |= readiness.readable || readiness.over;
+    pub(crate) const fn notify(&mut self, readable: bool, writable: bool) {
+        self.can_read |= readable;
+        self.can_write |= writable;
     }
 
     /// Makes the calls that are due.
     pub(crate) fn run(
         &mut self,
-        endpoint: &mut Endpoint,
+        ours: &mut impl Ours,
         state: &mut Invariants,
         choices: &mut Choices<'_>,
         now: Instant,
     ) -> Result<(), String> {
-        let Some(id) = self.id else { return Ok(()) };
+        if !self.open {
+            return Ok(());
+        }
         if self.plan.closes_at.is_some_and(|at| at <= now) {
             (self.left, state.over) = (true, true);
-            self.id = None;
+            self.open = false;
             if self.plan.aborts {
-                let _ = endpoint.abort(id);
+                ours.abort(now);
             } else {
-                endpoint.close(id, now);
+                ours.close(now);
             }
             return Ok(());
         }
-        self.write(id, endpoint, state, choices, now);
-        self.read(id, endpoint, state, choices, now)?;
+        self.write(ours, state, choices, now);
+        self.read(ours, state, choices, now)?;
         if self.is_done() {
-            self.id = None;
+            self.open = false;
             state.over |= self.failed.is_some();
-            endpoint.close(id, now);
+            ours.close(now);
         }
         Ok(())
     }
 
     fn write(
         &mut self,
-        id: Id,
-        endpoint: &mut Endpoint,
+        ours: &mut impl Ours,
         state: &mut Invariants,
         choices: &mut Choices<'_>,
         now: Instant,
     ) {
         while self.can_write && self.write_at <= now && state.written < self.plan.total {
             let len = choices.between(1, self.plan.write_chunk).min(self.plan.total - state.written);
-            match endpoint.write(id, &bytes(true, state.written, len as usize)) {
+            match ours.write(&bytes(true, state.written, len as usize), now) {
                 Ok(taken) => {
                     state.written += taken as u64;
                     self.write_at = pause(now, self.plan.write_pause, choices);
                 }
-                Err(Unavailable::WouldBlock) => self.can_write = false,
-                Err(why) => return self.failed = Some(why),
+                Err(Refusal::WouldBlock) => self.can_write = false,
+                Err(Refusal::Failed(why)) => return self.failed = Some(why),
             }
         }
         let may_close = !self.plan.closes_last || self.eof;
         if state.written == self.plan.total && may_close && !self.shut {
             (self.shut, state.fin) = (true, true);
-            if endpoint.shutdown(id).is_err() {
+            if !ours.shutdown(now) {
                 // The next call of `read` says why.
                 (self.can_read, self.read_at) = (true, now);
             }
@@ -122,8 +121,7 @@ impl User {
 
     fn read(
         &mut self,
-        id: Id,
-        endpoint: &mut Endpoint,
+        ours: &mut impl Ours,
         state: &mut Invariants,
         choices: &mut Choices<'_>,
         now: Instant,
@@ -131,7 +129,7 @@ impl User {
         let mut to = [0; 65_536];
         while self.can_read && self.read_at <= now && !self.eof {
             let len = choices.between(1, self.plan.read_chunk) as usize;
-            match endpoint.read(id, &mut to[..len], now) {
+            match ours.read(&mut to[..len], now) {
                 Ok(0) => self.eof = true,
                 Ok(len) => {
                     for (at, came) in (state.read..).zip(&to[..len]) {
@@ -142,15 +140,15 @@ impl User {
                     state.read += len as u64;
                     self.read_at = pause(now, self.plan.read_pause, choices);
                 }
-                Err(Unavailable::WouldBlock) => self.can_read = false,
-                Err(why) => {
+                Err(Refusal::WouldBlock) => self.can_read = false,
+                Err(Refusal::Failed(why)) => {
                     self.failed = Some(why);
                     return Ok(());
                 }
             }
         }
         if self.eof && self.plan.closes_last {
-            self.write(id, endpoint, state, choices, now);
+            self.write(ours, state, choices, now);
         }
         Ok(())
     }

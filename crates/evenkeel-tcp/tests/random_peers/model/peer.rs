@@ -6,8 +6,8 @@
 use evenkeel_tcp::Ecn;
 use evenkeel_tcp::time::{Duration, Instant};
 
-use crate::choices::Choices;
-use crate::wire::{ACK, CWR, ECE, FIN, PSH, RST, SYN, Seg, URG, after, bytes, earlier, later};
+use super::choices::Choices;
+use super::wire::{ACK, CWR, ECE, FIN, PSH, RST, SYN, Seg, URG, after, bytes, earlier, later};
 
 /// The peer's behaviour.
 #[derive(Debug, Clone)]

@@ -3,25 +3,18 @@
 use std::fmt::Write as _;
 
 use evenkeel_tcp::connection::Info;
-use evenkeel_tcp::endpoint::{EndpointEvent, ListenAt, Opening, Packet};
-use evenkeel_tcp::fast_open::FastOpenServer;
 use evenkeel_tcp::time::Instant;
-use evenkeel_tcp::wire::{IpAddress, IpEndpoint};
-use evenkeel_tcp::{Ecn, Endpoint, FourTuple, Secret, SeqNumber, State};
+use evenkeel_tcp::{Ecn, State};
 
-use crate::choices::Choices;
-use crate::invariants::Invariants;
-use crate::network::{Item, Network};
-use crate::peer::Peer;
-use crate::plan::{BEGIN, Plan, Role};
-use crate::user::User;
-use crate::wire::{ACK, SYN, Seg};
+use super::choices::Choices;
+use super::invariants::Invariants;
+use super::network::{Item, Network};
+use super::ours::{Notice, OUR_PORT, Ours, PEER, PEER_PORT, US};
+use super::peer::Peer;
+use super::plan::{BEGIN, Plan, Role};
+use super::user::User;
+use super::wire::{SYN, Seg, bytes};
 
-const US: [u8; 4] = [10, 0, 0, 1];
-const PEER: [u8; 4] = [10, 0, 0, 2];
-const OUR_PORT: u16 = 80;
-const PEER_PORT: u16 = 40_000;
-const AT: ListenAt = ListenAt { address: None, port: OUR_PORT };
 /// More segments at one instant are a loop.
 const AT_ONCE_MAX: u32 = 5_000;
 /// No connection takes more steps.
@@ -39,16 +32,15 @@ pub(crate) struct Outcome {
 }
 
 /// A run in progress.
-pub(crate) struct Run<'a> {
+pub(crate) struct Run<'a, O> {
     now: Instant,
-    endpoint: Endpoint,
+    ours: O,
     network: Network,
     peer: Peer,
     user: User,
     state: Invariants,
     choices: Choices<'a>,
     plan: Plan,
-    tuple: FourTuple,
     outcome: Outcome,
     /// The connection was synchronized once.
     synchronized: bool,
@@ -56,32 +48,28 @@ pub(crate) struct Run<'a> {
     trace: Option<String>,
 }
 
-impl<'a> Run<'a> {
-    pub(crate) fn new(mut choices: Choices<'a>, traced: bool) -> Self {
+impl<'a, O: Ours> Run<'a, O> {
+    /// Prepares a run of our side, as `ours` makes it of the plan.
+    pub(crate) fn new(mut choices: Choices<'a>, traced: bool, ours: impl FnOnce(&mut Plan) -> O) -> Self {
         let mut plan = Plan::new(&mut choices);
-        let mut endpoint = Endpoint::new(plan.endpoint.clone(), Secret::new([3; 16]));
-        let tuple = FourTuple::new(end(US, OUR_PORT), end(PEER, PEER_PORT));
-        if matches!(plan.role, Role::Listener | Role::Cookies) {
-            let server = FastOpenServer::new(Secret::new([4; 16]), 8);
-            if plan.fast_open {
-                let cookie = server.cookie(&tuple.remote.addr, &tuple.local.addr);
-                plan.peer.cookie = Some(cookie.as_slice().to_vec());
-            }
-            let _ = endpoint.listen(AT, &plan.listener, plan.fast_open.then_some(server));
+        let mut ours = ours(&mut plan);
+        if matches!(plan.role, Role::Listener | Role::Cookies)
+            && let Some(cookie) = ours.listen(&plan, BEGIN)
+        {
+            plan.peer.cookie = Some(cookie);
         }
         let cookies = plan.role == Role::Cookies || plan.fast_open;
         let odd = plan.peer.oddities.is_some();
         let buffer = plan.endpoint.connection.receive_buffer_initial as u32;
         Self {
             now: BEGIN,
-            endpoint,
+            ours,
             network: Network::new(plan.ways),
             peer: Peer::new(plan.peer.clone(), BEGIN),
             user: User::new(plan.user.clone()),
             state: Invariants::new(plan.times, cookies, odd, buffer),
             choices,
             plan,
-            tuple,
             outcome: Outcome::default(),
             synchronized: false,
             trace: traced.then(String::new),
@@ -110,41 +98,11 @@ impl<'a> Run<'a> {
         if !matches!(self.plan.role, Role::Client | Role::Simultaneous) {
             return Ok(());
         }
-        if self.plan.fast_open {
-            self.get_cookie()?;
-        }
-        let data =
-            self.plan.fast_open.then(|| crate::wire::bytes(true, 0, self.plan.user.total.min(700) as usize));
-        let opening = Opening { data: data.as_deref(), ..Opening::new(1_460) };
-        let (id, taken) =
-            self.endpoint.connect_as(self.tuple, &opening, self.now).map_err(|why| why.to_string())?;
-        self.state.written = taken as u64;
+        let early = self.plan.user.total.min(700) as usize;
+        let data = self.plan.fast_open.then(|| bytes(true, 0, early));
+        self.state.written = self.ours.connect(&self.plan, data.as_deref(), self.now)? as u64;
         self.state.opened = Some(self.now);
-        self.user.id = Some(id);
-        Ok(())
-    }
-
-    /// An earlier connection has asked for a Fast Open cookie.
-    fn get_cookie(&mut self) -> Result<(), String> {
-        let tuple = FourTuple::new(end(US, OUR_PORT + 1), self.tuple.remote);
-        let (id, _) =
-            self.endpoint.connect_with(tuple, 1_460, &[], self.now).map_err(|why| why.to_string())?;
-        let mut buffer = [0; 2_048];
-        let left = self.endpoint.poll_transmit(self.now, &(), &mut buffer).ok_or("no SYN")?;
-        let syn = Seg::parse(&buffer[..left.len], US, PEER).ok_or("a malformed SYN")?;
-        let answer = Seg {
-            seq: 1,
-            ack: syn.seq.wrapping_add(1),
-            flags: SYN | ACK,
-            window: 1_000,
-            mss: self.plan.peer.mss,
-            cookie: self.plan.peer.cookie.clone(),
-            ..Seg::default()
-        };
-        let bytes = answer.emit((PEER, PEER_PORT), (US, OUR_PORT + 1));
-        self.endpoint.input(&bytes, &packet(Ecn::NotCapable), self.now);
-        let _ = self.endpoint.abort(id);
-        while self.endpoint.poll_transmit(self.now, &(), &mut buffer).is_some() {}
+        self.user.open = true;
         Ok(())
     }
 
@@ -152,7 +110,7 @@ impl<'a> Run<'a> {
         let complete_by = self.plan.calm_at + self.plan.rest;
         for _ in 0..STEPS_MAX {
             self.settle()?;
-            let deadline = self.endpoint.next_deadline().unwrap_or(Instant::NEVER);
+            let deadline = self.ours.deadline();
             if deadline <= self.now {
                 return Err(format!("at {:?} a deadline has passed and stays", self.now));
             }
@@ -170,10 +128,13 @@ impl<'a> Run<'a> {
             self.state.over |= info.is_none() && had;
             self.state.check(info.as_ref(), self.now, next)?;
             if next == Instant::NEVER {
-                let Some(id) = self.user.id.take_if(|_| self.peer.dead) else { return self.end() };
+                if !self.user.open || !self.peer.dead {
+                    return self.end();
+                }
                 // The peer has gone, and we do not hear of it unless we ask.
                 (self.user.left, self.state.over) = (true, true);
-                self.endpoint.close(id, self.now);
+                self.user.open = false;
+                self.ours.close(self.now);
                 continue;
             }
             self.now = self.now.max(next);
@@ -186,8 +147,7 @@ impl<'a> Run<'a> {
     }
 
     fn info(&self) -> Option<Info> {
-        let connection = self.endpoint.find(&self.tuple).and_then(|id| self.endpoint.connection(id))?;
-        Some(connection.info())
+        self.ours.info()
     }
 
     fn happen(&mut self) {
@@ -203,12 +163,10 @@ impl<'a> Run<'a> {
             match item {
                 Item::ToUs(seg, ecn) => self.arrives(&seg, ecn),
                 Item::ToPeer(seg, ecn) => self.peer.on_segment(&seg, ecn, now, &mut self.choices),
-                Item::TooBig(seq, mss) => {
-                    self.endpoint.packet_too_big(&self.tuple, SeqNumber::new(seq), mss, now);
-                }
+                Item::TooBig(seq, mss) => self.ours.too_big(seq, mss, now),
             }
         }
-        self.endpoint.advance(now);
+        self.ours.advance(now);
         self.peer.on_time(now, &mut self.choices);
     }
 
@@ -219,10 +177,7 @@ impl<'a> Run<'a> {
         }
         self.state.arrives(seg, &self.peer, now);
         let bytes = seg.emit((PEER, PEER_PORT), (US, OUR_PORT));
-        let fate = self.endpoint.input(&bytes, &packet(ecn), now);
-        if let Some(trace) = &mut self.trace {
-            let _ = writeln!(trace, "    {fate:?}");
-        }
+        self.ours.input(&bytes, ecn, now);
         let info = self.info();
         if info.is_some_and(|info| info.state.is_synchronized()) {
             self.synchronized = true;
@@ -235,16 +190,16 @@ impl<'a> Run<'a> {
         let mut buffer = [0; 10_000];
         for _ in 0..AT_ONCE_MAX {
             let mut quiet = true;
-            while let Some(event) = self.endpoint.poll_event() {
+            while let Some(notice) = self.ours.notice(self.now) {
                 quiet = false;
-                self.on_event(event);
+                self.on_notice(notice);
             }
-            self.user.run(&mut self.endpoint, &mut self.state, &mut self.choices, self.now)?;
+            self.user.run(&mut self.ours, &mut self.state, &mut self.choices, self.now)?;
             for seg in self.peer.poll() {
                 self.network.to_us(seg, self.now, &mut self.choices);
             }
-            if let Some(left) = self.endpoint.poll_transmit(self.now, &(), &mut buffer) {
-                self.leaves(&buffer[..left.len], left.ecn)?;
+            if let Some((len, ecn)) = self.ours.transmit(&mut buffer, self.now) {
+                self.leaves(&buffer[..len], ecn)?;
                 quiet = false;
             }
             if quiet {
@@ -254,24 +209,13 @@ impl<'a> Run<'a> {
         Err(format!("at {:?} segments leave without end", self.now))
     }
 
-    fn on_event(&mut self, event: EndpointEvent) {
-        match event {
-            EndpointEvent::Acceptable(at) => {
-                while let Some(id) = self.endpoint.accept(&at) {
-                    if self.outcome.accepted {
-                        // An old SYN has come again.
-                        let _ = self.endpoint.abort(id);
-                        continue;
-                    }
-                    self.outcome.accepted = true;
-                    self.user.id = Some(id);
-                    self.state.opened = Some(self.now);
-                }
+    fn on_notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Accepted => {
+                (self.outcome.accepted, self.user.open) = (true, true);
+                self.state.opened = Some(self.now);
             }
-            EndpointEvent::Connection(id, readiness) if self.user.id == Some(id) => {
-                self.user.notify(readiness);
-            }
-            EndpointEvent::Connection(..) => {}
+            Notice::Ready { readable, writable } => self.user.notify(readable, writable),
         }
     }
 
@@ -295,7 +239,7 @@ impl<'a> Run<'a> {
     fn end(&mut self) -> Result<(), String> {
         let Self { user, peer, state, plan, .. } = self;
         let ours = user.left || plan.peer.resets_at.is_some() || peer.has_provoked;
-        if let Some(why) = user.failed
+        if let Some(why) = &user.failed
             && !peer.was_reset
         {
             return Err(format!("the connection failed: {why}"));
@@ -316,26 +260,8 @@ impl<'a> Run<'a> {
             self.outcome.bytes = user.plan.total + plan.peer.total;
         }
         self.outcome.reset = peer.was_reset;
-        let (left, bytes, waiting) = (self.endpoint.len(), self.endpoint.buffered(), self.endpoint.waiting());
-        if left > 0 || bytes > 0 || waiting > 0 {
-            return Err(format!(
-                "{left} connections, {bytes} bytes of buffers, {waiting} in TIME-WAIT are left"
-            ));
-        }
-        Ok(())
+        self.ours.left(self.now).map_or(Ok(()), Err)
     }
-}
-
-const fn end(address: [u8; 4], port: u16) -> IpEndpoint {
-    IpEndpoint::new(ip(address), port)
-}
-
-const fn ip([a, b, c, d]: [u8; 4]) -> IpAddress {
-    IpAddress::v4(a, b, c, d)
-}
-
-const fn packet(ecn: Ecn) -> Packet {
-    Packet { source: ip(PEER), destination: ip(US), ecn, mss: 1_460 }
 }
 
 fn line(seg: &Seg) -> String {
