@@ -11,6 +11,8 @@
 //!   beyond the window (RFC 5681, 4.2).
 //! - Once the reader has read all, the window is at least half of the receive buffer (RFC 9293, 3.8.6.2.2).
 
+use std::collections::VecDeque;
+
 use evenkeel_tcp::connection::Info;
 use evenkeel_tcp::time::{Duration, Instant};
 
@@ -53,6 +55,9 @@ pub(crate) struct Invariants {
     work_since: Option<Instant>,
     silence: Duration,
     ready_since: Option<Instant>,
+    /// What was sent once, and when; the longest round trip that this has measured.
+    under_way: VecDeque<(u32, Instant)>,
+    longest: Duration,
     /// The handshake says nothing of the round trip.
     late_start: bool,
     shift: Option<u8>,
@@ -98,6 +103,8 @@ impl Invariants {
             work_since: None,
             silence: Duration::ZERO,
             ready_since: None,
+            under_way: VecDeque::new(),
+            longest: Duration::ZERO,
             late_start: cookies,
             shift: None,
             acked: None,
@@ -177,6 +184,10 @@ impl Invariants {
             if after(self.max, seg.seq) {
                 // All that is under way may be acknowledged selectively: it measures nothing.
                 self.sent_twice = self.max;
+                self.under_way.clear();
+            }
+            if after(seg.end(), self.max) {
+                self.under_way.push_back((seg.end(), now));
             }
             self.max = later(self.max, seg.end());
         }
@@ -260,7 +271,9 @@ impl Invariants {
         let newer = self.wl.is_none_or(|(seq, ack)| {
             after(seg.ack, self.una) || after(seg.seq, seq) || seg.seq == seq && !after(ack, seg.ack)
         });
-        if self.opened.is_none() {
+        if seg.has(SYN) && self.wl.is_some() {
+            // It comes again, and says nothing.
+        } else if self.opened.is_none() {
             // A listener that has kept nothing may begin with any of them.
             (self.edge, self.wl) = (edge, None);
         } else if newer && !after(self.una, seg.ack) {
@@ -270,7 +283,16 @@ impl Invariants {
             if seg.clock.is_some() || after(seg.ack, self.sent_twice) {
                 self.silence = Duration::ZERO;
             }
+            self.measure(seg.ack, now);
             (self.una, self.advanced_at) = (seg.ack, now);
+        }
+    }
+
+    /// An acknowledgment may measure how long ago was what it acknowledges: acknowledgments before it may have
+    /// been lost.
+    fn measure(&mut self, ack: u32, now: Instant) {
+        while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, ack)) {
+            self.longest = self.longest.max(now.since(at));
         }
     }
 
@@ -286,7 +308,8 @@ impl Invariants {
             return;
         }
         let is_next = after(seg.end(), come) || seg.end() == come && seg.end() == seg.seq;
-        if !after(seg.seq, come) && is_next {
+        // RFC 7323, 4.3
+        if self.acked.is_some_and(|acked| !after(seg.seq, acked)) && is_next {
             self.clock = seg.clock.map(|(value, _)| value);
         }
         if seg.payload.is_empty() && (!seg.has(FIN) || !after(seg.end(), come)) {
@@ -354,7 +377,11 @@ impl Invariants {
         }
         self.work_since.get_or_insert(now);
         // Twice the timer, which may have begun before the last segment left.
-        let first = self.times.silence.max(if self.late_start { AFTER_LOST_SYN } else { Duration::ZERO });
+        let first = self.times.silence.max(self.longest * 5).max(if self.late_start {
+            AFTER_LOST_SYN
+        } else {
+            Duration::ZERO
+        });
         let longest = first * 2 + self.silence * 2;
         let due = self.since() + longest + SLACK;
         if next > due {
@@ -382,7 +409,7 @@ impl Invariants {
             return Ok(());
         }
         let since = *self.ready_since.get_or_insert(now);
-        let due = self.times.pacing.map_or(since, |pacing| since + pacing + SLACK);
+        let due = self.times.pacing.map_or(since, |pacing| since + pacing.max(self.longest) + SLACK);
         if next > due {
             return Err(format!("{unsent} bytes may leave since {since:?}, and do not before {next:?}"));
         }
