@@ -6,9 +6,10 @@ mod common;
 
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Output, Stdio};
 
-use common::{command, pause, signal};
+use common::{command, pause, signal, signal_times};
 use serde_json::Value;
 
 /// The disk that is always full.
@@ -64,6 +65,48 @@ fn ctrl_c_ends_a_server_that_computes() {
         signal(&child, "INT");
         let output = end(child, 10);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+/// Every command that goes on until it is asked to end, on a cable.
+const ENDLESS: [&[&str]; 9] = [
+    &["echo", "cable", "--rate", "5k"],
+    &["echo", "cable", "--tcp"],
+    &["sink", "cable", "--rate", "5k"],
+    &["http", "cable"],
+    &["send", "cable", "--bytes", "1000G"],
+    &["monitor", "cable", "--rate", "5k"],
+    &["wan", "cable", "--delay", "1ms"],
+    &["route", "cable"],
+    &["blast", "cable", "--rate", "5k"],
+];
+
+/// Runs a command until a signal comes twice, 10 ms apart. A machine that is busy may stretch that to the 200
+/// ms after which a second signal kills, so a run that was killed counts only if others were, too.
+fn signalled_twice(arguments: &[&str], kind: &str) -> Output {
+    let run = || {
+        let child = start(&[arguments, &["--duration", "1h", "--json"]].concat());
+        (0..3).for_each(|_| pause());
+        signal_times(&child, kind, 2);
+        end(child, 20)
+    };
+    (0..3).map(|_| run()).find(|output| output.status.signal().is_none()).unwrap_or_else(run)
+}
+
+/// `timeout` signals its child, and then the group that the child belongs to.
+#[test]
+fn a_signal_that_comes_twice_at_once_still_leaves_a_whole_report() {
+    let long = evenkeel_skip::is_long();
+    for arguments in ENDLESS {
+        for kind in ["TERM", "INT", "HUP"] {
+            for run in 0..if long { 20 } else { 1 } {
+                let output = signalled_twice(arguments, kind);
+                let said = text(&output.stderr);
+                assert!(output.status.success(), "{arguments:?}, SIG{kind}, {run}: {} {said}", output.status);
+                let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+                assert!(result.is_object(), "{arguments:?}, SIG{kind}: {result}");
+            }
+        }
     }
 }
 

@@ -2,12 +2,12 @@
 //! counters right.
 
 use std::io;
-use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_lab::real::{self, Options, Place};
 use evenkeel_lab::{Figure, Mode, Report, find, list};
+use evenkeel_skip::Lack;
 
 fn short(on: Place) -> Options {
     Options { on, points: 2, window: Duration::from_millis(10), repeats: 1, ..Options::default() }
@@ -123,7 +123,7 @@ fn devices_of_the_kernel_are_measured_too() {
         match run("l97-fig6", place) {
             Ok(report) => is_whole(&report, &["eager", "no feedback", "polled", "soft-lrp"], OUR_PART),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let _ = writeln!(io::stderr(), "SKIPPED (needs root: {error}): {place}");
+                evenkeel_skip::skip(&format!("real time on {place}"), &Lack::Root(&error.to_string()));
             }
             Err(error) => panic!("{place}: {error}"),
         }

@@ -1,4 +1,5 @@
-//! SIGHUP: asked to read its configuration again, a program does so and goes on.
+//! SIGHUP for programs that read their configuration again. In all others it is a signal to end
+//! ([`crate::Stop`]).
 
 use std::io;
 use std::sync::OnceLock;
@@ -11,6 +12,7 @@ static EVENT: AtomicI32 = AtomicI32::new(-1);
 static HANGUP: OnceLock<EventFd> = OnceLock::new();
 
 /// Turns SIGHUP into notifications of an eventfd, from the first call on. There is one such for the process.
+/// From then on SIGHUP does not end the process ([`crate::Stop`]).
 ///
 /// # Errors
 /// If the process may open no more descriptors.
@@ -22,6 +24,11 @@ pub fn hangup_events() -> io::Result<&'static EventFd> {
         sys::on_every_signal(libc::SIGHUP, on_hangup)?;
     }
     HANGUP.get().ok_or_else(|| io::ErrorKind::Other.into())
+}
+
+/// Whether SIGHUP asks for a reload, and not for the end.
+pub(crate) fn is_claimed() -> bool {
+    HANGUP.get().is_some()
 }
 
 /// Runs in a signal handler: nothing but a `write` is allowed here (signal-safety(7)).

@@ -1,14 +1,18 @@
-//! Ctrl-C and SIGTERM: asked to end, a program returns from its loop and drops what it holds, so nothing is
-//! left behind.
+//! SIGINT, SIGTERM and SIGHUP: a process that is asked to end returns from its loop and drops what it holds, so
+//! nothing is left behind.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::sys;
+use crate::{hangup, sys};
+
+/// The time after the first signal in which further ones do not count. `timeout` signals its child and then
+/// the whole process group, and a closing terminal sends SIGHUP and SIGTERM together.
+const REPEATED_NS: u64 = 200_000_000;
 
 /// The process-wide wish to end.
 ///
@@ -20,12 +24,16 @@ pub struct Stop {
 }
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// When the first signal came, on the kernel's monotonic clock; 0 before it.
+static FIRST_NS: AtomicU64 = AtomicU64::new(0);
 static EVENT: AtomicI32 = AtomicI32::new(-1);
 static STOP: OnceLock<Stop> = OnceLock::new();
 
 impl Stop {
-    /// Turns SIGINT and SIGTERM into this flag, from the first call on. A second signal of the same kind ends
-    /// the process at once.
+    /// Turns SIGINT, SIGTERM and SIGHUP into this flag, from the first call on. SIGHUP is left to
+    /// [`crate::hangup_events`] if that was called, and stays ignored if the process was started so (`nohup`).
+    ///
+    /// A further signal that comes at least 200 ms after the first one ends the process at once.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
@@ -34,8 +42,11 @@ impl Stop {
             let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
             let stop = STOP.get_or_init(|| Self { event });
             EVENT.store(stop.event.as_raw_fd(), Ordering::Release);
-            sys::on_signal(libc::SIGINT, on_signal)?;
-            sys::on_signal(libc::SIGTERM, on_signal)?;
+            sys::on_every_signal(libc::SIGINT, on_signal)?;
+            sys::on_every_signal(libc::SIGTERM, on_signal)?;
+            if !hangup::is_claimed() && !sys::is_ignored(libc::SIGHUP)? {
+                sys::on_every_signal(libc::SIGHUP, on_signal)?;
+            }
         }
         STOP.get().ok_or_else(|| io::ErrorKind::Other.into())
     }
@@ -61,10 +72,18 @@ impl Stop {
     }
 }
 
-/// Runs in a signal handler: nothing but an atomic store and a `write` is allowed here (signal-safety(7)).
-extern "C" fn on_signal(_signal: libc::c_int) {
-    REQUESTED.store(true, Ordering::Relaxed);
-    sys::notify_in_signal_handler(EVENT.load(Ordering::Acquire));
+/// Runs in a signal handler. Everything it calls is async-signal-safe (signal-safety(7)): atomics,
+/// `clock_gettime`, `write`, `signal` and `raise`.
+extern "C" fn on_signal(signal: libc::c_int) {
+    let now = sys::monotonic_ns().max(1);
+    match FIRST_NS.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {
+            REQUESTED.store(true, Ordering::Relaxed);
+            sys::notify_in_signal_handler(EVENT.load(Ordering::Acquire));
+        }
+        Err(first) if now.saturating_sub(first) < REPEATED_NS => {}
+        Err(_) => sys::die_of(signal),
+    }
 }
 
 #[cfg(test)]

@@ -94,28 +94,43 @@ pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 
-/// Lets `handler` run on `signal`, once; the next one of its kind has its default effect.
-pub(crate) fn on_signal(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
-    handle_signal(signal, handler, libc::SA_RESETHAND)
-}
-
 /// Lets `handler` run on every `signal`.
 pub(crate) fn on_every_signal(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
-    handle_signal(signal, handler, 0)
-}
-
-fn handle_signal(
-    signal: libc::c_int,
-    handler: extern "C" fn(libc::c_int),
-    flags: libc::c_int,
-) -> io::Result<()> {
     // SAFETY: all-zero is a valid `sigaction`: no flags, an empty mask, the default action.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
-    action.sa_flags = flags | libc::SA_RESTART;
+    action.sa_flags = libc::SA_RESTART;
     // SAFETY: `action` is initialised and lives through the call; without SA_SIGINFO the kernel calls the
     // handler with the one argument that its type says.
     check(unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) })
+}
+
+/// Whether this process ignores `signal`, as one that `nohup` started ignores SIGHUP.
+pub(crate) fn is_ignored(signal: libc::c_int) -> io::Result<bool> {
+    // SAFETY: all-zero is a valid `sigaction`.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: nothing is set, and `action` lives through the call.
+    check(unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) })?;
+    Ok(action.sa_sigaction == libc::SIG_IGN)
+}
+
+/// Returns the kernel's monotonic clock in nanoseconds. Async-signal-safe.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` lives through the call, which cannot fail for this clock and leaves `errno` alone then.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Ends the process by the default action of `signal`, so that its parent sees which signal ended it.
+/// Async-signal-safe. To be called by the handler of that signal.
+pub(crate) fn die_of(signal: libc::c_int) {
+    // SAFETY: both calls take numbers only. The signal is blocked while its handler runs, and is delivered
+    // when that returns.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
 }
 
 /// Makes eventfd `fd` readable. Async-signal-safe: one `write`, and `errno` is what it was.

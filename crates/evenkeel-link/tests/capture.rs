@@ -15,7 +15,8 @@ use evenkeel_core::interface::Interface;
 use evenkeel_core::time::Duration;
 use evenkeel_link::capture::{Reader, Recorded};
 use evenkeel_link::{Clock, Device, Tap, TapOptions, open};
-use support::{Bench, has, in_namespace, is_ipv4, run, skip};
+use evenkeel_skip::Lack;
+use support::{Bench, has, in_namespace, is_ipv4, lacks, run};
 
 /// A directory that is removed with what is in it.
 struct Scratch(PathBuf);
@@ -64,7 +65,7 @@ fn one(pool: &mut Pool, bytes: &[u8]) -> VecDeque<Frame> {
 #[test]
 fn what_passes_an_interface_is_recorded_and_tshark_reads_it() {
     if !has("tshark") || !has("capinfos") {
-        return skip("needs tshark and capinfos");
+        return lacks(&Lack::Program { program: "tshark", package: "tshark" });
     }
     let scratch = Scratch::new("record");
     let path = scratch.file("recorded.pcapng");
@@ -132,7 +133,7 @@ fn what_an_interface_leaves_is_recorded_once() {
 #[test]
 fn files_of_other_tools_are_read() {
     if !has("editcap") {
-        return skip("needs editcap");
+        return lacks(&Lack::Program { program: "editcap", package: "wireshark-common" });
     }
     let scratch = Scratch::new("convert");
     let ours = scratch.file("ours.pcapng");
@@ -200,7 +201,7 @@ fn a_device_is_recorded_and_its_capture_played_again() {
 fn a_full_disk_ends_the_recording_and_not_the_interface() {
     let full = PathBuf::from("/dev/full");
     if !full.exists() {
-        return skip("needs /dev/full");
+        return lacks(&Lack::Other("there is no /dev/full"));
     }
     let ((mut a, mut a_pool), (b, mut b_pool)) = cable();
     let mut b = Recorded::new(Box::new(b), &full, Clock::start()).unwrap();

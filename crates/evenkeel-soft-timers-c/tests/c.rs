@@ -1,11 +1,11 @@
 //! A program in C, compiled and linked as its author would, does what it says.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
-#![allow(clippy::print_stderr, reason = "what is skipped is said")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 // So that the library is built.
+use evenkeel_skip::Lack;
 use evenkeel_soft_timers_c as _;
 
 /// Where cargo puts the libraries of the profile that this test was built with.
@@ -51,7 +51,8 @@ fn compiler() -> Option<String> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let found = Command::new(&compiler).arg("--version").output().is_ok();
     if !found {
-        eprintln!("SKIPPED: there is no C compiler ({compiler}).");
+        let lack = Lack::Program { program: &compiler, package: "gcc" };
+        evenkeel_skip::skip(std::thread::current().name().unwrap_or("a test"), &lack);
     }
     found.then_some(compiler)
 }

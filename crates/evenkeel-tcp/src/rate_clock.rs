@@ -90,7 +90,13 @@ impl RateClock {
             now
         };
         self.last = now;
-        self.due = self.due.max(earliest) + spacing.target;
+        self.due = if self.due > now {
+            // It did not wait. If such packets moved what is due further each time, the next that waits could
+            // wait for ever.
+            self.due.max(now + spacing.target)
+        } else {
+            self.due.max(earliest) + spacing.target
+        };
         self.next = self.due.max(now + spacing.minimum.min(spacing.target));
     }
 }

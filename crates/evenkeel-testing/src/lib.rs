@@ -5,7 +5,7 @@
 mod bridge;
 mod place;
 
-use std::io::{self, Write as _};
+use std::io;
 use std::panic;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,8 +13,10 @@ use std::thread;
 use std::time::Duration;
 
 use evenkeel_link::Clock;
+use evenkeel_skip::Lack;
 
 pub use bridge::{Bridge, Traffic};
+pub use evenkeel_skip::{is_long, is_long_or_skip};
 pub use place::Place;
 
 /// A program, and the Debian package that it is in.
@@ -32,10 +34,11 @@ pub fn in_namespace(programs: &[&[Program]], test: impl FnOnce() + Send + 'stati
     let programs = programs.concat();
     let isolated = thread::Builder::new().name(name.clone()).spawn(move || {
         if let Err(error) = evenkeel_link::enter_new_network() {
-            return skip(&name, &format!("needs root: no network namespace: {error}"));
+            let error = format!("no network namespace: {error}");
+            return evenkeel_skip::skip(&name, &Lack::Root(&error));
         }
         if let Some((program, package)) = programs.iter().find(|(program, _)| !has(program)) {
-            return skip(&name, &format!("there is no `{program}`: install {package}"));
+            return evenkeel_skip::skip(&name, &Lack::Program { program, package });
         }
         settle();
         test();
@@ -52,9 +55,9 @@ fn settle() {
     run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
 }
 
-/// Says that a test did not run: past the test harness, which would keep it to itself.
+/// Reports and records that a test did not run.
 pub fn skip(test: &str, why: &str) {
-    let _ = writeln!(io::stderr(), "SKIPPED ({why}): {test}");
+    evenkeel_skip::skip(test, &Lack::Other(why));
 }
 
 fn has(program: &str) -> bool {

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::collections::VecDeque;
-use std::io::{self, Write as _};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,6 +18,7 @@ use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{EthernetAddress, IpAddress, IpCidr};
 use evenkeel::link::{Address, Clock, Packet, PacketOptions};
 use evenkeel::{Ended, Engine, Group, Remote};
+use evenkeel_skip::Lack;
 
 const ROUTER: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 2])];
@@ -244,11 +244,8 @@ fn two_hosts_forward_together_in_order_and_what_one_learns_serves_the_other() {
 fn two_hosts_forward_together_between_devices_of_the_kernel() {
     let isolated = thread::spawn(|| {
         if let Err(error) = evenkeel::link::enter_new_network() {
-            let _ = writeln!(
-                io::stderr(),
-                "SKIPPED (needs root: no network namespace: {error}): two hosts on veths"
-            );
-            return;
+            let test = "two_hosts_forward_together_between_devices_of_the_kernel";
+            return evenkeel_skip::skip(test, &Lack::Root(&format!("no network namespace: {error}")));
         }
         let clock = Clock::start();
         let (mut outside, mut group) = on_veths(Architecture::SoftLrp, clock);

@@ -30,14 +30,14 @@ const DRAIN: Duration = Duration::from_millis(20);
 
 /// Runs a router until a limit is reached or the process is asked to end. On SIGHUP it asks `reread` for
 /// rules, routes and neighbours, and goes on with them; if they cannot be used, it says why and goes on as
-/// before. A link whose device is removed is taken up again when a device of that name returns.
+/// before. Without `reread` SIGHUP asks the process to end. A link whose device is removed is taken up again when a device of that name returns.
 ///
 /// # Errors
 /// [`RouterError`]
 pub fn run(
     router: Router,
     limits: Limits,
-    reread: Reread,
+    reread: Option<Reread>,
     say: Say,
     watch: impl FnMut(&Routed),
 ) -> Result<Routed, RouterError> {
@@ -68,7 +68,7 @@ struct Reloads {
 }
 
 impl Running {
-    fn start(mut router: Router, reread: Reread, say: Say) -> Result<Self, RouterError> {
+    fn start(mut router: Router, reread: Option<Reread>, say: Say) -> Result<Self, RouterError> {
         router.plan()?.warnings.iter().for_each(|warning| say(warning));
         let places = router.places()?;
         let names: Vec<String> = places.iter().map(|place| place.name.clone()).collect();
@@ -104,8 +104,11 @@ impl Running {
         returning::follow(group.engines_mut(), Returning::new(&router, clock, arrivals, statuses), &say)?;
         say(&format!("forwarding between {}", names.join(" and ")));
         let reloads = Arc::new(Reloads::default());
-        let reloader = Reloader { places, active: active.clone(), reread, say, current: Arc::new(tables) };
-        follow_hangups(&mut group, reloader, &reloads)?;
+        if let Some(reread) = reread {
+            let reloader =
+                Reloader { places, active: active.clone(), reread, say, current: Arc::new(tables) };
+            follow_hangups(&mut group, reloader, &reloads)?;
+        }
         Ok(Self { group, cores: router.cores, parts, telling: Telling { active, log: handle, reloads } })
     }
 

@@ -210,10 +210,9 @@ fn fast_open_over_packet_sockets() {
 
 /// Takes minutes: `EVENKEEL_LONG=1 cargo test -p evenkeel-apps --test tcp_interop gigabyte`.
 fn gigabyte(test: &str, way: impl FnOnce() -> Way) {
-    if std::env::var_os("EVENKEEL_LONG").is_none() {
-        return evenkeel_testing::skip(test, "takes minutes; EVENKEEL_LONG=1 runs it");
+    if evenkeel_testing::is_long_or_skip(test) {
+        bulk(way(), 1 << 30);
     }
-    bulk(way(), 1 << 30);
 }
 
 #[test]

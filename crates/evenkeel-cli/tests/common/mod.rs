@@ -3,10 +3,12 @@
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
-use std::io::Write as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
+
+use evenkeel_skip::Lack;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The command, with nothing at its standard input.
 pub fn command(arguments: &[&str]) -> Command {
@@ -33,17 +35,26 @@ pub fn is_root() -> bool {
     id.stdout == b"0\n"
 }
 
+/// Programs that tests in a namespace use, with the Debian packages that contain them.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("ip", "iproute2"),
+    ("ping", "iputils-ping"),
+    ("tcpdump", "tcpdump"),
+    ("tshark", "tshark"),
+    ("capinfos", "wireshark-common"),
+];
+
 /// Runs `test` on a thread in a network namespace of its own.
 pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
-    for program in ["ip", "ping", "tcpdump", "tshark", "capinfos"] {
+    for (program, package) in PROGRAMS {
         if Command::new(program).arg("-h").output().is_err() {
-            return skip(name, &format!("there is no `{program}`"));
+            return evenkeel_skip::skip(name, &Lack::Program { program, package });
         }
     }
     thread::scope(|scope| {
         let isolated = scope.spawn(|| match evenkeel::link::enter_new_network() {
             Ok(()) => test(),
-            Err(error) => skip(name, &format!("needs root: {error}")),
+            Err(error) => evenkeel_skip::skip(name, &Lack::Root(&error.to_string())),
         });
         if let Err(panic) = isolated.join() {
             std::panic::resume_unwind(panic);
@@ -51,9 +62,9 @@ pub fn in_namespace(name: &str, test: impl FnOnce() + Send) {
     });
 }
 
-/// Says that a test did not run: past the test harness, which would keep it to itself.
+/// Reports and records that a test did not run.
 pub fn skip(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED ({why}): {test}");
+    evenkeel_skip::skip(test, &Lack::Other(why));
 }
 
 /// Runs a command of iproute2 or the like; says whether it succeeded.
@@ -77,15 +88,22 @@ pub fn wait_for(line: &str) {
     );
 }
 
-/// Sends SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell starts in
+/// Sends SIGHUP, SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell starts in
 /// the background ignores SIGINT at first.
 pub fn signal(child: &Child, signal: &str) {
-    // signal(7): of SIGINT, which is 2, the mask has the bit 1.
-    let bit = match signal {
-        "INT" => 1,
-        "TERM" => 14,
+    signal_times(child, signal, 1);
+}
+
+/// Sends a signal as [`signal`] does, several times 10 ms apart: the kernel merges those that are pending.
+pub fn signal_times(child: &Child, signal: &str, times: usize) {
+    let number = match signal {
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "TERM" => Signal::TERM,
         _ => panic!("{signal}?"),
     };
+    // signal(7): of SIGINT, which is 2, the mask has the bit 1.
+    let bit = number.as_raw() - 1;
     let caught = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
@@ -98,13 +116,22 @@ pub fn signal(child: &Child, signal: &str) {
         }),
         "SIG{signal} is not caught"
     );
-    run(&format!("kill -{signal} {}", child.id()));
+    for nth in 0..times {
+        if nth > 0 {
+            sleep(Duration::from_millis(10));
+        }
+        kill_process(Pid::from_child(child), number).unwrap();
+    }
+}
+
+pub fn pause() {
+    sleep(Duration::from_millis(50));
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "another process is waited for, which tells nobody when it is ready"
 )]
-pub fn pause() {
-    thread::sleep(Duration::from_millis(50));
+fn sleep(time: Duration) {
+    thread::sleep(time);
 }

@@ -1,7 +1,6 @@
 //! Several hosts, each on a core, that are one router to the outside.
 
-use std::io::{self, Write as _};
-
+use evenkeel_skip::Lack;
 use serde_json::Value;
 
 use crate::forwarding::perf;
@@ -13,8 +12,8 @@ fn two_cores() -> Option<String> {
     match evenkeel::link::cpus()[..] {
         [first, second, ..] => Some(format!("{first},{second}")),
         _ => {
-            let name = std::thread::current().name().unwrap_or("a test").to_owned();
-            let _ = writeln!(io::stderr(), "SKIPPED (needs two processors): {name}");
+            let lack = Lack::Other("needs two processors");
+            evenkeel_skip::skip(std::thread::current().name().unwrap_or("a test"), &lack);
             None
         }
     }

@@ -239,12 +239,15 @@ impl Loaded {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_skip::Lack;
+
     use super::*;
 
     fn skipped() -> bool {
         let missing = matches!(Library::open(), Err(FilterError::NoLibrary));
         if missing {
-            eprintln!("SKIPPED (libpcap is not installed)");
+            let lack = Lack::Program { program: "libpcap", package: "libpcap0.8" };
+            evenkeel_skip::skip(std::thread::current().name().unwrap_or("a test"), &lack);
         }
         missing
     }

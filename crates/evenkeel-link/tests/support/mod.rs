@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
 use std::panic;
 use std::process::Command;
 use std::thread;
@@ -11,6 +10,7 @@ use std::thread;
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Clock, Device, Halt};
+use evenkeel_skip::Lack;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if
@@ -23,10 +23,10 @@ pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
         // SAFETY: only the network namespace of this thread changes; no descriptor table or address space is
         // unshared.
         if let Err(error) = unsafe { unshare_unsafe(UnshareFlags::NEWNET) } {
-            return skip(&format!("needs root: no network namespace: {error}"));
+            return lacks(&Lack::Root(&format!("no network namespace: {error}")));
         }
         if !has("ip") {
-            return skip("needs iproute2: there is no `ip`");
+            return lacks(&Lack::Program { program: "ip", package: "iproute2" });
         }
         run("ip link set lo up");
         test();
@@ -36,10 +36,9 @@ pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Says aloud that a test did not run: past the test harness, which would keep it to itself.
-pub fn skip(why: &str) {
-    let test = thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(io::stderr(), "SKIPPED ({why}): {test}");
+/// Reports and records that the test of this thread did not run.
+pub fn lacks(lack: &Lack<'_>) {
+    evenkeel_skip::skip(thread::current().name().unwrap_or("a test"), lack);
 }
 
 /// Whether a program can be run.

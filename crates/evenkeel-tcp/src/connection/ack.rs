@@ -88,6 +88,7 @@ impl Connection {
         if cut_off {
             self.recovery.on_cut_off();
         }
+        self.due.retransmission &= !advances;
         self.snd.una = header.ack;
         self.forget_acknowledged(header.ack);
         self.note_progress(advances, before, now);

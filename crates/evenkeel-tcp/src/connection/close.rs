@@ -32,7 +32,8 @@ impl Connection {
         self.rcv.closed = true;
         if self.rcv.buffer.readable() > 0 {
             self.rcv.buffer.clear();
-            if self.state.is_synchronized() && self.state != State::TimeWait {
+            // With Fast Open something may have come before the handshake is over.
+            if self.state != State::Closed && self.state != State::TimeWait {
                 self.tally.note(Counter::AbortOnClose);
                 return self.abort();
             }

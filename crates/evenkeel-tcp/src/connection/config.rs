@@ -199,8 +199,9 @@ pub struct SynReceived {
 pub enum SynAck {
     /// It was sent once, then: its acknowledgment says how long the round trip is.
     SentAt(Instant),
-    /// It was sent, nobody remembers when; or more than once.
-    Sent,
+    /// It was sent, and again so many times because no answer came. Its acknowledgment does not say how long
+    /// the round trip is.
+    Sent(u8),
     /// The connection shall send it: there is data before the handshake is over (RFC 7413, 4.2), and perhaps
     /// a cookie to give.
     Due(Option<Cookie>),

@@ -170,7 +170,9 @@ impl Connection {
             return OUT_OF_PLACE;
         }
         match self.state {
-            State::SynReceived => self.fail(Error::Refused),
+            // An active opener was refused. With Fast Open the user has the connection already, and may have
+            // read from it (RFC 7413, 4.2.2).
+            State::SynReceived if self.snd.fast_open.is_none() => self.fail(Error::Refused),
             // Both sides have closed. Who did not get all that we sent is to be told of like any other reset,
             // as others do; else nothing is lost.
             State::Closing | State::LastAck if self.snd.buffer.is_empty() => self.end(),

@@ -62,10 +62,11 @@ impl Connection {
                 return connection;
             }
             SynAck::SentAt(sent) => connection.recovery.on_sent(syn, false, sent),
-            SynAck::Sent => {
+            SynAck::Sent(again) => {
                 // Sent again, so that nobody takes the time for the round trip (Karn's algorithm).
                 connection.recovery.on_sent(syn, false, now);
                 connection.recovery.on_sent(syn, true, now);
+                connection.recovery.set_syn_timeouts(again);
             }
         }
         connection.snd.nxt = syn.end;

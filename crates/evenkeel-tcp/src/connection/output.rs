@@ -78,8 +78,7 @@ impl Connection {
         Some(self.outgoing(header, payload, again))
     }
 
-    /// Nothing leaves now. If all is sent that there is, it is not the path that limits; and if nothing waits
-    /// for the pacer, a train is over.
+    /// Nothing leaves now. If nothing waits for the pacer, a train is over.
     #[inline]
     fn after_last(&mut self) {
         if self.timers.pace == Instant::NEVER {
@@ -91,11 +90,32 @@ impl Connection {
         self.release_idle_memory();
     }
 
+    /// Records that the path does not limit the connection, if that is so: less than a segment is unsent
+    /// (draft-ietf-ccwg-bbr, 4.1.2.4), or what is unsent waits for neither the congestion window nor the
+    /// pacer. Then Nagle's algorithm, a small window of the peer's, or the user holds it back.
+    ///
+    /// The path may be full though the peer's window limits. So with more than half of the congestion window
+    /// on its way, which is twice what the path holds, samples tell of the path.
     #[cold]
     fn note_limit(&mut self) {
-        if self.snd.unsent() == 0 && !self.recovery.has_lost() {
+        let recovery = &self.recovery;
+        let held_back =
+            || recovery.may_send(self.payload_max().into()) && recovery.in_flight() <= recovery.cwnd() / 2;
+        if self.timers.pace == Instant::NEVER && (self.has_little_to_send() || held_back()) {
             self.recovery.on_nothing_to_send();
         }
+    }
+
+    /// A segment has left, and perhaps it was the last.
+    #[cold]
+    fn note_last(&mut self) {
+        if self.has_little_to_send() {
+            self.recovery.on_nothing_to_send();
+        }
+    }
+
+    fn has_little_to_send(&self) -> bool {
+        self.snd.unsent() < self.payload_max().into() && !self.recovery.has_lost()
     }
 
     #[inline]
@@ -122,6 +142,7 @@ impl Connection {
             _ => self
                 .repair(now)
                 .or_else(|| self.new_data(now))
+                .or_else(|| self.repair_after_all(now))
                 .or_else(|| self.probe(now))
                 .or_else(|| self.acknowledgment()),
         }
@@ -134,6 +155,14 @@ impl Connection {
             return None;
         }
         self.tail_loss_probe(now).or_else(|| self.lost(now))
+    }
+
+    /// Sends what is lost, if nothing new may leave by which F-RTO could find out whether the timeout was
+    /// spurious (RFC 5682, 3.1, step 2a).
+    #[inline]
+    fn repair_after_all(&mut self, now: Instant) -> Option<Next> {
+        let waits = self.recovery.has_lost() && self.timers.pace == Instant::NEVER;
+        if waits && self.recovery.give_up_new_data() { self.lost(now) } else { None }
     }
 
     /// The peer is to answer.
@@ -200,9 +229,12 @@ impl Connection {
     fn lost(&mut self, now: Instant) -> Option<Next> {
         let range = self.recovery.next_retransmission(self.room() as u16)?;
         let range = range.intersection(SeqRange::new(range.start, self.snd.edge()));
-        if range.is_empty() || !self.recovery.may_send(range.len()) || self.must_pace(now) {
+        let waits =
+            |connection: &mut Self| !connection.recovery.may_send(range.len()) || connection.must_pace(now);
+        if range.is_empty() || !self.due.retransmission && waits(self) {
             return None;
         }
+        self.due.retransmission = false;
         let after_timeout = self.recovery.state() == RecoveryState::Loss;
         self.tally.note(if after_timeout { Counter::SlowStartRetrans } else { Counter::FastRetrans });
         self.data(range, true, now)
@@ -296,6 +328,9 @@ impl Connection {
         self.tally.note_if(again, Counter::RetransSegs);
         self.recovery.on_sent(range, again, now);
         self.snd.nxt = self.snd.nxt.max(range.end);
+        if self.recovery.measures() {
+            self.note_last();
+        }
         // RFC 3168, 6.1.4 and 6.1.5: only new data is marked as capable.
         let ecn = if self.ecn && self.snd.ect && is_new { Ecn::Capable } else { Ecn::NotCapable };
         Some(Next { seq: range.start, flags, payload: bytes, ecn, again })

@@ -195,6 +195,9 @@ pub(super) struct Due {
     pub(super) ack: bool,
     /// One segment, whatever the congestion window says (RFC 8985, 7.3).
     pub(super) tail_loss_probe: bool,
+    /// One lost segment, whatever the congestion window and the pacer say: the retransmission timer has
+    /// expired (RFC 6298, 5.4).
+    pub(super) retransmission: bool,
     /// One segment, whatever the peer's window says (RFC 9293, 3.8.6.1).
     pub(super) window_probe: bool,
     pub(super) keepalive: bool,

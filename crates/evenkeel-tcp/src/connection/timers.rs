@@ -107,10 +107,15 @@ impl Connection {
         if self.snd.wnd == 0 && self.state.is_synchronized() {
             return self.on_deadline_of_closed_window(now);
         }
+        if self.due.retransmission && self.recovery.is_timeout_due(now) {
+            // The interface is full: what the last timeout called for has not left yet.
+            return self.recovery.postpone_timeout(now);
+        }
         match self.recovery.on_deadline(now) {
             Expired::TailLossProbe => self.due.tail_loss_probe = true,
             Expired::Timeout => {
                 self.tally.note(Counter::Timeouts);
+                self.due.retransmission = self.state.is_synchronized();
                 self.tell_reduction();
                 self.suspect_path(now);
             }

@@ -102,6 +102,7 @@ impl Listener {
             ts_recent: options.timestamps.filter(|_| config.timestamps).map(|timestamps| timestamps.value),
             ecn: config.ecn && header.flags.contains(Flags::ECE | Flags::CWR),
             sent_at: None,
+            sent_again: 0,
         }
     }
 
@@ -215,6 +216,7 @@ impl Listener {
             ts_recent: timestamps.map(|timestamps| timestamps.value),
             ecn: self.config.ecn && options.is_some_and(|options| options.ecn),
             sent_at: None,
+            sent_again: 0,
         })
     }
 }

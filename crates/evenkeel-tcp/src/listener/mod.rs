@@ -113,6 +113,9 @@ pub struct Handshake {
     /// When our SYN-ACK was sent, if it was sent once: its answer then says how long the round trip is (RFC
     /// 6298, 3).
     pub sent_at: Option<Instant>,
+    /// How often it was sent again. After more than once the connection begins with one segment (RFC 5681,
+    /// 3.1; RFC 6928, 2).
+    pub sent_again: u8,
 }
 
 /// A segment, and what its listener has to know besides.

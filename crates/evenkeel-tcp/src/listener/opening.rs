@@ -49,7 +49,7 @@ impl Handshake {
                 timestamp: self.ts_recent,
                 ecn: self.ecn,
             },
-            syn_ack: self.sent_at.map_or(SynAck::Sent, SynAck::SentAt),
+            syn_ack: self.sent_at.map_or(SynAck::Sent(self.sent_again), SynAck::SentAt),
         }
     }
 }
@@ -163,6 +163,28 @@ mod tests {
             give(&mut server, &sent(&mut client, at(80)), at(90));
             assert_eq!((server.info().send_queue, client.info().send_queue), (0, 0), "all is acknowledged");
             assert!(server.info().send_window > 65_535, "windows are scaled: {}", server.info().send_window);
+        }
+    }
+
+    /// RFC 5681, 3.1, with RFC 6928, 2: once may be chance.
+    #[test]
+    fn after_two_lost_syn_acks_the_window_is_one_segment() {
+        for (lost, segments) in [(0, 10), (1, 10), (2, 1), (3, 1)] {
+            let (tuple, mut listener, mut now) = (tuple(0), listener(10), at(0));
+            let mut client = Connection::connect(&config(), &client(&tuple), None, now);
+            let syn = sent(&mut client, now);
+            let Reaction::Send(mut syn_ack) = listen(&mut listener, tuple, &syn[0], now) else { panic!() };
+            for _ in 0..lost {
+                now = listener.next_deadline().unwrap();
+                syn_ack = listener.poll_transmit(now, &mut Counters::new()).unwrap().1;
+            }
+            give(&mut client, &[(syn_ack, Vec::new())], now);
+            let ack = sent(&mut client, now);
+            let Reaction::Establish(agreed) = listen(&mut listener, tuple, &ack[0], now) else { panic!() };
+            let mut server = Connection::accept(&config(), &agreed.open(&numbers()), &agreed.progress(), now);
+            give(&mut server, &ack, now);
+            server.write(&[0; 50_000]).unwrap();
+            assert_eq!(sent(&mut server, now).len(), segments, "{lost} lost");
         }
     }
 

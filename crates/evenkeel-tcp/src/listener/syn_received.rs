@@ -207,6 +207,7 @@ impl HalfOpen {
             ts_recent: self.timestamps.then_some(self.ts_recent),
             ecn: self.ecn,
             sent_at: None,
+            sent_again: self.retries,
         }
     }
 

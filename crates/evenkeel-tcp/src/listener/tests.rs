@@ -145,6 +145,7 @@ fn a_plain_handshake() {
         ts_recent: None,
         ecn: false,
         sent_at: Some(at(0)),
+        sent_again: 0,
     };
     assert_eq!(handshake, expected);
     assert_eq!((bench.listener.syn_queue_len(), bench.listener.next_deadline()), (0, None));
@@ -513,6 +514,7 @@ fn a_cookie_brings_everything_back_if_there_are_timestamps() {
         ts_recent: Some(510),
         ecn: true,
         sent_at: None,
+        sent_again: 0,
     };
     assert_eq!(agreed, expected);
     assert_eq!(bench.count(Counter::SyncookiesRecv), 1);

@@ -368,7 +368,7 @@ impl Recovery {
 
     /// Returns whether `ack` acknowledges a part of a segment that was sent again, and whose rest reaches
     /// beyond `edge`, where the peer's window then ends. The peer took as much of the segment as it had room
-    /// for, and not the rest. (Of a segment that was sent once a tail loss probe, or the timeout, shows that.)
+    /// for, and not the rest. For a segment that was sent once, a tail loss probe or the timeout shows that.
     #[must_use]
     pub fn cuts_off(&self, ack: SeqNumber, edge: SeqNumber) -> bool {
         if self.board.is_undisturbed() {

@@ -10,7 +10,7 @@ use super::scoreboard::{FIRST, Position};
 use crate::congestion::Window;
 use crate::rate::Rate;
 use crate::rate_clock::{RateClock, Spacing};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 
 /// There for connections that pace.
 #[derive(Debug)]
@@ -120,6 +120,10 @@ impl Pacing {
     /// Events of timers are no closer together than this (it is the shortest period of the paper). Where
     /// segments would have to be, some leave at one event.
     const EVENT_MIN: Duration = Duration::from_micros(10);
+    /// No segment waits longer than this, nor than a round trip, for the segment before it, unless the user
+    /// chose the rate. One segment in a round trip is the least that any congestion control allows (RFC 5681,
+    /// 3.1). A rate measured while little was sent, or around a timeout, has no lower bound.
+    const WAIT_MAX_NANOS: u64 = nanos(Duration::from_secs(1));
     /// So many initial windows may a remembered or estimated rate be for, in a round trip: seven doublings of
     /// slow start. (`max_jump` of Careful Resume, 3.3.) Acknowledgments that are handled together, or a
     /// receiver that means harm, can tell any rate.
@@ -191,7 +195,9 @@ impl Pacing {
         let known = srtt.filter(|_| !self.unknown);
         let by_window = || known.map(|srtt| Self::time_by_window(left.bytes, window, srtt));
         let careful = self.careful.filter(|(until, _)| now < *until);
-        by_rate.or_else(by_window).max(careful.map(|(_, rate)| rate.time_for(left.bytes)))
+        let longest = Duration::from_nanos(srtt.unwrap_or(u64::MAX).min(Self::WAIT_MAX_NANOS));
+        let own = by_rate.or_else(by_window).max(careful.map(|(_, rate)| rate.time_for(left.bytes)));
+        own.map(|time| time.min(longest))
     }
 
     /// How long so many bytes take if a window takes a round trip.
@@ -264,5 +270,27 @@ impl Pacing {
     /// What was lost now was lost of a window nobody had tried.
     pub(super) fn is_unvalidated(&self, now: Instant) -> bool {
         now < self.unvalidated_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model of congestion control that has seen next to nothing arrive says next to no rate.
+    #[test]
+    fn no_segment_waits_longer_than_a_round_trip_or_a_second_unless_the_user_says_so() {
+        let now = Instant::from_millis(1_000);
+        let window = Window { cwnd: 10_000, ssthresh: Window::UNKNOWN, mss: 1_000 };
+        for (round_trip, most, wait) in
+            [(50, None, 50), (5_000, None, 1_000), (50, Some(Rate::bytes_per_s(520)), 2_000)]
+        {
+            let config = RecoveryConfig { rate_max: most, ..RecoveryConfig::default() };
+            let mut pacing = Pacing::of(&config);
+            let rate = Some(Rate::bytes_per_s(20));
+            let leaving = Leaving { bytes: 1_000, overhead: 40, rate };
+            pacing.on_sent(leaving, &window, Some(nanos(Duration::from_millis(round_trip))), now);
+            assert_eq!(pacing.clock.release_time(now), Some(now + Duration::from_millis(wait)));
+        }
     }
 }

@@ -72,6 +72,11 @@ impl Recovery {
         self.tail_loss.forget();
     }
 
+    /// The SYN was sent again so often, by a listener, before there was this connection.
+    pub fn set_syn_timeouts(&mut self, timeouts: u8) {
+        self.timeouts = timeouts;
+    }
+
     /// When the retransmission timer expires that is set now (RFC 6298, 5).
     fn timeout_from(&self, now: Instant) -> Instant {
         now.plus_nanos(self.rtt.rto_nanos())
@@ -152,6 +157,24 @@ impl Recovery {
         self.recover = end;
         self.episode = Some(Box::new(Episode { kind: Kind::Timeout(frto), end, prr: Prr::new(1) }));
         self.window.cwnd = self.in_flight().saturating_add(self.window.mss);
+    }
+
+    /// F-RTO waits for new data to leave, and none can. Returns whether
+    /// [`next_retransmission`](Self::next_retransmission) now gives what is lost instead.
+    #[cold]
+    pub fn give_up_new_data(&mut self) -> bool {
+        let room = self.may_send(self.window.mss);
+        let nxt = self.board.nxt();
+        let Some(Episode { kind: Kind::Timeout(frto @ Frto::SendingNew), end, .. }) =
+            self.episode.as_deref_mut()
+        else {
+            return false;
+        };
+        let none_left = nxt == *end && room;
+        if none_left {
+            *frto = Frto::Off;
+        }
+        none_left
     }
 
     pub(super) fn set_timers_after_sending(

@@ -3,6 +3,7 @@
 
 mod robustness;
 mod script;
+mod transfer;
 
 /// One test for each file of `scripts/`. They are read when the test runs, so that nothing is compiled for a
 /// change of a script.

@@ -36,6 +36,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::congestion::Algorithm;
 use crate::connection::{
     Agreement, Allowance, Config, Connection, Keepalive, Open, Outgoing, StreamOption, SynAck, SynReceived,
     Unavailable,
@@ -98,6 +99,7 @@ fn configure(config: &mut Config, text: &str) -> Result<(), String> {
         ["no", "sack"] => config.sack = false,
         ["no", "scaling"] => config.window_scaling = false,
         ["pacing"] => Arc::make_mut(&mut config.recovery).pacing = true,
+        ["bbr"] => Arc::make_mut(&mut config.recovery).algorithm = Algorithm::Bbr,
         ["capacity", bits] => {
             let rate = Rate::bits_per_s(parse(bits)?.into());
             Arc::make_mut(&mut config.recovery).start = Start::At(rate);
@@ -209,7 +211,7 @@ impl Runner {
                 self.pass(Duration::from_millis(10))?;
             }
             ("accept", ["ecn"]) => {
-                let handshake = self.handshake(&options, SynAck::Sent, Flags::ECE | Flags::CWR);
+                let handshake = self.handshake(&options, SynAck::Sent(0), Flags::ECE | Flags::CWR);
                 self.connection = Some(Connection::accept(&config, &open, &handshake, now));
             }
             ("early", ["cookie", hex, len]) => {

@@ -17,7 +17,7 @@ use evenkeel_apps::route::active_rules::Text;
 use evenkeel_apps::route::error::RouterError;
 use evenkeel_apps::route::plan::{Link, StaticNeighbor, StaticRoute};
 use evenkeel_apps::route::report::Routed;
-use evenkeel_apps::route::router::{Changing, Router};
+use evenkeel_apps::route::router::{Changing, Reread, Router};
 use evenkeel_apps::route::running;
 use evenkeel_apps::route::tables::{Unusable, Written};
 use evenkeel_apps::route::text::read_text;
@@ -32,8 +32,8 @@ use file::File;
 /// Route IPv4 and IPv6 between links, screen what passes, and hold the peak under any load.
 ///
 /// Packets are forwarded by evenkeel; the kernel only moves frames. Rules are those of pf, without state: the
-/// last one that matches decides. On SIGHUP rules, routes and neighbours are read again, and not a packet is
-/// lost; if they cannot be used, the old ones stay.
+/// last one that matches decides. On SIGHUP the files of --config and --rules are read again, and not a packet is
+/// lost; if they cannot be used, the old rules, routes and neighbours stay. Without such a file SIGHUP ends it.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
@@ -188,8 +188,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut live = describe::Live::new(arguments.stats_interval);
     let limits =
         Limits { duration: arguments.duration, every: Some(arguments.stats_interval.unwrap_or(LIVE)) };
-    let again = arguments.clone();
-    let reread = Box::new(move || again.read_again());
+    let reread = arguments.has_files().then(|| {
+        let again = arguments.clone();
+        Box::new(move || again.read_again()) as Reread
+    });
     let routed = running::run(router, limits, reread, Arc::new(terminal::say), |routed| live.show(routed))
         .map_err(|error| file.failure(error))?;
     live.clear();
@@ -271,6 +273,11 @@ impl Arguments {
         };
         let tables = Written { routes: self.route.clone(), neighbors: self.neighbor.clone() };
         Ok(Changing { rules, tables })
+    }
+
+    /// Whether SIGHUP finds something to read again. Without, it ends the command.
+    fn has_files(&self) -> bool {
+        self.config.is_some() || self.rules.is_some()
     }
 
     /// What SIGHUP asks for: rules, routes and neighbours as the files have them now.

@@ -466,7 +466,7 @@ impl Measured {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use evenkeel_skip::Lack;
 
     use super::*;
 
@@ -500,7 +500,8 @@ mod tests {
     fn every_sender_answers_over_the_emulator_between_devices() {
         match is_whole(Place::Packet, SERIES.len()) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let _ = writeln!(io::stderr(), "SKIPPED (needs root: {error})");
+                let test = "every_sender_answers_over_the_emulator_between_devices";
+                evenkeel_skip::skip(test, &Lack::Root(&error.to_string()));
             }
             other => other.unwrap(),
         }

@@ -1,0 +1,136 @@
+//! Commands for working on evenkeel.
+//!
+//! `cargo xtask long` runs the long tier of tests: the papers' experiments, and everything else that takes
+//! minutes. `cargo test` runs the rest.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "commands talk to people")]
+
+use std::process::{Command, ExitCode};
+
+/// A test program with tests of the long tier, as cargo selects it.
+struct LongTests {
+    package: &'static str,
+    /// The name of the file or folder below `tests`; `None` for the unit tests of the library.
+    target: Option<&'static str>,
+    /// Names to run; all if empty.
+    filter: &'static [&'static str],
+}
+
+/// All that reads `EVENKEEL_LONG`. A test below compares this list with the source.
+const LONG: [LongTests; 2] = [
+    LongTests { package: "evenkeel-lab", target: Some("papers"), filter: &[] },
+    LongTests { package: "evenkeel-apps", target: Some("tcp_interop"), filter: &["gigabyte"] },
+];
+
+const USAGE: &str = "\
+usage: cargo xtask long [WORD ...]
+
+Runs the long tier of tests: the papers' experiments in virtual time, and random runs of many more seeds
+than `cargo test` has. With words, only the tests of the packages and files whose names contain one.";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.split_first() {
+        Some((command, words)) if command == "long" => run_long(words),
+        Some((command, _)) if ["help", "-h", "--help"].contains(&command.as_str()) => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the tests one program after another and goes on after a failure, to name all that failed.
+fn run_long(words: &[String]) -> ExitCode {
+    let mut failed = Vec::new();
+    for tests in LONG.iter().filter(|tests| tests.is_selected_by(words)) {
+        eprintln!("\n== {}", tests.name());
+        if !tests.command().status().is_ok_and(|status| status.success()) {
+            failed.push(tests.name());
+        }
+    }
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("\nFAILED: {}", failed.join(", "));
+    ExitCode::FAILURE
+}
+
+impl LongTests {
+    fn name(&self) -> String {
+        format!("{} {}", self.package, self.target.unwrap_or("--lib"))
+    }
+
+    fn is_selected_by(&self, words: &[String]) -> bool {
+        words.is_empty() || words.iter().any(|word| self.name().contains(word.as_str()))
+    }
+
+    fn command(&self) -> Command {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let mut command = Command::new(cargo);
+        command.env(evenkeel_skip::LONG, "1").args(["test", "--locked", "--package", self.package]);
+        match self.target {
+            Some(target) => command.args(["--test", target]),
+            None => command.arg("--lib"),
+        };
+        command.arg("--").args(self.filter);
+        command
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Calls `see` with every source file below a directory.
+    fn each_source(below: &Path, see: &mut dyn FnMut(&Path, &str)) {
+        for entry in fs::read_dir(below).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() && !path.ends_with("target") {
+                each_source(&path, see);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                see(&path, &fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn every_test_program_with_long_tests_is_listed() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut missing = Vec::new();
+        each_source(crates, &mut |path, text| {
+            let inside = path.strip_prefix(crates).unwrap();
+            let parts: Vec<&str> = inside.iter().map(|part| part.to_str().unwrap()).collect();
+            let about_it = ["evenkeel-skip", "evenkeel-testing", "xtask"].contains(&parts[0]);
+            let asks = ["is_long()", "is_long_or_skip(", evenkeel_skip::LONG];
+            let asks = asks.iter().any(|call| text.contains(call));
+            if about_it || !asks {
+                return;
+            }
+            let target = (parts[1] == "tests").then(|| parts[2].trim_end_matches(".rs"));
+            if !LONG.iter().any(|tests| (tests.package, tests.target) == (parts[0], target)) {
+                missing.push(inside.to_owned());
+            }
+        });
+        assert!(missing.is_empty(), "not in the list of long tests: {missing:?}");
+    }
+
+    #[test]
+    fn every_listed_test_program_is_there() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for LongTests { package, target, .. } in LONG {
+            let tests = crates.join(package).join("tests");
+            let there = target.is_none_or(|target| {
+                tests.join(format!("{target}.rs")).exists() || tests.join(target).join("main.rs").exists()
+            });
+            assert!(there, "{package} {target:?}");
+        }
+    }
+}
