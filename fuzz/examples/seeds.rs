@@ -10,6 +10,8 @@ use evenkeel_fuzz::{demux, forward, host, ip_input, tcp_cookies, tcp_options, tc
 
 #[path = "seeds/tcp.rs"]
 mod tcp;
+#[path = "../src/tcp_peers.rs"]
+mod tcp_peers;
 
 type Bytes = Vec<u8>;
 
@@ -21,6 +23,7 @@ fn main() {
     write("tcp_segment", &tcp::segment_seeds(), tcp_segment::run);
     write("tcp_options", &tcp::options_seeds(), tcp_options::run);
     write("tcp_cookies", &tcp::cookie_seeds(), tcp_cookies::run);
+    write("tcp_peers", &tcp::peer_seeds(), tcp_peers::run);
 }
 
 fn write<T>(target: &str, seeds: &[(String, Bytes)], run: fn(&[u8]) -> T) {

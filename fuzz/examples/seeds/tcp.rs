@@ -862,3 +862,21 @@ pub(super) fn cookie_seeds() -> Vec<(String, Bytes)> {
         ),
     ])
 }
+
+// --- Peers: every byte is a choice, and zero the plainest ---
+
+/// A plain connection, and odd ones in each role: the first byte says which.
+pub(super) fn peer_seeds() -> Vec<(String, Bytes)> {
+    let roles = [("client", 0_u8), ("listener", 1), ("cookies", 4), ("both-open", 5)];
+    let odd = roles.into_iter().flat_map(|(name, role)| {
+        (0..3_u8).map(move |nth| (format!("{name}-{nth}"), [vec![role], scattered(role * 3 + nth)].concat()))
+    });
+    core::iter::once(("plain".to_owned(), vec![0])).chain(odd).collect()
+}
+
+/// Bytes that differ.
+fn scattered(seed: u8) -> Bytes {
+    let next = |state: &u32| Some(state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+    let numbers = core::iter::successors(Some(u32::from(seed) + 1), next).skip(1);
+    numbers.take(600).map(|number| (number >> 24) as u8).collect()
+}

@@ -104,7 +104,7 @@ impl Connection {
             self.soft_error = false;
         }
         if self.snd.wnd > 0 && (advances || self.snd.wnd != before) {
-            self.stop_persist();
+            self.ease_persist(now);
         }
     }
 

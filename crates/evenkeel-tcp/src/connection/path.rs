@@ -45,11 +45,15 @@ impl Connection {
         if !self.state.is_synchronized() || timeouts < SUSPICIOUS_TIMEOUTS {
             return;
         }
-        let base = if self.snd.mss > BASE_MSS { BASE_MSS } else { PATH_MSS_MIN };
-        let mss = base.max(self.path_mss_min());
         let overhead = self.snd.mss - self.payload_max();
         let first = self.recovery.next_retransmission(u16::MAX).map_or(0, |range| range.len());
-        if mss < self.snd.mss && first + u32::from(overhead) > u32::from(mss) {
+        let size = first + u32::from(overhead);
+        // Nearly every path takes a segment of the base size. If one vanishes again and again, this path is
+        // another.
+        let is_base_enough = size > u32::from(BASE_MSS) || timeouts == SUSPICIOUS_TIMEOUTS;
+        let base = if self.snd.mss > BASE_MSS && is_base_enough { BASE_MSS } else { PATH_MSS_MIN };
+        let mss = base.max(self.path_mss_min());
+        if mss < self.snd.mss && size > u32::from(mss) {
             let path = self.narrow(mss, now);
             path.until = now + KEPT * (1 << path.vanished.min(DOUBLINGS_MAX));
             path.vanished += u32::from(timeouts == SUSPICIOUS_TIMEOUTS);

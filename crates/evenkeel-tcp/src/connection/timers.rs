@@ -179,6 +179,18 @@ impl Connection {
         self.timers.persist = now + self.recovery.rto().saturating_mul(factor).min(longest);
     }
 
+    /// The peer's window is open, or has moved. The next probe waits for one timeout at most from now on.
+    ///
+    /// A timer that runs is not set anew: a peer whose window moves by a few bytes at a time, and never far
+    /// enough, would put off the override of silly-window avoidance for ever (RFC 9293, 3.8.6.2.1).
+    pub(super) fn ease_persist(&mut self, now: Instant) {
+        if self.timers.persist == Instant::NEVER || self.snd.unsent() == 0 {
+            return self.stop_persist();
+        }
+        self.timers.persist_backoff = 0;
+        self.timers.persist = self.timers.persist.min(now + self.recovery.rto());
+    }
+
     pub(super) const fn stop_persist(&mut self) {
         self.timers.persist = Instant::NEVER;
         self.timers.persist_backoff = 0;

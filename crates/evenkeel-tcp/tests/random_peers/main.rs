@@ -1,0 +1,59 @@
+//! One endpoint of ours against a random peer that is not our TCP, in virtual time.
+//!
+//! The peer is small and odd: its windows shrink, its acknowledgments are late, partial, lost or wrong, it
+//! repeats its SYNs, reneges, and more (`model/peer.rs`). The network loses, doubles, delays and reorders,
+//! until both become calm. What must hold, with the stated times, is in `model/invariants.rs`: whenever
+//! something may be sent, it leaves; no byte is wrong; nothing is beyond the window; nothing is left at the
+//! end.
+//!
+//! `EVENKEEL_SEED=n` runs that seed alone and prints it, segment by segment; `EVENKEEL_SEEDS=n` runs the
+//! first `n`; `EVENKEEL_LONG=1` runs 100 000.
+
+mod model;
+
+use std::path::Path;
+
+use model::choices::Choices;
+use model::endpoint::Alone;
+use model::run::{Outcome, Run};
+use model::seeds::Seeds;
+
+const SEEDS: Seeds = Seeds { few: 3_000, many: 100_000, package: "evenkeel-tcp", test: "random_peers" };
+
+fn run(choices: Choices<'_>, traced: bool) -> Result<Outcome, String> {
+    Run::new(choices, traced, |plan| Alone::new(plan)).run()
+}
+
+#[test]
+fn with_any_peer_what_may_leave_leaves_in_time_and_every_byte_arrives_once() {
+    let runs = SEEDS.run(|seed, traced| run(Choices::of_seed(seed), traced));
+    let sum = |of: fn(&Outcome) -> u64| -> u64 { runs.iter().map(of).sum() };
+    let all = runs.len() as u64;
+    let completed = sum(|run| u64::from(run.completed));
+    let (reset, early) = (sum(|run| u64::from(run.reset)), sum(|run| u64::from(run.fast_open)));
+    println!(
+        "{all} connections: {completed} completed, {reset} reset, {early} with Fast Open, {} accepted; {} \
+         segments of ours, {} bytes",
+        sum(|run| u64::from(run.accepted)),
+        sum(|run| run.segments),
+        sum(|run| run.bytes),
+    );
+    if all >= SEEDS.few {
+        assert!(completed > all / 10 * 8, "too few are completed");
+        assert!(early > all / 50, "too few open with data");
+        assert!(reset > all / 50, "too few are reset");
+    }
+}
+
+/// The seeds of the fuzz target, on every toolchain.
+#[test]
+fn what_holds_for_random_peers_holds_for_the_seeds_of_the_fuzz_target() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/tcp_peers");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        let bytes = std::fs::read(&file).unwrap();
+        run(Choices::Bytes(&bytes), false).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+    }
+}

@@ -1,0 +1,443 @@
+//! What must hold at every step, judged from the segments that pass and from the user's calls.
+//!
+//! The stated times:
+//!
+//! - While anything is unsent or unacknowledged, the silence before the next SYN, segment with data, FIN or
+//!   window probe is at most `Times::silence`, which bounds the retransmission timeout (RFC 6298) and the
+//!   pacer, and the longest silence so far, both twice: a backoff doubles, until a round trip is measured.
+//! - With nothing under way, and a window with room for a segment or for all there is, new data leave at
+//!   once; if the connection paces, after `Times::pacing`.
+//! - An acknowledgment leaves within the configured delay; at once for what is out of order, repeated or
+//!   beyond the window (RFC 5681, 4.2).
+//! - Once the reader has read all, the window is at least half of the receive buffer (RFC 9293, 3.8.6.2.2).
+
+use std::collections::VecDeque;
+
+use evenkeel_tcp::connection::Info;
+use evenkeel_tcp::time::{Duration, Instant};
+
+use super::peer::Peer;
+use super::wire::{ACK, FIN, RST, SYN, Seg, after, byte, earlier, later};
+
+/// How long things may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) silence: Duration,
+    /// `None`: the connection does not pace.
+    pub(crate) pacing: Option<Duration>,
+    pub(crate) ack_delay: Duration,
+}
+
+/// How coarse timers are.
+const SLACK: Duration = Duration::from_millis(2);
+/// The first timeout if a SYN was lost, or nobody knows (RFC 6298, 5.7), with a delay of the peer's.
+const AFTER_LOST_SYN: Duration = Duration::from_millis(3_100);
+
+#[derive(Debug)]
+pub(crate) struct Invariants {
+    times: Times,
+    /// Segments of odd peers may be refused, so what is known of our side is a bound only.
+    odd: bool,
+    receive_buffer: u32,
+    // What the user has said.
+    pub(crate) opened: Option<Instant>,
+    pub(crate) written: u64,
+    pub(crate) fin: bool,
+    pub(crate) read: u64,
+    /// The connection has ended, for whatever reason.
+    pub(crate) over: bool,
+    // What we have sent.
+    iss: Option<u32>,
+    max: u32,
+    /// What is acknowledged up to here measures no round trip (Karn's algorithm).
+    sent_twice: u32,
+    last_sent: Instant,
+    work_since: Option<Instant>,
+    silence: Duration,
+    ready_since: Option<Instant>,
+    /// What was sent once, and when; the longest round trip that this has measured.
+    under_way: VecDeque<(u32, Instant)>,
+    longest: Duration,
+    /// The handshake says nothing of the round trip.
+    late_start: bool,
+    shift: Option<u8>,
+    acked: Option<u32>,
+    promised: u32,
+    // What has arrived.
+    una: u32,
+    advanced_at: Instant,
+    peer_shift: Option<u8>,
+    edge: u32,
+    edge_max: u32,
+    wl: Option<(u32, u32)>,
+    come: Option<u32>,
+    beyond: Vec<(u32, u32)>,
+    come_at: Option<Instant>,
+    answer: Option<&'static str>,
+    clock: Option<u32>,
+    /// The number of the first byte of the peer's stream.
+    peer_first: Option<u32>,
+    /// The window of its SYN, which is what a Fast Open server may use.
+    syn_window: u32,
+    /// Our SYN has timestamps.
+    clocks: bool,
+    /// Something came that we may have taken or not.
+    unsure: bool,
+}
+
+impl Invariants {
+    pub(crate) const fn new(times: Times, cookies: bool, odd: bool, receive_buffer: u32) -> Self {
+        Self {
+            times,
+            odd,
+            receive_buffer,
+            opened: None,
+            written: 0,
+            fin: false,
+            read: 0,
+            over: false,
+            iss: None,
+            max: 0,
+            sent_twice: 0,
+            last_sent: Instant::ZERO,
+            work_since: None,
+            silence: Duration::ZERO,
+            ready_since: None,
+            under_way: VecDeque::new(),
+            longest: Duration::ZERO,
+            late_start: cookies,
+            shift: None,
+            acked: None,
+            promised: 0,
+            una: 0,
+            advanced_at: Instant::ZERO,
+            peer_shift: None,
+            edge: 0,
+            edge_max: 0,
+            wl: None,
+            come: None,
+            beyond: Vec::new(),
+            come_at: None,
+            answer: None,
+            clock: None,
+            peer_first: None,
+            syn_window: 0,
+            clocks: false,
+            unsure: false,
+        }
+    }
+
+    /// The number after the last that the user has given us to send.
+    fn end(&self) -> u32 {
+        let first = self.iss.unwrap_or_default().wrapping_add(1);
+        first.wrapping_add(self.written as u32).wrapping_add(u32::from(self.fin))
+    }
+
+    fn has_work(&self) -> bool {
+        !self.over && self.opened.is_some() && self.iss.is_none_or(|_| after(self.end(), self.una))
+    }
+
+    /// When something last happened that makes us send.
+    fn since(&self) -> Instant {
+        self.last_sent.max(self.advanced_at).max(self.work_since.unwrap_or(Instant::ZERO))
+    }
+
+    // --- A segment leaves ---
+
+    pub(crate) fn sent(&mut self, seg: &Seg, peer: &Peer, now: Instant) -> Result<(), String> {
+        if seg.has(RST) {
+            // What comes after a reset is no connection's.
+            self.over |= self.acked.is_some() && self.opened.is_some();
+            return Ok(());
+        }
+        if seg.has(SYN) && seg.has(ACK) && peer.irs.is_some_and(|irs| irs != seg.seq) {
+            // The answer to another SYN, which the peer does not want.
+            return Ok(());
+        }
+        self.find_iss(seg, peer);
+        let Some(iss) = self.iss else { return Ok(()) };
+        if self.over || !seg.has(SYN) && !seg.has(ACK) {
+            return Ok(());
+        }
+        let first = iss.wrapping_add(1);
+        let place = u64::from(seg.text().wrapping_sub(first));
+        for (at, sent) in (place..).zip(&seg.payload) {
+            if at >= self.written || *sent != byte(true, at) {
+                return Err(format!("byte {at} of {} is wrong: {}", self.written, brief(seg)));
+            }
+        }
+        let is_forward = seg.end() != seg.seq || seg.seq == self.una.wrapping_sub(1);
+        if is_forward && !seg.has(SYN) && seg.end() != seg.seq {
+            let is_new = after(seg.end(), self.max);
+            let edge = if is_new && !self.odd { self.edge } else { self.edge_max };
+            if after(seg.end(), edge) {
+                return Err(format!("beyond the window, which ends at {edge}: {}", brief(seg)));
+            }
+        }
+        if is_forward {
+            let waited = now.since(self.since());
+            self.silence = self.silence.max(waited);
+            self.last_sent = now;
+            self.ready_since = None;
+        }
+        if seg.end() != seg.seq {
+            if after(self.max, seg.seq) {
+                // All that is under way may be acknowledged selectively: it measures nothing.
+                self.sent_twice = self.max;
+                self.under_way.clear();
+            }
+            if after(seg.end(), self.max) {
+                self.under_way.push_back((seg.end(), now));
+            }
+            self.max = later(self.max, seg.end());
+        }
+        if seg.has(ACK) { self.acknowledges(seg, peer) } else { Ok(()) }
+    }
+
+    fn find_iss(&mut self, seg: &Seg, peer: &Peer) {
+        if let Some(irs) = peer.irs.filter(|irs| self.iss != Some(*irs)) {
+            self.begin(irs);
+        } else if seg.has(SYN) && self.iss != Some(seg.seq) && peer.irs.is_none() {
+            self.begin(seg.seq);
+        }
+        if seg.has(SYN) {
+            (self.shift, self.clocks) = (seg.scale, seg.clock.is_some());
+            self.acked = None;
+            self.late_start |= after(self.max, seg.seq);
+        }
+    }
+
+    fn begin(&mut self, iss: u32) {
+        self.iss = Some(iss);
+        (self.una, self.max, self.sent_twice) = (iss, iss, iss);
+        let edge = iss.wrapping_add(1 + self.syn_window);
+        (self.edge, self.edge_max) = (edge, edge);
+    }
+
+    fn acknowledges(&mut self, seg: &Seg, peer: &Peer) -> Result<(), String> {
+        if after(seg.ack, peer.sent_end()) {
+            return Err(format!("acknowledges what was never sent: {}", brief(seg)));
+        }
+        if self.acked.is_some_and(|acked| after(acked, seg.ack)) {
+            return Err(format!("acknowledges less than before: {}", brief(seg)));
+        }
+        let syn = seg.has(SYN);
+        let shift = self.shift.filter(|_| self.peer_shift.is_some() && !syn).unwrap_or(0);
+        let edge = seg.ack.wrapping_add(u32::from(seg.window) << shift);
+        let coarse = (1 << shift) - 1;
+        if self.acked.is_some() && after(self.promised, edge.wrapping_add(coarse)) {
+            return Err(format!("takes back a window that ended at {}: {}", self.promised, brief(seg)));
+        }
+        self.promised = if self.acked.is_some() { later(self.promised, edge) } else { edge };
+        self.acked = Some(seg.ack);
+        (self.answer, self.unsure) = (None, false);
+        if let Some(come) = self.come.filter(|come| after(seg.ack, *come)) {
+            // It has taken what the rules here would let it refuse.
+            self.take(later(come, seg.ack));
+        }
+        if self.come.is_none_or(|come| !after(come, seg.ack)) {
+            self.come_at = None;
+        }
+        Ok(())
+    }
+
+    // --- A segment arrives ---
+
+    /// The peer's segment is about to be given to the endpoint.
+    pub(crate) fn arrives(&mut self, seg: &Seg, peer: &Peer, now: Instant) {
+        if seg.has(SYN) && seg.seq == peer.plan.iss {
+            self.peer_shift = seg.scale;
+            let first = seg.seq.wrapping_add(1);
+            (self.peer_first, self.come) = (Some(first), self.come.or(Some(first)));
+            self.clock = seg.clock.map(|(value, _)| value);
+            self.syn_window = u32::from(seg.window);
+        }
+        if seg.has(RST) || !seg.has(ACK) {
+            return;
+        }
+        if let Some(irs) = peer.irs.filter(|irs| self.iss != Some(*irs)) {
+            self.begin(irs);
+        }
+        let Some(iss) = self.iss else { return };
+        if self.is_old(seg) {
+            return;
+        }
+        if after(seg.ack, self.max) || !after(seg.ack, iss) {
+            return;
+        }
+        let shift = self.peer_shift.filter(|_| self.shift.is_some() && !seg.has(SYN)).unwrap_or(0);
+        let edge = seg.ack.wrapping_add(u32::from(seg.window) << shift.min(14));
+        self.edge_max = later(self.edge_max, edge);
+        let newer = self.wl.is_none_or(|(seq, ack)| {
+            after(seg.ack, self.una) || after(seg.seq, seq) || seg.seq == seq && !after(ack, seg.ack)
+        });
+        if seg.has(SYN) && self.wl.is_some() {
+            // It comes again, and says nothing.
+        } else if self.opened.is_none() {
+            // A listener that has kept nothing may begin with any of them.
+            (self.edge, self.wl) = (edge, None);
+        } else if newer && !after(self.una, seg.ack) {
+            (self.edge, self.wl) = (edge, Some((seg.seq, seg.ack)));
+        }
+        if after(seg.ack, self.una) {
+            if seg.clock.is_some() || after(seg.ack, self.sent_twice) {
+                self.silence = Duration::ZERO;
+            }
+            self.measure(seg.ack, now);
+            (self.una, self.advanced_at) = (seg.ack, now);
+        }
+    }
+
+    /// An acknowledgment may measure how long ago was what it acknowledges: acknowledgments before it may have
+    /// been lost.
+    fn measure(&mut self, ack: u32, now: Instant) {
+        while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, ack)) {
+            self.longest = self.longest.max(now.since(at));
+        }
+    }
+
+    /// It was given to the endpoint, whose connection is synchronized: what it calls for is due from now on.
+    pub(crate) fn arrived(&mut self, seg: &Seg, now: Instant) {
+        let Some(come) = self.come else { return };
+        if seg.flags & (SYN | RST | ACK) != ACK || self.is_old(seg) || self.over || self.acked.is_none() {
+            return;
+        }
+        if after(self.una, seg.ack) || after(seg.ack, self.max) {
+            // Its data may be taken, or not.
+            self.unsure |= after(seg.end(), come);
+            return;
+        }
+        let is_next = after(seg.end(), come) || seg.end() == come && seg.end() == seg.seq;
+        // RFC 7323, 4.3
+        if self.acked.is_some_and(|acked| !after(seg.seq, acked)) && is_next {
+            self.clock = seg.clock.map(|(value, _)| value);
+        }
+        if seg.payload.is_empty() && (!seg.has(FIN) || !after(seg.end(), come)) {
+            // Answers to old segments without data are few (RFC 5961, 7).
+            return;
+        }
+        let promised = self.promised;
+        let start = later(seg.seq, come);
+        let text_end = earlier(seg.end(), promised);
+        if self.unsure {
+            return;
+        }
+        if after(start, promised) || !after(text_end, come) {
+            self.answer = Some("data out of place");
+        } else if start == come {
+            self.come_at.get_or_insert(now);
+            self.take(text_end);
+        } else {
+            self.answer = Some("data out of order");
+            self.beyond.push((start, text_end));
+        }
+    }
+
+    /// PAWS (RFC 7323, 5) has us drop it.
+    fn is_old(&self, seg: &Seg) -> bool {
+        self.clock
+            .filter(|_| self.clocks)
+            .is_some_and(|last| seg.clock.is_none_or(|(value, _)| after(last, value)))
+    }
+
+    fn take(&mut self, end: u32) {
+        let mut end = end;
+        while let Some(at) = self.beyond.iter().position(|(from, to)| !after(*from, end) && after(*to, end)) {
+            end = self.beyond.swap_remove(at).1;
+        }
+        self.beyond.retain(|(_, to)| after(*to, end));
+        self.come = Some(end);
+    }
+
+    // --- The endpoint has nothing more to do now ---
+
+    /// Nothing happens before `next`.
+    pub(crate) fn check(&mut self, info: Option<&Info>, now: Instant, next: Instant) -> Result<(), String> {
+        if self.over {
+            return Ok(());
+        }
+        self.check_silence(now, next)?;
+        if let Some(what) = self.answer.take() {
+            return Err(format!("no acknowledgment leaves at once for {what}"));
+        }
+        if let Some(at) = self.come_at
+            && next > at + self.times.ack_delay + SLACK
+        {
+            return Err(format!("data that came at {at:?} are not acknowledged before {next:?}"));
+        }
+        let Some(info) = info else { return Ok(()) };
+        self.check_new_data(info, now, next)?;
+        self.check_window()
+    }
+
+    fn check_silence(&mut self, now: Instant, next: Instant) -> Result<(), String> {
+        if !self.has_work() {
+            (self.work_since, self.ready_since) = (None, None);
+            return Ok(());
+        }
+        self.work_since.get_or_insert(now);
+        // Twice the timer, which may have begun before the last segment left.
+        let first = self.times.silence.max(self.longest * 5).max(if self.late_start {
+            AFTER_LOST_SYN
+        } else {
+            Duration::ZERO
+        });
+        let longest = first * 2 + self.silence * 2;
+        let due = self.since() + longest + SLACK;
+        if next > due {
+            let (una, end) = (self.una, self.end());
+            return Err(format!(
+                "nothing leaves before {next:?}, though {} bytes wait since {:?} (una {una}, end {end})",
+                end.wrapping_sub(una),
+                self.since()
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_new_data(&mut self, info: &Info, now: Instant, next: Instant) -> Result<(), String> {
+        let nothing_under_way = self.una == self.max && info.send_queue == info.unsent as usize;
+        let unsent = u32::try_from(info.send_queue).unwrap_or(u32::MAX);
+        let window = if after(self.edge, self.max) { self.edge.wrapping_sub(self.max) } else { 0 };
+        let window = if self.odd { window.min(info.send_window) } else { window };
+        let may_leave = info.state.is_synchronized()
+            && nothing_under_way
+            && unsent > 0
+            && window >= unsent.min(u32::from(info.mss));
+        if !may_leave {
+            self.ready_since = None;
+            return Ok(());
+        }
+        let since = *self.ready_since.get_or_insert(now);
+        let due = self.times.pacing.map_or(since, |pacing| since + pacing.max(self.longest) + SLACK);
+        if next > due {
+            return Err(format!("{unsent} bytes may leave since {since:?}, and do not before {next:?}"));
+        }
+        Ok(())
+    }
+
+    fn check_window(&self) -> Result<(), String> {
+        let (Some(come), Some(acked)) = (self.come, self.acked) else { return Ok(()) };
+        let all_read = self.come_at.is_none() && acked == come && self.beyond.is_empty();
+        let shift = self.shift.filter(|_| self.peer_shift.is_some()).unwrap_or(0);
+        let largest = self.receive_buffer.min(65_535 << shift);
+        let window = self.promised.wrapping_sub(acked);
+        if all_read && self.read_all(come) && window + (1 << shift) < largest / 2 {
+            return Err(format!("all is read, and the window is {window} of {largest}"));
+        }
+        Ok(())
+    }
+
+    /// Whether the user has read up to `come`; the peer's FIN may be one of what came.
+    fn read_all(&self, come: u32) -> bool {
+        self.peer_first.is_some_and(|first| {
+            let text = u64::from(come.wrapping_sub(first));
+            self.read == text
+        })
+    }
+}
+
+fn brief(seg: &Seg) -> String {
+    let Seg { seq, ack, flags, window, .. } = seg;
+    format!("flags {flags:#x}, {seq}:{} ({}), ack {ack}, win {window}", seg.end(), seg.payload.len())
+}

@@ -1,0 +1,9 @@
+#![no_main]
+
+// Not a module of the library: the core's tests compile that, and this one has a test of its own.
+#[path = "../src/tcp_peers.rs"]
+mod tcp_peers;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    tcp_peers::run(input);
+});
