@@ -526,6 +526,7 @@ mod tests {
             cpu: 0.1,
             run_delay: 0.0,
             preferred: false,
+            real_time: false,
             clock: "tsc",
             conserved: true,
         }
