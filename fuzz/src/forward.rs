@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::ledger::Ledger;
 use evenkeel_core::stack::{
-    Config, InterfaceId, Io, Multipath, NextHop, Received, Route, Stack, Transit, Via,
+    Config, InterfaceId, Io, Multipath, NextHop, Received, Reply, Route, Stack, Transit, Via,
 };
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
@@ -176,8 +176,11 @@ impl Router {
                 assert!(bytes[14..].starts_with(transit.packet()), "padding at most is cut off");
                 match fate % 5 {
                     0 | 1 => self.forward(transit),
-                    2 => self.with(|stack, io| stack.refuse_transit(transit, true, io)),
-                    3 => self.with(|stack, io| stack.refuse_transit(transit, false, io)),
+                    2 => self.with(|stack, io| stack.refuse_transit(transit, Reply::Prohibited, io)),
+                    3 if fate >= 128 => {
+                        self.with(|stack, io| stack.refuse_transit(transit, Reply::Reset, io))
+                    }
+                    3 => self.with(|stack, io| stack.refuse_transit(transit, Reply::Silence, io)),
                     _ => self.screened.push_back(transit),
                 }
             }
@@ -247,7 +250,7 @@ impl Router {
     /// Left alone, the stack gives up whatever it holds.
     fn end(&mut self) {
         while let Some(transit) = self.screened.pop_front() {
-            self.with(|stack, io| stack.refuse_transit(transit, false, io));
+            self.with(|stack, io| stack.refuse_transit(transit, Reply::Silence, io));
         }
         for _ in 0..20 {
             self.now += Duration::from_secs(10);

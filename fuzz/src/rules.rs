@@ -1,7 +1,9 @@
-//! Screening rules: what is read prints as something that reads the same, and any bytes are decided about, by
-//! both alike.
+//! Screening rules: what is read prints as something that reads the same, and any bytes are decided about,
+//! by all alike: compiled, one by one, and as they were printed.
 
-use evenkeel_apps::route::rules::{Decision, RuleSet, Tally};
+use std::net::IpAddr;
+
+use evenkeel_apps::route::rules::{Compiled, Decision, RuleSet, Surroundings, Tally};
 
 /// An input is rules, a zero, and packets, each behind a byte with its length.
 pub fn run(input: &[u8]) -> Vec<Decision> {
@@ -17,21 +19,56 @@ pub fn run(input: &[u8]) -> Vec<Decision> {
     };
     let shown = set.to_string();
     let again = RuleSet::parse("shown", &shown).unwrap_or_else(|error| panic!("{error}\n{shown}"));
-    assert_eq!(set, again, "{shown}");
-    decide(&set, &again, packets.get(1..).unwrap_or_default())
+    assert_eq!(again.to_string(), shown);
+    decide(set, again, packets.get(1..).unwrap_or_default())
 }
 
-fn decide(set: &RuleSet, again: &RuleSet, mut packets: &[u8]) -> Vec<Decision> {
-    let tally = Tally::new(set.rules.len());
+fn decide(mut set: RuleSet, mut again: RuleSet, mut packets: &[u8]) -> Vec<Decision> {
+    // Rules about other links are left without any.
+    for set in [&mut set, &mut again] {
+        let _ = set.bind(&["lan", "wan"]);
+    }
+    let tallies = [(); 3].map(|()| Tally::new(set.rules.len()));
+    let mut routers = [(); 3].map(|()| Router { random: 1 });
+    let (compiled, again) = (Compiled::new(set.clone()), Compiled::new(again));
     let mut decisions = Vec::new();
     while let [len, rest @ ..] = packets {
         let (packet, others) = rest.split_at(rest.len().min(usize::from(*len)));
         packets = others;
-        let decision = set.decide(packet, 0, &tally);
-        assert_eq!(decision, again.decide(packet, 0, &tally));
+        let decision = compiled.decide(packet, 0, &mut routers[0], &tallies[0]);
+        assert_eq!(decision, set.decide(packet, 0, &mut routers[1], &tallies[1]));
+        assert_eq!(decision, again.decide(packet, 0, &mut routers[2], &tallies[2]));
+        decision.changes.apply(&mut packet.to_vec());
         decisions.push(decision);
     }
-    let decided: u64 = tally.counts().iter().map(|count| count.packets).sum();
-    assert_eq!(decided + tally.unmatched() + tally.malformed(), 2 * decisions.len() as u64);
+    assert_eq!(tallies[0].counts(), tallies[1].counts());
     decisions
+}
+
+/// A router on 10.0.1.0/24 and 10.0.2.0/24, without further routes.
+struct Router {
+    random: u32,
+}
+
+impl Surroundings for Router {
+    fn is_routed(&self, address: IpAddr) -> bool {
+        matches!(address, IpAddr::V4(v4) if matches!(v4.octets(), [10, 0, 1 | 2, _]))
+    }
+
+    fn leads_back(&self, source: IpAddr) -> bool {
+        matches!(source, IpAddr::V4(v4) if matches!(v4.octets(), [10, 0, 1, _]))
+    }
+
+    fn interfaces(&self) -> u8 {
+        2
+    }
+
+    fn addresses(&self, interface: u8) -> impl Iterator<Item = (IpAddr, u8)> {
+        (interface < 2).then(|| (IpAddr::from([10, 0, interface + 1, 1]), 24)).into_iter()
+    }
+
+    fn random(&mut self) -> u32 {
+        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.random
+    }
 }

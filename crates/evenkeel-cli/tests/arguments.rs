@@ -401,7 +401,7 @@ fn a_configuration_file_is_complained_about_with_line_and_column() {
         (
             "LINKSrules = \"rules.conf\"\n",
             "pass\npass from 10.0.0\n",
-            "rules.conf:2:11: expected an address, `any` or a <table>, found `10.0.0`",
+            "rules.conf:2:11: expected an address, `any`, a <table> or a link, found `10.0.0`",
         ),
         (
             "LINKSrules = \"rules.conf\"\n",

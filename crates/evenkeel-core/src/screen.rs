@@ -11,4 +11,10 @@ pub enum Verdict {
     /// It is dropped, and its sender is told that communication is administratively prohibited (RFC 1812
     /// 5.2.7.1, RFC 4443 3.1).
     Reject,
+    /// It is dropped, and its sender is told that the destination is unreachable, with this code of the
+    /// family's message: type 3 of ICMP (RFC 792), type 1 of ICMPv6 (RFC 4443 3.1).
+    Unreachable(u8),
+    /// It is dropped, and if it is a TCP segment its sender gets a reset (RFC 9293 3.10.7.1), as from the
+    /// host it was sent to. The sender of any other packet is told what [`Verdict::Reject`] says.
+    Reset,
 }

@@ -13,7 +13,7 @@ use crate::socket::{
     BadDescriptor, BindError, ConnectError, ConnectOptions, Datagrams, Descriptor, DupError, Kind,
     ListenError, ReceiveError, RegisterError, SendError, StreamError, TooManyOpen,
 };
-use crate::stack::{Datagram, IpEndpoint, Origin, ResolvedHop, Transit};
+use crate::stack::{Datagram, IpEndpoint, Origin, ResolvedHop, Screened, Transit};
 use crate::tcp::connection::{Info, StreamOption};
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
@@ -321,6 +321,19 @@ impl System<'_> {
         &mut self,
         screen: Fd,
         decide: impl FnOnce(&Transit) -> Verdict,
+    ) -> Result<(), ReceiveError> {
+        self.screen_with(screen, |screened| decide(screened.transit()))
+    }
+
+    /// Screens the next packet as [`System::screen`] does. `decide` may also ask the host's tables about its
+    /// addresses, and change the packet.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none.
+    pub fn screen_with(
+        &mut self,
+        screen: Fd,
+        decide: impl FnOnce(&mut Screened<'_>) -> Verdict,
     ) -> Result<(), ReceiveError> {
         let id = self.begin(screen, Kind::Screen)?;
         there_was(self.net.screen(id, self.now, decide))

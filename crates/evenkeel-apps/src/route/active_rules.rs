@@ -1,17 +1,18 @@
 //! The rules in force: read by the screening process of each host, replaced from another thread without a
 //! packet in between.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::stack::Transit;
+use evenkeel_core::stack::{InterfaceId, Screened};
 use evenkeel_core::time::Instant;
 use serde::Serialize;
 
 use super::log::SharedLog;
-use super::rules::{Action, Rule, RuleSet, Tally};
+use super::rules::{Compiled, Rule, RuleSet, Surroundings, Tally};
 use super::screen::Screener;
 use super::text::read_text;
 use super::text_error::TextError;
@@ -28,7 +29,7 @@ struct Chapter {
 /// A set of rules as a reader gets it.
 #[derive(Debug)]
 struct Edition {
-    rules: RuleSet,
+    rules: Compiled,
     /// For each rule, what the log says with the packets it decided about.
     remarks: Vec<String>,
 }
@@ -66,13 +67,15 @@ struct Reader {
 pub struct RuleCount {
     /// The rule, as it was understood.
     pub rule: String,
+    /// The file in which it is.
+    pub file: String,
     /// The line in which it begins.
     pub line: usize,
     /// Its label.
     pub label: Option<String>,
     /// Packets that it was compared with.
     pub evaluations: u64,
-    /// Packets that it decided about.
+    /// Packets that it decided about; of a `match` rule, those that it matched.
     pub packets: u64,
     /// Bytes in these, from the IP header on.
     pub bytes: u64,
@@ -92,13 +95,14 @@ impl Text {
         let file = self.file.display().to_string();
         let mut rules = RuleSet::parse_with(&file, &self.text, &|path| self.beside(path))?;
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
-        rules.bind(&links, &file, &self.text)?;
+        rules.bind(&links)?;
         let remark = |(index, rule): (usize, &Rule)| {
             let text = rules.text(index).unwrap_or_default();
-            format!("rule {} at {file}:{}: {text}", index + 1, rule.line.0)
+            let (file, line) = rules.place(rule);
+            format!("rule {} at {file}:{line}: {text}", index + 1)
         };
         let remarks = rules.rules.iter().enumerate().map(remark).collect();
-        Ok(Edition { rules, remarks })
+        Ok(Edition { rules: Compiled::new(rules), remarks })
     }
 
     /// A file that the rules name, relative to their own directory.
@@ -141,13 +145,19 @@ impl ActiveRules {
         // The earlier ones go with their last reader, or here.
         *newest = Arc::clone(&new);
         shared.replaced.fetch_add(1, Ordering::Relaxed);
-        Ok(new.rules.rules.len())
+        Ok(new.rules.set().rules.len())
     }
 
     /// The rules in force, with their tables, as they were understood.
     #[must_use]
     pub fn text(&self) -> String {
-        lock(&self.0.newest).rules.to_string()
+        lock(&self.0.newest).rules.set().to_string()
+    }
+
+    /// Returns remarks about rules that are accepted, but hardly do what was meant.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        lock(&self.0.newest).rules.set().notes.0.clone()
     }
 
     /// How often the rules have been replaced.
@@ -160,12 +170,13 @@ impl ActiveRules {
     #[must_use]
     pub fn counts(&self) -> Vec<RuleCount> {
         let newest = lock(&self.0.newest);
-        let rules = &newest.rules;
+        let rules = newest.rules.set();
         let counts = self.tally(rules).counts().into_iter().zip(&rules.rules).enumerate();
         counts
             .map(|(index, (count, rule))| RuleCount {
                 rule: rules.text(index).unwrap_or_default(),
-                line: rule.line.0,
+                file: rules.place(rule).0.to_owned(),
+                line: rule.line.number,
                 label: rule.label.clone(),
                 evaluations: count.evaluations,
                 packets: count.packets,
@@ -177,7 +188,7 @@ impl ActiveRules {
     /// Packets that no rule matched, and packets with malformed headers.
     #[must_use]
     pub fn others(&self) -> (u64, u64) {
-        let tally = self.tally(&lock(&self.0.newest).rules);
+        let tally = self.tally(lock(&self.0.newest).rules.set());
         (tally.unmatched(), tally.malformed())
     }
 
@@ -188,19 +199,21 @@ impl ActiveRules {
         sum
     }
 
-    /// The screeners that go by this rule set, one for each reader, and log what rules say should be.
-    pub fn screeners(&self, log: Option<SharedLog>) -> impl Iterator<Item = RuleScreener> {
-        self.0.readers.iter().map(move |reader| RuleScreener {
+    /// The screeners that go by this rule set, one for each reader, and log what rules say should be. The
+    /// random numbers of `probability` come from `seed`.
+    pub fn screeners(&self, log: Option<SharedLog>, seed: u64) -> impl Iterator<Item = RuleScreener> {
+        self.0.readers.iter().zip(0..).map(move |(reader, number)| RuleScreener {
             current: Arc::clone(&lock(&reader.current)),
             reader: Arc::clone(reader),
             log: log.clone(),
+            random: Random(seed ^ (number << 48)),
         })
     }
 }
 
 impl Reader {
     fn new(edition: &Arc<Edition>) -> Self {
-        let tally = Tally::new(edition.rules.rules.len());
+        let tally = Tally::new(edition.rules.set().rules.len());
         let current = Arc::new(Chapter { edition: Arc::clone(edition), tally, succession: Vec::new() });
         Self {
             is_fresh: AtomicBool::new(false),
@@ -214,9 +227,9 @@ impl Reader {
         // One that no packet has come to is replaced before it was in force; the counters go on from the one
         // that is.
         let mut next = lock(&self.next);
-        let succession = edition.rules.succession(&lock(&self.current).edition.rules);
+        let succession = edition.rules.set().succession(lock(&self.current).edition.rules.set());
         *next = Some(Arc::new(Chapter {
-            tally: Tally::new(edition.rules.rules.len()),
+            tally: Tally::new(edition.rules.set().rules.len()),
             edition: Arc::clone(edition),
             succession,
         }));
@@ -231,7 +244,7 @@ impl Reader {
         match &*next {
             Some(next) => sum.carry(&current.tally, &next.succession),
             None => {
-                let same: Vec<_> = (0..current.edition.rules.rules.len()).map(Some).collect();
+                let same: Vec<_> = (0..current.edition.rules.set().rules.len()).map(Some).collect();
                 sum.carry(&current.tally, &same);
             }
         }
@@ -249,6 +262,49 @@ pub struct RuleScreener {
     current: Arc<Chapter>,
     reader: Arc<Reader>,
     log: Option<SharedLog>,
+    random: Random,
+}
+
+/// SplitMix64.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    const fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed >> 32) as u32
+    }
+}
+
+/// The host's tables, and chance.
+struct Around<'a, 'b> {
+    screened: &'a Screened<'b>,
+    random: &'a mut Random,
+}
+
+impl Surroundings for Around<'_, '_> {
+    fn is_routed(&self, address: IpAddr) -> bool {
+        self.screened.is_routed(&address.into())
+    }
+
+    fn leads_back(&self, source: IpAddr) -> bool {
+        self.screened.leads_back(&source.into())
+    }
+
+    fn interfaces(&self) -> u8 {
+        u8::try_from(self.screened.interfaces()).unwrap_or(u8::MAX)
+    }
+
+    fn addresses(&self, interface: u8) -> impl Iterator<Item = (IpAddr, u8)> {
+        let all = self.screened.addresses(InterfaceId(interface));
+        all.map(|cidr| (cidr.address().into(), cidr.prefix_len()))
+    }
+
+    fn random(&mut self) -> u32 {
+        self.random.next()
+    }
 }
 
 impl RuleScreener {
@@ -269,24 +325,23 @@ impl RuleScreener {
 }
 
 impl Screener for RuleScreener {
-    fn screen(&mut self, transit: &Transit, now: Instant) -> Verdict {
+    fn screen(&mut self, screened: &mut Screened<'_>, now: Instant) -> Verdict {
         if self.reader.is_fresh.load(Ordering::Acquire) {
             self.turn();
         }
         let Chapter { edition, tally, .. } = &*self.current;
         let Edition { rules, remarks } = &**edition;
-        let decision = rules.decide(transit.packet(), transit.interface().0, tally);
-        if decision.log
-            && let Some(log) = &self.log
-        {
-            let remark = decision.rule.and_then(|rule| remarks.get(rule)).map_or("", String::as_str);
-            log.record(transit, now, remark);
+        let (packet, interface) = (screened.transit().packet(), screened.transit().interface().0);
+        let mut around = Around { screened, random: &mut self.random };
+        let decision = rules.decide(packet, interface, &mut around, tally);
+        if let (Some(rule), Some(log)) = (decision.log, &self.log) {
+            log.record(screened.transit(), now, remarks.get(rule).map_or("", String::as_str));
         }
-        match decision.action {
-            Action::Pass => Verdict::Pass,
-            Action::Drop => Verdict::Drop,
-            Action::Return => Verdict::Reject,
+        let verdict = decision.verdict();
+        if verdict == Verdict::Pass && !decision.changes.is_none() {
+            decision.changes.apply(screened.packet_mut());
         }
+        verdict
     }
 
     fn idle(&mut self) {
@@ -299,6 +354,27 @@ impl Screener for RuleScreener {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nothing is routed, and there are no links.
+    struct Nowhere;
+
+    impl Surroundings for Nowhere {
+        fn is_routed(&self, _address: IpAddr) -> bool {
+            false
+        }
+        fn leads_back(&self, _source: IpAddr) -> bool {
+            false
+        }
+        fn interfaces(&self) -> u8 {
+            0
+        }
+        fn addresses(&self, _interface: u8) -> impl Iterator<Item = (IpAddr, u8)> {
+            std::iter::empty()
+        }
+        fn random(&mut self) -> u32 {
+            0
+        }
+    }
 
     fn text(text: &str) -> Text {
         Text { file: "r".into(), text: text.into() }
@@ -321,10 +397,10 @@ mod tests {
     fn the_screener_turns_to_new_rules_and_counters_go_on() {
         let active =
             ActiveRules::open(&text("block proto udp\npass quick all"), vec!["a".into()], 1).unwrap();
-        let mut screener = active.screeners(None).next().unwrap();
-        screener.current.edition.rules.decide(&[0x45], 0, &screener.current.tally);
+        let mut screener = active.screeners(None, 0).next().unwrap();
+        screener.current.edition.rules.decide(&[0x45], 0, &mut Nowhere, &screener.current.tally);
         let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 2, 0, 0][..], &[1; 8]].concat();
-        screener.current.edition.rules.decide(&packet, 0, &screener.current.tally);
+        screener.current.edition.rules.decide(&packet, 0, &mut Nowhere, &screener.current.tally);
         active.replace(&text("pass")).unwrap();
         active.replace(&text("pass quick all\nblock to 1.2.3.4")).unwrap();
         screener.turn();
@@ -339,10 +415,10 @@ mod tests {
     fn readers_count_for_themselves_and_together() {
         let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 99, 0, 0][..], &[1; 8]].concat();
         let active = ActiveRules::open(&text("block all\npass proto 99"), vec!["a".into()], 2).unwrap();
-        let mut screeners: Vec<_> = active.screeners(None).collect();
+        let mut screeners: Vec<_> = active.screeners(None, 0).collect();
         let mut screen = |reader: usize| {
             let Chapter { edition, tally, .. } = &*screeners[reader].current;
-            edition.rules.decide(&packet, 0, tally);
+            edition.rules.decide(&packet, 0, &mut Nowhere, tally);
             screeners[reader].turn();
         };
         let packets = || active.counts().iter().map(|c| c.packets).collect::<Vec<_>>();

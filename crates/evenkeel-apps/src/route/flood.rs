@@ -178,7 +178,7 @@ impl Flood {
     /// screened and none is lost for want of it.
     fn screen(&self, engine: &mut Engine, rules: &Text) -> Result<ActiveRules, RouterError> {
         let active = ActiveRules::open(rules, vec!["lan".to_owned(), "wan".to_owned()], 1)?;
-        for screener in active.screeners(None) {
+        for screener in active.screeners(None, self.config.seed) {
             let report = Arc::new(Report::default());
             let screening = Screening::new(screener, self.screen_queue_pkts, Arc::clone(&report));
             engine.host_mut().require_screening();

@@ -104,9 +104,10 @@ impl Router {
     pub fn plan(&self) -> Result<Plan, RouterError> {
         let places = self.places()?;
         Tables::of(&self.changing.tables, &places)?;
-        let warnings = links::check(&self.links)?;
+        let mut warnings = links::check(&self.links)?;
         let names = places.into_iter().map(|place| place.name).collect();
         let rules = self.changing.rules.as_ref().map(|text| ActiveRules::open(text, names, 1)).transpose()?;
+        warnings.extend(rules.iter().flat_map(ActiveRules::notes));
         Ok(Plan {
             links: self.links.iter().map(ToString::to_string).collect(),
             routes: self.changing.tables.routes.iter().map(ToString::to_string).collect(),

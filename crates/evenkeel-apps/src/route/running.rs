@@ -87,7 +87,8 @@ impl Running {
         let log = path.map(|path| Log::open(path, &names, clock)).transpose()?;
         let handle = log.as_ref().map(Log::handle);
         let log = log.map(SharedLog::new);
-        let mut screeners = active.iter().flat_map(|active| active.screeners(log.clone()));
+        let mut screeners =
+            active.iter().flat_map(|active| active.screeners(log.clone(), router.config.seed));
         let (mut parts, mut arrivals) = (Vec::new(), Vec::new());
         for (engine, lines) in group.engines_mut().iter_mut().zip(lines) {
             let kernel = if router.kernel_routes { Some(follow_kernel(engine, &router)?) } else { None };

@@ -8,7 +8,7 @@ use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::{BindError, Fd};
-use evenkeel_core::stack::Transit;
+use evenkeel_core::stack::{Screened, Transit};
 use evenkeel_core::time::Instant;
 
 /// Packets judged in one step, at most: between two steps other processes may run.
@@ -43,16 +43,16 @@ const PACKETS_PER_STEP: usize = 8;
 /// stands still. A function that may take long, or that asks others, belongs on a thread of its own:
 /// [`screen_on_thread`](super::screening_thread::screen_on_thread).
 pub trait Screener: Send {
-    /// Decides about one packet, which came in at `now`.
-    fn screen(&mut self, transit: &Transit, now: Instant) -> Verdict;
+    /// Decides about one packet, which came in at `now`, and may change it.
+    fn screen(&mut self, screened: &mut Screened<'_>, now: Instant) -> Verdict;
 
     /// There is nothing more to decide at the moment.
     fn idle(&mut self) {}
 }
 
 impl<F: FnMut(&Transit) -> Verdict + Send> Screener for F {
-    fn screen(&mut self, transit: &Transit, _now: Instant) -> Verdict {
-        self(transit)
+    fn screen(&mut self, screened: &mut Screened<'_>, _now: Instant) -> Verdict {
+        self(screened.transit())
     }
 }
 
@@ -107,7 +107,7 @@ impl Report {
         let counter = match verdict {
             Verdict::Pass => &self.passed,
             Verdict::Drop => &self.dropped,
-            Verdict::Reject => &self.rejected,
+            Verdict::Reject | Verdict::Unreachable(_) | Verdict::Reset => &self.rejected,
         };
         // Only the program writes, so that an addition need not be one operation.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -184,8 +184,8 @@ impl<S: Screener> Program for Screening<S> {
         let now = system.now();
         for _ in 0..PACKETS_PER_STEP {
             let Self { screener, report, .. } = self;
-            let judged = system.screen(queue, |transit| {
-                let verdict = screener.screen(transit, now);
+            let judged = system.screen_with(queue, |screened| {
+                let verdict = screener.screen(screened, now);
                 report.count(verdict);
                 verdict
             });

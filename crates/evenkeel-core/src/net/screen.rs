@@ -11,7 +11,7 @@ use crate::queue::Queue;
 use crate::ready::Kinds;
 use crate::screen::Verdict;
 use crate::socket::{BindError, Descriptor, Screen, SocketCounters};
-use crate::stack::{Received, Transit};
+use crate::stack::{Received, Reply, Screened, Transit};
 use crate::time::Instant;
 use crate::work::Work;
 
@@ -101,24 +101,27 @@ impl Net {
         &mut self,
         id: SocketId,
         now: Instant,
-        decide: impl FnOnce(&Transit) -> Verdict,
+        decide: impl FnOnce(&mut Screened<'_>) -> Verdict,
     ) -> bool {
-        let Some(transit) = self.next_to_screen(id, now) else { return false };
+        let Some(mut transit) = self.next_to_screen(id, now) else { return false };
         if let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) {
             screen.counters.received += 1;
         }
         self.work.add(Work::Deliver);
-        let verdict = decide(&transit);
+        let verdict = decide(&mut Screened::new(&mut transit, &self.stack));
         self.execute(transit, verdict, now);
         true
     }
 
     fn execute(&mut self, transit: Transit, verdict: Verdict, now: Instant) {
-        match verdict {
-            Verdict::Pass => self.forward(transit, now),
-            Verdict::Drop => self.with_stack(now, |stack, io| stack.refuse_transit(transit, false, io)),
-            Verdict::Reject => self.with_stack(now, |stack, io| stack.refuse_transit(transit, true, io)),
-        }
+        let reply = match verdict {
+            Verdict::Pass => return self.forward(transit, now),
+            Verdict::Drop => Reply::Silence,
+            Verdict::Reject => Reply::Prohibited,
+            Verdict::Unreachable(code) => Reply::Unreachable(code),
+            Verdict::Reset => Reply::Reset,
+        };
+        self.with_stack(now, |stack, io| stack.refuse_transit(transit, reply, io));
     }
 
     /// Takes a packet from the screening queue to be judged later, and shows it. Returns whether there was

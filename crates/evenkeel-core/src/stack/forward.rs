@@ -137,15 +137,6 @@ impl Stack {
         }
     }
 
-    /// Drops a packet that screening refuses; tells its sender that it was refused if `report` (RFC 1812
-    /// 5.2.7.1, RFC 4443 3.1).
-    pub fn refuse_transit(&mut self, transit: Transit, report: bool, io: &mut Io<'_>) {
-        if report {
-            self.report(transit.interface, Some(&transit.frame), Problem::Prohibited, io);
-        }
-        io.drop_frame(transit.frame, IpDrop::Refused);
-    }
-
     fn way_of(&self, header: &Header, transit: &Transit) -> Result<Way, Obstacle> {
         // First of all: nobody is to be told of a packet that may not be his (RFC 1812 5.3.8).
         if self.config.reverse_path && !self.leads_back(&header.source, transit.interface) {
@@ -166,8 +157,13 @@ impl Stack {
 
     /// Whether packets to `source` would, or with several next hops could, leave by the interface that its
     /// packet came by (RFC 3704 2.2, strict).
-    fn leads_back(&self, source: &IpAddress, came_by: InterfaceId) -> bool {
+    pub(super) fn leads_back(&self, source: &IpAddress, came_by: InterfaceId) -> bool {
         self.routes.lookup(source).is_some_and(|via| via.leads_by(came_by))
+    }
+
+    /// Returns whether a route leads to `address` that does not discard what takes it.
+    pub(super) fn leads_anywhere(&self, address: &IpAddress) -> bool {
+        self.routes.lookup(address).is_some_and(|via| via.hops().next().is_some())
     }
 
     fn hop_of(&self, destination: &IpAddress, frame: &[u8]) -> Result<Hop, Obstacle> {

@@ -15,6 +15,11 @@ pub(super) enum Problem {
     Host,
     /// It is not to go there: screening or a route says so.
     Prohibited,
+    /// Screening refuses it, and says with which code of "destination unreachable".
+    Refused {
+        /// The code, of the packet's family.
+        code: u8,
+    },
     /// Its source address means nothing where it is going (IPv6).
     BeyondScope,
     /// It has passed as many routers as it may.
@@ -61,6 +66,7 @@ impl Problem {
             Self::Port => Some((3, 3, 0)),
             Self::TooBig { mtu } => Some((3, 4, mtu)),
             Self::Prohibited => Some((3, 13, 0)),
+            Self::Refused { code } => Some((3, code, 0)),
             Self::HopLimit => Some((11, 0, 0)),
             Self::ReassemblyTime => Some((11, 1, 0)),
             Self::BeyondScope
@@ -76,6 +82,7 @@ impl Problem {
         match self {
             Self::NoRoute => (1, 0, 0),
             Self::Prohibited => (1, 1, 0),
+            Self::Refused { code } => (1, code, 0),
             Self::BeyondScope => (1, 2, 0),
             Self::Host => (1, 3, 0),
             Self::Port => (1, 4, 0),

@@ -36,6 +36,10 @@ impl Transit {
         self.frame.bytes().get(ETHERNET..).unwrap_or_default()
     }
 
+    pub(super) fn packet_mut(&mut self) -> &mut [u8] {
+        self.frame.bytes_mut().get_mut(ETHERNET..).unwrap_or_default()
+    }
+
     /// The whole frame, from the Ethernet header on; without padding.
     #[must_use]
     pub fn frame(&self) -> &[u8] {

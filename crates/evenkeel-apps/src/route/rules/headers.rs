@@ -2,8 +2,8 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use super::address::{Address, Family};
 use super::names::{ICMP, ICMPV6, TCP, UDP};
-use super::rule::{Address, Family};
 
 /// Extension headers passed over in one packet, at most. Honest ones have two or three.
 const EXTENSIONS_MAX: usize = 8;
@@ -20,6 +20,10 @@ pub(super) struct Headers {
     pub(super) destination: Address,
     pub(super) protocol: u8,
     pub(super) fragment: bool,
+    /// The type of service, or the traffic class.
+    pub(super) tos: u8,
+    /// Where the transport header begins, if there is one.
+    pub(super) transport_at: usize,
     /// `None` for a fragment that does not begin with one.
     pub(super) transport: Option<Transport>,
 }
@@ -65,6 +69,8 @@ impl Headers {
             destination: address_of(address(16)?),
             protocol,
             fragment: offset != 0 || more,
+            tos: byte(packet, 1)?,
+            transport_at: header_len,
             transport: transport(protocol, offset, payload)?,
         })
     }
@@ -86,6 +92,8 @@ impl Headers {
             destination: v6(destination),
             protocol: above.protocol,
             fragment: above.fragment,
+            tos: (half(packet, 0)? >> 4) as u8,
+            transport_at: packet.len() - above.payload.len(),
             transport: transport(above.protocol, above.offset, above.payload)?,
         })
     }

@@ -20,25 +20,42 @@
 //!
 //! A table's addresses stand in braces, in files or in both. In a file they stand between blanks or ends of
 //! lines, what follows a `#` is a comment. A file's name is relative to the directory of the rules, unless it
-//! begins with `/`.
+//! begins with `/`. `include "file"` reads rules from a file in the same way.
 //!
-//! What pf has and this has not: `out`, state, translation, queues, anchors, host names, interface names as
-//! addresses, `set`. What this has and pf has not: tcpdump's `less` and `greater`, the packet's length in
-//! bytes. A list means any of its elements; `!` in a list would mean nearly everything, and is refused:
-//! tables have it.
+//! `match` rules decide nothing: they log, tag (`tag`, `tagged`) and change packets (`set tos`, and
+//! `scrub (max-mss, min-ttl, no-df)`). A link's name as an address (`wan`, `(wan)`, `lan:network`, `self`)
+//! stands for the router's addresses as they are when a packet comes. A list means any of its elements; with
+//! `!` in it this is nearly every address, as in pf, and `--check` says so: tables are for exceptions.
+//!
+//! `block return` answers TCP with a reset, and others with "administratively prohibited" (RFC 1812 5.2.7.1),
+//! where pf says that the port is unreachable: that is `block return-icmp`.
+//!
+//! pf has, and this has not: `out`, state, translation, queues, anchors, names of hosts. Each such word is
+//! refused with a sentence that says what to write instead. Options that would change nothing (`set debug`)
+//! are accepted, and `--check` says so. This has, and pf has not: tcpdump's `less` and `greater`, the
+//! packet's length in bytes, and `dscp`.
 
+mod address;
+mod change;
+mod compiled;
 mod evaluate;
 mod grammar;
 mod headers;
 mod names;
 mod rule;
+mod show;
+mod source;
+mod spans;
 mod table;
 mod tally;
 mod token;
 
-pub use evaluate::Decision;
+pub use address::{Family, Prefix, Range};
+pub use compiled::Compiled;
+pub use evaluate::{Decision, Surroundings};
 pub use rule::{
-    Action, Family, Flags, HostSet, Hosts, Icmp, Line, On, Ports, Prefix, Range, Rule, RuleSet, Side,
+    Action, Changes, Flags, Host, HostSet, Hosts, Icmp, Line, LinkName, LinkPart, Notes, On, Part, Ports,
+    Probability, Rule, RuleSet, Side, Tagged, Tos,
 };
 pub use table::Table;
 pub use tally::{Count, Tally};
@@ -60,7 +77,7 @@ impl RuleSet {
     /// use evenkeel_apps::route::rules::RuleSet;
     ///
     /// let error = RuleSet::parse("rules.conf", "block in\npass from 10.0.0 to any").unwrap_err();
-    /// let told = "rules.conf:2:11: expected an address, `any` or a <table>, found `10.0.0`";
+    /// let told = "rules.conf:2:11: expected an address, `any`, a <table> or a link, found `10.0.0`";
     /// assert_eq!(error.to_string(), told);
     /// ```
     pub fn parse(file: &str, text: &str) -> Result<Self, TextError> {
@@ -73,7 +90,13 @@ impl RuleSet {
     /// # Errors
     /// The first [`TextError`], in the rules or in a file.
     pub fn parse_with(file: &str, text: &str, read: &ReadFile<'_>) -> Result<Self, TextError> {
-        grammar::parse(file, text, &token::tokens(file, text)?, read)
+        grammar::parse(file, text, read)
+    }
+
+    /// Returns the file that a rule is in, and its line.
+    #[must_use]
+    pub fn place(&self, rule: &Rule) -> (&str, usize) {
+        (self.sources.get(rule.line.file).map_or("", |source| &source.name), rule.line.number)
     }
 
     /// Which of these rules each of `earlier` goes on as: the one that is written the same, if there is one.

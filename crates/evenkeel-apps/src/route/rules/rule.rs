@@ -1,9 +1,7 @@
-//! What a rule says, and how it is written.
+//! The contents of a rule.
 
-use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-use super::names;
+use super::address::{Family, Prefix, Range};
+use super::source::Sources;
 use super::table::Table;
 
 /// Rules as they were read, with the tables they refer to.
@@ -11,21 +9,44 @@ use super::table::Table;
 pub struct RuleSet {
     /// In the order they were defined.
     pub tables: Vec<Table>,
-    /// In the order they are looked at.
+    /// In the order they are evaluated.
     pub rules: Vec<Rule>,
+    /// Links whose packets are not evaluated (`set skip on`).
+    pub skip: Vec<On>,
+    /// Links whose addresses rules name.
+    pub links: Vec<LinkName>,
+    /// Names of tags.
+    pub tags: Vec<String>,
+    /// Remarks about text that is accepted, but hardly does what was meant.
+    pub notes: Notes,
+    /// The texts that the rules come from.
+    pub(super) sources: Sources,
 }
 
-/// One rule: which packets it is about, and what becomes of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Remarks, each with its place. Two sets of rules are equal whatever is remarked about them.
+#[derive(Debug, Clone, Default)]
+pub struct Notes(pub Vec<String>);
+
+impl PartialEq for Notes {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Notes {}
+
+/// One rule: the packets it matches, and its effect on them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// What becomes of them.
+    /// The fate of the packets.
     pub action: Action,
     /// Whether they are logged.
     pub log: bool,
-    /// Whether no later rule is looked at.
+    /// Whether no later rule is evaluated.
     pub quick: bool,
-    /// Links they came in on; any if there is none.
+    /// Links they came in on, any of these; every link if there is none.
     pub on: Vec<On>,
+    /// The link they came in on (`received-on`).
+    pub received: Option<On>,
     /// IPv4 or IPv6 only.
     pub family: Option<Family>,
     /// Protocol numbers above IP; any if there is none.
@@ -40,19 +61,34 @@ pub struct Rule {
     pub icmp: Vec<Icmp>,
     /// Fragments only.
     pub fragment: bool,
+    /// The byte of the IP header that was called type of service.
+    pub tos: Option<Tos>,
     /// Bytes of the IP packet at most.
     pub less: Option<u16>,
     /// Bytes of the IP packet at least.
     pub greater: Option<u16>,
+    /// The tag that a packet must have, or must not have.
+    pub tagged: Option<Tagged>,
+    /// The chance that the rule matches.
+    pub probability: Option<Probability>,
+    /// The tag that a packet gets that matches, by its place in [`RuleSet::tags`].
+    pub tag: Option<u16>,
+    /// Changes to the header of a packet that passes.
+    pub changes: Changes,
     /// A name for reports.
     pub label: Option<String>,
     /// Where it is written.
     pub line: Line,
 }
 
-/// The line that a rule begins in, counted from 1. Two rules are the same wherever they stand.
+/// The line that a rule begins in. Two rules are equal wherever they stand.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Line(pub usize);
+pub struct Line {
+    /// The file, by its place in the order of their reading.
+    pub(super) file: usize,
+    /// The line, counted from 1.
+    pub number: usize,
+}
 
 impl PartialEq for Line {
     fn eq(&self, _other: &Self) -> bool {
@@ -61,44 +97,79 @@ impl PartialEq for Line {
 }
 impl Eq for Line {}
 
-/// What becomes of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The fate of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Action {
     /// It is forwarded.
+    #[default]
     Pass,
+    /// It is as it would be without this rule, but for tags, logging and changes.
+    Match,
     /// It is dropped, and nobody is told.
     Drop,
-    /// It is dropped, and its sender is told by ICMP.
+    /// It is dropped. The sender gets a TCP reset, or is told by ICMP that it is prohibited.
     Return,
+    /// It is dropped. The sender of a TCP segment gets a reset.
+    ReturnRst,
+    /// It is dropped, and its sender is told by ICMP that the destination is unreachable, with these codes.
+    ReturnIcmp {
+        /// The code of ICMP.
+        v4: u8,
+        /// The code of ICMPv6.
+        v6: u8,
+    },
 }
 
 /// A link by name, and by number once the set is [bound](RuleSet::bind).
 #[derive(Debug, Clone)]
 pub struct On {
-    /// As in the rules.
+    /// As in the rules; empty for `any`.
     pub name: String,
+    /// All others are meant.
+    pub not: bool,
     /// The interface that has this name.
     pub(super) interface: Option<u8>,
-    /// Where it stands in the file.
+    /// Where it stands.
     pub(super) at: usize,
 }
 
-/// Two are the same if they are written the same.
+/// Two are equal if they are written the same.
 impl PartialEq for On {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+        (&self.name, self.not) == (&other.name, other.not)
     }
 }
 impl Eq for On {}
 
-/// IPv4 or IPv6.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
-    /// `inet`
-    V4,
-    /// `inet6`
-    V6,
+impl On {
+    /// Whether a packet came in on it.
+    pub(super) fn is(&self, interface: u8) -> bool {
+        match (self.name.as_str(), self.interface) {
+            ("", _) => !self.not,
+            // Not bound: nothing is known about it.
+            (_, None) => false,
+            (_, Some(own)) => (own == interface) != self.not,
+        }
+    }
 }
+
+/// A link whose addresses rules name.
+#[derive(Debug, Clone)]
+pub struct LinkName {
+    /// As in the rules.
+    pub name: String,
+    /// The interface that has this name, once the set is [bound](RuleSet::bind).
+    pub(super) interface: Option<u8>,
+    /// Where it stands first.
+    pub(super) at: usize,
+}
+
+impl PartialEq for LinkName {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+impl Eq for LinkName {}
 
 /// One end of a packet's way: hosts and ports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -122,18 +193,22 @@ pub enum Hosts {
     #[default]
     Any,
     /// Those of one, or all others of its family.
-    One {
-        /// All others.
-        not: bool,
-        /// The one.
-        host: HostSet,
-    },
+    One(Host),
     /// Those of any of several.
-    List(Vec<HostSet>),
+    List(Vec<Host>),
 }
 
-/// What can be a list's element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A set of addresses, or all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Host {
+    /// All others.
+    pub not: bool,
+    /// The set.
+    pub set: HostSet,
+}
+
+/// A set of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HostSet {
     /// The addresses of a prefix.
     Prefix(Prefix),
@@ -141,115 +216,92 @@ pub enum HostSet {
     Range(Range),
     /// The table with this place in [`RuleSet::tables`].
     Table(usize),
+    /// Addresses of the router's links as they are at the moment.
+    Link(LinkPart),
+    /// Addresses that no route leads to.
+    NoRoute,
+    /// Sources to which packets would not leave by the link that they came in on.
+    UrpfFailed,
 }
 
-/// An address prefix. The bits after its length are zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Prefix {
-    /// Of what.
-    pub family: Family,
-    /// From 0 to 32, or to 128.
-    pub length: u8,
-    /// Right-aligned for IPv4.
-    pub(super) bits: u128,
+/// A part of the addresses of a link: `wan`, `wan:network`, `self`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkPart {
+    /// The link, by its place in [`RuleSet::links`]; `None` for all links (`self`).
+    pub link: Option<usize>,
+    /// Which part.
+    pub part: Part,
+    /// Only the link's first address of each family (`:0`).
+    pub first: bool,
 }
 
-/// Addresses from one to another of the same family, both included: `10.0.0.1 - 10.0.0.9`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    pub(super) family: Family,
-    /// Not above `last`.
-    pub(super) first: u128,
-    pub(super) last: u128,
+/// What of a link's addresses is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The router's own.
+    Own,
+    /// Those of the networks on the link (`:network`).
+    Network,
+    /// The directed broadcast addresses of these (`:broadcast`).
+    Broadcast,
 }
 
-impl Range {
-    /// `None` if they are of two families, or the last one is below the first.
-    pub(super) fn new(first: Address, last: Address) -> Option<Self> {
-        let fits = first.family == last.family && first.bits <= last.bits;
-        fits.then_some(Self { family: first.family, first: first.bits, last: last.bits })
-    }
+/// A type of service that a packet must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tos(pub u8);
 
-    pub(super) fn contains(&self, address: Address) -> bool {
-        self.family == address.family && (self.first..=self.last).contains(&address.bits)
-    }
-
-    /// The fewest prefixes that are the same addresses, in their order: two for each bit at most.
-    pub(super) fn prefixes(self) -> impl Iterator<Item = Prefix> {
-        let Self { family, last, .. } = self;
-        let mut next = Some(self.first);
-        core::iter::from_fn(move || {
-            let bits = next?;
-            let prefix = |length| Prefix { family, length, bits };
-            let end = |prefix: Prefix| bits | !family.mask(prefix.length);
-            // The shortest one that begins here and does not go on behind the end.
-            let fitting = |prefix: &Prefix| bits & family.mask(prefix.length) == bits && end(*prefix) <= last;
-            let prefix = (0..=family.bits()).map(prefix).find(fitting)?;
-            next = end(prefix).checked_add(1).filter(|next| *next <= last);
-            Some(prefix)
-        })
+impl Tos {
+    /// Whether a packet has it. The two bits of ECN count only if they are asked for (RFC 3168 5).
+    pub(super) const fn is(self, byte: u8) -> bool {
+        let mask = if self.0 & 3 == 0 { !3 } else { 0xff };
+        byte & mask == self.0
     }
 }
 
-/// An address as a number: that of IPv4 is right-aligned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Address {
-    pub(super) family: Family,
-    pub(super) bits: u128,
+/// A tag that a packet must have, or must not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tagged {
+    /// It must not have it.
+    pub not: bool,
+    /// The place in [`RuleSet::tags`].
+    pub tag: u16,
 }
 
-impl Family {
-    pub(super) const fn bits(self) -> u8 {
-        match self {
-            Self::V4 => 32,
-            Self::V6 => 128,
-        }
-    }
+/// A chance, in parts of a thousand million.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Probability(pub u32);
 
-    /// The bits of an address that belong to a prefix of this length.
-    pub(super) fn mask(self, length: u8) -> u128 {
-        let host_bits = u32::from(self.bits().saturating_sub(length));
-        u128::MAX.checked_shl(host_bits).unwrap_or(0)
-    }
-}
+impl Probability {
+    /// All of it.
+    pub const ONE: u32 = 1_000_000_000;
 
-impl From<IpAddr> for Address {
-    fn from(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(v4) => Self { family: Family::V4, bits: u32::from(v4).into() },
-            IpAddr::V6(v6) => Self { family: Family::V6, bits: v6.into() },
-        }
+    /// Whether it comes true for a random number.
+    pub(super) fn holds(self, random: u32) -> bool {
+        (u64::from(random) * u64::from(Self::ONE)) >> 32 < u64::from(self.0)
     }
 }
 
-impl Prefix {
-    /// The prefix of an address with this length; `None` if that is longer than the address.
-    pub(super) fn new(address: IpAddr, length: u8) -> Option<Self> {
-        let Address { family, bits } = address.into();
-        (length <= family.bits()).then(|| Self { family, length, bits: bits & family.mask(length) })
-    }
+/// Changes to the headers of a packet (`scrub`, `set tos`). What a later rule says replaces what an earlier
+/// one said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Changes {
+    /// The largest segment that a TCP SYN may offer.
+    pub max_mss: Option<u16>,
+    /// The bit that forbids fragmentation is cleared (IPv4).
+    pub no_df: bool,
+    /// The least time to live.
+    pub min_ttl: Option<u8>,
+    /// The type of service.
+    pub tos: Option<u8>,
+}
 
-    /// The only address in it, if it has but one.
-    pub(super) fn address(&self) -> Option<Address> {
-        let Self { family, length, bits } = *self;
-        (length == family.bits()).then_some(Address { family, bits })
-    }
-
-    pub(super) fn contains(&self, address: Address) -> bool {
-        self.family == address.family && address.bits & self.family.mask(self.length) == self.bits
-    }
-
-    /// `10.0.0.0/8`, or a whole address.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
-        let address: IpAddr = address.parse().ok()?;
-        let longest = if address.is_ipv4() { 32 } else { 128 };
-        let length = match length {
-            // No sign, no empty number.
-            Some(digits) => digits.parse().ok().filter(|_| digits.bytes().all(|d| d.is_ascii_digit()))?,
-            None => longest,
-        };
-        Self::new(address, length)
+impl Changes {
+    /// Adds those of a later rule.
+    pub(super) fn add(&mut self, later: &Self) {
+        self.max_mss = later.max_mss.or(self.max_mss);
+        self.no_df |= later.no_df;
+        self.min_ttl = later.min_ttl.or(self.min_ttl);
+        self.tos = later.tos.or(self.tos);
     }
 }
 
@@ -293,7 +345,7 @@ impl Ports {
 }
 
 /// TCP flags: those of `mask` must be just those of `set`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flags {
     /// Which are set.
     pub set: u8,
@@ -310,139 +362,44 @@ pub struct Icmp {
     pub code: Option<u8>,
 }
 
-impl fmt::Display for RuleSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for table in &self.tables {
-            writeln!(f, "{table}")?;
-        }
-        self.rules.iter().try_for_each(|rule| writeln!(f, "{}", Shown(rule, &self.tables)))
+impl Flags {
+    /// Whether these are the flags of a segment, as far as they matter.
+    pub(super) const fn are(self, flags: u8) -> bool {
+        flags & self.mask == self.set
     }
 }
 
-impl RuleSet {
-    /// The rule with this number, counted from 0, as it is written.
-    #[must_use]
-    pub fn text(&self, rule: usize) -> Option<String> {
-        Some(Shown(self.rules.get(rule)?, &self.tables).to_string())
-    }
-}
-
-/// A rule, and the tables that it names.
-struct Shown<'a>(&'a Rule, &'a [Table]);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(rule, tables) = self;
-        f.write_str(match rule.action {
-            Action::Pass => "pass in",
-            Action::Drop => "block drop in",
-            Action::Return => "block return in",
-        })?;
-        if rule.log {
-            f.write_str(" log")?;
-        }
-        if rule.quick {
-            f.write_str(" quick")?;
-        }
-        list(f, " on ", &rule.on, |on| on.name.clone())?;
-        match rule.family {
-            Some(Family::V4) => f.write_str(" inet")?,
-            Some(Family::V6) => f.write_str(" inet6")?,
-            None => {}
-        }
-        list(f, " proto ", &rule.protocols, |&protocol| names::protocol(protocol))?;
-        if rule.from.is_any() && rule.to.is_any() {
-            f.write_str(" all")?;
-        } else {
-            side(f, " from ", &rule.from, tables)?;
-            side(f, " to ", &rule.to, tables)?;
-        }
-        options(f, rule)
-    }
-}
-
-fn options(f: &mut fmt::Formatter<'_>, rule: &Rule) -> fmt::Result {
-    if let Some(Flags { set, mask }) = rule.flags {
-        write!(f, " flags {}/{}", names::flags(set), names::flags(mask))?;
-    }
-    let word = if names::is_icmpv6(&rule.protocols) { " icmp6-type " } else { " icmp-type " };
-    list(f, word, &rule.icmp, |icmp| match icmp.code {
-        Some(code) => format!("{} code {code}", icmp.kind),
-        None => icmp.kind.to_string(),
-    })?;
-    if rule.fragment {
-        f.write_str(" fragment")?;
-    }
-    if let Some(bytes) = rule.less {
-        write!(f, " less {bytes}")?;
-    }
-    if let Some(bytes) = rule.greater {
-        write!(f, " greater {bytes}")?;
-    }
-    rule.label.as_ref().map_or(Ok(()), |label| write!(f, " label \"{label}\""))
-}
-
-fn side(f: &mut fmt::Formatter<'_>, word: &str, side: &Side, tables: &[Table]) -> fmt::Result {
-    let shown = |host: &HostSet| match host {
-        HostSet::Prefix(prefix) => prefix.to_string(),
-        HostSet::Range(range) => range.to_string(),
-        HostSet::Table(index) => {
-            tables.get(*index).map_or_else(String::new, |table| format!("<{}>", table.name))
-        }
-    };
-    match &side.hosts {
-        Hosts::Any => write!(f, "{word}any")?,
-        Hosts::One { not, host } => write!(f, "{word}{}{}", if *not { "!" } else { "" }, shown(host))?,
-        Hosts::List(hosts) => {
-            write!(f, "{word}{{ {} }}", hosts.iter().map(shown).collect::<Vec<_>>().join(", "))?;
-        }
-    }
-    list(f, " port ", &side.ports, ToString::to_string)
-}
-
-/// Nothing for none, the one for one, and braces for more.
-fn list<T>(f: &mut fmt::Formatter<'_>, word: &str, all: &[T], shown: impl Fn(&T) -> String) -> fmt::Result {
-    match all {
-        [] => Ok(()),
-        [one] => write!(f, "{word}{}", shown(one)),
-        several => write!(f, "{word}{{ {} }}", several.iter().map(shown).collect::<Vec<_>>().join(", ")),
-    }
-}
-
-impl fmt::Display for Prefix {
-    #[expect(clippy::cast_possible_truncation, reason = "an IPv4 address has 32 bits")]
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address: IpAddr = match self.family {
-            Family::V4 => Ipv4Addr::from(self.bits as u32).into(),
-            Family::V6 => Ipv6Addr::from(self.bits).into(),
-        };
-        if self.length == self.family.bits() {
-            write!(f, "{address}")
-        } else {
-            write!(f, "{address}/{}", self.length)
-        }
-    }
-}
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let one = |bits| Prefix { family: self.family, length: self.family.bits(), bits };
-        write!(f, "{} - {}", one(self.first), one(self.last))
-    }
-}
-
-impl fmt::Display for Ports {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Hosts {
+    /// Returns the sets that it is the union of; none for `any`.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Host> {
         match self {
-            Self::Equal(p) => write!(f, "{p}"),
-            Self::NotEqual(p) => write!(f, "!= {p}"),
-            Self::Less(p) => write!(f, "< {p}"),
-            Self::LessOrEqual(p) => write!(f, "<= {p}"),
-            Self::Greater(p) => write!(f, "> {p}"),
-            Self::GreaterOrEqual(p) => write!(f, ">= {p}"),
-            Self::Range(a, b) => write!(f, "{a}:{b}"),
-            Self::Between(a, b) => write!(f, "{a} >< {b}"),
-            Self::Outside(a, b) => write!(f, "{a} <> {b}"),
+            Self::Any => &[],
+            Self::One(host) => core::slice::from_ref(host),
+            Self::List(all) => &all[..],
         }
+        .iter()
+    }
+}
+
+impl Ports {
+    /// Returns the ports that match.
+    pub(super) fn spans(self) -> impl Iterator<Item = (u16, u16)> {
+        let below = |port: u16| port.checked_sub(1).map(|last| (0, last));
+        let above = |port: u16| port.checked_add(1).map(|first| (first, u16::MAX));
+        let between = |first: u16, last: u16| (first <= last).then_some((first, last));
+        let spans = match self {
+            Self::Equal(p) => [Some((p, p)), None],
+            Self::NotEqual(p) => [below(p), above(p)],
+            Self::Less(p) => [below(p), None],
+            Self::LessOrEqual(p) => [Some((0, p)), None],
+            Self::Greater(p) => [above(p), None],
+            Self::GreaterOrEqual(p) => [Some((p, u16::MAX)), None],
+            Self::Range(a, b) => [between(a, b), None],
+            Self::Between(a, b) => {
+                [a.checked_add(1).zip(b.checked_sub(1)).and_then(|(a, b)| between(a, b)), None]
+            }
+            Self::Outside(a, b) => [below(a), above(b)],
+        };
+        spans.into_iter().flatten()
     }
 }

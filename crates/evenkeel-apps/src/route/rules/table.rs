@@ -2,18 +2,22 @@
 
 use core::fmt;
 
-use super::rule::{Address, Family, Prefix};
+use super::address::{Address, Family, Prefix};
+use super::spans::{Number, Spans};
 
 /// A named set of prefixes, some of them excepted. The longest prefix that an address is in says whether the
 /// address is in the table, as in pf.
 ///
-/// A look-up is one binary search for each length of prefix there is.
+/// A look-up is one binary search among the addresses where the table begins and ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// As in `<name>`.
     pub name: String,
     /// Of each family and length one, the longest first.
     lengths: Vec<OfLength>,
+    /// The addresses that are in it.
+    pub(super) v4: Spans<u32>,
+    pub(super) v6: Spans<u128>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,18 +49,15 @@ impl Table {
                 _ => lengths.push(OfLength { family, length, prefixes: vec![(bits, not)] }),
             }
         }
-        Ok(Self { name: name.to_owned(), lengths })
+        let (v4, v6) = (spans(&lengths, Family::V4), spans(&lengths, Family::V6));
+        Ok(Self { name: name.to_owned(), lengths, v4, v6 })
     }
 
     pub(super) fn contains(&self, address: Address) -> bool {
-        let of_family = self.lengths.iter().filter(|of| of.family == address.family);
-        for OfLength { family, length, prefixes } in of_family {
-            let bits = address.bits & family.mask(*length);
-            if let Ok(place) = prefixes.binary_search_by_key(&bits, |&(prefix, _)| prefix) {
-                return prefixes.get(place).is_some_and(|&(_, not)| !not);
-            }
+        match address.family {
+            Family::V4 => self.v4.contains(Number::narrow(address.bits)),
+            Family::V6 => self.v6.contains(address.bits),
         }
-        false
     }
 
     /// Prefixes in it.
@@ -69,6 +70,57 @@ impl Table {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
+    }
+}
+
+/// Returns the addresses of a family of which the longest prefix they are in is not excepted.
+fn spans<K: Number>(lengths: &[OfLength], family: Family) -> Spans<K> {
+    let mut all: Vec<(u128, u8, bool)> = Vec::new();
+    for OfLength { length, prefixes, .. } in lengths.iter().filter(|of| of.family == family) {
+        all.extend(prefixes.iter().map(|&(bits, not)| (bits, *length, not)));
+    }
+    // Each before those that are within it.
+    all.sort_unstable();
+    let mut sweep = Sweep { open: Vec::new(), done: Vec::new(), next: Some(0) };
+    for (bits, length, not) in all {
+        sweep.close_before(Some(bits));
+        if let (Some(&(_, outer_not)), Some(before)) = (sweep.open.last(), bits.checked_sub(1)) {
+            sweep.put(before, outer_not);
+        }
+        sweep.next = Some(bits);
+        sweep.open.push((Prefix { family, length, bits }.last(), not));
+    }
+    sweep.close_before(None);
+    Spans::of(sweep.done)
+}
+
+/// Prefixes as they begin and end, from the lowest address to the highest.
+struct Sweep<K> {
+    /// Those that the next address is in: their ends, the innermost last.
+    open: Vec<(u128, bool)>,
+    done: Vec<(K, K)>,
+    /// The next address; `None` behind the last one.
+    next: Option<u128>,
+}
+
+impl<K: Number> Sweep<K> {
+    fn put(&mut self, last: u128, not: bool) {
+        if let Some(first) = self.next
+            && first <= last
+            && !not
+        {
+            self.done.push((K::narrow(first), K::narrow(last)));
+        }
+    }
+
+    fn close_before(&mut self, limit: Option<u128>) {
+        while let Some(&(end, not)) = self.open.last()
+            && limit.is_none_or(|limit| end < limit)
+        {
+            self.put(end, not);
+            self.next = end.checked_add(1);
+            self.open.pop();
+        }
     }
 }
 
@@ -112,6 +164,42 @@ mod tests {
         );
         assert!(has(&table(&["0.0.0.0/0"]), "255.255.255.255") && !has(&table(&["0.0.0.0/0"]), "::1"));
         assert!(!has(&table(&[]), "10.0.0.1"));
+    }
+
+    /// Prefixes within prefixes, at both ends of the address space too.
+    #[test]
+    fn look_ups_are_those_of_the_longest_prefix() {
+        let texts = [
+            "::/0",
+            "!8000::/1",
+            "ffff::/16",
+            "!ffff:ffff::/32",
+            "!::/64",
+            "::/128",
+            "10.0.0.0/8",
+            "!10.0.0.0/9",
+            "10.64.0.0/10",
+            "!255.0.0.0/8",
+            "255.255.255.255",
+            "0.0.0.0/2",
+        ];
+        let t = table(&texts);
+        let entries: Vec<_> = texts
+            .iter()
+            .map(|text| {
+                let plain = text.trim_start_matches('!');
+                (Prefix::parse(plain).unwrap(), plain == *text)
+            })
+            .collect();
+        let ends = entries.iter().flat_map(|(p, _)| {
+            [p.bits.wrapping_sub(1), p.bits, p.last(), p.last().wrapping_add(1)].map(|bits| (p.family, bits))
+        });
+        for (family, bits) in ends.filter(|(family, bits)| *family == Family::V6 || *bits <= u32::MAX.into())
+        {
+            let address = Address { family, bits };
+            let longest = entries.iter().filter(|(p, _)| p.contains(address)).max_by_key(|(p, _)| p.length);
+            assert_eq!(t.contains(address), longest.is_some_and(|(_, is)| *is), "{address:?}");
+        }
     }
 
     #[test]

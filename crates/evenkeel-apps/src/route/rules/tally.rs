@@ -1,4 +1,4 @@
-//! What each rule has done.
+//! Counters of rules.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,15 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Tally {
     rules: Vec<Counters>,
+    /// Packets that the rules were evaluated for.
+    evaluated: AtomicU64,
     unmatched: AtomicU64,
     malformed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Counters {
-    evaluations: AtomicU64,
+    /// Packets at which the evaluation ended with this rule, because of `quick`. Packets that a rule was
+    /// compared with are those that the rules were evaluated for, less those that ended before it.
+    ended: AtomicU64,
     packets: AtomicU64,
     bytes: AtomicU64,
+    /// Evaluations that earlier rules have left to this one.
+    carried: AtomicU64,
 }
 
 /// A rule's counters at one moment.
@@ -22,69 +28,81 @@ struct Counters {
 pub struct Count {
     /// Packets that it was compared with.
     pub evaluations: u64,
-    /// Packets that it decided about.
+    /// Packets that it decided about; of a `match` rule, those that it matched.
     pub packets: u64,
     /// Bytes in these, from the IP header on.
     pub bytes: u64,
 }
 
 impl Tally {
-    /// Counters for so many rules.
+    /// Returns counters for so many rules.
     #[must_use]
     pub fn new(rules: usize) -> Self {
         Self { rules: (0..rules).map(|_| Counters::default()).collect(), ..Self::default() }
     }
 
-    /// The counters of each rule.
+    /// Returns the counters of each rule.
     #[must_use]
     pub fn counts(&self) -> Vec<Count> {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let count = |c: &Counters| Count {
-            evaluations: load(&c.evaluations),
-            packets: load(&c.packets),
-            bytes: load(&c.bytes),
+        // Packets that get as far as the rule.
+        let mut left = load(&self.evaluated);
+        let count = |c: &Counters| {
+            let evaluations = load(&c.carried) + left;
+            // A reader may see some counters before others.
+            left = left.saturating_sub(load(&c.ended));
+            Count { evaluations, packets: load(&c.packets), bytes: load(&c.bytes) }
         };
         self.rules.iter().map(count).collect()
     }
 
-    /// Packets that no rule matched, and so passed.
+    /// Returns how many packets no rule matched, so that they passed.
     #[must_use]
     pub fn unmatched(&self) -> u64 {
         self.unmatched.load(Ordering::Relaxed)
     }
 
-    /// Packets with malformed headers, and so dropped.
+    /// Returns how many packets had malformed headers, so that they were dropped.
     #[must_use]
     pub fn malformed(&self) -> u64 {
         self.malformed.load(Ordering::Relaxed)
     }
 
-    /// Goes on from an earlier count, whose rules are now those that `succession` says.
+    /// Adds the counts of an earlier set of rules, whose rules are now those that `succession` says.
     pub fn carry(&self, earlier: &Self, succession: &[Option<usize>]) {
         add(&self.unmatched, earlier.unmatched());
         add(&self.malformed, earlier.malformed());
-        for (before, place) in earlier.rules.iter().zip(succession) {
+        for (before, place) in earlier.counts().iter().zip(succession) {
             let Some(counters) = place.and_then(|place| self.rules.get(place)) else { continue };
-            add(&counters.evaluations, before.evaluations.load(Ordering::Relaxed));
-            add(&counters.packets, before.packets.load(Ordering::Relaxed));
-            add(&counters.bytes, before.bytes.load(Ordering::Relaxed));
+            add(&counters.carried, before.evaluations);
+            add(&counters.packets, before.packets);
+            add(&counters.bytes, before.bytes);
         }
     }
 
-    pub(super) fn count_evaluation(&self, rule: usize) {
+    /// Counts a packet that a `match` rule has matched.
+    pub(super) fn count_match(&self, rule: usize, bytes: u16) {
         if let Some(counters) = self.rules.get(rule) {
-            add(&counters.evaluations, 1);
+            add(&counters.packets, 1);
+            add(&counters.bytes, bytes.into());
         }
     }
 
-    pub(super) fn count_packet(&self, rule: Option<usize>, bytes: u16) {
-        match rule.and_then(|rule| self.rules.get(rule)) {
-            Some(counters) => {
-                add(&counters.packets, 1);
-                add(&counters.bytes, bytes.into());
-            }
+    /// Counts a packet, the rule that decided about it, and the rule at which the evaluation ended.
+    pub(super) fn count_packet(&self, rule: Option<usize>, ended: Option<usize>, bytes: u16) {
+        add(&self.evaluated, 1);
+        if let Some(counters) = ended.and_then(|rule| self.rules.get(rule)) {
+            add(&counters.ended, 1);
+        }
+        match rule {
+            Some(rule) => self.count_match(rule, bytes),
             None => add(&self.unmatched, 1),
         }
+    }
+
+    /// Counts a packet that no rule was compared with.
+    pub(super) fn count_skipped(&self) {
+        add(&self.unmatched, 1);
     }
 
     pub(super) fn count_malformed(&self) {

@@ -1,6 +1,6 @@
 //! From text to tokens: comments go, macros are put in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use winnow::Parser as _;
 use winnow::ascii::line_ending;
@@ -9,6 +9,8 @@ use winnow::error::EmptyError;
 use winnow::stream::{LocatingSlice, Location as _};
 use winnow::token::{one_of, take_till, take_while};
 
+use super::ReadFile;
+use super::source::Sources;
 use crate::route::text_error::TextError;
 
 /// A word or sign, and where it stands. What came out of a macro stands where the macro was used.
@@ -16,7 +18,7 @@ use crate::route::text_error::TextError;
 pub(super) struct Token<'s> {
     pub(super) kind: Kind,
     pub(super) text: &'s str,
-    /// In bytes from the beginning of the file.
+    /// In bytes from the beginning of the first text.
     pub(super) at: usize,
 }
 
@@ -28,7 +30,7 @@ pub(super) enum Kind {
     Text,
     /// `$name`, without the sign.
     Macro,
-    /// One of `! = != < > <= >= <> >< { } ,`.
+    /// One of `! = != < > <= >= <> >< { } ( ) ,`.
     Sign,
     /// The end of a statement.
     Newline,
@@ -39,11 +41,69 @@ const DEPTH_MAX: usize = 8;
 /// Tokens at most, macros put in: some tens of megabytes of memory.
 const TOKENS_MAX: usize = 1 << 20;
 
-/// The tokens of a rules file, with a `Newline` at the end of each statement and nowhere else.
-pub(super) fn tokens<'s>(file: &str, text: &'s str) -> Result<Vec<Token<'s>>, TextError> {
-    let raw = lex(text, 0).map_err(|at| unreadable(file, text, at))?;
-    let mut expansion = Expansion { file, text, macros: BTreeMap::new(), made: 0, done: Vec::new() };
-    for statement in statements(file, text, &raw)? {
+/// Files that include one another, at most.
+const DEEP_MAX: usize = 16;
+/// Bytes of all files together, at most.
+const BYTES_MAX: usize = 64 << 20;
+
+/// Reads the files that a text includes, and those that they include.
+pub(super) fn load(file: &str, text: &str, read: &ReadFile<'_>) -> Result<Sources, TextError> {
+    let (mut sources, mut left) = (Sources::default(), VecDeque::new());
+    sources.add(file, text.to_owned(), None);
+    left.push_back((0, 0));
+    let mut bytes = text.len();
+    while let Some((number, depth)) = left.pop_front() {
+        for (at, path) in included(&sources, number)? {
+            let (name, text) = read(&path).map_err(|why| sources.error_at(at, why))?;
+            bytes += text.len();
+            if depth == DEEP_MAX || bytes > BYTES_MAX {
+                let what = "files include one another too deeply, or are too large together";
+                return Err(sources.error_at(at, what));
+            }
+            left.push_back((sources.add(&name, text, Some(at)), depth + 1));
+        }
+    }
+    Ok(sources)
+}
+
+/// Names of files that a text includes, and where they stand.
+fn included(sources: &Sources, number: usize) -> Result<Vec<(usize, String)>, TextError> {
+    let all = statements(sources, number)?;
+    Ok(all
+        .iter()
+        .filter_map(|statement| include(statement))
+        .map(|path| (path.at, path.text.to_owned()))
+        .collect())
+}
+
+/// The name of the file, if that is what a statement is.
+fn include<'s>(statement: &[Token<'s>]) -> Option<Token<'s>> {
+    match *statement {
+        [word, path] if is_word_token(&word, "include") && path.kind == Kind::Text => Some(path),
+        _ => None,
+    }
+}
+
+fn is_word_token(token: &Token<'_>, text: &str) -> bool {
+    token.kind == Kind::Word && token.text == text
+}
+
+/// The tokens of rules, with a `Newline` at the end of each statement and nowhere else.
+pub(super) fn tokens(sources: &Sources) -> Result<Vec<Token<'_>>, TextError> {
+    let mut expansion = Expansion { sources, macros: BTreeMap::new(), made: 0, done: Vec::new() };
+    // Texts that go on behind a file that they include.
+    let mut open = vec![statements(sources, 0)?.into_iter()];
+    while let Some(text) = open.last_mut() {
+        let Some(statement) = text.next() else {
+            open.pop();
+            continue;
+        };
+        if let Some(path) = include(&statement) {
+            if let Some(number) = sources.included_at(path.at) {
+                open.push(statements(sources, number)?.into_iter());
+            }
+            continue;
+        }
         match statement[..] {
             [name, equals, ..]
                 if name.kind == Kind::Word && equals.text == "=" && equals.kind == Kind::Sign =>
@@ -56,14 +116,14 @@ pub(super) fn tokens<'s>(file: &str, text: &'s str) -> Result<Vec<Token<'s>>, Te
     Ok(expansion.done)
 }
 
-pub(super) fn unreadable(file: &str, text: &str, at: usize) -> TextError {
+/// What is wrong with the character at `at`, where no word begins.
+pub(super) fn unreadable(text: &str, at: usize) -> String {
     let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or(' ');
-    let what = match found {
+    match found {
         '"' => "this text has no closing `\"` on its line".to_owned(),
         '$' => "expected the name of a macro after `$`".to_owned(),
         other => format!("`{}` means nothing here", other.escape_default()),
-    };
-    TextError::at(file, text, at, what)
+    }
 }
 
 /// The tokens of `text`, which begins at byte `base` of the file; or where there is none.
@@ -96,7 +156,8 @@ fn token<'s>(input: &mut Text<'s>) -> Result<(Kind, &'s str), EmptyError> {
     let quoted = delimited('"', take_till(0.., ['"', '\n']), '"').map(|text| (Kind::Text, text));
     let used = ('$', name).map(|(_, text)| (Kind::Macro, text));
     let pair = alt(("!=", "<=", ">=", "<>", "><"));
-    let sign = alt((pair, one_of(['!', '=', '<', '>', '{', '}', ',']).take())).map(|text| (Kind::Sign, text));
+    let sign = alt((pair, one_of(['!', '=', '<', '>', '{', '}', '(', ')', ',']).take()))
+        .map(|text| (Kind::Sign, text));
     let word = take_while(1.., is_word).map(|text| (Kind::Word, text));
     alt((newline, quoted, used, sign, word)).parse_next(input)
 }
@@ -107,14 +168,16 @@ fn name<'s>(input: &mut Text<'s>) -> Result<&'s str, EmptyError> {
 
 /// What addresses, ports, names and flags are written with.
 fn is_word(c: char) -> bool {
-    c.is_ascii_alphanumeric()
-        || matches!(c, '.' | ':' | '/' | '-' | '_' | '*' | '@' | '+' | '%' | '(' | ')' | ';')
+    c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '/' | '-' | '_' | '*' | '@' | '+' | '%' | ';')
 }
 
-/// Cuts where lines end, but for those that end within braces.
-fn statements<'s>(file: &str, text: &str, tokens: &[Token<'s>]) -> Result<Vec<Vec<Token<'s>>>, TextError> {
+/// The statements of a text: cut where lines end, but for those that end within braces.
+fn statements(sources: &Sources, number: usize) -> Result<Vec<Vec<Token<'_>>>, TextError> {
+    let Some(source) = sources.get(number) else { return Ok(Vec::new()) };
+    let tokens = lex(&source.text, source.base)
+        .map_err(|at| sources.error_at(at, unreadable(&source.text, at - source.base)))?;
     let (mut open, mut all, mut current) = (Vec::new(), Vec::new(), Vec::new());
-    for &token in tokens {
+    for token in tokens {
         match (token.kind, token.text) {
             (Kind::Newline, _) if open.is_empty() => {
                 if !current.is_empty() {
@@ -126,7 +189,7 @@ fn statements<'s>(file: &str, text: &str, tokens: &[Token<'s>]) -> Result<Vec<Ve
                 current.push(token);
                 match (kind, sign) {
                     (Kind::Sign, "{") if open.len() == DEPTH_MAX => {
-                        return Err(TextError::at(file, text, token.at, "too many `{` within one another"));
+                        return Err(sources.error_at(token.at, "too many `{` within one another"));
                     }
                     (Kind::Sign, "{") => open.push(token.at),
                     (Kind::Sign, "}") => drop(open.pop()),
@@ -136,7 +199,7 @@ fn statements<'s>(file: &str, text: &str, tokens: &[Token<'s>]) -> Result<Vec<Ve
         }
     }
     if let Some(&at) = open.last() {
-        return Err(TextError::at(file, text, at, "this `{` is never closed"));
+        return Err(sources.error_at(at, "this `{` is never closed"));
     }
     if !current.is_empty() {
         all.push(current);
@@ -145,16 +208,15 @@ fn statements<'s>(file: &str, text: &str, tokens: &[Token<'s>]) -> Result<Vec<Ve
 }
 
 /// Macros, and the statements that they have been put into.
-struct Expansion<'a, 's> {
-    file: &'a str,
-    text: &'a str,
+struct Expansion<'s> {
+    sources: &'s Sources,
     macros: BTreeMap<&'s str, Vec<Token<'s>>>,
     /// Tokens made so far, those of macros that were defined included.
     made: usize,
     done: Vec<Token<'s>>,
 }
 
-impl<'s> Expansion<'_, 's> {
+impl<'s> Expansion<'s> {
     /// `name = value`: the value goes on to the end of the statement, texts in quotes are part of it.
     fn define(&mut self, name: Token<'s>, value: &[Token<'s>]) -> Result<(), TextError> {
         if value.is_empty() {
@@ -165,7 +227,9 @@ impl<'s> Expansion<'_, 's> {
             match token.kind {
                 // The quote itself is before the text.
                 Kind::Text => {
-                    let inner = lex(token.text, token.at + 1).map_err(|at| self.unreadable(at))?;
+                    let base = token.at + 1;
+                    let inner = lex(token.text, base)
+                        .map_err(|at| self.error_at(at, unreadable(token.text, at - base)))?;
                     for token in inner {
                         self.expand(token, &mut expanded)?;
                     }
@@ -210,11 +274,7 @@ impl<'s> Expansion<'_, 's> {
     }
 
     fn error_at(&self, at: usize, what: String) -> TextError {
-        TextError::at(self.file, self.text, at, what)
-    }
-
-    fn unreadable(&self, at: usize) -> TextError {
-        unreadable(self.file, self.text, at)
+        self.sources.error_at(at, what)
     }
 }
 
@@ -222,8 +282,33 @@ impl<'s> Expansion<'_, 's> {
 mod tests {
     use super::*;
 
-    fn texts(text: &str) -> Vec<&str> {
-        tokens("t", text).unwrap().iter().map(|t| t.text).collect()
+    fn read(text: &str) -> Result<Sources, TextError> {
+        load("t", text, &|name| Ok((name.to_owned(), name.replace(';', "\n"))))
+    }
+
+    fn texts(text: &str) -> Vec<String> {
+        tokens(&read(text).unwrap()).unwrap().iter().map(|t| t.text.to_owned()).collect()
+    }
+
+    #[test]
+    fn files_are_included_with_their_macros_and_errors_are_theirs() {
+        let text = "a = b\ninclude \"c = $a ; pass $c\"\nblock $c";
+        assert_eq!(texts(text), ["pass", "b", "\n", "block", "b", "\n"]);
+        let sources = read(text).unwrap();
+        let all = tokens(&sources).unwrap();
+        let place = |index: usize| {
+            let error = sources.error_at(all[index].at, "x");
+            (error.file.clone(), error.line, error.column)
+        };
+        assert_eq!(place(0), ("c = $a ; pass $c".to_owned(), 2, 2));
+        assert_eq!(place(3), ("t".to_owned(), 3, 1));
+        let endless = load("t", "include \"x\"", &|name| Ok((name.to_owned(), "include \"x\"".to_owned())));
+        assert_eq!(
+            endless.unwrap_err().to_string(),
+            "x:1:9: files include one another too deeply, or are too large together"
+        );
+        let absent = load("t", "include \"x\"", &|_| Err("not there".to_owned()));
+        assert_eq!(absent.unwrap_err().to_string(), "t:1:9: not there");
     }
 
     #[test]
@@ -257,13 +342,14 @@ mod tests {
             texts("web = \"{ 80, 443 }\"\nall=$web\npass port $all"),
             ["pass", "port", "{", "80", ",", "443", "}", "\n"]
         );
-        let used = tokens("t", "a = \"b\"\npass $a").unwrap();
+        let sources = read("a = \"b\"\npass $a").unwrap();
+        let used = tokens(&sources).unwrap();
         assert_eq!(used[1], Token { kind: Kind::Word, text: "b", at: 13 }, "it stands where it is used");
     }
 
     #[test]
     fn what_cannot_be_read_is_pointed_at() {
-        let said = |text: &str| tokens("t", text).unwrap_err().to_string();
+        let said = |text: &str| read(text).and_then(|all| tokens(&all).map(drop)).unwrap_err().to_string();
         assert_eq!(said("pass\nblock \"x"), "t:2:7: this text has no closing `\"` on its line");
         assert_eq!(said("pass §"), "t:1:6: `\\u{a7}` means nothing here");
         assert_eq!(said("pass $x"), "t:1:6: no macro `x` is defined before this");
@@ -278,6 +364,6 @@ mod tests {
         for n in 1..40 {
             text.push_str(&format!("m{n} = \"$m{0} $m{0}\"\n", n - 1));
         }
-        assert!(tokens("t", &text).unwrap_err().what.contains("memory"));
+        assert!(tokens(&read(&text).unwrap()).unwrap_err().what.contains("memory"));
     }
 }

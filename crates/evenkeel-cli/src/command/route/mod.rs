@@ -49,6 +49,8 @@ Rules:
   block return log in on wan from <bad>
   pass quick proto udp to port domain
   block proto tcp to port $web flags S/SA label \"no new connections\"
+  antispoof quick for lan
+  match on wan scrub (max-mss 1440)
 
 A configuration file has the same words as the command line, which goes before it:
   rules = \"rules.conf\"

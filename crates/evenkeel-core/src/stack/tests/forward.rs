@@ -8,18 +8,18 @@ use crate::stack::address::{ALL_ROUTERS, link_local_of};
 use crate::time::Duration;
 use crate::wire::Ipv6Address;
 
-const WAN: InterfaceId = InterfaceId(1);
-const ROUTER: u8 = 2;
+pub(super) const WAN: InterfaceId = InterfaceId(1);
+pub(super) const ROUTER: u8 = 2;
 const WAN_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 1, ROUTER]);
 /// Hosts beyond the WAN's link, by way of its gateway.
-const FAR: IpAddress = IpAddress::v4(203, 0, 113, 9);
-const FAR_V6: IpAddress = IpAddress::v6(0x2001, 0xdb8, 9, 0, 0, 0, 0, 9);
+pub(super) const FAR: IpAddress = IpAddress::v4(203, 0, 113, 9);
+pub(super) const FAR_V6: IpAddress = IpAddress::v6(0x2001, 0xdb8, 9, 0, 0, 0, 0, 9);
 
-fn wan_v4(n: u8) -> IpAddress {
+pub(super) fn wan_v4(n: u8) -> IpAddress {
     IpAddress::v4(198, 51, 100, n)
 }
 
-fn wan_v6(n: u8) -> IpAddress {
+pub(super) fn wan_v6(n: u8) -> IpAddress {
     IpAddress::v6(0x2001, 0xdb8, 1, 0, 0, 0, 0, n.into())
 }
 
@@ -28,7 +28,7 @@ fn far_mac(n: u8) -> EthernetAddress {
 }
 
 /// A router that has met node 1 of the LAN and the WAN's gateway, node 1 too.
-fn router(config: Config) -> Node {
+pub(super) fn router(config: Config) -> Node {
     let mut node = Node::new(ROUTER, Config { forwarding: true, report_groups: false, ..config });
     node.stack.add_interface(WAN_MAC, 1500);
     node.with(|stack, io| {
@@ -50,7 +50,7 @@ fn router(config: Config) -> Node {
 }
 
 /// A router without the default routes.
-fn router_without_routes() -> Node {
+pub(super) fn router_without_routes() -> Node {
     let mut node = router(Config::default());
     let defaults: Vec<_> = node.stack.routes().filter(|route| route.to.prefix_len() == 0).collect();
     assert_eq!(defaults.len(), 2);
@@ -75,7 +75,7 @@ fn through(node: &mut Node, interface: InterfaceId, bytes: &[u8]) -> Vec<(Interf
     sent_by(node)
 }
 
-fn sent_by(node: &mut Node) -> Vec<(InterfaceId, Vec<u8>)> {
+pub(super) fn sent_by(node: &mut Node) -> Vec<(InterfaceId, Vec<u8>)> {
     let mut sent = Vec::new();
     while let Some((interface, frame)) = node.out.pop_front() {
         node.ledger.transmitted += 1;
@@ -88,17 +88,17 @@ fn sent_by(node: &mut Node) -> Vec<(InterfaceId, Vec<u8>)> {
 
 /// An ICMP error as its receiver sees it.
 #[derive(Debug, PartialEq)]
-struct Told {
-    by: IpAddress,
-    to: IpAddress,
-    kind: u8,
-    code: u8,
-    word: u32,
-    quote: Vec<u8>,
+pub(super) struct Told {
+    pub(super) by: IpAddress,
+    pub(super) to: IpAddress,
+    pub(super) kind: u8,
+    pub(super) code: u8,
+    pub(super) word: u32,
+    pub(super) quote: Vec<u8>,
 }
 
 /// Reads the one ICMP message that was sent, by the LAN, to node 1.
-fn told(sent: &[(InterfaceId, Vec<u8>)]) -> Told {
+pub(super) fn told(sent: &[(InterfaceId, Vec<u8>)]) -> Told {
     let [(LAN, frame)] = sent else { panic!("one message on the LAN: {sent:02x?}") };
     assert_eq!((&frame[..6], &frame[6..12]), (&mac(1).0[..], &mac(ROUTER).0[..]));
     let packet = &frame[14..];
@@ -144,7 +144,7 @@ fn with_hop_limit(frame: Vec<u8>, hop_limit: u8) -> Vec<u8> {
 }
 
 /// A UDP datagram in a frame to the router's LAN interface.
-fn udp_frame(from: IpAddress, to: IpAddress, payload: &[u8]) -> Vec<u8> {
+pub(super) fn udp_frame(from: IpAddress, to: IpAddress, payload: &[u8]) -> Vec<u8> {
     let segment = udp_bytes(from, to, payload);
     match (from, to) {
         (IpAddress::Ipv4(from), IpAddress::Ipv4(to)) => {
@@ -682,34 +682,6 @@ fn errors_about_forwarded_packets_are_limited_and_never_about_errors() {
     assert!((4..=16).contains(&told), "{told}: not all of a burst of ten is for one");
     assert_eq!(node.ledger.output_drops(IpDrop::RateLimited), 50 - told as u64);
     assert_eq!(node.ledger.input_drops(IpDrop::NoRoute), 8 + 1 + 50);
-}
-
-#[test]
-fn screening_sees_the_packet_and_may_refuse_it_with_or_without_a_word() {
-    let mut node = router(Config::default());
-    for (frame, report) in [
-        (udp_frame(v4(1), FAR, b"secret"), true),
-        (udp_frame(v6(1), FAR_V6, b"secret"), true),
-        (udp_frame(v4(1), FAR, b"secret"), false),
-    ] {
-        let padded = [&frame[..], &[0xaa; 9]].concat();
-        let received = node.pool.take_copy(&padded).unwrap();
-        node.ledger.received += 1;
-        let Some(Received::Transit(transit)) = node.with(|stack, io| stack.input(LAN, received, io)) else {
-            panic!("to be forwarded")
-        };
-        assert_eq!(transit.packet(), &frame[14..]);
-        node.with(|stack, io| stack.refuse_transit(transit, report, io));
-        let sent = sent_by(&mut node);
-        if report {
-            let told = told(&sent);
-            let expected = if frame[14] >> 4 == 4 { (3, 13) } else { (1, 1) };
-            assert_eq!((told.kind, told.code), expected);
-        } else {
-            assert_eq!(sent, []);
-        }
-    }
-    assert_eq!((node.ledger.input_drops(IpDrop::Refused), node.ledger.forwarded), (3, 0));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod hostile;
 mod neighbor_update;
 mod neighbors;
 mod routes;
+mod screened;
 mod tcp;
 mod udp;
 

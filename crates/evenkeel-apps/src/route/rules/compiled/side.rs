@@ -1,0 +1,222 @@
+//! The addresses of one end: those that rules spell out, and those of tables and links, which are looked up
+//! once for all rules.
+
+use super::field::Field;
+use super::rows::Row;
+use crate::route::rules::address::{Address, Family};
+use crate::route::rules::evaluate::Surroundings;
+use crate::route::rules::rule::{Host, HostSet, Hosts, RuleSet};
+use crate::route::rules::spans::{Number, Spans};
+use crate::route::rules::table::Table;
+
+/// Spans that a table may add to the rules that name it, all together. A larger one is looked up.
+const SPELLED_OUT: usize = 4096;
+
+/// Addresses of a family.
+pub(super) trait FamilyAddress: Number {
+    const FAMILY: Family;
+    fn of_table(table: &Table) -> &Spans<Self>;
+}
+
+impl FamilyAddress for u32 {
+    const FAMILY: Family = Family::V4;
+    fn of_table(table: &Table) -> &Spans<Self> {
+        &table.v4
+    }
+}
+
+impl FamilyAddress for u128 {
+    const FAMILY: Family = Family::V6;
+    fn of_table(table: &Table) -> &Spans<Self> {
+        &table.v6
+    }
+}
+
+/// Sets of addresses that are looked up for a packet: large tables, addresses of links, and routes.
+#[derive(Debug, Default)]
+pub(super) struct LookedUp {
+    pub(super) sets: Vec<HostSet>,
+    /// For each table, whether rules spell it out.
+    spelled_out: Vec<bool>,
+}
+
+impl LookedUp {
+    pub(super) fn of(set: &RuleSet) -> Self {
+        let mut uses = vec![0_usize; set.tables.len()];
+        let mut named = Vec::new();
+        for host in set.rules.iter().flat_map(|rule| [&rule.from.hosts, &rule.to.hosts]).flat_map(Hosts::iter)
+        {
+            match host.set {
+                HostSet::Prefix(_) | HostSet::Range(_) => {}
+                HostSet::Table(table) => {
+                    if let Some(uses) = uses.get_mut(table) {
+                        *uses += 1;
+                    }
+                }
+                other => named.push(other),
+            }
+        }
+        let size = |table: &Table| table.v4.len() + table.v6.len();
+        let spelled_out: Vec<bool> =
+            set.tables.iter().zip(&uses).map(|(table, uses)| size(table) * uses <= SPELLED_OUT).collect();
+        let large = spelled_out.iter().enumerate().filter(|(_, is)| !**is);
+        let mut sets: Vec<HostSet> = large.map(|(table, _)| HostSet::Table(table)).collect();
+        named.sort_unstable();
+        named.dedup();
+        sets.extend(named);
+        Self { sets, spelled_out }
+    }
+
+    fn place(&self, set: HostSet) -> Option<usize> {
+        match set {
+            HostSet::Prefix(_) | HostSet::Range(_) => None,
+            HostSet::Table(table) if self.spelled_out.get(table) == Some(&true) => None,
+            // Tables come first, in their order, and then the others in theirs.
+            set => self.sets.binary_search(&set).ok(),
+        }
+    }
+}
+
+/// What a rule says of one end, in one family.
+#[derive(Debug)]
+pub(super) struct Wanted<K> {
+    /// `None` if it takes all addresses.
+    spelled_out: Option<Spans<K>>,
+    /// Sets that are looked up, and whether the address must not be in them.
+    looked_up: Vec<(usize, bool)>,
+}
+
+impl<K: FamilyAddress> Wanted<K> {
+    /// `None` if the rule takes no address of the family.
+    pub(super) fn of(hosts: &Hosts, set: &RuleSet, looked_up: &LookedUp) -> Option<Self> {
+        if *hosts == Hosts::Any {
+            return Some(Self { spelled_out: None, looked_up: Vec::new() });
+        }
+        let (mut spans, mut sets) = (Vec::new(), Vec::new());
+        for &Host { not, set: hosts } in hosts.iter() {
+            let span = match hosts {
+                HostSet::Prefix(prefix) if prefix.family == K::FAMILY => {
+                    Spans::of(vec![(K::narrow(prefix.bits), K::narrow(prefix.last()))])
+                }
+                HostSet::Range(range) if range.family == K::FAMILY => {
+                    Spans::of(vec![(K::narrow(range.first), K::narrow(range.last))])
+                }
+                HostSet::Prefix(_) | HostSet::Range(_) => continue,
+                other => match (looked_up.place(other), other) {
+                    (Some(place), _) => {
+                        sets.push((place, not));
+                        continue;
+                    }
+                    (None, HostSet::Table(table)) => {
+                        set.tables.get(table).map(K::of_table).cloned().unwrap_or_default()
+                    }
+                    (None, _) => continue,
+                },
+            };
+            spans.extend(if not { span.complement() } else { span }.iter());
+        }
+        let spelled_out = Spans::of(spans);
+        (!spelled_out.is_empty() || !sets.is_empty())
+            .then_some(Self { spelled_out: Some(spelled_out), looked_up: sets })
+    }
+
+    /// Places where the addresses that are spelled out begin and end.
+    pub(super) fn places(&self) -> usize {
+        self.spelled_out.as_ref().map_or(0, |spans| 2 * spans.len())
+    }
+}
+
+/// One end's addresses, for the rules of a block.
+#[derive(Debug)]
+pub(super) struct Side<K> {
+    /// `None` if every rule takes all addresses, or names sets only that are looked up.
+    spelled_out: Option<Field<K>>,
+    /// Sets, whether the address must not be in them, and the rules that are content with that.
+    looked_up: Vec<(usize, bool, Row)>,
+}
+
+impl<K: FamilyAddress> Side<K> {
+    pub(super) fn new<'a>(wanted: impl ExactSizeIterator<Item = &'a Wanted<K>> + Clone) -> Self
+    where
+        K: 'a,
+    {
+        let rules = wanted.len();
+        let mut named: Vec<(usize, bool, usize)> = Vec::new();
+        for (rule, wanted) in wanted.clone().enumerate() {
+            named.extend(wanted.looked_up.iter().map(|&(place, not)| (place, not, rule)));
+        }
+        named.sort_unstable();
+        let mut looked_up: Vec<(usize, bool, Row)> = Vec::new();
+        for (place, not, rule) in named {
+            match looked_up.last_mut() {
+                Some((last, last_not, row)) if (*last, *last_not) == (place, not) => row.set(rule),
+                _ => looked_up.push((place, not, Row::of(rules, |other| other == rule))),
+            }
+        }
+        let spelled_out = Field::new(wanted.map(|wanted| wanted.spelled_out.as_ref()));
+        Self { spelled_out, looked_up }
+    }
+
+    /// Keeps the candidates that take an address. Returns whether any are left.
+    #[inline]
+    pub(super) fn keep(
+        &self,
+        candidates: &mut [u64],
+        value: K,
+        mut is_in: impl FnMut(usize) -> bool,
+    ) -> bool {
+        let Some(field) = &self.spelled_out else { return true };
+        let row = field.get(value);
+        if self.looked_up.is_empty() {
+            return super::rows::keep(candidates, row);
+        }
+        let mut with = super::rows::NONE;
+        with.iter_mut().zip(row).for_each(|(to, from)| *to = *from);
+        for (place, not, row) in &self.looked_up {
+            if is_in(*place) != *not {
+                with.iter_mut().zip(row.words()).for_each(|(to, from)| *to |= from);
+            }
+        }
+        super::rows::keep(candidates, &with)
+    }
+}
+
+/// Answers for one end's address, each looked up once for a packet.
+#[derive(Debug)]
+pub(super) struct Answers {
+    address: Address,
+    known: [u64; Self::WORDS],
+    yes: [u64; Self::WORDS],
+}
+
+impl Answers {
+    const WORDS: usize = 4;
+
+    pub(super) const fn new(address: Address) -> Self {
+        Self { address, known: [0; Self::WORDS], yes: [0; Self::WORDS] }
+    }
+
+    /// Whether the address is in the set at this place.
+    pub(super) fn is_in(
+        &mut self,
+        place: usize,
+        looked_up: &LookedUp,
+        set: &RuleSet,
+        surroundings: &impl Surroundings,
+    ) -> bool {
+        let look = || {
+            let hosts = looked_up.sets.get(place);
+            hosts.is_some_and(|hosts| hosts.contains(self.address, set, surroundings))
+        };
+        let bit = 1_u64 << (place % 64);
+        let (Some(known), Some(yes)) = (self.known.get_mut(place / 64), self.yes.get_mut(place / 64)) else {
+            // More sets than there is room for answers.
+            return look();
+        };
+        if *known & bit == 0 {
+            *known |= bit;
+            *yes |= if look() { bit } else { 0 };
+        }
+        *yes & bit != 0
+    }
+}

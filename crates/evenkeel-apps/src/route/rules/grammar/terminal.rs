@@ -1,0 +1,145 @@
+//! Words and signs, lists of them, and the place where a text stops making sense.
+
+use core::cell::RefCell;
+
+use winnow::Parser;
+use winnow::combinator::opt;
+use winnow::error::EmptyError;
+use winnow::stream::{Stateful, Stream as _, TokenSlice};
+
+use crate::route::rules::token::{Kind, Token};
+
+pub(super) type Input<'i, 's> = Stateful<TokenSlice<'i, Token<'s>>, &'i Trace>;
+pub(super) type Parsed<T> = Result<T, EmptyError>;
+
+/// The furthest place where something else was expected than was found. Of all the ways in which a text could
+/// go on, the one that got furthest is nearly always the one that was meant.
+#[derive(Debug, Default)]
+pub(super) struct Trace(pub(super) RefCell<Furthest>);
+
+#[derive(Debug)]
+pub(super) struct Furthest {
+    /// Tokens that were still to come.
+    pub(super) left: usize,
+    pub(super) expected: Vec<&'static str>,
+}
+
+impl Default for Furthest {
+    fn default() -> Self {
+        Self { left: usize::MAX, expected: Vec::new() }
+    }
+}
+
+impl Trace {
+    pub(super) fn note(&self, left: usize, expected: &'static str) {
+        let mut furthest = self.0.borrow_mut();
+        if left < furthest.left {
+            furthest.left = left;
+            furthest.expected.clear();
+        }
+        if left == furthest.left && !furthest.expected.contains(&expected) {
+            furthest.expected.push(expected);
+        }
+    }
+
+    /// In place of what was expected at this place, which is where a part began, its name.
+    pub(super) fn rename(&self, left: usize, expected: &'static str) {
+        let mut furthest = self.0.borrow_mut();
+        if left == furthest.left {
+            furthest.expected = vec![expected];
+        }
+    }
+}
+
+/// The next token, if `accept` takes it; otherwise it is noted that `what` was expected here.
+pub(super) fn terminal<'i, 's, T>(
+    what: &'static str,
+    accept: impl Fn(&Token<'s>) -> Option<T>,
+) -> impl FnMut(&mut Input<'i, 's>) -> Parsed<T>
+where
+    's: 'i,
+{
+    move |input| {
+        if let Some(accepted) = input.peek_token().and_then(&accept) {
+            input.next_token();
+            return Ok(accepted);
+        }
+        input.state.note(input.eof_offset(), what);
+        Err(EmptyError)
+    }
+}
+
+/// A keyword; `shown` is it in backticks.
+pub(super) fn word<'i, 's: 'i>(
+    text: &'static str,
+    shown: &'static str,
+) -> impl FnMut(&mut Input<'i, 's>) -> Parsed<Token<'s>> {
+    terminal(shown, move |token| (token.kind == Kind::Word && token.text == text).then_some(*token))
+}
+
+pub(super) fn sign<'i, 's: 'i>(
+    text: &'static str,
+    shown: &'static str,
+) -> impl FnMut(&mut Input<'i, 's>) -> Parsed<Token<'s>> {
+    terminal(shown, move |token| (token.kind == Kind::Sign && token.text == text).then_some(*token))
+}
+
+/// Any word that `accept` takes.
+pub(super) fn any_word<'i, 's: 'i, T>(
+    what: &'static str,
+    accept: impl Fn(&str) -> Option<T>,
+) -> impl FnMut(&mut Input<'i, 's>) -> Parsed<T> {
+    terminal(what, move |token| if token.kind == Kind::Word { accept(token.text) } else { None })
+}
+
+/// One, or several in braces; braces within braces change nothing.
+pub(super) fn one_or_list<'i, 's: 'i, T>(
+    mut one: impl FnMut(&mut Input<'i, 's>) -> Parsed<T>,
+) -> impl FnMut(&mut Input<'i, 's>) -> Parsed<Vec<T>> {
+    move |input| {
+        if opt(sign!("{")).parse_next(input)?.is_none() {
+            return one(input).map(|one| vec![one]);
+        }
+        list(&mut one, input)
+    }
+}
+
+/// What follows an opening brace, to the closing one. No recursion: macros can nest braces as deep as they
+/// like.
+pub(super) fn list<'i, 's: 'i, T>(
+    one: &mut impl FnMut(&mut Input<'i, 's>) -> Parsed<T>,
+    input: &mut Input<'i, 's>,
+) -> Parsed<Vec<T>> {
+    let (mut all, mut depth) = (Vec::new(), 1_usize);
+    loop {
+        while opt(sign!("{")).parse_next(input)?.is_some() {
+            depth += 1;
+        }
+        all.push(one(input)?);
+        loop {
+            opt(sign!(",")).parse_next(input)?;
+            if opt(sign!("}")).parse_next(input)?.is_none() {
+                break;
+            }
+            depth -= 1;
+            if depth == 0 {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// A part by its name: if not even its beginning is there, that is what was expected.
+pub(super) fn named<'i, 's: 'i, T>(
+    what: &'static str,
+    mut part: impl FnMut(&mut Input<'i, 's>) -> Parsed<T>,
+) -> impl FnMut(&mut Input<'i, 's>) -> Parsed<T> {
+    move |input| {
+        let left = input.eof_offset();
+        let parsed = part(input);
+        if parsed.is_err() {
+            input.state.rename(left, what);
+        }
+        parsed
+    }
+}

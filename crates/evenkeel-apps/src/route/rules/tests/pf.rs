@@ -1,0 +1,140 @@
+//! Files after the manual of pf: each loads, and decides about some packets as the manual has it, or is
+//! refused with a sentence.
+//!
+//! What is expected stands in comments that begin with `#=`: `refused: SENTENCE`, `note: REMARK`, or a packet
+//! and its fate, `LINK PROTOCOL SOURCE PORT DESTINATION PORT [flags=F] [tos=N] -> FATE [LINE] [CHANGE]`.
+//! Of ICMP the ports are type and code. FATE is pass, drop, return, reset or unreachable CODE; LINE is that of
+//! the rule, CHANGE is what the packet then has: `tos=N`, `mss=N`, `df=0`; or `log`, if it is logged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use evenkeel_core::screen::Verdict;
+
+use super::*;
+use crate::route::text_error::TextError;
+
+fn folder() -> PathBuf {
+    // Relative to the workspace, or absolute.
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file!()).with_extension("")
+}
+
+/// Files that rules name.
+fn read(path: &str) -> Result<(String, String), String> {
+    let text = match path {
+        "/etc/spammers" => "198.51.100.0/24\n!198.51.100.9 # ours\n",
+        "/etc/openrelays" => "203.0.113.5\n",
+        "/etc/pf.martians" => "table <martians> const { 127/8, 169.254/16 }\nblock in from <martians>\n",
+        _ => return Err(format!("cannot read {path}: not there")),
+    };
+    Ok((path.to_owned(), text.to_owned()))
+}
+
+fn load(text: &str) -> Result<RuleSet, TextError> {
+    let mut set = RuleSet::parse_with("", text, &read)?;
+    set.bind(&["lan", "wan"])?;
+    Ok(set)
+}
+
+/// A packet as it is described, and its interface.
+fn described(words: &[&str]) -> (Vec<u8>, u8) {
+    let [link, protocol, from, from_port, to, to_port, more @ ..] = words else { panic!("{words:?}") };
+    let number = |text: &str| names::parse_tos(text).unwrap();
+    let option = |name: &str| more.iter().find_map(|word| word.strip_prefix(name));
+    let [from_port, to_port]: [u16; 2] = [from_port, to_port].map(|port| port.parse().unwrap());
+    let made = match *protocol {
+        "udp" => udp(from, from_port, to, to_port),
+        "tcp" => {
+            let flags = option("flags=").map_or(2, |flags| names::parse_flags(flags).unwrap());
+            let mut made = tcp(from, to, to_port, flags);
+            made.payload[..2].copy_from_slice(&from_port.to_be_bytes());
+            made.payload[12] = 6 << 4;
+            made.payload.extend([2, 4, 5, 0xb4]);
+            made
+        }
+        "icmp" => made(from, to, ICMP, vec![from_port as u8, to_port as u8, 0, 0]),
+        "icmp6" => made(from, to, ICMPV6, vec![from_port as u8, to_port as u8, 0, 0]),
+        other => panic!("{other}"),
+    };
+    let mut packet = made.bytes();
+    if packet[0] == 0x45 {
+        packet[1] = option("tos=").map_or(0, number);
+        packet[6] |= 0x40;
+    }
+    (packet, u8::from(*link == "wan"))
+}
+
+/// What became of a packet, in the words that describe it.
+fn fate(set: &RuleSet, packet: &mut [u8], interface: u8) -> (String, Vec<String>) {
+    let decision = decided(set, packet, interface);
+    let fate = match decision.verdict() {
+        Verdict::Pass => "pass".to_owned(),
+        Verdict::Drop => "drop".to_owned(),
+        Verdict::Reject => "return".to_owned(),
+        Verdict::Reset => "reset".to_owned(),
+        Verdict::Unreachable(code) => format!("unreachable {code}"),
+    };
+    decision.changes.apply(packet);
+    let mut also: Vec<String> =
+        decision.rule.map(|rule| set.place(&set.rules[rule]).1.to_string()).into_iter().collect();
+    also.extend(decision.log.map(|_| "log".to_owned()));
+    also.push(format!("tos={:#04x}", packet[1]));
+    also.push(format!("df={}", packet[6] >> 6 & 1));
+    if packet[9] == TCP && packet.len() >= 44 {
+        also.push(format!("mss={}", u16::from_be_bytes([packet[42], packet[43]])));
+    }
+    (fate, also)
+}
+
+fn check(text: &str) -> Result<(), String> {
+    let expected: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("#= ")).collect();
+    let refused = expected.iter().find_map(|line| line.strip_prefix("refused: "));
+    let set = match (load(text), refused) {
+        (Ok(set), None) => set,
+        (Ok(_), Some(sentence)) => return Err(format!("loads, and should be refused: {sentence}")),
+        (Err(error), None) => return Err(format!("is refused: {error}")),
+        (Err(error), Some(sentence)) if error.what.contains(sentence) => return Ok(()),
+        (Err(error), Some(sentence)) => return Err(format!("{error}\n  instead of {sentence}")),
+    };
+    let notes: Vec<&str> = expected.iter().filter_map(|line| line.strip_prefix("note: ")).collect();
+    let told = set.notes.0.iter().zip(&notes).all(|(note, expected)| note.contains(expected));
+    if notes.len() != set.notes.0.len() || !told {
+        return Err(format!("remarks {:?}\n  instead of {notes:?}", set.notes.0));
+    }
+    for line in expected.iter().filter(|line| !line.starts_with("note: ")) {
+        let (packet, expected) = line.split_once(" -> ").ok_or("no packet")?;
+        let (mut packet, interface) = described(&packet.split(' ').collect::<Vec<_>>());
+        let (fate, also) = fate(&set, &mut packet, interface);
+        let rest = expected.strip_prefix(&fate).ok_or_else(|| format!("{line}, but {fate} {also:?}"))?;
+        if let Some(other) = rest.split_whitespace().find(|word| !also.contains(&(*word).to_owned())) {
+            return Err(format!("{line}: not {other}, but {fate} {also:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn files_of_the_manuals_kinds_load_or_are_refused_with_a_sentence() {
+    let (mut loaded, mut refused, mut wrong) = (0, 0, Vec::new());
+    for entry in fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        *if text.contains("#= refused: ") { &mut refused } else { &mut loaded } += 1;
+        let name = path.file_name().unwrap().to_string_lossy();
+        wrong.extend(check(&text).err().map(|why| format!("{name}: {why}")));
+    }
+    wrong.sort();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(loaded >= 55 && refused >= 50, "{loaded} and {refused}");
+}
+
+/// Each word that has a sentence is refused with it, at the beginning of a line or behind a rule.
+#[test]
+fn every_word_with_a_sentence_gets_it() {
+    for (word, sentence) in grammar::HINTS {
+        let told = ["", "pass in ", "set ", "pass in on lan proto tcp from any to any "].map(|before| {
+            RuleSet::parse("", &format!("{before}{word} x")).is_err_and(|error| error.what.contains(sentence))
+        });
+        assert!(told.contains(&true), "{word}");
+    }
+}

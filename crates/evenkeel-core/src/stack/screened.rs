@@ -1,0 +1,58 @@
+//! A packet to be judged, with what the host knows about its addresses.
+
+use super::state::Stack;
+use super::transit::Transit;
+use crate::id::InterfaceId;
+use crate::wire::{IpAddress, IpCidr};
+
+/// A packet that is shown for a verdict, and the tables that rules may ask about its addresses.
+#[derive(Debug)]
+pub struct Screened<'a> {
+    transit: &'a mut Transit,
+    stack: &'a Stack,
+}
+
+impl<'a> Screened<'a> {
+    pub(crate) const fn new(transit: &'a mut Transit, stack: &'a Stack) -> Self {
+        Self { transit, stack }
+    }
+
+    /// Returns the packet.
+    #[must_use]
+    pub const fn transit(&self) -> &Transit {
+        self.transit
+    }
+
+    /// Returns the packet, from the IP header to its end, to be changed before it is forwarded. Its length
+    /// stays, and whoever changes it keeps its checksums right.
+    pub fn packet_mut(&mut self) -> &mut [u8] {
+        self.transit.packet_mut()
+    }
+
+    /// Returns whether a route leads to `address`: one that discards packets does not.
+    #[must_use]
+    pub fn is_routed(&self, address: &IpAddress) -> bool {
+        self.stack.leads_anywhere(address)
+    }
+
+    /// Returns whether packets to the packet's source would leave by the interface it came in by (RFC 3704
+    /// 2.2).
+    #[must_use]
+    pub fn leads_back(&self, source: &IpAddress) -> bool {
+        self.stack.leads_back(source, self.transit.interface())
+    }
+
+    /// Returns the host's own addresses on an interface, those of IPv4 first, in the order they were given.
+    pub fn addresses(&self, interface: InterfaceId) -> impl Iterator<Item = IpCidr> {
+        let own = self.stack.addresses_of(interface);
+        own.into_iter().flat_map(|own| {
+            own.v4.iter().copied().map(IpCidr::Ipv4).chain(own.v6.iter().copied().map(IpCidr::Ipv6))
+        })
+    }
+
+    /// Returns how many interfaces the host has.
+    #[must_use]
+    pub const fn interfaces(&self) -> usize {
+        self.stack.interfaces.len()
+    }
+}
