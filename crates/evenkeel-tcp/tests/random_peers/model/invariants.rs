@@ -289,7 +289,8 @@ impl Invariants {
         }
     }
 
-    /// An acknowledgment may measure how long ago was what it acknowledges: acknowledgments before it may have
+    /// An acknowledgment may measure how long ago was what it acknowledges: acknowledgments before
+    /// it may have
     /// been lost.
     fn measure(&mut self, ack: u32, now: Instant) {
         while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, ack)) {
