@@ -290,8 +290,7 @@ impl Invariants {
     }
 
     /// An acknowledgment may measure how long ago was what it acknowledges: acknowledgments before
-    /// it may have
-    /// been lost.
+    /// it may have been lost.
     fn measure(&mut self, ack: u32, now: Instant) {
         while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, ack)) {
             self.longest = self.longest.max(now.since(at));
