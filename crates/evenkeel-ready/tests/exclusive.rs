@@ -79,10 +79,10 @@ proptest! {
         woken.sort_unstable();
         let wanted = (0..workers.len()).filter(|which| workers[*which].1 && has_event(*which));
         prop_assert_eq!(&woken, &wanted.collect::<Vec<_>>());
-        for which in 0..workers.len() {
+        for (which, (_, sleeps)) in workers.iter().enumerate() {
             let ready = usize::from(has_event(which));
             // Whoever still sleeps is not asked.
-            if !workers[which].1 || has_event(which) {
+            if !sleeps || has_event(which) {
                 prop_assert_eq!(of.wait(which, Wait::No, READABLE), ready, "{}", which);
             }
         }

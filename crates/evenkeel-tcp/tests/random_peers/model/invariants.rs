@@ -245,7 +245,7 @@ impl Invariants {
 
     /// The peer's segment is about to be given to the endpoint.
     pub(crate) fn arrives(&mut self, seg: &Seg, peer: &Peer, now: Instant) {
-        if seg.has(SYN) && seg.seq == peer.plan.iss {
+        if seg.has(SYN) && seg.seq == peer.plan.iss && self.wl.is_none() {
             self.peer_shift = seg.scale;
             let first = seg.seq.wrapping_add(1);
             (self.peer_first, self.come) = (Some(first), self.come.or(Some(first)));
@@ -275,7 +275,8 @@ impl Invariants {
             // It comes again, and says nothing.
         } else if self.opened.is_none() {
             // A listener that has kept nothing may begin with any of them.
-            (self.edge, self.wl) = (edge, None);
+            self.odd |= self.edge != edge;
+            self.edge = edge;
         } else if newer && !after(self.una, seg.ack) {
             (self.edge, self.wl) = (edge, Some((seg.seq, seg.ack)));
         }
@@ -288,8 +289,8 @@ impl Invariants {
         }
     }
 
-    /// An acknowledgment may measure how long ago was what it acknowledges: acknowledgments before it may have
-    /// been lost.
+    /// An acknowledgment may measure how long ago was what it acknowledges: acknowledgments before
+    /// it may have been lost.
     fn measure(&mut self, ack: u32, now: Instant) {
         while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, ack)) {
             self.longest = self.longest.max(now.since(at));

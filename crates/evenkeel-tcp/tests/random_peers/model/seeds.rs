@@ -64,8 +64,8 @@ impl Seeds {
         let shown: Vec<_> =
             failures.iter().take(SHOWN).map(|(seed, why)| format!("seed {seed}: {why}")).collect();
         panic!(
-            "{} of {} connections fail:\n{}\nReplay the first with\n\n    EVENKEEL_SEED={first} cargo test -p {} \
-             --test {} -- --nocapture\n",
+            "{} of {} connections fail:\n{}\nReplay the first with\n\n    EVENKEEL_SEED={first} cargo \
+             test -p {} --test {} -- --nocapture\n",
             failures.len(),
             results.len(),
             shown.join("\n"),
