@@ -68,9 +68,9 @@ enum Command {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
     let command = help::compact(Cli::command());
-    // Who asks for all of it says so; `-h` is one screen.
-    let is_long = arguments.iter().any(|argument| argument == "--help");
-    let command = if is_long { command } else { brief::brief(command) };
+    // `-h` is one screen; `--help` has everything.
+    let is_brief = arguments.iter().any(|argument| argument == "-h");
+    let command = if is_brief { brief::brief(command) } else { command };
     let matches = command.try_get_matches();
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run(cli.command).map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS),

@@ -17,12 +17,14 @@ struct LongTests {
 }
 
 /// All that reads `EVENKEEL_LONG`. A test below compares this list with the source.
-const LONG: [LongTests; 6] = [
+const LONG: [LongTests; 8] = [
     LongTests { package: "evenkeel-lab", target: Some("papers"), filter: &[] },
+    LongTests { package: "evenkeel-tcp", target: Some("random_peers"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("random_worlds"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("tcp_runs"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("tcp_worlds"), filter: &[] },
     LongTests { package: "evenkeel-apps", target: Some("tcp_interop"), filter: &["gigabyte"] },
+    LongTests { package: "evenkeel-apps", target: None, filter: &["rules::tests::random"] },
     LongTests { package: "evenkeel-cli", target: Some("endings"), filter: &["whole_report"] },
 ];
 
