@@ -1,8 +1,9 @@
-//! Who pays for which work, under each architecture: device work, demultiplexing, protocol input of datagrams,
-//! of a stream's segments and of what daemons are for (OSDI 1996, sections 3.2 to 3.5; TOCS 1997, section 4).
+//! Who pays for which work, under each architecture: device work, demultiplexing, protocol input of
+//! datagrams, of a stream's segments and of what daemons are for (OSDI 1996, sections 3.2 to 3.5; TOCS 1997,
+//! section 4).
 //!
-//! Every unit takes a microsecond here, so a bill says whose units there were. Bills are read and not what the
-//! host says of a unit; and whether the scheduler sees the same is found out by what processes get.
+//! Every unit takes a microsecond here, so a bill says whose units there were. Bills are read and not what
+//! the host says of a unit; and whether the scheduler sees the same is found out by what processes get.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;

@@ -1,8 +1,8 @@
 //! Every experiment in virtual time agrees with its paper, but for what it is known to miss; and the same
 //! seed gives the same report.
 //!
-//! With seed 1 alone, the long ones by `cargo xtask long papers`. `EVENKEEL_LAB_SEEDS=20 cargo test -p evenkeel-lab --release --test papers`
-//! judges the medians of 20 seeds, which takes long.
+//! With seed 1 alone, the long ones by `cargo xtask long papers`. `EVENKEEL_LAB_SEEDS=20 cargo test -p
+//! evenkeel-lab --release --test papers` judges the medians of 20 seeds, which takes long.
 
 use evenkeel_lab::check::Basis;
 use evenkeel_lab::{Check, Report, Seeds, experiments, find};

@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP: a process that is asked to end returns from its loop and drops what it holds, so
-//! nothing is left behind.
+//! SIGINT, SIGTERM and SIGHUP: a process that is asked to end returns from its loop and drops what it holds,
+//! so nothing is left behind.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -31,7 +31,8 @@ static STOP: OnceLock<Stop> = OnceLock::new();
 
 impl Stop {
     /// Turns SIGINT, SIGTERM and SIGHUP into this flag, from the first call on. SIGHUP is left to
-    /// [`crate::hangup_events`] if that was called, and stays ignored if the process was started so (`nohup`).
+    /// [`crate::hangup_events`] if that was called, and stays ignored if the process was started so
+    /// (`nohup`).
     ///
     /// A further signal that comes at least 200 ms after the first one ends the process at once.
     ///

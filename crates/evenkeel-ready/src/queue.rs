@@ -12,16 +12,16 @@ pub enum Trigger {
     /// When something has happened since it reported last (`EPOLLET`, `EV_CLEAR`): who was told reads until
     /// there is nothing more.
     Edge,
-    /// Once, and then not before it is modified (`EPOLLONESHOT`, `EV_DISPATCH`). `EPOLLET` with `EPOLLONESHOT`
-    /// is this, too: after its one report nothing is left for the edge to decide.
+    /// Once, and then not before it is modified (`EPOLLONESHOT`, `EV_DISPATCH`). `EPOLLET` with
+    /// `EPOLLONESHOT` is this, too: after its one report nothing is left for the edge to decide.
     OneShot,
 }
 
 /// What a registration asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest {
-    /// Readable, writable, exceptional, read-closed. [Hang-up and error](Kinds::HANG_UP_OR_ERROR) are reported
-    /// unasked.
+    /// Readable, writable, exceptional, read-closed. [Hang-up and error](Kinds::HANG_UP_OR_ERROR) are
+    /// reported unasked.
     pub events: Kinds,
     /// When it reports again.
     pub trigger: Trigger,

@@ -57,8 +57,8 @@ impl Workers {
 }
 
 proptest! {
-    /// All that are not exclusive have the event; of those that are, the first in the order in which they were
-    /// added that sleeps and all before it, or all of them if none sleeps.
+    /// All that are not exclusive have the event; of those that are, the first in the order in which they
+    /// were added that sleeps and all before it, or all of them if none sleeps.
     #[test]
     fn one_event_wakes_one_of_those_that_are_exclusive(
         workers in prop::collection::vec(any::<(bool, bool)>(), 1..8),

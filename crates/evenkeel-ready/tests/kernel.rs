@@ -186,7 +186,10 @@ impl Both {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(512), ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(512),
+        ..Default::default()
+    })]
 
     #[test]
     fn event_queues_do_what_those_of_the_kernel_do(steps in prop::collection::vec(step(), 1..120)) {

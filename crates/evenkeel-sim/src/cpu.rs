@@ -311,8 +311,8 @@ impl Cpu {
         let running = self.running.as_ref().map(|busy| (busy.ran, busy.left));
         let names = self.host.processes().map(|(id, name, _)| format!("{} {name}", id.0));
         format!(
-            "it runs {running:?}, would run {:?}, and has done {:?} last; it is due at {:?}, its host at {:?}; \
-             its processes are {}",
+            "it runs {running:?}, would run {:?}, and has done {:?} last; it is due at {:?}, its host at \
+             {:?}; its processes are {}",
             self.host.peek(self.now),
             self.host.work().iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(),
             self.deadline(),

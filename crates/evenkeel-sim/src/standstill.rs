@@ -5,8 +5,8 @@ use evenkeel_core::time::{Duration, Instant};
 
 /// How long it is watched at a time.
 const SPAN: Duration = Duration::from_millis(1);
-/// How often something may go on in [`SPAN`]. Work that costs nothing takes a nanosecond, so a host that finds
-/// such work again and again gets there in a third of it; bursts of some ten thousand frames do not.
+/// How often something may go on in [`SPAN`]. Work that costs nothing takes a nanosecond, so a host that
+/// finds such work again and again gets there in a third of it; bursts of some ten thousand frames do not.
 pub(crate) const MOST: u64 = 1_000_000;
 
 /// Counts how often something goes on while little time passes.

@@ -1,5 +1,6 @@
-//! Several sockets behind one ring on a machine of the papers: a flood of one of them, valid or corrupt, takes
-//! nothing from the others, and what it costs has a bound (OSDI 1996, section 3; TOCS 1997, section 10).
+//! Several sockets behind one ring on a machine of the papers: a flood of one of them, valid or corrupt,
+//! takes nothing from the others, and what it costs has a bound (OSDI 1996, section 3; TOCS 1997, section
+//! 10).
 
 use evenkeel_core::host::Config;
 use evenkeel_core::poll::Feedback;

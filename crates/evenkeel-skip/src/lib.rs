@@ -1,8 +1,8 @@
 //! Tests that did not run: reported at once, past the test harness, and listed at the end of the run.
 //!
-//! `cargo test` runs one program after another and knows nothing of tests that return early. So each such test
-//! leaves a line in a file of the run (all test programs have the same parent), and the last program of the
-//! run, `crates/xtask/tests/skipped.rs`, prints them together with the commands that would let them run.
+//! `cargo test` runs one program after another and knows nothing of tests that return early. So each such
+//! test leaves a line in a file of the run (all test programs have the same parent), and the last program of
+//! the run, `crates/xtask/tests/skipped.rs`, prints them together with the commands that would let them run.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -30,7 +30,8 @@ const DRAIN: Duration = Duration::from_millis(20);
 
 /// Runs a router until a limit is reached or the process is asked to end. On SIGHUP it asks `reread` for
 /// rules, routes and neighbours, and goes on with them; if they cannot be used, it says why and goes on as
-/// before. Without `reread` SIGHUP asks the process to end. A link whose device is removed is taken up again when a device of that name returns.
+/// before. Without `reread` SIGHUP asks the process to end. A link whose device is removed is taken up again
+/// when a device of that name returns.
 ///
 /// # Errors
 /// [`RouterError`]

@@ -88,8 +88,8 @@ pub fn wait_for(line: &str) {
     );
 }
 
-/// Sends SIGHUP, SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell starts in
-/// the background ignores SIGINT at first.
+/// Sends SIGHUP, SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell
+/// starts in the background ignores SIGINT at first.
 pub fn signal(child: &Child, signal: &str) {
     signal_times(child, signal, 1);
 }

@@ -3,9 +3,9 @@
 //! A full queue need not hold back the ring that feeds it if its excess can be discarded at little cost, and
 //! must not if others receive from that ring. But a flood can be so large that discarding it takes the core.
 //!
-//! So discarding may take most of the core as long as it keeps up with what comes: then the others on the ring
-//! lose nothing. If it does not, frames of all are shed whatever is spent on it, and discarding is kept to its
-//! share, for the sake of programs. Now and then more is tried again.
+//! So discarding may take most of the core as long as it keeps up with what comes: then the others on the
+//! ring lose nothing. If it does not, frames of all are shed whatever is spent on it, and discarding is kept
+//! to its share, for the sake of programs. Now and then more is tried again.
 
 use super::sources::{SourceId, Sources};
 use crate::time::{Duration, Instant};

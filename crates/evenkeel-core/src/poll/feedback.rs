@@ -62,8 +62,9 @@ pub struct Feedback {
     /// ring back.
     pub scope: FeedbackScope,
     /// Share of the core that taking frames and discarding them may have, in percent, if it does not keep up
-    /// with what comes: beyond it the ring is held back, whoever receives from it. As long as discarding keeps
-    /// up, and others on the ring lose nothing by that, it may have four times as much, 95 % at most. Default
+    /// with what comes: beyond it the ring is held back, whoever receives from it. As long as discarding
+    /// keeps up, and others on the ring lose nothing by that, it may have four times as much, 95 % at most.
+    /// Default
     /// 25. While the core is idle there is no limit, and at 100 there is none.
     pub discard_percent: u8,
     /// Whether a queue acts at its marks, or by its length all the time. Default [`FeedbackBy::Marks`].

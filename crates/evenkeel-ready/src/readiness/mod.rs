@@ -51,10 +51,10 @@ pub enum Object<T> {
 /// - Whose time is over, or whom a signal has interrupted, [gives up](Self::give_up).
 ///
 /// What it costs. A hint: the callers and registrations that are interested in the file, and in each event
-/// queue that one of these is at, once, in however many ways it is reached. Not those that are not interested,
-/// and not what else they are interested in. `select`: a test for each descriptor that is new, was
-/// ready before or has a hint, and comparing bitmaps, 64 descriptors a word. `poll`: the same tests, and a
-/// look at each entry. `wait`: a test for each event. To register, to delete and to close: a look at each
+/// queue that one of these is at, once, in however many ways it is reached. Not those that are not
+/// interested, and not what else they are interested in. `select`: a test for each descriptor that is new,
+/// was ready before or has a hint, and comparing bitmaps, 64 descriptors a word. `poll`: the same tests, and
+/// a look at each entry. `wait`: a test for each event. To register, to delete and to close: a look at each
 /// who watches the same file. How many descriptors are idle matters to none of them otherwise.
 ///
 /// Memory: 32 bytes for each descriptor and what its object is called by, and for each file 12 and that

@@ -568,9 +568,9 @@ impl<T: Copy> Readiness<T> {
         })
     }
 
-    /// Returns whether an event queue may have `inner` below it: there is no circle, and they are not too many
-    /// in a row. Goes up from `outer` level by level, each queue of a level once, so the work is what there
-    /// are of registrations and not of paths.
+    /// Returns whether an event queue may have `inner` below it: there is no circle, and they are not too
+    /// many in a row. Goes up from `outer` level by level, each queue of a level once, so the work is what
+    /// there are of registrations and not of paths.
     fn may_hold(&mut self, outer: QueueId, inner: QueueId) -> bool {
         let height = self.queues.height(inner) + 1;
         let mut level = vec![outer];
@@ -589,8 +589,8 @@ impl<T: Copy> Readiness<T> {
         level.is_empty()
     }
 
-    /// Counts anew how many event queues are so many high below `outer`, where one was or is. The height of an
-    /// event queue changes [`DEPTH`] times at most by that, and each time its registrations are looked at.
+    /// Counts anew how many event queues are so many high below `outer`, where one was or is. The height of
+    /// an event queue changes [`DEPTH`] times at most by that, and each time its registrations are looked at.
     fn nest(&mut self, outer: QueueId, old: Option<usize>, new: Option<usize>) {
         let Some(queue) = self.queues.get_mut(outer) else { return };
         let before = queue.height();

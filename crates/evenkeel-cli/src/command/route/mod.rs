@@ -32,8 +32,9 @@ use file::File;
 /// Route IPv4 and IPv6 between links, screen what passes, and hold the peak under any load.
 ///
 /// Packets are forwarded by evenkeel; the kernel only moves frames. Rules are those of pf, without state: the
-/// last one that matches decides. On SIGHUP the files of --config and --rules are read again, and not a packet is
-/// lost; if they cannot be used, the old rules, routes and neighbours stay. Without such a file SIGHUP ends it.
+/// last one that matches decides. On SIGHUP the files of --config and --rules are read again, and not a
+/// packet is lost; if they cannot be used, the old rules, routes and neighbours stay. Without such a file
+/// SIGHUP ends it.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,

@@ -3,8 +3,8 @@
 //!
 //! What is expected stands in comments that begin with `#=`: `refused: SENTENCE`, `note: REMARK`, or a packet
 //! and its fate, `LINK PROTOCOL SOURCE PORT DESTINATION PORT [flags=F] [tos=N] -> FATE [LINE] [CHANGE]`.
-//! Of ICMP the ports are type and code. FATE is pass, drop, return, reset or unreachable CODE; LINE is that of
-//! the rule, CHANGE is what the packet then has: `tos=N`, `mss=N`, `df=0`; or `log`, if it is logged.
+//! Of ICMP the ports are type and code. FATE is pass, drop, return, reset or unreachable CODE; LINE is that
+//! of the rule, CHANGE is what the packet then has: `tos=N`, `mss=N`, `df=0`; or `log`, if it is logged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
