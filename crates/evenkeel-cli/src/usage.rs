@@ -18,7 +18,12 @@ pub(crate) fn said(error: &Error) -> String {
     let said: Vec<&str> =
         said.filter(|l| !l.is_empty()).map(|l| l.strip_prefix("error: ").unwrap_or(l)).collect();
     let separator = if error.kind() == ErrorKind::MissingRequiredArgument { " " } else { "; " };
-    EXPECTED.iter().fold(said.join(separator), |said, (library, ours)| said.replace(library, ours))
+    expected(said.join(separator))
+}
+
+/// Returns a message with what was expected in place of what the standard library says.
+pub(crate) fn expected(said: String) -> String {
+    EXPECTED.iter().fold(said, |said, (library, ours)| said.replace(library, ours))
 }
 
 /// What the standard library says of a value that it cannot read, and what was expected instead.

@@ -290,8 +290,8 @@ impl World {
         match script.byte() % 4 {
             0 => self.endpoint.unreachable(&tuple, seq, true),
             1 => self.endpoint.unreachable(&tuple, seq, false),
-            2 => self.endpoint.next_hop_silent(&tuple, seq),
-            _ => drop(self.endpoint.packet_too_big(&tuple, seq, script.word(), self.now)),
+            2 => drop(self.endpoint.packet_too_big(&tuple, seq, script.word(), self.now)),
+            _ => self.endpoint.next_hop_silent(&tuple, seq),
         }
     }
 

@@ -90,7 +90,10 @@ pub(super) fn fields(
         let Some((name, colon)) = field_name(rest, how)? else { return Ok(None) };
         let Some((value, mut len)) = text(rest.get(colon..).unwrap_or_default())? else { return Ok(None) };
         let mut folded = Vec::new();
-        while how == Fields::Lenient {
+        loop {
+            if how != Fields::Lenient {
+                break;
+            }
             let next = rest.get(colon + len..).unwrap_or_default();
             match next.first() {
                 None => return Ok(None),

@@ -36,7 +36,7 @@ fn is_literal(text: &[u8]) -> bool {
         Some(at) => text.split_at(at),
         None => (text, &[][..]),
     };
-    let zoned = zone.is_empty() || zone.strip_prefix(b"%25").is_some_and(|zone| is_zone(zone));
+    let zoned = zone.is_empty() || zone.strip_prefix(b"%25").is_some_and(is_zone);
     zoned && str::from_utf8(address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 

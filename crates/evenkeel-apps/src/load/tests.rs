@@ -488,9 +488,12 @@ fn one_that_is_stopped_tells_what_there_was_so_far() {
     assert!((report.target_rps.unwrap() - 100.0).abs() < 1e-6);
 }
 
+/// The address used, the addresses that failed, those tried, and when the first request was due.
+type Found = (Option<usize>, Vec<(usize, Failure)>, Vec<usize>, Instant);
+
 /// Where it connects if the server's addresses do this at the first attempt, each after so many milliseconds;
 /// which were tried in vain; and how long it took until the first request was due.
-fn found(addresses: &[(Deed, u64)]) -> (Option<usize>, Vec<(usize, Failure)>, Vec<usize>, Instant) {
+fn found(addresses: &[(Deed, u64)]) -> Found {
     let mut world = World::new(1, 100, millis(1));
     world.greets = addresses.iter().map(|(deed, after)| (*deed, millis(*after))).collect();
     let begun = world.now;

@@ -13,7 +13,7 @@ const SHOWN: [(&str, &[&str]); 12] = [
     ("demo", &["quick", "work", "architectures", "queues", "no_kernel", "report", "no_report", "json"]),
     ("echo", HOSTED),
     ("sink", HOSTED),
-    ("http", &["size", "file", "address", "kernel_address", "port", "clients", "duration", "json"]),
+    ("http", &["size", "address", "kernel_address", "port", "clients", "duration", "json"]),
     ("send", &["bytes", "output", "to", "from", "kernel_address", "gateway", "duration", "json"]),
     ("blast", &["rate", "to", "from", "kernel_address", "gateway", "flows", "count", "duration", "json"]),
     ("load", &["rate", "duration", "closed", "connections", "close", "timeout", "on", "header", "json"]),
@@ -59,7 +59,7 @@ pub(crate) fn brief(command: Command) -> Command {
         if others.is_empty() { String::new() } else { format!("More options:\n{}\n", columns(&others)) };
     let explained = "--help explains all, with examples.";
     command
-        .about(first_sentence(&about))
+        .about(first_clause(&about))
         .after_help(format!("{more}{explained}"))
         .mut_args(move |arg| if is_shown(&arg) { short(arg) } else { arg.hide(true) })
 }
@@ -140,7 +140,7 @@ mod tests {
             "Stop after this long"
         );
         let long = "Our hardware address: own, device (that of packet:NAME), random, or one such as this.";
-        assert_eq!(first_clause(long), "Our hardware address: own");
+        assert_eq!(first_clause(long), "Our hardware address: own, device");
     }
 
     #[test]

@@ -472,7 +472,7 @@ mod tests {
         let clock = Clock::start();
         let open =
             |path: &Path| Replay::open(path, &ReplayOptions::default(), clock).unwrap_err().to_string();
-        assert!(open(Path::new("/no/such/file")).contains("/no/such/file: No such file"));
+        assert!(open(Path::new("/no/such/file")).contains("/no/such/file: cannot be read: No such file"));
         assert!(open(&Scratch::new("text", b"hello, I am a text").0).contains("not a pcap"));
     }
 

@@ -9,6 +9,9 @@
 //! `EVENKEEL_SEED=n` runs that seed alone and prints it, segment by segment; `EVENKEEL_SEEDS=n` runs the
 //! first `n`; `EVENKEEL_LONG=1` runs 100 000.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(clippy::print_stdout, reason = "what happened is for people")]
+
 mod model;
 
 use std::path::Path;

@@ -168,7 +168,7 @@ impl File {
             let what = usage::said(error).replace("argument", "option").replace("--", "");
             return self.error_at(given.key_at, what);
         }
-        let cause = core::error::Error::source(error).map(ToString::to_string);
+        let cause = core::error::Error::source(error).map(|cause| usage::expected(cause.to_string()));
         let what = cause.unwrap_or_else(|| usage::said(error));
         self.error_at(self.place(given, &what), what)
     }

@@ -78,7 +78,7 @@ impl Network {
     }
 
     /// Sends a segment of ours, of so many bytes with all headers.
-    pub(crate) fn to_peer(
+    pub(crate) fn send_to_peer(
         &mut self,
         seg: Seg,
         ecn: Ecn,
@@ -97,7 +97,7 @@ impl Network {
     }
 
     /// Sends a segment of the peer's.
-    pub(crate) fn to_us(&mut self, seg: Seg, now: Instant, choices: &mut Choices<'_>) {
+    pub(crate) fn send_to_us(&mut self, seg: Seg, now: Instant, choices: &mut Choices<'_>) {
         self.send(1, Item::ToUs(seg, Ecn::Capable), now, choices);
     }
 

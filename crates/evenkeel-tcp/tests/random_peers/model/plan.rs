@@ -93,7 +93,7 @@ impl Plan {
         // Enough round trips.
         peer.total = peer.total.min(peer.segment as u64 * u64::from(peer.flight) * 60);
         let times = times(&connection, &peer, &ways, pacing_rate);
-        let least = u64::from(peer.last_window).min(500).max(1);
+        let least = u64::from(peer.last_window).clamp(1, 500);
         let rounds = user.total / least + 64;
         let each = times.silence / 4 + Duration::from_millis(500);
         let rest = Duration::from_secs(150) + each * u32::try_from(rounds).unwrap_or(u32::MAX);

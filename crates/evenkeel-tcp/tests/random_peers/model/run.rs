@@ -196,7 +196,7 @@ impl<'a, O: Ours> Run<'a, O> {
             }
             self.user.run(&mut self.ours, &mut self.state, &mut self.choices, self.now)?;
             for seg in self.peer.poll() {
-                self.network.to_us(seg, self.now, &mut self.choices);
+                self.network.send_to_us(seg, self.now, &mut self.choices);
             }
             if let Some((len, ecn)) = self.ours.transmit(&mut buffer, self.now) {
                 self.leaves(&buffer[..len], ecn)?;
@@ -227,7 +227,7 @@ impl<'a, O: Ours> Run<'a, O> {
         }
         self.outcome.fast_open |= seg.has(SYN) && !seg.payload.is_empty();
         self.state.sent(&seg, &self.peer, self.now)?;
-        self.network.to_peer(seg, ecn, bytes.len() + 20, self.now, &mut self.choices);
+        self.network.send_to_peer(seg, ecn, bytes.len() + 20, self.now, &mut self.choices);
         Ok(())
     }
 
