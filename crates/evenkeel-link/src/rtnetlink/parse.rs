@@ -211,6 +211,11 @@ impl Attributes {
 
     /// Where a route of this type leads.
     fn way(&self, kind: u8, flags: u32) -> KernelWay {
+        match (kind, self.object) {
+            // The kernel gives a route by an object that discards the type of one that discards.
+            (libc::RTN_UNICAST | libc::RTN_BLACKHOLE, Some(id)) => return KernelWay::Nexthop(id),
+            _ => {}
+        }
         match kind {
             libc::RTN_UNICAST => match self.object {
                 Some(id) => KernelWay::Nexthop(id),
