@@ -102,8 +102,12 @@ impl Changes {
         let verb = self.of(&["add", "add", "append", "append", "prepend", "replace", "change", "del", "del", "del"]);
         let prefix = if six { self.of(&V6) } else { self.of(&V4) };
         let target = self.target(six);
+        // IPv4 looks into its first two tables together until it first has a rule, and nothing says whether
+        // it still does. It matters if the first has a short prefix.
+        let to_local = six || self.odd || prefix.ends_with("/32");
         let kind = if target.is_empty() {
-            self.of(&["blackhole ", "unreachable ", "prohibit ", "throw ", "local ", "broadcast "])
+            let kinds = ["blackhole ", "unreachable ", "prohibit ", "throw ", "local ", "broadcast "];
+            self.of(if to_local { &kinds } else { &kinds[..4] })
         } else {
             ""
         };
@@ -124,7 +128,7 @@ impl Changes {
             7 if self.odd => " from 2001:db8:77::/48",
             8 if six => " pref high",
             9 if six => " pref low",
-            10 => " table 255",
+            10 if to_local => " table 255",
             _ => "",
         };
         let ip = if six { "ip -6" } else { "ip" };
