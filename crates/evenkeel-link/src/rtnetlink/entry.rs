@@ -207,6 +207,12 @@ impl KernelRule {
         }
     }
 
+    /// Whether it decides by itself, also where no table has a route.
+    #[must_use]
+    pub const fn discards(&self) -> bool {
+        !matches!(self.action, RuleAction::Table(_) | RuleAction::Goto(_) | RuleAction::Nop)
+    }
+
     /// Whether it only has all packets looked up in a table.
     #[must_use]
     pub fn is_plain(&self) -> bool {

@@ -240,7 +240,8 @@ impl KernelTables {
             }
             let pause = self.not_before.saturating_duration_since(Instant::now());
             if pause > Duration::ZERO {
-                let once = Itimerspec { it_interval: sys::timespec(Duration::ZERO), it_value: sys::timespec(pause) };
+                let once =
+                    Itimerspec { it_interval: sys::timespec(Duration::ZERO), it_value: sys::timespec(pause) };
                 timerfd_settime(&*self.timer, TimerfdTimerFlags::empty(), &once)?;
                 return Ok(());
             }
@@ -285,8 +286,7 @@ impl KernelTables {
             return Ok(());
         };
         let (kind, flags) = (u16::from_ne_bytes([k0, k1]), u16::from_ne_bytes([f0, f1]));
-        let (sequence, port) =
-            (u32::from_ne_bytes([s0, s1, s2, s3]), u32::from_ne_bytes([p0, p1, p2, p3]));
+        let (sequence, port) = (u32::from_ne_bytes([s0, s1, s2, s3]), u32::from_ne_bytes([p0, p1, p2, p3]));
         let asked = self.asked.filter(|(asked, _)| *asked == sequence && port == self.port);
         let answers = asked.is_some();
         if answers && core::mem::take(&mut self.fresh) {
@@ -365,7 +365,9 @@ impl KernelTables {
                 self.consider_listing(&route, is_new, place);
                 route
             }
-            libc::RTM_NEWADDR | libc::RTM_DELADDR | libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => by_library(message),
+            libc::RTM_NEWADDR | libc::RTM_DELADDR | libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => {
+                by_library(message)
+            }
             _ => Ok(None),
         };
         match entry {
@@ -406,7 +408,8 @@ impl KernelTables {
         let family = if matches!(route.to, IpCidr::Ipv4(_)) { INET } else { INET6 };
         let is_told = self.asked.is_some_and(|(_, table)| table == Table::Routes(family));
         self.torn |= is_told
-            && (self.listed == Some(route.to.address()) || (family == INET6 && (!is_new || place == Place::Replaces)));
+            && (self.listed == Some(route.to.address())
+                || (family == INET6 && (!is_new || place == Place::Replaces)));
     }
 }
 

@@ -8,7 +8,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use netlink_packet_core::NlasIterator;
 
-use super::entry::{Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelWay, NexthopKind, RuleAction};
+use super::entry::{
+    Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelWay, NexthopKind, RuleAction,
+};
 
 const INET: u8 = libc::AF_INET as u8;
 const INET6: u8 = libc::AF_INET6 as u8;
@@ -69,9 +71,8 @@ pub(super) fn link(body: &[u8]) -> Option<(Entry, bool)> {
         match kind {
             IFLA_IFNAME => name = text(value),
             IFLA_LINKINFO => {
-                in_vrf |= attributes(value).any(|(kind, value)| {
-                    kind == IFLA_INFO_SLAVE_KIND && text(value) == "vrf"
-                });
+                in_vrf |= attributes(value)
+                    .any(|(kind, value)| kind == IFLA_INFO_SLAVE_KIND && text(value) == "vrf");
             }
             _ => {}
         }
@@ -89,7 +90,8 @@ pub(super) fn setting(body: &[u8]) -> Option<Entry> {
         INET6 => true,
         _ => return None,
     };
-    let of = |wanted| attributes(body.get(4..)?).find(|(kind, _)| *kind == wanted).and_then(|(_, v)| number(v));
+    let of =
+        |wanted| attributes(body.get(4..)?).find(|(kind, _)| *kind == wanted).and_then(|(_, v)| number(v));
     let index = of(NETCONFA_IFINDEX)?;
     Some(Entry::IgnoresLinkdown { six, index, ignores: of(NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN)? != 0 })
 }
@@ -198,7 +200,9 @@ impl Attributes {
         self.hops.clear();
         while let Some(&[a, b, flags, hops]) = rest.first_chunk() {
             let len = usize::from(u16::from_ne_bytes([a, b]));
-            let (Some(hop), Some(index)) = (rest.get(HEADER..len), rest.get(4..).and_then(number)) else { break };
+            let (Some(hop), Some(index)) = (rest.get(HEADER..len), rest.get(4..).and_then(number)) else {
+                break;
+            };
             let mut one = Self::default();
             attributes(hop).for_each(|(kind, value)| one.take(kind, value));
             self.odd |= one.odd;
@@ -227,7 +231,15 @@ impl Attributes {
                     KernelWay::Unicast(alive.map(|(hop, _)| *hop).collect())
                 }
             },
-            libc::RTN_LOCAL | libc::RTN_BROADCAST | libc::RTN_ANYCAST | libc::RTN_MULTICAST => KernelWay::Kernel,
+            // The kernel passes over its own as well if the device is out of use: broadcasts without carrier.
+            libc::RTN_LOCAL | libc::RTN_BROADCAST | libc::RTN_ANYCAST | libc::RTN_MULTICAST
+                if flags & DEAD != 0 =>
+            {
+                KernelWay::Unicast(Vec::new())
+            }
+            libc::RTN_LOCAL | libc::RTN_BROADCAST | libc::RTN_ANYCAST | libc::RTN_MULTICAST => {
+                KernelWay::Kernel
+            }
             libc::RTN_BLACKHOLE => KernelWay::Blackhole,
             libc::RTN_UNREACHABLE => KernelWay::Unreachable,
             libc::RTN_PROHIBIT => KernelWay::Prohibit,
@@ -242,10 +254,8 @@ impl Attributes {
         for (kind, value) in attributes(bytes) {
             let is_key = matches!(kind, libc::RTA_DST | libc::RTA_TABLE | libc::RTA_PRIORITY);
             let ages = matches!(kind, libc::RTA_CACHEINFO | RTA_EXPIRES | libc::RTA_MULTIPATH);
-            let of_object = matches!(
-                kind,
-                libc::RTA_OIF | libc::RTA_GATEWAY | RTA_VIA | RTA_ENCAP | RTA_ENCAP_TYPE
-            );
+            let of_object =
+                matches!(kind, libc::RTA_OIF | libc::RTA_GATEWAY | RTA_VIA | RTA_ENCAP | RTA_ENCAP_TYPE);
             if !is_key && !ages && !(of_object && self.object.is_some()) {
                 (kind, value).hash(hash);
             }

@@ -9,11 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{Entry, KernelNexthop, KernelRoute, KernelRule, KernelWay, NexthopKind, Place, RuleAction};
+use evenkeel_link::{
+    Entry, KernelNexthop, KernelRoute, KernelRule, KernelWay, NexthopKind, Place, RuleAction,
+};
 
 use super::Round;
 use super::lookup::{Decision, Found, Kind, LOCAL};
-use super::table::{self, Ambiguous, Lengths, OneRoute, Table, everything, end, is_six, truncated, under};
+use super::table::{self, Ambiguous, Lengths, OneRoute, Table, end, everything, is_six, truncated, under};
 
 /// What has been taken over from the kernel, what that comes to, and what remains to be decided anew.
 #[derive(Debug, Default)]
@@ -180,9 +182,8 @@ impl Fib {
             }
             Entry::Rule(rule) => {
                 let rules = &mut self.family_mut(rule.six).rules;
-                let same = |known: &KernelRule| {
-                    known.priority == rule.priority && known.identity == rule.identity
-                };
+                let same =
+                    |known: &KernelRule| known.priority == rule.priority && known.identity == rule.identity;
                 let Some(at) = rules.iter().position(same) else { return Ambiguous(true) };
                 let mut rules = rules.clone();
                 rules.remove(at);
@@ -190,7 +191,9 @@ impl Fib {
             }
             Entry::Route(route) => {
                 let (number, to) = (route.table, route.to);
-                let Some(table) = self.family(is_six(&to)).tables.get(&number) else { return Ambiguous(false) };
+                let Some(table) = self.family(is_six(&to)).tables.get(&number) else {
+                    return Ambiguous(false);
+                };
                 let mut list = table.at(&to).to_vec();
                 let ambiguous = table::take(&mut list, &route);
                 self.set_routes(number, to, &list);
@@ -205,7 +208,9 @@ impl Fib {
     fn end_listing(&mut self, next: &Entry, place: Place, round: Round) {
         let goes_on = match (&self.listing, next) {
             _ if place != Place::Listed => false,
-            (Some(Listing::Routes { table, to, .. }), Entry::Route(next)) => (*table, *to) == (next.table, next.to),
+            (Some(Listing::Routes { table, to, .. }), Entry::Route(next)) => {
+                (*table, *to) == (next.table, next.to)
+            }
             (Some(Listing::Rules { six, .. }), Entry::Rule(next)) => *six == next.six,
             _ => false,
         };
@@ -270,6 +275,7 @@ impl Fib {
         }
         self.count_users();
         self.dirty.extend(prefixes);
+        self.dirty.insert(everything(six));
         self.walk(Walk { root: everything(six), behind: None, objects: None });
         ambiguous
     }
@@ -533,18 +539,22 @@ impl Fib {
         let [v4, v6] = &self.lengths;
         let lengths = if is_six(&to) { v6 } else { v4 };
         let longest = to.prefix_len().checked_sub(1)?;
-        lengths.down_from(longest).map(|length| truncated(to, length)).find(|to| self.decided.contains_key(to))
+        lengths
+            .down_from(longest)
+            .map(|length| truncated(to, length))
+            .find(|to| self.decided.contains_key(to))
     }
 
     fn decided_before(&self, to: IpCidr) -> Option<&Decision> {
         self.decided.get(&self.shorter(to)?)
     }
 
-    /// Whether a table has it, or a rule.
+    /// Whether a table has it, or a rule: one that discards needs no route to any prefix.
     fn is_named(&self, to: &IpCidr) -> bool {
         let family = self.family(is_six(to));
         family.tables.values().any(|table| !table.at(to).is_empty())
             || family.rules.iter().any(|rule| rule.to == Some(*to))
+            || (*to == everything(is_six(to)) && family.rules.iter().any(KernelRule::discards))
     }
 
     /// Ends a reading of the whole tables: what was not in it is gone. Prefixes are swept out in pieces.

@@ -138,10 +138,13 @@ impl Fib {
             Said::Thrown(length) => Some(*length),
             Said::Found(found) => Some(found.length),
         };
-        let (local, main, last) = (self.by_table(LOCAL, to), self.by_table(MAIN, to), self.by_table(DEFAULT, to));
+        let (local, main, last) =
+            (self.by_table(LOCAL, to), self.by_table(MAIN, to), self.by_table(DEFAULT, to));
         let first = if length(&local) >= length(&main) { local } else { main };
         match (first, last) {
-            (Said::Found(found), Said::Found(_)) if found.decision.kind == Kind::Discards => closed(found.length),
+            (Said::Found(found), Said::Found(_)) if found.decision.kind == Kind::Discards => {
+                closed(found.length)
+            }
             (Said::Found(found), _) | (_, Said::Found(found)) => Some(found),
             _ => None,
         }

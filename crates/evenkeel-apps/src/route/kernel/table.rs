@@ -46,9 +46,9 @@ impl Table {
 
     /// Routes to the prefix and to those that cover it, the longest first.
     pub(super) fn covering(&self, to: IpCidr) -> impl Iterator<Item = (u8, &[OneRoute])> {
-        self.lengths.down_from(to.prefix_len()).filter_map(move |length| {
-            Some((length, self.prefixes.get(&truncated(to, length))?.as_slice()))
-        })
+        self.lengths
+            .down_from(to.prefix_len())
+            .filter_map(move |length| Some((length, self.prefixes.get(&truncated(to, length))?.as_slice())))
     }
 
     /// The next prefix behind another one.
@@ -132,7 +132,8 @@ pub(super) fn take(list: &mut Vec<OneRoute>, gone: &KernelRoute) -> Ambiguous {
         if let (Some(one), KernelWay::Unicast(gone)) = (joined, &gone.way)
             && let KernelWay::Unicast(hops) = &mut one.route.way
         {
-            let is_gone = |index, gateway| gone.iter().any(|hop| (hop.index, hop.gateway) == (index, gateway));
+            let is_gone =
+                |index, gateway| gone.iter().any(|hop| (hop.index, hop.gateway) == (index, gateway));
             hops.retain(|hop| !is_gone(hop.index, hop.gateway));
         }
         list.retain(|one| !(one.route.joins && one.route.way == KernelWay::Unicast(Vec::new())));

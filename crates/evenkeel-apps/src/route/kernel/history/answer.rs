@@ -79,9 +79,8 @@ fn of_route(route: &Value, failed: &str) -> Answer {
         let device = hop["dev"].as_str().unwrap_or_else(|| panic!("{route}: {failed}"));
         (device.to_owned(), gateway.map(|gateway| gateway.parse().unwrap()))
     };
-    let is_alive = |hop: &&Value| {
-        hop["flags"].as_array().is_none_or(|flags| flags.iter().all(|flag| flag != "dead"))
-    };
+    let is_alive =
+        |hop: &&Value| hop["flags"].as_array().is_none_or(|flags| flags.iter().all(|flag| flag != "dead"));
     match route["nexthops"].as_array() {
         Some(hops) => Answer::Hops(hops.iter().filter(is_alive).map(hop).collect()),
         // By the number of an object alone.

@@ -2,18 +2,53 @@
 
 /// A sample of destinations in and beside the prefixes that changes are about.
 pub(super) const DESTINATIONS: [&str; 26] = [
-    "20.1.2.3", "20.1.2.4", "20.1.2.200", "20.1.9.9", "20.9.9.9", "20.200.1.1", "30.1.1.1", "10.0.1.1",
-    "10.0.1.2", "10.0.1.77", "10.0.2.2", "10.0.2.255", "10.0.3.9", "10.0.9.9", "10.0.0.33", "10.0.1.7",
-    "2001:db8:1:2::3", "2001:db8:1:2::4", "2001:db8:1:9::9", "2001:db8:9::9", "2001:dead::1", "fd00:1::1",
-    "fd00:1::2", "fd00:2::77", "fd00:3::9", "fd00:9::9",
+    "20.1.2.3",
+    "20.1.2.4",
+    "20.1.2.200",
+    "20.1.9.9",
+    "20.9.9.9",
+    "20.200.1.1",
+    "30.1.1.1",
+    "10.0.1.1",
+    "10.0.1.2",
+    "10.0.1.77",
+    "10.0.2.2",
+    "10.0.2.255",
+    "10.0.3.9",
+    "10.0.9.9",
+    "10.0.0.33",
+    "10.0.1.7",
+    "2001:db8:1:2::3",
+    "2001:db8:1:2::4",
+    "2001:db8:1:9::9",
+    "2001:db8:9::9",
+    "2001:dead::1",
+    "fd00:1::1",
+    "fd00:1::2",
+    "fd00:2::77",
+    "fd00:3::9",
+    "fd00:9::9",
 ];
 
 const V4: [&str; 10] = [
-    "default", "20.0.0.0/8", "20.1.0.0/16", "20.1.2.0/24", "20.1.2.128/25", "20.1.2.3/32", "20.128.0.0/9",
-    "10.0.1.0/24", "10.0.0.0/8", "30.1.1.1/32",
+    "default",
+    "20.0.0.0/8",
+    "20.1.0.0/16",
+    "20.1.2.0/24",
+    "20.1.2.128/25",
+    "20.1.2.3/32",
+    "20.128.0.0/9",
+    "10.0.1.0/24",
+    "10.0.0.0/8",
+    "30.1.1.1/32",
 ];
 const V6: [&str; 7] = [
-    "default", "2001:db8::/32", "2001:db8:1::/48", "2001:db8:1:2::/64", "2001:db8:1:2::3/128", "fd00:1::/64",
+    "default",
+    "2001:db8::/32",
+    "2001:db8:1::/48",
+    "2001:db8:1:2::/64",
+    "2001:db8:1:2::3/128",
+    "fd00:1::/64",
     "fd00::/16",
 ];
 
@@ -99,15 +134,18 @@ impl Changes {
 
     fn route(&mut self) -> String {
         let six = self.six();
-        let verb = self.of(&["add", "add", "append", "append", "prepend", "replace", "change", "del", "del", "del"]);
+        let verb =
+            self.of(&["add", "add", "append", "append", "prepend", "replace", "change", "del", "del", "del"]);
         let prefix = if six { self.of(&V6) } else { self.of(&V4) };
         let target = self.target(six);
         // IPv4 looks into its first two tables together until it first has a rule, and nothing says whether
         // it still does. It matters if the first has a short prefix.
         let to_local = six || self.odd || prefix.ends_with("/32");
+        // The source of the questions would be martian, wherever they lead.
+        let has_source = matches!(prefix, "default" | "10.0.0.0/8") && !six;
         let kind = if target.is_empty() {
             let kinds = ["blackhole ", "unreachable ", "prohibit ", "throw ", "local ", "broadcast "];
-            self.of(if to_local { &kinds } else { &kinds[..4] })
+            self.of(if to_local && !has_source { &kinds } else { &kinds[..4] })
         } else {
             ""
         };
@@ -115,7 +153,8 @@ impl Changes {
             "local " | "broadcast " => "dev lo".to_owned(),
             _ => target,
         };
-        let (target, kind) = if verb == "del" && self.below(2) == 0 { (String::new(), "") } else { (target, kind) };
+        let (target, kind) =
+            if verb == "del" && self.below(2) == 0 { (String::new(), "") } else { (target, kind) };
         let metric = self.of(&["", "", "", "", " metric 5", " metric 10", " metric 1024"]);
         let more = match self.below(20) {
             0 => " proto 99",
@@ -213,7 +252,8 @@ impl Changes {
             5 => format!("fd00:{net}::1/64 nodad"),
             _ => format!("10.0.{net}.8/24 noprefixroute"),
         };
-        let address = if verb == "del" { address.replace(" brd +", "").replace(" nodad", "") } else { address };
+        let address =
+            if verb == "del" { address.replace(" brd +", "").replace(" nodad", "") } else { address };
         let address = if verb == "del" { address.replace(" noprefixroute", "") } else { address };
         format!("ip addr {verb} {address} dev d{net}")
     }

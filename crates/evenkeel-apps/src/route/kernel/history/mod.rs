@@ -52,9 +52,14 @@ impl Bench {
              net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0 \
              net.ipv4.conf.default.rp_filter=0");
         let mut made = String::new();
-        for (device, peer, net) in
-            [("in0", "in1", 66), ("f0", "f1", 9), ("d0", "p0", 0), ("d1", "p1", 1), ("d2", "p2", 2), ("d3", "p3", 3)]
-        {
+        for (device, peer, net) in [
+            ("in0", "in1", 66),
+            ("f0", "f1", 9),
+            ("d0", "p0", 0),
+            ("d1", "p1", 1),
+            ("d2", "p2", 2),
+            ("d3", "p3", 3),
+        ] {
             let _ = write!(
                 made,
                 "link add {device} type veth peer name {peer}\nlink set {peer} up\nlink set {device} up\n\
@@ -137,7 +142,9 @@ impl Bench {
             } else if closed && may_close && self.follower.fib.closed() > 0 {
                 seen.closed += 1;
             } else {
-                return Err(format!("to {destination} the kernel says {plain:?} of {whole:?}, we say {ours:?}"));
+                return Err(format!(
+                    "to {destination} the kernel says {plain:?} of {whole:?}, we say {ours:?}"
+                ));
             }
         }
         Ok(seen)
@@ -301,4 +308,26 @@ fn a_rule_by_source_closes_what_its_table_has() {
         bench.change(3, "ip rule del from 10.7.0.0/16 lookup 100");
         assert_eq!((bench.compare().closed, bench.follower.fib.closed()), (foreign, before));
     });
+}
+
+/// A rule that discards does so also where no table has a route.
+#[test]
+fn a_rule_that_discards_needs_no_route() {
+    follows(&[
+        "ip rule add not fwmark 7 blackhole priority 50",
+        "ip -6 rule add not to 2001:db8::/32 prohibit priority 50",
+        "ip rule del priority 50",
+        "ip -6 rule del priority 50",
+    ]);
+}
+
+/// The kernel passes over a broadcast address whose device has no carrier, if it ignores such.
+#[test]
+fn a_broadcast_address_without_carrier_is_passed_over() {
+    follows(&[
+        "ip route add 10.0.0.0/8 via 10.0.1.2",
+        "ip link set p2 down",
+        "sysctl -qw net.ipv4.conf.d2.ignore_routes_with_linkdown=1",
+        "ip link set p2 up",
+    ]);
 }
