@@ -62,7 +62,10 @@ pub use netdev::{
 };
 pub use packet::{Packet, PacketOptions};
 pub use random::random_bits;
-pub use rtnetlink::{Entry, KernelHop, KernelRoute, KernelTables, KernelWay, News};
+pub use rtnetlink::{
+    ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelTables, KernelWay, News,
+    NexthopKind, Place, RuleAction,
+};
 pub use socket::shut;
 pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, NetSpec, SpecError, listen, open, parse_queues};
 pub use stamped::{Stamp, StampedFrame};

@@ -112,6 +112,8 @@ pub struct KernelReport {
     pub resyncs: u64,
     /// Entries that the host did not take, or that have no meaning here.
     pub skipped: u64,
+    /// Prefixes to which nothing is forwarded, as the kernel's decision cannot be followed here.
+    pub closed: u64,
 }
 
 impl Routed {
@@ -173,6 +175,7 @@ impl KernelReport {
         self.changes = self.changes.max(other.changes);
         self.resyncs = self.resyncs.max(other.resyncs);
         self.skipped = self.skipped.max(other.skipped);
+        self.closed = self.closed.max(other.closed);
     }
 }
 

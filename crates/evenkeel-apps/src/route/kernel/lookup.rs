@@ -1,0 +1,328 @@
+//! Where the kernel would send packets to a prefix, as far as that can be said by the destination alone.
+
+use evenkeel_core::stack::{InterfaceId, Multipath, NextHop, Via};
+use evenkeel_core::wire::IpCidr;
+use evenkeel_link::{ALL_LINKS, KernelHop, KernelRule, KernelWay, NexthopKind, RuleAction};
+
+use super::fib::Fib;
+use super::table::{OneRoute, is_six};
+
+pub(super) const LOCAL: u32 = 255;
+pub(super) const MAIN: u32 = 254;
+pub(super) const DEFAULT: u32 = 253;
+
+/// What is decided about packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decision {
+    pub(super) via: Via,
+    pub(super) metric: u32,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Packets are forwarded.
+    Forwards,
+    /// Packets are the kernel's own: it answers by itself.
+    Kernels,
+    /// Packets are discarded.
+    Discards,
+    /// The kernel's decision cannot be followed.
+    Closed,
+}
+
+impl Decision {
+    const fn of(via: Via) -> Self {
+        let kind = match via {
+            Via::Link(_) | Via::Gateway(..) | Via::Multipath(_) => Kind::Forwards,
+            Via::Blackhole | Via::Unreachable | Via::Prohibit => Kind::Discards,
+        };
+        Self { via, metric: 0, kind }
+    }
+
+    /// No route, where a shorter prefix has one.
+    pub(super) const fn none() -> Self {
+        Self::of(Via::Unreachable)
+    }
+
+    /// Nothing is forwarded, as whatever is would go by a way that may not be the kernel's. Any other route
+    /// to the prefix that a user has given comes first.
+    pub(super) const fn closed() -> Self {
+        Self { via: Via::Unreachable, metric: u32::MAX, kind: Kind::Closed }
+    }
+}
+
+/// A decision, and how long the prefix was that led to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) decision: Decision,
+    pub(super) length: u8,
+}
+
+/// What a table says.
+enum Said {
+    /// To look on with the next rule.
+    Nothing,
+    /// The same, by a route to a prefix of this length.
+    Thrown(u8),
+    Found(Found),
+}
+
+/// Whether a rule is for a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Matches {
+    No,
+    Yes,
+    /// For some packets to this destination.
+    Some,
+}
+
+impl Fib {
+    /// Where the kernel sends packets to all addresses of the prefix for which it knows no longer one.
+    pub(super) fn decide(&self, to: IpCidr) -> Option<Found> {
+        let rules = self.rules(is_six(&to));
+        let found = self.by_rules(rules, 0, to);
+        // If IPv4 has never had other rules than these, the kernel looks into the first two tables at once,
+        // and into the last one also if a route discards; that it has never had cannot be seen.
+        let is_default = !is_six(&to)
+            && rules.iter().map(|rule| rule.action).eq([LOCAL, MAIN, DEFAULT].map(RuleAction::Table))
+            && rules.iter().all(KernelRule::is_plain);
+        if !is_default {
+            return found;
+        }
+        let at_once = self.at_once(to);
+        if found == at_once { found } else { closed(found.or(at_once).map_or(0, |found| found.length)) }
+    }
+
+    fn by_rules(&self, rules: &[KernelRule], from: usize, to: IpCidr) -> Option<Found> {
+        for (place, rule) in rules.iter().enumerate().skip(from) {
+            let matches = self.matches(rule, to);
+            if matches == Matches::No {
+                continue;
+            }
+            let found = match rule.action {
+                RuleAction::Nop => None,
+                RuleAction::Goto(priority) => {
+                    let target = rules.iter().position(|rule| rule.priority == priority);
+                    let Some(target) = target.filter(|target| *target > place) else { continue };
+                    let found = self.by_rules(rules, target, to);
+                    if matches == Matches::Yes {
+                        return found;
+                    }
+                    let other = self.by_rules(rules, place + 1, to);
+                    return either(found, other);
+                }
+                RuleAction::Table(table) => match self.by_table(table, to) {
+                    Said::Found(found) if !suppressed(rule, &found) => Some(found),
+                    Said::Found(_) | Said::Thrown(_) | Said::Nothing => None,
+                },
+                RuleAction::Blackhole => discards(rule, Via::Blackhole),
+                RuleAction::Unreachable => discards(rule, Via::Unreachable),
+                RuleAction::Prohibit => discards(rule, Via::Prohibit),
+                RuleAction::Unknown => closed(0),
+            };
+            let Some(found) = found else { continue };
+            let found = if rule.suppresses_group { closed(found.length) } else { Some(found) };
+            if matches == Matches::Yes {
+                return found;
+            }
+            return either(found, self.by_rules(rules, place + 1, to));
+        }
+        None
+    }
+
+    /// As the kernel does it without rules.
+    fn at_once(&self, to: IpCidr) -> Option<Found> {
+        let length = |said: &Said| match said {
+            Said::Nothing => None,
+            Said::Thrown(length) => Some(*length),
+            Said::Found(found) => Some(found.length),
+        };
+        let (local, main, last) =
+            (self.by_table(LOCAL, to), self.by_table(MAIN, to), self.by_table(DEFAULT, to));
+        let first = if length(&local) >= length(&main) { local } else { main };
+        match (first, last) {
+            (Said::Found(found), Said::Found(_)) if found.decision.kind == Kind::Discards => {
+                closed(found.length)
+            }
+            (Said::Found(found), _) | (_, Said::Found(found)) => Some(found),
+            _ => None,
+        }
+    }
+
+    fn matches(&self, rule: &KernelRule, to: IpCidr) -> Matches {
+        let lies_outside = rule.to.is_some_and(|prefix| !prefix.contains_subnet(&to));
+        let by_none = rule.iif.as_ref().is_some_and(|name| !self.has_link(name));
+        let matches = if rule.never || lies_outside || by_none || (rule.vrf && !self.is_in_vrf()) {
+            Matches::No
+        } else if rule.others || rule.iif.is_some() || rule.vrf {
+            Matches::Some
+        } else {
+            Matches::Yes
+        };
+        match matches {
+            Matches::No if rule.inverted => Matches::Yes,
+            Matches::Yes if rule.inverted => Matches::No,
+            matches => matches,
+        }
+    }
+
+    fn by_table(&self, number: u32, to: IpCidr) -> Said {
+        let Some(table) = self.table(is_six(&to), number) else { return Said::Nothing };
+        for (length, list) in table.covering(to) {
+            let chosen = if is_six(&to) { self.choose_v6(list) } else { self.choose_v4(list) };
+            match chosen {
+                Chosen::None => {}
+                Chosen::Throw => return Said::Thrown(length),
+                Chosen::Route(decision) => return Said::Found(Found { decision, length }),
+            }
+        }
+        Said::Nothing
+    }
+
+    /// The first that is of use. One that is for a type of service is for some packets only.
+    fn choose_v4(&self, list: &[OneRoute]) -> Chosen {
+        let mut chosen = list.iter().map(|one| {
+            let chosen = self.of_route(one);
+            if one.route.tos == 0 { chosen } else { chosen.close() }
+        });
+        chosen.find(|chosen| *chosen != Chosen::None).unwrap_or(Chosen::None)
+    }
+
+    /// Of those of the lowest metric that are of use the first that is preferred most.
+    fn choose_v6(&self, list: &[OneRoute]) -> Chosen {
+        if list.iter().any(|one| one.route.from_some && self.of_route(one) != Chosen::None) {
+            return Chosen::Route(Decision::closed());
+        }
+        let mut best: Option<(&OneRoute, Chosen)> = None;
+        for one in list {
+            if best.as_ref().is_some_and(|(best, _)| best.route.metric < one.route.metric) {
+                break;
+            }
+            if best.as_ref().is_some_and(|(best, _)| best.route.preference >= one.route.preference) {
+                continue;
+            }
+            match self.of_route(one) {
+                Chosen::None => {}
+                chosen => best = Some((one, chosen)),
+            }
+        }
+        best.map_or(Chosen::None, |(_, chosen)| chosen)
+    }
+
+    fn of_route(&self, one: &OneRoute) -> Chosen {
+        let six = is_six(&one.route.to);
+        let decision = match &one.route.way {
+            KernelWay::Throw => return Chosen::Throw,
+            KernelWay::Unknown => Decision::closed(),
+            // The kernel answers by itself.
+            KernelWay::Kernel => Decision { kind: Kind::Kernels, ..Decision::of(Via::Blackhole) },
+            KernelWay::Blackhole => Decision::of(Via::Blackhole),
+            KernelWay::Unreachable => Decision::of(Via::Unreachable),
+            KernelWay::Prohibit => Decision::of(Via::Prohibit),
+            KernelWay::Unicast(hops) if hops.is_empty() => return Chosen::None,
+            KernelWay::Unicast(hops) => self.by_hops(hops),
+            KernelWay::Nexthop(id) => match self.nexthop(*id, one.epoch) {
+                None => return Chosen::None,
+                Some(NexthopKind::Unknown) => Decision::closed(),
+                Some(NexthopKind::Blackhole) => Decision::of(Via::Blackhole),
+                Some(NexthopKind::Hop { .. }) if !self.is_usable(*id, six) => return Chosen::None,
+                Some(NexthopKind::Hop { hop, .. }) => self.by_hops(&[*hop]),
+                Some(NexthopKind::Group(members)) => match self.by_members(members, six) {
+                    Some(decision) => decision,
+                    None => return Chosen::None,
+                },
+            },
+        };
+        Chosen::Route(Decision { metric: decision.metric.max(one.route.metric), ..decision })
+    }
+
+    /// A group is of use if one of its members is, and then the kernel may take any.
+    fn by_members(&self, members: &[(u32, u16)], six: bool) -> Option<Decision> {
+        let mut hops = Vec::new();
+        for (id, weight) in members {
+            match self.object(*id) {
+                Some(NexthopKind::Hop { hop, .. }) => hops.push(KernelHop { weight: *weight, ..*hop }),
+                Some(NexthopKind::Blackhole) => return Some(Decision::of(Via::Blackhole)),
+                Some(NexthopKind::Unknown | NexthopKind::Group(_)) => return Some(Decision::closed()),
+                // It was taken out of the group before.
+                None => {}
+            }
+        }
+        members.iter().any(|(id, _)| self.is_usable(*id, six)).then(|| self.by_hops(&hops))
+    }
+
+    /// Whether the kernel uses an object that is one next hop.
+    fn is_usable(&self, id: u32, six: bool) -> bool {
+        match self.object(id) {
+            Some(NexthopKind::Hop { hop, dead, linkdown }) => {
+                !dead && !(*linkdown && self.ignores_linkdown(six, hop.index))
+            }
+            _ => false,
+        }
+    }
+
+    fn ignores_linkdown(&self, six: bool, index: u32) -> bool {
+        self.ignores(six, index) || (!six && self.ignores(six, ALL_LINKS))
+    }
+
+    /// By all next hops that are on our links. If none is, packets would leave by a device that is not ours.
+    fn by_hops(&self, hops: &[KernelHop]) -> Decision {
+        let ours = |hop: &KernelHop| {
+            let interface: InterfaceId = self.interface(hop.index)?;
+            Some(NextHop { interface, gateway: hop.gateway, weight: hop.weight })
+        };
+        let hops: Vec<_> = hops.iter().filter_map(ours).collect();
+        let via = match *hops {
+            [NextHop { interface, gateway: None, .. }] => Some(Via::Link(interface)),
+            [NextHop { interface, gateway: Some(gateway), .. }] => Some(Via::Gateway(interface, gateway)),
+            _ => Multipath::new(&hops).map(Via::Multipath),
+        };
+        via.map_or(Decision::closed(), Decision::of)
+    }
+}
+
+/// What the routes to one prefix come to.
+#[derive(Debug, PartialEq, Eq)]
+enum Chosen {
+    /// None of them is of use.
+    None,
+    Throw,
+    Route(Decision),
+}
+
+impl Chosen {
+    fn close(self) -> Self {
+        if self == Self::None { self } else { Self::Route(Decision::closed()) }
+    }
+}
+
+const fn closed(length: u8) -> Option<Found> {
+    Some(Found { decision: Decision::closed(), length })
+}
+
+/// What a rule says that discards: of the length of its prefix.
+fn discards(rule: &KernelRule, via: Via) -> Option<Found> {
+    let length = rule.to.map_or(0, |to| to.prefix_len());
+    Some(Found { decision: Decision::of(via), length })
+}
+
+/// A route to a prefix that is too short does not count, unless it discards.
+fn suppressed(rule: &KernelRule, found: &Found) -> bool {
+    let short = rule.suppresses_to.is_some_and(|length| u32::from(found.length) <= length);
+    short && found.decision.kind != Kind::Discards
+}
+
+/// Of two ways for different packets to the same destination; they must be one.
+fn either(one: Option<Found>, other: Option<Found>) -> Option<Found> {
+    match (one, other) {
+        (Some(one), Some(other)) if one.decision == other.decision => {
+            Some(Found { length: one.length.max(other.length), ..one })
+        }
+        (None, None) => None,
+        (one, other) => {
+            let length = |found: &Option<Found>| found.as_ref().map_or(0, |found| found.length);
+            closed(length(&one).max(length(&other)))
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! One of the kernel's routing tables, with its routes to each prefix in the kernel's order.
+
+use core::cmp::Reverse;
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use evenkeel_link::{KernelRoute, KernelWay, Place};
+
+use super::Round;
+
+/// A table. Routes are found by prefix; [`Table::covering`] finds those of shorter prefixes.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// The routes to each prefix, in the order in which the kernel considers them.
+    prefixes: BTreeMap<IpCidr, Vec<OneRoute>>,
+    lengths: Lengths,
+    /// How many routes there are.
+    pub(super) count: u64,
+}
+
+/// One route to a prefix.
+#[derive(Debug, Clone)]
+pub(super) struct OneRoute {
+    pub(super) route: KernelRoute,
+    /// Which of the next-hop objects that have had its number it refers to.
+    pub(super) epoch: u64,
+    /// The reading in which it was listed or announced last.
+    pub(super) heard: Round,
+}
+
+impl OneRoute {
+    fn is(&self, other: &Self) -> bool {
+        self.epoch == other.epoch && self.route == other.route
+    }
+}
+
+/// A change that was announced says too little: the tables are to be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ambiguous(pub(super) bool);
+
+impl Table {
+    pub(super) fn at(&self, to: &IpCidr) -> &[OneRoute] {
+        self.prefixes.get(to).map_or(&[], Vec::as_slice)
+    }
+
+    /// Routes to the prefix and to those that cover it, the longest first.
+    pub(super) fn covering(&self, to: IpCidr) -> impl Iterator<Item = (u8, &[OneRoute])> {
+        self.lengths
+            .down_from(to.prefix_len())
+            .filter_map(move |length| Some((length, self.prefixes.get(&truncated(to, length))?.as_slice())))
+    }
+
+    /// The next prefix behind another one.
+    pub(super) fn next(&self, range: (core::ops::Bound<IpCidr>, core::ops::Bound<IpCidr>)) -> Option<IpCidr> {
+        self.prefixes.range(range).next().map(|(to, _)| *to)
+    }
+
+    pub(super) const fn prefixes(&self) -> &BTreeMap<IpCidr, Vec<OneRoute>> {
+        &self.prefixes
+    }
+
+    /// Replaces all routes to a prefix; returns those there were, unless they are the same.
+    pub(super) fn set(&mut self, to: IpCidr, list: &[OneRoute]) -> Option<Vec<OneRoute>> {
+        let before = self.prefixes.entry(to).or_default();
+        let same = before.len() == list.len() && before.iter().zip(list).all(|(one, other)| one.is(other));
+        let before = core::mem::replace(before, list.to_vec());
+        if list.is_empty() {
+            self.prefixes.remove(&to);
+        }
+        self.lengths.change(to.prefix_len(), i64::from(!list.is_empty()) - i64::from(!before.is_empty()));
+        self.count = (self.count + list.len() as u64).saturating_sub(before.len() as u64);
+        (!same).then_some(before)
+    }
+}
+
+/// Puts a route among those to its prefix, as the kernel does (`fib_table_insert` in net/ipv4/fib_trie.c,
+/// `fib6_add_rt2node` in net/ipv6/ip6_fib.c).
+pub(super) fn put(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
+    match new.route.to {
+        IpCidr::Ipv4(_) => put_v4(list, new, place),
+        IpCidr::Ipv6(_) => return put_v6(list, new, place),
+    }
+    Ambiguous(false)
+}
+
+fn put_v4(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) {
+    let group = group(list, &new.route, |route| (Reverse(route.tos), route.metric));
+    let known = find(list, &group, |one| one.route.identity == new.route.identity);
+    match (known, place) {
+        // The kernel refuses a second one of this kind: it has changed, or was listed before it was announced.
+        (Some(at), _) => set(list, at, new),
+        (None, Place::Replaces) if !group.is_empty() => set(list, group.start, new),
+        (None, Place::Last | Place::Listed) => list.insert(group.end, new),
+        (None, Place::First | Place::Replaces) => list.insert(group.start, new),
+    }
+}
+
+fn put_v6(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
+    let group = group(list, &new.route, |route| route.metric);
+    // All next hops of a joined route are told together.
+    let joined = find(list, &group, |one| one.route.joins);
+    let known = find(list, &group, |one| one.route.identity == new.route.identity && !one.route.joins);
+    let of_kind = find(list, &group, |one| one.route.joins == new.route.joins);
+    let replaced = of_kind.or((!group.is_empty()).then_some(group.start));
+    match place {
+        Place::Replaces => {
+            let by_object = matches!(new.route.way, KernelWay::Nexthop(_));
+            if by_object && known.is_some() && known != replaced {
+                // It is told so also if the object of this one has changed.
+                return Ambiguous(true);
+            }
+            match replaced {
+                Some(at) => set(list, at, new),
+                None => list.insert(group.end, new),
+            }
+        }
+        Place::First | Place::Last | Place::Listed => match if new.route.joins { joined } else { known } {
+            Some(at) => set(list, at, new),
+            None => list.insert(group.end, new),
+        },
+    }
+    Ambiguous(false)
+}
+
+/// Takes a route from among those to its prefix.
+pub(super) fn take(list: &mut Vec<OneRoute>, gone: &KernelRoute) -> Ambiguous {
+    let of_its_key = |one: &OneRoute| (one.route.tos, one.route.metric) == (gone.tos, gone.metric);
+    if gone.joins {
+        // One of several next hops may go alone.
+        let joined = list.iter_mut().find(|one| of_its_key(one) && one.route.joins);
+        if let (Some(one), KernelWay::Unicast(gone)) = (joined, &gone.way)
+            && let KernelWay::Unicast(hops) = &mut one.route.way
+        {
+            let is_gone =
+                |index, gateway| gone.iter().any(|hop| (hop.index, hop.gateway) == (index, gateway));
+            hops.retain(|hop| !is_gone(hop.index, hop.gateway));
+        }
+        list.retain(|one| !(one.route.joins && one.route.way == KernelWay::Unicast(Vec::new())));
+        return Ambiguous(false);
+    }
+    let at = list.iter().position(|one| of_its_key(one) && one.route.identity == gone.identity);
+    match at {
+        Some(at) => drop(list.remove(at)),
+        None => return Ambiguous(gone.from_some),
+    }
+    Ambiguous(false)
+}
+
+fn set(list: &mut [OneRoute], at: usize, new: OneRoute) {
+    list.get_mut(at).into_iter().for_each(|one| *one = new.clone());
+}
+
+/// The routes with the key of `new`.
+fn group<K: Ord>(list: &[OneRoute], new: &KernelRoute, key: impl Fn(&KernelRoute) -> K) -> Range<usize> {
+    let wanted = key(new);
+    let start = list.partition_point(|one| key(&one.route) < wanted);
+    start..list.partition_point(|one| key(&one.route) <= wanted)
+}
+
+fn find(list: &[OneRoute], group: &Range<usize>, is: impl Fn(&OneRoute) -> bool) -> Option<usize> {
+    let at = list.get(group.clone())?.iter().position(is)?;
+    Some(group.start + at)
+}
+
+/// How many prefixes of each length there are.
+#[derive(Debug, Default)]
+pub(super) struct Lengths(BTreeMap<u8, i64>);
+
+impl Lengths {
+    pub(super) fn change(&mut self, length: u8, by: i64) {
+        let count = self.0.entry(length).or_default();
+        *count += by;
+        if *count == 0 {
+            self.0.remove(&length);
+        }
+    }
+
+    pub(super) fn down_from(&self, length: u8) -> impl Iterator<Item = u8> {
+        self.0.range(..=length).rev().map(|(length, _)| *length)
+    }
+}
+
+/// The prefix of this length that covers another one.
+pub(super) fn truncated(to: IpCidr, length: u8) -> IpCidr {
+    match to.address() {
+        IpAddress::Ipv4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(length.min(32))).unwrap_or(0);
+            IpCidr::new(Ipv4Address::from_bits(address.to_bits() & mask).into(), length.min(32))
+        }
+        IpAddress::Ipv6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(length.min(128))).unwrap_or(0);
+            IpCidr::new(Ipv6Address::from_bits(address.to_bits() & mask).into(), length.min(128))
+        }
+    }
+}
+
+/// The last address of a prefix.
+fn last(of: IpCidr) -> IpAddress {
+    let length = u32::from(of.prefix_len());
+    match of.address() {
+        IpAddress::Ipv4(address) => {
+            let host = u32::MAX.checked_shr(length).unwrap_or(0);
+            Ipv4Address::from_bits(address.to_bits() | host).into()
+        }
+        IpAddress::Ipv6(address) => {
+            let host = u128::MAX.checked_shr(length).unwrap_or(0);
+            Ipv6Address::from_bits(address.to_bits() | host).into()
+        }
+    }
+}
+
+pub(super) const fn is_six(to: &IpCidr) -> bool {
+    matches!(to, IpCidr::Ipv6(_))
+}
+
+/// All destinations of a family.
+pub(super) fn everything(six: bool) -> IpCidr {
+    if six {
+        IpCidr::new(Ipv6Address::UNSPECIFIED.into(), 0)
+    } else {
+        IpCidr::new(Ipv4Address::UNSPECIFIED.into(), 0)
+    }
+}
+
+/// The last prefix under another one, in the order of prefixes.
+pub(super) fn end(of: IpCidr) -> IpCidr {
+    let longest = if is_six(&of) { 128 } else { 32 };
+    IpCidr::new(last(of), longest)
+}
+
+/// All prefixes under one, and perhaps shorter ones.
+pub(super) fn under(to: IpCidr) -> core::ops::RangeInclusive<IpCidr> {
+    to..=end(to)
+}
