@@ -1,5 +1,5 @@
-//! The kernel's tables, followed by rtnetlink (rtnetlink(7)): links, addresses, next-hop objects, rules, routes
-//! and neighbours.
+//! The kernel's tables, followed by rtnetlink (rtnetlink(7)): links, addresses, next-hop objects, rules,
+//! routes and neighbours.
 //!
 //! One socket hears of every change, and asks for whole tables: at the beginning, and again whenever
 //! announcements were lost or a change may have had others in its wake that are not announced (Linux takes

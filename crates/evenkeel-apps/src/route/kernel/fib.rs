@@ -571,8 +571,8 @@ impl Fib {
         }
     }
 
-    /// Looks at some prefixes behind one, and removes those of which the last reading had nothing. Returns the
-    /// last of them; `None` at the end.
+    /// Looks at some prefixes behind one, and removes those of which the last reading had nothing. Returns
+    /// the last of them; `None` at the end.
     pub(super) fn sweep_piece(&mut self, behind: Swept, piece: usize, round: Round) -> Option<Swept> {
         let Swept { six, table: number, to } = behind;
         let family = self.family(six);

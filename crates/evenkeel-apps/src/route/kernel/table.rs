@@ -88,7 +88,8 @@ fn put_v4(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) {
     let group = group(list, &new.route, |route| (Reverse(route.tos), route.metric));
     let known = find(list, &group, |one| one.route.identity == new.route.identity);
     match (known, place) {
-        // The kernel refuses a second one of this kind: it has changed, or was listed before it was announced.
+        // The kernel refuses a second one of this kind: it has changed, or was listed before it was
+        // announced.
         (Some(at), _) => set(list, at, new),
         (None, Place::Replaces) if !group.is_empty() => set(list, group.start, new),
         (None, Place::Last | Place::Listed) => list.insert(group.end, new),

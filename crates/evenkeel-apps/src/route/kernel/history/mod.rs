@@ -1,5 +1,5 @@
-//! The follower held against the kernel: random histories of changes are made in the kernel, and after each of
-//! them the host's routes are compared with the kernel's own answers (`ip route get`).
+//! The follower held against the kernel: random histories of changes are made in the kernel, and after each
+//! of them the host's routes are compared with the kernel's own answers (`ip route get`).
 
 mod answer;
 mod change;
@@ -205,8 +205,8 @@ fn play(seed: u64, steps: usize) -> Seen {
     seen
 }
 
-/// Seeds with even numbers play only what can be followed: there nothing is closed but what leaves by a device
-/// that is not ours.
+/// Seeds with even numbers play only what can be followed: there nothing is closed but what leaves by a
+/// device that is not ours.
 #[test]
 fn the_host_forwards_as_the_kernel_would_after_any_history() {
     let long = std::env::var_os("EVENKEEL_LONG").is_some();
