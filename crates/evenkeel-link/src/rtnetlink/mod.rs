@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 use netlink_packet_core::{
     NLM_F_APPEND, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
@@ -34,7 +34,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
-use crate::sys;
+use crate::{Clock, sys};
 
 pub use entry::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelWay, News, NexthopKind, Place,
@@ -65,6 +65,7 @@ pub struct KernelTables {
     /// Links without carrier, as far as has been announced.
     down: entry::Down,
     began: Instant,
+    clock: Clock,
     /// When the next round may begin.
     not_before: Instant,
     sequence: u32,
@@ -129,7 +130,8 @@ impl KernelTables {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         let port = SocketAddrNetlink::try_from(getsockname(&socket)?)?.pid();
-        let now = Instant::now();
+        let clock = Clock::start_monotonic();
+        let now = clock.now();
         let mut tables = Self {
             socket: Arc::new(socket),
             timer: Arc::new(timer),
@@ -143,6 +145,7 @@ impl KernelTables {
             torn: true,
             down: entry::Down::new(),
             began: now,
+            clock,
             not_before: now,
             sequence: 0,
             resyncs: 0,
@@ -238,7 +241,7 @@ impl KernelTables {
             if !self.torn {
                 return Ok(());
             }
-            let pause = self.not_before.saturating_duration_since(Instant::now());
+            let pause = self.not_before.since(self.clock.now());
             if pause > Duration::ZERO {
                 let once =
                     Itimerspec { it_interval: sys::timespec(Duration::ZERO), it_value: sys::timespec(pause) };
@@ -254,7 +257,7 @@ impl KernelTables {
     fn ask(&mut self) -> io::Result<()> {
         if self.to_ask.is_empty() {
             self.to_ask.extend(TABLES);
-            (self.torn, self.fresh, self.began) = (false, true, Instant::now());
+            (self.torn, self.fresh, self.began) = (false, true, self.clock.now());
         }
         let Some(table) = self.to_ask.pop_front() else { return Ok(()) };
         self.sequence = self.sequence.wrapping_add(1).max(1);
@@ -326,8 +329,8 @@ impl KernelTables {
     fn table_ends(&mut self, tell: &mut impl FnMut(News)) {
         self.asked = None;
         if self.to_ask.is_empty() {
-            let now = Instant::now();
-            let took = now.saturating_duration_since(self.began);
+            let now = self.clock.now();
+            let took = now.since(self.began);
             self.not_before = now + (took * PAUSES).clamp(PAUSE_MIN, PAUSE_MAX);
             if !self.torn {
                 tell(News::Complete);

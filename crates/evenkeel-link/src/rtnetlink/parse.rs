@@ -215,10 +215,9 @@ impl Attributes {
 
     /// Where a route of this type leads.
     fn way(&self, kind: u8, flags: u32) -> KernelWay {
-        match (kind, self.object) {
-            // The kernel gives a route by an object that discards the type of one that discards.
-            (libc::RTN_UNICAST | libc::RTN_BLACKHOLE, Some(id)) => return KernelWay::Nexthop(id),
-            _ => {}
+        // The kernel gives a route by an object that discards the type of one that discards.
+        if let (libc::RTN_UNICAST | libc::RTN_BLACKHOLE, Some(id)) = (kind, self.object) {
+            return KernelWay::Nexthop(id);
         }
         match kind {
             libc::RTN_UNICAST => match self.object {
@@ -256,7 +255,7 @@ impl Attributes {
             let ages = matches!(kind, libc::RTA_CACHEINFO | RTA_EXPIRES | libc::RTA_MULTIPATH);
             let of_object =
                 matches!(kind, libc::RTA_OIF | libc::RTA_GATEWAY | RTA_VIA | RTA_ENCAP | RTA_ENCAP_TYPE);
-            if !is_key && !ages && !(of_object && self.object.is_some()) {
+            if !(is_key || ages || of_object && self.object.is_some()) {
                 (kind, value).hash(hash);
             }
         }

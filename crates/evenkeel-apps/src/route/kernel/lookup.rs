@@ -256,7 +256,7 @@ impl Fib {
     fn is_usable(&self, id: u32, six: bool) -> bool {
         match self.object(id) {
             Some(NexthopKind::Hop { hop, dead, linkdown }) => {
-                !dead && !(*linkdown && self.ignores_linkdown(six, hop.index))
+                !(*dead || *linkdown && self.ignores_linkdown(six, hop.index))
             }
             _ => false,
         }

@@ -248,7 +248,7 @@ impl Changes {
             0 | 1 => format!("10.0.{net}.1/24 brd +"),
             2 => "10.0.1.7/24".to_owned(),
             3 => format!("10.0.{net}.7/32"),
-            4 => format!("20.9.9.8 peer 20.9.9.9/32"),
+            4 => "20.9.9.8 peer 20.9.9.9/32".to_owned(),
             5 => format!("fd00:{net}::1/64 nodad"),
             _ => format!("10.0.{net}.8/24 noprefixroute"),
         };
