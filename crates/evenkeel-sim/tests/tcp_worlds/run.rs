@@ -5,7 +5,9 @@ use std::sync::Arc;
 use evenkeel_core::deadline::Deadline;
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::receive::Architecture;
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::tcp::connection::Error;
 use evenkeel_core::tcp::connection::Keepalive;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -141,8 +143,13 @@ fn go(
     Ok(logs)
 }
 
+/// Returns whether a connection may end so in gentle weather. Three questions in a row for a neighbour's
+/// address can be lost even there, and then the connection cannot be opened (EHOSTUNREACH, as in Linux).
 const fn is_good(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Echoed | Outcome::Left)
+    matches!(
+        outcome,
+        Outcome::Echoed | Outcome::Left | Outcome::Failed(StreamError::Failed(Error::Unreachable))
+    )
 }
 
 /// What a host has that is given back. Channels are kept, to be of use again; on an adaptor they have rings.

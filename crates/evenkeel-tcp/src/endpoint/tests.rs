@@ -724,7 +724,7 @@ fn a_next_hop_that_does_not_answer_ends_a_connection_that_is_being_opened() {
     world.ends[0].next_hop_silent(&tuple(40_001), seq);
     assert_eq!(world.ends[0].poll_event(), None);
     world.ends[0].next_hop_silent(&tuple(40_000), seq);
-    let over = Readiness { readable: true, over: true, ..Readiness::default() };
+    let over = Readiness { readable: true, ended: true, over: true, ..Readiness::default() };
     assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(id, over)));
     assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Unreachable));
 }
