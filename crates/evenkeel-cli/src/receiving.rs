@@ -63,9 +63,8 @@ pub(crate) struct Receiving {
     /// of the core for taking packets in, and the more for the program that reads it.
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum, default_value_t = By::Marks)]
     feedback_by: By,
-    /// If several sockets share a receive ring, excess frames for one of them are discarded at once. While
-    /// that keeps up, the others lose nothing, and it may take four times this share of the core, at most
-    /// 95 %. If it does not, it may take this share; beyond it the whole ring is paused.
+    /// If several sockets share a receive ring, excess frames for one of them are discarded at once. If that
+    /// takes more than this share of the core, the whole ring is paused for a moment.
     #[arg(
         long, help_heading = HEADING, value_name = "PERCENT", default_value = "25%", value_parser = percent
     )]

@@ -23,9 +23,6 @@ pub(crate) struct Carried {
     /// When a frame was last discarded for a full channel, or the ring had shed some because it was held
     /// back.
     shed_at: Option<Instant>,
-    /// What it had shed when it was last looked at, and when it had last shed more, if that is known.
-    missed: Option<u64>,
-    overflowed_at: Option<Instant>,
     /// Where the last frame led if it was a plain datagram, and by which generation of the demultiplexing
     /// table.
     last_class: Option<(LastClass, u32)>,
@@ -59,14 +56,6 @@ impl Carried {
         if discarded {
             self.shed_at = Some(now);
         }
-    }
-
-    /// Whether it has shed frames of late, whatever for. `missed`: what it has shed until now.
-    pub(crate) fn overflows(&mut self, missed: u64, now: Instant) -> bool {
-        if self.missed.replace(missed).is_some_and(|before| before != missed) {
-            self.overflowed_at = Some(now);
-        }
-        self.overflowed_at.is_some_and(|at| now.since(at) < BURST)
     }
 
     /// No more are to be taken for now. `missed`: what the ring has shed until now, if that is known.
@@ -135,15 +124,6 @@ mod tests {
         assert!(carried.is_flooded(at(9), || Some(3)));
         let mut is_flooded = |ms| carried.is_flooded(at(ms), || Some(9));
         assert!(is_flooded(18) && !is_flooded(19));
-    }
-
-    #[test]
-    fn a_ring_overflows_for_a_while_after_it_has_shed_a_frame() {
-        let at = |ms| Instant::from_millis(ms);
-        let mut carried = Carried::default();
-        assert!(!carried.overflows(7, at(0)), "that was before");
-        assert!(carried.overflows(8, at(1)) && carried.overflows(8, at(10)));
-        assert!(!carried.overflows(8, at(11)));
     }
 
     #[test]

@@ -621,9 +621,6 @@ impl Links {
     pub(crate) fn finish_poll(&mut self, poller: &mut Poller<QueueId>, now: Instant) {
         let Some(Polled { port, done, end, .. }) = self.polled.take() else { return };
         let more = end == End::UsedUp || (end == End::Open && self.waiting(port) > 0);
-        if poller.is_behind(port.source) && !self.overflows(port, more, now) {
-            poller.keeps_up(port.source);
-        }
         // Asking what the ring had no room for may take a system call.
         if !more && self.flags(port).is_some() {
             // The flag is cleared: what has come since it was looked at interrupts again.
@@ -631,15 +628,6 @@ impl Links {
             self.flags_mut().into_iter().for_each(|flags| flags.note(port.source, missed));
         }
         poller.served(port.source, done, more, now);
-    }
-
-    /// Whether the ring of a port overflows. If that is not known at once it may, as long as there is `more`
-    /// in it.
-    fn overflows(&mut self, port: Port, more: bool, now: Instant) -> bool {
-        let Side::Receive(queue) = port.side else { return false };
-        let missed = self.link(port.interface).and_then(|link| link.interface.queue(queue).missed_by_now());
-        let Some(missed) = missed else { return more };
-        self.carried(port).is_some_and(|carried| carried.overflows(missed, now))
     }
 
     /// Whether what was taken has filled a queue, so that no more is to be taken.

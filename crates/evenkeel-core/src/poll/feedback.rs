@@ -61,11 +61,9 @@ pub struct Feedback {
     /// it. Where interrupts do the device work there is no such bound, and a full channel always holds its
     /// ring back.
     pub scope: FeedbackScope,
-    /// Share of the core that taking frames and discarding them may have, in percent, if it does not keep up
-    /// with what comes: beyond it the ring is held back, whoever receives from it. As long as discarding
-    /// keeps up, and others on the ring lose nothing by that, it may have four times as much, 95 % at most.
-    /// Default
-    /// 25. While the core is idle there is no limit, and at 100 there is none.
+    /// A ring is held back, whoever receives from it, if taking frames from it that are then discarded takes
+    /// more than this share of the core, in percent. Default 25. As long as the core is idle there is no
+    /// limit.
     pub discard_percent: u8,
     /// Whether a queue acts at its marks, or by its length all the time. Default [`FeedbackBy::Marks`].
     pub by: FeedbackBy,

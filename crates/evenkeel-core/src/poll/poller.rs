@@ -375,17 +375,6 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.discarding = self.discards.held_back();
     }
 
-    /// Whether frames of a source were discarded, and its ring was not rid of its frames since.
-    #[inline]
-    pub fn is_behind(&self, source: SourceId) -> bool {
-        self.discards.is_behind(source)
-    }
-
-    /// Records that nothing is left in the ring of a source, or that it does not overflow.
-    pub fn keeps_up(&mut self, source: SourceId) {
-        self.discards.keeps_up(source);
-    }
-
     /// Charges time that the callback under way has used.
     pub fn charge_callback(&mut self, elapsed: Duration) {
         if let Some(Callback { source, .. }) = self.callback {
