@@ -13,10 +13,10 @@ const SHOWN: [(&str, &[&str]); 12] = [
     ("demo", &["quick", "work", "architectures", "queues", "no_kernel", "report", "no_report", "json"]),
     ("echo", HOSTED),
     ("sink", HOSTED),
-    ("http", &["size", "address", "kernel_address", "port", "clients", "duration", "json"]),
+    ("http", &["size", "address", "kernel_address", "duration", "json"]),
     ("send", &["bytes", "output", "to", "from", "kernel_address", "gateway", "duration", "json"]),
     ("blast", &["rate", "to", "from", "kernel_address", "gateway", "flows", "count", "duration", "json"]),
-    ("load", &["rate", "duration", "closed", "connections", "close", "timeout", "on", "header", "json"]),
+    ("load", &["rate", "duration", "closed", "connections", "close", "timeout", "on", "json"]),
     ("monitor", &["write", "snaplen", "count", "print", "duration", "file_size", "json"]),
     ("route", &["link", "route", "rules", "config", "kernel_routes", "check", "duration", "json"]),
     ("wan", &["delay", "loss", "rate", "duration", "json"]),
@@ -24,18 +24,7 @@ const SHOWN: [(&str, &[&str]); 12] = [
     ("completions", &["json"]),
 ];
 
-const HOSTED: &[&str] = &[
-    "address",
-    "kernel_address",
-    "gateway",
-    "port",
-    "rate",
-    "udp",
-    "tcp",
-    "duration",
-    "stats_interval",
-    "json",
-];
+const HOSTED: &[&str] = &["address", "kernel_address", "port", "duration", "json"];
 
 /// Turns a command with the help of [`compact`](super::help::compact), and all below it, into one with help
 /// that fits a screen.
