@@ -93,7 +93,8 @@ fn every_address_answers_for_itself_and_nobody_who_might_answer_in_turn_is_answe
         }
         let echo = start(&link);
         wait_for("ping -c 1 -w 1 10.77.0.5");
-        wait_for("ping -c 1 -w 1 fd77::5");
+        // The address is tentative at first, and nothing can be bound to it.
+        wait_for("ping -c 1 -w 1 -I fd77::1 fd77::5");
         let asks = |from: &str, to: &str| {
             let socket = UdpSocket::bind((from, 0)).unwrap();
             socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
