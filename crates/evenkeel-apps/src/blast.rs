@@ -22,12 +22,12 @@ use crate::pace::Pace;
 use crate::requests::Requests;
 use crate::service::{self, Service};
 
-/// What a load generator has done.
+/// Results of a load generator.
 #[derive(Debug, Clone, Serialize)]
 pub struct Blasted {
     /// The rate asked for; `None` for as many as can be.
     pub target_pps: Option<u64>,
-    /// How long requests were sent, in seconds.
+    /// Seconds for which requests were sent.
     pub seconds: f64,
     /// Requests given to the device.
     pub sent: u64,
@@ -41,7 +41,7 @@ pub struct Blasted {
     pub replies: u64,
 }
 
-/// What a load generator and the sink at the other end of its cable have done.
+/// Results of a load generator and of the sink at the other end of its cable.
 #[derive(Debug, Clone, Serialize)]
 pub struct Flooded {
     /// The generator.
@@ -66,13 +66,13 @@ fn in_words<S: Serializer>(trouble: &Option<Trouble>, serializer: S) -> Result<S
 /// The sink at the other end of a cable.
 #[derive(Debug, Clone, Serialize)]
 pub struct Receiver {
-    /// How it receives.
+    /// The receive architecture of its host.
     pub architecture: String,
     /// Requests its program received.
     pub requests: u64,
     /// The same for each second of sending.
     pub delivered_pps: f64,
-    /// What its host did.
+    /// Counters of its host.
     pub counters: HostCounters,
 }
 
