@@ -2,7 +2,9 @@
 //! [`crate::cable`].
 
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rtrb::chunks::ReadChunkIntoIter;
 use smoltcp::wire::EthernetAddress;
@@ -222,6 +224,29 @@ pub trait Interface: fmt::Debug + Send {
     fn set_readable(&mut self, queue: usize);
 }
 
+/// A flag that an interface sets when a frame has come for a channel: see [`Demultiplexer::watch`].
+#[derive(Debug, Clone, Default)]
+pub struct Arrived(Arc<AtomicBool>);
+
+impl Arrived {
+    /// Sets the flag. Whoever takes a frame that was put into a ring after this sees it set.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it is set.
+    #[inline(always)]
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Clears it. What came before it was last set can be seen from now on: a swap, as a store might hide
+    /// that.
+    pub(crate) fn clear(&self) {
+        self.0.swap(false, Ordering::AcqRel);
+    }
+}
+
 /// An interface that demultiplexes: it classifies each frame itself and puts it into the ring of its channel.
 ///
 /// It holds a copy of the host's demultiplexing table and follows its changes.
@@ -232,6 +257,10 @@ pub trait Demultiplexer {
     /// `None` if the interface has no ring left.
     fn open(&mut self, channel: ChannelId, capacity_pkts: usize, pool: &mut Pool)
     -> Option<Box<dyn RxQueue>>;
+
+    /// Has the interface set `arrived` whenever it has put a frame into the channel's ring, before it puts
+    /// any later frame into another ring.
+    fn watch(&mut self, channel: ChannelId, arrived: Arrived);
 
     /// Closes the channel's ring.
     fn close(&mut self, channel: ChannelId);

@@ -1,6 +1,7 @@
 //! Values by number.
 
-use std::collections::BTreeSet;
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Capacity below which nothing is given back.
 const SMALL: usize = 64;
@@ -12,39 +13,58 @@ const SMALL: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Option<T>>,
-    free: BTreeSet<u32>,
+    /// Free places, and some that were given up: those lie beyond the end.
+    free: BinaryHeap<Reverse<u32>>,
+    len: usize,
 }
 
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), free: BTreeSet::new() }
+        Self { places: Vec::new(), free: BinaryHeap::new(), len: 0 }
     }
 
     /// The number that the next value will get.
     pub(crate) fn vacant(&self) -> u32 {
-        self.free.first().copied().unwrap_or(self.places.len() as u32)
+        let end = self.places.len() as u32;
+        self.free.peek().map_or(end, |&Reverse(number)| number.min(end))
     }
 
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        let number = self.free.pop_first().unwrap_or(self.places.len() as u32);
-        match self.places.get_mut(number as usize) {
-            Some(place) => *place = Some(value),
-            None => self.places.push(Some(value)),
+        self.len += 1;
+        let number = self.vacant();
+        if let Some(place) = self.places.get_mut(number as usize) {
+            self.free.pop();
+            *place = Some(value);
+        } else {
+            // None is free before the end, and none may be taken for free once there are places beyond it.
+            self.free.clear();
+            self.places.push(Some(value));
         }
         number
     }
 
     pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
         let value = self.places.get_mut(number as usize)?.take()?;
-        self.free.insert(number);
-        while self.places.last().is_some_and(Option::is_none) {
-            self.places.pop();
-            self.free.remove(&(self.places.len() as u32));
-        }
-        if self.places.capacity() > SMALL && self.places.len() < self.places.capacity() / 4 {
-            self.places.shrink_to((2 * self.places.len()).max(SMALL));
+        self.len -= 1;
+        if number as usize + 1 < self.places.len() {
+            self.free.push(Reverse(number));
+        } else {
+            self.give_up();
         }
         Some(value)
+    }
+
+    /// Gives up the free places at the end.
+    fn give_up(&mut self) {
+        while self.places.last().is_some_and(Option::is_none) {
+            self.places.pop();
+        }
+        let end = self.places.len();
+        if self.places.capacity() > SMALL && end < self.places.capacity() / 4 {
+            self.places.shrink_to((2 * end).max(SMALL));
+            self.free.retain(|&Reverse(number)| (number as usize) < end);
+            self.free.shrink_to(self.places.capacity());
+        }
     }
 
     #[inline]
@@ -67,8 +87,8 @@ impl<T> Slab<T> {
             .filter_map(|(number, place)| Some((number, place.as_ref()?)))
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+    pub(crate) const fn len(&self) -> usize {
+        self.len
     }
 }
 
@@ -108,6 +128,28 @@ pub(crate) mod tests {
         assert_eq!((slab.get(4), slab.get(5)), (Some(&'h'), None));
     }
 
+    /// Places that were given up, and come again, are free as often as they were left.
+    #[test]
+    fn numbers_are_those_of_a_sorted_set() {
+        let (mut slab, mut taken) = (Slab::new(), std::collections::BTreeSet::new());
+        let mut random = 1_u32;
+        for step in 0..20_000_u32 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // More come than go for a while, and then the other way round.
+            let comes = (random >> 16) % 8 < if step / 500 % 2 == 0 { 5 } else { 3 };
+            if comes {
+                let lowest = (0..).find(|number| !taken.contains(number)).unwrap();
+                assert_eq!((slab.vacant(), slab.insert(lowest)), (lowest, lowest));
+                taken.insert(lowest);
+            } else {
+                let number = (random >> 4) % (taken.last().map_or(1, |last| last + 1));
+                assert_eq!(slab.remove(number).is_some(), taken.remove(&number));
+            }
+            assert_eq!(slab.len(), taken.len());
+        }
+        assert!(slab.iter().map(|(number, _)| number).eq(taken));
+    }
+
     #[test]
     fn memory_is_given_back_when_values_have_gone() {
         let mut slab = Slab::new();
@@ -115,7 +157,8 @@ pub(crate) mod tests {
         for n in (0..10_000).map(|n| (n * 7_919) % 10_000).filter(|n| *n != 3) {
             assert_eq!(slab.remove(n), Some(n));
         }
-        assert!(slab.places.capacity() <= 2 * SMALL, "{}", slab.places.capacity());
-        assert_eq!((slab.len(), slab.free.len(), slab.vacant(), slab.get(3)), (1, 3, 0, Some(&3)));
+        let held = (slab.places.capacity(), slab.free.capacity());
+        assert!(held.0 <= 2 * SMALL && held.1 <= 2 * SMALL, "{held:?}");
+        assert_eq!((slab.len(), slab.places.len(), slab.vacant(), slab.get(3)), (1, 4, 0, Some(&3)));
     }
 }

@@ -2,7 +2,6 @@
 //! kept.
 
 use core::fmt;
-use std::collections::BTreeSet;
 
 use hashbrown::HashTable;
 
@@ -32,7 +31,7 @@ pub struct Table<V> {
     unhashed: usize,
     pieces: Vec<Piece<V>>,
     /// Pieces that have memory, and room for another entry.
-    roomy: BTreeSet<u32>,
+    roomy: Roomy,
     /// Pieces that have given their memory back.
     bare: Vec<u32>,
     /// Pieces that have memory and no entry.
@@ -50,6 +49,48 @@ struct Piece<V> {
     free: u32,
     /// The generation of a slot that is new: later than those of all that had its number.
     fresh: u32,
+}
+
+/// Numbers of pieces, a bit for each, of which the lowest is asked for: new entries go to low pieces, so that
+/// high ones become empty.
+#[derive(Clone)]
+struct Roomy {
+    words: Vec<u64>,
+    /// The words before this one are empty.
+    first: usize,
+}
+
+impl Roomy {
+    const fn new() -> Self {
+        Self { words: Vec::new(), first: 0 }
+    }
+
+    fn insert(&mut self, number: u32) {
+        let index = number as usize / 64;
+        if self.words.len() <= index {
+            self.words.resize(index + 1, 0);
+        }
+        self.words[index] |= 1 << (number % 64);
+        self.first = self.first.min(index);
+    }
+
+    fn remove(&mut self, number: u32) {
+        if let Some(word) = self.words.get_mut(number as usize / 64) {
+            *word &= !(1 << (number % 64));
+        }
+    }
+
+    /// Returns the lowest number. A word that is empty is looked at once for each time that a lower number
+    /// comes.
+    fn lowest(&mut self) -> Option<u32> {
+        while let Some(&word) = self.words.get(self.first) {
+            if word != 0 {
+                return Some(self.first as u32 * 64 + word.trailing_zeros());
+            }
+            self.first += 1;
+        }
+        None
+    }
 }
 
 #[derive(Clone)]
@@ -118,7 +159,7 @@ impl<V> Table<V> {
             places: HashTable::new(),
             unhashed: 0,
             pieces: Vec::new(),
-            roomy: BTreeSet::new(),
+            roomy: Roomy::new(),
             bare: Vec::new(),
             spare: 0,
             limit,
@@ -243,7 +284,7 @@ impl<V> Table<V> {
         }
         piece.fresh = piece.slots.iter().map(|slot| slot.generation).fold(piece.fresh, u32::max);
         (piece.slots, piece.free) = (Vec::new(), NONE);
-        self.roomy.remove(&number);
+        self.roomy.remove(number);
         self.bare.push(number);
     }
 
@@ -347,7 +388,7 @@ impl<V> Table<V> {
         self.spare -= u32::from(piece.used == 0 && !piece.slots.is_empty());
         piece.used += 1;
         if piece.used as usize == PIECE {
-            self.roomy.remove(&number);
+            self.roomy.remove(number);
         }
         if let Some(slot) = piece.slots.get_mut(piece.free as usize % PIECE).filter(|_| piece.free != NONE) {
             let id = Id { index: piece.free, generation: slot.generation };
@@ -366,7 +407,7 @@ impl<V> Table<V> {
 
     /// The number of a piece for another entry: one that has memory, if there is such.
     fn piece_with_room(&mut self) -> u32 {
-        if let Some(&number) = self.roomy.first() {
+        if let Some(number) = self.roomy.lowest() {
             return number;
         }
         let number = self.bare.pop().unwrap_or_else(|| {

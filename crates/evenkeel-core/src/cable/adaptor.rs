@@ -14,7 +14,7 @@ use super::transmit::{Completion, Left, TransmitRing};
 use crate::demux::{Change, Class, DemuxTable, steering_hash};
 use crate::frame::Pool;
 use crate::id::ChannelId;
-use crate::interface::{Demultiplexer, RxQueue};
+use crate::interface::{Arrived, Demultiplexer, RxQueue};
 
 /// Channels that an adaptor which demultiplexes can have. Each rings its bell once per arming, so the bell
 /// has room for all.
@@ -24,6 +24,7 @@ const CHANNELS_MAX: usize = 1 << 16;
 #[derive(Debug)]
 enum Command {
     Open(ChannelId, RingProducer),
+    Watch(ChannelId, Arrived),
     Close(ChannelId),
     Update(Change),
 }
@@ -56,6 +57,11 @@ impl Demux {
                         self.channels.resize_with(index + 1, || None);
                     }
                     self.channels[index] = Some(inlet);
+                }
+                Command::Watch(ChannelId(id), arrived) => {
+                    if let Some(inlet) = self.channels.get_mut(id as usize).and_then(Option::as_mut) {
+                        inlet.arrived = Some(arrived);
+                    }
                 }
                 Command::Close(ChannelId(id)) => {
                     if let Some(inlet) = self.channels.get_mut(id as usize).and_then(Option::take) {
@@ -115,6 +121,9 @@ impl Adaptor {
         };
         let accepted = inlet.put(bytes);
         self.accepted += u64::from(accepted);
+        if let Some(arrived) = &inlet.arrived {
+            arrived.set();
+        }
         if accepted && !core::mem::replace(&mut inlet.touched, true) {
             self.touched.push(number);
         }
@@ -201,6 +210,10 @@ impl Demultiplexer for Control {
         outlet.refill(pool);
         self.tell(Command::Open(channel, inlet));
         Some(Box::new(outlet))
+    }
+
+    fn watch(&mut self, channel: ChannelId, arrived: Arrived) {
+        self.tell(Command::Watch(channel, arrived));
     }
 
     fn close(&mut self, channel: ChannelId) {

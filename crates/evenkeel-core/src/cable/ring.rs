@@ -7,7 +7,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::armed::Armed;
 use crate::frame::{Frame, HEADROOM, Pool};
-use crate::interface::{Burst, Frames, RxQueue};
+use crate::interface::{Arrived, Burst, Frames, RxQueue};
 
 /// Most buffers a receive ring gives back at a time.
 const REFILL_BATCH_MAX: usize = 32;
@@ -34,6 +34,8 @@ pub(super) struct RingProducer {
     fill: Consumer<Frame>,
     pub(super) shared: Arc<Shared>,
     pub(super) touched: bool,
+    /// Set when a frame has been put in, if somebody watches.
+    pub(super) arrived: Option<Arrived>,
 }
 
 /// The host's half of a receive ring.
@@ -56,7 +58,13 @@ pub(super) fn ring(pkts: usize) -> (RingProducer, RingConsumer) {
     let (fill_in, fill_out) = RingBuffer::new(pkts);
     let shared = Arc::new(Shared::default());
     (
-        RingProducer { ring: frames_in, fill: fill_out, shared: Arc::clone(&shared), touched: false },
+        RingProducer {
+            ring: frames_in,
+            fill: fill_out,
+            shared: Arc::clone(&shared),
+            touched: false,
+            arrived: None,
+        },
         RingConsumer {
             ring: frames_out,
             fill: fill_in,

@@ -7,6 +7,7 @@
 //! that: it gets one frame for each frame that is taken up, some a second, and a small burst. What exceeds
 //! this waits for its daemon, as all control traffic does.
 
+use crate::interface::Arrived;
 use crate::time::{Duration, Instant};
 
 /// Messages that can be processed ahead at once: a router that takes over many addresses announces each.
@@ -30,7 +31,8 @@ struct Budget(u64);
 /// Whether such messages may wait, and how many of each kind may be processed ahead.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    may_wait: bool,
+    /// Whether such a message may wait. Interfaces that fill channels set it, too.
+    may_wait: Arrived,
     /// Of neighbours, and of path MTUs: those from far away take nothing from those on the link.
     budgets: [Budget; 2],
     /// Until when time has been turned into messages.
@@ -41,9 +43,9 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            may_wait: false,
+            may_wait: Arrived::default(),
             budgets: [Budget(BURST); 2],
             earned_until: Instant::ZERO,
             passed: 0,
@@ -53,22 +55,26 @@ impl Ahead {
 
     /// Whether there may be a message to be processed.
     #[inline(always)]
-    pub(crate) const fn may_wait(&self) -> bool {
-        self.may_wait
+    pub(crate) fn may_wait(&self) -> bool {
+        self.may_wait.is_set()
     }
 
-    /// A message has come, or may come without anybody hearing of it: an interface fills the channels.
-    pub(crate) const fn expect(&mut self) {
-        self.may_wait = true;
+    /// The flag that an interface sets when it puts such a message into its channel.
+    pub(crate) fn flag(&self) -> Arrived {
+        self.may_wait.clone()
     }
 
-    /// No message waits.
-    pub(crate) const fn settle(&mut self) {
-        self.may_wait = false;
+    /// Records that a message may wait.
+    pub(crate) fn expect(&self) {
+        self.may_wait.set();
     }
 
-    /// A frame is to be taken up, after `passed` others since the beginning. Nothing is to be expected until
-    /// [`Ahead::expect`] says so.
+    /// Records that no message waits but for those that the caller finds now.
+    pub(crate) fn settle(&self) {
+        self.may_wait.clear();
+    }
+
+    /// Earns messages: a frame is to be taken up, after `passed` others since the beginning.
     pub(crate) fn begin(&mut self, passed: u64, now: Instant) {
         let interval = INTERVAL.as_nanos() as u64;
         let intervals = now.nanos_since(self.earned_until) / interval;
@@ -78,7 +84,6 @@ impl Ahead {
         for budget in &mut self.budgets {
             budget.0 = budget.0.saturating_add(earned).min(BURST);
         }
-        self.may_wait = false;
     }
 
     /// Whether one more message of a kind may be processed.

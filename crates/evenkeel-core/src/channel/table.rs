@@ -190,9 +190,14 @@ impl Daemons {
         self.path.filter(|_| self.control == Some(channel))
     }
 
+    /// The channels of messages that change how to send: of neighbours, and of path MTUs.
+    pub(crate) const fn ahead(&self) -> [Option<ChannelId>; 2] {
+        [self.neighbor, self.path]
+    }
+
     /// Whether a channel is one of messages that change how to send.
     pub(crate) fn is_ahead(&self, channel: ChannelId) -> bool {
-        self.neighbor == Some(channel) || self.path == Some(channel)
+        self.ahead().contains(&Some(channel))
     }
 
     /// The daemon that reads a channel, if one does.

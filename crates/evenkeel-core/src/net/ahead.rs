@@ -16,14 +16,11 @@ impl Net {
 
     #[cold]
     fn input_ahead(&mut self, now: Instant) {
-        let mut expects = self.links.has_demultiplexer();
-        let daemons = self.channels.daemons();
-        let all = [daemons.neighbor, daemons.path];
+        // An interface may fill the channels meanwhile: then it says so again.
+        self.ahead.settle();
+        let all = self.channels.daemons().ahead();
         let waits = |id: &ChannelId| self.channel(*id).is_some_and(|channel| !channel.is_empty());
         if !all.iter().flatten().any(waits) {
-            if !expects {
-                self.ahead.settle();
-            }
             return;
         }
         self.ahead.begin(self.ledger.delivered + self.ledger.forwarded, now);
@@ -32,15 +29,12 @@ impl Net {
             while self.channel(id).is_some_and(|channel| !channel.is_empty()) {
                 if !self.ahead.spend(kind) {
                     self.ahead.counters.overtook += 1;
-                    expects = true;
+                    self.ahead.expect();
                     break;
                 }
                 let Some(waiting) = self.take_from_channel(id, now) else { break };
                 self.input_waiting(waiting, now);
             }
-        }
-        if expects {
-            self.ahead.expect();
         }
     }
 }

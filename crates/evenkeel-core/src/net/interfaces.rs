@@ -133,6 +133,9 @@ impl Net {
             let ring = demultiplexer.open(id, channel.ring_pkts(), &mut self.pool);
             rings.push((id, ring.ok_or(AddInterfaceError::NoRing)?));
         }
+        for id in self.channels.daemons().ahead().into_iter().flatten() {
+            demultiplexer.watch(id, self.ahead.flag());
+        }
         Ok(rings)
     }
 

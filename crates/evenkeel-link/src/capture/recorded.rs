@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::Change;
 use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
-use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
+use evenkeel_core::interface::{Arrived, Burst, Demultiplexer, Interface, RxQueue, Seen};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::EthernetAddress;
 
@@ -297,6 +297,12 @@ impl<I: Interface + ?Sized> Demultiplexer for Recorded<I> {
     ) -> Option<Box<dyn RxQueue>> {
         let inner = self.inner.demultiplexer()?.open(channel, capacity_pkts, pool)?;
         Some(Box::new(RecordedRing { recording: self.recording.clone(), inner }))
+    }
+
+    fn watch(&mut self, channel: ChannelId, arrived: Arrived) {
+        if let Some(inner) = self.inner.demultiplexer() {
+            inner.watch(channel, arrived);
+        }
     }
 
     fn close(&mut self, channel: ChannelId) {
