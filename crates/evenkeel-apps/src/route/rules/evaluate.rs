@@ -77,7 +77,7 @@ impl Decision {
 }
 
 /// The part of a rule that says what becomes of a packet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Effect {
     pub(super) action: Action,
     log: bool,

@@ -27,15 +27,23 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) const USUAL: Self =
-        Self { rules: RULES_MAX - 1024, places: 4 * RULES_MAX, words_per_rule: 256, least: 1024, shaped: 256 };
+    pub(super) const USUAL: Self = Self {
+        rules: RULES_MAX - 1024,
+        places: 4 * RULES_MAX,
+        words_per_rule: 256,
+        least: 1024,
+        shaped: 256,
+    };
 }
 
 /// A rule, and what it wants of the addresses of a family.
 #[derive(Debug)]
 pub(super) struct Placed<'a, K> {
-    /// Of two rules that match, the one with the lower rank decides.
+    /// Of two rules that match, the one with the lower rank decides. Of those that depend on others, the one
+    /// with the lower rank is the earlier one.
     pub(super) rank: u32,
+    /// Whether it depends on other rules, or has an effect on them.
+    pub(super) is_special: bool,
     pub(super) rule: &'a Rule,
     from: Wanted<K>,
     to: Wanted<K>,
@@ -43,12 +51,17 @@ pub(super) struct Placed<'a, K> {
 
 impl<'a, K: FamilyAddress> Placed<'a, K> {
     /// Returns `None` if the rule is not about the family.
-    pub(super) fn new(rank: u32, rule: &'a Rule, set: &RuleSet, looked_up: &LookedUp) -> Option<Self> {
+    pub(super) fn new(
+        (is_special, rank): (bool, u32),
+        rule: &'a Rule,
+        set: &RuleSet,
+        looked_up: &LookedUp,
+    ) -> Option<Self> {
         if rule.family.is_some_and(|family| family != K::FAMILY) {
             return None;
         }
         let wanted = |hosts| Wanted::of(hosts, set, looked_up);
-        Some(Self { rank, rule, from: wanted(&rule.from.hosts)?, to: wanted(&rule.to.hosts)? })
+        Some(Self { rank, is_special, rule, from: wanted(&rule.from.hosts)?, to: wanted(&rule.to.hosts)? })
     }
 
     /// Which of the fields it leaves open that have many values.
@@ -68,13 +81,15 @@ impl<'a, K: FamilyAddress> Placed<'a, K> {
 ///
 /// Rules that leave the same fields open stand together, in the order of their ranks: else a rule that leaves
 /// one field open and another that leaves another open would fill words of all rows. Of each such part of the
-/// block the first match is enough.
+/// block the first match is enough. Rules that depend on others stand before them, all together.
 #[derive(Debug)]
 pub(super) struct Block<K> {
     /// The rank of the rule in each place; the highest number in a place without a rule.
     ranks: Vec<u32>,
     /// For each word, the first one behind the part of the block that it is in.
     ends: Vec<u16>,
+    /// Words of rules that depend on others. They come first.
+    special: usize,
     /// Places with rules.
     all: (Summary, Row),
     from: Side<K>,
@@ -91,7 +106,7 @@ pub(super) struct Block<K> {
 }
 
 impl<K: FamilyAddress> Block<K> {
-    /// Makes the blocks of rules, which are in the order of their ranks.
+    /// Makes the blocks of rules, which are in the order of their ranks, those first that depend on others.
     pub(super) fn of(placed: &[Placed<'_, K>], limits: &Limits) -> Vec<Self> {
         let mut blocks = Vec::new();
         let mut rest = placed;
@@ -111,7 +126,8 @@ impl<K: FamilyAddress> Block<K> {
 
     /// Makes one block, or two, or more.
     fn cut(placed: &[Placed<'_, K>], limits: &Limits, blocks: &mut Vec<Self>) {
-        let words_max = if placed.len() <= limits.least { usize::MAX } else { limits.words_per_rule * placed.len() };
+        let words_max =
+            if placed.len() <= limits.least { usize::MAX } else { limits.words_per_rule * placed.len() };
         match Self::new(placed, limits, words_max) {
             Ok(block) => blocks.push(block),
             Err(TooLarge) => {
@@ -141,6 +157,7 @@ impl<K: FamilyAddress> Block<K> {
         Ok(Self {
             ranks: places.iter().map(|place| place.map_or(u32::MAX, |placed| placed.rank)).collect(),
             ends,
+            special: placed.iter().filter(|placed| placed.is_special).count().div_ceil(WORD),
             all: (all.summary(), all),
             from: Side::new(places.iter().map(|place| place.map(|placed| &placed.from)), words_max)?,
             to: Side::new(places.iter().map(|place| place.map(|placed| &placed.to)), words_max)?,
@@ -161,13 +178,14 @@ impl<K: FamilyAddress> Block<K> {
     pub(super) fn matching<'a>(
         &'a self,
         packet: &Fields<K>,
-        [from, to]: &'a mut [Option<Scratch>; 2],
+        (from, to): (&'a mut Option<Scratch>, &'a mut Option<Scratch>),
         from_is_in: impl FnMut(usize) -> bool,
         to_is_in: impl FnMut(usize) -> bool,
     ) -> Option<Matching<'a>> {
         let (summary, all) = &self.all;
         let mut matching = Matching::new((*summary, Fit::of(all.words())));
-        let small = |field: &'a Option<Small>, value: Option<u8>| field.as_ref().map(|field| field.get(value));
+        let small =
+            |field: &'a Option<Small>, value: Option<u8>| field.as_ref().map(|field| field.get(value));
         let wide =
             |field: &'a Option<Field<u16>>, value: Option<u16>| field.as_ref().map(|field| field.get(value));
         // Those that leave the fewest come first, and last those that take long.
@@ -187,10 +205,16 @@ impl<K: FamilyAddress> Block<K> {
         any.then_some(matching)
     }
 
-    /// Returns the lowest rank of rules that match, of those that are not below `least`.
+    /// Whether it has rules that depend on others.
+    pub(super) const fn has_special(&self) -> bool {
+        self.special > 0
+    }
+
+    /// Returns the lowest rank of rules that match and depend on no others, of those that are not below
+    /// `least`.
     #[inline]
     pub(super) fn lowest(&self, matching: &Matching<'_>, least: u32) -> Option<u32> {
-        let (mut lowest, mut at) = (u32::MAX, 0);
+        let (mut lowest, mut at) = (u32::MAX, self.special);
         while let Some(word) = matching.next_word(at) {
             at = word + 1;
             let ranks = self.ranks.get(word * WORD..).unwrap_or_default();
@@ -204,11 +228,11 @@ impl<K: FamilyAddress> Block<K> {
         (lowest < u32::MAX).then_some(lowest)
     }
 
-    /// Gives the ranks of all rules that match to `take`, from the lowest on, until it returns false. Rules
-    /// must not be arranged by what they leave open.
-    pub(super) fn each(&self, matching: &Matching<'_>, mut take: impl FnMut(u32) -> bool) {
+    /// Gives the ranks of all rules that match and depend on others to `take`, from the lowest on, until it
+    /// returns false.
+    pub(super) fn each_special(&self, matching: &Matching<'_>, mut take: impl FnMut(u32) -> bool) {
         let mut at = 0;
-        while let Some(word) = matching.next_word(at) {
+        while let Some(word) = matching.next_word(at).filter(|word| *word < self.special) {
             at = word + 1;
             let mut bits = matching.word(word);
             while bits != 0 {
@@ -240,9 +264,13 @@ fn arranged<'a, 'b, K: FamilyAddress>(
     placed: &'a [Placed<'b, K>],
     limits: &Limits,
 ) -> (Vec<Option<&'a Placed<'b, K>>>, Vec<u16>) {
-    let mut shapes: Vec<Vec<&Placed<'_, K>>> = vec![Vec::new(); 16];
+    let mut shapes: Vec<Vec<&Placed<'_, K>>> = vec![Vec::new(); 17];
     for one in placed {
-        let shape = if placed.len() < limits.shaped { 0 } else { one.shape() };
+        let shape = match one.is_special {
+            true => 0,
+            false if placed.len() < limits.shaped => 1,
+            false => 1 + one.shape(),
+        };
         shapes.get_mut(usize::from(shape)).into_iter().for_each(|shape| shape.push(one));
     }
     let (mut places, mut ends) = (Vec::new(), Vec::new());

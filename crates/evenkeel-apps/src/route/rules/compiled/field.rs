@@ -1,17 +1,15 @@
 //! A header field: for each of its values, the rules that the value fits.
 
 use super::rows::{Collecting, Fit, Row, Rows, Summary, TooLarge};
-use crate::route::rules::spans::{Number, Spans};
-
-/// Bits of a value that tell where to search for it, at most.
-const INDEX_BITS: u32 = 16;
+use crate::route::rules::spans::{Index, Number, Spans};
 
 /// A field of many values. Values between two places where a rule begins or ends have one row.
 #[derive(Debug)]
 pub(super) struct Field<K> {
     /// Where the rows begin. The first one begins at zero.
     starts: Vec<K>,
-    numbers: Vec<u32>,
+    /// Where they are.
+    rows_at: Vec<u32>,
     index: Index,
     rows: Rows,
 }
@@ -51,83 +49,42 @@ impl<K: Number> Field<K> {
         }
         turns.sort_unstable();
         let mut rows = Collecting::new(&row, words_max);
-        let (mut starts, mut numbers, mut at) = (Vec::new(), Vec::new(), K::narrow(0));
+        let (mut starts, mut rows_at, mut at) = (Vec::new(), Vec::new(), K::narrow(0));
         for (place, rule) in turns {
             if place != at {
-                put(&mut starts, &mut numbers, at, rows.add(&row)?);
+                put(&mut starts, &mut rows_at, at, rows.add(&row)?);
                 at = place;
             }
             row.toggle(rule);
         }
-        put(&mut starts, &mut numbers, at, rows.add(&row)?);
+        put(&mut starts, &mut rows_at, at, rows.add(&row)?);
         starts.shrink_to_fit();
-        numbers.shrink_to_fit();
-        Ok(Some(Self { index: Index::of(&starts), starts, numbers, rows: rows.done() }))
+        rows_at.shrink_to_fit();
+        Ok(Some(Self { index: Index::of(&starts, |start| *start), starts, rows_at, rows: rows.done() }))
     }
 
     /// Returns the rules that a value fits; of a packet that has not the field, those that take every value.
     #[inline]
     pub(super) fn get(&self, value: Option<K>) -> (Summary, Fit<'_>) {
         let row = value.and_then(|value| {
-            let at = self.index.behind(&self.starts, value);
-            self.numbers.get(at.wrapping_sub(1)).copied()
+            let at = self.index.behind(&self.starts, |start| *start, value);
+            self.rows_at.get(at.wrapping_sub(1)).copied()
         });
-        self.rows.get(row.unwrap_or(u32::MAX))
+        self.rows.get(row.unwrap_or(Rows::BASE))
     }
 }
 
-fn put<K>(starts: &mut Vec<K>, numbers: &mut Vec<u32>, at: K, number: u32) {
-    if numbers.last() != Some(&number) {
-        starts.push(at);
-        numbers.push(number);
-    }
-}
-
-/// Where to search among sorted numbers, by some bits of the distance from the first one that is not zero.
-#[derive(Debug, Default)]
-struct Index {
-    origin: u128,
-    shift: u32,
-    /// For each value of the bits, how many numbers come before the first one that has it; and how many there
-    /// are.
-    before: Vec<u32>,
-}
-
-impl Index {
-    fn of<K: Number>(starts: &[K]) -> Self {
-        let (Some(origin), Some(last)) = (starts.get(1), starts.last()) else { return Self::default() };
-        let (origin, span) = (origin.wide(), last.wide() - origin.wide());
-        let bits = (usize::BITS - starts.len().leading_zeros()).min(INDEX_BITS);
-        let shift = (u128::BITS - span.leading_zeros()).saturating_sub(bits);
-        let buckets = (span >> shift) as usize + 1;
-        let mut before = Vec::with_capacity(buckets + 1);
-        let mut at = 1;
-        for bucket in 0..buckets as u128 {
-            while starts.get(at).is_some_and(|start| (start.wide() - origin) >> shift < bucket) {
-                at += 1;
-            }
-            before.push(at as u32);
-        }
-        before.push(starts.len() as u32);
-        Self { origin, shift, before }
-    }
-
-    /// Returns how many numbers are not above a value.
-    #[inline]
-    fn behind<K: Number>(&self, starts: &[K], value: K) -> usize {
-        let Some(distance) = value.wide().checked_sub(self.origin) else { return 1 };
-        let bucket = usize::try_from(distance >> self.shift).unwrap_or(usize::MAX);
-        let from = self.before.get(bucket).map_or(starts.len(), |from| *from as usize);
-        let to = self.before.get(bucket.saturating_add(1)).map_or(starts.len(), |to| *to as usize);
-        let among = starts.get(from..to).unwrap_or_default();
-        from + among.partition_point(|start| *start <= value)
+fn put<K>(starts: &mut Vec<K>, rows_at: &mut Vec<u32>, start: K, at: u32) {
+    if rows_at.last() != Some(&at) {
+        starts.push(start);
+        rows_at.push(at);
     }
 }
 
 /// A field of a byte, and how its conditions are told apart.
 #[derive(Debug)]
 pub(super) struct Small {
-    numbers: [u32; 256],
+    rows_at: [u32; 256],
     rows: Rows,
 }
 
@@ -155,49 +112,22 @@ impl Small {
             }
         }
         let mut rows = Collecting::new(&base, usize::MAX);
-        let mut numbers = [0; 256];
-        for (value, number) in (0..=u8::MAX).zip(&mut numbers) {
+        let mut rows_at = [Rows::BASE; 256];
+        for (value, at) in (0..=u8::MAX).zip(&mut rows_at) {
             let mut row = base.clone();
             for (_, rules) in runs.iter().filter(|(condition, _)| holds(*condition, value)) {
                 rules.iter().for_each(|rule| row.set(*rule));
             }
             // Without a bound there is no error.
-            *number = rows.add(&row).unwrap_or(u32::MAX);
+            *at = rows.add(&row).unwrap_or(Rows::BASE);
         }
-        Some(Self { numbers, rows: rows.done() })
+        Some(Self { rows_at, rows: rows.done() })
     }
 
     /// Returns the rules that a value fits; of a packet that has not the field, those that take every value.
     #[inline]
     pub(super) fn get(&self, value: Option<u8>) -> (Summary, Fit<'_>) {
-        let row = value.and_then(|value| self.numbers.get(usize::from(value)).copied());
-        self.rows.get(row.unwrap_or(u32::MAX))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check<K: Number + core::fmt::Debug>(mut starts: Vec<K>, values: &[K]) {
-        starts.push(K::narrow(0));
-        starts.sort_unstable();
-        starts.dedup();
-        let index = Index::of(&starts);
-        for value in values.iter().chain(&starts) {
-            let slow = starts.partition_point(|start| start <= value);
-            assert_eq!(index.behind(&starts, *value), slow, "{value:?} of {starts:?}");
-        }
-    }
-
-    #[test]
-    fn an_index_finds_what_a_search_finds() {
-        check::<u32>(vec![], &[0, 1, u32::MAX]);
-        check::<u32>(vec![7], &[6, 8, u32::MAX]);
-        check(vec![u32::MAX], &[0, u32::MAX - 1]);
-        check((0..5000_u32).map(|n| n.wrapping_mul(0x9e37_79b9)).collect(), &[0, 1, 77, u32::MAX]);
-        check((0..300_u16).map(|n| n * 211).collect(), &[0, 1, 210, 211, u16::MAX]);
-        let far = [1 << 100, (1 << 100) + 5, (1 << 100) + 6, 3 << 120, u128::MAX];
-        check(far.to_vec(), &[2, (1 << 100) + 7, u128::MAX - 1]);
+        let row = value.and_then(|value| self.rows_at.get(usize::from(value)).copied());
+        self.rows.get(row.unwrap_or(Rows::BASE))
     }
 }

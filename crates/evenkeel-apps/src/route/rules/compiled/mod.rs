@@ -8,6 +8,7 @@ mod side;
 
 use block::{Block, Fields, Limits, Placed};
 use order::Order;
+use rows::{Matching, Scratch};
 use side::{Answers, FamilyAddress, LookedUp};
 
 use super::address::Family;
@@ -23,39 +24,32 @@ use super::tally::Tally;
 /// have an effect on them (`match`, `tag`, `tagged`, `probability`), stand aside in the order in which they
 /// were written; those that match, and come before the end of the evaluation, are taken one by one.
 ///
-/// Both are cut into blocks, in which a packet is looked up by field. Memory and the time to compile grow in
-/// proportion to the rules.
+/// A packet is looked up by field, among all rules at once; rules that are very many, or would take too much
+/// memory together, are cut into blocks. Memory and the time to compile grow in proportion to the rules.
 #[derive(Debug)]
 pub struct Compiled {
     set: RuleSet,
-    /// Of each rule.
-    effects: Vec<Effect>,
+    effects: Effects,
     order: Order,
     looked_up: LookedUp,
-    v4: Blocks<u32>,
-    v6: Blocks<u128>,
+    v4: Vec<Block<u32>>,
+    v6: Vec<Block<u128>>,
 }
 
-/// The rules of a family.
-#[derive(Debug)]
-struct Blocks<K> {
-    plain: Vec<Block<K>>,
-    /// Rules that depend on others.
-    special: Vec<Block<K>>,
-}
-
-impl<K: FamilyAddress> Blocks<K> {
-    fn of(set: &RuleSet, order: Order, looked_up: &LookedUp, limits: &Limits) -> Self {
-        let (mut plain, mut special) = (Vec::new(), Vec::new());
-        for (index, rule) in (0..).zip(&set.rules) {
-            let (rank, to) =
-                if is_special(rule) { (index, &mut special) } else { (order.rank(index, rule.quick), &mut plain) };
-            to.extend(Placed::new(rank, rule, set, looked_up));
-        }
-        plain.sort_unstable_by_key(|placed| placed.rank);
-        let in_order = Limits { shaped: usize::MAX, ..*limits };
-        Self { plain: Block::of(&plain, limits), special: Block::of(&special, &in_order) }
-    }
+/// Makes the blocks of a family's rules.
+fn blocks<K: FamilyAddress>(
+    set: &RuleSet,
+    order: Order,
+    looked_up: &LookedUp,
+    limits: &Limits,
+) -> Vec<Block<K>> {
+    let placed = |(index, rule): (u32, _)| {
+        let rank = if is_special(rule) { index } else { order.rank(index, rule.quick) };
+        Placed::new((is_special(rule), rank), rule, set, looked_up)
+    };
+    let mut all: Vec<_> = (0..).zip(&set.rules).filter_map(placed).collect();
+    all.sort_unstable_by_key(|placed| (!placed.is_special, placed.rank));
+    Block::of(&all, limits)
 }
 
 fn is_special(rule: &Rule) -> bool {
@@ -71,9 +65,9 @@ impl Compiled {
 
     fn within(set: RuleSet, limits: &Limits) -> Self {
         let (looked_up, order) = (LookedUp::of(&set), Order::of(&set.rules));
-        let (v4, v6) =
-            (Blocks::of(&set, order, &looked_up, limits), Blocks::of(&set, order, &looked_up, limits));
-        let effects = set.rules.iter().map(Effect::of).collect();
+        let v4 = blocks(&set, order, &looked_up, limits);
+        let v6 = blocks(&set, order, &looked_up, limits);
+        let effects = Effects::of(&set.rules);
         Self { set, effects, order, looked_up, v4, v6 }
     }
 
@@ -108,7 +102,7 @@ impl Compiled {
             Family::V4 => self.evaluate(&self.v4, &headers, interface, &mut course, tally),
             Family::V6 => self.evaluate(&self.v6, &headers, interface, &mut course, tally),
         };
-        course.decision.finish(|rule| self.effects.get(rule).copied());
+        course.decision.finish(|rule| self.effects.get(rule));
         tally.count_packet(course.decision.rule, ended, headers.length);
         course.decision
     }
@@ -116,85 +110,134 @@ impl Compiled {
     /// Finds the rule that decides; returns the one at which `quick` ended the evaluation.
     fn evaluate<K: FamilyAddress, S: Surroundings>(
         &self,
-        blocks: &Blocks<K>,
+        blocks: &[Block<K>],
         headers: &Headers,
         interface: u8,
         course: &mut Course<'_, S>,
         tally: &Tally,
     ) -> Option<usize> {
+        // Nearly always there is one block.
+        let (first, others) = blocks.split_first()?;
         let mut asked = Asked {
             rules: self,
             fields: Fields::of(headers, interface),
             from: Answers::new(headers.source),
             to: Answers::new(headers.destination),
         };
-        let mut plain = asked.first(&blocks.plain, 0, course.surroundings);
-        let mut ended = plain.filter(|rank| self.order.is_quick(*rank)).map(|rank| self.order.rule(rank));
-        let mut decided = None;
-        if !blocks.special.is_empty() {
-            let special = self.take(&blocks.special, &mut asked, headers, course, tally, ended);
-            decided = special.decided;
-            if let Some(end) = special.ended {
-                ended = special.ended;
-                // Of the others only those before it matter, of which none is quick.
-                plain = asked.first(&blocks.plain, self.order.before(end), course.surroundings);
+        let (mut from, mut to) = (None, None);
+        let matching = asked.matching(first, (&mut from, &mut to), course.surroundings);
+        let lowest = |asked: &mut Asked<'_, K>, least: u32, around: &S| {
+            let lowest = matching.as_ref().and_then(|matching| first.lowest(matching, least));
+            lowest.or_else(|| asked.lowest(others, least, around))
+        };
+        let plain = lowest(&mut asked, 0, course.surroundings);
+        let end = plain.filter(|rank| self.order.is_quick(*rank)).map(|rank| self.order.rule(rank));
+        if !first.has_special() {
+            self.decide_last(plain, None, course);
+            return end;
+        }
+        let mut taken = Taken { decided: None, ended: None, end };
+        if let Some(matching) = &matching {
+            first.each_special(matching, |rank| taken.take(self, rank, headers, course, tally));
+        }
+        for block in others.iter().take_while(|block| block.has_special()) {
+            let (mut from, mut to) = (None, None);
+            let matching = asked.matching(block, (&mut from, &mut to), course.surroundings);
+            if let Some(matching) = matching.filter(|_| taken.ended.is_none()) {
+                block.each_special(&matching, |rank| taken.take(self, rank, headers, course, tally));
             }
         }
-        // The last one, if it comes behind those.
-        let last = plain.map(|rank| self.order.rule(rank)).filter(|last| decided < Some(*last));
+        // Of the others only those before the end matter, of which none is quick.
+        let plain = match taken.ended {
+            Some(end) => lowest(&mut asked, self.order.before(end), course.surroundings),
+            None => plain,
+        };
+        self.decide_last(plain, taken.decided, course);
+        taken.ended.or(end)
+    }
+
+    /// Has the rule with this rank decide, if it comes behind `decided`.
+    fn decide_last<S: Surroundings>(
+        &self,
+        rank: Option<u32>,
+        decided: Option<usize>,
+        course: &mut Course<'_, S>,
+    ) {
+        let last = rank.map(|rank| self.order.rule(rank)).filter(|last| decided < Some(*last));
         if let Some((rule, effect)) = last.and_then(|rule| Some((rule, self.effects.get(rule)?))) {
             course.decision.by(rule, effect.action);
         }
-        ended
-    }
-
-    /// Lets those rules decide that depend on each other, up to the end of the evaluation.
-    #[inline(never)]
-    fn take<K: FamilyAddress, S: Surroundings>(
-        &self,
-        special: &[Block<K>],
-        asked: &mut Asked<'_, K>,
-        headers: &Headers,
-        course: &mut Course<'_, S>,
-        tally: &Tally,
-        end: Option<usize>,
-    ) -> Taken {
-        let mut taken = Taken { decided: None, ended: None };
-        for block in special {
-            let mut scratch = [None; 2];
-            let Some(matching) = asked.matching(block, &mut scratch, course.surroundings) else { continue };
-            let mut goes_on = true;
-            block.each(&matching, |rank| {
-                let index = rank as usize;
-                goes_on = end.is_none_or(|end| index < end);
-                let Some(rule) = self.set.rules.get(index).filter(|_| goes_on) else { return false };
-                if !course.takes_part(rule) {
-                    return true;
-                }
-                course.matched(index, rule);
-                if rule.action == Action::Match {
-                    tally.count_match(index, headers.length);
-                } else {
-                    taken.decided = Some(index);
-                }
-                goes_on = !rule.quick;
-                taken.ended = rule.quick.then_some(index);
-                goes_on
-            });
-            if !goes_on {
-                break;
-            }
-        }
-        taken
     }
 }
 
-/// What came of the rules that depend on each other.
+/// What has come of the rules that depend on each other.
 struct Taken {
     /// The last one that decided.
     decided: Option<usize>,
     /// The one at which `quick` ended the evaluation.
     ended: Option<usize>,
+    /// The rule of the others that ends it.
+    end: Option<usize>,
+}
+
+impl Taken {
+    /// Lets a rule decide, whose headers a packet has. Returns whether the evaluation goes on.
+    fn take<S: Surroundings>(
+        &mut self,
+        rules: &Compiled,
+        rank: u32,
+        headers: &Headers,
+        course: &mut Course<'_, S>,
+        tally: &Tally,
+    ) -> bool {
+        let index = rank as usize;
+        let Some(rule) = rules.set.rules.get(index).filter(|_| self.end.is_none_or(|end| index < end)) else {
+            return false;
+        };
+        if !course.takes_part(rule) {
+            return true;
+        }
+        course.matched(index, rule);
+        if rule.action == Action::Match {
+            tally.count_match(index, headers.length);
+        } else {
+            self.decided = Some(index);
+        }
+        self.ended = rule.quick.then_some(index);
+        !rule.quick
+    }
+}
+
+/// What becomes of packets, by rule. Few rules differ in that.
+#[derive(Debug)]
+struct Effects {
+    different: Vec<Effect>,
+    /// Of each rule.
+    places: Vec<u32>,
+}
+
+/// Effects among which one is searched for that is already known.
+const RECENT: usize = 32;
+
+impl Effects {
+    fn of(rules: &[Rule]) -> Self {
+        let mut different: Vec<Effect> = Vec::new();
+        let mut place = |rule: &Rule| {
+            let effect = Effect::of(rule);
+            let known = different.iter().enumerate().rev().take(RECENT).find(|(_, known)| **known == effect);
+            known.map(|(place, _)| place).unwrap_or_else(|| {
+                different.push(effect);
+                different.len() - 1
+            }) as u32
+        };
+        let places = rules.iter().map(&mut place).collect();
+        Self { different, places }
+    }
+
+    #[inline]
+    fn get(&self, rule: usize) -> Option<Effect> {
+        self.different.get(*self.places.get(rule)? as usize).copied()
+    }
 }
 
 /// A packet that rules are asked about.
@@ -211,9 +254,9 @@ impl<K: FamilyAddress> Asked<'_, K> {
     fn matching<'b>(
         &mut self,
         block: &'b Block<K>,
-        scratch: &'b mut [Option<rows::Scratch>; 2],
+        scratch: (&'b mut Option<Scratch>, &'b mut Option<Scratch>),
         around: &impl Surroundings,
-    ) -> Option<rows::Matching<'b>> {
+    ) -> Option<Matching<'b>> {
         let Self { rules, fields, from, to } = self;
         let Compiled { set, looked_up, .. } = rules;
         block.matching(
@@ -224,11 +267,11 @@ impl<K: FamilyAddress> Asked<'_, K> {
         )
     }
 
-    /// Returns the lowest rank of rules that match, of those that are not below `least`.
-    fn first(&mut self, blocks: &[Block<K>], least: u32, around: &impl Surroundings) -> Option<u32> {
+    /// Returns the lowest rank of rules that match and depend on no others, of those not below `least`.
+    fn lowest(&mut self, blocks: &[Block<K>], least: u32, around: &impl Surroundings) -> Option<u32> {
         blocks.iter().find_map(|block| {
-            let mut scratch = [None; 2];
-            let matching = self.matching(block, &mut scratch, around)?;
+            let (mut from, mut to) = (None, None);
+            let matching = self.matching(block, (&mut from, &mut to), around)?;
             block.lowest(&matching, least)
         })
     }

@@ -9,8 +9,8 @@ const GROUPS: usize = 4;
 pub(super) const WORDS_MAX: usize = GROUPS * WORD;
 /// Rules of a block, at most.
 pub(super) const RULES_MAX: usize = WORDS_MAX * WORD;
-/// Rows with fewer words than one in so many keep only these.
-const SPARSE: usize = 4;
+/// Words of a row that are its own, if it is a short one.
+const SHORT: usize = 7;
 
 /// For each word of a row a bit, which is set unless the word is zero.
 pub(super) type Summary = [u64; GROUPS];
@@ -57,16 +57,12 @@ impl Row {
     }
 
     pub(super) fn summary(&self) -> Summary {
-        summary(&self.words)
+        let mut summary = [0; GROUPS];
+        for (group, words) in summary.iter_mut().zip(self.words.chunks(WORD)) {
+            *group = words.iter().rev().fold(0, |bits, word| bits << 1 | u64::from(*word != 0));
+        }
+        summary
     }
-}
-
-fn summary(words: &[u64]) -> Summary {
-    let mut summary = [0; GROUPS];
-    for (group, words) in summary.iter_mut().zip(words.chunks(WORD)) {
-        *group = words.iter().rev().fold(0, |bits, word| bits << 1 | u64::from(*word != 0));
-    }
-    summary
 }
 
 /// The finalizer of SplitMix64.
@@ -78,70 +74,69 @@ const fn mixed(number: u64) -> u64 {
 }
 
 /// The rows of a field.
-#[derive(Debug, Default)]
+///
+/// A row begins with a word whose lowest byte says how many words it has of its own, and whose other bytes say
+/// which of a row's words these are; they follow it. A long row begins with zero and its summary, and all of
+/// its words follow. One that fits into a cache line costs one miss.
+#[derive(Debug)]
 pub(super) struct Rows {
-    /// The rules that take every value: they are in each row, and a sparse one does not repeat them.
+    /// The rules that take every value: they are in each row, and a short one does not repeat them.
     base: Vec<u64>,
     base_summary: Summary,
-    heads: Vec<Head>,
     words: Vec<u64>,
 }
 
-#[derive(Debug, Default)]
-struct Head {
-    /// Of the words that the row has of its own.
-    summary: Summary,
-    /// Where these begin.
-    at: u32,
-    /// How many of these are of earlier groups.
-    before: [u8; GROUPS],
-    /// All words stand there, those of the base included.
-    is_dense: bool,
-}
-
 impl Rows {
-    /// Returns a row, and its summary. A row that is not there has the rules that take every value.
+    /// Where there is no row: rules that take every value take that, too.
+    pub(super) const BASE: u32 = u32::MAX;
+
+    /// Returns the row at a place, with its summary.
     #[inline]
-    pub(super) fn get(&self, row: u32) -> (Summary, Fit<'_>) {
-        let Self { base, base_summary, heads, words } = self;
-        let Some(head) = heads.get(row as usize) else {
-            return (*base_summary, Fit { words: base, sparse: None });
+    pub(super) fn get(&self, at: u32) -> (Summary, Fit<'_>) {
+        let mut summary = self.base_summary;
+        let Some((head, words)) = self.words.get(at as usize..).and_then(<[u64]>::split_first) else {
+            return (summary, Fit { head: 0, words: &self.base, base: &[] });
         };
-        let words = words.get(head.at as usize..).unwrap_or_default();
-        if head.is_dense {
-            return (head.summary, Fit { words, sparse: None });
+        if *head == 0 {
+            let (own, words) = words.split_first_chunk().unwrap_or((&[0; GROUPS], &[]));
+            return (*own, Fit { head: 0, words, base: &[] });
         }
-        let mut summary = head.summary;
-        summary.iter_mut().zip(base_summary).for_each(|(own, base)| *own |= base);
-        (summary, Fit { words, sparse: Some((head, base)) })
+        let mut places = head >> 8;
+        for _ in 0..head & 0xff {
+            let place = (places & 0xff) as usize;
+            summary[place / WORD] |= 1 << (place % WORD);
+            places >>= 8;
+        }
+        (summary, Fit { head: *head, words, base: &self.base })
     }
 }
 
 /// The rules that a value of a field fits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fit<'a> {
+    /// Of a short row: the words that it has of its own.
+    head: u64,
     words: &'a [u64],
-    /// Those words alone are there that this head says; the others are those of the base.
-    sparse: Option<(&'a Head, &'a [u64])>,
+    base: &'a [u64],
 }
 
 impl<'a> Fit<'a> {
     pub(super) const fn of(words: &'a [u64]) -> Self {
-        Self { words, sparse: None }
+        Self { head: 0, words, base: &[] }
     }
 
     #[inline]
     pub(super) fn word(&self, at: usize) -> u64 {
-        let word = |words: &[u64], at: usize| words.get(at).copied().unwrap_or(0);
-        let Some((head, base)) = self.sparse else { return word(self.words, at) };
-        let (group, bit) = (at / WORD % GROUPS, at % WORD);
-        let own = if head.summary[group] >> bit & 1 == 0 {
-            0
-        } else {
-            let earlier = head.summary[group] & !(u64::MAX << bit);
-            word(self.words, usize::from(head.before[group]) + earlier.count_ones() as usize)
-        };
-        own | word(base, at)
+        if self.head == 0 {
+            return self.words.get(at).copied().unwrap_or(0);
+        }
+        let mut word = self.base.get(at).copied().unwrap_or(0);
+        let mut places = self.head >> 8;
+        for own in self.words.iter().take((self.head & 0xff) as usize) {
+            word |= if places & 0xff == at as u64 { *own } else { 0 };
+            places >>= 8;
+        }
+        word
     }
 }
 
@@ -153,7 +148,7 @@ pub(super) struct TooLarge;
 #[derive(Debug)]
 pub(super) struct Collecting {
     rows: Rows,
-    /// For each key, the row that has it, and the row itself as far as that is not the base.
+    /// For each key, where the row is that has it.
     known: BTreeMap<u64, u32>,
     words_max: usize,
 }
@@ -161,36 +156,35 @@ pub(super) struct Collecting {
 impl Collecting {
     /// Begins with the rules that take every value.
     pub(super) fn new(base: &Row, words_max: usize) -> Self {
-        let rows = Rows { base: base.words.clone(), base_summary: base.summary(), ..Rows::default() };
+        let rows = Rows { base: base.words.clone(), base_summary: base.summary(), words: Vec::new() };
         Self { rows, known: BTreeMap::new(), words_max }
     }
 
-    /// Returns the number of a row, which is added unless it is there. It has all rules of the base.
+    /// Returns the place of a row, which is added unless it is there. It has all rules of the base.
     pub(super) fn add(&mut self, row: &Row) -> Result<u32, TooLarge> {
-        let next = self.rows.heads.len() as u32;
+        let next = self.rows.words.len() as u32;
         // Of two sets with one key, the second is kept as often as it comes.
         let found = *self.known.entry(row.key).or_insert(next);
         if found != next && self.is(found, row) {
             return Ok(found);
         }
-        let Rows { base, heads, words, .. } = &mut self.rows;
-        let own = row.words.iter().zip(&*base).map(|(word, base)| word & !base);
-        let count = own.clone().filter(|word| *word != 0).count();
-        let at = words.len() as u32;
-        let is_dense = count * SPARSE >= row.words.len();
-        if is_dense {
-            words.extend_from_slice(&row.words);
-            heads.push(Head { summary: row.summary(), at, before: [0; GROUPS], is_dense });
+        let Rows { base, words, .. } = &mut self.rows;
+        let pairs = row.words.iter().zip(&*base).enumerate();
+        let own =
+            pairs.filter_map(|(at, (word, base))| Some((at, word & !base)).filter(|(_, own)| *own != 0));
+        let short: Vec<(usize, u64)> = own.take(SHORT + 1).collect();
+        if short.is_empty() {
+            self.known.insert(row.key, Rows::BASE);
+            return Ok(Rows::BASE);
+        }
+        if short.len() <= SHORT {
+            let places = short.iter().rev().fold(0, |places, (at, _)| places << 8 | *at as u64);
+            words.push(places << 8 | short.len() as u64);
+            words.extend(short.iter().map(|(_, word)| word));
         } else {
-            let all: Vec<u64> = own.collect();
-            let summary = summary(&all);
-            let (mut before, mut sum) = ([0; GROUPS], 0);
-            for (before, group) in before.iter_mut().zip(summary) {
-                *before = sum;
-                sum += group.count_ones() as u8;
-            }
-            words.extend(all.iter().filter(|word| **word != 0));
-            heads.push(Head { summary, at, before, is_dense });
+            words.push(0);
+            words.extend(row.summary());
+            words.extend_from_slice(&row.words);
         }
         if words.len() > self.words_max { Err(TooLarge) } else { Ok(next) }
     }
@@ -203,7 +197,6 @@ impl Collecting {
     pub(super) fn done(self) -> Rows {
         let mut rows = self.rows;
         rows.words.shrink_to_fit();
-        rows.heads.shrink_to_fit();
         rows
     }
 }
@@ -283,12 +276,13 @@ mod tests {
         let base = Row::of(1000, |rule| (300..600).contains(&rule));
         let of = |n: usize| Row::of(1000, |rule| rule % n == 0 || (300..600).contains(&rule));
         let mut rows = Collecting::new(&base, usize::MAX);
-        let numbers = [2, 3, 2, 900, 3].map(|n| rows.add(&of(n)).unwrap());
-        assert_eq!(numbers, [0, 1, 0, 2, 1]);
+        let places = [2, 3, 2, 900, 3].map(|n| rows.add(&of(n)).unwrap());
+        assert_eq!((rows.add(&base), rows.add(&base)), (Ok(Rows::BASE), Ok(Rows::BASE)));
+        assert_eq!(places, [0, 21, 0, 42, 21]);
         let rows = rows.done();
-        assert_eq!(rows.words.len(), 16 + 16 + 2, "few words of its own, and these alone");
-        for (number, row) in [(0, of(2)), (1, of(3)), (2, of(900)), (9, base)] {
-            let (summary, fit) = rows.get(number);
+        assert_eq!(rows.words.len(), 21 + 21 + 3, "few words of its own, and these alone");
+        for (place, row) in [(0, of(2)), (21, of(3)), (42, of(900)), (Rows::BASE, base)] {
+            let (summary, fit) = rows.get(place);
             assert_eq!(summary, row.summary());
             assert_eq!((0..16).map(|at| fit.word(at)).collect::<Vec<_>>(), row.words());
         }
@@ -296,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_takes_too_much_memory_is_not_collected() {
-        let mut rows = Collecting::new(&Row::new(640), 15);
+        let mut rows = Collecting::new(&Row::new(640), 20);
         let all = |from: usize| Row::of(640, |rule| rule >= from);
         assert_eq!([0, 0, 1].map(|from| rows.add(&all(from))), [Ok(0), Ok(0), Err(TooLarge)]);
     }
