@@ -60,6 +60,28 @@ impl Requests {
         Ok(Self { frames, next: 0 })
     }
 
+    /// Makes frames of IP packets, which are given out in their order.
+    ///
+    /// # Errors
+    /// [`Impossible`] if there is none, or something else among them.
+    pub fn of_packets(
+        hardware: (EthernetAddress, EthernetAddress),
+        packets: &[Vec<u8>],
+    ) -> Result<Self, Impossible> {
+        let frame = |packet: &Vec<u8>| {
+            let ethertype = match packet.first().map(|first| first >> 4) {
+                Some(4) => EthernetProtocol::Ipv4,
+                Some(6) => EthernetProtocol::Ipv6,
+                _ => return Err(Impossible),
+            };
+            let mut frame = ethernet(hardware, ethertype, ETHERNET + packet.len());
+            frame[ETHERNET..][..packet.len()].copy_from_slice(packet);
+            Ok(frame)
+        };
+        let frames = packets.iter().map(frame).collect::<Result<Vec<_>, _>>()?;
+        if frames.is_empty() { Err(Impossible) } else { Ok(Self { frames, next: 0 }) }
+    }
+
     /// The next frame to send.
     #[expect(clippy::should_implement_trait, reason = "it lends, and never ends")]
     pub fn next(&mut self) -> &[u8] {
@@ -77,7 +99,7 @@ fn frame(shape: &Shape, port: u16, payload: &[u8]) -> Result<Vec<u8>, Impossible
             let next_header = IpProtocol::Udp;
             let ip = Ipv4Repr { src_addr, dst_addr, next_header, payload_len: udp_len, hop_limit: HOP_LIMIT };
             let start = ETHERNET + ip.buffer_len();
-            let mut frame = ethernet(shape, EthernetProtocol::Ipv4, start + udp_len);
+            let mut frame = ethernet(shape.hardware, EthernetProtocol::Ipv4, start + udp_len);
             let mut packet = Ipv4Packet::new_unchecked(&mut frame[ETHERNET..]);
             ip.emit(&mut packet, &ChecksumCapabilities::default());
             emit_udp(shape, udp, payload, &mut frame[start..]);
@@ -87,7 +109,7 @@ fn frame(shape: &Shape, port: u16, payload: &[u8]) -> Result<Vec<u8>, Impossible
             let next_header = IpProtocol::Udp;
             let ip = Ipv6Repr { src_addr, dst_addr, next_header, payload_len: udp_len, hop_limit: HOP_LIMIT };
             let start = ETHERNET + ip.buffer_len();
-            let mut frame = ethernet(shape, EthernetProtocol::Ipv6, start + udp_len);
+            let mut frame = ethernet(shape.hardware, EthernetProtocol::Ipv6, start + udp_len);
             ip.emit(&mut Ipv6Packet::new_unchecked(&mut frame[ETHERNET..]));
             emit_udp(shape, udp, payload, &mut frame[start..]);
             Ok(frame)
@@ -96,10 +118,13 @@ fn frame(shape: &Shape, port: u16, payload: &[u8]) -> Result<Vec<u8>, Impossible
     }
 }
 
-fn ethernet(shape: &Shape, ethertype: EthernetProtocol, length: usize) -> Vec<u8> {
+fn ethernet(
+    (src_addr, dst_addr): (EthernetAddress, EthernetAddress),
+    ethertype: EthernetProtocol,
+    length: usize,
+) -> Vec<u8> {
     // IEEE 802.3: at least 60 bytes without the FCS; the rest is padding.
     let mut frame = vec![0; length.max(60)];
-    let (src_addr, dst_addr) = shape.hardware;
     EthernetRepr { src_addr, dst_addr, ethertype }.emit(&mut EthernetFrame::new_unchecked(&mut frame[..]));
     frame
 }
@@ -174,6 +199,21 @@ mod tests {
         let mut requests = Requests::new(&shape(false, 4)).unwrap();
         let five: BTreeSet<Vec<u8>> = (0..10).map(|_| requests.next().to_vec()).collect();
         assert_eq!(five.len(), 5);
+    }
+
+    #[test]
+    fn packets_become_frames_in_their_order() {
+        let hardware = shape(false, 0).hardware;
+        let packets: Vec<_> =
+            [false, true].map(|v6| Requests::new(&shape(v6, 40)).unwrap().next()[ETHERNET..].to_vec()).into();
+        let mut requests = Requests::of_packets(hardware, &packets).unwrap();
+        for packet in packets.iter().chain(&packets) {
+            let frame = EthernetFrame::new_checked(requests.next()).unwrap();
+            assert_eq!((frame.dst_addr(), frame.payload()), (hardware.1, &packet[..]));
+        }
+        for none in [vec![], vec![vec![0x10; 40]], vec![vec![]]] {
+            assert!(Requests::of_packets(hardware, &none).is_err());
+        }
     }
 
     #[test]

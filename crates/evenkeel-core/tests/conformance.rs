@@ -24,6 +24,7 @@ fn every_test_that_the_page_names_exists() {
     let tcp = root.join("../evenkeel-tcp/src");
     sources(&root.join("src"), &mut text);
     sources(&tcp, &mut text);
+    sources(&root.join("../evenkeel-apps/src/route"), &mut text);
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ") && line.contains('`')).collect();
     assert!(rows.len() > 10);
     for row in rows {

@@ -7,9 +7,9 @@ use evenkeel_core::cable::{self, End};
 use evenkeel_core::host::{AddInterfaceError, Config, Host};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::stack::{InterfaceId, IpEndpoint};
+use evenkeel_core::stack::{InterfaceId, Route, Via};
 use evenkeel_core::time::Duration;
-use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint};
 use evenkeel_link::{Clock, Stop};
 use serde::Serialize;
 
@@ -29,6 +29,8 @@ pub struct Flood {
     pub config: Config,
     /// Screening rules, about the links `lan` (where the flood comes from) and `wan`.
     pub rules: Option<Text>,
+    /// IP packets to flood it with, one after the other. Without any they are datagrams to one address.
+    pub packets: Vec<Vec<u8>>,
     /// Limit of the screening queue.
     pub screen_queue_pkts: usize,
     /// Packets a second, one rate after another; `None` for as many as can be.
@@ -119,7 +121,7 @@ impl Flood {
         let far = [FLOODER_NUMBER, TARGET_NUMBER].map(|number| cable::Options::new("", number).address);
         let laid = Cables::lay(far, [near("lan", LAN_NUMBER), near("wan", WAN_NUMBER)], RINGS);
         let (mut cables, ends) = laid.map_err(AddInterfaceError::NoMemory).map_err(SetupError::from)?;
-        let frames = packets((far[0], ends[0].address()))?;
+        let frames = self.frames((far[0], ends[0].address()))?;
         let (routed, [offered]) = opposite(
             |generator| self.route(ends, far[1], clock, generator),
             |sending, router| {
@@ -167,11 +169,37 @@ impl Flood {
         engine.stop_on(Stop::on_signals()?);
         let active = self.rules.as_ref().map(|rules| self.screen(&mut engine, rules)).transpose()?;
         engine.add_cable(lan, &[IpCidr::new(IpAddress::v4(10, 77, 1, 1), 24)]).map_err(SetupError::from)?;
-        let wan = engine.add_cable(wan, &[IpCidr::new(TARGET_NET, 24)]).map_err(SetupError::from)?;
-        // Nobody there answers questions.
-        let known = engine.host_mut().set_neighbor(wan, TARGET, target, clock.now());
-        known.map_err(|error| RouterError::Entry(error.to_string()))?;
+        let nets = [IpCidr::new(TARGET_NET, 24), IpCidr::new(TARGET_NET_V6, 64)];
+        let wan = engine.add_cable(wan, &nets).map_err(SetupError::from)?;
+        for target_address in [TARGET, TARGET_V6] {
+            // Nobody there answers questions.
+            let known = engine.host_mut().set_neighbor(wan, target_address, target, clock.now());
+            known.map_err(|error| RouterError::Entry(error.to_string()))?;
+            let everything = match target_address {
+                IpAddress::Ipv4(_) => IpCidr::new(IpAddress::v4(0, 0, 0, 0), 0),
+                IpAddress::Ipv6(_) => IpCidr::new(IpAddress::v6(0, 0, 0, 0, 0, 0, 0, 0), 0),
+            };
+            let route = Route { to: everything, via: Via::Gateway(wan, target_address), metric: 0 };
+            let known = engine.host_mut().set_route(route);
+            known.map_err(|error| RouterError::Entry(error.to_string()))?;
+        }
         Ok((engine, active))
+    }
+
+    fn frames(&self, hardware: (EthernetAddress, EthernetAddress)) -> Result<Requests, RouterError> {
+        let shape = Shape {
+            hardware,
+            from: IpEndpoint::new(IpAddress::v4(10, 77, 1, 2), 20_000),
+            to: IpEndpoint::new(TARGET, 9),
+            payload: 18,
+            flows: 16,
+            seed: 1,
+        };
+        let frames = match &*self.packets {
+            [] => Requests::new(&shape),
+            packets => Requests::of_packets(hardware, packets),
+        };
+        frames.map_err(|_| RouterError::Entry("no such packets".to_owned()))
     }
 
     /// Opens the screening queue of a router whose links are still to be added, so that every packet is
@@ -207,18 +235,8 @@ fn describe(target_pps: Option<u64>, routed: Routed, offered: &Offered, cables: 
     }
 }
 
-/// The router's address on the far side, and that of what is flooded there.
+/// The router's addresses on the far side, and those of what is flooded there.
 const TARGET_NET: IpAddress = IpAddress::v4(10, 77, 2, 1);
 const TARGET: IpAddress = IpAddress::v4(10, 77, 2, 2);
-
-fn packets(hardware: (EthernetAddress, EthernetAddress)) -> Result<Requests, RouterError> {
-    let shape = Shape {
-        hardware,
-        from: IpEndpoint::new(IpAddress::v4(10, 77, 1, 2), 20_000),
-        to: IpEndpoint::new(TARGET, 9),
-        payload: 18,
-        flows: 16,
-        seed: 1,
-    };
-    Requests::new(&shape).map_err(|_| RouterError::Entry("no such flow".to_owned()))
-}
+const TARGET_NET_V6: IpAddress = IpAddress::v6(0xfd77, 2, 0, 0, 0, 0, 0, 1);
+const TARGET_V6: IpAddress = IpAddress::v6(0xfd77, 2, 0, 0, 0, 0, 0, 2);

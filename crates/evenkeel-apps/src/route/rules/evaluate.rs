@@ -60,19 +60,33 @@ impl Decision {
     }
 
     /// A rule that is not `match` decides, unless a later one does.
-    pub(super) fn by(&mut self, index: usize, rule: &Rule) {
-        self.action = rule.action;
+    pub(super) fn by(&mut self, index: usize, action: Action) {
+        self.action = action;
         self.rule = Some(index);
     }
 
     /// Adds what the deciding rule wants besides.
-    pub(super) fn finish(&mut self, rules: &[Rule]) {
-        if let Some((index, rule)) = self.rule.and_then(|index| Some((index, rules.get(index)?))) {
-            self.changes.add(&rule.changes);
-            if rule.log {
+    pub(super) fn finish(&mut self, effect: impl FnOnce(usize) -> Option<Effect>) {
+        if let Some((index, effect)) = self.rule.and_then(|index| Some((index, effect(index)?))) {
+            self.changes.add(&effect.changes);
+            if effect.log {
                 self.log = Some(index);
             }
         }
+    }
+}
+
+/// The part of a rule that says what becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Effect {
+    pub(super) action: Action,
+    log: bool,
+    changes: Changes,
+}
+
+impl Effect {
+    pub(super) const fn of(rule: &Rule) -> Self {
+        Self { action: rule.action, log: rule.log, changes: rule.changes }
     }
 }
 
@@ -114,7 +128,7 @@ impl<'a, S: Surroundings> Course<'a, S> {
     pub(super) fn matched(&mut self, index: usize, rule: &Rule) {
         self.tag = rule.tag.or(self.tag);
         if rule.action != Action::Match {
-            return self.decision.by(index, rule);
+            return self.decision.by(index, rule.action);
         }
         self.decision.changes.add(&rule.changes);
         if rule.log {
@@ -187,7 +201,7 @@ impl RuleSet {
                 }
             }
         }
-        course.decision.finish(&self.rules);
+        course.decision.finish(|index| self.rules.get(index).map(Effect::of));
         tally.count_packet(course.decision.rule, ended, headers.length);
         course.decision
     }

@@ -67,8 +67,14 @@ impl<K: Number> Spans<K> {
         Self(done)
     }
 
-    pub(super) fn contains(&self, number: K) -> bool {
-        let behind = self.0.partition_point(|&(first, _)| first <= number);
+    /// Returns an index for [`contains`](Self::contains).
+    pub(super) fn index(&self) -> Index {
+        Index::of(&self.0, |(first, _)| *first)
+    }
+
+    /// Whether a number is in the set, of which `index` is the index.
+    pub(super) fn contains(&self, number: K, index: &Index) -> bool {
+        let behind = index.behind(&self.0, |(first, _)| *first, number);
         behind.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|&(_, last)| number <= last)
     }
 
@@ -85,9 +91,81 @@ impl<K: Number> Spans<K> {
     }
 }
 
+/// Bits of a number that tell where to search for it, at most.
+const INDEX_BITS: u32 = 16;
+
+/// Where to search among things in the order of a number that each has, by some bits of its distance from
+/// that of the second one; the first one may be far from the others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Index {
+    origin: u128,
+    shift: u32,
+    /// For each value of the bits, how many things come before the first one that has it; and how many there
+    /// are.
+    before: Vec<u32>,
+}
+
+impl Index {
+    /// Indexes things, whose numbers grow.
+    pub(super) fn of<T, K: Number>(things: &[T], number: impl Fn(&T) -> K) -> Self {
+        let wide = |thing: &T| number(thing).wide();
+        let (Some(origin), Some(last)) = (things.get(1).map(wide), things.last().map(wide)) else {
+            return Self { origin: u128::MAX, ..Self::default() };
+        };
+        let span = last - origin;
+        let bits = (usize::BITS - things.len().leading_zeros()).min(INDEX_BITS);
+        let shift = (u128::BITS - span.leading_zeros()).saturating_sub(bits);
+        let mut before = Vec::new();
+        for (place, thing) in things.iter().enumerate().skip(1) {
+            // Also for values that none has.
+            before.resize(((wide(thing) - origin) >> shift) as usize + 1, place as u32);
+        }
+        before.push(things.len() as u32);
+        before.shrink_to_fit();
+        Self { origin, shift, before }
+    }
+
+    /// Returns how many things have a number that is not above `value`.
+    #[inline]
+    pub(super) fn behind<T, K: Number>(&self, things: &[T], number: impl Fn(&T) -> K, value: K) -> usize {
+        let (from, to) = match value.wide().checked_sub(self.origin) {
+            Some(distance) => {
+                let bucket = usize::try_from(distance >> self.shift).unwrap_or(usize::MAX);
+                let before = |bucket| self.before.get(bucket).map_or(things.len(), |place| *place as usize);
+                (before(bucket), before(bucket.saturating_add(1)))
+            }
+            None => (0, things.len().min(1)),
+        };
+        let among = things.get(from..to).unwrap_or_default();
+        from + among.partition_point(|thing| number(thing) <= value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn check<K: Number + core::fmt::Debug>(mut starts: Vec<K>, values: &[K]) {
+        starts.sort_unstable();
+        starts.dedup();
+        let index = Index::of(&starts, |start| *start);
+        for value in values.iter().chain(&starts) {
+            let slow = starts.partition_point(|start| start <= value);
+            assert_eq!(index.behind(&starts, |start| *start, *value), slow, "{value:?} of {starts:?}");
+        }
+    }
+
+    #[test]
+    fn an_index_finds_what_a_search_finds() {
+        check::<u32>(vec![], &[0, 1, u32::MAX]);
+        check::<u32>(vec![7], &[6, 8, u32::MAX]);
+        check(vec![0, u32::MAX], &[0, 1, u32::MAX - 1]);
+        check((0..5000_u32).map(|n| n.wrapping_mul(0x9e37_79b9)).collect(), &[0, 1, 77, u32::MAX]);
+        check((1..300_u16).map(|n| n * 211).collect(), &[0, 1, 210, 211, u16::MAX]);
+        check((1..300_u16).collect(), &[0, 1, 299, 300, u16::MAX]);
+        let far = [1 << 100, (1 << 100) + 5, (1 << 100) + 6, 3 << 120, u128::MAX];
+        check(far.to_vec(), &[2, (1 << 100) + 7, u128::MAX - 1]);
+    }
 
     #[test]
     fn spans_are_joined_and_turned_inside_out() {
@@ -97,6 +175,9 @@ mod tests {
         assert_eq!(set.complement().complement(), set);
         let all = Spans::of(vec![(0, u128::MAX)]);
         assert_eq!((all.complement(), Spans::default().complement()), (Spans::default(), all));
-        assert_eq!([4, 5, 6, 7, 10].map(|n| set.contains(n)), [true, false, false, true, false]);
+        assert_eq!(
+            [4, 5, 6, 7, 10].map(|n| set.contains(n, &set.index())),
+            [true, false, false, true, false]
+        );
     }
 }

@@ -3,12 +3,13 @@
 use core::fmt;
 
 use super::address::{Address, Family, Prefix};
-use super::spans::{Number, Spans};
+use super::spans::{Index, Number, Spans};
 
 /// A named set of prefixes, some of them excepted. The longest prefix that an address is in says whether the
 /// address is in the table, as in pf.
 ///
-/// A look-up is one binary search among the addresses where the table begins and ends.
+/// A look-up is a search among the few addresses where the table begins or ends that have the first bits of
+/// the one that is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// As in `<name>`.
@@ -18,6 +19,8 @@ pub struct Table {
     /// The addresses that are in it.
     pub(super) v4: Spans<u32>,
     pub(super) v6: Spans<u128>,
+    /// Where to search for one, for each family.
+    indices: [Index; 2],
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,13 +53,15 @@ impl Table {
             }
         }
         let (v4, v6) = (spans(&lengths, Family::V4), spans(&lengths, Family::V6));
-        Ok(Self { name: name.to_owned(), lengths, v4, v6 })
+        let indices = [v4.index(), v6.index()];
+        Ok(Self { name: name.to_owned(), lengths, v4, v6, indices })
     }
 
     pub(super) fn contains(&self, address: Address) -> bool {
+        let [v4, v6] = &self.indices;
         match address.family {
-            Family::V4 => self.v4.contains(Number::narrow(address.bits)),
-            Family::V6 => self.v6.contains(address.bits),
+            Family::V4 => self.v4.contains(Number::narrow(address.bits), v4),
+            Family::V6 => self.v6.contains(address.bits, v6),
         }
     }
 

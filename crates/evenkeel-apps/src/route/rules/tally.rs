@@ -12,7 +12,9 @@ pub struct Tally {
     malformed: AtomicU64,
 }
 
+/// They lie in one cache line.
 #[derive(Debug, Default)]
+#[repr(align(32))]
 struct Counters {
     /// Packets at which the evaluation ended with this rule, because of `quick`. Packets that a rule was
     /// compared with are those that the rules were evaluated for, less those that ended before it.

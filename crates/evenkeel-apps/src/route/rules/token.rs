@@ -38,8 +38,8 @@ pub(super) enum Kind {
 
 /// Braces within braces at most.
 const DEPTH_MAX: usize = 8;
-/// Tokens at most, macros put in: some tens of megabytes of memory.
-const TOKENS_MAX: usize = 1 << 20;
+/// Tokens at most, macros put in: some hundreds of megabytes of memory.
+const TOKENS_MAX: usize = 1 << 22;
 
 /// Files that include one another, at most.
 const DEEP_MAX: usize = 16;

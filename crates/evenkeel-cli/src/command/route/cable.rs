@@ -41,6 +41,7 @@ pub(super) fn run(arguments: &Arguments, file: &File) -> Result<(), Failure> {
     let flood = Flood {
         config: arguments.config(),
         rules: arguments.changing()?.rules,
+        packets: Vec::new(),
         screen_queue_pkts: arguments.screen_queue.into(),
         rates_pps: arguments.rate.map_or_else(|| RATES.to_vec(), |rate| vec![Rate::per_second(rate)]),
         each: arguments.duration.unwrap_or(EACH),

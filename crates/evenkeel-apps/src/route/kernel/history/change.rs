@@ -139,7 +139,8 @@ impl Changes {
         let prefix = if six { self.of(&V6) } else { self.of(&V4) };
         let target = self.target(six);
         // IPv4 looks into its first two tables together until it first has a rule, and nothing says whether
-        // it still does. It matters if the first has a short prefix.
+        // it still does. It matters if the first has a prefix that is shorter than one of the second: that is
+        // closed, and so cannot be followed.
         let to_local = six || self.odd || prefix.ends_with("/32");
         // The source of the questions would be martian, wherever they lead.
         let has_source = matches!(prefix, "default" | "10.0.0.0/8") && !six;

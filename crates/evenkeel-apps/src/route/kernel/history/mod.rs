@@ -206,7 +206,8 @@ fn play(seed: u64, steps: usize) -> Seen {
 }
 
 /// Seeds with even numbers play only what can be followed: there nothing is closed but what leaves by a
-/// device that is not ours.
+/// device that is not ours. How much is closed is judged of many histories together, as a single rule may
+/// close nearly all of one.
 #[test]
 fn the_host_forwards_as_the_kernel_would_after_any_history() {
     let long = std::env::var_os("EVENKEEL_LONG").is_some();
@@ -224,7 +225,7 @@ fn the_host_forwards_as_the_kernel_would_after_any_history() {
         all = Seen { agreed: all.agreed + seen.agreed, closed: all.closed + seen.closed };
     }
     println!("{} answers agreed, {} prefixes were closed", all.agreed, all.closed);
-    assert!(all.closed * 4 < all.agreed, "{all:?}: too much is closed");
+    assert!(one.is_some() || all.closed * 4 < all.agreed, "{all:?}: too much is closed");
 }
 
 /// Plays changes after which the kernel says little or nothing, each known to have been followed wrongly.

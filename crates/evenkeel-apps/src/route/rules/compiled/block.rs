@@ -1,158 +1,286 @@
 //! Some rules of one family, looked up field by field.
 
 use super::field::{Field, Small};
-use super::rows::{self, Candidates, RULES_MAX, Row};
+use super::rows::{Fit, Matching, RULES_MAX, Row, Scratch, Summary, TooLarge};
 use super::side::{FamilyAddress, LookedUp, Side, Wanted};
 use crate::route::rules::evaluate::Upper;
 use crate::route::rules::headers::Headers;
-use crate::route::rules::rule::{Action, Icmp, Ports, Rule, RuleSet};
+use crate::route::rules::rule::{Icmp, Ports, Rule, RuleSet};
 use crate::route::rules::spans::Spans;
 
-/// Places where addresses of a block's rules begin and end, at most; but a rule is never cut.
-const PLACES_MAX: usize = 4 * RULES_MAX;
+const WORD: usize = u64::BITS as usize;
 
-/// Some rules of one family, in their order.
+/// Bounds of a block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Rules of a block, at most.
+    pub(super) rules: usize,
+    /// Places where addresses of a block's rules begin and end, at most; but a rule is never cut.
+    pub(super) places: usize,
+    /// Words that the rows of a field may have for each rule of the block. One that would need more is cut in
+    /// two.
+    pub(super) words_per_rule: usize,
+    /// Blocks of so many rules are not cut any more.
+    pub(super) least: usize,
+    /// From so many rules on, those that leave the same fields open stand together.
+    pub(super) shaped: usize,
+}
+
+impl Limits {
+    pub(super) const USUAL: Self = Self {
+        rules: RULES_MAX - 1024,
+        places: 4 * RULES_MAX,
+        words_per_rule: 256,
+        least: 1024,
+        shaped: 256,
+    };
+}
+
+/// A rule, and what it wants of the addresses of a family.
+#[derive(Debug)]
+pub(super) struct Placed<'a, K> {
+    /// Of two rules that match, the one with the lower rank decides. Of those that depend on others, the one
+    /// with the lower rank is the earlier one.
+    pub(super) rank: u32,
+    /// Whether it depends on other rules, or has an effect on them.
+    pub(super) is_special: bool,
+    pub(super) rule: &'a Rule,
+    from: Wanted<K>,
+    to: Wanted<K>,
+}
+
+impl<'a, K: FamilyAddress> Placed<'a, K> {
+    /// Returns `None` if the rule is not about the family.
+    pub(super) fn new(
+        (is_special, rank): (bool, u32),
+        rule: &'a Rule,
+        set: &RuleSet,
+        looked_up: &LookedUp,
+    ) -> Option<Self> {
+        if rule.family.is_some_and(|family| family != K::FAMILY) {
+            return None;
+        }
+        let wanted = |hosts| Wanted::of(hosts, set, looked_up);
+        Some(Self { rank, is_special, rule, from: wanted(&rule.from.hosts)?, to: wanted(&rule.to.hosts)? })
+    }
+
+    /// Which of the fields it leaves open that have many values.
+    fn shape(&self) -> u8 {
+        [self.from.is_any(), self.to.is_any(), self.rule.from.ports.is_empty(), self.rule.to.ports.is_empty()]
+            .into_iter()
+            .fold(0, |shape, is_open| shape << 1 | u8::from(is_open))
+    }
+}
+
+/// Some rules of one family.
 ///
 /// For every header field there is a row of bits for each value, or for each span of values that no rule
 /// tells apart: the rules that the value fits. The rules that match a packet are those in all its rows
-/// (Lakshman and Stiliadis, 1998). Rows are no longer than a block has rules, so that all blocks together
-/// take memory in proportion to the rules; time grows with the number of blocks.
+/// (Lakshman and Stiliadis, 1998). A row has a summary, a bit for each of its words that is not zero; only
+/// words that are in all summaries are looked at (Baboescu and Varghese, 2001).
+///
+/// Rules that leave the same fields open stand together, in the order of their ranks: else a rule that leaves
+/// one field open and another that leaves another open would fill words of all rows. Of each such part of the
+/// block the first match is enough. Rules that depend on others stand before them, all together.
 #[derive(Debug)]
 pub(super) struct Block<K> {
-    /// Their numbers in the rule set.
-    pub(super) rules: Vec<u32>,
-    /// Those with `quick` that are not special: the first one ends the evaluation.
-    pub(super) ends: Row,
-    /// Rules whose match depends on others, or that have an effect on others: they are taken one by one.
-    pub(super) special: Row,
+    /// The rank of the rule in each place; the highest number in a place without a rule.
+    ranks: Vec<u32>,
+    /// For each word, the first one behind the part of the block that it is in.
+    ends: Vec<u16>,
+    /// Words of rules that depend on others. They come first.
+    special: usize,
+    /// Places with rules.
+    all: (Summary, Row),
     from: Side<K>,
     to: Side<K>,
     on: Option<Small>,
     protocol: Option<Small>,
     tos: Option<Small>,
-    /// Flags, ports and messages, and the rules that ask for none.
-    flags: Option<(Small, Row)>,
-    source: Option<(Field<u16>, Row)>,
-    destination: Option<(Field<u16>, Row)>,
-    icmp: Option<(Field<u16>, Row)>,
+    flags: Option<Small>,
+    fragment: Option<Small>,
+    source: Option<Field<u16>>,
+    destination: Option<Field<u16>>,
+    icmp: Option<Field<u16>>,
     length: Option<Field<u16>>,
-    /// The rules that are not for fragments only.
-    whole: Option<Row>,
-}
-
-/// A rule, and what it wants of the addresses of a family.
-struct Placed<'a, K> {
-    number: u32,
-    rule: &'a Rule,
-    from: Wanted<K>,
-    to: Wanted<K>,
 }
 
 impl<K: FamilyAddress> Block<K> {
-    /// Makes the blocks of a family's rules.
-    pub(super) fn of(set: &RuleSet, looked_up: &LookedUp) -> Vec<Self> {
-        let (mut blocks, mut open, mut places) = (Vec::new(), Vec::new(), 0);
-        for (number, rule) in (0..).zip(&set.rules) {
-            if rule.family.is_some_and(|family| family != K::FAMILY) {
-                continue;
-            }
-            let wanted = |hosts| Wanted::of(hosts, set, looked_up);
-            let (Some(from), Some(to)) = (wanted(&rule.from.hosts), wanted(&rule.to.hosts)) else { continue };
-            let more = from.places().max(to.places());
-            if open.len() == RULES_MAX || (places + more > PLACES_MAX && !open.is_empty()) {
-                blocks.push(Self::new(&open));
-                open.clear();
-                places = 0;
-            }
-            places += more;
-            open.push(Placed { number, rule, from, to });
-        }
-        if !open.is_empty() {
-            blocks.push(Self::new(&open));
+    /// Makes the blocks of rules, which are in the order of their ranks, those first that depend on others.
+    pub(super) fn of(placed: &[Placed<'_, K>], limits: &Limits) -> Vec<Self> {
+        let mut blocks = Vec::new();
+        let mut rest = placed;
+        while !rest.is_empty() {
+            let mut places = 0;
+            let fits = |one: &&Placed<'_, K>| {
+                places += one.from.places().max(one.to.places());
+                places <= limits.places
+            };
+            let count = rest.iter().take(limits.rules).take_while(fits).count().max(1);
+            let (these, others) = rest.split_at(count);
+            Self::cut(these, limits, &mut blocks);
+            rest = others;
         }
         blocks
     }
 
-    fn new(placed: &[Placed<'_, K>]) -> Self {
-        let rule = |place: usize| placed.get(place).map(|placed| placed.rule);
-        let row = |holds: fn(&Rule) -> bool| Row::of(placed.len(), |place| rule(place).is_some_and(holds));
-        let rules = || placed.iter().map(|placed| placed.rule);
-        let conditions =
-            |has: fn(&Rule) -> bool| -> Vec<_> { rules().map(|r| has(r).then_some(Same(r))).collect() };
-        let flags: Vec<_> = rules().map(|rule| rule.flags).collect();
-        let tos: Vec<_> = rules().map(|rule| rule.tos).collect();
-        let source: Vec<_> = rules().map(|rule| ports(&rule.from.ports)).collect();
-        let destination: Vec<_> = rules().map(|rule| ports(&rule.to.ports)).collect();
-        let messages: Vec<_> = rules().map(|rule| messages(&rule.icmp)).collect();
-        let lengths: Vec<_> = rules().map(lengths).collect();
-        let on =
-            Small::new(&conditions(|rule| !rule.on.is_empty() || rule.received.is_some()), |one, value| {
-                one.0.is_on(value)
-            });
-        let protocol = Small::new(&conditions(|rule| !rule.protocols.is_empty()), |one, value| {
-            one.0.protocols.contains(&value)
-        });
-        let is_any = row(|rule| rule.fragment).is_empty();
-        Self {
-            rules: placed.iter().map(|placed| placed.number).collect(),
-            ends: row(|rule| rule.quick && !is_special(rule)),
-            special: row(is_special),
-            from: Side::new(placed.iter().map(|placed| &placed.from)),
-            to: Side::new(placed.iter().map(|placed| &placed.to)),
-            on,
-            protocol,
-            tos: Small::new(&tos, |tos, value| tos.is(value)),
-            flags: Small::new(&flags, |flags, value| flags.are(value))
-                .map(|field| (field, row(|rule| rule.flags.is_none()))),
-            source: Field::new(source.iter().map(Option::as_ref))
-                .map(|field| (field, row(|rule| rule.from.ports.is_empty()))),
-            destination: Field::new(destination.iter().map(Option::as_ref))
-                .map(|field| (field, row(|rule| rule.to.ports.is_empty()))),
-            icmp: Field::new(messages.iter().map(Option::as_ref))
-                .map(|field| (field, row(|rule| rule.icmp.is_empty()))),
-            length: Field::new(lengths.iter().map(Option::as_ref)),
-            whole: (!is_any).then(|| row(|rule| !rule.fragment)),
+    /// Makes one block, or two, or more.
+    fn cut(placed: &[Placed<'_, K>], limits: &Limits, blocks: &mut Vec<Self>) {
+        let words_max =
+            if placed.len() <= limits.least { usize::MAX } else { limits.words_per_rule * placed.len() };
+        match Self::new(placed, limits, words_max) {
+            Ok(block) => blocks.push(block),
+            Err(TooLarge) => {
+                let (first, second) = placed.split_at(placed.len() / 2);
+                Self::cut(first, limits, blocks);
+                Self::cut(second, limits, blocks);
+            }
         }
     }
 
-    /// Finds the rules whose conditions on headers a packet meets. Returns whether there is any.
+    fn new(placed: &[Placed<'_, K>], limits: &Limits, words_max: usize) -> Result<Self, TooLarge> {
+        let (places, ends) = arranged(placed, limits);
+        let rules = || places.iter().map(|place| place.map(|placed| placed.rule));
+        let small = |condition: fn(&Rule) -> bool| -> Vec<_> {
+            rules().map(|rule| rule.filter(|rule| condition(rule)).map(Same)).collect()
+        };
+        let wide = |spans: fn(&Rule) -> Option<Spans<u16>>| {
+            let spans: Vec<_> = rules().map(|rule| rule.and_then(spans)).collect();
+            Field::new(spans.iter().map(Option::as_ref), words_max)
+        };
+        let on = small(|rule| !rule.on.is_empty() || rule.received.is_some());
+        let protocol = small(|rule| !rule.protocols.is_empty());
+        let fragment: Vec<_> = rules().map(|rule| rule.filter(|rule| rule.fragment).map(|_| ())).collect();
+        let tos: Vec<_> = rules().map(|rule| rule.and_then(|rule| rule.tos)).collect();
+        let flags: Vec<_> = rules().map(|rule| rule.and_then(|rule| rule.flags)).collect();
+        let all = Row::of(places.len(), |place| places.get(place).is_some_and(Option::is_some));
+        Ok(Self {
+            ranks: places.iter().map(|place| place.map_or(u32::MAX, |placed| placed.rank)).collect(),
+            ends,
+            special: placed.iter().filter(|placed| placed.is_special).count().div_ceil(WORD),
+            all: (all.summary(), all),
+            from: Side::new(places.iter().map(|place| place.map(|placed| &placed.from)), words_max)?,
+            to: Side::new(places.iter().map(|place| place.map(|placed| &placed.to)), words_max)?,
+            on: Small::new(&on, |Same(rule), value| rule.is_on(value)),
+            protocol: Small::new(&protocol, |Same(rule), value| rule.protocols.contains(&value)),
+            tos: Small::new(&tos, |tos, value| tos.is(value)),
+            flags: Small::new(&flags, |flags, value| flags.are(value)),
+            fragment: Small::new(&fragment, |(), value| value == 1),
+            source: wide(|rule| ports(&rule.from.ports))?,
+            destination: wide(|rule| ports(&rule.to.ports))?,
+            icmp: wide(|rule| messages(&rule.icmp))?,
+            length: wide(lengths)?,
+        })
+    }
+
+    /// Returns the rules that fit the fields of a packet; `None` if there are none for sure.
     #[inline]
-    pub(super) fn find(
-        &self,
+    pub(super) fn matching<'a>(
+        &'a self,
         packet: &Fields<K>,
-        candidates: &mut Candidates,
+        (from, to): (&'a mut Option<Scratch>, &'a mut Option<Scratch>),
         from_is_in: impl FnMut(usize) -> bool,
         to_is_in: impl FnMut(usize) -> bool,
-    ) -> bool {
-        let words = self.ends.words().len();
-        let all = candidates.get_mut(..words).unwrap_or_default();
-        all.fill(u64::MAX);
-        if let Some(last) = all.last_mut() {
-            *last >>= (words * 64 - self.rules.len()) as u32;
-        }
-        let small = |field: &Option<Small>, all: &mut [u64], value: u8| {
-            field.as_ref().is_none_or(|field| rows::keep(all, field.get(value)))
-        };
-        let wide = |field: &Option<(Field<u16>, Row)>, all: &mut [u64], value: Option<u16>| {
-            field.as_ref().is_none_or(|(field, without)| {
-                rows::keep(all, value.map_or(without.words(), |value| field.get(value)))
-            })
-        };
-        // Those that leave the fewest come first.
-        self.to.keep(all, packet.to, to_is_in)
-            && self.from.keep(all, packet.from, from_is_in)
-            && small(&self.protocol, all, packet.protocol)
-            && wide(&self.destination, all, packet.destination)
-            && small(&self.on, all, packet.interface)
-            && wide(&self.source, all, packet.source)
-            && wide(&self.icmp, all, packet.icmp)
-            && self.flags.as_ref().is_none_or(|(field, without)| {
-                rows::keep(all, packet.flags.map_or(without.words(), |flags| field.get(flags)))
-            })
-            && small(&self.tos, all, packet.tos)
-            && self.length.as_ref().is_none_or(|field| rows::keep(all, field.get(packet.length)))
-            && (packet.fragment || self.whole.as_ref().is_none_or(|whole| rows::keep(all, whole.words())))
+    ) -> Option<Matching<'a>> {
+        let (summary, all) = &self.all;
+        let mut matching = Matching::new((*summary, Fit::of(all.words())));
+        let small =
+            |field: &'a Option<Small>, value: Option<u8>| field.as_ref().map(|field| field.get(value));
+        let wide =
+            |field: &'a Option<Field<u16>>, value: Option<u16>| field.as_ref().map(|field| field.get(value));
+        // Those that leave the fewest come first, and last those that take long.
+        let any = (self.to.looks_up() || matching.keep(self.to.get(packet.to)))
+            && (self.from.looks_up() || matching.keep(self.from.get(packet.from)))
+            && matching.keep(wide(&self.destination, packet.destination))
+            && matching.keep(small(&self.protocol, Some(packet.protocol)))
+            && matching.keep(small(&self.on, Some(packet.interface)))
+            && matching.keep(wide(&self.source, packet.source))
+            && matching.keep(wide(&self.icmp, packet.icmp))
+            && matching.keep(small(&self.flags, packet.flags))
+            && matching.keep(small(&self.tos, Some(packet.tos)))
+            && matching.keep(wide(&self.length, Some(packet.length)))
+            && matching.keep(small(&self.fragment, Some(u8::from(packet.fragment))))
+            && (!self.to.looks_up() || self.to.keep(&mut matching, packet.to, to_is_in, to))
+            && (!self.from.looks_up() || self.from.keep(&mut matching, packet.from, from_is_in, from));
+        any.then_some(matching)
     }
+
+    /// Whether it has rules that depend on others.
+    pub(super) const fn has_special(&self) -> bool {
+        self.special > 0
+    }
+
+    /// Returns the lowest rank of rules that match and depend on no others, of those that are not below
+    /// `least`.
+    #[inline]
+    pub(super) fn lowest(&self, matching: &Matching<'_>, least: u32) -> Option<u32> {
+        let (mut lowest, mut at) = (u32::MAX, self.special);
+        while let Some(word) = matching.next_word(at) {
+            at = word + 1;
+            let ranks = self.ranks.get(word * WORD..).unwrap_or_default();
+            let is_above = ranks.first().is_none_or(|first| *first >= lowest);
+            let found = if is_above { None } else { first(matching.word(word), ranks, least) };
+            lowest = lowest.min(found.unwrap_or(u32::MAX));
+            if is_above || found.is_some() {
+                at = self.ends.get(word).map_or(at, |end| usize::from(*end));
+            }
+        }
+        (lowest < u32::MAX).then_some(lowest)
+    }
+
+    /// Gives the ranks of all rules that match and depend on others to `take`, from the lowest on, until it
+    /// returns false.
+    pub(super) fn each_special(&self, matching: &Matching<'_>, mut take: impl FnMut(u32) -> bool) {
+        let mut at = 0;
+        while let Some(word) = matching.next_word(at).filter(|word| *word < self.special) {
+            at = word + 1;
+            let mut bits = matching.word(word);
+            while bits != 0 {
+                let place = word * WORD + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if !self.ranks.get(place).is_some_and(|rank| take(*rank)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the lowest rank in a word, of those that are not below `least`.
+#[inline]
+fn first(mut bits: u64, ranks: &[u32], least: u32) -> Option<u32> {
+    while bits != 0 {
+        let rank = ranks.get(bits.trailing_zeros() as usize).copied().filter(|rank| *rank >= least);
+        if rank.is_some() {
+            return rank;
+        }
+        bits &= bits - 1;
+    }
+    None
+}
+
+/// Returns a block's places, and for each word the end of the part that it is in.
+fn arranged<'a, 'b, K: FamilyAddress>(
+    placed: &'a [Placed<'b, K>],
+    limits: &Limits,
+) -> (Vec<Option<&'a Placed<'b, K>>>, Vec<u16>) {
+    let mut shapes: Vec<Vec<&Placed<'_, K>>> = vec![Vec::new(); 17];
+    for one in placed {
+        let shape = match one.is_special {
+            true => 0,
+            false if placed.len() < limits.shaped => 1,
+            false => 1 + one.shape(),
+        };
+        shapes.get_mut(usize::from(shape)).into_iter().for_each(|shape| shape.push(one));
+    }
+    let (mut places, mut ends) = (Vec::new(), Vec::new());
+    for shape in shapes {
+        places.extend(shape.into_iter().map(Some));
+        places.resize(places.len().next_multiple_of(WORD), None);
+        let words = places.len() / WORD;
+        ends.resize(words, words as u16);
+    }
+    (places, ends)
 }
 
 /// The fields of a packet.
@@ -192,7 +320,7 @@ impl<K: FamilyAddress> Fields<K> {
 }
 
 /// A rule, for the conditions on its links and protocols.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Same<'a>(&'a Rule);
 
 impl PartialEq for Same<'_> {
@@ -201,10 +329,6 @@ impl PartialEq for Same<'_> {
         let Self(other) = other;
         (&one.on, &one.received, &one.protocols) == (&other.on, &other.received, &other.protocols)
     }
-}
-
-fn is_special(rule: &Rule) -> bool {
-    rule.action == Action::Match || rule.tag.is_some() || rule.tagged.is_some() || rule.probability.is_some()
 }
 
 fn ports(all: &[Ports]) -> Option<Spans<u16>> {

@@ -1,26 +1,33 @@
 //! A header field: for each of its values, the rules that the value fits.
 
-use super::rows::{Collecting, Row, Rows};
-use crate::route::rules::spans::{Number, Spans};
+use super::rows::{Collecting, Fit, Row, Rows, Summary, TooLarge};
+use crate::route::rules::spans::{Index, Number, Spans};
 
 /// A field of many values. Values between two places where a rule begins or ends have one row.
 #[derive(Debug)]
 pub(super) struct Field<K> {
     /// Where the rows begin. The first one begins at zero.
     starts: Vec<K>,
-    numbers: Vec<u32>,
+    /// Where they are.
+    rows_at: Vec<u32>,
+    index: Index,
     rows: Rows,
 }
 
 impl<K: Number> Field<K> {
     /// Makes the field of rules that are about these values; `None` for a rule that takes every value. The
     /// field is `None` if all rules do.
-    pub(super) fn new<'a>(wanted: impl ExactSizeIterator<Item = Option<&'a Spans<K>>>) -> Option<Self>
+    ///
+    /// # Errors
+    /// [`TooLarge`], if its rows have more than `words_max` words.
+    pub(super) fn new<'a>(
+        wanted: impl ExactSizeIterator<Item = Option<&'a Spans<K>>>,
+        words_max: usize,
+    ) -> Result<Option<Self>, TooLarge>
     where
         K: 'a,
     {
-        let rules = wanted.len();
-        let mut row = Row::new(rules);
+        let mut row = Row::new(wanted.len());
         // A value from which on a rule is in the row, or no longer.
         let mut turns: Vec<(K, usize)> = Vec::new();
         let mut is_wanted = false;
@@ -38,43 +45,51 @@ impl<K: Number> Field<K> {
             }
         }
         if !is_wanted {
-            return None;
+            return Ok(None);
         }
         turns.sort_unstable();
-        let mut rows = Collecting::new(rules);
-        let (mut starts, mut numbers, mut at) = (Vec::new(), Vec::new(), K::narrow(0));
+        let mut rows = Collecting::new(&row, words_max);
+        let (mut starts, mut rows_at, mut at) = (Vec::new(), Vec::new(), K::narrow(0));
         for (place, rule) in turns {
             if place != at {
-                put(&mut starts, &mut numbers, at, rows.add(&row));
+                put(&mut starts, &mut rows_at, at, rows.add(&row)?);
                 at = place;
             }
             row.toggle(rule);
         }
-        put(&mut starts, &mut numbers, at, rows.add(&row));
-        Some(Self { starts, numbers, rows: rows.done() })
+        put(&mut starts, &mut rows_at, at, rows.add(&row)?);
+        starts.shrink_to_fit();
+        rows_at.shrink_to_fit();
+        Ok(Some(Self { index: Index::of(&starts, |start| *start), starts, rows_at, rows: rows.done() }))
     }
 
-    /// Returns the rules that a value fits.
+    /// Returns the rules that a value fits; of a packet that has not the field, those that take every value.
     #[inline]
-    pub(super) fn get(&self, value: K) -> &[u64] {
-        let behind = self.starts.partition_point(|start| *start <= value);
-        self.rows.get(self.numbers.get(behind.wrapping_sub(1)).copied().unwrap_or(u32::MAX))
+    pub(super) fn get(&self, value: Option<K>) -> (Summary, Fit<'_>) {
+        let row = value.and_then(|value| {
+            let at = self.index.behind(&self.starts, |start| *start, value);
+            self.rows_at.get(at.wrapping_sub(1)).copied()
+        });
+        self.rows.get(row.unwrap_or(Rows::BASE))
     }
 }
 
-fn put<K>(starts: &mut Vec<K>, numbers: &mut Vec<u32>, at: K, number: u32) {
-    if numbers.last() != Some(&number) {
-        starts.push(at);
-        numbers.push(number);
+fn put<K>(starts: &mut Vec<K>, rows_at: &mut Vec<u32>, start: K, at: u32) {
+    if rows_at.last() != Some(&at) {
+        starts.push(start);
+        rows_at.push(at);
     }
 }
 
 /// A field of a byte, and how its conditions are told apart.
 #[derive(Debug)]
 pub(super) struct Small {
-    numbers: Vec<u32>,
+    rows_at: [u32; 256],
     rows: Rows,
 }
+
+/// Conditions among which one is searched for that is already known.
+const RECENT: usize = 32;
 
 impl Small {
     /// Makes the field of rules with these conditions; `None` for a rule that takes every value. The field is
@@ -91,25 +106,28 @@ impl Small {
         let mut runs: Vec<(C, Vec<usize>)> = Vec::new();
         for (rule, condition) in conditions.iter().enumerate() {
             let Some(condition) = *condition else { continue };
-            match runs.iter_mut().rev().take(8).find(|(known, _)| *known == condition) {
+            match runs.iter_mut().rev().take(RECENT).find(|(known, _)| *known == condition) {
                 Some((_, rules)) => rules.push(rule),
                 None => runs.push((condition, vec![rule])),
             }
         }
-        let mut rows = Collecting::new(conditions.len());
-        let numbers = (0..=u8::MAX).map(|value| {
+        let mut rows = Collecting::new(&base, usize::MAX);
+        let mut rows_at = [Rows::BASE; 256];
+        for (value, at) in (0..=u8::MAX).zip(&mut rows_at) {
             let mut row = base.clone();
             for (_, rules) in runs.iter().filter(|(condition, _)| holds(*condition, value)) {
                 rules.iter().for_each(|rule| row.set(*rule));
             }
-            rows.add(&row)
-        });
-        Some(Self { numbers: numbers.collect(), rows: rows.done() })
+            // Without a bound there is no error.
+            *at = rows.add(&row).unwrap_or(Rows::BASE);
+        }
+        Some(Self { rows_at, rows: rows.done() })
     }
 
-    /// Returns the rules that a value fits.
+    /// Returns the rules that a value fits; of a packet that has not the field, those that take every value.
     #[inline]
-    pub(super) fn get(&self, value: u8) -> &[u64] {
-        self.rows.get(self.numbers.get(usize::from(value)).copied().unwrap_or(u32::MAX))
+    pub(super) fn get(&self, value: Option<u8>) -> (Summary, Fit<'_>) {
+        let row = value.and_then(|value| self.rows_at.get(usize::from(value)).copied());
+        self.rows.get(row.unwrap_or(Rows::BASE))
     }
 }

@@ -1,26 +1,34 @@
-//! Sets of rules as rows of bits, each kept once.
+//! Sets of rules as rows of bits, each kept once and short, with a summary of its words.
 
 use std::collections::BTreeMap;
 
-/// Rules of a block, at most.
-pub(super) const RULES_MAX: usize = 2048;
 const WORD: usize = u64::BITS as usize;
-/// Words of the longest row.
-const WORDS_MAX: usize = RULES_MAX / WORD;
+/// Words of a summary.
+const GROUPS: usize = 4;
+/// Words of the longest row: a summary has a bit for each.
+pub(super) const WORDS_MAX: usize = GROUPS * WORD;
+/// Rules of a block, at most.
+pub(super) const RULES_MAX: usize = WORDS_MAX * WORD;
+/// Words of a row that are its own, if it is a short one.
+const SHORT: usize = 7;
 
-/// A set of the rules of a block, while a packet is looked up.
-pub(super) type Candidates = [u64; WORDS_MAX];
+/// For each word of a row a bit, which is set unless the word is zero.
+pub(super) type Summary = [u64; GROUPS];
 
-/// The set before anything is known.
-pub(super) const NONE: Candidates = [0; WORDS_MAX];
+/// Room for a row that is put together for a packet.
+pub(super) type Scratch = [u64; WORDS_MAX];
 
-/// A set of the rules of a block. A bit is a rule, by its place in the block.
+/// A set of the rules of a block, while it is made. A bit is a rule, by its place in the block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Row(Vec<u64>);
+pub(super) struct Row {
+    words: Vec<u64>,
+    /// A number that equal sets have in common, and different ones hardly.
+    key: u64,
+}
 
 impl Row {
     pub(super) fn new(rules: usize) -> Self {
-        Self(vec![0; rules.div_ceil(WORD)])
+        Self { words: vec![0; rules.div_ceil(WORD)], key: 0 }
     }
 
     /// Returns the set of the rules for which `holds`.
@@ -31,28 +39,29 @@ impl Row {
     }
 
     pub(super) fn toggle(&mut self, rule: usize) {
-        if let Some(word) = self.0.get_mut(rule / WORD) {
+        if let Some(word) = self.words.get_mut(rule / WORD) {
             *word ^= 1 << (rule % WORD);
+            // Zobrist's hashing: the key of a set is made of those of its rules.
+            self.key ^= mixed(rule as u64);
         }
     }
 
     pub(super) fn set(&mut self, rule: usize) {
-        if let Some(word) = self.0.get_mut(rule / WORD) {
-            *word |= 1 << (rule % WORD);
+        if self.words.get(rule / WORD).is_some_and(|word| word >> (rule % WORD) & 1 == 0) {
+            self.toggle(rule);
         }
     }
 
     pub(super) fn words(&self) -> &[u64] {
-        &self.0
+        &self.words
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
-    }
-
-    /// A number that equal sets have in common, and different ones hardly.
-    fn key(&self) -> u64 {
-        self.0.iter().fold(0, |key, word| mixed(key ^ word))
+    pub(super) fn summary(&self) -> Summary {
+        let mut summary = [0; GROUPS];
+        for (group, words) in summary.iter_mut().zip(self.words.chunks(WORD)) {
+            *group = words.iter().rev().fold(0, |bits, word| bits << 1 | u64::from(*word != 0));
+        }
+        summary
     }
 }
 
@@ -64,93 +73,198 @@ const fn mixed(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Rows of a field, one after the other.
-#[derive(Debug, Default)]
+/// The rows of a field.
+///
+/// A row begins with a word whose lowest byte says how many words it has of its own, and whose other bytes say
+/// which of a row's words these are; they follow it. A long row begins with zero and its summary, and all of
+/// its words follow. One that fits into a cache line costs one miss.
+#[derive(Debug)]
 pub(super) struct Rows {
-    words: usize,
-    bits: Vec<u64>,
+    /// The rules that take every value: they are in each row, and a short one does not repeat them.
+    base: Vec<u64>,
+    base_summary: Summary,
+    words: Vec<u64>,
 }
 
 impl Rows {
+    /// Where there is no row: rules that take every value take that, too.
+    pub(super) const BASE: u32 = u32::MAX;
+
+    /// Returns the row at a place, with its summary.
     #[inline]
-    pub(super) fn get(&self, row: u32) -> &[u64] {
-        self.bits.get(row as usize * self.words..).and_then(|rest| rest.get(..self.words)).unwrap_or_default()
+    pub(super) fn get(&self, at: u32) -> (Summary, Fit<'_>) {
+        let mut summary = self.base_summary;
+        let Some((head, words)) = self.words.get(at as usize..).and_then(<[u64]>::split_first) else {
+            return (summary, Fit { head: 0, words: &self.base, base: &[] });
+        };
+        if *head == 0 {
+            let (own, words) = words.split_first_chunk().unwrap_or((&[0; GROUPS], &[]));
+            return (*own, Fit { head: 0, words, base: &[] });
+        }
+        let mut places = head >> 8;
+        for _ in 0..head & 0xff {
+            let place = (places & 0xff) as usize;
+            summary[place / WORD] |= 1 << (place % WORD);
+            places >>= 8;
+        }
+        (summary, Fit { head: *head, words, base: &self.base })
     }
 }
+
+/// The rules that a value of a field fits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fit<'a> {
+    /// Of a short row: the words that it has of its own.
+    head: u64,
+    words: &'a [u64],
+    base: &'a [u64],
+}
+
+impl<'a> Fit<'a> {
+    pub(super) const fn of(words: &'a [u64]) -> Self {
+        Self { head: 0, words, base: &[] }
+    }
+
+    #[inline]
+    pub(super) fn word(&self, at: usize) -> u64 {
+        if self.head == 0 {
+            return self.words.get(at).copied().unwrap_or(0);
+        }
+        let mut word = self.base.get(at).copied().unwrap_or(0);
+        let mut places = self.head >> 8;
+        for own in self.words.iter().take((self.head & 0xff) as usize) {
+            word |= if places & 0xff == at as u64 { *own } else { 0 };
+            places >>= 8;
+        }
+        word
+    }
+}
+
+/// A field takes more memory than a block's rules may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooLarge;
 
 /// Rows while they are collected.
 #[derive(Debug)]
 pub(super) struct Collecting {
     rows: Rows,
-    /// For each key, the row that has it. Of two sets with one key, the second is kept as often as it comes.
+    /// For each key, where the row is that has it.
     known: BTreeMap<u64, u32>,
+    words_max: usize,
 }
 
 impl Collecting {
-    pub(super) fn new(rules: usize) -> Self {
-        Self { rows: Rows { words: rules.div_ceil(WORD), bits: Vec::new() }, known: BTreeMap::new() }
+    /// Begins with the rules that take every value.
+    pub(super) fn new(base: &Row, words_max: usize) -> Self {
+        let rows = Rows { base: base.words.clone(), base_summary: base.summary(), words: Vec::new() };
+        Self { rows, known: BTreeMap::new(), words_max }
     }
 
-    /// Returns the number of a row, which is added unless it is there.
-    pub(super) fn add(&mut self, row: &Row) -> u32 {
-        let Self { rows, known } = self;
-        let next = (rows.bits.len() / rows.words.max(1)) as u32;
-        let found = *known.entry(row.key()).or_insert(next);
-        if found != next && rows.get(found) == row.words() {
-            return found;
+    /// Returns the place of a row, which is added unless it is there. It has all rules of the base.
+    pub(super) fn add(&mut self, row: &Row) -> Result<u32, TooLarge> {
+        let next = self.rows.words.len() as u32;
+        // Of two sets with one key, the second is kept as often as it comes.
+        let found = *self.known.entry(row.key).or_insert(next);
+        if found != next && self.is(found, row) {
+            return Ok(found);
         }
-        rows.bits.extend_from_slice(row.words());
-        next
+        let Rows { base, words, .. } = &mut self.rows;
+        let pairs = row.words.iter().zip(&*base).enumerate();
+        let own =
+            pairs.filter_map(|(at, (word, base))| Some((at, word & !base)).filter(|(_, own)| *own != 0));
+        let short: Vec<(usize, u64)> = own.take(SHORT + 1).collect();
+        if short.is_empty() {
+            self.known.insert(row.key, Rows::BASE);
+            return Ok(Rows::BASE);
+        }
+        if short.len() <= SHORT {
+            let places = short.iter().rev().fold(0, |places, (at, _)| places << 8 | *at as u64);
+            words.push(places << 8 | short.len() as u64);
+            words.extend(short.iter().map(|(_, word)| word));
+        } else {
+            words.push(0);
+            words.extend(row.summary());
+            words.extend_from_slice(&row.words);
+        }
+        if words.len() > self.words_max { Err(TooLarge) } else { Ok(next) }
+    }
+
+    fn is(&self, known: u32, row: &Row) -> bool {
+        let (_, known) = self.rows.get(known);
+        row.words.iter().enumerate().all(|(at, word)| known.word(at) == *word)
     }
 
     pub(super) fn done(self) -> Rows {
         let mut rows = self.rows;
-        rows.bits.shrink_to_fit();
+        rows.words.shrink_to_fit();
         rows
     }
 }
 
-/// Keeps the rules that are in `row`, too. Returns whether any are left.
-#[inline]
-pub(super) fn keep(candidates: &mut [u64], row: &[u64]) -> bool {
-    let mut any = 0;
-    for (word, with) in candidates.iter_mut().zip(row) {
-        *word &= with;
-        any |= *word;
-    }
-    any != 0
+/// Fields of a packet, at most.
+const FIELDS: usize = 12;
+
+/// The rules of a block that fit each field of a packet.
+#[derive(Debug)]
+pub(super) struct Matching<'a> {
+    /// Words in which there may be any.
+    summary: Summary,
+    fits: [Option<Fit<'a>>; FIELDS],
+    count: usize,
 }
 
-/// Returns the first rule that is in both sets, at or behind `from`.
-#[inline]
-pub(super) fn first(candidates: &[u64], with: &[u64], from: usize) -> Option<usize> {
-    let skipped = from / WORD;
-    let mut mask = u64::MAX << (from % WORD);
-    for (at, (word, with)) in candidates.iter().zip(with).enumerate().skip(skipped) {
-        let both = word & with & mask;
-        if both != 0 {
-            return Some(at * WORD + both.trailing_zeros() as usize);
-        }
-        mask = u64::MAX;
+impl<'a> Matching<'a> {
+    /// Begins with these rules.
+    #[inline]
+    pub(super) fn new((summary, fit): (Summary, Fit<'a>)) -> Self {
+        let mut fits = [None; FIELDS];
+        fits[0] = Some(fit);
+        Self { summary, fits, count: 1 }
     }
-    None
-}
 
-/// Returns the last rule that is in the one set and not in the other, before `end`.
-#[inline]
-pub(super) fn last(candidates: &[u64], without: &[u64], end: usize) -> Option<usize> {
-    for (at, (word, without)) in candidates.iter().zip(without).enumerate().rev() {
-        let below = match end.saturating_sub(at * WORD) {
-            0 => 0,
-            left if left >= WORD => u64::MAX,
-            left => (1 << left) - 1,
-        };
-        let found = word & !without & below;
-        if found != 0 {
-            return Some(at * WORD + found.ilog2() as usize);
+    /// Keeps the rules that are in this row, too; all if there is none. Returns whether any may be left.
+    #[inline]
+    pub(super) fn keep(&mut self, row: Option<(Summary, Fit<'a>)>) -> bool {
+        let Some((summary, fit)) = row else { return true };
+        if let Some(free) = self.fits.get_mut(self.count) {
+            *free = Some(fit);
+            self.count += 1;
         }
+        self.summary.iter_mut().zip(summary).for_each(|(word, with)| *word &= with);
+        self.summary != [0; GROUPS]
     }
-    None
+
+    /// Whether rules of a row with this summary may be among them.
+    pub(super) fn overlaps(&self, summary: &Summary) -> bool {
+        self.summary.iter().zip(summary).any(|(one, other)| one & other != 0)
+    }
+
+    /// Returns the rules of this word that fit all fields.
+    #[inline]
+    pub(super) fn word(&self, at: usize) -> u64 {
+        let mut bits = u64::MAX;
+        for fit in self.fits.iter().take(self.count).flatten() {
+            bits &= fit.word(at);
+            if bits == 0 {
+                break;
+            }
+        }
+        bits
+    }
+
+    /// Returns the first word in which there may be rules, at or behind `from`.
+    #[inline]
+    pub(super) fn next_word(&self, from: usize) -> Option<usize> {
+        let mut mask = u64::MAX << (from % WORD);
+        for (group, word) in self.summary.iter().enumerate().skip(from / WORD) {
+            let left = word & mask;
+            if left != 0 {
+                return Some(group * WORD + left.trailing_zeros() as usize);
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
 }
 
 #[cfg(test)]
@@ -158,23 +272,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_and_last_of_sets() {
-        let one = Row::of(200, |rule| [3, 64, 130, 199].contains(&rule));
-        let (all, none) = (Row::of(200, |_| true), Row::new(200));
-        let firsts = [0, 3, 4, 65, 131, 200].map(|from| first(one.words(), all.words(), from));
-        assert_eq!(firsts, [Some(3), Some(3), Some(64), Some(130), Some(199), None]);
-        let lasts = [200, 199, 130, 64, 3].map(|end| last(one.words(), none.words(), end));
-        assert_eq!(lasts, [Some(199), Some(130), Some(64), Some(3), None]);
-        assert_eq!((first(one.words(), none.words(), 0), last(one.words(), all.words(), 200)), (None, None));
+    fn equal_rows_are_kept_once_and_read_back() {
+        let base = Row::of(1000, |rule| (300..600).contains(&rule));
+        let of = |n: usize| Row::of(1000, |rule| rule % n == 0 || (300..600).contains(&rule));
+        let mut rows = Collecting::new(&base, usize::MAX);
+        let places = [2, 3, 2, 900, 3].map(|n| rows.add(&of(n)).unwrap());
+        assert_eq!((rows.add(&base), rows.add(&base)), (Ok(Rows::BASE), Ok(Rows::BASE)));
+        assert_eq!(places, [0, 21, 0, 42, 21]);
+        let rows = rows.done();
+        assert_eq!(rows.words.len(), 21 + 21 + 3, "few words of its own, and these alone");
+        for (place, row) in [(0, of(2)), (21, of(3)), (42, of(900)), (Rows::BASE, base)] {
+            let (summary, fit) = rows.get(place);
+            assert_eq!(summary, row.summary());
+            assert_eq!((0..16).map(|at| fit.word(at)).collect::<Vec<_>>(), row.words());
+        }
     }
 
     #[test]
-    fn equal_rows_are_kept_once() {
-        let mut rows = Collecting::new(100);
-        let of = |n: usize| Row::of(100, |rule| rule % n == 0);
-        let numbers = [2, 3, 2, 5, 3].map(|n| rows.add(&of(n)));
-        assert_eq!(numbers, [0, 1, 0, 2, 1]);
-        let rows = rows.done();
-        assert_eq!((rows.get(1), rows.bits.len()), (of(3).words(), 6));
+    fn what_takes_too_much_memory_is_not_collected() {
+        let mut rows = Collecting::new(&Row::new(640), 20);
+        let all = |from: usize| Row::of(640, |rule| rule >= from);
+        assert_eq!([0, 0, 1].map(|from| rows.add(&all(from))), [Ok(0), Ok(0), Err(TooLarge)]);
+    }
+
+    #[test]
+    fn words_are_found_by_their_summary() {
+        let [one, other] = [5, 7].map(|n| Row::of(RULES_MAX, |rule| rule % (64 * n) == 3));
+        let mut matching = Matching::new((one.summary(), Fit::of(one.words())));
+        assert!(matching.keep(None) && matching.keep(Some((other.summary(), Fit::of(other.words())))));
+        let mut at = 0;
+        let mut found = Vec::new();
+        while let Some(next) = matching.next_word(at) {
+            assert_eq!(matching.word(next), 1 << 3);
+            found.push(next);
+            at = next + 1;
+        }
+        assert_eq!(found, [0, 35, 70, 105, 140, 175, 210, 245]);
+        let none = Row::new(RULES_MAX);
+        assert!(!matching.keep(Some((none.summary(), Fit::of(none.words())))));
     }
 }

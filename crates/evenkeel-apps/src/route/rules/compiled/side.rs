@@ -2,7 +2,7 @@
 //! once for all rules.
 
 use super::field::Field;
-use super::rows::Row;
+use super::rows::{Fit, Matching, Row, Scratch, Summary, TooLarge, WORDS_MAX};
 use crate::route::rules::address::{Address, Family};
 use crate::route::rules::evaluate::Surroundings;
 use crate::route::rules::rule::{Host, HostSet, Hosts, RuleSet};
@@ -120,6 +120,11 @@ impl<K: FamilyAddress> Wanted<K> {
             .then_some(Self { spelled_out: Some(spelled_out), looked_up: sets })
     }
 
+    /// Whether it takes all addresses.
+    pub(super) fn is_any(&self) -> bool {
+        self.spelled_out.is_none()
+    }
+
     /// Places where the addresses that are spelled out begin and end.
     pub(super) fn places(&self) -> usize {
         self.spelled_out.as_ref().map_or(0, |spans| 2 * spans.len())
@@ -129,55 +134,80 @@ impl<K: FamilyAddress> Wanted<K> {
 /// One end's addresses, for the rules of a block.
 #[derive(Debug)]
 pub(super) struct Side<K> {
-    /// `None` if every rule takes all addresses, or names sets only that are looked up.
+    /// `None` if every rule takes all addresses.
     spelled_out: Option<Field<K>>,
-    /// Sets, whether the address must not be in them, and the rules that are content with that.
-    looked_up: Vec<(usize, bool, Row)>,
+    /// Sets, and the rules that name them.
+    looked_up: Vec<Named>,
+}
+
+/// A set that is looked up.
+#[derive(Debug)]
+struct Named {
+    place: usize,
+    /// The address must not be in it.
+    not: bool,
+    /// The rules that are content with that.
+    rules: Row,
+    summary: Summary,
 }
 
 impl<K: FamilyAddress> Side<K> {
-    pub(super) fn new<'a>(wanted: impl ExactSizeIterator<Item = &'a Wanted<K>> + Clone) -> Self
+    /// Makes the side of rules that want this; a place without a rule is `None`.
+    pub(super) fn new<'a>(
+        wanted: impl ExactSizeIterator<Item = Option<&'a Wanted<K>>> + Clone,
+        words_max: usize,
+    ) -> Result<Self, TooLarge>
     where
         K: 'a,
     {
         let rules = wanted.len();
         let mut named: Vec<(usize, bool, usize)> = Vec::new();
         for (rule, wanted) in wanted.clone().enumerate() {
-            named.extend(wanted.looked_up.iter().map(|&(place, not)| (place, not, rule)));
+            let sets = wanted.into_iter().flat_map(|wanted| &wanted.looked_up);
+            named.extend(sets.map(|&(place, not)| (place, not, rule)));
         }
         named.sort_unstable();
-        let mut looked_up: Vec<(usize, bool, Row)> = Vec::new();
-        for (place, not, rule) in named {
-            match looked_up.last_mut() {
-                Some((last, last_not, row)) if (*last, *last_not) == (place, not) => row.set(rule),
-                _ => looked_up.push((place, not, Row::of(rules, |other| other == rule))),
-            }
+        let mut looked_up: Vec<Named> = Vec::new();
+        for one in named.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
+            let Some(&(place, not, _)) = one.first() else { continue };
+            let mut row = Row::new(rules);
+            one.iter().for_each(|(.., rule)| row.set(*rule));
+            looked_up.push(Named { place, not, summary: row.summary(), rules: row });
         }
-        let spelled_out = Field::new(wanted.map(|wanted| wanted.spelled_out.as_ref()));
-        Self { spelled_out, looked_up }
+        let spans = |wanted: Option<&'a Wanted<K>>| wanted.and_then(|wanted| wanted.spelled_out.as_ref());
+        Ok(Self { spelled_out: Field::new(wanted.map(spans), words_max)?, looked_up })
     }
 
-    /// Keeps the candidates that take an address. Returns whether any are left.
+    /// Whether sets are looked up.
+    pub(super) fn looks_up(&self) -> bool {
+        !self.looked_up.is_empty()
+    }
+
+    /// Returns the rules that take an address by what they spell out; `None` if all take every address.
     #[inline]
-    pub(super) fn keep(
-        &self,
-        candidates: &mut [u64],
+    pub(super) fn get(&self, value: K) -> Option<(Summary, Fit<'_>)> {
+        self.spelled_out.as_ref().map(|field| field.get(Some(value)))
+    }
+
+    /// Keeps the rules that take an address, of which sets are looked up. Returns whether any may be left.
+    pub(super) fn keep<'a>(
+        &'a self,
+        matching: &mut Matching<'a>,
         value: K,
         mut is_in: impl FnMut(usize) -> bool,
+        scratch: &'a mut Option<Scratch>,
     ) -> bool {
-        let Some(field) = &self.spelled_out else { return true };
-        let row = field.get(value);
-        if self.looked_up.is_empty() {
-            return super::rows::keep(candidates, row);
-        }
-        let mut with = super::rows::NONE;
-        with.iter_mut().zip(row).for_each(|(to, from)| *to = *from);
-        for (place, not, row) in &self.looked_up {
-            if is_in(*place) != *not {
-                with.iter_mut().zip(row.words()).for_each(|(to, from)| *to |= from);
+        let Some((mut summary, spelled_out)) = self.get(value) else { return true };
+        let words = scratch.insert([0; WORDS_MAX]);
+        words.iter_mut().enumerate().for_each(|(at, word)| *word = spelled_out.word(at));
+        for Named { place, not, rules, summary: with } in &self.looked_up {
+            // Not for rules that other fields do not fit.
+            if matching.overlaps(with) && is_in(*place) != *not {
+                words.iter_mut().zip(rules.words()).for_each(|(to, from)| *to |= from);
+                summary.iter_mut().zip(with).for_each(|(to, from)| *to |= from);
             }
         }
-        super::rows::keep(candidates, &with)
+        matching.keep(Some((summary, Fit::of(words))))
     }
 }
 

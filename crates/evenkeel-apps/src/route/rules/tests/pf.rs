@@ -138,3 +138,148 @@ fn every_word_with_a_sentence_gets_it() {
         assert!(told.contains(&true), "{word}");
     }
 }
+
+/// A test for each keyword: a file with it loads, and some packets are decided about by it, and others not.
+macro_rules! keywords {
+    ($($keyword:ident: $lines:expr;)*) => {
+        mod keywords {
+            use super::*;
+
+            $(#[test]
+            fn $keyword() {
+                let lines: [&str; _] = $lines;
+                check(&lines.join("\n")).unwrap_or_else(|why| panic!("{why}"));
+            })*
+        }
+    };
+}
+
+keywords! {
+    shortened_prefix: [
+        "block from 10/8 to 192.168/16",
+        "#= wan udp 10.9.9.9 1 192.168.7.7 2 -> drop",
+        "#= wan udp 11.9.9.9 1 192.168.7.7 2 -> pass",
+        "#= wan udp 10.9.9.9 1 192.169.7.7 2 -> pass",
+    ];
+    address_and_netmask: [
+        "block from 10.2.0.0/255.255.0.0",
+        "#= wan udp 10.2.9.9 1 8.8.8.8 2 -> drop",
+        "#= wan udp 10.3.9.9 1 8.8.8.8 2 -> pass",
+    ];
+    self_as_address: [
+        "block to self",
+        "#= wan udp 8.8.8.8 1 10.0.3.1 2 -> drop",
+        "#= wan udp 8.8.8.8 1 198.51.100.2 2 -> drop",
+        "#= wan udp 8.8.8.8 1 198.51.100.3 2 -> pass",
+    ];
+    link_as_address: [
+        "block to wan",
+        "#= lan udp 8.8.8.8 1 198.51.100.2 2 -> drop",
+        "#= lan udp 8.8.8.8 1 10.0.1.1 2 -> pass",
+    ];
+    link_in_parentheses_as_address: [
+        "block to (wan)",
+        "#= lan udp 8.8.8.8 1 198.51.100.2 2 -> drop",
+        "#= lan udp 8.8.8.8 1 10.0.1.1 2 -> pass",
+    ];
+    network_of_a_link: [
+        "block from lan:network",
+        "#= wan udp 10.0.1.77 1 8.8.8.8 2 -> drop",
+        "#= wan udp 10.0.3.77 1 8.8.8.8 2 -> drop",
+        "#= wan udp 10.0.2.77 1 8.8.8.8 2 -> pass",
+    ];
+    on_not: [
+        "block on !wan",
+        "#= lan udp 8.8.8.8 1 9.9.9.9 2 -> drop",
+        "#= wan udp 8.8.8.8 1 9.9.9.9 2 -> pass",
+    ];
+    negation_in_a_list: [
+        "block from { 10.0.0.0/8, !10.1.0.0/16 }",
+        "#= note: `!` in a list adds all other addresses",
+        "#= wan udp 10.2.9.9 1 8.8.8.8 2 -> drop",
+        "#= wan udp 9.9.9.9 1 8.8.8.8 2 -> drop",
+    ];
+    table_persist_without_braces: [
+        "table <bad> persist",
+        "block from !<bad> to 8.8.8.8",
+        "#= wan udp 10.2.9.9 1 8.8.8.8 2 -> drop",
+        "#= wan udp 10.2.9.9 1 8.8.8.9 2 -> pass",
+    ];
+    include: [
+        "include \"/etc/pf.martians\"",
+        "#= wan udp 127.0.0.1 1 8.8.8.8 2 -> drop",
+        "#= wan udp 128.0.0.1 1 8.8.8.8 2 -> pass",
+    ];
+    antispoof: [
+        "antispoof for lan",
+        "#= wan udp 10.0.1.7 1 8.8.8.8 2 -> drop",
+        "#= lan udp 10.0.1.7 1 8.8.8.8 2 -> pass",
+        "#= lan udp 10.0.1.1 1 8.8.8.8 2 -> drop",
+    ];
+    set_skip: [
+        "set skip on lan",
+        "block all",
+        "#= lan udp 10.0.1.7 1 8.8.8.8 2 -> pass",
+        "#= wan udp 10.0.1.7 1 8.8.8.8 2 -> drop",
+    ];
+    set_block_policy: [
+        "set block-policy return",
+        "block to 8.8.8.8",
+        "#= wan udp 10.0.1.7 1 8.8.8.8 2 -> return",
+        "#= wan tcp 10.0.1.7 1 8.8.8.8 2 -> reset",
+    ];
+    no_route: [
+        "block to no-route",
+        "#= lan udp 10.0.1.7 1 9.9.9.9 2 -> drop",
+        "#= lan udp 10.0.1.7 1 2.9.9.9 2 -> pass",
+    ];
+    return_rst: [
+        "block return-rst proto tcp",
+        "#= lan tcp 10.0.1.7 1 9.9.9.9 2 -> reset",
+        "#= lan udp 10.0.1.7 1 9.9.9.9 2 -> pass",
+    ];
+    return_icmp_with_code: [
+        "block return-icmp (host-prohib) to 9.9.9.9",
+        "#= lan udp 10.0.1.7 1 9.9.9.9 2 -> unreachable 10",
+        "#= lan udp 10.0.1.7 1 9.9.9.8 2 -> pass",
+    ];
+    probability: [
+        "block to 9.9.9.9 probability 100%",
+        "block to 9.9.9.8 probability 0%",
+        "#= lan udp 10.0.1.7 1 9.9.9.9 2 -> drop",
+        "#= lan udp 10.0.1.7 1 9.9.9.8 2 -> pass",
+    ];
+    tos: [
+        "block tos lowdelay",
+        "#= lan udp 10.0.1.7 1 9.9.9.9 2 tos=0x10 -> drop",
+        "#= lan udp 10.0.1.7 1 9.9.9.9 2 -> pass",
+    ];
+    tag_and_tagged: [
+        "match on wan tag outside",
+        "block tagged outside",
+        "#= wan udp 10.0.1.7 1 9.9.9.9 2 -> drop",
+        "#= lan udp 10.0.1.7 1 9.9.9.9 2 -> pass",
+    ];
+    log_all: [
+        "block log (all) to 9.9.9.9",
+        "#= wan udp 10.0.1.7 1 9.9.9.9 2 -> drop log",
+        "#= wan udp 10.0.1.7 1 9.9.9.8 2 -> pass",
+    ];
+    ipv6_icmp: [
+        "block inet proto ipv6-icmp",
+        "#= lan icmp6 10.0.1.7 128 9.9.9.9 0 -> drop",
+        "#= lan icmp 10.0.1.7 8 9.9.9.9 0 -> pass",
+    ];
+    names_of_services: [
+        "block proto { tcp udp } to port { domain ssh https }",
+        "#= lan udp 10.0.1.7 1 9.9.9.9 53 -> drop",
+        "#= lan tcp 10.0.1.7 1 9.9.9.9 22 -> drop",
+        "#= lan tcp 10.0.1.7 1 9.9.9.9 443 -> drop",
+        "#= lan tcp 10.0.1.7 1 9.9.9.9 80 -> pass",
+    ];
+    match_scrub_max_mss: [
+        "match proto tcp to 9.9.9.9 scrub (max-mss 1400)",
+        "#= lan tcp 10.0.1.7 1 9.9.9.9 80 -> pass mss=1400",
+        "#= lan tcp 10.0.1.7 1 9.9.9.8 80 -> pass mss=1460",
+    ];
+}

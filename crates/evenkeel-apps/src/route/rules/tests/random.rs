@@ -8,6 +8,7 @@ use proptest::strategy::ValueTree as _;
 
 use super::*;
 use crate::route::rules::address::Address;
+use crate::route::rules::compiled::tests::cut;
 
 /// Addresses of which many are in one another's prefixes.
 fn address() -> impl Strategy<Value = IpAddr> {
@@ -225,19 +226,26 @@ fn cases() -> ProptestConfig {
     ProptestConfig { cases, ..ProptestConfig::default() }
 }
 
+/// Compares the decisions of rules one by one with those of the compiled rules, as they are and cut into
+/// small blocks. Returns how many packets were decided about by a rule.
 fn compare(set: &RuleSet, packets: &[(Vec<u8>, u8)]) -> usize {
-    let compiled = Compiled::new(set.clone());
-    let tallies = [(); 2].map(|()| Tally::new(set.rules.len()));
-    let mut worlds = [(); 2].map(|()| World::default());
+    let compiled = [Compiled::new(set.clone()), cut(set.clone())];
+    let tallies = [(); 3].map(|()| Tally::new(set.rules.len()));
+    let mut worlds = [(); 3].map(|()| World::default());
     let mut matched = 0;
     for (packet, interface) in packets {
         let one = set.decide(packet, *interface, &mut worlds[0], &tallies[0]);
-        let fast = compiled.decide(packet, *interface, &mut worlds[1], &tallies[1]);
-        assert_eq!(one, fast, "{packet:02x?} on {interface}\n{set}");
+        for (place, compiled) in (1..).zip(&compiled) {
+            let fast = compiled.decide(packet, *interface, &mut worlds[place], &tallies[place]);
+            assert_eq!(one, fast, "{place}: {packet:02x?} on {interface}\n{set}");
+        }
         matched += usize::from(one.rule.is_some());
     }
-    assert_eq!(tallies[0].counts(), tallies[1].counts());
-    assert_eq!(tallies[0].unmatched(), tallies[1].unmatched());
+    for place in 1..3 {
+        assert_eq!(tallies[0].counts(), tallies[place].counts());
+        assert_eq!(tallies[0].unmatched(), tallies[place].unmatched());
+        assert_eq!(worlds[0].random, worlds[place].random, "chance is asked for as often");
+    }
     matched
 }
 
