@@ -61,7 +61,7 @@ fn described(script: &mut Script<'_>) -> Described {
     let address = (flags & 1 == 1).then_some(EthernetAddress([2, 0, 0, 0, 0, flags]));
     let filter =
         if flags & 2 == 2 { text(script).repeat(1 + usize::from(script.byte())) } else { String::new() };
-    Described { name, address, snaplen: u32::from(flags >> 2), filter }
+    Described { name, address, snaplen: u32::from(flags >> 2), filter, ..Described::default() }
 }
 
 fn totals(script: &mut Script<'_>) -> Totals {

@@ -11,6 +11,7 @@ use evenkeel_core::socket::{BindError, ListenError};
 use evenkeel_core::stack::{InterfaceId, RouteError};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use evenkeel_link::capture::FilterError;
 use evenkeel_link::capture::{Recorded, Recording};
 use evenkeel_link::{
     Address, Clock, Device, DeviceSpec, LinkError, NetSpec, Packet, PacketOptions, Stop, Tap, TapOptions,
@@ -95,6 +96,9 @@ pub enum SetupError {
     /// The program could not listen.
     #[error("cannot listen: {0}")]
     Listen(#[from] ListenError),
+    /// The filter expression cannot be used on the link.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
     /// A load generator could not send.
     #[error(transparent)]
     Blaster(#[from] crate::blaster::Trouble),

@@ -84,7 +84,10 @@ impl From<io::Error> for Failure {
 
 impl From<SetupError> for Failure {
     fn from(error: SetupError) -> Self {
-        Self::Machine(error.to_string())
+        match error {
+            SetupError::Filter(error) => Self::Usage(error.to_string()),
+            error => Self::Machine(error.to_string()),
+        }
     }
 }
 

@@ -2,12 +2,16 @@
 //!
 //! McCanne and Jacobson, *The BSD Packet Filter* (USENIX 1993). A program is a list of instructions for a
 //! machine with an accumulator, an index register and sixteen words of memory; it returns how many bytes of a
-//! frame to keep, none if the frame is not wanted. Jumps go forward only, so every program ends. What is read
-//! outside of the frame rejects it.
+//! frame to keep, none if the frame is not wanted. What is read outside of the frame rejects it.
+//!
+//! Jumps go forward, but for those of `protochain`, which follows a chain of headers in a loop. A jump back is
+//! taken at most once for each byte of a frame, so every program ends; one that goes on rejects the frame.
+//! Loads from the highest addresses do not read the frame but what Linux knows of it (`SKF_AD_OFF`): which
+//! interface it passes, and in which direction.
 
 use core::fmt;
 
-use crate::capture::Filter;
+use crate::capture::{Filter, Tapped};
 
 /// One instruction, as `struct bpf_insn` and `struct sock_filter` have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,6 +83,7 @@ enum Operation {
     Arithmetic(Arithmetic, Operand),
     Negate,
     Jump(u32),
+    JumpBack(u32),
     Branch(Condition, Operand, u8, u8),
     Return(u32),
     ReturnAccumulator,
@@ -104,6 +109,10 @@ enum Source {
     Constant(u32),
     Memory(Slot),
     Length,
+    /// The kernel's number for the interface, once it is known ([`Program::on_interface`]).
+    Interface,
+    /// `PACKET_OUTGOING` if the frame is sent, else `PACKET_HOST`.
+    Direction,
 }
 
 /// A word of memory.
@@ -152,12 +161,13 @@ impl Program {
             let operation = decode(instruction).ok_or(ProgramError::Instruction(at))?;
             // Those that are left to pass over.
             let left = (len - 1 - at) as u32;
-            let farthest = match operation {
-                Operation::Jump(by) => by,
-                Operation::Branch(_, _, yes, no) => yes.max(no).into(),
-                _ => return Ok(operation),
+            let inside = match operation {
+                Operation::Jump(by) => by < left,
+                Operation::JumpBack(by) => by as usize <= at + 1,
+                Operation::Branch(_, _, yes, no) => u32::from(yes.max(no)) < left,
+                _ => true,
             };
-            if farthest < left { Ok(operation) } else { Err(ProgramError::Jump(at)) }
+            if inside { Ok(operation) } else { Err(ProgramError::Jump(at)) }
         });
         let operations: Box<[Operation]> = decoded.collect::<Result<_, _>>()?;
         match operations.last() {
@@ -172,6 +182,24 @@ impl Program {
     #[must_use]
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
+    }
+
+    /// Returns whether a kernel would run the program: Linux takes none that jumps back.
+    #[must_use]
+    pub fn suits_kernel(&self) -> bool {
+        !self.operations.iter().any(|operation| matches!(operation, Operation::JumpBack(_)))
+    }
+
+    /// Returns the program for an interface that has this number in the kernel. Any other rejects frames
+    /// when it asks for the number.
+    #[must_use]
+    pub fn on_interface(mut self, number: u32) -> Self {
+        for operation in &mut self.operations {
+            if *operation == Operation::Accumulator(Source::Interface) {
+                *operation = Operation::Accumulator(Source::Constant(number));
+            }
+        }
+        self
     }
 
     /// The same program, which keeps no more than `bytes` of a frame, and at least one.
@@ -198,13 +226,17 @@ impl Program {
     /// there are), zero if the frame is not wanted.
     #[must_use]
     pub fn run(&self, frame: &[u8], original_bytes: usize) -> u32 {
-        // What is read outside of the frame, or divided by zero, rejects it.
-        self.result(frame, original_bytes as u32).unwrap_or(0)
+        self.judge(frame, original_bytes, false)
     }
 
-    fn result(&self, frame: &[u8], len: u32) -> Option<u32> {
+    fn judge(&self, frame: &[u8], original_bytes: usize, outbound: bool) -> u32 {
+        // What is read outside of the frame, or divided by zero, rejects it.
+        self.result(frame, original_bytes as u32, outbound).unwrap_or(0)
+    }
+
+    fn result(&self, frame: &[u8], len: u32, outbound: bool) -> Option<u32> {
         let (mut a, mut x, mut memory) = (0_u32, 0_u32, [0_u32; MEMORY_WORDS]);
-        let mut next = 0;
+        let (mut next, mut loops_left) = (0, frame.len());
         loop {
             // Checked: jumps stay inside, and the last one returns.
             let operation = *self.operations.get(next)?;
@@ -219,13 +251,17 @@ impl Program {
                 Operation::LoadHeaderLength(at) => {
                     x = 4 * (load(frame, Size::Byte, Where::At(at), 0)? & 0xf);
                 }
-                Operation::Accumulator(source) => a = source.value(len, &memory),
-                Operation::Index(source) => x = source.value(len, &memory),
+                Operation::Accumulator(source) => a = source.value(len, outbound, &memory)?,
+                Operation::Index(source) => x = source.value(len, outbound, &memory)?,
                 Operation::Store(slot) => *slot.of_mut(&mut memory) = a,
                 Operation::StoreIndex(slot) => *slot.of_mut(&mut memory) = x,
                 Operation::Arithmetic(what, operand) => a = what.apply(a, operand.value(x))?,
                 Operation::Negate => a = a.wrapping_neg(),
                 Operation::Jump(by) => next += by as usize,
+                Operation::JumpBack(by) => {
+                    loops_left = loops_left.checked_sub(1)?;
+                    next = next.checked_sub(by as usize)?;
+                }
                 Operation::ReturnAccumulator => return Some(a),
                 Operation::AccumulatorToIndex => x = a,
                 Operation::IndexToAccumulator => a = x,
@@ -235,8 +271,8 @@ impl Program {
 }
 
 impl Filter for Program {
-    fn keep(&mut self, frame: &[u8], original_bytes: usize) -> usize {
-        self.run(frame, original_bytes) as usize
+    fn keep(&mut self, frame: &Tapped<'_>) -> usize {
+        self.judge(frame.bytes, frame.original_bytes(), frame.is_outbound()) as usize
     }
 }
 
@@ -265,11 +301,15 @@ impl Slot {
 }
 
 impl Source {
-    fn value(self, len: u32, memory: &[u32; MEMORY_WORDS]) -> u32 {
+    fn value(self, len: u32, outbound: bool, memory: &[u32; MEMORY_WORDS]) -> Option<u32> {
+        const PACKET_HOST: u32 = 0;
+        const PACKET_OUTGOING: u32 = 4;
         match self {
-            Self::Constant(k) => k,
-            Self::Memory(slot) => slot.of(memory),
-            Self::Length => len,
+            Self::Constant(k) => Some(k),
+            Self::Memory(slot) => Some(slot.of(memory)),
+            Self::Length => Some(len),
+            Self::Interface => None,
+            Self::Direction => Some(if outbound { PACKET_OUTGOING } else { PACKET_HOST }),
         }
     }
 }
@@ -327,6 +367,8 @@ fn decode(Instruction { code, jt, jf, k }: Instruction) -> Option<Operation> {
         (0x03, 0x00) => Operation::StoreIndex(slot(k)?),
         (0x04, 0x80) => Operation::Negate,
         (0x04, operation) => Operation::Arithmetic(decode_arithmetic(operation & !0x08, operand)?, operand),
+        // A distance that is negative as a signed number goes back.
+        (0x05, 0x00) if k.cast_signed() < 0 => Operation::JumpBack(k.wrapping_neg()),
         (0x05, 0x00) => Operation::Jump(k),
         (0x05, condition) => {
             let condition = match condition & !0x08 {
@@ -346,6 +388,11 @@ fn decode(Instruction { code, jt, jf, k }: Instruction) -> Option<Operation> {
     })
 }
 
+/// `SKF_AD_OFF`, and what lies there (linux/filter.h).
+const ANCILLARY: u32 = (-0x1000_i32).cast_unsigned();
+const DIRECTION: u32 = 4;
+const INTERFACE: u32 = 8;
+
 fn decode_load(mode: u16, k: u32) -> Option<Operation> {
     let size = match mode & 0x18 {
         0x00 => Size::Word,
@@ -354,6 +401,8 @@ fn decode_load(mode: u16, k: u32) -> Option<Operation> {
         _ => return None,
     };
     Some(match (mode & !0x18, size) {
+        (0x20, _) if k == ANCILLARY + DIRECTION => Operation::Accumulator(Source::Direction),
+        (0x20, _) if k == ANCILLARY + INTERFACE => Operation::Accumulator(Source::Interface),
         (0x20, size) => Operation::Load(size, Where::At(k)),
         (0x40, size) => Operation::Load(size, Where::FromIndex(k)),
         (0x00, Size::Word) => Operation::Accumulator(Source::Constant(k)),
@@ -466,7 +515,9 @@ mod tests {
         assert_eq!(program(&[ret; 4097]), Err(ProgramError::Length(4097)));
         assert_eq!(program(&[(0x28, 0, 0, 12)]), Err(ProgramError::NoEnd));
         assert_eq!(program(&[(0x05, 0, 0, 1), ret]), Err(ProgramError::Jump(0)));
-        assert_eq!(program(&[(0x05, 0, 0, u32::MAX), ret]), Err(ProgramError::Jump(0)));
+        let back = |by: u32| program(&[ret, (0x05, 0, 0, by.wrapping_neg()), ret]);
+        assert_eq!(back(3), Err(ProgramError::Jump(1)));
+        assert!(back(2).is_ok_and(|program| !program.suits_kernel()));
         assert_eq!(program(&[(0x15, 0, 1, 0), ret]), Err(ProgramError::Jump(0)));
         let divide = (0x34, 0, 0, 0);
         let shift = (0x64, 0, 0, 32);
@@ -475,6 +526,37 @@ mod tests {
             assert_eq!(program(&[bad, ret]), Err(ProgramError::Instruction(0)), "{bad:x?}");
         }
         assert!(program(&[(0x05, 0, 0, 0), ret]).is_ok());
+    }
+
+    #[test]
+    fn a_loop_ends_with_the_frame() {
+        // X := X + 4 for as long as the byte there is not 9; it keeps what lies before that.
+        let search = [
+            (0x01, 0, 0, 0),
+            (0x50, 0, 0, 0),
+            (0x15, 4, 0, 9),
+            (0x87, 0, 0, 0),
+            (0x04, 0, 0, 4),
+            (0x07, 0, 0, 0),
+            (0x05, 0, 0, 6_u32.wrapping_neg()),
+            (0x87, 0, 0, 0),
+            (0x16, 0, 0, 0),
+        ];
+        let search = program(&search).unwrap();
+        let mut frame = [0; 60];
+        assert_eq!(run(&search, &frame), 0, "what is read behind the frame rejects it");
+        frame[40] = 9;
+        assert_eq!(run(&search, &frame), 40);
+        let for_ever = program(&[(0x05, 0, 0, u32::MAX), (0x06, 0, 0, 1)]).unwrap();
+        assert_eq!(run(&for_ever, &frame), 0);
+    }
+
+    #[test]
+    fn interface_and_direction_are_those_of_the_frame() {
+        let load = |what| program(&[(0x20, 0, 0, ANCILLARY + what), (0x16, 0, 0, 0)]).unwrap();
+        assert_eq!([false, true].map(|sent| load(DIRECTION).judge(&[0; 60], 60, sent)), [0, 4]);
+        let interface = load(INTERFACE);
+        assert_eq!((run(&interface, &[0; 60]), run(&interface.on_interface(7), &[0; 60])), (0, 7));
     }
 
     #[test]

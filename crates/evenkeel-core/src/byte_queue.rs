@@ -15,6 +15,8 @@ pub(crate) struct ByteQueue {
     tail: usize,
     queued: usize,
     longest: usize,
+    /// A string's equal share of the memory.
+    share: usize,
 }
 
 /// Where a string lies.
@@ -25,16 +27,35 @@ pub(crate) struct Place {
 }
 
 impl ByteQueue {
-    /// Room for `count` strings of `longest` bytes at most, whatever their lengths and the order of calls.
-    pub(crate) fn new(count: usize, longest: usize) -> Self {
+    /// Creates a queue for `count` strings of at most `longest` bytes, in at most `limit_bytes` of memory.
+    /// If those suffice for `count` of the longest ([`ByteQueue::needs`]), there is room for as many strings
+    /// of any lengths. There is room for one in any case.
+    pub(crate) fn new(count: usize, longest: usize, limit_bytes: usize) -> Self {
         let longest = longest.max(1);
-        // One more, for what is left unused at the end. Memory that is never written costs nothing.
-        let memory = vec![0; (count + 1) * longest].into();
-        Self { memory, head: 0, tail: 0, queued: 0, longest }
+        let len = Self::needs(count, longest).min(limit_bytes.max(2 * longest));
+        // Memory that is never written costs nothing.
+        Self { memory: vec![0; len].into(), head: 0, tail: 0, queued: 0, longest, share: len / (count + 1) }
     }
 
-    /// Appends a string, as far as the longest goes. `None` if more strings are queued than there is room
-    /// for.
+    /// Returns the memory that is enough for `count` strings of at most `longest` bytes, whatever their
+    /// lengths and the order of calls: one more, for what is left unused at the end.
+    pub(crate) const fn needs(count: usize, longest: usize) -> usize {
+        (count + 1).saturating_mul(longest)
+    }
+
+    /// Returns how many strings would fill as much of the memory as is in use, if each had an equal share of
+    /// it.
+    #[inline]
+    pub(crate) fn occupancy(&self) -> usize {
+        let used = if self.tail >= self.head {
+            self.tail - self.head
+        } else {
+            self.memory.len() - self.head + self.tail
+        };
+        used / self.share.max(1)
+    }
+
+    /// Appends a string, as far as the longest goes. `None` if there is no room for it.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<Place> {
         let bytes = bytes.get(..self.longest).unwrap_or(bytes);
@@ -80,9 +101,20 @@ mod tests {
 
     #[test]
     fn what_is_longer_than_the_longest_is_cut() {
-        let mut bytes = ByteQueue::new(1, 4);
+        let mut bytes = ByteQueue::new(1, 4, usize::MAX);
         let place = bytes.push(&[1, 2, 3, 4, 5]).unwrap();
         assert_eq!(bytes.get(place), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_says_how_full_it_is() {
+        let mut bytes = ByteQueue::new(1_000, 1_000, 10_000);
+        let places: Vec<_> = core::iter::from_fn(|| bytes.push(&[7; 1_000])).collect();
+        assert_eq!((places.len(), bytes.occupancy()), (10, 10_000 / (10_000 / 1_001)));
+        bytes.pop(places[0]);
+        assert!(bytes.push(&[8; 999]).is_some() && bytes.push(&[8; 1_000]).is_none());
+        let mut one = ByteQueue::new(1_000, 1_000, 0);
+        assert!(one.push(&[7; 1_000]).is_some(), "there is room for one in any case");
     }
 
     proptest! {
@@ -93,7 +125,7 @@ mod tests {
             longest in 1..40_usize,
             steps in prop::collection::vec((any::<bool>(), 0..40_usize), 0..300),
         ) {
-            let (mut bytes, mut model) = (ByteQueue::new(count, longest), VecDeque::new());
+            let (mut bytes, mut model) = (ByteQueue::new(count, longest, usize::MAX), VecDeque::new());
             for (step, (push, len)) in steps.into_iter().enumerate() {
                 if push && model.len() < count {
                     let string = vec![step as u8; len.min(longest)];

@@ -9,19 +9,19 @@
 
 use core::fmt;
 use core::ops::Deref;
+use std::collections::VecDeque;
 
 use crate::byte_queue::{ByteQueue, Place};
-use crate::frame::{BUFFER_BYTES, Metadata};
+use crate::frame::{BUFFER_BYTES, LinkType, Metadata};
 use crate::id::{InterfaceId, ProcessId};
 use crate::poll::Gate;
-use crate::queue::Queue;
 use crate::time::Instant;
 
 /// Decides which frames are wanted.
 pub trait Filter: fmt::Debug + Send {
-    /// How many bytes of the frame, from the Ethernet header on, are to be kept; 0 if it is not wanted at
-    /// all. On the wire it had `original_bytes`.
-    fn keep(&mut self, frame: &[u8], original_bytes: usize) -> usize;
+    /// Returns how many bytes of the frame to keep, counted from its link-layer header; 0 if the frame is
+    /// not wanted.
+    fn keep(&mut self, frame: &Tapped<'_>) -> usize;
 }
 
 /// What to capture.
@@ -29,9 +29,10 @@ pub trait Filter: fmt::Debug + Send {
 pub struct Capture {
     /// Which frames; `None` for all.
     pub filter: Option<Box<dyn Filter>>,
-    /// Bytes kept of each frame at most. A frame buffer holds 1920.
+    /// Bytes kept of each frame at most; no more than [`KEPT_BYTES_MAX`].
     pub snaplen: usize,
-    /// Frames the queue holds. The paper's has 32.
+    /// Frames the queue holds. The paper's has 32. Its memory holds 64 MiB of them, or so many of ordinary
+    /// size if that is more: a queue of large frames is full earlier.
     pub limit_pkts: usize,
     /// On one interface; `None` for all.
     pub interface: Option<InterfaceId>,
@@ -41,6 +42,12 @@ pub struct Capture {
     /// too.
     pub feedback: bool,
 }
+
+/// The most that is kept of a frame: no capture file has larger ones (libpcap keeps at most half as much).
+pub const KEPT_BYTES_MAX: usize = 512 * 1024;
+
+/// The memory of a queue, unless that many frames of ordinary size need more.
+const MEMORY_BYTES: usize = 64 << 20;
 
 impl Default for Capture {
     fn default() -> Self {
@@ -73,7 +80,7 @@ pub struct CaptureCounters {
 pub struct Captured<'a> {
     /// What is known of it.
     pub seen: &'a Seen,
-    /// What was kept of it, from the Ethernet header on.
+    /// What was kept of it, from its link-layer header on.
     pub bytes: &'a [u8],
 }
 
@@ -82,6 +89,8 @@ pub struct Captured<'a> {
 pub struct Seen {
     /// Where it was seen.
     pub interface: InterfaceId,
+    /// What it begins with.
+    pub link_type: LinkType,
     /// Sent by this host, or by the operating system that it shares the interface with; not received.
     pub sent: bool,
     /// When it was taken from the interface, or put into its output queue.
@@ -107,21 +116,42 @@ impl Deref for Captured<'_> {
 pub(crate) struct CaptureQueue {
     pub(crate) owner: ProcessId,
     wanted: Capture,
-    queue: Queue<Seen>,
+    queue: VecDeque<Seen>,
+    limit: usize,
+    /// Feedback to the rings that fill it.
+    gate: Gate,
     bytes: ByteQueue,
     counters: CaptureCounters,
     dropped_before: u64,
 }
 
-/// A frame that a tap shows.
+/// A frame that passes a tap, as filters see it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tapped<'a> {
-    pub(crate) interface: InterfaceId,
-    pub(crate) at: Instant,
-    /// By this host.
-    pub(crate) sent: bool,
-    pub(crate) bytes: &'a [u8],
-    pub(crate) metadata: &'a Metadata,
+pub struct Tapped<'a> {
+    /// Where it passes.
+    pub interface: InterfaceId,
+    /// When the host took it from the interface, or queued it for output.
+    pub at: Instant,
+    /// Whether this host sends it.
+    pub sent: bool,
+    /// Its bytes, from the link-layer header on, as far as the device has them.
+    pub bytes: &'a [u8],
+    /// What the device knows of it.
+    pub metadata: &'a Metadata,
+}
+
+impl Tapped<'_> {
+    /// Returns the bytes that the frame had on the wire.
+    #[must_use]
+    pub const fn original_bytes(&self) -> usize {
+        self.bytes.len() + self.metadata.cut_bytes as usize
+    }
+
+    /// Returns whether this host sends the frame, or the operating system with which it shares the interface.
+    #[must_use]
+    pub const fn is_outbound(&self) -> bool {
+        self.sent || self.metadata.sent
+    }
 }
 
 /// What became of it.
@@ -137,37 +167,38 @@ pub(crate) enum Outcome {
 impl CaptureQueue {
     pub(crate) fn new(owner: ProcessId, wanted: Capture, gate: Gate) -> Self {
         let limit = wanted.limit_pkts.max(1);
-        let bytes = ByteQueue::new(limit, wanted.snaplen.min(BUFFER_BYTES));
-        let counters = CaptureCounters::default();
-        Self { owner, wanted, queue: Queue::new(limit, gate), bytes, counters, dropped_before: 0 }
+        let longest = wanted.snaplen.min(KEPT_BYTES_MAX);
+        let memory = MEMORY_BYTES.max(ByteQueue::needs(limit, longest.min(BUFFER_BYTES)));
+        let bytes = ByteQueue::new(limit, longest, memory);
+        let (queue, counters) = (VecDeque::with_capacity(limit), CaptureCounters::default());
+        Self { owner, wanted, queue, limit, gate, bytes, counters, dropped_before: 0 }
     }
 
     /// Shows a frame to the filter, and queues a copy if it is wanted.
     #[inline]
     pub(crate) fn see(&mut self, tapped: &Tapped<'_>) -> Outcome {
         let &Tapped { interface, at, bytes, metadata, .. } = tapped;
-        let sent = tapped.sent || metadata.sent;
+        let (sent, original_bytes) = (tapped.is_outbound(), tapped.original_bytes());
         let elsewhere = self.wanted.interface.is_some_and(|wanted| wanted != interface);
         if elsewhere || (sent && !self.wanted.sent_too) {
             return Outcome::NotShown;
         }
         self.counters.seen += 1;
-        let original_bytes = bytes.len() + metadata.cut_bytes as usize;
-        let keep =
-            self.wanted.filter.as_mut().map_or(usize::MAX, |filter| filter.keep(bytes, original_bytes));
+        let keep = self.wanted.filter.as_mut().map_or(usize::MAX, |filter| filter.keep(tapped));
         if keep == 0 {
             return Outcome::NotWanted;
         }
         self.counters.accepted += 1;
         let kept = bytes.get(..keep.min(self.wanted.snaplen)).unwrap_or(bytes);
-        let place = if self.queue.has_room() { self.bytes.push(kept) } else { None };
+        let place = if self.queue.len() < self.limit { self.bytes.push(kept) } else { None };
         let Some(place) = place else {
             self.counters.dropped += 1;
             self.dropped_before += 1;
             return Outcome::Full;
         };
-        self.queue.push(Seen {
+        self.queue.push_back(Seen {
             interface,
+            link_type: metadata.link_type,
             sent,
             at,
             stamp_nanos: metadata.stamp_nanos,
@@ -181,31 +212,38 @@ impl CaptureQueue {
     /// The oldest frame.
     #[inline]
     pub(crate) fn front(&self) -> Option<Captured<'_>> {
-        let seen = self.queue.iter().next()?;
+        let seen = self.queue.front()?;
         Some(Captured { seen, bytes: self.bytes.get(seen.place) })
     }
 
     /// The oldest frame is done with. Says whether input may resume now that it is gone; `None` if there was
     /// none.
     pub(crate) fn pop(&mut self) -> Option<bool> {
-        let place = self.queue.iter().next()?.place;
+        let place = self.queue.pop_front()?.place;
         self.bytes.pop(place);
-        let resume = self.queue.drop_front();
         self.counters.delivered += 1;
-        Some(resume)
+        Some(self.gate.on_dequeue(self.occupancy()))
     }
 
-    /// Its gate, and how many wait: to be told of an enqueue, or of the attempt.
+    /// Frames that wait, or as many as their bytes would be if each had its equal share of the memory: a
+    /// queue that is full of bytes is full.
+    #[inline]
+    fn occupancy(&self) -> usize {
+        self.queue.len().max(self.bytes.occupancy())
+    }
+
+    /// Its gate, and how full it is in frames: to be told of an enqueue, or of the attempt.
     pub(crate) fn gate(&mut self) -> (&mut Gate, usize) {
-        self.queue.gate()
+        let occupancy = self.occupancy();
+        (&mut self.gate, occupancy)
     }
 
     pub(crate) fn filled_percent(&self) -> u8 {
-        self.queue.filled_percent()
+        self.gate.filled_percent(self.occupancy())
     }
 
     pub(crate) fn reopen(&mut self) -> bool {
-        self.queue.reopen()
+        self.gate.reopen(self.occupancy())
     }
 
     /// Frames that wait.
@@ -214,7 +252,7 @@ impl CaptureQueue {
     }
 
     pub(crate) fn limit(&self) -> usize {
-        self.queue.limit()
+        self.limit
     }
 
     pub(crate) fn counters(&self) -> CaptureCounters {

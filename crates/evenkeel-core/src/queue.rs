@@ -45,13 +45,6 @@ impl<T> Queue<T> {
         Some((item, self.gate.on_dequeue(self.items.len())))
     }
 
-    /// Drops the oldest. Says whether input may resume now that it is gone.
-    #[inline]
-    pub(crate) fn drop_front(&mut self) -> bool {
-        self.items.pop_front();
-        self.gate.on_dequeue(self.items.len())
-    }
-
     /// Its gate, and how many wait: to be told of an enqueue, or of the attempt.
     pub(crate) fn gate(&mut self) -> (&mut Gate, usize) {
         (&mut self.gate, self.items.len())

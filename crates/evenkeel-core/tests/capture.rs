@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::programs::{Monitor, Reins};
 use common::router::*;
 use common::*;
-use evenkeel_core::capture::{Capture, CaptureCounters, Filter};
+use evenkeel_core::capture::{Capture, CaptureCounters, Filter, Tapped};
 use evenkeel_core::drop::{LinkDrop, QueueDrop};
 use evenkeel_core::host::{Config, System};
 use evenkeel_core::poll::Feedback;
@@ -25,7 +25,8 @@ use evenkeel_core::work::Work;
 struct ToPort(u16, usize);
 
 impl Filter for ToPort {
-    fn keep(&mut self, frame: &[u8], _original_bytes: usize) -> usize {
+    fn keep(&mut self, frame: &Tapped<'_>) -> usize {
+        let frame = frame.bytes;
         let wanted = frame.get(23) == Some(&17) && frame.get(36..38) == Some(&self.0.to_be_bytes());
         if wanted { self.1 } else { 0 }
     }

@@ -67,11 +67,32 @@ pub struct Metadata {
     pub cut_bytes: u32,
     /// Sent by the operating system that this device is shared with, not received.
     pub sent: bool,
+    /// What the frame begins with.
+    pub link_type: LinkType,
 }
 
 impl Metadata {
-    /// The device knows nothing.
-    pub const NONE: Self = Self { stamp_nanos: 0, cut_bytes: 0, sent: false };
+    /// The device knows nothing, and its frames are Ethernet's.
+    pub const NONE: Self =
+        Self { stamp_nanos: 0, cut_bytes: 0, sent: false, link_type: LinkType::ETHERNET };
+}
+
+/// The kind of header that a frame begins with, by its number in capture files (`LINKTYPE_` of
+/// draft-ietf-opsawg-pcaplinktype).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// Ethernet, without FCS.
+    pub const ETHERNET: Self = Self(1);
+    /// No header: the frame is a packet of IPv4 or IPv6.
+    pub const RAW: Self = Self(101);
+}
+
+impl Default for LinkType {
+    fn default() -> Self {
+        Self::ETHERNET
+    }
 }
 
 /// A region, as all of its frames see it.

@@ -19,7 +19,7 @@ mod memory;
 mod pool;
 mod region;
 
-pub use frame::{BUFFER_BYTES, Frame, HEADROOM, Metadata};
+pub use frame::{BUFFER_BYTES, Frame, HEADROOM, LinkType, Metadata};
 pub use memory::Memory;
 pub use pool::{Pool, PoolLimit};
 pub use region::Region;

@@ -1,7 +1,7 @@
 //! The livelock paper's network monitor in virtual time: `tcpdump` on a DECstation 3000/300 that sees what
 //! others send to each other.
 
-use evenkeel_core::capture::{Capture, Filter};
+use evenkeel_core::capture::{Capture, Filter, Tapped};
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::host::Config;
 use evenkeel_core::time::{Duration, Instant};
@@ -46,10 +46,11 @@ pub(crate) struct Captured {
 struct UdpPort(u16);
 
 impl Filter for UdpPort {
-    fn keep(&mut self, frame: &[u8], original_bytes: usize) -> usize {
+    fn keep(&mut self, tapped: &Tapped<'_>) -> usize {
+        let frame = tapped.bytes;
         let udp_over_ipv4 = frame.get(12..14) == Some(&[0x08, 0x00]) && frame.get(23) == Some(&17);
         let port = frame.get(36..38) == Some(&self.0.to_be_bytes());
-        if udp_over_ipv4 && port { original_bytes } else { 0 }
+        if udp_over_ipv4 && port { tapped.original_bytes() } else { 0 }
     }
 }
 

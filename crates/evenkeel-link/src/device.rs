@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use evenkeel_core::frame::{BUFFER_BYTES, HEADROOM};
 use evenkeel_core::interface::Interface;
 
+use crate::capture::Frames;
 use crate::error::LinkError;
 use crate::netdev::KernelCounters;
 
@@ -56,6 +57,11 @@ pub trait Device: Interface {
     /// The kernel's number for it; `None` if it is no network device.
     fn index(&self) -> Option<u32> {
         None
+    }
+
+    /// What its frames begin with, and where they come from: a filter depends on it.
+    fn frames(&self) -> Frames {
+        Frames::ETHERNET
     }
 }
 

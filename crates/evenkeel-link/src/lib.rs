@@ -55,7 +55,7 @@ pub use eventfd::EventFd;
 pub use hangup::hangup_events;
 pub use hardware::{Address, hardware_address};
 pub use interrupting::{SignalTimer, TimerFd};
-pub use listen::{FRAME_BYTES, Listen, Listener};
+pub use listen::{FRAME_BYTES, LISTEN_BYTES, Listen, Listener};
 pub use namespace::enter_new_network;
 pub use netdev::{
     KernelCounters, KernelCounts, device_index, devices_to_listen_to, refuse_kernel_forwarding,

@@ -14,12 +14,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use evenkeel_core::bpf::Program;
-use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, Metadata, Pool, PoolLimit};
+use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, LinkType, Metadata, Pool, PoolLimit};
 use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::EthernetAddress;
 
 use crate::blocks::Blocks;
+use crate::capture::Frames;
 use crate::device::{Device, IN_TRANSIT_PKTS, MTU_MAX, Status};
 use crate::error::LinkError;
 use crate::netdev::{Framing, KernelCounters, NetDevice};
@@ -27,9 +28,9 @@ use crate::received::{Received, Slot};
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping};
 
-/// How a packet monitor has a device: it sees what the operating system sends there too, and what is larger
-/// than a buffer as far as the buffer goes; each frame says by its [`Metadata`] when it passed and what was
-/// cut off. It sends nothing.
+/// How a packet monitor has a device: it sees what the operating system sends there too, and frames of any
+/// size, such as those that an adaptor is to split or has joined. Each frame says by its [`Metadata`] when it
+/// passed and what was cut off. It sends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is
@@ -47,6 +48,7 @@ pub struct Listener {
     index: u32,
     presence: Presence,
     address: EthernetAddress,
+    link_type: LinkType,
     mtu: usize,
     status: Status,
     blocks: Blocks<Mapping>,
@@ -63,17 +65,20 @@ pub struct Listener {
 
 /// How long the kernel waits for a block to fill, in milliseconds.
 const RETIRE_MS: libc::c_uint = 10;
-/// What a frame buffer holds, and so what is kept of a frame at most.
+/// What a frame buffer holds.
 pub const FRAME_BYTES: usize = BUFFER_BYTES - HEADROOM;
-/// Blocks are multiples of a page, which is no more than this anywhere.
-const BLOCK_BYTES: [usize; 2] = [64 << 10, 128 << 10];
+/// Blocks are multiples of a page. A frame lies in one, so it is larger than any but those of BIG TCP.
+const BLOCK_BYTES: usize = 128 << 10;
+/// What is kept of a frame at most: what a block holds behind the headers of block and frame, with a VLAN tag
+/// back in its place.
+pub const LISTEN_BYTES: usize = BLOCK_BYTES - 1024;
 /// There are so many blocks at least: one that is filled, one that is read, and others.
 const BLOCKS_MIN: usize = 4;
 const RING_BYTES_MAX: usize = 128 << 20;
 
 impl Listener {
     /// Listens to the device called `name`, which must be up, with a ring of `ring_pkts` times 2 KiB; from
-    /// 256 KiB to 128 MiB.
+    /// 512 KiB to 128 MiB.
     ///
     /// # Errors
     /// Each says what to do; nothing is left behind.
@@ -92,6 +97,7 @@ impl Listener {
             index: index.unsigned_abs(),
             presence: Presence::of(index),
             address,
+            link_type: framing.link_type(),
             mtu,
             status: Status::default(),
             blocks,
@@ -99,7 +105,7 @@ impl Listener {
             counters: Counters::default(),
             passed: 0,
             unusable: 0,
-            mended: vec![0; FRAME_BYTES].into(),
+            mended: vec![0; LISTEN_BYTES].into(),
         })
     }
 }
@@ -119,25 +125,24 @@ fn open_ring(
         // What is sent there comes back at once: once is enough.
         sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
     }
-    let bytes = FRAME_BYTES as u32;
+    let bytes = LISTEN_BYTES as u32;
     let filter = listen.filter.as_ref().map_or_else(|| Program::everything(bytes), |f| f.cut_to(bytes));
     sys::attach_filter(fd, &filter)?;
     let wanted = ring_pkts.saturating_mul(BUFFER_BYTES);
-    let block_bytes = if wanted / BLOCK_BYTES[1] >= 4 * BLOCKS_MIN { BLOCK_BYTES[1] } else { BLOCK_BYTES[0] };
-    let blocks = (wanted.min(RING_BYTES_MAX) / block_bytes).max(BLOCKS_MIN);
+    let blocks = (wanted.min(RING_BYTES_MAX) / BLOCK_BYTES).max(BLOCKS_MIN);
     let request = libc::tpacket_req3 {
-        tp_block_size: block_bytes as libc::c_uint,
+        tp_block_size: BLOCK_BYTES as libc::c_uint,
         tp_block_nr: blocks as libc::c_uint,
         // Means nothing where frames lie close together, but is checked.
         tp_frame_size: BUFFER_BYTES as libc::c_uint,
-        tp_frame_nr: (blocks * (block_bytes / BUFFER_BYTES)) as libc::c_uint,
+        tp_frame_nr: (blocks * (BLOCK_BYTES / BUFFER_BYTES)) as libc::c_uint,
         tp_retire_blk_tov: RETIRE_MS,
         tp_sizeof_priv: 0,
         tp_feature_req_word: 0,
     };
     sys::set_packet_option(fd, libc::PACKET_RX_RING, request)?;
-    let mapping = Mapping::new(fd, blocks * block_bytes)?;
-    let ring = Blocks::new(mapping, block_bytes).ok_or(io::ErrorKind::InvalidInput)?;
+    let mapping = Mapping::new(fd, blocks * BLOCK_BYTES)?;
+    let ring = Blocks::new(mapping, BLOCK_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
     sys::bind_packet(fd, index, libc::ETH_P_ALL as u16)?;
     if listen.promiscuous {
         be_promiscuous(fd, index)?;
@@ -234,6 +239,10 @@ impl Device for Listener {
     fn index(&self) -> Option<u32> {
         Some(self.index)
     }
+
+    fn frames(&self) -> Frames {
+        Frames::of_device(self.device.name(), self.index, self.link_type)
+    }
 }
 
 impl RxQueue for Listener {
@@ -252,7 +261,7 @@ impl RxQueue for Listener {
                 None => break,
                 Some(Slot::Malformed) => 0,
                 Some(Slot::Frame(received)) => {
-                    let (bytes, metadata) = show(&received, &mut self.mended);
+                    let (bytes, metadata) = show(&received, &mut self.mended, self.link_type);
                     let seen = burst.see(bytes, &metadata);
                     let taken = if seen == Seen::Take { burst.pool().take_copy(bytes) } else { None };
                     let lost = seen == Seen::Take && taken.is_none();
@@ -289,14 +298,19 @@ impl RxQueue for Listener {
     }
 }
 
-/// A frame as far as a buffer holds it, where it lies if nothing is to be done about it, else in `room`.
+/// Returns a frame as far as `room` holds it: where it lies if nothing is to be done about it, else in `room`.
 #[inline]
-fn show<'a>(received: &Received<'a>, room: &'a mut [u8]) -> (&'a [u8], Metadata) {
+fn show<'a>(
+    received: &Received<'a>,
+    room: &'a mut [u8],
+    link_type: LinkType,
+) -> (&'a [u8], Metadata) {
     let fits = received.bytes.len().min(room.len() - received.vlan.map_or(0, |tag| tag.len()));
     let metadata = Metadata {
         stamp_nanos: received.stamp_nanos,
         cut_bytes: received.whole.saturating_sub(fits) as u32,
         sent: received.sent,
+        link_type,
     };
     let bytes = received.bytes.get(..fits).unwrap_or_default();
     // What is not there cannot be summed, and what is to be segmented gets its checksums then.
@@ -339,27 +353,30 @@ mod tests {
         let large = vec![9; 60_000];
         let offload = Some(Offload { kind: 1, size: 1448, transport: 34 });
         let tagged = Received { to_be_segmented: offload, sent: true, ..received(&large, Some(TAG), None) };
-        let (bytes, metadata) = show(&tagged, &mut room);
+        let (bytes, metadata) = show(&tagged, &mut room, LinkType::ETHERNET);
         assert_eq!((bytes.len(), &bytes[12..16]), (FRAME_BYTES, &TAG[..]));
         let cut_bytes = (60_000 + 4 - FRAME_BYTES) as u32;
-        assert_eq!(metadata, Metadata { stamp_nanos: 7, cut_bytes, sent: true });
+        assert_eq!(metadata, Metadata { stamp_nanos: 7, cut_bytes, sent: true, ..Metadata::NONE });
         // A sum over what is not there is left alone.
         let unfinished = Some(Unfinished { start: 34, offset: 6 });
         let (bytes, metadata) =
-            show(&Received { whole: 100, ..received(&[0; 60], None, unfinished) }, &mut room);
-        assert_eq!((bytes, metadata.cut_bytes), (&[0; 60][..], 40));
+            show(&Received { whole: 100, ..received(&[0; 60], None, unfinished) }, &mut room, LinkType::RAW);
+        assert_eq!((bytes, metadata.cut_bytes, metadata.link_type), (&[0; 60][..], 40, LinkType::RAW));
     }
 
     #[test]
     fn what_needs_no_mending_is_shown_where_it_lies() {
         let (mut room, bytes) = ([0; FRAME_BYTES], [5; 60]);
-        assert!(core::ptr::eq(show(&received(&bytes, None, None), &mut room).0, &bytes[..]));
-        let (mended, _) = show(&received(&bytes, None, Some(Unfinished { start: 34, offset: 6 })), &mut room);
+        assert!(core::ptr::eq(show(&received(&bytes, None, None), &mut room, LinkType::ETHERNET).0, &bytes[..]));
+        let mut mend = |start, offset| {
+            let unfinished = Some(Unfinished { start, offset });
+            show(&received(&bytes, None, unfinished), &mut room, LinkType::ETHERNET).0.to_vec()
+        };
+        let mended = mend(34, 6);
         assert!(
             mended[..40] == bytes[..40] && mended[40..42] != bytes[40..42] && mended[42..] == bytes[42..]
         );
         // One that makes no sense spoils nothing.
-        let (shown, _) = show(&received(&bytes, None, Some(Unfinished { start: 60, offset: 9 })), &mut room);
-        assert_eq!(shown, bytes);
+        assert_eq!(mend(60, 9), bytes);
     }
 }

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use evenkeel_core::frame::LinkType;
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -22,17 +23,32 @@ pub(crate) struct NetDevice {
     control: OwnedFd,
 }
 
+/// Raw IP of modems (linux/if_arp.h).
+const ARPHRD_RAWIP: u16 = 519;
+
 /// What the frames of a device are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Ethernet.
     Ethernet,
-    /// The same with addresses of zeros; each is seen twice, as it is sent and as it comes back.
+    /// Ethernet with addresses of zeros; each frame is seen twice, as it is sent and as it comes back.
     Loopback,
+    /// None: packets of IP follow one another, as on a tunnel.
+    Raw,
 }
 
-/// The devices that a packet monitor can listen to: those with Ethernet frames that are up, in the network
-/// namespace of the calling thread.
+impl Framing {
+    /// Returns the kind of header that frames begin with.
+    pub(crate) const fn link_type(self) -> LinkType {
+        match self {
+            Self::Ethernet | Self::Loopback => LinkType::ETHERNET,
+            Self::Raw => LinkType::RAW,
+        }
+    }
+}
+
+/// The devices that a packet monitor can listen to: those with Ethernet frames or packets of IP that are up,
+/// in the network namespace of the calling thread.
 #[must_use]
 pub fn devices_to_listen_to() -> Vec<String> {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
@@ -134,11 +150,11 @@ impl NetDevice {
     pub(crate) fn address(&self) -> Result<EthernetAddress, LinkError> {
         match self.framing()? {
             (Framing::Ethernet, address) => Ok(address),
-            (Framing::Loopback, _) => Err(self.not_ethernet()),
+            (Framing::Loopback | Framing::Raw, _) => Err(self.not_ethernet()),
         }
     }
 
-    /// How its frames begin, and its address; none but those with an Ethernet header will do.
+    /// How its frames begin, and its address, which is all zeros where frames have none.
     pub(crate) fn framing(&self) -> Result<(Framing, EthernetAddress), LinkError> {
         let request = self.ask(libc::SIOCGIFHWADDR, "read the address of")?;
         // SAFETY: SIOCGIFHWADDR filled this member of the union; any bit pattern is a family and bytes.
@@ -146,10 +162,24 @@ impl NetDevice {
         let framing = match address.sa_family {
             libc::ARPHRD_ETHER => Framing::Ethernet,
             libc::ARPHRD_LOOPBACK => Framing::Loopback,
+            libc::ARPHRD_NONE
+            | ARPHRD_RAWIP
+            | libc::ARPHRD_TUNNEL
+            | libc::ARPHRD_TUNNEL6
+            | libc::ARPHRD_SIT
+            | libc::ARPHRD_IPGRE => Framing::Raw,
             _ => return Err(self.not_ethernet()),
         };
         let [a, b, c, d, e, f, ..] = address.sa_data.map(|byte| byte as u8);
         Ok((framing, EthernetAddress([a, b, c, d, e, f])))
+    }
+
+    /// Returns the mask of the device's first IPv4 address.
+    pub(crate) fn netmask(&self) -> Result<Ipv4Addr, LinkError> {
+        let request = self.ask(libc::SIOCGIFNETMASK, "read the netmask of")?;
+        // SAFETY: SIOCGIFNETMASK filled this member of the union; any bit pattern is a family and bytes.
+        let [_, _, a, b, c, d, ..] = unsafe { request.ifr_ifru.ifru_addr }.sa_data.map(|byte| byte as u8);
+        Ok(Ipv4Addr::new(a, b, c, d))
     }
 
     fn not_ethernet(&self) -> LinkError {

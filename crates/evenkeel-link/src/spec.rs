@@ -197,7 +197,7 @@ pub fn listen(
         DeviceSpec::Tap(device) => Box::new(Tap::open(&device.name, &TapOptions::default())?),
         DeviceSpec::Packet(device) => Box::new(Listener::open(&device.name, listen, ring_pkts)?),
         DeviceSpec::Pcap(path) => {
-            let options = ReplayOptions { pace: Pace::AtOnce, cut: true, ..ReplayOptions::default() };
+            let options = ReplayOptions { pace: Pace::AtOnce, monitored: true, ..ReplayOptions::default() };
             Box::new(Replay::open(path, &options, clock)?)
         }
     })

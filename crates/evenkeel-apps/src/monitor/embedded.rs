@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use evenkeel::Engine;
-use evenkeel_core::capture::{Capture, CaptureCounters};
+use evenkeel_core::capture::{Capture, CaptureCounters, Filter};
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_link::FRAME_BYTES;
 use evenkeel_link::capture::encode::Described;
-use evenkeel_link::capture::{Expression, Target};
+use evenkeel_link::capture::{Expression, Frames, Judge, Target};
 use serde::Serialize;
 
 use super::file::CaptureFile;
@@ -80,14 +80,16 @@ impl Embedded {
         let described = interfaces.iter().filter_map(|&id| {
             let interface = engine.host_mut().interface_mut(id)?;
             let (name, address) = (interface.name().to_owned(), Some(interface.address()));
-            Some((id, Described { name, address, snaplen, filter: filter.clone() }))
+            Some((id, Described { name, address, snaplen, filter: filter.clone(), ..Described::default() }))
         });
         let described = described.collect();
+        let judge = self.filter.clone().map(|it| Judge::new(it, vec![Frames::ETHERNET; interfaces.len()]));
+        let judge = judge.transpose()?.map(|judge| Box::new(judge) as Box<dyn Filter>);
         let file =
             CaptureFile::open(Target::File(self.file.clone()), described, clock.wall_nanos(clock.now()))?;
         let product = Arc::new(Mutex::new(Product::File(Box::new(file))));
         let capture = Capture {
-            filter: self.filter.as_ref().map(|filter| Box::new(filter.program().clone()) as _),
+            filter: judge,
             snaplen: self.snaplen,
             limit_pkts: QUEUE_PKTS,
             interface: None,

@@ -1,6 +1,7 @@
 //! The sink that writes a capture file.
 
 use evenkeel_core::capture::{CaptureCounters, Captured};
+use evenkeel_core::frame::LinkType;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use evenkeel_link::LinkError;
@@ -25,10 +26,12 @@ pub struct CaptureFile {
     unwritten: u64,
 }
 
-/// An interface whose frames are captured.
+/// An interface whose frames are captured. One that brings frames of several link types is several in the
+/// file.
 #[derive(Debug)]
 struct Interface {
     id: InterfaceId,
+    described: Described,
     delivered: u64,
     received: Option<u64>,
     missed: u64,
@@ -51,12 +54,12 @@ impl CaptureFile {
         interfaces: Vec<(InterfaceId, Described)>,
         now: u64,
     ) -> Result<Self, LinkError> {
-        let (ids, described): (Vec<_>, Vec<_>) = interfaces.into_iter().unzip();
+        let described: Vec<_> = interfaces.iter().map(|(_, described)| described.clone()).collect();
         let mut header = Vec::new();
         encode::begin(&mut header, &encode::operating_system(), &described);
         let output = Output::open(target, header, now)?;
-        let interfaces =
-            ids.into_iter().map(|id| Interface { id, delivered: 0, received: None, missed: 0 }).collect();
+        let interfaces = interfaces.into_iter().map(|(id, described)| Interface::new(id, described));
+        let interfaces = interfaces.collect();
         Ok(Self { output, begin: now, interfaces, known: Known::default(), given_up: 0, unwritten: 0 })
     }
 
@@ -78,6 +81,20 @@ impl CaptureFile {
         }
     }
 
+    /// Returns the place in the file of an interface that brings frames of this link type. If it has not
+    /// brought such frames before, it is described now.
+    fn place(&mut self, id: InterfaceId, link_type: LinkType) -> usize {
+        let is_it = |it: &Interface| it.id == id && it.described.link_type == link_type;
+        if let Some(place) = self.interfaces.iter().position(is_it) {
+            return place;
+        }
+        let known = self.interfaces.iter().find(|it| it.id == id).map(|it| it.described.clone());
+        let described = Described { link_type, ..known.unwrap_or_default() };
+        self.output.describe(&described);
+        self.interfaces.push(Interface::new(id, described));
+        self.interfaces.len() - 1
+    }
+
     /// Ends the file. Returns the frames that are in it and in those before it.
     ///
     /// # Errors
@@ -88,6 +105,12 @@ impl CaptureFile {
         let finished =
             output.finish(PATIENCE, |file| add_statistics(file, &interfaces, begin, known, unwritten));
         finished.map(|()| writing.packets()).map_err(|error| (writing.packets(), error))
+    }
+}
+
+impl Interface {
+    const fn new(id: InterfaceId, described: Described) -> Self {
+        Self { id, described, delivered: 0, received: None, missed: 0 }
     }
 }
 
@@ -103,7 +126,7 @@ impl Sink for CaptureFile {
             // If there is no room to do it now, the file grows a little longer.
             output.turn_over(time, |file| add_statistics(file, interfaces, *begin, known, *unwritten));
         }
-        let index = self.interfaces.iter().position(|i| i.id == captured.interface).unwrap_or(0);
+        let index = self.place(captured.interface, captured.link_type);
         if let Some(interface) = self.interfaces.get_mut(index) {
             interface.delivered += 1;
         }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use evenkeel_core::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet,
-    Ipv6Packet,
-};
+use evenkeel_core::frame::LinkType;
+use evenkeel_core::wire::{EthernetAddress, IpAddress, IpProtocol, Ipv4Address, Ipv4Packet, Ipv6Packet};
+
+use super::link_header::{IPV4, IPV6, LinkHeader};
 
 /// The headers of a frame, as far as they were captured and make sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub enum Address {
     Ip(IpAddress),
     /// Of a station.
     Ethernet(EthernetAddress),
+    /// The link has no addresses, or does not say this one.
+    None,
 }
 
 /// The highest protocol that was understood.
@@ -77,8 +79,12 @@ pub enum Protocol {
     Ip(u8),
     /// A protocol of Ethernet, by its type.
     Ethernet(u16),
-    /// Not even an Ethernet header.
-    None,
+    /// A protocol of PPP, by its number.
+    Ppp(u16),
+    /// A frame of 802.11 without a packet that could be read, by its type.
+    Wlan(u8),
+    /// Not even a header: the link type is not known, or the frame is cut off.
+    Link(LinkType),
 }
 
 impl fmt::Display for Address {
@@ -88,6 +94,7 @@ impl fmt::Display for Address {
             Self::Ethernet(EthernetAddress([a, b, c, d, e, g])) => {
                 write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
             }
+            Self::None => f.write_str("?"),
         }
     }
 }
@@ -120,13 +127,17 @@ impl fmt::Display for Protocol {
             Self::Ethernet(0x88cc) => "lldp",
             Self::Ethernet(0..0x0600) => "llc",
             Self::Ethernet(number) => return write!(f, "ether-{number:04x}"),
-            Self::None => "?",
+            Self::Ppp(0x8021 | 0xc021) => "ppp-control",
+            Self::Ppp(number) => return write!(f, "ppp-{number:04x}"),
+            Self::Wlan(0) => "wlan-mgt",
+            Self::Wlan(1) => "wlan-ctl",
+            Self::Wlan(_) => "wlan-data",
+            Self::Link(LinkType(number)) => return write!(f, "link type {number}"),
         };
         f.write_str(name)
     }
 }
 
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const ARP: u16 = 0x0806;
 const TCP: u8 = 6;
 /// Where a segment has its flags.
@@ -134,31 +145,26 @@ const TCP_FLAGS: usize = 13;
 const UDP: u8 = 17;
 
 impl Headers {
-    /// Reads as much of a frame as makes sense.
+    /// Reads as much of a frame of this link type as makes sense.
     #[must_use]
-    pub fn of(frame: &[u8]) -> Self {
-        let Ok(ethernet) = EthernetFrame::new_checked(frame) else {
-            let nobody = Party { address: Address::Ethernet(EthernetAddress::default()), port: None };
-            return Self { from: nobody, to: nobody, protocol: Protocol::None, detail: Detail::None };
+    pub fn of(link_type: LinkType, frame: &[u8]) -> Self {
+        let party = |address| Party { address, port: None };
+        let Some(LinkHeader { from, to, protocol, payload }) = LinkHeader::of(link_type, frame) else {
+            let nobody = party(Address::None);
+            return Self { from: nobody, to: nobody, protocol: Protocol::Link(link_type), detail: Detail::None };
         };
-        let (mut kind, mut payload) = (u16::from(ethernet.ethertype()), ethernet.payload());
-        // At most two VLAN tags (IEEE 802.1ad).
-        for _ in 0..2 {
-            let (true, Some([_, _, a, b])) = (TAGS.contains(&kind), payload.first_chunk()) else { break };
-            kind = u16::from_be_bytes([*a, *b]);
-            payload = payload.get(4..).unwrap_or_default();
-        }
+        let Protocol::Ethernet(kind) = protocol else {
+            return Self { from: party(from), to: party(to), protocol, detail: Detail::None };
+        };
         Self::of_ip(kind, payload).unwrap_or_else(|| {
-            let party = |address| Party { address: Address::Ethernet(address), port: None };
-            let (from, to) = (party(ethernet.src_addr()), party(ethernet.dst_addr()));
             let detail = if kind == ARP { arp(payload) } else { Detail::None };
-            Self { from, to, protocol: Protocol::Ethernet(kind), detail }
+            Self { from: party(from), to: party(to), protocol, detail }
         })
     }
 
     fn of_ip(kind: u16, packet: &[u8]) -> Option<Self> {
-        match EthernetProtocol::from(kind) {
-            EthernetProtocol::Ipv4 => {
+        match kind {
+            IPV4 => {
                 // Cut off or not: the header is enough.
                 let ip = Ipv4Packet::new_unchecked(packet);
                 let header = packet.len() >= 20 && ip.version() == 4;
@@ -170,7 +176,7 @@ impl Headers {
                     Self::of_transport(from, to, ip.next_header(), if first { rest } else { &[] })
                 })
             }
-            EthernetProtocol::Ipv6 => {
+            IPV6 => {
                 let ip = Ipv6Packet::new_unchecked(packet);
                 let header = packet.len() >= 40 && ip.version() == 6;
                 let rest = packet.get(40..).unwrap_or_default();
@@ -225,7 +231,7 @@ mod tests {
     use super::*;
 
     fn line(frame: &[u8]) -> String {
-        let Headers { from, to, protocol, detail } = Headers::of(frame);
+        let Headers { from, to, protocol, detail } = Headers::of(LinkType::ETHERNET, frame);
         format!("{from} > {to} {protocol} {detail}").trim_end().to_owned()
     }
 
@@ -254,7 +260,7 @@ mod tests {
         v6[22..24].copy_from_slice(&[0xfd, 0x77]);
         v6[54..58].copy_from_slice(&[0, 7, 0, 9]);
         assert_eq!(line(&v6), "[fd77::]:7 > [::]:9 tcp");
-        assert_eq!(line(&[0; 5]), "00:00:00:00:00:00 > 00:00:00:00:00:00 ?");
+        assert_eq!(line(&[0; 5]), "? > ? link type 1");
     }
 
     #[test]

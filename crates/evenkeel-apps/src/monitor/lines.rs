@@ -9,7 +9,7 @@ use std::thread;
 
 use evenkeel_core::capture::Captured;
 
-use super::headers::{Detail, Headers};
+use super::headers::{Detail, Headers, Protocol};
 use super::program::{Sink, shared};
 
 /// Text is handed over in pieces of this size, so many of them at a time.
@@ -93,7 +93,9 @@ impl Sink for Lines {
             return false;
         }
         let name = self.names.get(usize::from(captured.interface.0)).map(String::as_str);
-        self.text.push_str(&line(captured.bytes, captured.original_bytes, name, captured.sent, time));
+        let headers = Headers::of(captured.link_type, captured.bytes);
+        let lengths = [captured.bytes.len(), captured.original_bytes];
+        self.text.push_str(&line(&headers, lengths, name, captured.sent, time));
         true
     }
 
@@ -109,9 +111,14 @@ impl Sink for Lines {
 }
 
 /// Time of day (UTC), interface, direction, who to whom, protocol, what it says, bytes on the wire, and how
-/// many of them were kept if not all.
-fn line(bytes: &[u8], original_bytes: usize, interface: Option<&str>, sent: bool, time: u64) -> String {
-    let Headers { from, to, protocol, detail } = Headers::of(bytes);
+/// many of them were kept if not all. Of a link that is not known, its number in place of all it would say.
+fn line(
+    &Headers { from, to, protocol, detail }: &Headers,
+    [kept, original_bytes]: [usize; 2],
+    interface: Option<&str>,
+    sent: bool,
+    time: u64,
+) -> String {
     let (seconds, micros) = (time / 1_000_000_000 % 86_400, time / 1_000 % 1_000_000);
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     let direction = if sent { "Out" } else { "In " };
@@ -119,31 +126,43 @@ fn line(bytes: &[u8], original_bytes: usize, interface: Option<&str>, sent: bool
     if let Some(interface) = interface {
         line.push_str(&format!("{interface} "));
     }
-    line.push_str(&format!("{direction} {from} > {to} {protocol} "));
-    if detail != Detail::None {
-        line.push_str(&format!("{detail} "));
+    if let Protocol::Link(_) = protocol {
+        line.push_str(&format!("{direction} {protocol}, {original_bytes} bytes"));
+    } else {
+        line.push_str(&format!("{direction} {from} > {to} {protocol} "));
+        if detail != Detail::None {
+            line.push_str(&format!("{detail} "));
+        }
+        line.push_str(&original_bytes.to_string());
     }
-    line.push_str(&original_bytes.to_string());
-    if bytes.len() < original_bytes {
-        line.push_str(&format!(" [|{}]", bytes.len()));
+    if kept < original_bytes {
+        line.push_str(&format!(" [|{kept}]"));
     }
     line + "\n"
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::frame::LinkType;
+
     use super::*;
 
     #[test]
     fn a_frame_is_a_line() {
         let frame = [&[2; 6][..], &[3; 6], &[8, 6], &[0; 46]].concat();
+        let arp = Headers::of(LinkType::ETHERNET, &frame);
         assert_eq!(
-            line(&frame, 60, None, true, 86_400_000_000_000 + 3_723_000_004_999),
+            line(&arp, [60, 60], None, true, 86_400_000_000_000 + 3_723_000_004_999),
             "01:02:03.000004 Out 03:03:03:03:03:03 > 02:02:02:02:02:02 arp 60\n"
         );
         assert_eq!(
-            line(&frame, 9_014, Some("eth0"), false, 0),
+            line(&arp, [60, 9_014], Some("eth0"), false, 0),
             "00:00:00.000000 eth0 In  03:03:03:03:03:03 > 02:02:02:02:02:02 arp 9014 [|60]\n"
+        );
+        let unknown = Headers::of(LinkType(195), &frame);
+        assert_eq!(
+            line(&unknown, [60, 60], None, false, 0),
+            "00:00:00.000000 In  link type 195, 60 bytes\n"
         );
     }
 }

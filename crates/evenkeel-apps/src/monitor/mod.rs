@@ -13,6 +13,7 @@ mod embedded;
 pub mod file;
 pub mod headers;
 pub mod lines;
+mod link_header;
 mod product;
 mod program;
 pub mod run;

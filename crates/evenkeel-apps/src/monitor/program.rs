@@ -9,7 +9,7 @@ use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{BindError, Fd, SocketId};
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, FRAME_BYTES};
+use evenkeel_link::{Clock, LISTEN_BYTES};
 
 /// What is made of captured frames.
 pub trait Sink: fmt::Debug + Send {
@@ -90,7 +90,7 @@ impl Tally {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Frames taken of which more was wanted than a buffer holds.
+    /// Frames taken of which more was wanted than a block of the ring holds.
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut.load(Ordering::Relaxed)
@@ -253,10 +253,10 @@ impl<S: Sink> Program for Monitor<S> {
     }
 }
 
-/// Whether a buffer did not hold what was wanted of a frame.
+/// Returns whether a block of the ring did not hold what was wanted of a frame.
 fn is_cut(captured: &Captured<'_>, snaplen: usize) -> bool {
     let kept = captured.bytes.len();
-    kept == FRAME_BYTES && kept < captured.original_bytes.min(snaplen)
+    kept == LISTEN_BYTES && kept < captured.original_bytes.min(snaplen)
 }
 
 /// Only the program writes its counters, so that an addition need not be one operation.

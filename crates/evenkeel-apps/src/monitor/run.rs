@@ -7,14 +7,15 @@ use std::thread;
 use evenkeel::{Ended, Engine};
 use evenkeel_core::bpf::Program;
 use evenkeel_core::cable::{self, WireCounters};
-use evenkeel_core::capture::{Capture, CaptureCounters};
+use evenkeel_core::capture::{Capture, CaptureCounters, KEPT_BYTES_MAX};
+use evenkeel_core::frame::LinkType;
 use evenkeel_core::host::Config;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::capture::encode::Described;
-use evenkeel_link::capture::{Expression, Target};
-use evenkeel_link::{Clock, DeviceSpec, FRAME_BYTES, Listen, Stop, cpus};
+use evenkeel_link::capture::{Expression, FilterError, Frames, Judge, PassedOver, Target};
+use evenkeel_link::{Clock, DeviceSpec, Listen, Stop, cpus};
 use serde::Serialize;
 
 use super::file::CaptureFile;
@@ -86,10 +87,13 @@ pub struct Monitored {
     pub unread: u64,
     /// And captured.
     pub captured: u64,
-    /// Of the captured ones, those that were larger than a buffer, which has the first 1920 bytes.
+    /// Of the captured ones, those that were larger than a block of the ring, which has the first 127 KiB.
     pub cut: u64,
-    /// Frames of a capture that are not Ethernet's: they were passed over, and count nowhere else.
+    /// Of those seen and not accepted, frames of a capture file on whose link type the filter has no meaning.
     pub passed_over: u64,
+    /// Why they were passed over.
+    #[serde(skip)]
+    pub passed_over_because: Option<String>,
     /// Bytes that the captured ones had on the wire.
     pub bytes: u64,
     /// What was counted, if nothing was written or shown.
@@ -148,17 +152,27 @@ pub fn on_devices(
     news: impl FnMut(News),
 ) -> Result<Monitored, SetupError> {
     let clock = Clock::start();
-    let kernel = devices.first().and_then(|device| setup.kernel_filter(device));
+    let kernel = devices.iter().map(|device| setup.kernel_filter(device)).collect::<Result<Vec<_>, _>>()?;
+    // All of them, or none: what is counted means one or the other.
+    let kernel: Option<Vec<_>> = kernel.into_iter().collect();
     let filter_in_kernel = kernel.is_some() && setup.filter.is_some();
     let gathers = devices.iter().all(|device| matches!(device, DeviceSpec::Packet(_)));
-    let listen = Listen { filter: kernel, promiscuous: setup.promiscuous };
     let ring_pkts = setup.ring_pkts / devices.len().max(1);
-    let opened = devices.iter().map(|device| evenkeel_link::listen(device, &listen, ring_pkts, clock));
+    let opened = devices.iter().enumerate().map(|(index, device)| {
+        let filter = kernel.as_ref().and_then(|programs| programs.get(index)).cloned();
+        let listen = Listen { filter, promiscuous: setup.promiscuous };
+        evenkeel_link::listen(device, &listen, ring_pkts, clock)
+    });
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
-    let ends: Vec<_> = opened.iter().map(|device| (device.fds(), device.status())).collect();
-    let names = opened.iter().map(|device| (device.name().to_owned(), device.address())).collect();
+    let ends: Vec<_> = opened.iter().map(|device| device.fds()).collect();
+    let watched = opened.iter().map(|device| Watched {
+        name: device.name().to_owned(),
+        address: device.address(),
+        frames: device.frames(),
+    });
+    let watched = watched.collect();
     let engine = host_setup(&setup.config).engine(clock)?;
-    let mut running = Monitoring::start(engine, names, setup, filter_in_kernel, news)?;
+    let mut running = Monitoring::start(engine, watched, setup, filter_in_kernel, news)?;
     let plan = running.engine.host().config().plan();
     for device in opened {
         running.engine.add_device_with(device, &[], plan)?;
@@ -171,11 +185,10 @@ pub fn on_devices(
     let ended = running.drive(limits, None)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
-        ends.iter().flat_map(|(fds, _)| fds).for_each(|fd| evenkeel_link::shut(fd));
+        ends.iter().flatten().for_each(|fd| evenkeel_link::shut(fd));
         running.drain()?;
     }
-    let passed_over = ends.iter().map(|(_, status)| status.passed_over()).sum();
-    Ok(Monitored { passed_over, ..running.finish(None)? })
+    running.finish(None)
 }
 
 /// Monitors one end of a cable while its other end is flooded, until that has ended or a limit is reached.
@@ -196,7 +209,8 @@ pub fn on_cable(
     let (near, far) = cable::pair(near, cable::Options::new("cable1", generator));
     let engine = host_setup(&setup.config).engine(clock)?;
     let [_, address] = blast::HARDWARE;
-    let mut running = Monitoring::start(engine, vec![("cable0".to_owned(), address)], setup, false, news)?;
+    let watched = Watched { name: "cable0".to_owned(), address, frames: Frames::ETHERNET };
+    let mut running = Monitoring::start(engine, vec![watched], setup, false, news)?;
     running.engine.add_cable(near, &[])?;
     running.listening();
     let mut generator = Generator { end: far, requests, flood, clock, stop };
@@ -225,23 +239,25 @@ fn host_setup(config: &Config) -> HostSetup {
 }
 
 impl Setup {
-    /// The filter that the kernel can run for us: the earliest drop there is.
-    fn kernel_filter(&self, device: &DeviceSpec) -> Option<Program> {
+    /// Returns the filter that the kernel can run for us, if there is one: the earliest drop there is.
+    fn kernel_filter(&self, device: &DeviceSpec) -> Result<Option<Program>, SetupError> {
+        let DeviceSpec::Packet(device) = device else { return Ok(None) };
         let bytes = u32::try_from(self.snaplen).unwrap_or(u32::MAX);
-        match (device, &self.filter) {
-            (DeviceSpec::Packet(_), None) => Some(Program::everything(bytes)),
-            (DeviceSpec::Packet(_), Some(filter)) if filter.suits_kernel() => {
-                Some(filter.program().cut_to(bytes))
-            }
-            _ => None,
-        }
+        let Some(filter) = &self.filter else { return Ok(Some(Program::everything(bytes))) };
+        let program = filter.compile_for_kernel(&Frames::on_device(&device.name)?)?;
+        Ok(program.map(|program| program.cut_to(bytes)))
+    }
+
+    /// Returns the filter that the host is to run on what it is shown.
+    fn own_filter(&self, watched: &[Watched]) -> Result<Option<Judge>, FilterError> {
+        let frames = watched.iter().map(|watched| watched.frames.clone()).collect();
+        self.filter.clone().map(|filter| Judge::new(filter, frames)).transpose()
     }
 
     /// What the host is to capture.
-    fn capture(&self, filter_in_kernel: bool) -> Capture {
-        let filter = self.filter.as_ref().filter(|_| !filter_in_kernel);
+    fn capture(&self, filter: Option<Judge>) -> Capture {
         Capture {
-            filter: filter.map(|filter| Box::new(filter.program().clone()) as _),
+            filter: filter.map(|filter| Box::new(filter) as _),
             snaplen: self.snaplen,
             limit_pkts: self.queue_pkts,
             interface: None,
@@ -251,6 +267,13 @@ impl Setup {
     }
 }
 
+/// An interface that is monitored.
+struct Watched {
+    name: String,
+    address: EthernetAddress,
+    frames: Frames,
+}
+
 /// A host with a monitor on it.
 struct Monitoring<N> {
     engine: Engine,
@@ -258,6 +281,7 @@ struct Monitoring<N> {
     names: Vec<String>,
     filter: Option<String>,
     filter_in_kernel: bool,
+    passed_over: Option<PassedOver>,
     product: Arc<Mutex<Product>>,
     tally: Arc<Tally>,
     news: N,
@@ -277,22 +301,24 @@ impl<N: FnMut(News)> Monitoring<N> {
     /// frame is missed.
     fn start(
         mut engine: Engine,
-        interfaces: Vec<(String, EthernetAddress)>,
+        interfaces: Vec<Watched>,
         setup: Setup,
         filter_in_kernel: bool,
         news: N,
     ) -> Result<Self, SetupError> {
         let filter = setup.filter.as_ref().map(ToString::to_string);
-        let described = interfaces.iter().map(|(name, address)| Described {
+        let described = interfaces.iter().map(|Watched { name, address, frames }| Described {
             name: name.clone(),
-            address: Some(*address),
-            snaplen: setup.snaplen.min(FRAME_BYTES) as u32,
+            link_type: frames.link_type(),
+            address: (frames.link_type() == LinkType::ETHERNET).then_some(*address),
+            snaplen: setup.snaplen.min(KEPT_BYTES_MAX) as u32,
             filter: filter.clone().unwrap_or_default(),
         });
         let described = numbers().zip(described).collect();
-        let names: Vec<_> = interfaces.into_iter().map(|(name, _)| name).collect();
-        let options =
-            Options { capture: setup.capture(filter_in_kernel), count: setup.count, discards: false };
+        let own_filter = if filter_in_kernel { None } else { setup.own_filter(&interfaces)? };
+        let passed_over = own_filter.as_ref().map(Judge::passed_over);
+        let names: Vec<_> = interfaces.into_iter().map(|watched| watched.name).collect();
+        let options = Options { capture: setup.capture(own_filter), count: setup.count, discards: false };
         let clock = *engine.clock();
         let now = clock.wall_nanos(clock.now());
         let product = match setup.output {
@@ -318,6 +344,7 @@ impl<N: FnMut(News)> Monitoring<N> {
             names,
             filter,
             filter_in_kernel,
+            passed_over,
             product,
             tally,
             news,
@@ -426,7 +453,8 @@ impl<N: FnMut(News)> Monitoring<N> {
             unread,
             captured,
             cut: self.tally.cut(),
-            passed_over: 0,
+            passed_over: self.passed_over.as_ref().map_or(0, PassedOver::count),
+            passed_over_because: self.passed_over.and_then(|it| it.reason()).map(|why| why.to_string()),
             bytes: self.tally.bytes(),
             summary,
             counters,

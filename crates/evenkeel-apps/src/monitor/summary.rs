@@ -85,7 +85,7 @@ impl Summarized {
 
 impl Sink for Summary {
     fn take(&mut self, captured: &Captured<'_>, _time: u64) -> bool {
-        let Headers { from, to, protocol, .. } = Headers::of(captured.bytes);
+        let Headers { from, to, protocol, .. } = Headers::of(captured.link_type, captured.bytes);
         self.frames += 1;
         self.bytes += captured.original_bytes as u64;
         self.protocols.count(protocol);

@@ -96,9 +96,8 @@ impl Log {
     pub fn open(path: &Path, links: &[String], clock: Clock) -> Result<Self, LinkError> {
         let described = |name: &String| Described {
             name: name.clone(),
-            address: None,
             snaplen: SNAPLEN as u32,
-            filter: String::new(),
+            ..Described::default()
         };
         let mut header = Vec::new();
         capture::begin(&mut header, "", &links.iter().map(described).collect::<Vec<_>>());

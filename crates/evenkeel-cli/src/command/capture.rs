@@ -1,6 +1,6 @@
 //! `--capture`: what a host that does something else is to write down.
 
-use evenkeel::link::capture::Expression;
+use evenkeel::link::capture::{Expression, Frames};
 use evenkeel_apps::monitor::{Embedded, EmbeddedCaptured, News};
 use evenkeel_apps::quantity::count;
 
@@ -9,7 +9,12 @@ use crate::failure::Failure;
 /// `FILE[,snaplen=N][,filter=EXPRESSION]`. The expression may have commas, and comes last.
 pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
     let (text, filter) = match text.split_once(",filter=") {
-        Some((before, filter)) => (before, Some(Expression::compile(filter).map_err(|e| e.to_string())?)),
+        Some((before, filter)) => {
+            let filter = Expression::new(filter);
+            // Only to say now what is wrong with it.
+            filter.compile(&Frames::ETHERNET).map_err(|error| error.to_string())?;
+            (before, Some(filter))
+        }
         None => (text, None),
     };
     let (file, snaplen) = match text.split_once(",snaplen=") {

@@ -9,7 +9,7 @@ use evenkeel::core::host::Config;
 use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::wire::IpAddress;
 use evenkeel::link::capture::{Expression, Row, Target, stdout_takes_a_capture};
-use evenkeel::link::{DeviceSpec, FRAME_BYTES, LinkSpec, SpecError, devices_to_listen_to};
+use evenkeel::link::{DeviceSpec, LISTEN_BYTES, LinkSpec, SpecError, devices_to_listen_to};
 use evenkeel_apps::blast::{Flood, HARDWARE};
 use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::monitor::lines::Lines;
@@ -38,13 +38,12 @@ Links:
                (CAP_NET_RAW).
   any          all of those that are there now and up.
   tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
-  pcap:FILE    a pcap or pcapng file, read as fast as it can be.
+  pcap:FILE    a pcap or pcapng file of any link type, read as fast as it can be.
   cable        in memory, flooded from its other end. Needs nothing.
 
-The filter EXPRESSION is that of tcpdump, see pcap-filter(7); it is compiled by libpcap, which must
-be installed if one is given. Frames are kept up to 1920 bytes. Of longer ones the length is
-recorded, --print shows how much was kept ([|1920]), and how many there were is said at the end:
-switch off receive offload (ethtool -K NAME gro off lro off) to have them whole.
+The filter EXPRESSION is that of tcpdump, see pcap-filter(7); libpcap compiles it for the link, and
+must be installed if one is given. Frames are kept whole, also jumbo frames and those that an adaptor
+has joined or is to split. If --snaplen cuts them, --print shows how much was kept ([|96]).
 
 Files of a row are named as dumpcap names them: NAME_00001_20261121130000.pcapng, time in UTC.
 
@@ -103,7 +102,7 @@ pub(crate) struct Arguments {
     )]
     queue: u32,
     /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two. On
-    /// packet that much memory, and at least 256 KiB, which holds the more frames the smaller they are.
+    /// packet that much memory, and at least 512 KiB, which holds the more frames the smaller they are.
     #[arg(
         long, value_name = "N", default_value_t = 16_384,
         value_parser = clap::value_parser!(u32).range(32..=65_536)
@@ -201,7 +200,7 @@ impl Arguments {
         let expression = self.expression.join(" ");
         let filter = match expression.trim() {
             "" => None,
-            text => Some(Expression::compile(text).map_err(|error| Failure::Usage(error.to_string()))?),
+            text => Some(Expression::new(text)),
         };
         let output = match self.target()? {
             Some(target) => What::File(target),
@@ -358,13 +357,10 @@ fn describe(monitored: &Monitored) -> String {
         }
     }
     if monitored.cut > 0 {
-        text.push_str(&format!("{} packets cut to {FRAME_BYTES} bytes\n", count(monitored.cut)));
+        text.push_str(&format!("{} packets cut to {LISTEN_BYTES} bytes\n", count(monitored.cut)));
     }
-    if monitored.passed_over > 0 {
-        text.push_str(&format!(
-            "{} packets passed over, not captured on Ethernet\n",
-            count(monitored.passed_over)
-        ));
+    if let Some(why) = &monitored.passed_over_because {
+        text.push_str(&format!("{} packets passed over: {why}\n", count(monitored.passed_over)));
     }
     if let Some(summary) = &monitored.summary {
         for Count { name, frames } in summary.protocols.iter().chain(&summary.talkers) {

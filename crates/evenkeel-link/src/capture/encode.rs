@@ -5,9 +5,10 @@
 //!   section header | interface 0 | interface 1 | ... | packet | ... | statistics 0 | statistics 1 | ...
 //! ```
 
+use evenkeel_core::frame::LinkType;
 use evenkeel_core::wire::EthernetAddress;
 
-use super::{LINKTYPE_ETHERNET, block};
+use super::block;
 
 /// Which way a frame went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum Direction {
 pub struct Described {
     /// Its name.
     pub name: String,
+    /// What its frames begin with.
+    pub link_type: LinkType,
     /// Its hardware address.
     pub address: Option<EthernetAddress>,
     /// The most bytes of a frame that were kept; 0 for all.
@@ -140,9 +143,10 @@ pub fn begin(file: &mut Vec<u8>, system: &str, interfaces: &[Described]) {
     }
 }
 
-fn describe(file: &mut Vec<u8>, interface: &Described) {
+/// Adds the description of another interface, which has the next number.
+pub fn describe(file: &mut Vec<u8>, interface: &Described) {
     block(file, block::INTERFACE, |file| {
-        file.extend(u32::from(LINKTYPE_ETHERNET).to_le_bytes());
+        file.extend(u32::from(interface.link_type.0).to_le_bytes());
         file.extend(interface.snaplen.to_le_bytes());
         add_option(file, option::IF_NAME, interface.name.as_bytes());
         if let Some(address) = interface.address {
@@ -362,7 +366,7 @@ mod tests {
             cut in any::<prop::sample::Index>(),
         ) {
             let mut file = Vec::new();
-            let interface = Described { name: "ek0".into(), address: None, snaplen: 96, filter };
+            let interface = Described { name: "ek0".into(), snaplen: 96, filter, ..Described::default() };
             begin(&mut file, "Linux", &[interface.clone(), interface]);
             let mut ends = vec![file.len()];
             for (number, (bytes, time, more, dropped, comment)) in frames.iter().enumerate() {

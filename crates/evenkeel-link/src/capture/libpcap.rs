@@ -2,8 +2,11 @@
 //!
 //! The language of pcap-filter(7) is large and has grown for thirty years; a second compiler for it would
 //! differ somewhere. The library is opened when the first expression is compiled, and not linked: evenkeel is
-//! built without it, and runs without it as long as nobody gives an expression. Five functions of it are
+//! built without it, and runs without it as long as nobody gives an expression. Eight functions of it are
 //! used; none has changed since libpcap 1.0 (2008).
+//!
+//! What an expression means depends on the link, so libpcap is shown what it would see in `tcpdump`: the
+//! device itself if the kernel is to run the filter, or a file with the header of the one that is read.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ffi::CString;
@@ -11,12 +14,15 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use evenkeel_core::bpf::{Instruction, Program};
+use evenkeel_core::capture::KEPT_BYTES_MAX;
+use evenkeel_core::frame::LinkType;
 
-/// A filter expression with the program it was compiled to.
-#[derive(Clone)]
+use super::frames::{Frames, Origin};
+
+/// A filter expression. It is compiled for the frames that it is to judge.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expression {
     text: String,
-    program: Program,
 }
 
 /// An expression could not be compiled.
@@ -43,29 +49,16 @@ pub enum FilterError {
     },
 }
 
-/// The link type of Ethernet, as libpcap numbers them (`DLT_EN10MB`).
-const ETHERNET: c_int = 1;
-/// What a frame that is wanted gets: all of it. The largest snapshot length of libpcap.
-const WHOLE: c_int = 262_144;
-/// `PCAP_NETMASK_UNKNOWN`: `ip broadcast` is then refused.
-const NETMASK_UNKNOWN: c_uint = c_uint::MAX;
+/// What a frame that is wanted gets: all of it.
+const WHOLE: c_int = KEPT_BYTES_MAX as c_int;
 
 /// Names it goes by: Debian's, then that of the sources, then that of development files.
 const NAMES: [&CStr; 3] = [c"libpcap.so.0.8", c"libpcap.so.1", c"libpcap.so"];
 
 impl Expression {
-    /// Compiles an expression for Ethernet frames that have their VLAN tags in place.
-    ///
-    /// Names of hosts are looked up, as `tcpdump` does.
-    ///
-    /// # Errors
-    /// [`FilterError`]
-    pub fn compile(text: &str) -> Result<Self, FilterError> {
-        let refuse = |what: String| FilterError::Expression { expression: text.to_owned(), what };
-        let c_text = CString::new(text).map_err(|_| refuse("an expression has no zero byte".to_owned()))?;
-        let program = Library::open()?.compile(&c_text).map_err(refuse)?;
-        let program = Program::new(&program).map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { text: text.to_owned(), program })
+    /// Takes an expression as it was written.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
     }
 
     /// The expression as it was written.
@@ -74,33 +67,74 @@ impl Expression {
         &self.text
     }
 
-    /// What it was compiled to.
-    #[must_use]
-    pub const fn program(&self) -> &Program {
-        &self.program
-    }
-
-    /// Whether it may be run by the kernel in our place, and mean the same.
+    /// Compiles the expression for frames that have their VLAN tags in place.
     ///
-    /// The kernel takes the outer VLAN tag out of a frame before it runs filters, so that one that asks for
-    /// tags sees none there.
-    #[must_use]
-    pub fn suits_kernel(&self) -> bool {
-        let words: Vec<&str> =
-            self.text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-        let addresses = ["host", "src", "dst", "multicast", "broadcast"];
-        !words.iter().enumerate().any(|(at, &word)| match word {
-            "vlan" => true,
-            // A type, or bytes by their place: either may lie where the tag was.
-            "ether" | "link" => words.get(at + 1).is_none_or(|next| !addresses.contains(next)),
-            _ => false,
+    /// Names of hosts are looked up, as `tcpdump` does.
+    ///
+    /// # Errors
+    /// [`FilterError`]
+    pub fn compile(&self, frames: &Frames) -> Result<Program, FilterError> {
+        let program = self.compile_with(frames, |library| match frames.origin {
+            Origin::File { big_endian } => Opened::file(library, frames.link_type, big_endian),
+            Origin::Device { .. } | Origin::Memory => Opened::nothing(library, frames.link_type),
+        })?;
+        Ok(match frames.origin {
+            Origin::Device { number, .. } => program.on_interface(number),
+            Origin::File { .. } | Origin::Memory => program,
         })
     }
-}
 
-impl fmt::Debug for Expression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Expression({:?}, {} instructions)", self.text, self.program.instructions().len())
+    /// Compiles the expression for the kernel, which is to run it on the frames of a device. `None` if they
+    /// are no device's, or the kernel cannot run it, or would run it on other bytes than the frame has on the
+    /// wire: it takes the outer VLAN tag out of a frame before it runs filters. `vlan` asks for the tag there.
+    ///
+    /// # Errors
+    /// [`FilterError`]
+    pub fn compile_for_kernel(&self, frames: &Frames) -> Result<Option<Program>, FilterError> {
+        let Origin::Device { name, .. } = &frames.origin else { return Ok(None) };
+        if self.asks_for_link_header() {
+            return Ok(None);
+        }
+        let name = CString::new(name.as_str()).unwrap_or_default();
+        let mut is_live = true;
+        let program = self.compile_with(frames, |library| {
+            Opened::device(library, &name).or_else(|_| {
+                // Without the right to open it the expression is read all the same: opening the device for
+                // good will say what is missing.
+                is_live = false;
+                Opened::nothing(library, frames.link_type)
+            })
+        })?;
+        let suits = program.suits_kernel() && (is_live || !self.words().any(|word| word == "vlan"));
+        Ok(suits.then_some(program))
+    }
+
+    fn compile_with(
+        &self,
+        frames: &Frames,
+        open: impl FnOnce(Library) -> Result<Opened, String>,
+    ) -> Result<Program, FilterError> {
+        let refuse = |what: String| FilterError::Expression { expression: self.text.clone(), what };
+        let zero = |_| refuse("an expression has no zero byte".to_owned());
+        let text = CString::new(self.text.as_str()).map_err(zero)?;
+        let opened = open(Library::open()?).map_err(refuse)?;
+        let instructions = opened.compile(&text, frames.netmask().to_bits()).map_err(refuse)?;
+        Program::new(&instructions).map_err(|error| refuse(error.to_string()))
+    }
+
+    /// Returns whether the expression asks for a type, or for bytes by their place in the frame: either may
+    /// lie where a VLAN tag was.
+    fn asks_for_link_header(&self) -> bool {
+        let words: Vec<&str> = self.words().collect();
+        let addresses = ["host", "src", "dst", "multicast", "broadcast"];
+        words.iter().enumerate().any(|(at, &word)| {
+            let bytes = ["ether", "link"].contains(&word);
+            bytes && words.get(at + 1).is_none_or(|next| !addresses.contains(next))
+        })
+    }
+
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
     }
 }
 
@@ -131,6 +165,9 @@ struct BpfInstruction {
 type Handle = *mut c_void;
 
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> Handle;
+type OpenFile = unsafe extern "C" fn(*mut libc::FILE, *mut c_char) -> Handle;
+type Create = unsafe extern "C" fn(*const c_char, *mut c_char) -> Handle;
+type Activate = unsafe extern "C" fn(Handle) -> c_int;
 type Compile = unsafe extern "C" fn(Handle, *mut BpfProgram, *const c_char, c_int, c_uint) -> c_int;
 type GetError = unsafe extern "C" fn(Handle) -> *mut c_char;
 type FreeCode = unsafe extern "C" fn(*mut BpfProgram);
@@ -140,6 +177,9 @@ type Close = unsafe extern "C" fn(Handle);
 #[derive(Clone, Copy)]
 struct Library {
     open_dead: OpenDead,
+    open_file: OpenFile,
+    create: Create,
+    activate: Activate,
     compile: Compile,
     get_error: GetError,
     free_code: FreeCode,
@@ -149,59 +189,143 @@ struct Library {
 impl Library {
     fn open() -> Result<Self, FilterError> {
         let library = Loaded::open(&NAMES).ok_or(FilterError::NoLibrary)?;
-        let find = |name: &CStr, shown| library.find(name).ok_or(FilterError::NoFunction(shown));
-        // SAFETY: each is a function of libpcap's stable interface (pcap/pcap.h) with the type given here.
-        unsafe {
-            Ok(Self {
-                open_dead: core::mem::transmute::<NonNull<c_void>, OpenDead>(find(
-                    c"pcap_open_dead",
-                    "pcap_open_dead",
-                )?),
-                compile: core::mem::transmute::<NonNull<c_void>, Compile>(find(
-                    c"pcap_compile",
-                    "pcap_compile",
-                )?),
-                get_error: core::mem::transmute::<NonNull<c_void>, GetError>(find(
-                    c"pcap_geterr",
-                    "pcap_geterr",
-                )?),
-                free_code: core::mem::transmute::<NonNull<c_void>, FreeCode>(find(
-                    c"pcap_freecode",
-                    "pcap_freecode",
-                )?),
-                close: core::mem::transmute::<NonNull<c_void>, Close>(find(c"pcap_close", "pcap_close")?),
-            })
+        macro_rules! find {
+            ($name:literal as $function:ty) => {{
+                let name = concat!($name, "\0").as_bytes();
+                let symbol = CStr::from_bytes_with_nul(name).ok().and_then(|name| library.find(name));
+                let symbol = symbol.ok_or(FilterError::NoFunction($name))?;
+                // SAFETY: a function of libpcap's stable interface (pcap/pcap.h), with the type given there.
+                unsafe { core::mem::transmute::<NonNull<c_void>, $function>(symbol) }
+            }};
         }
+        Ok(Self {
+            open_dead: find!("pcap_open_dead" as OpenDead),
+            open_file: find!("pcap_fopen_offline" as OpenFile),
+            create: find!("pcap_create" as Create),
+            activate: find!("pcap_activate" as Activate),
+            compile: find!("pcap_compile" as Compile),
+            get_error: find!("pcap_geterr" as GetError),
+            free_code: find!("pcap_freecode" as FreeCode),
+            close: find!("pcap_close" as Close),
+        })
+    }
+}
+
+/// What libpcap compiles for: a `pcap_t`, closed when dropped.
+struct Opened {
+    library: Library,
+    handle: NonNull<c_void>,
+    /// The header of a capture file, which the handle may read as long as it is open.
+    _header: Box<[u8]>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // SAFETY: opened by the constructors, and nothing of it is used any more.
+        unsafe { (self.library.close)(self.handle.as_ptr()) }
+    }
+}
+
+/// `PCAP_ERRBUF_SIZE`.
+const ERROR_BYTES: usize = 256;
+
+impl Opened {
+    /// Frames in memory.
+    fn nothing(library: Library, link_type: LinkType) -> Result<Self, String> {
+        // SAFETY: opens no device; the handle is closed when dropped.
+        let handle = unsafe { (library.open_dead)(data_link_type(link_type), WHOLE) };
+        Self::checked(library, handle, Box::default(), || "out of memory".to_owned())
     }
 
-    /// The instructions, or what libpcap has to say.
-    fn compile(&self, text: &CStr) -> Result<Vec<Instruction>, String> {
-        // SAFETY: opens no device; the handle is closed below, on the one way out.
-        let handle = unsafe { (self.open_dead)(ETHERNET, WHOLE) };
-        if handle.is_null() {
+    /// Frames of a file of this link type, written by a machine of this byte order.
+    fn file(library: Library, link_type: LinkType, big_endian: bool) -> Result<Self, String> {
+        let mut header = header(link_type, big_endian);
+        // SAFETY: the header lives, where it is, longer than the stream: until the handle has been closed, or
+        // the stream has if there is none. `r` is a C string.
+        let stream = unsafe { libc::fmemopen(header.as_mut_ptr().cast(), header.len(), c"r".as_ptr()) };
+        if stream.is_null() {
             return Err("out of memory".to_owned());
         }
+        let mut error = [0; ERROR_BYTES];
+        // SAFETY: the stream is open, and the room for an error is as large as libpcap wants it.
+        let handle = unsafe { (library.open_file)(stream, error.as_mut_ptr()) };
+        if handle.is_null() {
+            // SAFETY: opened above; libpcap closes it only with a handle.
+            unsafe { libc::fclose(stream) };
+        }
+        Self::checked(library, handle, header, || text(&error))
+    }
+
+    /// A network device, opened as `tcpdump` opens it, but for a moment.
+    fn device(library: Library, name: &CStr) -> Result<Self, String> {
+        let mut error = [0; ERROR_BYTES];
+        // SAFETY: the name is a C string, and the room for an error is as large as libpcap wants it.
+        let handle = unsafe { (library.create)(name.as_ptr(), error.as_mut_ptr()) };
+        let opened = Self::checked(library, handle, Box::default(), || text(&error))?;
+        // SAFETY: the handle is live, and not active yet. Warnings are positive numbers.
+        let activated = unsafe { (library.activate)(opened.handle.as_ptr()) };
+        if activated < 0 { Err(opened.error()) } else { Ok(opened) }
+    }
+
+    fn checked(
+        library: Library,
+        handle: Handle,
+        header: Box<[u8]>,
+        error: impl FnOnce() -> String,
+    ) -> Result<Self, String> {
+        let handle = NonNull::new(handle).ok_or_else(error)?;
+        Ok(Self { library, handle, _header: header })
+    }
+
+    /// What libpcap has to say.
+    fn error(&self) -> String {
+        // SAFETY: the message is a C string inside the live handle, copied here.
+        unsafe { CStr::from_ptr((self.library.get_error)(self.handle.as_ptr())) }
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// Compiles an expression; `netmask` is a number.
+    ///
+    /// # Errors
+    /// What libpcap has to say.
+    fn compile(&self, text: &CStr, netmask: u32) -> Result<Vec<Instruction>, String> {
         let mut program = BpfProgram { len: 0, instructions: core::ptr::null_mut() };
+        let (library, handle) = (&self.library, self.handle.as_ptr());
         // SAFETY: the handle is live, the text ends in a zero byte and outlives the call, `program` is ours
         // to be filled.
-        let done =
-            unsafe { (self.compile)(handle, &raw mut program, text.as_ptr(), OPTIMIZE, NETMASK_UNKNOWN) };
-        let result = if done == 0 {
-            // SAFETY: compiled, so `program` holds `len` instructions; the copy is made before they are
-            // freed, once.
-            unsafe {
-                let copy = copy(&program);
-                (self.free_code)(&raw mut program);
-                Ok(copy)
-            }
-        } else {
-            // SAFETY: the message is a C string inside the live handle, copied here.
-            Err(unsafe { CStr::from_ptr((self.get_error)(handle)) }.to_string_lossy().into_owned())
-        };
-        // SAFETY: opened above, and nothing of it is used any more.
-        unsafe { (self.close)(handle) };
-        result
+        let done = unsafe { (library.compile)(handle, &raw mut program, text.as_ptr(), OPTIMIZE, netmask) };
+        if done != 0 {
+            return Err(self.error());
+        }
+        // SAFETY: compiled, so `program` holds `len` instructions; the copy is made before they are freed,
+        // once.
+        unsafe {
+            let copy = copy(&program);
+            (library.free_code)(&raw mut program);
+            Ok(copy)
+        }
     }
+}
+
+/// The text in a buffer that libpcap has written an error to.
+fn text(buffer: &[c_char]) -> String {
+    let bytes: Vec<u8> = buffer.iter().map(|&c| c.cast_unsigned()).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The number by which libpcap itself knows a link type of a device (`DLT_`).
+fn data_link_type(link_type: LinkType) -> c_int {
+    const DLT_RAW: c_int = 12;
+    if link_type == LinkType::RAW { DLT_RAW } else { link_type.0.into() }
+}
+
+/// The header of a capture file without frames.
+fn header(link_type: LinkType, big_endian: bool) -> Box<[u8]> {
+    // Magic number, version 2.4, time zone, accuracy, snapshot length, link type.
+    let version = if big_endian { 2 << 16 | 4 } else { 4 << 16 | 2 };
+    let words = [0xa1b2_c3d4, version, 0, 0, WHOLE.cast_unsigned(), link_type.0.into()];
+    words.iter().flat_map(|word| if big_endian { word.to_be_bytes() } else { word.to_le_bytes() }).collect()
 }
 
 const OPTIMIZE: c_int = 1;
@@ -252,15 +376,19 @@ mod tests {
         missing
     }
 
+    fn on_ethernet(text: &str) -> Result<Program, FilterError> {
+        Expression::new(text).compile(&Frames::ETHERNET)
+    }
+
     #[test]
     fn an_expression_becomes_a_program() {
         if skipped() {
             return;
         }
-        let expression = Expression::compile("udp port 9 and not host 10.0.0.1").unwrap();
+        let expression = Expression::new("udp port 9 and not host 10.0.0.1");
         assert_eq!(expression.to_string(), "udp port 9 and not host 10.0.0.1");
-        assert!(expression.program().instructions().len() > 10);
-        assert_eq!(Expression::compile("").unwrap().program().run(&[0; 60], 60), WHOLE as u32);
+        assert!(on_ethernet(expression.text()).unwrap().instructions().len() > 10);
+        assert_eq!(on_ethernet("").unwrap().run(&[0; 60], 60), WHOLE as u32);
     }
 
     #[test]
@@ -268,7 +396,7 @@ mod tests {
         if skipped() {
             return;
         }
-        let error = |text: &str| Expression::compile(text).unwrap_err().to_string();
+        let error = |text: &str| on_ethernet(text).unwrap_err().to_string();
         assert!(
             error("udp prot 9")
                 .starts_with("filter `udp prot 9`: can't parse filter expression: syntax error")
@@ -279,21 +407,40 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_tags_is_not_for_the_kernel() {
+    fn what_asks_for_bytes_where_a_tag_was_is_not_for_the_kernel() {
+        for (text, asks) in [
+            ("", false),
+            ("udp port 53", false),
+            ("tcp[13] & 2 != 0 and ether src 02:00:00:00:00:01", false),
+            ("vlan 7 and udp", false),
+            ("ether[12:2] == 0x8100", true),
+            ("ether proto 0x8100", true),
+        ] {
+            assert_eq!(Expression::new(text).asks_for_link_header(), asks, "{text}");
+        }
+    }
+
+    /// A header of four bytes in the writer's order says what a frame on BSD's loopback is.
+    #[test]
+    fn a_file_is_judged_by_its_link_type_and_byte_order() {
         if skipped() {
             return;
         }
-        for (text, suits) in [
-            ("", true),
-            ("udp port 53", true),
-            ("tcp[13] & 2 != 0 and ether src 02:00:00:00:00:01", true),
-            ("vlan 7 and udp", false),
-            ("not vlan", false),
-            ("ether[12:2] == 0x8100", false),
-            ("ether proto 0x8100", false),
-        ] {
-            assert_eq!(Expression::compile(text).unwrap().suits_kernel(), suits, "{text}");
-        }
+        let family = |text: &str, big_endian| {
+            let program = Expression::new(text).compile(&Frames::of_file(LinkType(0), big_endian)).unwrap();
+            [2_u32.to_le_bytes(), 2_u32.to_be_bytes()].map(|header| {
+                let frame = [&header[..], &[0x45; 40]].concat();
+                program.run(&frame, frame.len()) > 0
+            })
+        };
+        assert_eq!([family("ip", false)[0], family("ip", true)[1]], [true; 2]);
+        let of = |link_type, text: &str| {
+            Expression::new(text).compile(&Frames::of_file(LinkType(link_type), false))
+        };
+        assert!(of(127, "wlan type mgt").is_ok() && of(276, "ifindex 3 and inbound").is_ok());
+        let error = of(1, "inbound").unwrap_err().to_string();
+        assert!(error.contains("inbound"), "no direction is known of what lies in a file: {error}");
+        assert!(of(60_000, "ip").is_err_and(|error| error.to_string().contains("60000")));
     }
 
     #[test]
@@ -313,18 +460,22 @@ mod tests {
         let frames = frames();
         let offline = OfflineFilter::open();
         for text in EXPRESSIONS {
-            let expression = Expression::compile(text).unwrap();
+            let program = on_ethernet(text).unwrap();
             let mut wanted = 0;
             for frame in &frames {
-                let ours = expression.program().run(frame, frame.len());
-                assert_eq!(ours, offline.run(&expression, frame), "{text}: {frame:02x?}");
+                let ours = program.run(frame, frame.len());
+                assert_eq!(ours, offline.run(&program, frame), "{text}: {frame:02x?}");
                 wanted += u32::from(ours > 0);
             }
             assert!(wanted > 0, "{text} wants no frame: the frames are too much alike");
         }
     }
 
-    const EXPRESSIONS: [&str; 24] = [
+    const EXPRESSIONS: [&str; 28] = [
+        "ip protochain 17",
+        "ip6 protochain 17",
+        "ip6 protochain 6 or ip protochain 6",
+        "ip broadcast or ether broadcast or ip multicast",
         "ip",
         "ip6",
         "arp",
@@ -434,8 +585,8 @@ mod tests {
             Self(unsafe { core::mem::transmute::<NonNull<c_void>, Offline>(function) })
         }
 
-        fn run(&self, expression: &Expression, frame: &[u8]) -> u32 {
-            let list = expression.program().instructions().iter();
+        fn run(&self, program: &Program, frame: &[u8]) -> u32 {
+            let list = program.instructions().iter();
             let mut list: Vec<_> =
                 list.map(|&Instruction { code, jt, jf, k }| BpfInstruction { code, jt, jf, k }).collect();
             let program = BpfProgram { len: list.len() as c_uint, instructions: list.as_mut_ptr() };

@@ -7,6 +7,8 @@
 mod dump;
 pub mod encode;
 mod files;
+mod filter;
+mod frames;
 mod libpcap;
 mod output;
 mod read;
@@ -16,6 +18,8 @@ mod replay;
 pub use dump::Dump;
 pub use encode::{Described, Direction, Packet, Totals, begin, packet, statistics};
 pub use files::Row;
+pub use filter::{Judge, PassedOver};
+pub use frames::Frames;
 pub use libpcap::{Expression, FilterError};
 pub use output::{Output, Target, Writing, stdout_takes_a_capture};
 pub use read::{CaptureError, Reader};
@@ -33,6 +37,3 @@ mod block {
     /// Says by its order in which order the section's bytes are.
     pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 }
-
-/// Link type of Ethernet frames without FCS.
-const LINKTYPE_ETHERNET: u16 = 1;

@@ -22,7 +22,7 @@ use std::thread;
 
 use evenkeel_core::time::Duration;
 
-use super::encode::{self, PACKET_OVERHEAD, Packet};
+use super::encode::{self, Described, PACKET_OVERHEAD, Packet};
 use super::files::Row;
 use crate::error::LinkError;
 
@@ -157,6 +157,14 @@ impl Output {
     pub fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.current.len() + bytes + PACKET_OVERHEAD <= BUFFER_BYTES;
         fits || self.current.is_empty() || self.hand_over()
+    }
+
+    /// Describes another interface, in this file and in all that follow.
+    pub fn describe(&mut self, interface: &Described) {
+        let before = self.current.len();
+        encode::describe(&mut self.current, interface);
+        self.file_bytes += (self.current.len() - before) as u64;
+        encode::describe(&mut self.header, interface);
     }
 
     /// Adds a packet, for which there is room.

@@ -2,17 +2,23 @@
 
 use std::io::{self, Read};
 
-use super::{LINKTYPE_ETHERNET, block};
+use evenkeel_core::frame::LinkType;
 
-/// Reads the Ethernet frames of a pcap or pcapng file, one after the other, in bounded memory.
+use super::block;
+
+/// Reads the frames of a pcap or pcapng file, one after the other, in bounded memory.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     format: Format,
     order: Order,
-    /// Frames of interfaces that are not Ethernet, and the link type of the last one.
+    /// Frames of any other are passed over; `None` if all are wanted.
+    only: Option<LinkType>,
+    /// Frames passed over, and the link type of the last one.
     skipped: u64,
-    skipped_linktype: u16,
+    skipped_link_type: LinkType,
+    /// What the last frame begins with.
+    link_type: LinkType,
     /// A frame with a time stamp has been read.
     stamped: bool,
     /// Time of the last frame in nanoseconds since 1970.
@@ -33,8 +39,8 @@ pub enum CaptureError {
     #[error("not a pcap or pcapng file")]
     NotACapture,
     /// Not captured on Ethernet.
-    #[error("captured on link type {0}, not on Ethernet")]
-    NotEthernet(u16),
+    #[error("captured on link type {}, not on Ethernet", .0.0)]
+    NotEthernet(LinkType),
     /// A length or a reference that makes no sense.
     #[error("damaged: {0}")]
     Damaged(&'static str),
@@ -60,7 +66,7 @@ enum Format {
 /// An interface of a pcapng section.
 #[derive(Debug, Clone, Copy)]
 struct Source {
-    linktype: u16,
+    link_type: LinkType,
     snaplen: u32,
     units: Units,
     offset_secs: i64,
@@ -83,19 +89,33 @@ const BLOCK_BYTES_MAX: usize = 512 * 1024;
 const INTERFACES_MAX: usize = 4096;
 
 impl<R: Read> Reader<R> {
-    /// Reads the file's header. `input` should be buffered.
+    /// Reads the file's header; then reads its Ethernet frames only. `input` should be buffered.
     ///
     /// # Errors
     /// [`CaptureError`]
-    pub fn new(mut input: R) -> Result<Self, CaptureError> {
+    pub fn new(input: R) -> Result<Self, CaptureError> {
+        Self::open(input, Some(LinkType::ETHERNET))
+    }
+
+    /// Reads the file's header; then reads frames of any link type. `input` should be buffered.
+    ///
+    /// # Errors
+    /// [`CaptureError`]
+    pub fn of_any_link_type(input: R) -> Result<Self, CaptureError> {
+        Self::open(input, None)
+    }
+
+    fn open(mut input: R, only: Option<LinkType>) -> Result<Self, CaptureError> {
         let mut magic = [0; 4];
         input.read_exact(&mut magic).map_err(|e| at_end(e, CaptureError::NotACapture))?;
         let mut reader = Self {
             input,
             format: Format::Next { interfaces: Vec::new() },
             order: Order::Little,
+            only,
             skipped: 0,
-            skipped_linktype: 0,
+            skipped_link_type: LinkType::ETHERNET,
+            link_type: LinkType::ETHERNET,
             stamped: false,
             time: 0,
             original: 0,
@@ -110,7 +130,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// Goes to the next Ethernet frame; false at the end of the file.
+    /// Goes to the next frame; false at the end of the file.
     ///
     /// # Errors
     /// [`CaptureError`]: nothing more can be read.
@@ -126,6 +146,18 @@ impl<R: Read> Reader<R> {
     #[must_use]
     pub fn frame(&self) -> &[u8] {
         self.block.get(self.frame.clone()).unwrap_or_default()
+    }
+
+    /// What the frame begins with; before the first frame that of the file, as far as its header says so.
+    #[must_use]
+    pub const fn link_type(&self) -> LinkType {
+        self.link_type
+    }
+
+    /// Whether numbers in the file have their high byte first: so has the machine that wrote it.
+    #[must_use]
+    pub fn is_big_endian(&self) -> bool {
+        self.order == Order::Big
     }
 
     /// When the frame was captured, in nanoseconds since 1970: that of the frame before if it has no time
@@ -158,7 +190,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// [`CaptureError::NotEthernet`]
     pub const fn check_skipped(&self) -> Result<(), CaptureError> {
-        if self.skipped == 0 { Ok(()) } else { Err(CaptureError::NotEthernet(self.skipped_linktype)) }
+        if self.skipped == 0 { Ok(()) } else { Err(CaptureError::NotEthernet(self.skipped_link_type)) }
     }
 
     // --- pcap ---
@@ -173,12 +205,14 @@ impl<R: Read> Reader<R> {
             (_, NANOSECONDS) => (Order::Big, 1_000_000_000),
             _ => return Err(CaptureError::NotACapture),
         };
-        (self.order, self.format) = (order, Format::Classic { units: Units { per_second } });
+        self.order = order;
         // Version, time zone, accuracy and snapshot length, which nobody relies on, then the link type.
         self.fill(20)?;
         // The upper half says how many bytes of FCS there are.
-        let linktype = self.u32_at(16)? as u16;
-        if linktype == LINKTYPE_ETHERNET { Ok(()) } else { Err(CaptureError::NotEthernet(linktype)) }
+        self.link_type = LinkType(self.u32_at(16)? as u16);
+        self.format = Format::Classic { units: Units { per_second } };
+        let wanted = self.only.is_none_or(|only| only == self.link_type);
+        if wanted { Ok(()) } else { Err(CaptureError::NotEthernet(self.link_type)) }
     }
 
     fn record(&mut self, units: Units) -> Result<bool, CaptureError> {
@@ -270,7 +304,7 @@ impl<R: Read> Reader<R> {
 
     fn describe_interface(&mut self) -> Result<(), CaptureError> {
         let mut source = Source {
-            linktype: self.u16_at(0)?,
+            link_type: LinkType(self.u16_at(0)?),
             snaplen: self.u32_at(4)?,
             units: Units { per_second: 1_000_000 },
             offset_secs: 0,
@@ -345,11 +379,12 @@ impl<R: Read> Reader<R> {
     fn found(&mut self, source: Source, start: usize, len: usize) -> Result<bool, CaptureError> {
         let end = start.checked_add(len).filter(|&end| end <= self.block.len());
         let end = end.ok_or(CaptureError::Damaged("a frame that leaves its block"))?;
-        if source.linktype != LINKTYPE_ETHERNET {
+        if self.only.is_some_and(|only| only != source.link_type) {
             self.skipped += 1;
-            self.skipped_linktype = source.linktype;
+            self.skipped_link_type = source.link_type;
             return Ok(false);
         }
+        self.link_type = source.link_type;
         self.frame = start..end;
         Ok(true)
     }
@@ -585,7 +620,7 @@ pub(super) mod tests {
         let mut reader = Reader::new(&bytes[..]).unwrap();
         while reader.advance().unwrap() {}
         assert_eq!(reader.skipped(), 1);
-        assert!(matches!(reader.check_skipped(), Err(CaptureError::NotEthernet(113))));
+        assert!(matches!(reader.check_skipped(), Err(CaptureError::NotEthernet(LinkType(113)))));
     }
 
     #[test]
@@ -619,7 +654,21 @@ pub(super) mod tests {
         assert!(matches!(all(b"GIF89a.............."), Err(CaptureError::NotACapture)));
         assert!(matches!(all(b""), Err(CaptureError::NotACapture)));
         let loopback = Bytes::little().n32(0xa1b2_c3d4).raw(&[0; 16]).n32(0);
-        assert!(matches!(all(&loopback.0), Err(CaptureError::NotEthernet(0))));
+        assert!(matches!(all(&loopback.0), Err(CaptureError::NotEthernet(LinkType(0)))));
+    }
+
+    #[test]
+    fn frames_of_any_link_type_can_be_read() {
+        let file = Bytes::little().of_link_types(&[113, 1, 0]);
+        let mut reader = Reader::of_any_link_type(&file.0[..]).unwrap();
+        let mut types = Vec::new();
+        while reader.advance().unwrap() {
+            types.push((reader.link_type().0, reader.frame().len()));
+        }
+        assert_eq!((types, reader.skipped()), (vec![(113, 60), (1, 60), (0, 60)], 0));
+        let loopback = Bytes(Vec::new(), Order::Big).n32(0xa1b2_c3d4).raw(&[0; 16]).n32(0);
+        let reader = Reader::of_any_link_type(&loopback.0[..]).unwrap();
+        assert_eq!((reader.link_type(), reader.is_big_endian()), (LinkType(0), true));
     }
 
     fn samples() -> [Vec<u8>; 2] {

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
+use evenkeel_core::frame::{Frame, LinkType, Metadata, Pool, PoolLimit};
 use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+use super::frames::Frames;
 use super::read::{CaptureError, Reader};
 use crate::clock::Clock;
 use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, Status};
@@ -32,9 +33,9 @@ pub struct ReplayOptions {
     /// The hardware address of the interface. Default: the one that the capture's first frame is addressed
     /// to, if it is one station's.
     pub address: Option<EthernetAddress>,
-    /// Frames that are larger than a buffer are cut, as a packet monitor has them, and their [`Metadata`]
-    /// says so; otherwise they are shed.
-    pub cut: bool,
+    /// For a packet monitor, which only looks at frames: they may be of any link type and size. A host gets
+    /// Ethernet frames that fit its buffers; others are passed over and shed.
+    pub monitored: bool,
 }
 
 /// How fast a capture is played.
@@ -71,14 +72,14 @@ struct Player {
     first: Option<u64>,
     /// Frames played, or passed over because no buffer could hold them.
     played: u64,
-    cut: bool,
+    monitored: bool,
     oversized: u64,
     timer: Arc<OwnedFd>,
     status: Status,
 }
 
 impl Replay {
-    /// Opens a pcap or pcapng file with Ethernet frames.
+    /// Opens a pcap or pcapng file, which must have Ethernet frames unless it is monitored.
     ///
     /// # Errors
     /// [`LinkError::Capture`] says what is wrong with it.
@@ -86,7 +87,9 @@ impl Replay {
         let fail =
             |error: CaptureError| LinkError::Capture { path: path.to_owned(), what: error.to_string() };
         let file = File::open(path).map_err(|error| fail(error.into()))?;
-        let mut reader = Reader::new(BufReader::with_capacity(1 << 16, file)).map_err(fail)?;
+        let file = BufReader::with_capacity(1 << 16, file);
+        let reader = if options.monitored { Reader::of_any_link_type(file) } else { Reader::new(file) };
+        let mut reader = reader.map_err(fail)?;
         let status = Status::default();
         if !reader.advance().map_err(fail)? {
             // Nothing at all, or nothing that can be played.
@@ -97,7 +100,8 @@ impl Replay {
         let timer =
             timer.map_err(|error| LinkError::Os { what: "make a timer".into(), source: error.into() })?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let address = options.address.or_else(|| destination(reader.frame()));
+        let is_ethernet = reader.link_type() == LinkType::ETHERNET;
+        let address = options.address.or_else(|| destination(reader.frame()).filter(|_| is_ethernet));
         let address = address.unwrap_or_else(|| own_address(&name, EthernetAddress::default()));
         let queue = Player {
             first: reader.is_stamped().then(|| reader.time()),
@@ -106,7 +110,7 @@ impl Replay {
             clock,
             start: clock.now(),
             played: 0,
-            cut: options.cut,
+            monitored: options.monitored,
             oversized: 0,
             timer: Arc::new(timer),
             status,
@@ -209,6 +213,11 @@ impl Device for Replay {
     fn status(&self) -> Status {
         self.queue.status.clone()
     }
+
+    fn frames(&self) -> Frames {
+        let reader = &self.queue.reader;
+        Frames::of_file(reader.link_type(), reader.is_big_endian())
+    }
 }
 
 impl Player {
@@ -270,11 +279,8 @@ impl RxQueue for Player {
             if !self.is_due() {
                 break;
             }
-            let mut bytes = self.reader.frame();
-            if self.cut {
-                bytes = bytes.get(..FRAME_BYTES).unwrap_or(bytes);
-            }
-            if bytes.len() > FRAME_BYTES {
+            let bytes = self.reader.frame();
+            if !self.monitored && bytes.len() > FRAME_BYTES {
                 self.oversized += 1;
                 self.advance();
                 continue;
@@ -286,7 +292,8 @@ impl RxQueue for Player {
             // Where there is no time stamp the first moment of 1970 stands for it: 0 means that the host's
             // clock is to be asked.
             let stamp_nanos = self.reader.time().max(1);
-            let seen = burst.see(bytes, &Metadata { stamp_nanos, cut_bytes, sent: false });
+            let link_type = self.reader.link_type();
+            let seen = burst.see(bytes, &Metadata { stamp_nanos, cut_bytes, sent: false, link_type });
             let frame = if seen == Seen::Take { burst.pool().take_copy(bytes) } else { None };
             self.advance();
             done += 1;
@@ -438,11 +445,11 @@ mod tests {
         let frame = replay.queue_mut(0).take(&mut pool).unwrap();
         assert_eq!((frame.len(), replay.queue(0).missed()), (60, 1));
         pool.recycle(frame);
-        let mut replay = Replay::open(&file.0, &ReplayOptions { cut: true, ..options }, clock).unwrap();
+        let mut replay =
+            Replay::open(&file.0, &ReplayOptions { monitored: true, ..options }, clock).unwrap();
         let mut shown = Shown { pool, frames: Vec::new() };
-        assert_eq!(replay.queue_mut(0).receive(1, &mut shown), 1);
-        let cut_bytes = (4000 - FRAME_BYTES) as u32;
-        assert_eq!(shown.frames, [(FRAME_BYTES, Metadata { stamp_nanos: 1, cut_bytes, sent: false })]);
+        assert_eq!(replay.queue_mut(0).receive(1, &mut shown), 1, "a monitor is shown all of it");
+        assert_eq!(shown.frames, [(4000, Metadata { stamp_nanos: 1, ..Metadata::NONE })]);
         assert_eq!(replay.queue(0).missed(), 0);
     }
 
@@ -465,6 +472,13 @@ mod tests {
         let mixed = Scratch::new("mixed", &Bytes::little().of_link_types(&[113, 1, 228]).0);
         let (frames, status) = play(&mixed, Pace::AtOnce);
         assert_eq!((frames.len(), status.passed_over()), (1, 2));
+        let options = ReplayOptions { monitored: true, pace: Pace::AtOnce, ..ReplayOptions::default() };
+        let mut replay = Replay::open(&mixed.0, &options, clock).unwrap();
+        assert_eq!(replay.frames(), Frames::of_file(LinkType(113), false));
+        let mut shown = Shown { pool: Pool::new(1), frames: Vec::new() };
+        assert_eq!(replay.queue_mut(0).receive(9, &mut shown), 3);
+        let types: Vec<_> = shown.frames.iter().map(|(_, metadata)| metadata.link_type.0).collect();
+        assert_eq!(types, [113, 1, 228], "a monitor is shown frames of every link type");
     }
 
     #[test]

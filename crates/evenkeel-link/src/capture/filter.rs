@@ -1,0 +1,101 @@
+//! Filter expressions at work on the frames of several interfaces, which may be of several link types.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use evenkeel_core::bpf::Program;
+use evenkeel_core::capture::{Filter, Tapped};
+use evenkeel_core::frame::LinkType;
+use evenkeel_core::stack::InterfaceId;
+
+use super::frames::Frames;
+use super::libpcap::{Expression, FilterError};
+
+/// A filter expression with a program for each link type that it judges. A capture file may bring another
+/// one at any time.
+#[derive(Debug)]
+pub struct Judge {
+    expression: Expression,
+    /// What comes from the host's interfaces, by their numbers.
+    frames: Vec<Frames>,
+    compiled: Vec<Compiled>,
+    passed_over: PassedOver,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    interface: InterfaceId,
+    link_type: LinkType,
+    /// `None` if the expression has no meaning there.
+    program: Option<Program>,
+}
+
+/// Frames that a [`Judge`] passes over, because its expression has no meaning on their link type. Clones
+/// count together.
+#[derive(Debug, Clone, Default)]
+pub struct PassedOver(Arc<Mutex<(u64, Option<FilterError>)>>);
+
+impl Judge {
+    /// Compiles an expression for the frames of the host's interfaces, in the order of their numbers.
+    ///
+    /// # Errors
+    /// [`FilterError`]
+    pub fn new(expression: Expression, frames: Vec<Frames>) -> Result<Self, FilterError> {
+        let compiled = (0..).map(InterfaceId).zip(&frames).map(|(interface, frames)| {
+            let program = Some(expression.compile(frames)?);
+            Ok(Compiled { interface, link_type: frames.link_type(), program })
+        });
+        let compiled = compiled.collect::<Result<_, _>>()?;
+        Ok(Self { expression, frames, compiled, passed_over: PassedOver::default() })
+    }
+
+    /// Returns a handle on what is passed over.
+    #[must_use]
+    pub fn passed_over(&self) -> PassedOver {
+        self.passed_over.clone()
+    }
+
+    fn compile(&self, interface: InterfaceId, link_type: LinkType) -> Compiled {
+        let frames = self.frames.get(usize::from(interface.0)).unwrap_or(&Frames::ETHERNET);
+        let program = self.expression.compile(&frames.with(link_type));
+        let program = program.map_err(|error| self.passed_over.state().1 = Some(error)).ok();
+        Compiled { interface, link_type, program }
+    }
+}
+
+impl Filter for Judge {
+    fn keep(&mut self, frame: &Tapped<'_>) -> usize {
+        let (interface, link_type) = (frame.interface, frame.metadata.link_type);
+        let is_for_it = |it: &Compiled| it.interface == interface && it.link_type == link_type;
+        if !self.compiled.iter().any(is_for_it) {
+            let compiled = self.compile(interface, link_type);
+            self.compiled.push(compiled);
+        }
+        let program = self.compiled.iter_mut().find(|it| is_for_it(it)).and_then(|it| it.program.as_mut());
+        match program {
+            Some(program) => program.keep(frame),
+            None => {
+                self.passed_over.state().0 += 1;
+                0
+            }
+        }
+    }
+}
+
+impl PassedOver {
+    /// Frames passed over.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.state().0
+    }
+
+    /// Why, for the last of them.
+    #[must_use]
+    pub fn reason(&self) -> Option<FilterError> {
+        self.state().1.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, (u64, Option<FilterError>)> {
+        // Nothing that holds it panics.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
