@@ -4,7 +4,9 @@
 //!
 //! - While anything is unsent or unacknowledged, the silence before the next SYN, segment with data, FIN or
 //!   window probe is at most `Times::silence`, which bounds the retransmission timeout (RFC 6298) and the
-//!   pacer, and the longest silence so far, both twice: a backoff doubles, until a round trip is measured.
+//!   pacer, and the longest timeout so far, both twice: a backoff doubles, until a round trip is measured.
+//! - The first segment that is not acknowledged is sent again as soon, or the window is probed, whatever else
+//!   leaves.
 //! - With nothing under way, and a window with room for a segment or for all there is, new data leave at
 //!   once; if the connection paces, after `Times::pacing`.
 //! - An acknowledgment leaves within the configured delay; at once for what is out of order, repeated or
@@ -32,6 +34,9 @@ pub(crate) struct Times {
 const SLACK: Duration = Duration::from_millis(2);
 /// The first timeout if a SYN was lost, or nobody knows (RFC 6298, 5.7), with a delay of the peer's.
 const AFTER_LOST_SYN: Duration = Duration::from_millis(3_100);
+/// A tick of the timestamps' clock; and how far back a SYN cookie sets it, which has six bits of it.
+const CLOCK: Duration = Duration::from_millis(1);
+const COOKIE_CLOCK: Duration = Duration::from_millis(64);
 
 #[derive(Debug)]
 pub(crate) struct Invariants {
@@ -53,13 +58,19 @@ pub(crate) struct Invariants {
     sent_twice: u32,
     last_sent: Instant,
     work_since: Option<Instant>,
-    silence: Duration,
+    /// The longest timeout since a round trip was measured.
+    timeout: Duration,
     ready_since: Option<Instant>,
     /// What was sent once, and when; the longest round trip that this has measured.
     under_way: VecDeque<(u32, Instant)>,
     longest: Duration,
     /// The handshake says nothing of the round trip.
     late_start: bool,
+    /// When what is now the first byte that is not acknowledged last left, or the window was probed.
+    first_sent: Instant,
+    /// What our clock shows when virtual time is zero, and how much less an echo may show than what it is of.
+    epoch: Option<u32>,
+    coarse: Duration,
     shift: Option<u8>,
     acked: Option<u32>,
     promised: u32,
@@ -77,8 +88,8 @@ pub(crate) struct Invariants {
     clock: Option<u32>,
     /// The number of the first byte of the peer's stream.
     peer_first: Option<u32>,
-    /// The window of its SYN, which is what a Fast Open server may use.
-    syn_window: u32,
+    /// The window of its SYN, which is what a Fast Open server may use: of the first, as others come again.
+    syn_window: Option<u32>,
     /// Our SYN has timestamps.
     clocks: bool,
     /// Something came that we may have taken or not.
@@ -101,11 +112,14 @@ impl Invariants {
             sent_twice: 0,
             last_sent: Instant::ZERO,
             work_since: None,
-            silence: Duration::ZERO,
+            timeout: Duration::ZERO,
             ready_since: None,
             under_way: VecDeque::new(),
             longest: Duration::ZERO,
             late_start: cookies,
+            first_sent: Instant::ZERO,
+            epoch: None,
+            coarse: if cookies { COOKIE_CLOCK } else { CLOCK },
             shift: None,
             acked: None,
             promised: 0,
@@ -121,7 +135,7 @@ impl Invariants {
             answer: None,
             clock: None,
             peer_first: None,
-            syn_window: 0,
+            syn_window: None,
             clocks: false,
             unsure: false,
         }
@@ -140,6 +154,11 @@ impl Invariants {
     /// When something last happened that makes us send.
     fn since(&self) -> Instant {
         self.last_sent.max(self.advanced_at).max(self.work_since.unwrap_or(Instant::ZERO))
+    }
+
+    /// When the retransmission timer was last started.
+    fn timer_since(&self) -> Instant {
+        self.first_sent.max(self.advanced_at).max(self.work_since.unwrap_or(Instant::ZERO))
     }
 
     // --- A segment leaves ---
@@ -175,10 +194,17 @@ impl Invariants {
             }
         }
         if is_forward {
-            let waited = now.since(self.since());
-            self.silence = self.silence.max(waited);
+            if !after(seg.seq, self.una) {
+                // RFC 6298, 5: the timer runs since then, whatever else has left.
+                self.timeout = self.timeout.max(now.since(self.timer_since()));
+                self.first_sent = now;
+            }
+            self.timeout = self.timeout.max(now.since(self.since()));
             self.last_sent = now;
             self.ready_since = None;
+        }
+        if let Some((value, _)) = seg.clock {
+            self.epoch.get_or_insert(value.wrapping_sub(millis(now)));
         }
         if seg.end() != seg.seq {
             if after(self.max, seg.seq) {
@@ -210,7 +236,7 @@ impl Invariants {
     fn begin(&mut self, iss: u32) {
         self.iss = Some(iss);
         (self.una, self.max, self.sent_twice) = (iss, iss, iss);
-        let edge = iss.wrapping_add(1 + self.syn_window);
+        let edge = iss.wrapping_add(1 + self.syn_window.take().unwrap_or(0));
         (self.edge, self.edge_max) = (edge, edge);
     }
 
@@ -250,7 +276,7 @@ impl Invariants {
             let first = seg.seq.wrapping_add(1);
             (self.peer_first, self.come) = (Some(first), self.come.or(Some(first)));
             self.clock = seg.clock.map(|(value, _)| value);
-            self.syn_window = u32::from(seg.window);
+            self.syn_window.get_or_insert(u32::from(seg.window));
         }
         if seg.has(RST) || !seg.has(ACK) {
             return;
@@ -282,18 +308,25 @@ impl Invariants {
         }
         if after(seg.ack, self.una) {
             if seg.clock.is_some() || after(seg.ack, self.sent_twice) {
-                self.silence = Duration::ZERO;
+                self.timeout = Duration::ZERO;
             }
-            self.measure(seg.ack, now);
             (self.una, self.advanced_at) = (seg.ack, now);
+        } else if self.opened.is_some() {
+            return;
         }
+        self.measure(seg, now);
     }
 
-    /// An acknowledgment may measure how long ago was what it acknowledges: acknowledgments before
-    /// it may have been lost.
-    fn measure(&mut self, ack: u32, now: Instant) {
-        while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, ack)) {
+    /// An acknowledgment may measure how long ago was what it acknowledges, or what it echoes (RFC 7323, 4):
+    /// acknowledgments before it may have been lost.
+    fn measure(&mut self, seg: &Seg, now: Instant) {
+        while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, seg.ack)) {
             self.longest = self.longest.max(now.since(at));
+        }
+        if let (Some(epoch), Some((_, echo))) = (self.epoch, seg.clock) {
+            let sent_at = Duration::from_millis(echo.wrapping_sub(epoch).into());
+            let age = now.since(Instant::ZERO).saturating_sub(sent_at);
+            self.longest = self.longest.max(age + self.coarse);
         }
     }
 
@@ -383,15 +416,17 @@ impl Invariants {
         } else {
             Duration::ZERO
         });
-        let longest = first * 2 + self.silence * 2;
-        let due = self.since() + longest + SLACK;
-        if next > due {
-            let (una, end) = (self.una, self.end());
+        let longest = first * 2 + self.timeout * 2 + SLACK;
+        let (una, end, since) = (self.una, self.end(), self.since());
+        if next > since + longest {
+            let bytes = end.wrapping_sub(una);
             return Err(format!(
-                "nothing leaves before {next:?}, though {} bytes wait since {:?} (una {una}, end {end})",
-                end.wrapping_sub(una),
-                self.since()
+                "nothing leaves before {next:?}, though {bytes} bytes wait since {since:?} (una {una})"
             ));
+        }
+        let since = self.timer_since();
+        if una != self.max && next > since + longest {
+            return Err(format!("{una} does not leave again before {next:?}, and has not since {since:?}"));
         }
         Ok(())
     }
@@ -436,6 +471,10 @@ impl Invariants {
             self.read == text
         })
     }
+}
+
+const fn millis(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
 }
 
 fn brief(seg: &Seg) -> String {

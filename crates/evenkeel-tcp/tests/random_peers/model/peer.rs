@@ -287,7 +287,7 @@ impl Peer {
             }
             return;
         }
-        if self.una == self.max {
+        if self.una == self.max || !after(self.edge, self.una) {
             self.probe_window(now, choices);
         } else if choices.chance(50) {
             self.nxt = self.una;

@@ -223,7 +223,11 @@ impl<'a, O: Ours> Run<'a, O> {
         let seg = Seg::parse(bytes, US, PEER).ok_or("a malformed segment leaves")?;
         self.outcome.segments += 1;
         if let Some(trace) = &mut self.trace {
-            let _ = writeln!(trace, "{:?} > {}", self.now, line(&seg));
+            let figures = self.ours.info().map_or_else(String::new, |info| {
+                let now = info.recovery;
+                format!("srtt {:?} rto {:?} cwnd {} in flight {}", now.srtt, now.rto, now.cwnd, now.in_flight)
+            });
+            let _ = writeln!(trace, "{:?} > {} {figures}", self.now, line(&seg));
         }
         self.outcome.fast_open |= seg.has(SYN) && !seg.payload.is_empty();
         self.state.sent(&seg, &self.peer, self.now)?;
