@@ -83,7 +83,8 @@ pub(crate) struct Invariants {
     wl: Option<(u32, u32)>,
     come: Option<u32>,
     beyond: Vec<(u32, u32)>,
-    come_at: Option<Instant>,
+    /// Up to where data came in order that are not acknowledged, and when.
+    unacked: VecDeque<(u32, Instant)>,
     answer: Option<&'static str>,
     clock: Option<u32>,
     /// The number of the first byte of the peer's stream.
@@ -131,7 +132,7 @@ impl Invariants {
             wl: None,
             come: None,
             beyond: Vec::new(),
-            come_at: None,
+            unacked: VecDeque::new(),
             answer: None,
             clock: None,
             peer_first: None,
@@ -261,9 +262,7 @@ impl Invariants {
             // It has taken what the rules here would let it refuse.
             self.take(later(come, seg.ack));
         }
-        if self.come.is_none_or(|come| !after(come, seg.ack)) {
-            self.come_at = None;
-        }
+        while self.unacked.pop_front_if(|(end, _)| !after(*end, seg.ack)).is_some() {}
         Ok(())
     }
 
@@ -359,8 +358,8 @@ impl Invariants {
         if after(start, promised) || !after(text_end, come) {
             self.answer = Some("data out of place");
         } else if start == come {
-            self.come_at.get_or_insert(now);
             self.take(text_end);
+            self.unacked.push_back((self.come.unwrap_or(text_end), now));
         } else {
             self.answer = Some("data out of order");
             self.beyond.push((start, text_end));
@@ -394,7 +393,7 @@ impl Invariants {
         if let Some(what) = self.answer.take() {
             return Err(format!("no acknowledgment leaves at once for {what}"));
         }
-        if let Some(at) = self.come_at
+        if let Some(&(_, at)) = self.unacked.front()
             && next > at + self.times.ack_delay + SLACK
         {
             return Err(format!("data that came at {at:?} are not acknowledged before {next:?}"));
@@ -454,7 +453,7 @@ impl Invariants {
 
     fn check_window(&self) -> Result<(), String> {
         let (Some(come), Some(acked)) = (self.come, self.acked) else { return Ok(()) };
-        let all_read = self.come_at.is_none() && acked == come && self.beyond.is_empty();
+        let all_read = self.unacked.is_empty() && acked == come && self.beyond.is_empty();
         let shift = self.shift.filter(|_| self.peer_shift.is_some()).unwrap_or(0);
         let largest = self.receive_buffer.min(65_535 << shift);
         let window = self.promised.wrapping_sub(acked);

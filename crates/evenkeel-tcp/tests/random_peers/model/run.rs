@@ -141,7 +141,7 @@ impl<'a, O: Ours> Run<'a, O> {
             if self.now > complete_by && !self.is_complete() {
                 return Err(format!("not complete {:?} after the network is calm", self.plan.rest));
             }
-            self.happen();
+            self.happen()?;
         }
         Err("it goes on for ever".to_owned())
     }
@@ -150,8 +150,11 @@ impl<'a, O: Ours> Run<'a, O> {
         self.ours.info()
     }
 
-    fn happen(&mut self) {
+    fn happen(&mut self) -> Result<(), String> {
         let now = self.now;
+        // What is due leaves before anybody looks at what arrives in the same instant.
+        self.ours.advance(now);
+        self.settle()?;
         if !self.network.calm && self.plan.calm_at <= now {
             self.network.calm = true;
             self.peer.be_calm(now, &mut self.choices);
@@ -168,6 +171,7 @@ impl<'a, O: Ours> Run<'a, O> {
         }
         self.ours.advance(now);
         self.peer.on_time(now, &mut self.choices);
+        Ok(())
     }
 
     fn arrives(&mut self, seg: &Seg, ecn: Ecn) {
