@@ -17,9 +17,10 @@ struct LongTests {
 }
 
 /// All that reads `EVENKEEL_LONG`. A test below compares this list with the source.
-const LONG: [LongTests; 8] = [
+const LONG: [LongTests; 9] = [
     LongTests { package: "evenkeel-lab", target: Some("papers"), filter: &[] },
     LongTests { package: "evenkeel-tcp", target: Some("random_peers"), filter: &[] },
+    LongTests { package: "evenkeel-core", target: Some("random_peers"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("random_worlds"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("tcp_runs"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("tcp_worlds"), filter: &[] },

@@ -80,6 +80,10 @@ pub(crate) struct Invariants {
     peer_shift: Option<u8>,
     edge: u32,
     edge_max: u32,
+    /// Windows that were closed in the last instant in which something arrived count until it is over.
+    pub(crate) sends_between: bool,
+    arrived_at: Instant,
+    edge_then: u32,
     wl: Option<(u32, u32)>,
     come: Option<u32>,
     beyond: Vec<(u32, u32)>,
@@ -129,6 +133,9 @@ impl Invariants {
             peer_shift: None,
             edge: 0,
             edge_max: 0,
+            sends_between: false,
+            arrived_at: Instant::ZERO,
+            edge_then: 0,
             wl: None,
             come: None,
             beyond: Vec::new(),
@@ -189,7 +196,7 @@ impl Invariants {
         let is_forward = seg.end() != seg.seq || seg.seq == self.una.wrapping_sub(1);
         if is_forward && !seg.has(SYN) && seg.end() != seg.seq {
             let is_new = after(seg.end(), self.max);
-            let edge = if is_new && !self.odd { self.edge } else { self.edge_max };
+            let edge = if is_new && !self.odd { self.edge_at(now) } else { self.edge_max };
             if after(seg.end(), edge) {
                 return Err(format!("beyond the window, which ends at {edge}: {}", brief(seg)));
             }
@@ -219,6 +226,15 @@ impl Invariants {
             self.max = later(self.max, seg.end());
         }
         if seg.has(ACK) { self.acknowledges(seg, peer) } else { Ok(()) }
+    }
+
+    /// Where the window ends by what has been looked at now.
+    fn edge_at(&self, now: Instant) -> u32 {
+        if self.sends_between && self.arrived_at == now {
+            later(self.edge, self.edge_then)
+        } else {
+            self.edge
+        }
     }
 
     fn find_iss(&mut self, seg: &Seg, peer: &Peer) {
@@ -293,6 +309,8 @@ impl Invariants {
         let shift = self.peer_shift.filter(|_| self.shift.is_some() && !seg.has(SYN)).unwrap_or(0);
         let edge = seg.ack.wrapping_add(u32::from(seg.window) << shift.min(14));
         self.edge_max = later(self.edge_max, edge);
+        self.edge_then = if self.arrived_at == now { later(self.edge_then, self.edge) } else { self.edge };
+        self.arrived_at = now;
         let newer = self.wl.is_none_or(|(seq, ack)| {
             after(seg.ack, self.una) || after(seg.seq, seq) || seg.seq == seq && !after(ack, seg.ack)
         });

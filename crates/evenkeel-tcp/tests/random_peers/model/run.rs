@@ -61,13 +61,15 @@ impl<'a, O: Ours> Run<'a, O> {
         let cookies = plan.role == Role::Cookies || plan.fast_open;
         let odd = plan.peer.oddities.is_some();
         let buffer = plan.endpoint.connection.receive_buffer_initial as u32;
+        let mut state = Invariants::new(plan.times, cookies, odd, buffer);
+        state.sends_between = O::SENDS_BETWEEN;
         Self {
             now: BEGIN,
             ours,
             network: Network::new(plan.ways),
             peer: Peer::new(plan.peer.clone(), BEGIN),
             user: User::new(plan.user.clone()),
-            state: Invariants::new(plan.times, cookies, odd, buffer),
+            state,
             choices,
             plan,
             outcome: Outcome::default(),
