@@ -16,8 +16,9 @@ pub enum Architecture {
     /// Mogul and Ramakrishnan: interrupts only start polling; the polling thread processes each frame to
     /// completion, with a quota, round robin, and feedback from full queues.
     Polled,
-    /// Demultiplexing in the interrupt, early discard if the socket queue is full, protocol input still
-    /// eager. A control experiment.
+    /// Demultiplexing in the interrupt, early discard if the socket queue or the accept queue is full,
+    /// protocol input still eager. Segments of connections always reach protocol input: their windows limit
+    /// the sender. A control experiment.
     EarlyDemux,
     /// Lazy receiver processing with demultiplexing in software.
     SoftLrp,

@@ -14,7 +14,6 @@ pub mod net;
 pub mod packet;
 pub mod profile;
 pub mod rpc;
-pub mod seeds;
 pub mod selecting;
 mod standstill;
 pub mod streams;

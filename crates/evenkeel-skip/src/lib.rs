@@ -3,6 +3,8 @@
 //! `cargo test` runs one program after another and knows nothing of tests that return early. So each such
 //! test leaves a line in a file of the run (all test programs have the same parent), and the last program of
 //! the run, `crates/xtask/tests/skipped.rs`, prints them together with the commands that would let them run.
+//!
+//! And which tier of tests is run, and how many seeds of a test that is random ([`Seeds`]).
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +12,10 @@ use std::fmt::{self, Write as _};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+mod seeds;
+
+pub use seeds::Seeds;
 
 /// The environment variable that selects the long tier of tests.
 pub const LONG: &str = "EVENKEEL_LONG";

@@ -17,9 +17,10 @@ struct LongTests {
 }
 
 /// All that reads `EVENKEEL_LONG`. A test below compares this list with the source.
-const LONG: [LongTests; 8] = [
+const LONG: [LongTests; 9] = [
     LongTests { package: "evenkeel-lab", target: Some("papers"), filter: &[] },
     LongTests { package: "evenkeel-tcp", target: Some("random_peers"), filter: &[] },
+    LongTests { package: "evenkeel-core", target: Some("random_peers"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("random_worlds"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("tcp_runs"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("tcp_worlds"), filter: &[] },
@@ -115,7 +116,7 @@ mod tests {
             let inside = path.strip_prefix(crates).unwrap();
             let parts: Vec<&str> = inside.iter().map(|part| part.to_str().unwrap()).collect();
             let about_it = ["evenkeel-skip", "evenkeel-testing", "xtask"].contains(&parts[0]);
-            let asks = ["is_long()", "is_long_or_skip(", evenkeel_skip::LONG];
+            let asks = ["is_long()", "is_long_or_skip(", "evenkeel_skip::Seeds", evenkeel_skip::LONG];
             let asks = asks.iter().any(|call| text.contains(call));
             if about_it || !asks {
                 return;

@@ -13,15 +13,12 @@ mod program;
 mod referee;
 mod run;
 
-use evenkeel_sim::seeds::{self, Seeds};
-use evenkeel_skip::is_long;
+use evenkeel_skip::Seeds;
 use judge::Tally;
 use plan::Plan;
 
-/// Seeds of the long tier, in which everything happens that can.
-const SEEDS: u64 = 10_000;
-/// Seeds of the short tier.
-const FEW_SEEDS: u64 = 1_500;
+/// In those of the long tier everything happens that can.
+const SEEDS: Seeds<'_> = Seeds { package: "evenkeel-sim", test: "tcp_runs", few: 1_500, many: 10_000 };
 /// One seed of so many is run twice.
 const TWICE: u64 = 16;
 
@@ -37,18 +34,15 @@ fn run(seed: u64) -> Result<Tally, String> {
 
 #[test]
 fn every_byte_arrives_once_and_in_order_or_an_error_is_reported_and_nothing_is_left() {
-    let seeds = match Seeds::asked_for(if is_long() { SEEDS } else { FEW_SEEDS }) {
-        Seeds::UpTo(seeds) => seeds,
-        Seeds::One(seed) => {
-            println!("{:#?}", Plan::random(seed));
-            println!("{:#?}", run(seed).unwrap());
-            return;
-        }
-    };
+    if let Some(seed) = Seeds::one() {
+        println!("{:#?}", Plan::random(seed));
+        println!("{:#?}", run(seed).unwrap());
+        return;
+    }
     let mut sum = Tally::default();
-    seeds::run_all("tcp_runs", seeds, run).for_each(|tally| sum.add(&tally));
+    SEEDS.run_all(run).iter().for_each(|tally| sum.add(tally));
     println!("{sum:#?}");
-    if seeds >= SEEDS {
+    if SEEDS.count() >= SEEDS.many {
         sum.assert_everything_happened();
     }
 }

@@ -36,7 +36,8 @@ pub(super) struct Arrived {
     sacked: u32,
     /// Bytes of which nothing was known before: `DeliveredData` of RFC 9937.
     pub(super) delivered: u32,
-    /// When the first and the last of the segments left that arrived and were sent only once.
+    /// When the first and the last of the segments left that arrived, perhaps in part, and were sent only
+    /// once.
     first_sent: Option<Instant>,
     pub(super) last_sent: Option<Instant>,
     /// A segment that was sent again is acknowledged cumulatively: others may have waited for it, and tell no
@@ -65,16 +66,36 @@ pub(super) struct Witness<'a> {
 impl Witness<'_> {
     #[inline]
     pub(super) fn see(&mut self, segment: &Segment) {
-        let rtt = self.now.nanos_since(segment.sent_at);
         if segment.retransmitted {
             self.arrived.retransmitted = true;
         } else {
-            self.rtt.note_min(rtt, self.now);
-            self.arrived.first_sent.get_or_insert(segment.sent_at);
-            self.arrived.last_sent = self.arrived.last_sent.max(Some(segment.sent_at));
+            self.time(segment);
             self.arrived.lost_in_error |= segment.fate == Fate::Lost;
         }
+        let rtt = self.now.nanos_since(segment.sent_at);
         self.rack.on_delivered(segment, rtt, self.rtt.min_nanos(), self.echoed);
+    }
+
+    /// Sees a segment that was acknowledged in part: the receiver had no room for the rest. If it was sent
+    /// once, that tells a round trip. No acknowledgment may ever tell another: the rest is sent again.
+    #[cold]
+    pub(super) fn see_part(&mut self, segment: &Segment) {
+        if !segment.retransmitted {
+            self.time(segment);
+        }
+    }
+
+    #[inline]
+    fn time(&mut self, segment: &Segment) {
+        self.rtt.note_min(self.now.nanos_since(segment.sent_at), self.now);
+        self.arrived.first_sent.get_or_insert(segment.sent_at);
+        self.arrived.last_sent = self.arrived.last_sent.max(Some(segment.sent_at));
+    }
+
+    /// Sees a segment up to which, or up to within which, all has arrived.
+    #[inline]
+    pub(super) fn see_acknowledged(&mut self, segment: &Segment, whole: bool) {
+        if whole { self.see(segment) } else { self.see_part(segment) }
     }
 }
 
@@ -178,7 +199,7 @@ impl Recovery {
         let mut arrived = Arrived::default();
         let (rack, rtt) = (&mut self.rack, &mut self.rtt);
         let mut witness = Witness { rack, rtt, now: info.now, echoed, arrived: &mut arrived };
-        self.board.acknowledge(ack, |segment| witness.see(segment));
+        self.board.acknowledge(ack, |segment, whole| witness.see_acknowledged(segment, whole));
         let sacked_before = self.board.sacked_bytes();
         if self.sack && !info.sack.is_empty() {
             deliver_sacked(&mut self.board, ack, info.sack, &mut witness);

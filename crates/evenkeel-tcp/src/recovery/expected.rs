@@ -38,7 +38,7 @@ impl Recovery {
         let mut arrived = Arrived::in_order(acked);
         let (rack, rtt) = (&mut self.rack, &mut self.rtt);
         let mut witness = Witness { rack, rtt, now, echoed: None, arrived: &mut arrived };
-        self.board.acknowledge(told, |segment| witness.see(segment));
+        self.board.acknowledge(told, |segment, whole| witness.see_acknowledged(segment, whole));
         self.sample_rtt(&arrived, rtt_echo, now);
         self.duplicates = 0;
         if !self.config.algorithm.is_model_based() {

@@ -155,8 +155,8 @@ impl Pacing {
         }
     }
 
-    /// Something left. Without a round-trip time nobody knows how fast, and the first flight leaves at once,
-    /// unless a rate was said.
+    /// Records that something left. Without a round-trip time nobody knows how fast, and a flight leaves at
+    /// once, unless a rate was said. One that was measured meanwhile is that of retransmission timeouts.
     pub(super) fn on_sent(&mut self, left: Leaving, window: &Window, srtt: Option<u64>, now: Instant) {
         let said = self.most().map(|most| most.time_for(left.bytes.saturating_add(left.overhead)));
         let Some(target) = self.own_time(left, window, srtt, now).max(said) else { return };
@@ -191,11 +191,11 @@ impl Pacing {
             // The bottleneck is to space it.
             return None;
         }
+        let srtt = srtt?;
         let by_rate = left.rate.map(|rate| rate.time_for(left.bytes));
-        let known = srtt.filter(|_| !self.unknown);
-        let by_window = || known.map(|srtt| Self::time_by_window(left.bytes, window, srtt));
+        let by_window = || (!self.unknown).then(|| Self::time_by_window(left.bytes, window, srtt));
         let careful = self.careful.filter(|(until, _)| now < *until);
-        let longest = Duration::from_nanos(srtt.unwrap_or(u64::MAX).min(Self::WAIT_MAX_NANOS));
+        let longest = Duration::from_nanos(srtt.min(Self::WAIT_MAX_NANOS));
         let own = by_rate.or_else(by_window).max(careful.map(|(_, rate)| rate.time_for(left.bytes)));
         own.map(|time| time.min(longest))
     }
@@ -291,6 +291,21 @@ mod tests {
             let leaving = Leaving { bytes: 1_000, overhead: 40, rate };
             pacing.on_sent(leaving, &window, Some(nanos(Duration::from_millis(round_trip))), now);
             assert_eq!(pacing.clock.release_time(now), Some(now + Duration::from_millis(wait)));
+        }
+    }
+
+    /// What arrives before a round trip is known was sent again, and its rate is that of the timeouts.
+    #[test]
+    fn before_a_round_trip_is_known_nothing_waits_unless_the_user_says_so() {
+        let now = Instant::from_millis(1_000);
+        let window = Window { cwnd: 10_000, ssthresh: Window::UNKNOWN, mss: 1_000 };
+        for (most, wait) in [(None, None), (Some(Rate::bytes_per_s(5_200)), Some(200))] {
+            let config = RecoveryConfig { rate_max: most, ..RecoveryConfig::default() };
+            let mut pacing = Pacing::of(&config);
+            let rate = Some(Rate::bytes_per_s(1_000));
+            pacing.on_sent(Leaving { bytes: 1_000, overhead: 40, rate }, &window, None, now);
+            let release = wait.map(|wait| now + Duration::from_millis(wait));
+            assert_eq!(pacing.clock.release_time(now), release);
         }
     }
 }

@@ -293,14 +293,14 @@ impl Scoreboard {
         index + 1
     }
 
-    /// All bytes before `ack` arrived. Calls `delivered` for each segment of which nothing was known yet,
-    /// lowest first.
-    pub(super) fn acknowledge(&mut self, ack: Position, mut delivered: impl FnMut(&Segment)) {
+    /// Records that all bytes before `ack` arrived. Calls `delivered` for each segment of which nothing was
+    /// known yet, lowest first, with true if it arrived as a whole. Of the last a part may have arrived.
+    pub(super) fn acknowledge(&mut self, ack: Position, mut delivered: impl FnMut(&Segment, bool)) {
         let ack = ack.min(self.nxt);
         while let Some(first) = self.segments.front_mut() {
             if first.end() <= ack {
                 if first.fate != Fate::Sacked {
-                    delivered(first);
+                    delivered(first, true);
                 }
                 let (fate, len) = (first.fate, first.len);
                 if self.delivery.is_some() {
@@ -310,6 +310,9 @@ impl Scoreboard {
                 self.forget(fate, len, 1);
             } else {
                 let part = bytes(first.start, ack);
+                if part > 0 && first.fate != Fate::Sacked {
+                    delivered(first, false);
+                }
                 first.start += u64::from(part);
                 first.len -= part;
                 let fate = first.fate;

@@ -113,7 +113,7 @@ fn what_was_sent_again_and_acknowledged_is_forgotten_also_while_more_is_outstand
         board.sent(at(number + 1), Instant::from_millis(number));
         let repairs = board.repairs.as_ref().unwrap();
         assert!(repairs.resent.len() == 1 && repairs.lost.is_empty(), "{}", repairs.resent.len());
-        board.acknowledge(at(number - 2), |_| {});
+        board.acknowledge(at(number - 2), |_, _| {});
         assert!(board.repairs.is_none() && board.is_undisturbed() && board.segments() == 3);
     }
 }
@@ -123,7 +123,7 @@ fn an_empty_scoreboard_owns_no_memory() {
     let mut board = board(100);
     board.mark_lost_where(|_| true);
     board.sent_again(at(0), at(100), Instant::from_millis(200));
-    board.acknowledge(at(100), |_| {});
+    board.acknowledge(at(100), |_, _| {});
     assert_eq!((board.segments.capacity(), board.repairs.is_none()), (0, true));
 }
 
@@ -135,7 +135,7 @@ fn behind_a_first_segment_that_was_sent_again_others_may_be_older() {
     board.mark_lost_where(|segment| segment.start == at(1));
     board.sent_again(at(1), at(2), Instant::from_millis(100));
     sack(&mut board, 1, 2);
-    board.acknowledge(at(1), |_| {});
+    board.acknowledge(at(1), |_, _| {});
     assert!(board.repairs.is_none() && board.first().is_some_and(|first| first.fate == Fate::Sacked));
     assert!(!board.is_sent_since((Instant::from_millis(50), at(4))));
 }

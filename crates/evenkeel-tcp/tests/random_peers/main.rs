@@ -7,8 +7,7 @@
 //! end.
 //!
 //! `EVENKEEL_SEED=n` runs that seed alone and prints it, segment by segment; `EVENKEEL_SEEDS=n` runs the
-//! first `n`; `EVENKEEL_LONG=1` runs 7000. Of the first 100 000 some still fail, the first of them beyond
-//! these.
+//! first `n`; `EVENKEEL_LONG=1` runs 100 000.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::print_stdout, reason = "what happened is for people")]
@@ -17,12 +16,12 @@ mod model;
 
 use std::path::Path;
 
+use evenkeel_skip::Seeds;
 use model::choices::Choices;
 use model::endpoint::Alone;
 use model::run::{Outcome, Run};
-use model::seeds::Seeds;
 
-const SEEDS: Seeds = Seeds { few: 3_000, many: 7_000, package: "evenkeel-tcp", test: "random_peers" };
+const SEEDS: Seeds<'_> = Seeds { few: 3_000, many: 100_000, package: "evenkeel-tcp", test: "random_peers" };
 
 fn run(choices: Choices<'_>, traced: bool) -> Result<Outcome, String> {
     Run::new(choices, traced, |plan| Alone::new(plan)).run()
@@ -30,7 +29,11 @@ fn run(choices: Choices<'_>, traced: bool) -> Result<Outcome, String> {
 
 #[test]
 fn with_any_peer_what_may_leave_leaves_in_time_and_every_byte_arrives_once() {
-    let runs = SEEDS.run(|seed, traced| run(Choices::of_seed(seed), traced));
+    if let Some(seed) = Seeds::one() {
+        println!("{:?}", run(Choices::of_seed(seed), true).unwrap());
+        return;
+    }
+    let runs = SEEDS.run_all(|seed| run(Choices::of_seed(seed), false));
     let sum = |of: fn(&Outcome) -> u64| -> u64 { runs.iter().map(of).sum() };
     let all = runs.len() as u64;
     let completed = sum(|run| u64::from(run.completed));

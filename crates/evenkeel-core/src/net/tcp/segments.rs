@@ -61,14 +61,14 @@ impl Net {
         }
     }
 
-    /// Whether the socket that a segment is for has no room for more: what the control experiment of early
-    /// demultiplexing goes by.
+    /// Returns whether a segment opens a connection for which its listener has no room: what the control
+    /// experiment of early demultiplexing discards. A connection without room still takes acknowledgments,
+    /// windows and resets, and answers probes of its own window (RFC 9293, 3.10.7.4).
     pub(in crate::net) fn is_segment_unwelcome(&self, tuple: &FourTuple, opens: bool) -> bool {
         let endpoint = &self.tcp.endpoint;
-        if let Some(connection) = endpoint.find(tuple).and_then(|id| endpoint.connection(id)) {
-            return connection.receive_room() == 0;
-        }
-        opens && endpoint.listener_for(&tuple.local).is_some_and(|at| !endpoint.accepts(&at))
+        opens
+            && endpoint.find(tuple).is_none()
+            && endpoint.listener_for(&tuple.local).is_some_and(|at| !endpoint.accepts(&at))
     }
 
     /// Whether TCP has segments left to send that the last unit had no time for, or whose interface has room

@@ -133,6 +133,12 @@ impl Script {
         self.acknowledge(upto, &[], None, true)
     }
 
+    /// All before segment `upto` is acknowledged, and so many bytes of it.
+    pub(super) fn ack_in_part(&mut self, upto: u32, bytes: u32) -> Acked {
+        let ack = self.segments(upto, upto).start + bytes;
+        self.recovery.on_ack(&AckInfo { ack, ..self.info(upto, &[]) })
+    }
+
     fn acknowledge(
         &mut self,
         upto: u32,
@@ -142,16 +148,20 @@ impl Script {
     ) -> Acked {
         self.acked = self.acked.max(upto);
         let sack: Vec<SeqRange> = blocks.iter().map(|&(from, to)| self.segments(from, to)).collect();
-        self.recovery.on_ack(&AckInfo {
+        self.recovery.on_ack(&AckInfo { rtt_echo, ece, ..self.info(upto, &sack) })
+    }
+
+    fn info<'a>(&self, upto: u32, sack: &'a [SeqRange]) -> AckInfo<'a> {
+        AckInfo {
             ack: self.segments(upto, upto).start,
-            sack: &sack,
+            sack,
             window_update: false,
             payload: false,
-            rtt_echo,
-            ece,
+            rtt_echo: None,
+            ece: false,
             unsent: self.sent < self.available,
             now: self.now,
-        })
+        }
     }
 
     /// Goes to the next deadline.

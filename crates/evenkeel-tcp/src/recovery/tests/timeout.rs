@@ -223,6 +223,26 @@ fn an_acknowledgment_that_covers_a_retransmission_is_no_sample() {
     assert_eq!(script.recovery.srtt(), Some(ms(100)));
 }
 
+/// A peer with a small window takes a part of each segment, and the rest is sent again. If only whole
+/// segments told, no round trip would ever be measured, and the timeout would stay where it was backed off
+/// to.
+#[test]
+fn an_acknowledgment_of_a_part_of_a_segment_tells_the_round_trip_time_if_it_was_sent_once() {
+    let mut script = Script::without_sack();
+    script.write(1);
+    script.expire();
+    script.pump();
+    script.after(ms(50));
+    script.ack_in_part(0, 500);
+    assert_eq!(script.recovery.info().rto, ms(600), "it was sent twice");
+    script.ack(1);
+    script.write(1);
+    script.after(ms(180));
+    script.ack_in_part(1, 500);
+    assert_eq!(script.recovery.srtt(), Some(ms(100) + ms(80) / 8));
+    assert!(script.recovery.info().rto < ms(400));
+}
+
 /// Hears of round trips, and changes nothing.
 #[derive(Debug)]
 struct Listener(mpsc::Sender<Option<Duration>>);

@@ -4,7 +4,9 @@
 //!
 //! - While anything is unsent or unacknowledged, the silence before the next SYN, segment with data, FIN or
 //!   window probe is at most `Times::silence`, which bounds the retransmission timeout (RFC 6298) and the
-//!   pacer, and the longest silence so far, both twice: a backoff doubles, until a round trip is measured.
+//!   pacer, and the longest timeout so far, both twice: a backoff doubles, until a round trip is measured.
+//! - The first segment that is not acknowledged is sent again as soon, or the window is probed, whatever else
+//!   leaves.
 //! - With nothing under way, and a window with room for a segment or for all there is, new data leave at
 //!   once; if the connection paces, after `Times::pacing`.
 //! - An acknowledgment leaves within the configured delay; at once for what is out of order, repeated or
@@ -32,6 +34,9 @@ pub(crate) struct Times {
 const SLACK: Duration = Duration::from_millis(2);
 /// The first timeout if a SYN was lost, or nobody knows (RFC 6298, 5.7), with a delay of the peer's.
 const AFTER_LOST_SYN: Duration = Duration::from_millis(3_100);
+/// A tick of the timestamps' clock; and how far back a SYN cookie sets it, which has six bits of it.
+const CLOCK: Duration = Duration::from_millis(1);
+const COOKIE_CLOCK: Duration = Duration::from_millis(64);
 
 #[derive(Debug)]
 pub(crate) struct Invariants {
@@ -53,13 +58,19 @@ pub(crate) struct Invariants {
     sent_twice: u32,
     last_sent: Instant,
     work_since: Option<Instant>,
-    silence: Duration,
+    /// The longest timeout since a round trip was measured.
+    timeout: Duration,
     ready_since: Option<Instant>,
     /// What was sent once, and when; the longest round trip that this has measured.
     under_way: VecDeque<(u32, Instant)>,
     longest: Duration,
     /// The handshake says nothing of the round trip.
     late_start: bool,
+    /// When what is now the first byte that is not acknowledged last left, or the window was probed.
+    first_sent: Instant,
+    /// What our clock shows when virtual time is zero, and how much less an echo may show than what it is of.
+    epoch: Option<u32>,
+    coarse: Duration,
     shift: Option<u8>,
     acked: Option<u32>,
     promised: u32,
@@ -69,16 +80,21 @@ pub(crate) struct Invariants {
     peer_shift: Option<u8>,
     edge: u32,
     edge_max: u32,
+    /// Windows that were closed in the last instant in which something arrived count until it is over.
+    pub(crate) sends_between: bool,
+    arrived_at: Instant,
+    edge_then: u32,
     wl: Option<(u32, u32)>,
     come: Option<u32>,
     beyond: Vec<(u32, u32)>,
-    come_at: Option<Instant>,
+    /// Up to where data came in order that are not acknowledged, and when.
+    unacked: VecDeque<(u32, Instant)>,
     answer: Option<&'static str>,
     clock: Option<u32>,
     /// The number of the first byte of the peer's stream.
     peer_first: Option<u32>,
-    /// The window of its SYN, which is what a Fast Open server may use.
-    syn_window: u32,
+    /// The window of its SYN, which is what a Fast Open server may use: of the first, as others come again.
+    syn_window: Option<u32>,
     /// Our SYN has timestamps.
     clocks: bool,
     /// Something came that we may have taken or not.
@@ -101,11 +117,14 @@ impl Invariants {
             sent_twice: 0,
             last_sent: Instant::ZERO,
             work_since: None,
-            silence: Duration::ZERO,
+            timeout: Duration::ZERO,
             ready_since: None,
             under_way: VecDeque::new(),
             longest: Duration::ZERO,
             late_start: cookies,
+            first_sent: Instant::ZERO,
+            epoch: None,
+            coarse: if cookies { COOKIE_CLOCK } else { CLOCK },
             shift: None,
             acked: None,
             promised: 0,
@@ -114,14 +133,17 @@ impl Invariants {
             peer_shift: None,
             edge: 0,
             edge_max: 0,
+            sends_between: false,
+            arrived_at: Instant::ZERO,
+            edge_then: 0,
             wl: None,
             come: None,
             beyond: Vec::new(),
-            come_at: None,
+            unacked: VecDeque::new(),
             answer: None,
             clock: None,
             peer_first: None,
-            syn_window: 0,
+            syn_window: None,
             clocks: false,
             unsure: false,
         }
@@ -140,6 +162,11 @@ impl Invariants {
     /// When something last happened that makes us send.
     fn since(&self) -> Instant {
         self.last_sent.max(self.advanced_at).max(self.work_since.unwrap_or(Instant::ZERO))
+    }
+
+    /// When the retransmission timer was last started.
+    fn timer_since(&self) -> Instant {
+        self.first_sent.max(self.advanced_at).max(self.work_since.unwrap_or(Instant::ZERO))
     }
 
     // --- A segment leaves ---
@@ -169,16 +196,23 @@ impl Invariants {
         let is_forward = seg.end() != seg.seq || seg.seq == self.una.wrapping_sub(1);
         if is_forward && !seg.has(SYN) && seg.end() != seg.seq {
             let is_new = after(seg.end(), self.max);
-            let edge = if is_new && !self.odd { self.edge } else { self.edge_max };
+            let edge = if is_new && !self.odd { self.edge_at(now) } else { self.edge_max };
             if after(seg.end(), edge) {
                 return Err(format!("beyond the window, which ends at {edge}: {}", brief(seg)));
             }
         }
         if is_forward {
-            let waited = now.since(self.since());
-            self.silence = self.silence.max(waited);
+            if !after(seg.seq, self.una) {
+                // RFC 6298, 5: the timer runs since then, whatever else has left.
+                self.timeout = self.timeout.max(now.since(self.timer_since()));
+                self.first_sent = now;
+            }
+            self.timeout = self.timeout.max(now.since(self.since()));
             self.last_sent = now;
             self.ready_since = None;
+        }
+        if let Some((value, _)) = seg.clock {
+            self.epoch.get_or_insert(value.wrapping_sub(millis(now)));
         }
         if seg.end() != seg.seq {
             if after(self.max, seg.seq) {
@@ -192,6 +226,15 @@ impl Invariants {
             self.max = later(self.max, seg.end());
         }
         if seg.has(ACK) { self.acknowledges(seg, peer) } else { Ok(()) }
+    }
+
+    /// Where the window ends by what has been looked at now.
+    fn edge_at(&self, now: Instant) -> u32 {
+        if self.sends_between && self.arrived_at == now {
+            later(self.edge, self.edge_then)
+        } else {
+            self.edge
+        }
     }
 
     fn find_iss(&mut self, seg: &Seg, peer: &Peer) {
@@ -210,7 +253,7 @@ impl Invariants {
     fn begin(&mut self, iss: u32) {
         self.iss = Some(iss);
         (self.una, self.max, self.sent_twice) = (iss, iss, iss);
-        let edge = iss.wrapping_add(1 + self.syn_window);
+        let edge = iss.wrapping_add(1 + self.syn_window.take().unwrap_or(0));
         (self.edge, self.edge_max) = (edge, edge);
     }
 
@@ -235,9 +278,7 @@ impl Invariants {
             // It has taken what the rules here would let it refuse.
             self.take(later(come, seg.ack));
         }
-        if self.come.is_none_or(|come| !after(come, seg.ack)) {
-            self.come_at = None;
-        }
+        while self.unacked.pop_front_if(|(end, _)| !after(*end, seg.ack)).is_some() {}
         Ok(())
     }
 
@@ -250,7 +291,7 @@ impl Invariants {
             let first = seg.seq.wrapping_add(1);
             (self.peer_first, self.come) = (Some(first), self.come.or(Some(first)));
             self.clock = seg.clock.map(|(value, _)| value);
-            self.syn_window = u32::from(seg.window);
+            self.syn_window.get_or_insert(u32::from(seg.window));
         }
         if seg.has(RST) || !seg.has(ACK) {
             return;
@@ -268,6 +309,8 @@ impl Invariants {
         let shift = self.peer_shift.filter(|_| self.shift.is_some() && !seg.has(SYN)).unwrap_or(0);
         let edge = seg.ack.wrapping_add(u32::from(seg.window) << shift.min(14));
         self.edge_max = later(self.edge_max, edge);
+        self.edge_then = if self.arrived_at == now { later(self.edge_then, self.edge) } else { self.edge };
+        self.arrived_at = now;
         let newer = self.wl.is_none_or(|(seq, ack)| {
             after(seg.ack, self.una) || after(seg.seq, seq) || seg.seq == seq && !after(ack, seg.ack)
         });
@@ -282,18 +325,25 @@ impl Invariants {
         }
         if after(seg.ack, self.una) {
             if seg.clock.is_some() || after(seg.ack, self.sent_twice) {
-                self.silence = Duration::ZERO;
+                self.timeout = Duration::ZERO;
             }
-            self.measure(seg.ack, now);
             (self.una, self.advanced_at) = (seg.ack, now);
+        } else if self.opened.is_some() {
+            return;
         }
+        self.measure(seg, now);
     }
 
-    /// An acknowledgment may measure how long ago was what it acknowledges: acknowledgments before
-    /// it may have been lost.
-    fn measure(&mut self, ack: u32, now: Instant) {
-        while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, ack)) {
+    /// An acknowledgment may measure how long ago was what it acknowledges, or what it echoes (RFC 7323, 4):
+    /// acknowledgments before it may have been lost.
+    fn measure(&mut self, seg: &Seg, now: Instant) {
+        while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, seg.ack)) {
             self.longest = self.longest.max(now.since(at));
+        }
+        if let (Some(epoch), Some((_, echo))) = (self.epoch, seg.clock) {
+            let sent_at = Duration::from_millis(echo.wrapping_sub(epoch).into());
+            let age = now.since(Instant::ZERO).saturating_sub(sent_at);
+            self.longest = self.longest.max(age + self.coarse);
         }
     }
 
@@ -326,8 +376,8 @@ impl Invariants {
         if after(start, promised) || !after(text_end, come) {
             self.answer = Some("data out of place");
         } else if start == come {
-            self.come_at.get_or_insert(now);
             self.take(text_end);
+            self.unacked.push_back((self.come.unwrap_or(text_end), now));
         } else {
             self.answer = Some("data out of order");
             self.beyond.push((start, text_end));
@@ -361,7 +411,7 @@ impl Invariants {
         if let Some(what) = self.answer.take() {
             return Err(format!("no acknowledgment leaves at once for {what}"));
         }
-        if let Some(at) = self.come_at
+        if let Some(&(_, at)) = self.unacked.front()
             && next > at + self.times.ack_delay + SLACK
         {
             return Err(format!("data that came at {at:?} are not acknowledged before {next:?}"));
@@ -383,15 +433,17 @@ impl Invariants {
         } else {
             Duration::ZERO
         });
-        let longest = first * 2 + self.silence * 2;
-        let due = self.since() + longest + SLACK;
-        if next > due {
-            let (una, end) = (self.una, self.end());
+        let longest = first * 2 + self.timeout * 2 + SLACK;
+        let (una, end, since) = (self.una, self.end(), self.since());
+        if next > since + longest {
+            let bytes = end.wrapping_sub(una);
             return Err(format!(
-                "nothing leaves before {next:?}, though {} bytes wait since {:?} (una {una}, end {end})",
-                end.wrapping_sub(una),
-                self.since()
+                "nothing leaves before {next:?}, though {bytes} bytes wait since {since:?} (una {una})"
             ));
+        }
+        let since = self.timer_since();
+        if una != self.max && next > since + longest {
+            return Err(format!("{una} does not leave again before {next:?}, and has not since {since:?}"));
         }
         Ok(())
     }
@@ -419,7 +471,7 @@ impl Invariants {
 
     fn check_window(&self) -> Result<(), String> {
         let (Some(come), Some(acked)) = (self.come, self.acked) else { return Ok(()) };
-        let all_read = self.come_at.is_none() && acked == come && self.beyond.is_empty();
+        let all_read = self.unacked.is_empty() && acked == come && self.beyond.is_empty();
         let shift = self.shift.filter(|_| self.peer_shift.is_some()).unwrap_or(0);
         let largest = self.receive_buffer.min(65_535 << shift);
         let window = self.promised.wrapping_sub(acked);
@@ -436,6 +488,10 @@ impl Invariants {
             self.read == text
         })
     }
+}
+
+const fn millis(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
 }
 
 fn brief(seg: &Seg) -> String {

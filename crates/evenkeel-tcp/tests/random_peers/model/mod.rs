@@ -8,7 +8,7 @@
 //! | our program; what it needs of our side | `user.rs`; `ours.rs` |
 //! | our side as an endpoint without a host | `endpoint.rs` |
 //! | what must hold, and the stated times | `invariants.rs` |
-//! | a run from beginning to end; many of them | `run.rs`; `seeds.rs` |
+//! | a run from beginning to end | `run.rs` |
 //! | segments as the peer reads and writes them | `wire.rs` |
 
 pub(crate) mod choices;
@@ -19,6 +19,5 @@ pub(crate) mod ours;
 pub(crate) mod peer;
 pub(crate) mod plan;
 pub(crate) mod run;
-pub(crate) mod seeds;
 pub(crate) mod user;
 pub(crate) mod wire;

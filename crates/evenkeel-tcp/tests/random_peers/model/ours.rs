@@ -32,6 +32,9 @@ pub(crate) enum Refusal {
 
 /// Our side, with one connection.
 pub(crate) trait Ours {
+    /// Of segments that arrive at one instant, what one calls for may leave before the next is looked at.
+    const SENDS_BETWEEN: bool = false;
+
     /// Listens. Returns the Fast Open cookie that the peer presents, if the plan has it present one.
     fn listen(&mut self, plan: &Plan, now: Instant) -> Option<Vec<u8>>;
 

@@ -7,7 +7,7 @@ use evenkeel_tcp::Ecn;
 use evenkeel_tcp::time::{Duration, Instant};
 
 use super::choices::Choices;
-use super::wire::{ACK, CWR, ECE, FIN, PSH, RST, SYN, Seg, URG, after, bytes, earlier, later};
+use super::wire::{ACK, CWR, ECE, FIN, PSH, RST, SYN, Seg, URG, after, bytes, earlier, later, sack_len};
 
 /// The peer's behaviour.
 #[derive(Debug, Clone)]
@@ -84,6 +84,7 @@ pub(crate) struct Peer {
     available: u64,
     edge: u32,
     their_shift: u8,
+    their_mss: usize,
     backoff: u32,
     duplicates: u32,
     // What it receives.
@@ -134,6 +135,7 @@ impl Peer {
             available: 0,
             edge: iss.wrapping_add(1),
             their_shift: 0,
+            their_mss: 536,
             backoff: 0,
             duplicates: 0,
             irs: None,
@@ -287,7 +289,7 @@ impl Peer {
             }
             return;
         }
-        if self.una == self.max {
+        if self.una == self.max || !after(self.edge, self.una) {
             self.probe_window(now, choices);
         } else if choices.chance(50) {
             self.nxt = self.una;
@@ -412,12 +414,20 @@ impl Peer {
         }
     }
 
+    /// The most bytes in a segment that leaves now: what options take is not for data (RFC 9293, 3.7.1).
+    fn segment(&self) -> usize {
+        let clock = if self.clock.is_some() { 12 } else { 0 };
+        let sack = if self.sack { sack_len(self.beyond.len(), clock) } else { 0 };
+        self.plan.segment.min(self.their_mss - clock - sack)
+    }
+
     fn send_one(&mut self, now: Instant, choices: &mut Choices<'_>) -> bool {
+        let segment = self.segment();
         let first = self.plan.iss.wrapping_add(1);
         let flight = self.una.wrapping_add(self.plan.flight * self.plan.segment as u32);
         let limit = earlier(first.wrapping_add(self.available as u32), earlier(self.edge, flight));
         let room = if after(limit, self.nxt) { limit.wrapping_sub(self.nxt) as usize } else { 0 };
-        let mut size = room.min(self.plan.segment);
+        let mut size = room.min(segment);
         if size > 1 && choices.chance(self.plan.pieces) {
             size = choices.between(1, size as u64) as usize;
         }
@@ -426,7 +436,7 @@ impl Peer {
         if size == 0 && !fin {
             return false;
         }
-        let small = size < self.plan.segment && !fin;
+        let small = size < segment && !fin;
         if self.plan.nagle && small && self.nxt != self.una && self.nxt == self.max {
             return false;
         }
@@ -671,10 +681,7 @@ impl Peer {
         self.clock = seg.clock.filter(|_| self.plan.timestamps).map(|(value, _)| value);
         let asked = seg.has(ECE) && (seg.has(ACK) || seg.has(CWR));
         self.ecn = self.plan.ecn && asked;
-        if let Some(mss) = seg.mss {
-            let options = if self.clock.is_some() { 12 } else { 0 };
-            self.plan.segment = self.plan.segment.min(usize::from(mss) - options);
-        }
+        self.their_mss = seg.mss.map_or(self.their_mss, usize::from);
     }
 
     fn establish(&mut self, now: Instant) {

@@ -61,13 +61,15 @@ impl<'a, O: Ours> Run<'a, O> {
         let cookies = plan.role == Role::Cookies || plan.fast_open;
         let odd = plan.peer.oddities.is_some();
         let buffer = plan.endpoint.connection.receive_buffer_initial as u32;
+        let mut state = Invariants::new(plan.times, cookies, odd, buffer);
+        state.sends_between = O::SENDS_BETWEEN;
         Self {
             now: BEGIN,
             ours,
             network: Network::new(plan.ways),
             peer: Peer::new(plan.peer.clone(), BEGIN),
             user: User::new(plan.user.clone()),
-            state: Invariants::new(plan.times, cookies, odd, buffer),
+            state,
             choices,
             plan,
             outcome: Outcome::default(),
@@ -141,7 +143,7 @@ impl<'a, O: Ours> Run<'a, O> {
             if self.now > complete_by && !self.is_complete() {
                 return Err(format!("not complete {:?} after the network is calm", self.plan.rest));
             }
-            self.happen();
+            self.happen()?;
         }
         Err("it goes on for ever".to_owned())
     }
@@ -150,8 +152,11 @@ impl<'a, O: Ours> Run<'a, O> {
         self.ours.info()
     }
 
-    fn happen(&mut self) {
+    fn happen(&mut self) -> Result<(), String> {
         let now = self.now;
+        // What is due leaves before anybody looks at what arrives in the same instant.
+        self.ours.advance(now);
+        self.settle()?;
         if !self.network.calm && self.plan.calm_at <= now {
             self.network.calm = true;
             self.peer.be_calm(now, &mut self.choices);
@@ -168,6 +173,7 @@ impl<'a, O: Ours> Run<'a, O> {
         }
         self.ours.advance(now);
         self.peer.on_time(now, &mut self.choices);
+        Ok(())
     }
 
     fn arrives(&mut self, seg: &Seg, ecn: Ecn) {
@@ -223,7 +229,11 @@ impl<'a, O: Ours> Run<'a, O> {
         let seg = Seg::parse(bytes, US, PEER).ok_or("a malformed segment leaves")?;
         self.outcome.segments += 1;
         if let Some(trace) = &mut self.trace {
-            let _ = writeln!(trace, "{:?} > {}", self.now, line(&seg));
+            let figures = self.ours.info().map_or_else(String::new, |info| {
+                let now = info.recovery;
+                format!("srtt {:?} rto {:?} cwnd {} in flight {}", now.srtt, now.rto, now.cwnd, now.in_flight)
+            });
+            let _ = writeln!(trace, "{:?} > {} {figures}", self.now, line(&seg));
         }
         self.outcome.fast_open |= seg.has(SYN) && !seg.payload.is_empty();
         self.state.sent(&seg, &self.peer, self.now)?;

@@ -42,6 +42,16 @@ pub(crate) const fn earlier(a: u32, b: u32) -> u32 {
     if after(a, b) { b } else { a }
 }
 
+/// Returns the bytes of an option with so many blocks, or as many as fit beside other options of so many
+/// bytes.
+pub(crate) fn sack_len(blocks: usize, others: usize) -> usize {
+    let fit = 40_usize.saturating_sub(others + 4) / 8;
+    match blocks.min(fit) {
+        0 => 0,
+        blocks => 4 + 8 * blocks,
+    }
+}
+
 impl Seg {
     pub(crate) const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -84,9 +94,9 @@ impl Seg {
             options.extend([34, cookie.len() as u8 + 2]);
             options.extend(cookie);
         }
-        let fit = (40 - options.len().min(40)).saturating_sub(4) / 8;
-        let blocks = self.sack.len().min(fit);
-        if blocks > 0 {
+        let len = sack_len(self.sack.len(), options.len());
+        if len > 0 {
+            let blocks = (len - 4) / 8;
             options.extend([1, 1, 5, blocks as u8 * 8 + 2]);
             for (start, end) in &self.sack[..blocks] {
                 options.extend(start.to_be_bytes());
