@@ -97,7 +97,7 @@ impl Tap {
         }
         let mtu = usable_mtu(&name, device.mtu()?)?;
         for &address in &options.kernel_addresses {
-            device.set_ip(address)?;
+            device.add_ip(address)?;
         }
         let was_up = device.is_up()?;
         device.set_up(true)?;
