@@ -28,6 +28,7 @@ mod netdev;
 mod packet;
 mod random;
 mod received;
+mod report_requests;
 mod ring;
 mod rtnetlink;
 mod segment;
@@ -62,6 +63,7 @@ pub use netdev::{
 };
 pub use packet::{Packet, PacketOptions};
 pub use random::random_bits;
+pub use report_requests::ReportRequests;
 pub use rtnetlink::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelTables, KernelWay, News,
     NexthopKind, Place, RuleAction,

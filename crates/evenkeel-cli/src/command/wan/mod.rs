@@ -188,7 +188,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut live = describe::Live::new(arguments.stats_interval);
     let limits =
-        Limits { duration: arguments.duration, every: Some(arguments.stats_interval.unwrap_or(LIVE)) };
+        Limits { duration: arguments.duration, every: Some(arguments.stats_interval.unwrap_or(LIVE)), reports: None };
     let report = wan::run(&wan, limits, terminal::say, |report| live.show(report))?;
     live.clear();
     if arguments.json {
