@@ -159,6 +159,11 @@ impl NetDevice {
         Ok(self.flags()? & libc::IFF_UP as libc::c_short != 0)
     }
 
+    /// Returns whether somebody is at the other end of its cable, and both ends are up.
+    pub(crate) fn has_carrier(&self) -> Result<bool, LinkError> {
+        Ok(self.flags()? & libc::IFF_RUNNING as libc::c_short != 0)
+    }
+
     /// Brings the device up or down.
     pub(crate) fn set_up(&self, up: bool) -> Result<(), LinkError> {
         let flags = self.flags()?;
