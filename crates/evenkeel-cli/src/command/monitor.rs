@@ -23,6 +23,7 @@ use super::account;
 use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
+use crate::suggest;
 use crate::terminal::{self, Progress};
 
 /// Capture packets without falling over when there are too many.
@@ -62,7 +63,10 @@ Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted 
 could not be used or not everything could be written, 2 for bad arguments.")]
 pub(crate) struct Arguments {
     /// Where frames come from: a network interface, any, tap:NAME, pcap:FILE or cable.
-    #[arg(value_name = "LINK", value_parser = watched)]
+    #[arg(
+        value_name = "LINK", hide_possible_values = true,
+        value_parser = suggest::with(watched, ["any", "cable", "tap:", "packet:", "pcap:"])
+    )]
     link: Watched,
     /// Which frames, in the language of tcpdump [default: all].
     #[arg(value_name = "EXPRESSION")]

@@ -20,7 +20,9 @@ use crate::{address, quantity, suggest};
 #[derive(Debug, Args)]
 pub(super) struct Own {
     /// Use evenkeel's TCP, on cable, tap:NAME or packet:NAME [default: the kernel's].
-    #[arg(long, value_name = "LINK")]
+    #[arg(
+        long, value_name = "LINK", value_parser = suggest::own_link(), hide_possible_values = true
+    )]
     on: Option<LinkSpec>,
     /// With --on: our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr, requires = "on")]

@@ -25,7 +25,7 @@ use super::config_file::{self, File};
 use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
-use crate::terminal;
+use crate::{suggest, terminal};
 
 /// Route IPv4 and IPv6 between links, screen what passes, and hold the peak under any load.
 ///
@@ -89,7 +89,10 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
     /// A link, with the router's addresses on it; two or more. On a TAP, kernel=ADDRESS/LENGTH is for the
     /// kernel's end.
-    #[arg(long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]")]
+    #[arg(
+        long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]", value_parser = suggest::between(),
+        hide_possible_values = true
+    )]
     link: Vec<Link>,
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
     /// A route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::config_file;
 use crate::failure::Failure;
-use crate::{quantity, terminal};
+use crate::{quantity, suggest, terminal};
 use settings::{Both, Queue, Reorder, Share};
 
 /// Emulate a wide-area network between two links: rate, queue, delay, jitter, loss, reordering.
@@ -92,7 +92,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// A link; give two.
-    #[arg(long, value_name = "[NAME=]DEVICE")]
+    #[arg(
+        long, value_name = "[NAME=]DEVICE", value_parser = suggest::between(), hide_possible_values = true
+    )]
     link: Vec<Link>,
     /// Bits a second: 64kbit, 50mbit, 1gbit [default: none; on cable 50mbit/5mbit].
     #[arg(long, value_name = "RATE[/RATE]", value_parser = settings::rates, conflicts_with = "trace")]
