@@ -1,8 +1,8 @@
 //! Running a load generator in real time: on a device or a cable as a program of a host, or straight into a
 //! cable for the highest rates.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use evenkeel::Engine;
@@ -11,7 +11,7 @@ use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
-use evenkeel_link::{Clock, Stop, cpus, pin_to_cpu};
+use evenkeel_link::{Clock, ReportRequests, Stop, cpus, pin_to_cpu};
 use serde::{Serialize, Serializer};
 
 use crate::blaster::{Blaster, Options, Tally, Trouble};
@@ -23,7 +23,7 @@ use crate::requests::Requests;
 use crate::service::{self, Service};
 
 /// Results of a load generator.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Blasted {
     /// The rate asked for; `None` for as many as can be.
     pub target_pps: Option<u64>,
@@ -76,18 +76,29 @@ pub struct Receiver {
     pub counters: HostCounters,
 }
 
-/// Blasts from a host on a device.
+/// Blasts from a host on a device. Calls `watch` with the results so far for each of `reports`.
 ///
 /// # Errors
 /// [`SetupError`]
-pub fn on_device(setup: &HostSetup, at: &DeviceSetup, options: Options) -> Result<Flooded, SetupError> {
+pub fn on_device(
+    setup: &HostSetup,
+    at: &DeviceSetup,
+    options: Options,
+    reports: Option<&'static ReportRequests>,
+    mut watch: impl FnMut(&Flooded),
+) -> Result<Flooded, SetupError> {
     let (mut engine, attached) = setup.on_device(at, Clock::start())?;
-    let Ran { blasted, elapsed, trouble } = run(&mut engine, options, || false)?;
-    let counters = HostCounters::of(&mut engine, attached.interface, elapsed);
-    let device_failed = engine.failed_device();
+    let flooded = |engine: &mut Engine, Ran { blasted, elapsed, trouble }| {
+        let counters = HostCounters::of(engine, attached.interface, elapsed);
+        let device_failed = engine.failed_device();
+        Flooded { blasted, counters: Some(counters), receiver: None, device_failed, trouble }
+    };
+    let limits = Limits { reports, ..Limits::default() };
+    let ran = run(&mut engine, options, limits, || false, |engine, ran| watch(&flooded(engine, ran)))?;
+    let flooded = flooded(&mut engine, ran);
     drop(engine);
     attached.close()?;
-    Ok(Flooded { blasted, counters: Some(counters), receiver: None, device_failed, trouble })
+    Ok(flooded)
 }
 
 /// Blasts from a host on one end of a cable.
@@ -100,7 +111,7 @@ pub(crate) fn on_cable(
 ) -> Result<Blasted, SetupError> {
     let mut engine = setup.engine(clock)?;
     engine.add_cable(end, &setup.addresses)?;
-    let Ran { blasted, trouble, .. } = run(&mut engine, options, done)?;
+    let Ran { blasted, trouble, .. } = run(&mut engine, options, Limits::default(), done, |_, _| {})?;
     trouble.map_or(Ok(blasted), |trouble| Err(trouble.into()))
 }
 
@@ -112,26 +123,44 @@ struct Ran {
     trouble: Option<Trouble>,
 }
 
-/// Runs a generator on a host until it has ended, or `done`.
-fn run(engine: &mut Engine, options: Options, done: impl Fn() -> bool) -> Result<Ran, SetupError> {
+/// Runs a generator on a host until it has ended, or `done`. Calls `watch` as the limits say.
+fn run(
+    engine: &mut Engine,
+    options: Options,
+    limits: Limits,
+    done: impl Fn() -> bool,
+    mut watch: impl FnMut(&mut Engine, Ran),
+) -> Result<Ran, SetupError> {
     let (tally, target_pps) = (Arc::new(Tally::default()), options.rate_pps);
     engine.host_mut().spawn("blaster", 0, Box::new(Blaster::new(options, Arc::clone(&tally))));
     let over = || tally.ended() || done();
     let looks = Looks { done_elsewhere: true, attend: None };
-    let (_, elapsed) = drive(engine, Limits::default(), looks, over, |_, _| false)?;
-    // The host has nothing to send but requests, and a few questions for its neighbours.
-    let lost = never_left(engine).min(tally.sent());
-    let (seconds, sent) = (tally.sending().as_secs_f64(), tally.sent() - lost);
-    let blasted = Blasted {
-        target_pps,
-        seconds,
-        sent,
-        offered_pps: per_second(sent, seconds),
-        missed: tally.missed(),
-        unsent: tally.unsent() + lost,
-        replies: tally.replies(),
-    };
-    Ok(Ran { blasted, elapsed, trouble: tally.trouble() })
+    let (_, elapsed) = drive(engine, limits, looks, over, |engine, elapsed, occasion| {
+        if occasion.is_some() {
+            let ran = Ran::of(engine, &tally, target_pps, elapsed);
+            watch(engine, ran);
+        }
+        false
+    })?;
+    Ok(Ran::of(engine, &tally, target_pps, elapsed))
+}
+
+impl Ran {
+    fn of(engine: &Engine, tally: &Tally, target_pps: Option<u64>, elapsed: Duration) -> Self {
+        // The host has nothing to send but requests, and a few questions for its neighbours.
+        let lost = never_left(engine).min(tally.sent());
+        let (seconds, sent) = (tally.sending().as_secs_f64(), tally.sent() - lost);
+        let blasted = Blasted {
+            target_pps,
+            seconds,
+            sent,
+            offered_pps: per_second(sent, seconds),
+            missed: tally.missed(),
+            unsent: tally.unsent() + lost,
+            replies: tally.replies(),
+        };
+        Self { blasted, elapsed, trouble: tally.trouble() }
+    }
 }
 
 /// Returns how many frames a host made that no device has taken: dropped on their way out, still waiting, or
@@ -162,11 +191,12 @@ pub const HARDWARE: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, GENERATOR]), EthernetAddress([2, 0, 0, 0, 0, SINK])];
 const GENERATOR: u8 = 1;
 const SINK: u8 = 2;
-/// A generator that waits looks this often whether it is asked to end.
+/// A generator that waits looks this often whether it is asked to end; and each says this often what it has
+/// sent.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Floods a sink over a cable: the generator is a thread that does nothing else, the sink a host on the
-/// calling thread.
+/// calling thread. Calls `watch` with the results so far for each of `reports`.
 ///
 /// Where the process has two processors or more, each is given its own.
 ///
@@ -177,13 +207,16 @@ pub fn flood(
     requests: Requests,
     flood: Flood,
     sink: service::Options,
+    reports: Option<&'static ReportRequests>,
+    mut watch: impl FnMut(&Flooded),
 ) -> Result<Flooded, SetupError> {
     let clock = Clock::start();
     let demultiplexes = setup.config.architecture == Architecture::NiLrp;
     let near = cable::Options { queues: flood.queues, demultiplexes, ..cable::Options::new("sink", SINK) };
     let (near, far) = cable::pair(near, cable::Options::new("generator", GENERATOR));
     let mut sink = Sink::open(setup, near, sink, clock)?;
-    let mut generator = Generator { end: far, requests, flood, clock, stop: Stop::on_signals()? };
+    let mut generator = Generator::new(far, requests, flood, clock, Stop::on_signals()?);
+    let (so_far, limits) = (generator.so_far(), Limits { reports, ..Limits::default() });
     let (processors, ended) = (cpus(), AtomicBool::new(false));
     thread::scope(|scope| {
         let sending = scope.spawn(|| {
@@ -193,15 +226,12 @@ pub fn flood(
             blasted
         });
         pin(&processors, 0);
-        let received =
-            sink.run(Limits::default(), || ended.load(Ordering::Acquire)).and_then(|()| sink.run_dry());
+        let received = sink.run(limits, || ended.load(Ordering::Acquire), &so_far, &mut watch);
+        let received = received.and_then(|()| sink.run_dry());
         let blasted = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         received.map(|()| blasted)
     })
-    .map(|blasted| {
-        let receiver = sink.receiver(&blasted, generator.end.sent());
-        Flooded { blasted, counters: None, receiver: Some(receiver), device_failed: None, trouble: None }
-    })
+    .map(|blasted| sink.flooded(blasted, generator.end.sent()))
 }
 
 /// Gives the calling thread the `index`th of several processors to itself. Where that is not allowed it goes
@@ -220,9 +250,32 @@ pub(crate) struct Generator {
     pub(crate) flood: Flood,
     pub(crate) clock: Clock,
     pub(crate) stop: &'static Stop,
+    so_far: SoFar,
+}
+
+/// What a generator has sent so far, as of the last [`LOOK`]; readable from any thread.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SoFar(Arc<Mutex<(Blasted, WireCounters)>>);
+
+impl SoFar {
+    pub(crate) fn get(&self) -> (Blasted, WireCounters) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, sent: (Blasted, WireCounters)) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+    }
 }
 
 impl Generator {
+    pub(crate) fn new(end: End, requests: Requests, flood: Flood, clock: Clock, stop: &'static Stop) -> Self {
+        Self { end, requests, flood, clock, stop, so_far: SoFar::default() }
+    }
+
+    pub(crate) fn so_far(&self) -> SoFar {
+        self.so_far.clone()
+    }
+
     pub(crate) fn run(&mut self) -> Blasted {
         let Flood { queues: _, rate_pps, burst_pkts, duration, count } = self.flood;
         let start = self.clock.now();
@@ -231,6 +284,18 @@ impl Generator {
             .map_or_else(|| Pace::unlimited(burst_pkts, start), |rate| Pace::new(rate, burst_pkts, start));
         let (mut now, mut sent) = (start, 0);
         let last = count.unwrap_or(u64::MAX);
+        let blasted = |now: Instant, sent, pace: &Pace| {
+            let seconds = now.since(start).as_secs_f64();
+            Blasted {
+                target_pps: rate_pps,
+                seconds,
+                sent,
+                offered_pps: per_second(sent, seconds),
+                missed: pace.missed(),
+                ..Blasted::default()
+            }
+        };
+        let mut look = start;
         while now < end && sent < last && !self.stop.requested() {
             let due = pace.take(now).min(last - sent);
             for _ in 0..due {
@@ -240,18 +305,13 @@ impl Generator {
                 self.end.flush();
                 sent += due;
             }
+            if now >= look {
+                look = now + LOOK;
+                self.so_far.set((blasted(now, sent, &pace), self.end.sent()));
+            }
             now = self.clock.spin_until(pace.next().min(end).min(now + LOOK));
         }
-        let seconds = now.since(start).as_secs_f64();
-        Blasted {
-            target_pps: rate_pps,
-            seconds,
-            sent,
-            offered_pps: per_second(sent, seconds),
-            missed: pace.missed(),
-            unsent: 0,
-            replies: 0,
-        }
+        blasted(now, sent, &pace)
     }
 }
 
@@ -259,8 +319,7 @@ impl Generator {
 #[derive(Debug)]
 struct Sink {
     hosted: Hosted,
-    architecture: Architecture,
-    tally: Arc<service::Tally>,
+    account: Account,
     elapsed: Duration,
 }
 
@@ -277,13 +336,27 @@ impl Sink {
         let tally = Arc::new(service::Tally::default());
         let program = Box::new(Service::new(options, Arc::clone(&tally)));
         hosted.spawn("sink", program, || tally.opened() || tally.ended())?;
-        let architecture = setup.config.architecture;
-        let sink = Self { hosted, architecture, tally, elapsed: Duration::ZERO };
-        sink.tally.refused().map_or(Ok(sink), |error| Err(error.into()))
+        if let Some(error) = tally.refused() {
+            return Err(error.into());
+        }
+        let account = Account { architecture: setup.config.architecture, tally };
+        Ok(Self { hosted, account, elapsed: Duration::ZERO })
     }
 
-    fn run(&mut self, limits: Limits, done: impl Fn() -> bool) -> Result<(), SetupError> {
-        self.elapsed += self.hosted.drive(limits, done, |_, _| {})?;
+    fn run(
+        &mut self,
+        limits: Limits,
+        done: impl Fn() -> bool,
+        sent: &SoFar,
+        mut watch: impl FnMut(&Flooded),
+    ) -> Result<(), SetupError> {
+        let Self { hosted, account, elapsed, .. } = self;
+        let interface = hosted.interface;
+        *elapsed += hosted.drive(limits, done, |engine, elapsed, _| {
+            let counters = HostCounters::of(engine, interface, elapsed);
+            let (blasted, wire) = sent.get();
+            watch(&account.flooded(blasted, wire, counters));
+        })?;
         Ok(())
     }
 
@@ -293,13 +366,27 @@ impl Sink {
         Ok(())
     }
 
-    /// What it did, given what the wire says: sheds of the interface are the sender's to count.
-    fn receiver(&mut self, blasted: &Blasted, wire: WireCounters) -> Receiver {
+    /// Returns what came of it, given what was sent, and what the wire says.
+    fn flooded(&mut self, blasted: Blasted, wire: WireCounters) -> Flooded {
         let engine = &mut self.hosted.engine;
         let mut counters = HostCounters::of(engine, self.hosted.interface, self.elapsed);
         counters.conserved &= blasted.sent == wire.accepted + wire.missed + wire.discarded;
         // One that was told to end leaves frames in its rings.
         counters.conserved &= wire.accepted == counters.received + engine.host().in_rings();
+        self.account.flooded(blasted, wire, counters)
+    }
+}
+
+/// Draws up what came of a flood.
+#[derive(Debug)]
+struct Account {
+    architecture: Architecture,
+    tally: Arc<service::Tally>,
+}
+
+impl Account {
+    /// Sheds of the interface are the sender's to count.
+    fn flooded(&self, blasted: Blasted, wire: WireCounters, mut counters: HostCounters) -> Flooded {
         let missed = match self.architecture {
             Architecture::NiLrp => {
                 counters::drop(QueueDrop::Channel.into(), "channel on the interface", wire.missed)
@@ -311,12 +398,13 @@ impl Sink {
         counters.drops.retain(|d| d.place != counters::RING);
         counters.drops.splice(0..0, [missed, discarded].into_iter().filter(|d| d.frames > 0));
         let requests = self.tally.requests();
-        Receiver {
+        let receiver = Receiver {
             architecture: self.architecture.name().to_owned(),
             requests,
             delivered_pps: per_second(requests, blasted.seconds),
             counters,
-        }
+        };
+        Flooded { blasted, counters: None, receiver: Some(receiver), device_failed: None, trouble: None }
     }
 }
 

@@ -69,14 +69,14 @@ impl Flood<'_> {
         mut self,
         rates_pps: [Option<u64>; RATES],
         outside: &mut impl FarEnds,
-        stop: impl Fn() -> bool,
+        mut stop: impl FnMut() -> bool,
     ) -> [Offered; RATES] {
         let mut start = self.clock.spin_until(self.schedule.start);
         while !self.router.has_begun() {
             start = self.clock.spin(WAIT);
         }
         let offered = rates_pps.map(|rate_pps| {
-            let offered = self.flood(rate_pps, start, outside, &stop);
+            let offered = self.flood(rate_pps, start, outside, &mut stop);
             start = self.clock.now();
             offered
         });
@@ -92,7 +92,7 @@ impl Flood<'_> {
         rate_pps: Option<u64>,
         start: Instant,
         outside: &mut impl FarEnds,
-        stop: &impl Fn() -> bool,
+        stop: &mut impl FnMut() -> bool,
     ) -> Offered {
         let mut pace = rate_pps
             .map_or_else(|| Pace::unlimited(BURST_PKTS, start), |rate| Pace::new(rate, BURST_PKTS, start));

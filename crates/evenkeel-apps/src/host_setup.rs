@@ -14,8 +14,8 @@ use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::capture::FilterError;
 use evenkeel_link::capture::{Recorded, Recording};
 use evenkeel_link::{
-    Address, Clock, Device, DeviceSpec, LinkError, NetSpec, Packet, PacketOptions, Stop, Tap, TapOptions,
-    refuse_kernel_forwarding,
+    Address, Clock, Device, DeviceSpec, LinkError, NetSpec, Packet, PacketOptions, ReportRequests, Stop, Tap,
+    TapOptions, refuse_kernel_forwarding,
 };
 
 /// The longest a host goes without looking whether another thread has finished.
@@ -56,7 +56,9 @@ impl DeviceSetup {
         let device: Box<dyn Device> = match &self.device {
             DeviceSpec::Tap(NetSpec { name, queues }) => {
                 let (queues, kernel_addresses) = (*queues, self.kernel_addresses.clone());
-                Box::new(Tap::open(name, &TapOptions { queues, kernel_addresses, address: self.mac })?)
+                let options =
+                    TapOptions { queues, kernel_addresses, address: self.mac, ..TapOptions::default() };
+                Box::new(Tap::open(name, &options)?)
             }
             DeviceSpec::Packet(NetSpec { name, queues }) => {
                 if self.mac == Address::Device {
@@ -114,6 +116,29 @@ pub struct Limits {
     pub duration: Option<Duration>,
     /// How often to say how it goes.
     pub every: Option<Duration>,
+    /// Requests for a report (SIGUSR1). They are taken from here, so each is answered by one run only.
+    pub reports: Option<&'static ReportRequests>,
+}
+
+/// Why a run that goes on is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// An interval of [`Limits::every`] is over.
+    Interval,
+    /// A report was asked for ([`Limits::reports`]).
+    Request,
+}
+
+impl Limits {
+    /// Returns whether a report was asked for, which this does not take.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.reports.is_some_and(ReportRequests::is_pending)
+    }
+
+    /// Takes a request for a report.
+    pub(crate) fn take_request(&self) -> Option<Occasion> {
+        self.reports.is_some_and(ReportRequests::take).then_some(Occasion::Request)
+    }
 }
 
 impl HostSetup {
@@ -217,8 +242,9 @@ pub(crate) struct Looks {
     pub(crate) attend: Option<Duration>,
 }
 
-/// Runs a host within limits until `done`; says how long it ran. `watch` is called as often as the limits and
-/// `looks` say, and tells whether it wants to be called again soon though no frame comes or goes.
+/// Runs a host within limits until `done`; returns how long it ran. `watch` is called as often as `looks`
+/// says, and with the occasion whenever the limits say that the run is to be reported. It returns whether it
+/// wants to be called again soon though no frame comes or goes.
 ///
 /// # Errors
 /// If the machine fails.
@@ -227,8 +253,9 @@ pub(crate) fn drive(
     limits: Limits,
     looks: Looks,
     done: impl Fn() -> bool,
-    mut watch: impl FnMut(&mut Engine, Duration) -> bool,
+    mut watch: impl FnMut(&mut Engine, Duration, Option<Occasion>) -> bool,
 ) -> io::Result<(Ended, Duration)> {
+    wake_on_requests(engine, limits);
     let start = engine.clock().now();
     let end = limits.duration.map_or(Instant::NEVER, |duration| start + duration);
     let mut next_watch = limits.every.map_or(Instant::NEVER, |every| start + every);
@@ -240,23 +267,31 @@ pub(crate) fn drive(
         // Nothing to attend to: what moves next begins it again.
         let waits = looks.attend.is_some() && next_attend == Instant::NEVER;
         let until = end.min(next_watch).min(next_attend).min(slice);
-        let ended = engine.run(until, |host| done() || waits && moved(host) != attended)?;
+        let is_woken = |host: &Host| waits && moved(host) != attended || limits.is_requested();
+        let ended = engine.run(until, |host| done() || is_woken(host))?;
         let now = engine.clock().now();
-        let woken = waits && ended == Ended::Done && now < end && !done();
+        let woken = ended == Ended::Done && now < end && !done();
         if !woken && (ended != Ended::Time || now >= end || done()) {
             return Ok((ended, now.since(start)));
         }
-        if now >= next_watch || now >= next_attend {
+        let interval = limits.every.filter(|_| now >= next_watch);
+        let occasion = limits.take_request().or(interval.map(|_| Occasion::Interval));
+        if occasion.is_some() || now >= next_attend {
             let moves = moved(engine.host());
-            let more = watch(engine, now.since(start)) || moves != attended;
+            let more = watch(engine, now.since(start), occasion) || moves != attended;
             attended = moves;
             next_attend = looks.attend.filter(|_| more).map_or(Instant::NEVER, |attend| now + attend);
-            if let (true, Some(every)) = (now >= next_watch, limits.every) {
-                next_watch = now + every;
-            }
+            next_watch = interval.map_or(next_watch, |every| now + every);
         } else if let (true, Some(attend)) = (woken, looks.attend) {
             next_attend = now + attend;
         }
+    }
+}
+
+/// Has a request for a report end the host's sleep. It stays pending until it is taken.
+fn wake_on_requests(engine: &mut Engine, limits: Limits) {
+    if let Some(reports) = limits.reports {
+        engine.attend_event(reports.event(), |_host, _now| {});
     }
 }
 

@@ -8,7 +8,7 @@ use evenkeel_core::process::{ProcessId, Program};
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 
-use crate::host_setup::{Limits, Looks, PATIENCE, SetupError, drive, run_dry};
+use crate::host_setup::{Limits, Looks, Occasion, PATIENCE, SetupError, drive, run_dry};
 use crate::monitor::{Capturing, Embedded, EmbeddedCaptured};
 
 /// How long what was captured last may take to be written.
@@ -52,13 +52,13 @@ impl Hosted {
         Ok(process)
     }
 
-    /// Runs it within limits, or until it is over, which another thread may decide; `watch` is called as
-    /// often as the limits say. Says how long it ran.
+    /// Runs it within limits, or until it is over, which another thread may decide; `watch` is called
+    /// whenever the limits say that the run is to be reported. Returns how long it ran.
     pub(crate) fn drive(
         &mut self,
         limits: Limits,
         over: impl Fn() -> bool,
-        watch: impl FnMut(&mut Engine, Duration),
+        watch: impl FnMut(&mut Engine, Duration, Occasion),
     ) -> Result<Duration, SetupError> {
         self.drive_with(limits, true, over, watch)
     }
@@ -70,17 +70,13 @@ impl Hosted {
         limits: Limits,
         done_elsewhere: bool,
         over: impl Fn() -> bool,
-        mut watch: impl FnMut(&mut Engine, Duration),
+        mut watch: impl FnMut(&mut Engine, Duration, Occasion),
     ) -> Result<Duration, SetupError> {
         let Self { engine, capturing, .. } = self;
-        let mut next_watch = limits.every.unwrap_or(Duration::MAX);
         let looks = Looks { done_elsewhere, attend: capturing.is_some().then_some(ATTEND) };
-        let (_, elapsed) = drive(engine, limits, looks, over, |engine, elapsed| {
+        let (_, elapsed) = drive(engine, limits, looks, over, |engine, elapsed, occasion| {
             attend(capturing.as_mut(), engine);
-            if elapsed >= next_watch {
-                next_watch += limits.every.unwrap_or_default();
-                watch(engine, elapsed);
-            }
+            occasion.into_iter().for_each(|occasion| watch(engine, elapsed, occasion));
             capturing.as_ref().is_some_and(Capturing::is_failing)
         })?;
         Ok(elapsed)

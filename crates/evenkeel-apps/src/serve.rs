@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::blast::{self, Blasted};
 use crate::blaster;
 use crate::counters::HostCounters;
-use crate::host_setup::{DeviceSetup, HostSetup, Limits, SetupError, run_dry};
+use crate::host_setup::{DeviceSetup, HostSetup, Limits, Occasion, SetupError, run_dry};
 use crate::hosted::Hosted;
 use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::service::{self, Service as UdpService};
@@ -149,8 +149,8 @@ pub struct Streams {
 pub enum News<'a> {
     /// They have their sockets.
     Started,
-    /// How it goes, at every interval asked for.
-    Glance(&'a Served),
+    /// How it goes, whenever the limits say so.
+    Glance(Occasion, &'a Served),
 }
 
 /// Serves on a device until a limit is reached, the device ends, or the process is asked to.
@@ -307,8 +307,8 @@ impl Running {
         news(News::Started);
         let is_done = || done.is_some_and(|done| done());
         let over = || services.ended() || is_done();
-        let mut elapsed = hosted.drive_with(limits, done.is_some(), over, |engine, elapsed| {
-            news(News::Glance(&report(engine, elapsed)));
+        let mut elapsed = hosted.drive_with(limits, done.is_some(), over, |engine, elapsed, occasion| {
+            news(News::Glance(occasion, &report(engine, elapsed)));
         })?;
         services.check()?;
         let last = report(&mut hosted.engine, elapsed);

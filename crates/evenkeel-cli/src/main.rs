@@ -44,9 +44,15 @@ struct Cli {
 
 const AFTER: &str = "\
 Exit status: 0 on success, 1 if the machine or a missing privilege stood in the way or a check does not \
-hold, 2 if the \
-arguments make no sense. Every command has --json and its own --help; what many of them share has pages of \
-their own: evenkeel help receiving, evenkeel help sending.";
+hold, 2 if the arguments make no sense.
+
+Signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP end a command with its whole report. SIGUSR1 prints the \
+report so far where the last one goes, with --json one more object, and the command goes on; demo and lab \
+run say how far they are. With a file that can change (route --config, --rules, wan --config) SIGHUP reads \
+that again instead.
+
+Every command has --json and its own --help; what many of them share has pages of their own: evenkeel help \
+receiving, evenkeel help sending.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

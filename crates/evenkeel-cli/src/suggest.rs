@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};
 use evenkeel::core::receive::Architecture;
 use evenkeel::link::{Address, LinkSpec};
+use evenkeel_apps::route::plan::Link;
 
 /// Parses as `parser` does, and names some values for completion.
 #[derive(Debug, Clone)]
@@ -43,6 +44,16 @@ pub(crate) fn architecture() -> impl TypedValueParser<Value = Architecture> {
 /// Links of a host.
 pub(crate) fn link() -> impl TypedValueParser<Value = LinkSpec> {
     with(LinkSpec::from_str, ["cable", "tap:", "packet:", "pcap:"])
+}
+
+/// Links of a load generator.
+pub(crate) fn own_link() -> impl TypedValueParser<Value = LinkSpec> {
+    with(LinkSpec::from_str, ["cable", "tap:", "packet:"])
+}
+
+/// Links that something is put between.
+pub(crate) fn between() -> impl TypedValueParser<Value = Link> {
+    with(Link::from_str, ["tap:", "packet:"])
 }
 
 /// Hardware addresses of a host.

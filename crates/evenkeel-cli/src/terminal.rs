@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use evenkeel::link::ReportRequests;
 use serde::Serialize;
 use terminal_size::terminal_size_of;
 
@@ -20,21 +21,33 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
+/// Takes SIGUSR1 for requests for a report, from now on.
+pub(crate) fn reports() -> Result<Option<&'static ReportRequests>, Failure> {
+    ReportRequests::on_signals().map(Some).map_err(|error| Failure::machine("cannot take signals", error))
+}
+
 /// One line on standard error that is written over as things go on. Silent unless that is a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     shown: bool,
     active: bool,
+    /// Each of these is answered by the line that is shown next.
+    reports: Option<&'static ReportRequests>,
 }
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        Self { shown: false, active: io::stderr().is_terminal() }
+        Self { shown: false, active: io::stderr().is_terminal(), reports: None }
+    }
+
+    /// One that answers SIGUSR1 by its next line, also if standard error is no terminal.
+    pub(crate) fn answering() -> Result<Self, Failure> {
+        Ok(Self { reports: reports()?, ..Self::new() })
     }
 
     /// One that shows nothing.
     pub(crate) const fn silent() -> Self {
-        Self { shown: false, active: false }
+        Self { shown: false, active: false, reports: None }
     }
 
     /// Whether anybody sees it.
@@ -44,6 +57,9 @@ impl Progress {
 
     /// Shows `line` in place of the one before, cut to the terminal's width.
     pub(crate) fn show(&mut self, line: &str) {
+        if self.reports.is_some_and(ReportRequests::take) {
+            say(line);
+        }
         if !self.active {
             return;
         }

@@ -6,8 +6,10 @@ mod common;
 
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
+use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 
 use common::{command, pause, signal, signal_times};
 use serde_json::Value;
@@ -112,14 +114,138 @@ fn a_signal_that_comes_twice_at_once_still_leaves_a_whole_report() {
     }
 }
 
+/// A folder of a test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("evenkeel-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Frames of a capture that is whole: readable to its end, with the statistics block of its interface.
+fn frames_of_whole(capture: &Path) -> u64 {
+    let output = Command::new("capinfos").arg("-M").arg(capture).output().unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("Number of stat entries = 1"), "no statistics block: {said}");
+    let frames = said.lines().find_map(|line| line.strip_prefix("Number of packets:")).unwrap();
+    frames.trim().parse().unwrap()
+}
+
+#[test]
+fn a_capture_is_whole_however_its_command_is_ended() {
+    if Command::new("capinfos").arg("-h").output().is_err() {
+        let lack = evenkeel_skip::Lack::Program { program: "capinfos", package: "wireshark-common" };
+        return evenkeel_skip::skip("a_capture_is_whole_however_its_command_is_ended", &lack);
+    }
+    let folder = folder("whole");
+    let file = folder.join("capture.pcapng");
+    let name = file.to_str().unwrap();
+    for (arguments, captured) in [
+        (&["monitor", "cable", "--rate", "5k", "-w", name][..], "/captured"),
+        (&["monitor", "cable", "--rate", "max", "-w", name], "/captured"),
+        (&["echo", "cable", "--rate", "5k", "--capture", name], "/capture/captured"),
+    ] {
+        for kind in ["TERM", "INT", "HUP"] {
+            for run in 0..if evenkeel_skip::is_long() { 20 } else { 1 } {
+                let output = signalled_twice(arguments, kind);
+                let said = text(&output.stderr);
+                assert!(output.status.success(), "{arguments:?}, SIG{kind}, {run}: {said}");
+                let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+                let written = result.pointer(captured).and_then(Value::as_u64).unwrap();
+                assert_eq!(frames_of_whole(&file), written, "{arguments:?}, SIG{kind}, {run}: {result}");
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Asks a command twice for what it has done so far, and then to end. It has a minute, and may not need it.
+fn report_twice(arguments: &[&str]) {
+    let mut child = start(&[arguments, &["--duration", "60s", "--json"]].concat());
+    let stdout = child.stdout.take().unwrap();
+    let mut reports = serde_json::Deserializer::from_reader(stdout).into_iter::<Value>();
+    let mut seconds = Vec::new();
+    for kind in ["USR1", "USR1", "TERM"] {
+        assert!(child.try_wait().unwrap().is_none(), "{arguments:?}: it goes on until SIG{kind}");
+        signal(&child, kind);
+        let report = reports.next().unwrap_or_else(|| panic!("{arguments:?}: no report after SIG{kind}"));
+        let report = report.unwrap();
+        assert!(report.is_object(), "{arguments:?}, SIG{kind}: {report}");
+        seconds.extend(report["seconds"].as_f64());
+        (0..3).for_each(|_| pause());
+    }
+    assert!(reports.next().is_none(), "{arguments:?}: three reports, and no more");
+    assert!(seconds.is_sorted() && seconds.first() < seconds.last() || seconds.is_empty(), "{seconds:?}");
+    let output = end(child, 20);
+    assert!(output.status.code().is_some(), "{arguments:?}: {}", text(&output.stderr));
+}
+
+#[test]
+fn sigusr1_prints_the_counters_and_the_command_goes_on() {
+    for arguments in ENDLESS {
+        report_twice(arguments);
+    }
+    report_twice(&["load", "http://10.77.0.1/", "--on", "cable", "--warm-up", "0"]);
+    // It accepts, and answers nothing.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", server.local_addr().unwrap());
+    report_twice(&["load", &url, "--timeout", "60s", "--warm-up", "0"]);
+}
+
+/// The report for people goes where that at the end goes.
+#[test]
+fn a_report_in_between_reads_as_the_one_at_the_end() {
+    for (arguments, sign) in [
+        (&["echo", "cable", "--rate", "5k"][..], "frames received"),
+        (&["monitor", "cable", "--rate", "5k"], "packets captured\n"),
+        (&["wan", "cable", "--delay", "1ms"], "its own error"),
+    ] {
+        let mut child = start(&[arguments, &["--duration", "60s"]].concat());
+        let mut stdout = child.stdout.take().unwrap();
+        signal(&child, "USR1");
+        let mut said = Vec::new();
+        while !text(&said).contains(sign) {
+            let mut some = [0; 1024];
+            let length = stdout.read(&mut some).unwrap();
+            assert!(length > 0, "{arguments:?}: {}", text(&said));
+            said.extend_from_slice(&some[..length]);
+        }
+        signal(&child, "TERM");
+        stdout.read_to_end(&mut said).unwrap();
+        assert!(text(&said).matches(sign).count() == 2, "{arguments:?}: {}", text(&said));
+        assert!(end(child, 20).status.success());
+    }
+}
+
+#[test]
+fn what_measures_step_by_step_says_at_sigusr1_how_far_it_is() {
+    let child = start(&[
+        "demo",
+        "--points",
+        "3",
+        "--seconds-per-point",
+        "0.1",
+        "--architectures",
+        "eager",
+        "--no-kernel",
+        "--no-report",
+        "--json",
+    ]);
+    signal(&child, "USR1");
+    let output = end(child, 60);
+    let said = text(&output.stderr);
+    assert!(said.contains("evenkeel: ") && said.contains("offered") && said.contains("delivered"), "{said}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(result["architectures"].is_array(), "{result}");
+}
+
 fn full_disk() -> File {
     OpenOptions::new().write(true).open(FULL).unwrap()
 }
 
 #[test]
 fn send_says_when_what_comes_back_cannot_be_written() {
-    let folder = std::env::temp_dir().join(format!("evenkeel-{}-endings", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder("endings");
     let file = folder.join("three-megabytes");
     std::fs::write(&file, vec![7; 3_000_000]).unwrap();
     let file = file.to_str().unwrap();

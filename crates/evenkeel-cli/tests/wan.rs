@@ -103,7 +103,8 @@ fn check(done: &Value) {
         let all = |names: &[&str]| names.iter().map(|name| number(way, name)).sum::<u64>();
         let came = all(&["/received", "/duplicated"]);
         let went =
-            all(&["/sent", "/lost", "/queue_full", "/under_way", "/own/unsent", "/own/refused", "/own/gone"]);
+            all(&["/sent", "/lost", "/queue_full", "/under_way", "/own/unsent", "/own/refused", "/own/gone"])
+                + number(way, "/own/too_long");
         assert_eq!(came, went, "{done}");
     }
 }
@@ -267,6 +268,143 @@ fn a_device_that_goes_is_said_and_taken_up_again_when_it_returns() {
         let done = emulator.stop();
         assert!(number(&done, "/ways/0/own/gone") > 0, "what came meanwhile is its own loss: {done}");
     });
+}
+
+/// A ping whose packets fill an MTU of 9000 bytes and may not be fragmented.
+const JUMBO_PING: &str = "ping -M do -c 3 -i 0.05 -s 8972 -W 5 10.0.0.2";
+
+/// Gives the links of both hosts an MTU, at both ends.
+fn set_mtus(hosts: &[Place; 2], mtu: usize) {
+    for (n, host) in (1..).zip(hosts) {
+        run(&format!("ip link set r{n} mtu {mtu}"));
+        host.run(&format!("ip link set h{n} mtu {mtu}"));
+    }
+}
+
+#[test]
+fn jumbo_frames_pass() {
+    in_namespace(&[&PROGRAMS], || {
+        let hosts = hosts();
+        set_mtus(&hosts, 9_000);
+        let emulator = Emulator::start(&format!("{LINKS} --delay 5ms --duplicate 100%/none"));
+        let said = hosts[0].run(JUMBO_PING);
+        assert!(said.contains(" 0% packet loss") && fastest(&said) >= 10.0, "{said}");
+        let done = emulator.stop();
+        assert!(number(&done, "/ways/0/bytes_in") >= 3 * 9_014, "{done}");
+        assert!(number(&done, "/ways/0/duplicated") >= 3, "a copy is as large: {done}");
+        for way in 0..2 {
+            for own in ["ring", "oversized", "too_long", "refused", "uncopied"] {
+                assert_eq!(done["ways"][way]["own"][own], 0, "{done}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_mtu_that_changes_is_followed_and_what_is_too_long_is_counted_as_such() {
+    in_namespace(&[&PROGRAMS], || {
+        let hosts = hosts();
+        let mut emulator = Emulator::start(&format!("{LINKS} --delay 5ms"));
+        set_mtus(&hosts, 9_000);
+        for link in [1, 2] {
+            emulator.until_said(&format!("r{link}: the MTU is 9000 now"));
+        }
+        let [a, _b] = &hosts;
+        let said = a.run(JUMBO_PING);
+        assert!(said.contains(" 0% packet loss"), "{said}");
+        run("ip link set r2 mtu 1500");
+        let said = emulator.until_said("ip link set r2 mtu 9000");
+        assert!(said.contains("the MTU of left is 9000 and that of right is 1500"), "{said}");
+        assert!(!a.here(|| attempt(JUMBO_PING)).0);
+        a.run("ping -c 1 -W 5 10.0.0.2");
+        let done = emulator.stop();
+        assert_eq!(number(&done, "/ways/0/own/too_long"), 3, "{done}");
+        assert_eq!(done["ways"][0]["own"]["refused"], 0, "{done}");
+        assert_eq!(done["ways"][1]["own"]["too_long"], 0, "{done}");
+    });
+}
+
+#[test]
+fn what_a_device_without_carrier_refuses_has_that_reason() {
+    in_namespace(&[&PROGRAMS], || {
+        let [a, b] = hosts();
+        let emulator = Emulator::start(&format!("{LINKS} --delay 1ms"));
+        b.run("ip link set h2 down");
+        assert!(!a.here(|| attempt("ping -c 2 -W 1 10.0.0.2")).0);
+        let done = emulator.stop();
+        let own = &done["ways"][0]["own"];
+        assert!(number(own, "/refused") > 0, "{done}");
+        assert_eq!(own["refused_because"], "it had no carrier", "{done}");
+    });
+}
+
+/// As `tc qdisc change` does.
+#[test]
+fn at_sighup_frames_are_treated_as_the_file_says_now() {
+    in_namespace(&[&PROGRAMS], || {
+        let [a, _b] = hosts();
+        let files = Scratch::new();
+        let links = "link = [\"left=packet:r1\", \"right=packet:r2\"]\n";
+        let write = |settings: &str| files.write("wan.toml", &format!("{links}{settings}\n"));
+        let file = write("delay = \"10ms\"");
+        let mut emulator = Emulator::start(&format!("--config {file}"));
+        assert!(emulator.at_start.contains("left -> right: 10 ms of delay"), "{}", emulator.at_start);
+        let pid = emulator.child.as_ref().unwrap().id();
+        let hang_up = || run(&format!("kill -HUP {pid}"));
+        let ping = || a.run("ping -c 5 -i 0.05 -W 5 10.0.0.2");
+        assert!(fastest(&ping()) >= 20.0);
+        write("delay = \"30ms/40ms\"");
+        hang_up();
+        emulator.until_said("right -> left: 40 ms of delay");
+        assert!(fastest(&ping()) >= 70.0);
+        // What cannot be used changes nothing.
+        write("delay = \"30ms/40ms\"\nloss = \"150%\"");
+        hang_up();
+        let said = emulator.until_said("all stays as it was");
+        assert!(said.contains("wan.toml:3"), "{said}");
+        assert!(fastest(&ping()) >= 70.0);
+        write("loss = \"100%/none\"");
+        hang_up();
+        emulator.until_said("right -> left: ");
+        assert!(!a.here(|| attempt("ping -c 3 -i 0.05 -W 1 10.0.0.2")).0);
+        let done = emulator.stop();
+        assert!(number(&done, "/ways/0/lost") >= 3, "{done}");
+        assert!(done["settings"][0].as_str().unwrap().contains("100 % lost"), "{done}");
+    });
+}
+
+#[test]
+fn in_memory_frames_are_treated_as_the_file_says_now() {
+    let files = Scratch::new();
+    let file = files.write("wan.toml", "rate = \"1mbit\"\ndelay = \"20ms\"\nduration = \"60s\"\n");
+    let mut child = command(&["wan", "cable", "--config", &file, "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = child.stdout.take().unwrap();
+    let mut reports = serde_json::Deserializer::from_reader(stdout).into_iter::<Value>();
+    let mut until = |what: &str, holds: &dyn Fn(&Value) -> bool| {
+        for _ in 0..200 {
+            common::signal(&child, "USR1");
+            let report = reports.next().unwrap().unwrap();
+            if holds(&report) {
+                return;
+            }
+            common::pause();
+        }
+        panic!("not {what}");
+    };
+    until("received", &|report| number(report, "/measured/0/received") > 0);
+    files.write("wan.toml", "rate = \"1mbit\"\ndelay = \"60ms\"\nloss = \"100%/none\"\n");
+    common::signal(&child, "HUP");
+    until("lost", &|report| number(report, "/ways/0/lost") > 0);
+    common::signal(&child, "TERM");
+    let done = reports.next().unwrap().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(done["settings"][1].as_str().unwrap().contains("60 ms of delay"), "{done}");
+    check(&done);
 }
 
 #[test]

@@ -6,9 +6,19 @@ use core::sync::atomic::Ordering;
 use crate::frame::{BUFFER_BYTES, Cut, Frame, Owner};
 use crate::memory::Heap;
 
-/// How a pool's regions are cut. Chunks are an odd number of cache lines apart: at a power of two the headers
-/// of all frames would share a few sets of the cache.
-const CUT: Cut = Cut { stride: BUFFER_BYTES + 64, chunk_bytes: BUFFER_BYTES };
+/// The largest buffers that a pool can have: a frame counts its bytes in 16 bits.
+const BUFFER_BYTES_MAX: usize = (1 << 16) - BUFFER_UNIT;
+/// Buffers are a multiple of this.
+const BUFFER_UNIT: usize = 128;
+
+/// Returns how a pool's regions are cut into buffers of at least so many bytes, if there are such. Chunks are
+/// an odd number of cache lines apart: at a power of two the headers of all frames would share a few sets of
+/// the cache.
+const fn cut(buffer_bytes: usize) -> Cut {
+    let asked = if buffer_bytes < BUFFER_BYTES_MAX { buffer_bytes } else { BUFFER_BYTES_MAX };
+    let chunk_bytes = asked.next_multiple_of(BUFFER_UNIT);
+    Cut { stride: chunk_bytes + 64, chunk_bytes }
+}
 
 /// Frame buffers of one host. Nothing is allocated per frame once the pool has grown to its size.
 ///
@@ -25,6 +35,7 @@ pub struct Pool {
     /// Free, too, and more than the capacity: for the next growth.
     spare: Vec<Frame>,
     owner: Owner,
+    cut: Cut,
     capacity: usize,
     limit: usize,
     /// Buffers that there is memory for, in use or free or spare.
@@ -56,13 +67,21 @@ impl fmt::Display for PoolLimit {
 impl core::error::Error for PoolLimit {}
 
 impl Pool {
-    /// A pool of no buffers that may grow to `limit_pkts`.
+    /// A pool of no buffers that may grow to `limit_pkts`, of [`BUFFER_BYTES`] each.
     #[must_use]
     pub fn with_limit(limit_pkts: usize) -> Self {
+        Self::of_buffers(BUFFER_BYTES, limit_pkts)
+    }
+
+    /// A pool of no buffers that may grow to `limit_pkts`, each of at least `buffer_bytes`, headroom
+    /// included, as far as a frame can be so large (65 408 bytes).
+    #[must_use]
+    pub fn of_buffers(buffer_bytes: usize, limit_pkts: usize) -> Self {
         Self {
             free: Vec::new(),
             spare: Vec::new(),
             owner: Owner::new(),
+            cut: cut(buffer_bytes),
             capacity: 0,
             limit: limit_pkts,
             allocated: 0,
@@ -104,11 +123,11 @@ impl Pool {
 
     /// Adds a region. Lists have room for all frames then, so that nothing is allocated later on.
     fn allocate(&mut self, pkts: usize) -> Option<()> {
-        let memory = Heap::new(pkts.checked_mul(CUT.stride)?)?;
+        let memory = Heap::new(pkts.checked_mul(self.cut.stride)?)?;
         self.allocated += pkts;
         self.free.reserve(self.allocated - self.free.len());
         self.spare.reserve(self.allocated - self.spare.len());
-        self.owner.cover(memory, CUT, &mut self.free);
+        self.owner.cover(memory, self.cut, &mut self.free);
         Some(())
     }
 
@@ -284,6 +303,23 @@ mod tests {
         pool.recycle(b);
         assert_eq!(pool.available(), 2);
         assert!(pool.grow(1).is_err());
+    }
+
+    #[test]
+    fn buffers_are_as_large_as_was_asked_for_and_a_frame_can_be() {
+        for (asked, room) in [(1, 128), (2_048, 2_048), (9_100, 9_216), (65_408, 65_408), (1 << 20, 65_408)] {
+            let mut pool = Pool::of_buffers(asked, 2);
+            pool.grow(2).unwrap();
+            let [mut one, mut other] = [(); 2].map(|()| pool.take().unwrap());
+            for (frame, byte) in [(&mut one, 1), (&mut other, 2)] {
+                assert!(!frame.set(0, room + 1) && frame.set(0, room), "{asked}");
+                frame.bytes_mut().fill(byte);
+            }
+            assert!(one.bytes().iter().all(|byte| *byte == 1), "buffers do not overlap");
+            drop(one);
+            pool.recycle(other);
+            assert_eq!(pool.available(), 2);
+        }
     }
 
     #[test]

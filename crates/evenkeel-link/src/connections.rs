@@ -18,8 +18,8 @@ use crate::sys;
 
 /// Events taken from the kernel at a time, at most.
 const EVENTS: usize = 512;
-/// What the descriptor that ends every sleep is known by.
-const STOP: u64 = u64::MAX;
+/// What the descriptors that end every sleep are known by.
+const ENDS_SLEEP: u64 = u64::MAX;
 
 /// Something has happened on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,13 +50,15 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// None yet; `stop` ends every wait once it is readable.
+    /// None yet; each of `events` ends every wait while it is readable.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
-    pub fn new(stop: &Arc<OwnedFd>) -> io::Result<Self> {
+    pub fn new(events: &[Arc<OwnedFd>]) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &**stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
+        for event in events {
+            epoll::add(&epoll, &**event, epoll::EventData::new_u64(ENDS_SLEEP), epoll::EventFlags::IN)?;
+        }
         let polled = [libc::pollfd { fd: epoll.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
         Ok(Self { epoll, places: Vec::new(), events: Vec::with_capacity(EVENTS), polled })
     }
@@ -151,7 +153,7 @@ impl Connections {
         self.close(place);
     }
 
-    /// Waits until something has happened, `clock` shows `deadline`, or the process is asked to end; adds
+    /// Waits until something has happened, `clock` shows `deadline`, or one of the events is readable; adds
     /// what has happened to `happened`.
     ///
     /// # Errors
@@ -171,7 +173,7 @@ impl Connections {
             token: data.u64(),
             ended: flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP),
         });
-        happened.extend(events.filter(|event| event.token != STOP));
+        happened.extend(events.filter(|event| event.token != ENDS_SLEEP));
         Ok(())
     }
 
@@ -207,7 +209,7 @@ mod tests {
     use crate::Stop;
 
     fn connections() -> (Connections, Clock) {
-        (Connections::new(&Stop::on_signals().unwrap().fd()).unwrap(), Clock::start())
+        (Connections::new(&[Stop::on_signals().unwrap().fd()]).unwrap(), Clock::start())
     }
 
     /// Waits until something happens.

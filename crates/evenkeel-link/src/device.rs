@@ -1,7 +1,7 @@
 //! What the loop that runs a host needs of a device beyond the core's [`Interface`].
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use evenkeel_core::frame::{BUFFER_BYTES, HEADROOM};
@@ -22,13 +22,20 @@ pub const QUEUES_MAX: usize = 16;
 /// byte to spare: a read that fills the buffer is taken to be cut off.
 pub const MTU_MAX: usize = BUFFER_BYTES - HEADROOM - 14 - 4 - 1;
 
-/// The MTU of the device called `name`.
+/// Returns the size of the pool's buffers ([`Pool::of_buffers`](evenkeel_core::frame::Pool::of_buffers)) that
+/// hold the frames of a device with this MTU, as [`MTU_MAX`] says of the default.
+#[must_use]
+pub const fn buffer_bytes_for(mtu: usize) -> usize {
+    if mtu <= MTU_MAX { BUFFER_BYTES } else { mtu - MTU_MAX + BUFFER_BYTES }
+}
+
+/// Returns the MTU of the device called `name`. With `jumbo` any will do.
 ///
 /// # Errors
-/// [`LinkError::Jumbo`] if our buffers are too small for its frames. Its neighbours would send such, all of
-/// them would be lost, and TCP would never get a segment through.
-pub(crate) fn usable_mtu(name: &str, device_mtu: usize) -> Result<usize, LinkError> {
-    if device_mtu > MTU_MAX {
+/// [`LinkError::Jumbo`] if buffers of the default size are too small for its frames. Its neighbours would
+/// send such, all of them would be lost, and TCP would never get a segment through.
+pub(crate) fn usable_mtu(name: &str, device_mtu: usize, jumbo: bool) -> Result<usize, LinkError> {
+    if device_mtu > MTU_MAX && !jumbo {
         return Err(LinkError::Jumbo { name: name.to_owned(), mtu: device_mtu });
     }
     Ok(device_mtu)
@@ -73,12 +80,63 @@ pub struct Status(Arc<Shared>);
 struct Shared {
     state: AtomicU8,
     refused: AtomicU64,
-    /// The error number of the last refusal; 0 before the first.
-    refusal: AtomicI32,
+    /// Of these, those whose reason is known, by [`Refusal`].
+    refusals: [AtomicU64; Refusal::ALL.len()],
+    too_long: AtomicU64,
     sent: AtomicU64,
     send_calls: AtomicU64,
     passed_over: AtomicU64,
     reason: OnceLock<String>,
+}
+
+/// The reason why the operating system did not take a frame for transmission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The device was down.
+    Down,
+    /// The device was up, and nobody at the other end of its cable.
+    NoCarrier,
+    /// The device was gone.
+    Gone,
+    /// The device's queue was full, or the kernel had no memory.
+    QueueFull,
+    /// The frame was larger than the device's MTU allows.
+    TooLong,
+    /// Another error of the operating system.
+    Other,
+}
+
+impl Refusal {
+    /// All reasons.
+    pub const ALL: [Self; 6] =
+        [Self::Down, Self::NoCarrier, Self::Gone, Self::QueueFull, Self::TooLong, Self::Other];
+
+    /// Returns what an error number of a send says. `has_carrier` is asked where that decides.
+    pub(crate) fn of(error: i32, has_carrier: impl Fn() -> bool) -> Self {
+        match error {
+            // A TAP that is down says EIO.
+            libc::ENETDOWN | libc::EIO => Self::Down,
+            libc::ENXIO | libc::ENODEV | libc::EBADFD => Self::Gone,
+            // What is sent past the queueing discipline is dropped without a carrier, which looks like this.
+            libc::ENOBUFS | libc::ENOMEM if has_carrier() => Self::QueueFull,
+            libc::ENOBUFS | libc::ENOMEM => Self::NoCarrier,
+            libc::EMSGSIZE | libc::EINVAL => Self::TooLong,
+            _ => Self::Other,
+        }
+    }
+
+    /// Returns the reason in words that go with "refused".
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Down => "it was down",
+            Self::NoCarrier => "it had no carrier",
+            Self::Gone => "it was gone",
+            Self::QueueFull => "its queue was full",
+            Self::TooLong => "the frame was larger than its MTU",
+            Self::Other => "an error of the operating system",
+        }
+    }
 }
 
 /// Whether frames may come.
@@ -110,18 +168,21 @@ impl Status {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Why the operating system did not take a frame the last time that it did not.
+    /// Returns how many frames were refused for this reason.
     #[must_use]
-    pub fn refusal(&self) -> Option<&'static str> {
-        match self.0.refusal.load(Ordering::Relaxed) {
-            0 => None,
-            // A TAP that is down says EIO.
-            libc::ENETDOWN | libc::EIO => Some("it was down"),
-            libc::ENXIO | libc::ENODEV | libc::EBADFD => Some("it was gone"),
-            libc::ENOBUFS | libc::ENOMEM => Some("its queue was full"),
-            libc::EMSGSIZE | libc::EINVAL => Some("the frame was larger than its MTU"),
-            _ => Some("an error of the operating system"),
-        }
+    pub fn refused_for(&self, reason: Refusal) -> u64 {
+        self.0.refusals.get(reason as usize).map_or(0, |frames| frames.load(Ordering::Relaxed))
+    }
+
+    /// Returns how many frames that came were larger than a buffer of the pool. They are lost, and among
+    /// those that a ring has missed.
+    #[must_use]
+    pub fn too_long(&self) -> u64 {
+        self.0.too_long.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_too_long(&self) {
+        self.0.too_long.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Frames given to the operating system for transmission, the refused ones included, and the system calls
@@ -164,9 +225,11 @@ impl Status {
         self.0.send_calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A frame of a call that was refused, with the error.
-    pub(crate) fn count_refusal(&self, error: i32) {
-        self.0.refusal.store(error, Ordering::Relaxed);
+    /// A frame of a call that was refused, with the reason.
+    pub(crate) fn count_refusal(&self, reason: Refusal) {
+        if let Some(frames) = self.0.refusals.get(reason as usize) {
+            frames.fetch_add(1, Ordering::Relaxed);
+        }
         self.count_refused(1);
     }
 

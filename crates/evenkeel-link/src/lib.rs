@@ -28,6 +28,7 @@ mod netdev;
 mod packet;
 mod random;
 mod received;
+mod report_requests;
 mod ring;
 mod rtnetlink;
 mod segment;
@@ -49,7 +50,7 @@ pub use cpu::{
     ThreadMeter, ThreadTime, cpus, pin_to_cpu, prefer_this_thread, run_in_real_time, set_timer_slack,
     taken_from_kernel, thread_cpu_time,
 };
-pub use device::{Device, DeviceState, MTU_MAX, QUEUES_MAX, Status};
+pub use device::{Device, DeviceState, MTU_MAX, QUEUES_MAX, Refusal, Status, buffer_bytes_for};
 pub use error::LinkError;
 pub use eventfd::EventFd;
 pub use hangup::hangup_events;
@@ -62,6 +63,7 @@ pub use netdev::{
 };
 pub use packet::{Packet, PacketOptions};
 pub use random::random_bits;
+pub use report_requests::ReportRequests;
 pub use rtnetlink::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelTables, KernelWay, News,
     NexthopKind, Place, RuleAction,

@@ -2,8 +2,7 @@
 
 use core::ops::{Add, Sub};
 use std::fs::File;
-use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +12,7 @@ use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::error::LinkError;
+use crate::rtnetlink::add_address;
 use crate::sys;
 
 /// A device known by name, and a socket through which the kernel is asked about it, in the network namespace
@@ -124,7 +124,7 @@ impl NetDevice {
     /// # Errors
     /// [`LinkError::BadName`], [`LinkError::NoDevice`].
     pub(crate) fn open(name: &str) -> Result<Self, LinkError> {
-        let device = Self { name: DeviceName::new(name)?, control: control(AddressFamily::INET)? };
+        let device = Self { name: DeviceName::new(name)?, control: control()? };
         device.index()?;
         Ok(device)
     }
@@ -190,6 +190,11 @@ impl NetDevice {
         Ok(self.flags()? & libc::IFF_UP as libc::c_short != 0)
     }
 
+    /// Returns whether somebody is at the other end of its cable, and both ends are up.
+    pub(crate) fn has_carrier(&self) -> Result<bool, LinkError> {
+        Ok(self.flags()? & libc::IFF_RUNNING as libc::c_short != 0)
+    }
+
     /// Brings the device up or down.
     pub(crate) fn set_up(&self, up: bool) -> Result<(), LinkError> {
         let flags = self.flags()?;
@@ -206,33 +211,10 @@ impl NetDevice {
         Ok(unsafe { request.ifr_ifru.ifru_flags })
     }
 
-    /// Gives the kernel's side of the device an address, with the route to its network that comes with it.
-    pub(crate) fn set_ip(&self, cidr: IpCidr) -> Result<(), LinkError> {
-        let result = match cidr {
-            IpCidr::Ipv4(cidr) => self.set_ipv4(cidr.address(), cidr.netmask()),
-            IpCidr::Ipv6(cidr) => self.set_ipv6(cidr.address(), cidr.prefix_len()),
-        };
+    /// Adds an address to the kernel's side of the device, with the route to its network that comes with it.
+    pub(crate) fn add_ip(&self, cidr: IpCidr) -> Result<(), LinkError> {
+        let result = add_address(self.index()?.unsigned_abs(), cidr);
         result.map_err(|e| LinkError::of_device(self.name(), "set the address of", "CAP_NET_ADMIN", e))
-    }
-
-    fn set_ipv4(&self, address: Ipv4Addr, netmask: Ipv4Addr) -> io::Result<()> {
-        for (ioctl, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, netmask)] {
-            let mut request = self.name.request();
-            request.ifr_ifru.ifru_addr = socket_address(value);
-            sys::ioctl(self.control.as_fd(), ioctl, &mut request)?;
-        }
-        Ok(())
-    }
-
-    fn set_ipv6(&self, address: Ipv6Addr, prefix_len: u8) -> io::Result<()> {
-        let index = self.index().map_err(io::Error::other)?;
-        let mut request = libc::in6_ifreq {
-            ifr6_addr: libc::in6_addr { s6_addr: address.octets() },
-            ifr6_prefixlen: prefix_len.into(),
-            ifr6_ifindex: index,
-        };
-        let control = control(AddressFamily::INET6).map_err(io::Error::other)?;
-        sys::ioctl(control.as_fd(), libc::SIOCSIFADDR, &mut request)
     }
 
     fn ask(&self, ioctl: libc::Ioctl, what: &str) -> Result<libc::ifreq, LinkError> {
@@ -243,18 +225,9 @@ impl NetDevice {
     }
 }
 
-fn control(family: AddressFamily) -> Result<OwnedFd, LinkError> {
-    socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+fn control() -> Result<OwnedFd, LinkError> {
+    socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|e| LinkError::Os { what: "open a socket".into(), source: e.into() })
-}
-
-/// A `sockaddr_in` in the room of a `sockaddr`: port, then the address in network order.
-fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
-    let mut data = [0; 14];
-    for (to, from) in data.iter_mut().skip(2).zip(address.octets()) {
-        *to = from as libc::c_char;
-    }
-    libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data }
 }
 
 /// What the kernel counts for a device, since it was opened; read when asked for. Of a device that is gone it

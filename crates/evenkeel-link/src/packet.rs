@@ -19,7 +19,8 @@
 //!
 //! **What senders leave to the adaptor** arrives undone when sender and receiver share a kernel, as over a
 //! veth. Unfinished checksums are completed here, and what is to be segmented is cut up (`segment.rs`):
-//! packets of up to 64 KiB, which come by the socket's queue because they do not fit into the ring.
+//! packets of up to 64 KiB, which come by the socket's queue because they do not fit into the ring. So do
+//! frames that are larger than a slot as they are (jumbo frames), for who has buffers for them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,12 +34,12 @@ use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{RecvFlags, sockopt};
 
 use crate::claim::Claim;
-use crate::device::{Device, IN_TRANSIT_PKTS, QUEUES_MAX, Status, usable_mtu};
+use crate::device::{Device, IN_TRANSIT_PKTS, QUEUES_MAX, Refusal, Status, usable_mtu};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::listen::FRAME_BYTES;
 use crate::netdev::{KernelCounters, NetDevice};
-use crate::received::{Received, Slot, VNET_BYTES, offload_of};
+use crate::received::{Received, Slot, VNET_BYTES, offload_of, unfinished_of};
 use crate::ring::{Ring, SLOT_OVERHEAD};
 use crate::segment::Segments;
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
@@ -57,11 +58,14 @@ pub struct PacketOptions {
     /// Whether frames come with when the kernel got them ([`Metadata::stamp_nanos`]); those that are cut out
     /// of a larger packet do not. Default false: to a host they have come when it sees them.
     pub stamps: bool,
+    /// Whether any MTU will do. The caller then sees to it that the pool's buffers hold its frames
+    /// ([`buffer_bytes_for`](crate::buffer_bytes_for)). Default false.
+    pub jumbo: bool,
 }
 
 impl Default for PacketOptions {
     fn default() -> Self {
-        Self { ring_pkts: 1024, queues: 1, address: Address::Own, stamps: false }
+        Self { ring_pkts: 1024, queues: 1, address: Address::Own, stamps: false, jumbo: false }
     }
 }
 
@@ -102,13 +106,15 @@ struct Receive {
 struct Transmit {
     socket: OwnedFd,
     batch: SendBatch,
+    device: Arc<NetDevice>,
 }
 
 const SLOT_BYTES: usize = 2048;
 /// The largest packet that is left to be segmented (64 KiB of IP), with its headers.
 const LARGE_BYTES: usize = VNET_BYTES + (1 << 16) + 64;
-/// Kernel memory for such packets that wait.
+/// Kernel memory for such packets that wait; and for jumbo frames.
 const QUEUE_BYTES: usize = 8 << 20;
+const JUMBO_QUEUE_BYTES: usize = 64 << 20;
 /// linux/if_packet.h
 const PACKET_COPY_THRESH: libc::c_int = 7;
 const _: () = assert!(SLOT_BYTES - SLOT_OVERHEAD >= FRAME_BYTES, "what a buffer holds, a slot holds");
@@ -168,7 +174,7 @@ impl Whole {
         if !device.is_up()? {
             return Err(LinkError::Down { name: name.to_owned() });
         }
-        let mtu = usable_mtu(name, device.mtu()?)?;
+        let mtu = usable_mtu(name, device.mtu()?, options.jumbo)?;
         let address = options.address.on(name, kernel_address).map_err(LinkError::random)?;
         let claim = Claim::of(name, index, address)?;
         Ok(Self { device: Arc::new(device), index, address, mtu, claim })
@@ -206,7 +212,7 @@ impl Whole {
             mtu: self.mtu,
             status,
             queues,
-            transmit: Transmit::open(self.index).map_err(|error| self.fail(error))?,
+            transmit: Transmit::open(self).map_err(|error| self.fail(error))?,
             counters: KernelCounters::open(&self.device),
             _claim: None,
         })
@@ -322,6 +328,10 @@ impl RxQueue for Receive {
             match self.next(burst, &mut spare) {
                 None => break,
                 Some(Next::Unusable) => self.unusable += 1,
+                Some(Next::TooLong) => {
+                    self.unusable += 1;
+                    self.status.count_too_long();
+                }
                 Some(Next::Seen { more }) => {
                     done += 1;
                     if !more {
@@ -366,8 +376,9 @@ impl Receive {
         sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
         // What is larger than a slot is queued as a whole.
         sys::set_packet_option(fd, PACKET_COPY_THRESH, 1)?;
-        if sockopt::set_socket_recv_buffer_size_force(&socket, QUEUE_BYTES).is_err() {
-            sockopt::set_socket_recv_buffer_size(&socket, QUEUE_BYTES)?;
+        let queue_bytes = if options.jumbo { JUMBO_QUEUE_BYTES } else { QUEUE_BYTES };
+        if sockopt::set_socket_recv_buffer_size_force(&socket, queue_bytes).is_err() {
+            sockopt::set_socket_recv_buffer_size(&socket, queue_bytes)?;
         }
         let slots = options.ring_pkts.clamp(BLOCK_BYTES / SLOT_BYTES, 1 << 16).next_power_of_two();
         let bytes = slots * SLOT_BYTES;
@@ -428,14 +439,53 @@ impl Receive {
         if !self.stamps {
             received.stamp_nanos = 0;
         }
-        if received.is_queued || received.to_be_segmented.is_some() {
-            let usable = load(&mut self.segments, &received, &self.socket, &mut self.large);
+        if received.is_queued {
+            let (vlan, stamp_nanos) = (received.vlan, received.stamp_nanos);
+            return self.next_queued(vlan, stamp_nanos, burst, spare);
+        }
+        if let Some(offload) = received.to_be_segmented {
+            let is_all_there = received.vlan.is_none() && received.bytes.len() == received.whole;
+            let usable = is_all_there && self.segments.load(received.bytes, offload);
             self.ring.release();
             return if usable { self.next(burst, spare) } else { Some(Next::Unusable) };
         }
         let next = show(&received, burst, spare)?;
         self.ring.release();
         Some(next)
+    }
+
+    /// Takes the packet at the front, which is larger than its slot and waits as a whole in the socket's
+    /// queue: it is to be cut up, or is one frame.
+    fn next_queued(
+        &mut self,
+        vlan: Option<[u8; 4]>,
+        stamp_nanos: u64,
+        burst: &mut dyn Burst,
+        spare: &mut Option<Frame>,
+    ) -> Option<Next> {
+        // Once read it is nowhere else, so there has to be a buffer.
+        *spare = Some(buffer(burst, spare)?);
+        let len = read_queued(&self.socket, &mut self.large);
+        self.ring.release();
+        let read = self.large.get(..len).and_then(|bytes| bytes.split_first_chunk::<VNET_BYTES>());
+        let Some((vnet, bytes)) = read else { return Some(Next::Unusable) };
+        if let Some(offload) = offload_of(vnet) {
+            // A tag would have to go into each segment. Whoever tags and shares a kernel with us is not
+            // known.
+            let usable = vlan.is_none() && self.segments.load(bytes, offload);
+            return if usable { self.next(burst, spare) } else { Some(Next::Unusable) };
+        }
+        let received = Received {
+            bytes,
+            whole: bytes.len(),
+            to_be_segmented: None,
+            is_queued: false,
+            stamp_nanos,
+            sent: false,
+            vlan,
+            unfinished: unfinished_of(vnet),
+        };
+        show(&received, burst, spare)
     }
 
     fn next_segment(&mut self, len: usize, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Next> {
@@ -450,23 +500,6 @@ impl Receive {
     }
 }
 
-/// Begins to cut up a packet that is in its slot, or in the socket's queue because it is larger. False if it
-/// cannot be cut up.
-fn load(segments: &mut Segments, received: &Received<'_>, socket: &OwnedFd, large: &mut [u8]) -> bool {
-    // A tag would have to go into each segment. Whoever tags and shares a kernel with us is not known.
-    let plain = received.vlan.is_none();
-    if !received.is_queued {
-        let offload = received.to_be_segmented.filter(|_| plain && received.bytes.len() == received.whole);
-        return offload.is_some_and(|offload| segments.load(received.bytes, offload));
-    }
-    let len = read_queued(socket, large);
-    let Some((vnet, packet)) = large.get(..len).and_then(|bytes| bytes.split_first_chunk::<VNET_BYTES>())
-    else {
-        return false;
-    };
-    offload_of(vnet).is_some_and(|offload| plain && segments.load(packet, offload))
-}
-
 /// Reads the next packet of the socket's queue, behind its `virtio_net_hdr`; zero if it cannot be read.
 fn read_queued(socket: &OwnedFd, large: &mut [u8]) -> usize {
     rustix::net::recv(socket, large, RecvFlags::DONTWAIT).map_or(0, |(len, _)| len)
@@ -474,8 +507,10 @@ fn read_queued(socket: &OwnedFd, large: &mut [u8]) -> usize {
 
 /// What became of the oldest frame of a ring.
 enum Next {
-    /// It was larger than a buffer, or made no sense.
+    /// It made no sense, or was not all there.
     Unusable,
+    /// It was larger than a buffer.
+    TooLong,
     Seen {
         more: bool,
     },
@@ -491,10 +526,10 @@ fn buffer(burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Frame> {
 fn show(received: &Received<'_>, burst: &mut dyn Burst, spare: &mut Option<Frame>) -> Option<Next> {
     let mut frame = buffer(burst, spare)?;
     let in_place = received.has_its_headers() && (received.unfinished.is_none() || !burst.records());
-    let usable = received.is_whole() && frame.resize(received.len());
-    if !usable || !in_place && !received.write(frame.bytes_mut()) {
+    let fits = frame.resize(received.len());
+    if !fits || !received.is_whole() || !in_place && !received.write(frame.bytes_mut()) {
         *spare = Some(frame);
-        return Some(Next::Unusable);
+        return Some(if !fits && received.is_whole() { Next::TooLong } else { Next::Unusable });
     }
     let metadata = Metadata { stamp_nanos: received.stamp_nanos, ..Metadata::NONE };
     let seen = burst.see(if in_place { received.bytes } else { frame.bytes() }, &metadata);
@@ -517,15 +552,15 @@ fn done(seen: Seen, frame: Frame, burst: &mut dyn Burst, spare: &mut Option<Fram
 }
 
 impl Transmit {
-    fn open(index: i32) -> io::Result<Self> {
+    fn open(whole: &Whole) -> io::Result<Self> {
         let socket = packet_socket()?;
         sys::set_packet_option(socket.as_fd(), libc::PACKET_QDISC_BYPASS, 1)?;
         // More than a user may have, if we may; else as much as a user may have.
         if sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err() {
             sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
         }
-        sys::bind_packet(socket.as_fd(), index, 0)?;
-        Ok(Self { socket, batch: SendBatch::new() })
+        sys::bind_packet(socket.as_fd(), whole.index, 0)?;
+        Ok(Self { socket, batch: SendBatch::new(), device: Arc::clone(&whole.device) })
     }
 
     /// Sends frames, as far as the socket takes them; says how many. One that the device refuses is counted,
@@ -538,7 +573,9 @@ impl Transmit {
             let done = match sent {
                 Err(_) if matches!(error, Some(io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)) => 0,
                 Err(refusal) => {
-                    status.count_refusal(refusal.raw_os_error().unwrap_or(libc::EIO));
+                    let error = refusal.raw_os_error().unwrap_or(libc::EIO);
+                    let has_carrier = || self.device.has_carrier().unwrap_or(true);
+                    status.count_refusal(Refusal::of(error, has_carrier));
                     1
                 }
                 Ok(sent) => sent,
@@ -686,7 +723,8 @@ mod tests {
     #[test]
     fn every_call_is_counted_also_one_that_finds_no_room() {
         let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
-        let mut transmit = Transmit { socket: near.into(), batch: SendBatch::new() };
+        let device = Arc::new(NetDevice::open("lo").unwrap());
+        let mut transmit = Transmit { socket: near.into(), batch: SendBatch::new(), device };
         let (mut pool, status) = (Pool::new(2_000), Status::default());
         let mut frames: VecDeque<_> = core::iter::from_fn(|| pool.take_copy(&[7; 60])).collect();
         let taken = transmit.send(&mut frames, &mut pool, &status);
@@ -708,10 +746,15 @@ mod tests {
         assert!(keeper.is_shown(&received(&room, None, None)).is_some());
         let outside = Some(Unfinished { start: 60, offset: 16 });
         let cut = Received { whole: 61, ..received(&[0; 60], None, None) };
-        for refused in [received(&room, Some(TAG), None), received(&[0; 60], None, outside), cut] {
+        let tagged = received(&room, Some(TAG), None);
+        for (refused, is_too_long) in
+            [(tagged, true), (received(&[0; 60], None, outside), false), (cut, false)]
+        {
             let mut spare = None;
             let next = show(&refused, &mut keeper, &mut spare);
-            assert!(matches!(next, Some(Next::Unusable)) && keeper.seen.is_empty());
+            assert!(keeper.seen.is_empty());
+            assert_eq!(matches!(next, Some(Next::TooLong)), is_too_long);
+            assert_eq!(matches!(next, Some(Next::Unusable)), !is_too_long);
             keeper.pool.recycle(spare.unwrap());
         }
         for short in 0..14 {

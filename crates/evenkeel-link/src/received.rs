@@ -181,11 +181,6 @@ pub(crate) fn parse<L: Layout>(bytes: &[u8], status: u32) -> Option<Received<'_>
     let vnet: &[u8; VNET_BYTES] = bytes.get(mac.checked_sub(VNET_BYTES)?..)?.first_chunk()?;
     let bytes = bytes.get(mac..)?.get(..u32_at(L::CAPTURED) as usize)?;
 
-    let [flags, _, _, _, _, _, start_low, start_high, offset_low, offset_high] = *vnet;
-    let unfinished = (flags & VNET_NEEDS_CSUM != 0).then(|| Unfinished {
-        start: u16::from_ne_bytes([start_low, start_high]).into(),
-        offset: u16::from_ne_bytes([offset_low, offset_high]).into(),
-    });
     let vlan = (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
         let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
         let tpid = if known { u16_at(L::VLAN_TPID) } else { TPID_8021Q };
@@ -200,7 +195,17 @@ pub(crate) fn parse<L: Layout>(bytes: &[u8], status: u32) -> Option<Received<'_>
         stamp_nanos: u64::from(u32_at(L::SECONDS)) * 1_000_000_000 + u64::from(u32_at(L::NANOS)),
         sent: head[L::PACKET_TYPE] == libc::PACKET_OUTGOING,
         vlan,
-        unfinished,
+        unfinished: unfinished_of(vnet),
+    })
+}
+
+/// Returns the checksum that is left to the adaptor, by `struct virtio_net_hdr`.
+#[inline]
+pub(crate) fn unfinished_of(vnet: &[u8; VNET_BYTES]) -> Option<Unfinished> {
+    let [flags, _, _, _, _, _, start_low, start_high, offset_low, offset_high] = *vnet;
+    (flags & VNET_NEEDS_CSUM != 0).then(|| Unfinished {
+        start: u16::from_ne_bytes([start_low, start_high]).into(),
+        offset: u16::from_ne_bytes([offset_low, offset_high]).into(),
     })
 }
 

@@ -155,8 +155,6 @@ pub(crate) unsafe trait IoctlArgument {}
 // SAFETY: plain C structure of integers and unions of integers and unused pointers; the size that SIOC[GS]IF*
 // and TUN[GS]ETIFF copy.
 unsafe impl IoctlArgument for libc::ifreq {}
-// SAFETY: plain C structure of integers; the size that SIOCSIFADDR copies on an AF_INET6 socket.
-unsafe impl IoctlArgument for libc::in6_ifreq {}
 
 /// `ioctl` with an argument that the kernel reads or writes, and of which it keeps no pointer.
 pub(crate) fn ioctl<T: IoctlArgument>(

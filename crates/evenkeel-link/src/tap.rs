@@ -20,7 +20,7 @@ use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::wire::{EthernetAddress, IpCidr};
 use rustix::io::Errno;
 
-use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, QUEUES_MAX, Status, usable_mtu};
+use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, QUEUES_MAX, Refusal, Status, usable_mtu};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::netdev::{DeviceName, KernelCounters, NetDevice};
@@ -36,11 +36,14 @@ pub struct TapOptions {
     pub kernel_addresses: Vec<IpCidr>,
     /// Our hardware address. [`Address::Device`] is the kernel's at the other end, and so of no use here.
     pub address: Address,
+    /// Whether any MTU will do. The caller then sees to it that the pool's buffers hold its frames
+    /// ([`buffer_bytes_for`](crate::buffer_bytes_for)). Default false.
+    pub jumbo: bool,
 }
 
 impl Default for TapOptions {
     fn default() -> Self {
-        Self { queues: 1, kernel_addresses: Vec::new(), address: Address::default() }
+        Self { queues: 1, kernel_addresses: Vec::new(), address: Address::default(), jumbo: false }
     }
 }
 
@@ -95,9 +98,9 @@ impl Tap {
         if let (true, Some(address)) = (persistent, options.kernel_addresses.first()) {
             return Err(LinkError::AddressOfExisting { name, address: address.to_string() });
         }
-        let mtu = usable_mtu(&name, device.mtu()?)?;
+        let mtu = usable_mtu(&name, device.mtu()?, options.jumbo)?;
         for &address in &options.kernel_addresses {
-            device.set_ip(address)?;
+            device.add_ip(address)?;
         }
         let was_up = device.is_up()?;
         device.set_up(true)?;
@@ -237,6 +240,7 @@ impl TapQueue {
                 Ok(len) if len < room && frame.resize(len) => return Read::Frame,
                 Ok(_) => {
                     self.oversized += 1;
+                    self.status.count_too_long();
                     return Read::Oversized;
                 }
                 Err(Errno::INTR) => {}
@@ -267,7 +271,8 @@ fn write(fd: &OwnedFd, frame: &Frame, status: &Status) -> bool {
         let is_done = !matches!(error, Some(Errno::INTR | Errno::AGAIN));
         status.count_call(u64::from(is_done));
         if let Some(error) = error.filter(|_| is_done) {
-            status.count_refusal(error.raw_os_error());
+            // A TAP has a carrier for as long as we have it.
+            status.count_refusal(Refusal::of(error.raw_os_error(), || true));
             note(status, error);
         }
         if error != Some(Errno::INTR) {

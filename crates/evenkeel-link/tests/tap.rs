@@ -65,6 +65,72 @@ fn a_tap_that_we_made_goes_away_and_its_addresses_are_set() {
     });
 }
 
+/// A request for the hardware address of `target`, from us.
+fn arp_request(mac: [u8; 6], target: [u8; 4]) -> Vec<u8> {
+    let header = [&[0xff; 6][..], &mac, &[8, 6]].concat();
+    let body = [&[0, 1, 8, 0, 6, 4, 0, 1], &mac[..], &US, &[0; 6], &target].concat();
+    [header, body].concat()
+}
+
+/// An echo request in IPv6 (RFC 4443) to `target` at `to_mac`, from an address that the kernel knows.
+fn echo_request_v6(mac: [u8; 6], to_mac: [u8; 6], from: [u8; 16], target: [u8; 16]) -> Vec<u8> {
+    let mut message = [128, 0, 0, 0, 0, 1, 0, 1];
+    let pseudo = [&from[..], &target, &[0, 0, 0, 8, 0, 0, 0, 58], &message].concat();
+    let words = pseudo.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    message[2..4].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    let header = [&to_mac[..], &mac, &[0x86, 0xdd], &[0x60, 0, 0, 0, 0, 8, 58, 64]].concat();
+    [&header[..], &from, &target, &message].concat()
+}
+
+/// Of both families, in networks of their own and in the same one.
+#[test]
+fn every_address_of_the_kernels_is_there_and_answers() {
+    in_namespace(|| {
+        run("sysctl -qw net.ipv6.conf.default.accept_dad=0");
+        let all = ["10.77.0.1/24", "10.77.0.9/24", "10.78.0.1/30", "fd77::1/64", "fd77::9/64", "fd78::1/127"];
+        let kernel_addresses: Vec<IpCidr> = all.map(|cidr| cidr.parse().unwrap()).to_vec();
+        let options = TapOptions { kernel_addresses: kernel_addresses.clone(), ..TapOptions::default() };
+        let mut bench = Bench::new(Tap::open("ek0", &options).unwrap());
+        let shown = run("ip addr show dev ek0");
+        for cidr in all {
+            assert!(shown.contains(&format!(" {cidr} ")), "{cidr}: {shown}");
+        }
+        assert!(shown.contains("brd 10.77.0.255") && shown.contains("brd 10.78.0.3"), "{shown}");
+        let mac = bench.device.address().0;
+        let link = run("ip -o link show ek0");
+        let address = link.split("link/ether ").nth(1).unwrap().split(' ').next().unwrap();
+        let bytes = address.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
+        let to_mac = <[u8; 6]>::try_from(bytes.collect::<Vec<_>>()).unwrap();
+        let [a, b, c, d, e, f] = mac;
+        run(&format!("ip neigh add fd77::2 lladdr {a:x}:{b:x}:{c:x}:{d:x}:{e:x}:{f:x} dev ek0"));
+        let us_v6 = "fd77::2".parse::<std::net::Ipv6Addr>().unwrap().octets();
+        for cidr in kernel_addresses {
+            match cidr {
+                IpCidr::Ipv4(cidr) => {
+                    let target = cidr.address().octets();
+                    bench.send(&arp_request(mac, target));
+                    bench.expect("ARP reply", |frame| {
+                        frame.get(12..14) == Some(&[8, 6])
+                            && frame.get(20..22) == Some(&[0, 2])
+                            && frame.get(28..32) == Some(&target)
+                    });
+                }
+                IpCidr::Ipv6(cidr) => {
+                    let target = cidr.address().octets();
+                    bench.send(&echo_request_v6(mac, to_mac, us_v6, target));
+                    bench.expect("echo reply", |frame| {
+                        frame.get(20) == Some(&58)
+                            && frame.get(22..38) == Some(&target)
+                            && frame.get(54) == Some(&129)
+                    });
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn a_persistent_tap_is_used_and_left_as_it_was() {
     in_namespace(|| {

@@ -14,18 +14,18 @@
 //! them by messages, which each host takes in between two units of work. An answer of ARP or NDP reaches one
 //! host, and it may be another one that has asked: hosts pass on what neighbours say of themselves.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::NeighborUpdate;
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{self as link, EventFd};
+use evenkeel_link::{self as link, Clock, EventFd, Halt, Notifier};
 
 use crate::{Ended, Engine};
 
@@ -124,6 +124,19 @@ impl Drop for Failure<'_> {
     }
 }
 
+/// Counts a host's thread until it ends, also by a panic.
+struct Running<'a> {
+    running: &'a AtomicUsize,
+    waiter: Arc<Notifier>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Ordering::AcqRel);
+        self.waiter.notify();
+    }
+}
+
 /// Hosts that are one to the outside.
 ///
 /// They must have the same interfaces, added in the same order, and the same addresses; and if there are
@@ -183,11 +196,12 @@ impl Group {
         until: Instant,
         done: impl Fn(usize, &Host) -> bool + Sync,
     ) -> io::Result<Vec<Ended>> {
-        self.run_beside(cpus, until, done, Duration::MAX, || {})
+        self.run_beside(cpus, until, done, Duration::MAX, &[], || {})
     }
 
-    /// The same, and while they run the calling thread calls `beside` again and again, with a pause of
-    /// `every` before each call. No host waits for it.
+    /// Runs hosts as [`Group::run`] does, and while they run the calling thread calls `beside` again and
+    /// again, with a pause of `every` before each call. A descriptor of `wake` that is readable ends the
+    /// pause; `beside` has to read what is there. No host waits for it.
     ///
     /// # Errors
     /// As [`Group::run`].
@@ -197,11 +211,13 @@ impl Group {
         until: Instant,
         done: impl Fn(usize, &Host) -> bool + Sync,
         every: Duration,
+        wake: &[Arc<OwnedFd>],
         mut beside: impl FnMut(),
     ) -> io::Result<Vec<Ended>> {
         let (done, failed, remote) = (&done, &AtomicBool::new(false), &self.remote);
-        // Nothing is ever sent: it ends when the last thread has.
-        let (running, ending) = channel::<Infallible>();
+        let running = &AtomicUsize::new(self.engines.len());
+        let (mut halt, clock) = (Halt::new()?, Clock::start_monotonic());
+        wake.iter().for_each(|fd| _ = halt.watch(Arc::clone(fd)));
         thread::scope(|scope| {
             let threads: Vec<_> = self
                 .engines
@@ -209,9 +225,9 @@ impl Group {
                 .enumerate()
                 .map(|(index, engine)| {
                     let cpu = cpus.get(index).copied();
-                    let running = running.clone();
+                    let counted = Running { running, waiter: halt.notifier() };
                     scope.spawn(move || {
-                        let _running = running;
+                        let _counted = counted;
                         let mut failure = Failure { failed, remote, has_come: true };
                         cpu.map_or(Ok(()), link::pin_to_cpu)?;
                         let ended =
@@ -221,9 +237,15 @@ impl Group {
                     })
                 })
                 .collect();
-            drop(running);
-            while ending.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                beside();
+            while running.load(Ordering::Acquire) > 0 {
+                let next = clock.now() + every;
+                // Without memory to wait with, nobody is looked at any more.
+                if halt.until(&clock, next).is_err() {
+                    break;
+                }
+                if running.load(Ordering::Acquire) > 0 {
+                    beside();
+                }
             }
             let ended: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
             ended

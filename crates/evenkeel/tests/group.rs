@@ -302,7 +302,7 @@ fn hosts_are_looked_at_while_they_run() {
     let seen = std::cell::Cell::new(0_usize);
     let enough = AtomicBool::new(false);
     let over = |_: usize, _: &Host| enough.load(Ordering::Relaxed);
-    let ended = group.run_beside(&[], Instant::NEVER, over, Duration::from_millis(1), || {
+    let ended = group.run_beside(&[], Instant::NEVER, over, Duration::from_millis(1), &[], || {
         for index in 0..2 {
             let tell = tell.clone();
             remote.on(index, move |host, _| {

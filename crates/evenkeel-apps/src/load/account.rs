@@ -205,7 +205,7 @@ pub struct Interval {
 }
 
 /// All there is to count.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Account {
     pub(super) totals: Counts,
     /// Answers that came before the last request was due.

@@ -350,24 +350,34 @@ impl Generator {
         for job in &self.waiting {
             self.account.failed(job, Failure::Unfinished, now);
         }
-        self.account.close(now);
-        let measured = self.account.measured(now);
+        let account = core::mem::take(&mut self.account);
+        self.measured(now, account)
+    }
+
+    /// Returns what was measured so far. It goes on.
+    #[must_use]
+    pub fn so_far(&self, now: Instant) -> Measured {
+        let mut account = self.account.clone();
+        account.advance(now);
+        self.measured(now, account)
+    }
+
+    fn measured(&self, now: Instant, mut account: Account) -> Measured {
+        account.close(now);
+        let measured = account.measured(now);
         let planned = match &self.plan.load {
             Load::Open { curve, .. } => Some(curve.requests_between(Duration::ZERO, measured)),
             Load::Closed => None,
         };
-        let stopped = measured < self.plan.length;
-        let cold = (self.plan.cold > 0).then_some(self.cold.counts);
-        let Finding { found, unreached, .. } = self.finding;
         Measured {
-            account: self.account,
+            account,
             connections: self.connections,
-            cold,
+            cold: (self.plan.cold > 0).then_some(self.cold.counts),
             measured,
             planned,
-            stopped,
-            address: found,
-            unreached,
+            stopped: self.is_over() && measured < self.plan.length,
+            address: self.finding.found,
+            unreached: self.finding.unreached.clone(),
         }
     }
 

@@ -8,10 +8,12 @@ use evenkeel_link::{Clock, Connections, Happened, Stop, set_timer_slack};
 
 use super::effort::Meter;
 use super::generator::{Generator, Glance};
+use super::news::News;
 use super::plan::Plan;
 use super::report::{Effort, Measured};
 use super::request::Request;
 use super::transport::{Close, Fault, Id, Transport};
+use crate::host_setup::Limits;
 
 /// Where connections go, and where from.
 #[derive(Debug, Clone)]
@@ -22,8 +24,8 @@ pub struct OnKernel {
     pub from: Vec<IpAddr>,
 }
 
-/// Carries out a plan on the calling thread; tells `watch` how it goes every so often. Ends early when the
-/// process is asked to end.
+/// Carries out a plan on the calling thread; calls `watch` `every` so often, and for each request for a
+/// report. Ends early when the process is asked to end.
 ///
 /// # Errors
 /// The kernel gives nothing to wait with.
@@ -31,17 +33,19 @@ pub fn run(
     at: OnKernel,
     plan: Plan,
     request: Request,
-    every: Option<Duration>,
-    mut watch: impl FnMut(&Glance),
+    limits: Limits,
+    mut watch: impl FnMut(News<'_>),
 ) -> io::Result<(Measured, Effort)> {
     // Otherwise requests are begun 50 µs late. Where it is not allowed, they are.
     let _ = set_timer_slack(Duration::from_nanos(1));
     let (clock, stop) = (Clock::start(), Stop::on_signals()?);
     let mut generator = Generator::new(plan, request).with_addresses(at.to.len());
-    let mut sockets = Sockets { connections: Connections::new(&stop.fd())?, at, next: 0, ended: Vec::new() };
+    let reports = limits.reports.map(|reports| reports.event().fd());
+    let events: Vec<_> = core::iter::once(stop.fd()).chain(reports).collect();
+    let mut sockets = Sockets { connections: Connections::new(&events)?, at, next: 0, ended: Vec::new() };
     let mut happened = Vec::new();
     let mut meter = None;
-    let mut next_watch = every.map_or(Instant::NEVER, |every| clock.now() + every);
+    let mut next_watch = limits.every.map_or(Instant::NEVER, |every| clock.now() + every);
     while !generator.is_over() {
         let now = clock.now();
         if stop.requested() {
@@ -53,9 +57,13 @@ pub fn run(
         if !finding && !gathering && meter.is_none() {
             meter = Some(Meter::start(now));
         }
-        if let (true, Some(every)) = (now >= next_watch, every) {
-            watch(&generator.glance(now));
+        if let (true, Some(every)) = (now >= next_watch, limits.every) {
+            watch(News::Glance(&generator.glance(now)));
             next_watch = now + every;
+        }
+        if limits.take_request().is_some() {
+            let effort = meter.as_ref().map_or_else(Effort::default, |meter| meter.effort(now));
+            watch(News::Report { measured: &generator.so_far(now), effort, hosts: None });
         }
         if generator.is_over() {
             break;

@@ -17,12 +17,13 @@ use serde::Serialize;
 
 use super::effort::Meter;
 use super::generator::{Generator, Glance};
+use super::news::News;
 use super::plan::Plan;
 use super::report::{Effort, Measured};
 use super::request::Request;
 use super::transport::{Close, Fault, Id, Transport};
 use crate::counters::HostCounters;
-use crate::host_setup::{DeviceSetup, HostSetup, Limits, SetupError};
+use crate::host_setup::{DeviceSetup, HostSetup, Limits, Occasion, SetupError};
 use crate::hosted::Hosted;
 use crate::http::Document;
 use crate::serve::{Listening, Running, Served, pair};
@@ -71,8 +72,8 @@ pub struct Hosts {
     pub device_failed: Option<String>,
 }
 
-/// Carries out a plan on a host; tells `watch` how it goes every so often. Ends early when the process is
-/// asked to end.
+/// Carries out a plan on a host; calls `watch` as the limits say, which have no duration: the plan has. Ends
+/// early when the process is asked to end.
 ///
 /// # Errors
 /// [`SetupError`]
@@ -81,14 +82,14 @@ pub fn run_on_host(
     place: Place,
     to: Vec<IpEndpoint>,
     generator: (Plan, Request),
-    every: Option<Duration>,
-    watch: impl FnMut(&Glance),
+    limits: Limits,
+    watch: impl FnMut(News<'_>),
 ) -> Result<OnHost, SetupError> {
     let clock = Clock::start();
     match place {
         Place::Device(at) => {
             let (engine, attached) = setup.on_device(&at, clock)?;
-            let done = run(engine, attached.interface, to, generator, every, watch)?;
+            let done = run(engine, attached.interface, to, generator, limits, watch)?;
             attached.close().map(|()| done)
         }
         Place::Cable { queues, other, size } => {
@@ -106,7 +107,7 @@ pub fn run_on_host(
             thread::scope(|scope| {
                 let serving = scope
                     .spawn(|| server.run(Limits::default(), Some(&|| ended.load(Ordering::Acquire)), |_| {}));
-                let done = run(engine, interface, to, generator, every, watch);
+                let done = run(engine, interface, to, generator, limits, watch);
                 ended.store(true, Ordering::Release);
                 let served = serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
                 let mut done = done?;
@@ -122,30 +123,44 @@ fn run(
     interface: InterfaceId,
     to: Vec<IpEndpoint>,
     (plan, request): (Plan, Request),
-    every: Option<Duration>,
-    mut watch: impl FnMut(&Glance),
+    limits: Limits,
+    mut watch: impl FnMut(News<'_>),
 ) -> Result<OnHost, SetupError> {
     let mut hosted = Hosted::new(engine, interface, None)?;
     let (program, watched) = client(to, plan, request);
     let process = hosted.engine.host_mut().spawn("load", 0, program);
     let clock = *hosted.engine.clock();
     let meter = Meter::start(clock.now());
-    let limits = Limits { duration: None, every };
     let over = || watched.is_over();
-    let mut elapsed = hosted.drive(limits, over, |engine, _| {
-        watched.glance(engine.clock().now()).iter().for_each(&mut watch);
+    let mut elapsed = hosted.drive(limits, over, |engine, elapsed, occasion| {
+        let now = engine.clock().now();
+        match occasion {
+            Occasion::Interval => watched.glance(now).iter().for_each(|glance| watch(News::Glance(glance))),
+            Occasion::Request => {
+                let (effort, hosts) = (meter.effort(now), Hosts::of(engine, interface, elapsed));
+                let so_far = watched.so_far(now);
+                let hosts = Some(&hosts);
+                so_far.iter().for_each(|measured| watch(News::Report { measured, effort, hosts }));
+            }
+        }
     })?;
     let now = clock.now();
     let effort = meter.effort(now);
     elapsed += hosted.farewell(process, false)?;
-    let hosts = Hosts {
-        tcp: TcpReport::of(hosted.engine.host()),
-        counters: HostCounters::of(&mut hosted.engine, interface, elapsed),
-        server: None,
-        device_failed: hosted.engine.failed_device(),
-    };
+    let hosts = Hosts::of(&mut hosted.engine, interface, elapsed);
     let measured = watched.measured(now);
     Ok(OnHost { measured, effort, hosts })
+}
+
+impl Hosts {
+    fn of(engine: &mut Engine, interface: InterfaceId, elapsed: Duration) -> Self {
+        Self {
+            tcp: TcpReport::of(engine.host()),
+            counters: HostCounters::of(engine, interface, elapsed),
+            server: None,
+            device_failed: engine.failed_device(),
+        }
+    }
 }
 
 /// A generator as a program of a host: it begins with the program, and ends with it. `to` is the server, by
@@ -182,6 +197,12 @@ impl Watched {
     #[must_use]
     pub fn glance(&self, now: Instant) -> Option<Glance> {
         self.lock().generator.as_ref().map(|generator| generator.glance(now))
+    }
+
+    /// Returns what was measured so far; `None` when it is over.
+    #[must_use]
+    pub fn so_far(&self, now: Instant) -> Option<Measured> {
+        self.lock().generator.as_ref().map(|generator| generator.so_far(now))
     }
 
     /// What was measured, by `now` if it was not over by itself.

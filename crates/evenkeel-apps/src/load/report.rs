@@ -78,7 +78,7 @@ impl From<&Histogram> for Percentiles {
 }
 
 /// How a generator's thread has spent the time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Effort {
     /// The share of a processor that it used.
     pub cpu_share: f64,

@@ -27,6 +27,14 @@ pub(crate) struct Summaries {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Product {
+    /// Returns what was counted so far, if nothing is written or shown.
+    pub(crate) fn summarized(&self) -> Option<Summarized> {
+        match self {
+            Self::Summaries(summaries) => Some(summaries.all.counts()),
+            Self::File(_) | Self::Lines(_) => None,
+        }
+    }
+
     /// Brings it to its end. The error says how many frames were written, and why no more.
     pub(crate) fn finish(self) -> Result<Option<Summarized>, (u64, String)> {
         match self {
@@ -37,7 +45,7 @@ impl Product {
                 lines.finish(PATIENCE);
                 Ok(None)
             }
-            Self::Summaries(mut summaries) => Ok(Some(summaries.all.take_counts())),
+            Self::Summaries(summaries) => Ok(Some(summaries.all.counts())),
         }
     }
 }

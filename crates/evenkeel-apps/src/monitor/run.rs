@@ -23,9 +23,9 @@ use super::lines::Lines;
 use super::product::Product;
 use super::program::{Monitor, Options, Sink as _, Tally, shared};
 use super::summary::Summarized;
-use crate::blast::{self, Blasted, Flood, Generator};
+use crate::blast::{self, Blasted, Flood, Generator, SoFar};
 use crate::counters::{self, HostCounters};
-use crate::host_setup::{HostSetup, Limits, Looks, SetupError, drive};
+use crate::host_setup::{HostSetup, Limits, Looks, Occasion, SetupError, drive};
 use crate::requests::Requests;
 
 /// How to monitor.
@@ -116,6 +116,8 @@ pub enum News {
     Listening(Vec<String>),
     /// How it goes, at every interval asked for.
     Glance(Box<Glance>),
+    /// What was done so far, for which somebody has asked.
+    Report(Box<Monitored>),
     /// Nothing can be written, for this reason. It is tried again.
     Failing(String),
     /// It can be written again; so many frames were not.
@@ -182,7 +184,7 @@ pub fn on_devices(
     if !gathers {
         running.engine.gather(GATHER);
     }
-    let ended = running.drive(limits, None)?;
+    let ended = running.drive(limits, None, None)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
         ends.iter().flatten().for_each(|fd| evenkeel_link::shut(fd));
@@ -213,7 +215,8 @@ pub fn on_cable(
     let mut running = Monitoring::start(engine, vec![watched], setup, false, news)?;
     running.engine.add_cable(near, &[])?;
     running.listening();
-    let mut generator = Generator { end: far, requests, flood, clock, stop };
+    let mut generator = Generator::new(far, requests, flood, clock, stop);
+    let so_far = generator.so_far();
     let (processors, ended) = (cpus(), AtomicBool::new(false));
     let sent = thread::scope(|scope| {
         let sending = scope.spawn(|| {
@@ -223,7 +226,7 @@ pub fn on_cable(
             (blasted, generator.end.sent())
         });
         blast::pin(&processors, 0);
-        let driven = running.drive(limits, Some(&|| ended.load(Ordering::Acquire)));
+        let driven = running.drive(limits, Some(&|| ended.load(Ordering::Acquire)), Some(&so_far));
         if !ended.load(Ordering::Acquire) {
             stop.request();
         }
@@ -279,9 +282,7 @@ struct Monitoring<N> {
     engine: Engine,
     /// What its interfaces are called, by their numbers.
     names: Vec<String>,
-    filter: Option<String>,
-    filter_in_kernel: bool,
-    passed_over: Option<PassedOver>,
+    account: Account,
     product: Arc<Mutex<Product>>,
     tally: Arc<Tally>,
     news: N,
@@ -339,18 +340,14 @@ impl<N: FnMut(News)> Monitoring<N> {
         if let Some(error) = tally.refused() {
             return Err(error.into());
         }
-        Ok(Self {
-            engine,
-            names,
+        let account = Account {
             filter,
             filter_in_kernel,
             passed_over,
-            product,
-            tally,
-            news,
-            elapsed: Duration::ZERO,
-            failing: false,
-        })
+            interfaces: ids(&names),
+            tally: Arc::clone(&tally),
+        };
+        Ok(Self { engine, names, account, product, tally, news, elapsed: Duration::ZERO, failing: false })
     }
 
     /// It has its interfaces.
@@ -358,26 +355,38 @@ impl<N: FnMut(News)> Monitoring<N> {
         (self.news)(News::Listening(self.names.clone()));
     }
 
-    /// Runs until a limit is reached, `done` holds, or there is no point in going on.
-    fn drive(&mut self, limits: Limits, done: Option<&dyn Fn() -> bool>) -> Result<Ended, SetupError> {
-        let Self { engine, names, product, tally, news, failing, .. } = self;
-        let interfaces = ids(names);
+    /// Runs until a limit is reached, `done` holds, or there is no point in going on. On a cable, `sent` is
+    /// what its other end does.
+    fn drive(
+        &mut self,
+        limits: Limits,
+        done: Option<&dyn Fn() -> bool>,
+        sent: Option<&SoFar>,
+    ) -> Result<Ended, SetupError> {
+        let Self { engine, account, product, tally, news, failing, .. } = self;
+        let interfaces = account.interfaces.clone();
         let looks = Looks { done_elsewhere: done.is_some(), attend: Some(WATCH) };
-        let mut next_glance = limits.every.unwrap_or(Duration::MAX);
         let mut last_glance = Duration::ZERO;
         let (ended, elapsed) = drive(
             engine,
             limits,
             looks,
             || tally.ended() || done.is_some_and(|done| done()),
-            |engine, elapsed| {
+            |engine, elapsed, occasion| {
                 note(engine, &interfaces, tally, product);
                 watch(product, tally, failing, news);
-                if elapsed >= next_glance {
-                    next_glance += limits.every.unwrap_or_default();
-                    let interval = elapsed - core::mem::replace(&mut last_glance, elapsed);
-                    let glance = glance(engine, &interfaces, tally, product);
-                    news(News::Glance(Box::new(Glance { elapsed, interval, ..glance })));
+                match occasion {
+                    Some(Occasion::Interval) => {
+                        let interval = elapsed - core::mem::replace(&mut last_glance, elapsed);
+                        let glance = glance(engine, &interfaces, tally, product);
+                        news(News::Glance(Box::new(Glance { elapsed, interval, ..glance })));
+                    }
+                    Some(Occasion::Request) => {
+                        let summary = shared(product).summarized();
+                        let so_far = account.of(engine, elapsed, sent.map(SoFar::get));
+                        news(News::Report(Box::new(Monitored { summary, ..so_far })));
+                    }
+                    None => {}
                 }
                 *failing
             },
@@ -409,41 +418,58 @@ impl<N: FnMut(News)> Monitoring<N> {
 
     /// Ends the product, and draws up the account.
     fn finish(mut self, sent: Option<(Blasted, WireCounters)>) -> Result<Monitored, SetupError> {
-        let (interfaces, observer) = (ids(&self.names), self.engine.observer());
-        let mut counters = HostCounters::of_all(self.engine.host_mut(), &observer, &interfaces, self.elapsed);
-        note(&mut self.engine, &interfaces, &self.tally, &self.product);
-        watch(&self.product, &self.tally, &mut self.failing, &mut self.news);
-        let (mut missed, taken) = (missed(&mut self.engine, &interfaces), counters.received);
-        if let Some((_, wire)) = &sent {
-            missed = wire.missed;
-            // One that ends at a count leaves frames in the ring.
-            counters.conserved &= wire.accepted == taken + self.engine.host_mut().in_rings();
-        }
-        let CaptureCounters { seen, accepted, dropped, .. } = self.tally.counters(self.engine.host());
-        let (mut captured, mut discarded) = (self.tally.taken(), self.tally.discarded());
-        let unread = accepted.saturating_sub(dropped + captured + discarded);
-        counters.conserved &= (self.tally.ended() || seen == taken)
-            && accepted <= seen
-            && dropped + captured + discarded <= accepted;
-        counters.conserved &= self.tally.ended() || unread == 0;
-        let seconds = self.elapsed.as_secs_f64();
-        let device_failed = self.engine.failed_device();
+        let Self { engine, account, tally, product, elapsed, failing, news, .. } = &mut self;
+        let accepted = sent.as_ref().map(|(_, wire)| wire.accepted);
+        let mut monitored = account.of(engine, *elapsed, sent);
+        note(engine, &account.interfaces, tally, product);
+        watch(product, tally, failing, news);
+        let Monitored { counters, seen, unread, .. } = &mut monitored;
+        counters.conserved &= tally.ended() || *seen == counters.received && *unread == 0;
+        // One that ends at a count leaves frames in the ring.
+        let taken = counters.received + engine.host_mut().in_rings();
+        counters.conserved &= accepted.is_none_or(|accepted| accepted == taken);
         // With the host the program goes, and leaves the product to us.
         drop(self.engine);
-        let mut incomplete = None;
-        let summary = match Arc::into_inner(self.product).map(Mutex::into_inner) {
-            Some(Ok(product)) => product.finish().unwrap_or_else(|(written, what)| {
-                discarded += captured.saturating_sub(written);
-                captured = written.min(captured);
-                incomplete = Some(what);
+        if let Some(Ok(product)) = Arc::into_inner(self.product).map(Mutex::into_inner) {
+            monitored.summary = product.finish().unwrap_or_else(|(written, what)| {
+                monitored.discarded += monitored.captured.saturating_sub(written);
+                monitored.captured = written.min(monitored.captured);
+                monitored.incomplete = Some(what);
                 None
-            }),
-            _ => None,
-        };
-        Ok(Monitored {
-            seconds,
-            filter: self.filter,
-            filter_in_kernel: self.filter_in_kernel,
+            });
+        }
+        Ok(monitored)
+    }
+}
+
+/// Draws up what a monitor has done.
+struct Account {
+    filter: Option<String>,
+    filter_in_kernel: bool,
+    passed_over: Option<PassedOver>,
+    interfaces: Vec<InterfaceId>,
+    tally: Arc<Tally>,
+}
+
+impl Account {
+    /// What was done until now, without the product; on a cable with what the other end has `sent` if that
+    /// is known.
+    fn of(&self, engine: &mut Engine, elapsed: Duration, sent: Option<(Blasted, WireCounters)>) -> Monitored {
+        let Self { filter, filter_in_kernel, passed_over, interfaces, tally } = self;
+        let observer = engine.observer();
+        let mut counters = HostCounters::of_all(engine.host_mut(), &observer, interfaces, elapsed);
+        let (mut missed, taken) = (missed(engine, interfaces), counters.received);
+        if let Some((_, wire)) = &sent {
+            missed = wire.missed;
+        }
+        let CaptureCounters { seen, accepted, dropped, .. } = tally.counters(engine.host());
+        let (captured, discarded) = (tally.taken(), tally.discarded());
+        let unread = accepted.saturating_sub(dropped + captured + discarded);
+        counters.conserved &= accepted <= seen && dropped + captured + discarded <= accepted;
+        Monitored {
+            seconds: elapsed.as_secs_f64(),
+            filter: filter.clone(),
+            filter_in_kernel: *filter_in_kernel,
             received: taken + missed,
             missed,
             seen,
@@ -452,16 +478,16 @@ impl<N: FnMut(News)> Monitoring<N> {
             discarded,
             unread,
             captured,
-            cut: self.tally.cut(),
-            passed_over: self.passed_over.as_ref().map_or(0, PassedOver::count),
-            passed_over_because: self.passed_over.and_then(|it| it.reason()).map(|why| why.to_string()),
-            bytes: self.tally.bytes(),
-            summary,
+            cut: tally.cut(),
+            passed_over: passed_over.as_ref().map_or(0, PassedOver::count),
+            passed_over_because: passed_over.as_ref().and_then(PassedOver::reason).map(|why| why.to_string()),
+            bytes: tally.bytes(),
+            summary: None,
             counters,
             generator: sent.map(|(blasted, _)| blasted),
-            device_failed,
-            incomplete,
-        })
+            device_failed: engine.failed_device(),
+            incomplete: None,
+        }
     }
 }
 

@@ -40,15 +40,21 @@ pub struct Count {
 }
 
 impl Summary {
-    /// The counts so far; then counts from zero.
+    /// Returns the counts so far, and counts from zero then.
     #[must_use]
     pub fn take_counts(&mut self) -> Summarized {
-        let Self { frames, bytes, protocols, talkers } = core::mem::take(self);
+        core::mem::take(self).counts()
+    }
+
+    /// Returns the counts so far.
+    #[must_use]
+    pub fn counts(&self) -> Summarized {
         let list = |counts: Vec<(String, u64)>| {
             counts.into_iter().map(|(name, frames)| Count { name, frames }).collect()
         };
-        let talkers = talkers.counts(TALKERS_SHOWN, |(from, to)| format!("{from} > {to}"));
-        let protocols = protocols.counts(PROTOCOLS_SHOWN, ToString::to_string);
+        let talkers = self.talkers.counts(TALKERS_SHOWN, |(from, to)| format!("{from} > {to}"));
+        let protocols = self.protocols.counts(PROTOCOLS_SHOWN, ToString::to_string);
+        let (frames, bytes) = (self.frames, self.bytes);
         Summarized { frames, bytes, protocols: list(protocols), talkers: list(talkers) }
     }
 }
@@ -102,7 +108,7 @@ const KEPT: usize = 64;
 /// The most frequent of many things, in bounded memory (Metwally, Agrawal and El Abbadi, *Efficient
 /// computation of frequent and top-k elements in data streams*, ICDT 2005): a new one takes the place, and
 /// the count, of the rarest.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Frequent<T> {
     counts: Vec<(T, u64)>,
 }
@@ -129,10 +135,11 @@ impl<T: Copy + Ord> Frequent<T> {
         }
     }
 
-    /// The most frequent first.
-    fn counts(mut self, shown: usize, name: impl Fn(&T) -> String) -> Vec<(String, u64)> {
-        self.counts.sort_by_key(|&(thing, count)| (core::cmp::Reverse(count), thing));
-        self.counts.iter().take(shown).map(|(thing, count)| (name(thing), *count)).collect()
+    /// Returns the most frequent, in that order.
+    fn counts(&self, shown: usize, name: impl Fn(&T) -> String) -> Vec<(String, u64)> {
+        let mut counts = self.counts.clone();
+        counts.sort_by_key(|&(thing, count)| (core::cmp::Reverse(count), thing));
+        counts.iter().take(shown).map(|(thing, count)| (name(thing), *count)).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::{InterfaceId, Route, Via};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint};
-use evenkeel_link::{Clock, Stop};
+use evenkeel_link::{Clock, ReportRequests, Stop};
 use serde::Serialize;
 
 use super::active_rules::{ActiveRules, RuleCount, Text};
@@ -37,6 +37,17 @@ pub struct Flood {
     pub rates_pps: Vec<Option<u64>>,
     /// How long each.
     pub each: Duration,
+    /// Requests for a report.
+    pub reports: Option<&'static ReportRequests>,
+}
+
+/// What is told while a router is flooded.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// What came of a rate.
+    Step(&'a Step),
+    /// What came of all rates so far, for which somebody has asked. That under way is not among them.
+    Report(&'a Flooded),
 }
 
 /// What came of it.
@@ -83,25 +94,39 @@ const RINGS: Rings = Rings { receive_pkts: 2048, transmit_pkts: 2048 };
 /// Steps of a run that may be repeated because the machine had other things to do.
 const REPEATS: usize = 4;
 
-/// Floods a router at each of several rates in turn; tells `watch` what came of each.
+/// Floods a router at each of several rates in turn; calls `watch` with what came of each, and for each
+/// request for a report.
 ///
 /// # Errors
 /// [`RouterError`]
-pub fn flood(flood: &Flood, mut watch: impl FnMut(&Step)) -> Result<Flooded, RouterError> {
+pub fn flood(flood: &Flood, mut watch: impl FnMut(News<'_>) + Send) -> Result<Flooded, RouterError> {
     let stop = Stop::on_signals()?;
     let (mut steps, mut repeats) = (Vec::new(), REPEATS);
     for &rate in &flood.rates_pps {
         if stop.requested() {
             break;
         }
-        let step = undisturbed(&mut repeats, |step: &Step| step.core_share, || flood.at(rate, stop))?;
-        watch(&step);
+        let mut stopped = || {
+            if flood.reports.is_some_and(ReportRequests::take) {
+                watch(News::Report(&Flooded::of(steps.clone())));
+            }
+            stop.requested()
+        };
+        let once = || flood.at(rate, &mut stopped);
+        let step = undisturbed(&mut repeats, |step: &Step| step.core_share, once)?;
+        watch(News::Step(&step));
         steps.push(step);
     }
-    let peak_pps = steps.iter().map(|step| step.forwarded_pps).fold(0.0, f64::max);
-    let last = steps.last().map_or(0.0, |step| step.forwarded_pps);
-    let conserved = steps.iter().all(|step| step.counters.conserved);
-    Ok(Flooded { steps, peak_pps, retention: if peak_pps > 0.0 { last / peak_pps } else { 0.0 }, conserved })
+    Ok(Flooded::of(steps))
+}
+
+impl Flooded {
+    fn of(steps: Vec<Step>) -> Self {
+        let peak_pps = steps.iter().map(|step| step.forwarded_pps).fold(0.0, f64::max);
+        let last = steps.last().map_or(0.0, |step| step.forwarded_pps);
+        let conserved = steps.iter().all(|step| step.counters.conserved);
+        Self { steps, peak_pps, retention: if peak_pps > 0.0 { last / peak_pps } else { 0.0 }, conserved }
+    }
 }
 
 /// What the router did in a step.
@@ -113,7 +138,11 @@ struct Routed {
 }
 
 impl Flood {
-    fn at(&self, rate_pps: Option<u64>, stop: &'static Stop) -> Result<Step, RouterError> {
+    fn at(
+        &self,
+        rate_pps: Option<u64>,
+        stopped: &mut (dyn FnMut() -> bool + Send),
+    ) -> Result<Step, RouterError> {
         let clock = Clock::start();
         let schedule = Schedule { start: clock.now() + READY, warm_up: WARM_UP, window: self.each };
         let demultiplexes = self.config.architecture == Architecture::NiLrp;
@@ -126,7 +155,7 @@ impl Flood {
             |generator| self.route(ends, far[1], clock, generator),
             |sending, router| {
                 let flood = far_ends::Flood { frames, clock, schedule, sending, router };
-                flood.run([rate_pps], &mut cables, || stop.requested())
+                flood.run([rate_pps], &mut cables, &mut *stopped)
             },
         )?;
         Ok(describe(rate_pps, routed?, &offered, &mut cables))

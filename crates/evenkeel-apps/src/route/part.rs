@@ -39,6 +39,11 @@ pub(super) struct Screened {
 }
 
 impl Part {
+    /// Returns whether [`Part::describe`] has to be called every now and then, though nobody wants to know.
+    pub(super) const fn is_to_be_looked_at(&self) -> bool {
+        self.screened.is_some() || self.capture.is_some()
+    }
+
     /// What one host has done, as far as it is its own. Looks after the capture, too.
     pub(super) fn describe(&mut self, host: &mut Host, now: Instant, elapsed: Duration) -> Routed {
         if let Some(Captured { capturing, clock }) = &mut self.capture {

@@ -205,7 +205,10 @@ impl Router {
             }
             DeviceSpec::Tap(NetSpec { name, queues }) => {
                 let (queues, kernel_addresses) = (*queues, link.kernel_addresses.clone());
-                vec![Box::new(Tap::open(name, &TapOptions { queues, kernel_addresses, address })?)]
+                vec![Box::new(Tap::open(
+                    name,
+                    &TapOptions { queues, kernel_addresses, address, ..TapOptions::default() },
+                )?)]
             }
             other @ DeviceSpec::Pcap(_) => vec![evenkeel_link::open(other, clock)?],
         })

@@ -21,14 +21,17 @@ use super::returning::{self, Returning};
 use super::router::{Reread, Router, Say};
 use super::screen::{Report, Screening};
 use super::tables::{Place, Tables};
-use crate::host_setup::{Limits, SetupError};
+use crate::host_setup::{Limits, Occasion, SetupError};
 
-/// How often that is looked at.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often it is looked whether screening hangs, and how the capture is getting on, if there is either.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often hosts are asked for a report that was asked for, before it is given up.
+const ATTEMPTS: usize = 20;
 /// How long what was captured last may take to be written.
 const DRAIN: Duration = Duration::from_millis(20);
 
-/// Runs a router until a limit is reached or the process is asked to end. On SIGHUP it asks `reread` for
+/// Runs a router until a limit is reached or the process is asked to end; calls `watch` as the limits say. On
+/// SIGHUP it asks `reread` for
 /// rules, routes and neighbours, and goes on with them; if they cannot be used, it says why and goes on as
 /// before. Without `reread` SIGHUP asks the process to end. A link whose device is removed is taken up again
 /// when a device of that name returns.
@@ -40,7 +43,7 @@ pub fn run(
     limits: Limits,
     reread: Option<Reread>,
     say: Say,
-    watch: impl FnMut(&Routed),
+    watch: impl FnMut(Occasion, &Routed),
 ) -> Result<Routed, RouterError> {
     Running::start(router, reread, say)?.run(limits, watch)
 }
@@ -114,26 +117,35 @@ impl Running {
         Ok(Self { group, cores: router.cores, parts, telling: Telling { active, log: handle, reloads } })
     }
 
-    fn run(mut self, limits: Limits, mut watch: impl FnMut(&Routed)) -> Result<Routed, RouterError> {
+    fn run(
+        mut self,
+        limits: Limits,
+        mut watch: impl FnMut(Occasion, &Routed),
+    ) -> Result<Routed, RouterError> {
         let Some(clock) = self.group.engines().first().map(|engine| *engine.clock()) else {
             return Err(RouterError::Cores("no host".to_owned()));
         };
         let start = clock.now();
         let end = limits.duration.map_or(Instant::NEVER, |duration| start + duration);
-        let every = limits.every.unwrap_or(LOOK).min(LOOK);
+        let looks = self.parts.iter().any(|part| lock(part).is_to_be_looked_at());
+        let look = if looks { LOOK } else { Duration::MAX };
+        let every = limits.every.map_or(look, |every| every.min(look));
         let mut next_watch = limits.every;
         let Self { group, cores, parts, telling } = &mut self;
         let mut reports = Reports::new(group.remote(), parts, start);
         let beside = || {
-            let Some(each) = reports.collect() else { return };
-            let routed = telling.together(cores, each);
             let elapsed = clock.now().since(start);
-            if next_watch.is_some_and(|at| elapsed >= at) {
+            let interval = next_watch.filter(|at| elapsed >= *at).map(|_| Occasion::Interval);
+            let occasion = limits.take_request().or(interval);
+            let attempts = if occasion == Some(Occasion::Request) { ATTEMPTS } else { 1 };
+            let Some(each) = (0..attempts).find_map(|_| reports.collect()) else { return };
+            if let Some(occasion) = occasion {
                 next_watch = limits.every.map(|every| elapsed + every);
-                watch(&routed);
+                watch(occasion, &telling.together(cores, each));
             }
         };
-        group.run_beside(cores, end, |_, _| false, every, beside)?;
+        let wake: Vec<_> = limits.reports.iter().map(|reports| reports.event().fd()).collect();
+        group.run_beside(cores, end, |_, _| false, every, &wake, beside)?;
         self.end(clock.now().since(start))
     }
 

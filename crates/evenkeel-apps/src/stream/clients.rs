@@ -42,10 +42,10 @@ pub(crate) fn ask(
     let interface = engine.add_cable(end, &setup.addresses)?;
     let mut hosted = Hosted::new(engine, interface, None)?;
     let tally = Arc::new(Tally::default());
-    let limits = Limits { duration: load.duration.map(|duration| duration + GRACE), every: None };
+    let limits = Limits { duration: load.duration.map(|duration| duration + GRACE), ..Limits::default() };
     let program = Client::new(load, setup.config.seed, Arc::clone(&tally));
     let process = hosted.engine.host_mut().spawn("clients", 0, Box::new(program));
-    let mut elapsed = hosted.drive(limits, || tally.ended() || done(), |_, _| {})?;
+    let mut elapsed = hosted.drive(limits, || tally.ended() || done(), |_, _, _| {})?;
     elapsed += if tally.ended() { run_dry(&mut hosted.engine)? } else { hosted.farewell(process, false)? };
     let engine = &mut hosted.engine;
     Ok(Clients {

@@ -19,7 +19,7 @@ use super::send::{Broken, Drain, Outcome, Send, Source, Tally};
 use super::stdio::Stdio;
 use super::{Echo, Options, Sink};
 use crate::counters::HostCounters;
-use crate::host_setup::{DeviceSetup, HostSetup, Limits, SetupError};
+use crate::host_setup::{DeviceSetup, HostSetup, Limits, Occasion, SetupError};
 use crate::hosted::Hosted;
 use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::serve::{Listening, Running, Served, pair};
@@ -118,7 +118,7 @@ pub fn send(
     place: Place,
     errand: Errand,
     limits: Limits,
-    watch: impl FnMut(&Sent),
+    watch: impl FnMut(Occasion, &Sent),
 ) -> Result<Sent, SetupError> {
     let clock = Clock::start();
     match place {
@@ -159,7 +159,7 @@ fn run(
     errand: Errand,
     limits: Limits,
     done: impl Fn() -> bool,
-    mut watch: impl FnMut(&Sent),
+    mut watch: impl FnMut(Occasion, &Sent),
 ) -> Result<Sent, SetupError> {
     let Errand { to, fast_open, source, drain, outside, capture } = errand;
     let compares = matches!(source, Source::Pattern { .. });
@@ -171,7 +171,9 @@ fn run(
     engine.attend_event(&outside.event, move |host, now| host.wake_process(process, now));
     let report = |engine: &mut Engine, elapsed| sent(engine, interface, &tally, compares, elapsed);
     let over = || tally.ended() || done();
-    let mut elapsed = hosted.drive(limits, over, |engine, elapsed| watch(&report(engine, elapsed)))?;
+    let mut elapsed = hosted.drive(limits, over, |engine, elapsed, occasion| {
+        watch(occasion, &report(engine, elapsed));
+    })?;
     let last = report(&mut hosted.engine, elapsed);
     elapsed += hosted.farewell(process, tally.ended())?;
     hosted.drain()?;

@@ -7,14 +7,14 @@ use evenkeel_core::cable::End;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, Stop};
+use evenkeel_link::{Clock, ReportRequests, Stop};
 use evenkeel_wan::{Settings, Size};
 use serde::Serialize;
 
-use super::emulator::{AtEnd, Emulator, Options};
+use super::emulator::{AtEnd, Emulator, Options, Remote};
 use super::links::{self, RING_PKTS};
 use super::report::Report;
-use super::run::WanError;
+use super::run::{Changing, Reread, WanError};
 use crate::latency::Histogram;
 use crate::pace::Pace;
 
@@ -27,6 +27,17 @@ pub struct Demonstration {
     pub offered_pps: [u64; 2],
     /// How long.
     pub duration: Duration,
+    /// Requests for a report.
+    pub reports: Option<&'static ReportRequests>,
+}
+
+/// What is told while it is sent.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// How far it is, from 0 to 1.
+    Share(f64),
+    /// What came of it so far, for which somebody has asked.
+    Report(&'a Demonstrated),
 }
 
 /// What came of it.
@@ -69,11 +80,18 @@ const BURST_PKTS: u64 = 16;
 /// What is under way at the end comes out within this, or not at all.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends through an emulator; tells `watch` every so often how far it is, from 0 to 1.
+/// Sends through an emulator; calls `watch` every so often, and for each request for a report. On SIGHUP it
+/// asks `reread` what is to be done to frames that are sent from then on, and `say`s why it cannot be done.
 ///
 /// # Errors
 /// [`WanError`]
-pub fn run(demonstration: &Demonstration, watch: impl FnMut(f64) + Send) -> Result<Demonstrated, WanError> {
+pub fn run(
+    demonstration: &Demonstration,
+    reread: Option<Reread<'_>>,
+    say: fn(&str),
+    mut watch: impl FnMut(News<'_>) + Send,
+) -> Result<Demonstrated, WanError> {
+    let mut changing = Changing::new(reread, say)?;
     let (stop, clock) = (Stop::on_signals()?, Clock::start());
     let mut emulator = Emulator::new(["left", "right"], &demonstration.options, clock, stop)?;
     let mut ends = Vec::new();
@@ -93,7 +111,17 @@ pub fn run(demonstration: &Demonstration, watch: impl FnMut(f64) + Send) -> Resu
                     sent_all.store(true, Ordering::Release);
                     remote.notify();
                 });
-                outside.send(demonstration.duration, || is_over() || stop.requested(), watch);
+                let mut look = |outside: &Outside, share: Option<f64>| {
+                    if let Some(share) = share {
+                        changing.look(&remote);
+                        watch(News::Share(share));
+                    }
+                    if demonstration.reports.is_some_and(ReportRequests::take) {
+                        let so_far = so_far(outside, &remote, &demonstration.options.ways);
+                        so_far.iter().for_each(|so_far| watch(News::Report(so_far)));
+                    }
+                };
+                outside.send(demonstration.duration, || is_over() || stop.requested(), &mut look);
             }
             while !is_over() {
                 outside.take_out();
@@ -111,6 +139,11 @@ pub fn run(demonstration: &Demonstration, watch: impl FnMut(f64) + Send) -> Resu
         ran?;
         Ok(Demonstrated { report: emulator.report(true), measured })
     })
+}
+
+/// Returns what came of it so far; `None` if the emulator has ended.
+fn so_far(outside: &Outside, emulator: &Remote, ways: &[Settings; 2]) -> Option<Demonstrated> {
+    Some(Demonstrated { report: emulator.report(true)?, measured: outside.measured(ways) })
 }
 
 /// Those at the ends.
@@ -145,7 +178,14 @@ impl Outside {
         Ok(Self { ends, pool, clock, ways: [Seen::default(), Seen::default()], offered_pps })
     }
 
-    fn send(&mut self, duration: Duration, is_over: impl Fn() -> bool, mut watch: impl FnMut(f64)) {
+    /// Sends for so long; calls `look` again and again, every now and then with the share of the time that
+    /// is over.
+    fn send(
+        &mut self,
+        duration: Duration,
+        is_over: impl Fn() -> bool,
+        look: &mut impl FnMut(&Self, Option<f64>),
+    ) {
         let start = self.clock.now();
         let mut paces = self.offered_pps.map(|pps| Pace::new(pps, BURST_PKTS, start));
         let mut frame = [0; FRAME_BYTES];
@@ -170,10 +210,12 @@ impl Outside {
                 }
             }
             self.take_out();
-            if now.since(told) >= Duration::from_millis(100) {
+            let is_due = now.since(told) >= Duration::from_millis(100);
+            if is_due {
                 told = now;
-                watch(now.since(start).as_secs_f64() / duration.as_secs_f64());
             }
+            let share = now.since(start).as_secs_f64() / duration.as_secs_f64();
+            look(self, is_due.then_some(share));
         }
     }
 
@@ -233,21 +275,24 @@ mod tests {
     fn demonstration(cpu: Option<usize>, duration: Duration) -> Demonstration {
         let (ways, spin) = ([Settings::PERFECT, Settings::PERFECT], Duration::ZERO);
         let options = Options { ways, seed: 1, spin, real_time: RealTime::Off, cpu, memory_pkts: 100_000 };
-        Demonstration { options, offered_pps: [1_000; 2], duration }
+        Demonstration { options, offered_pps: [1_000; 2], duration, reports: None }
     }
 
     /// Who sends does not go on for an hour, for which the bound has much patience.
     #[test]
     fn an_emulator_that_cannot_run_is_an_error_at_once() {
         let no_such_cpu = demonstration(Some(100_000), Duration::from_secs(3_600));
-        let patient = |share: f64| assert!(share * 60.0 < 1.0, "it sends for a minute");
-        assert!(matches!(run(&no_such_cpu, patient), Err(WanError::Machine(_))));
+        let patient = |news: News<'_>| {
+            let News::Share(share) = news else { return };
+            assert!(share * 60.0 < 1.0, "it sends for a minute");
+        };
+        assert!(matches!(run(&no_such_cpu, None, |_| {}, patient), Err(WanError::Machine(_))));
     }
 
     /// The emulator ends, and so does who waits for it.
     #[test]
     fn a_panic_of_who_is_told_ends_it() {
-        let told = || run(&demonstration(None, Duration::from_secs(3_600)), |_| panic!("told"));
+        let told = || run(&demonstration(None, Duration::from_secs(3_600)), None, |_| {}, |_| panic!("told"));
         assert!(std::panic::catch_unwind(told).is_err());
     }
 }

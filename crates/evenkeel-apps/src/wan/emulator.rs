@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use evenkeel_core::frame::Pool;
+use evenkeel_core::frame::{BUFFER_BYTES, Pool};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{
-    Clock, Device, Halt, Notifier, Stop, ThreadMeter, ThreadTime, Woken, pin_to_cpu, prefer_this_thread,
-    run_in_real_time, set_timer_slack,
+    Clock, Device, Halt, Notifier, Stop, ThreadMeter, ThreadTime, Woken, buffer_bytes_for, pin_to_cpu,
+    prefer_this_thread, run_in_real_time, set_timer_slack,
 };
 use evenkeel_wan::{Rng, Settings};
 
@@ -73,8 +73,12 @@ impl RealTime {
 
 /// What another thread wants of it.
 enum Order {
-    /// To know how it goes.
-    Report(Sender<Report>),
+    /// To know how it goes; with percentiles if it is to be the whole report.
+    Report { whole: bool, tell: Sender<Report> },
+    /// Frames are treated so from now on, each way.
+    Change(Box<[Settings; 2]>),
+    /// Frames of this MTU are to find room.
+    Fit(usize),
     /// A link's device is gone.
     Lose(usize),
     /// A link has this device.
@@ -90,11 +94,21 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// How it goes; `None` if it has ended.
-    pub(super) fn report(&self) -> Option<Report> {
+    /// Returns how it goes, with percentiles if that is to be the `whole` report; `None` if it has ended.
+    pub(super) fn report(&self, whole: bool) -> Option<Report> {
         let (tell, told) = channel();
-        self.order(Order::Report(tell));
+        self.order(Order::Report { whole, tell });
         told.recv().ok()
+    }
+
+    /// Has frames that come from now on treated so, each way.
+    pub(super) fn change(&self, ways: [Settings; 2]) {
+        self.order(Order::Change(Box::new(ways)));
+    }
+
+    /// Has frames of a device with this MTU find room.
+    pub(super) fn fit(&self, mtu: usize) {
+        self.order(Order::Fit(mtu));
     }
 
     /// The device of a link is gone.
@@ -138,6 +152,9 @@ pub(super) struct Emulator {
     /// Their descriptors in the halt. The first one there is the stop's.
     watched: [Option<usize>; 2],
     pool: Pool,
+    /// Bytes of the pool's buffers, and how many frames there is memory for.
+    buffer_bytes: usize,
+    memory_pkts: usize,
     halt: Halt,
     clock: Clock,
     wall: Wall,
@@ -168,6 +185,8 @@ impl Emulator {
             ports,
             watched: [None; 2],
             pool: Pool::with_limit(options.memory_pkts),
+            buffer_bytes: BUFFER_BYTES,
+            memory_pkts: options.memory_pkts,
             halt,
             wall: Wall::new(&clock),
             margin: Margin::up_to(options.spin),
@@ -191,6 +210,7 @@ impl Emulator {
 
     /// Gives a link its device.
     pub(super) fn take_device(&mut self, port: usize, mut device: Box<dyn Device>) -> io::Result<()> {
+        self.fit(device.mtu())?;
         device.attach(&mut self.pool).map_err(io::Error::other)?;
         // One ring, so one descriptor.
         for fd in device.fds() {
@@ -200,6 +220,22 @@ impl Emulator {
             }
         }
         self.ports[port].take_device(device);
+        Ok(())
+    }
+
+    /// Sees to it that frames of a device with this MTU find room: from now on in larger buffers. Frames that
+    /// are on their way keep theirs.
+    fn fit(&mut self, mtu: usize) -> io::Result<()> {
+        let bytes = buffer_bytes_for(mtu);
+        if bytes <= self.buffer_bytes {
+            return Ok(());
+        }
+        self.buffer_bytes = bytes;
+        self.pool = Pool::of_buffers(bytes, self.memory_pkts);
+        let devices = self.ports.iter_mut().zip(self.watched).filter(|(_, watched)| watched.is_some());
+        for interface in devices.filter_map(|(port, _)| port.interface.as_mut()) {
+            interface.attach(&mut self.pool).map_err(io::Error::other)?;
+        }
         Ok(())
     }
 
@@ -315,7 +351,12 @@ impl Emulator {
     fn obey(&mut self) -> io::Result<()> {
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Report(tell) => drop(tell.send(self.report(false))),
+                Order::Report { whole, tell } => drop(tell.send(self.report(whole))),
+                Order::Change(ways) => {
+                    let ports = self.ports.iter_mut().zip(*ways);
+                    ports.for_each(|(port, settings)| port.path.set_settings(settings));
+                }
+                Order::Fit(mtu) => self.fit(mtu)?,
                 Order::Lose(port) => {
                     let lost = self.ports[port].lose_device(&mut self.pool);
                     self.ports[1 - port].tally.gone += lost;

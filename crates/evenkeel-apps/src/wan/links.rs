@@ -17,9 +17,10 @@ pub(super) fn cable(name: &'static str, number: u8) -> (End, End) {
     cable::pair(options(number), options(number.wrapping_add(1)))
 }
 
-/// A network interface, with the kernel's stamps of what comes.
+/// A network interface of any MTU, with the kernel's stamps of what comes.
 pub(super) fn packet(name: &str) -> Result<Box<dyn Device>, LinkError> {
-    let options = PacketOptions { ring_pkts: RING_PKTS, stamps: true, ..PacketOptions::default() };
+    let options =
+        PacketOptions { ring_pkts: RING_PKTS, stamps: true, jumbo: true, ..PacketOptions::default() };
     Ok(Box::new(Packet::open(name, &options)?))
 }
 
@@ -28,7 +29,8 @@ pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {
     Ok(match &link.device {
         DeviceSpec::Tap(device) => {
             let kernel_addresses = link.kernel_addresses.clone();
-            Box::new(Tap::open(&device.name, &TapOptions { kernel_addresses, ..TapOptions::default() })?)
+            let options = TapOptions { kernel_addresses, jumbo: true, ..TapOptions::default() };
+            Box::new(Tap::open(&device.name, &options)?)
         }
         DeviceSpec::Packet(device) => packet(&device.name)?,
         // No link's text says so.
@@ -42,13 +44,32 @@ pub(super) struct Followed {
     name: String,
     /// The kernel's number for it; `None` while it is gone.
     number: Option<u32>,
+    pub(super) mtu: usize,
     /// The last one that could not be opened.
     refused: Option<u32>,
 }
 
 impl Followed {
     pub(super) fn new(link: &Link, device: &dyn Device) -> Self {
-        Self { link: link.clone(), name: device.name().to_owned(), number: device.index(), refused: None }
+        Self {
+            link: link.clone(),
+            name: device.name().to_owned(),
+            number: device.index(),
+            mtu: device.mtu(),
+            refused: None,
+        }
+    }
+
+    /// Returns what is to be said of frames that come by the link `from` and are to leave by this one.
+    pub(super) fn complaint(&self, from: &Self) -> Option<String> {
+        let (Self { link, name, mtu, .. }, larger) = (self, from.mtu);
+        (larger > *mtu).then(|| {
+            let (from, to) = (&from.link.name, &link.name);
+            format!(
+                "the MTU of {from} is {larger} and that of {to} is {mtu}: longer frames cannot leave by \
+                 {to}, and are counted as too long: ip link set {name} mtu {larger}"
+            )
+        })
     }
 
     /// Takes note of what the kernel says of some device; gives what is to be told.
@@ -59,8 +80,16 @@ impl Followed {
                 emulator.lose_device(port);
                 Some(format!("{}: the device was removed", self.name))
             }
-            DeviceChange::Is { index, name, up: true, .. } if *name == self.name && self.number.is_none() => {
+            DeviceChange::Is { index, name, up: true, mtu }
+                if *name == self.name && self.number.is_none() =>
+            {
+                self.mtu = *mtu;
                 self.take_up(port, *index, emulator)
+            }
+            DeviceChange::Is { index, mtu, .. } if self.number == Some(*index) && *mtu != self.mtu => {
+                self.mtu = *mtu;
+                emulator.fit(*mtu);
+                Some(format!("{}: the MTU is {mtu} now, and is followed", self.name))
             }
             DeviceChange::Lost => {
                 // What would have been announced.

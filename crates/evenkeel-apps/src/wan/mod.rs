@@ -20,4 +20,4 @@ mod wall;
 
 pub use emulator::{Options, RealTime};
 pub use report::{Late, Own, Report, Way};
-pub use run::{Wan, WanError, run};
+pub use run::{Reread, Wan, WanError, run};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use evenkeel_core::frame::{Frame, Metadata, Pool};
 use evenkeel_core::interface::{Burst, Interface, Seen};
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, Device, Status};
+use evenkeel_link::{Clock, Device, Refusal, Status};
 use evenkeel_wan::{Path, Rng, Settings};
 
 use super::wall::Wall;
@@ -47,9 +47,36 @@ pub(super) struct Port {
     out_due: VecDeque<Instant>,
     pub(super) tally: Tally,
     /// What earlier devices of this link have refused, and missed.
-    refused_before: u64,
-    refusal_before: Option<&'static str>,
-    missed_before: u64,
+    before: Lost,
+}
+
+/// What a link's devices have lost.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Lost {
+    /// Frames that were taken, and then refused, by [`Refusal`].
+    refused: [u64; Refusal::ALL.len()],
+    /// Frames that came and were not taken in time.
+    pub(super) missed: u64,
+    /// Frames that came and were larger than any buffer.
+    pub(super) oversized: u64,
+}
+
+impl Lost {
+    /// Frames that a device took, and then refused.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.iter().sum()
+    }
+
+    /// Frames refused for this reason.
+    pub(super) fn refused_for(&self, reason: Refusal) -> u64 {
+        self.refused[reason as usize]
+    }
+
+    /// Why most of those that were not too long were refused.
+    pub(super) fn refused_because(&self) -> Option<Refusal> {
+        let others = Refusal::ALL.into_iter().filter(|reason| *reason != Refusal::TooLong);
+        others.max_by_key(|reason| self.refused_for(*reason)).filter(|reason| self.refused_for(*reason) > 0)
+    }
 }
 
 /// What was counted of the way from a link, besides what its path counts.
@@ -82,9 +109,7 @@ impl Port {
             out: VecDeque::new(),
             out_due: VecDeque::new(),
             tally: Tally::default(),
-            refused_before: 0,
-            refusal_before: None,
-            missed_before: 0,
+            before: Lost::default(),
         }
     }
 
@@ -96,10 +121,8 @@ impl Port {
 
     /// Has none any more: what was to leave by it is gone, too.
     pub(super) fn lose_device(&mut self, pool: &mut Pool) -> u64 {
-        self.refused_before += self.status.refused();
-        self.refusal_before = self.refusal();
+        self.before = self.lost();
         self.status = Status::default();
-        self.missed_before += self.interface.as_ref().map_or(0, |interface| interface.queue(0).missed());
         if let Some(mut interface) = self.interface.take() {
             interface.detach(pool);
         }
@@ -107,19 +130,17 @@ impl Port {
         self.out.drain(..).count() as u64
     }
 
-    /// Frames that its ring has lost because nobody took them in time.
-    pub(super) fn missed(&self) -> u64 {
-        self.missed_before + self.interface.as_ref().map_or(0, |interface| interface.queue(0).missed())
-    }
-
-    /// Frames that its device took, and then refused.
-    pub(super) fn refused(&self) -> u64 {
-        self.refused_before + self.status.refused()
-    }
-
-    /// Why its device refused the last of them.
-    pub(super) fn refusal(&self) -> Option<&'static str> {
-        self.status.refusal().or(self.refusal_before)
+    /// What its devices have lost.
+    pub(super) fn lost(&self) -> Lost {
+        let Lost { mut refused, missed, oversized } = self.before;
+        for (frames, reason) in refused.iter_mut().zip(Refusal::ALL) {
+            *frames += self.status.refused_for(reason);
+        }
+        let in_ring = self.interface.as_ref().map_or(0, |interface| interface.queue(0).missed());
+        // The ring counts these, too.
+        let too_long = self.status.too_long();
+        let missed = missed + in_ring.saturating_sub(too_long);
+        Lost { refused, missed, oversized: oversized + too_long }
     }
 
     /// Frames that wait for its device.

@@ -1,5 +1,6 @@
 //! What came of it.
 
+use evenkeel_link::Refusal;
 use serde::Serialize;
 
 use super::port::{ON_TIME, Port};
@@ -74,11 +75,16 @@ pub struct Way {
 pub struct Own {
     /// Lost in the ring of the link they came by: nobody took them in time. They count as not received.
     pub ring: u64,
+    /// Lost as they came, larger than any buffer: the MTU of that link had just been raised. They count as
+    /// not received.
+    pub oversized: u64,
     /// Lost because the other link's device took nothing.
     pub unsent: u64,
-    /// Taken by that device, and then refused. They do not count as sent.
+    /// Longer than the MTU of the other link allows. They do not count as sent.
+    pub too_long: u64,
+    /// Taken by that device, and then refused for another reason. They do not count as sent.
     pub refused: u64,
-    /// Why it refused the last of them.
+    /// Why it refused most of these.
     pub refused_because: Option<&'static str>,
     /// Lost while that device was gone.
     pub gone: u64,
@@ -107,7 +113,7 @@ impl Own {
     /// Frames that it lost.
     #[must_use]
     pub const fn lost(&self) -> u64 {
-        self.ring + self.unsent + self.refused + self.gone
+        self.ring + self.oversized + self.unsent + self.too_long + self.refused + self.gone
     }
 }
 
@@ -133,12 +139,15 @@ impl Late {
 pub(super) fn way(from: &Port, to: &Port, seconds: f64, at_end: bool) -> Way {
     let (path, tally) = (from.path.counters(), &from.tally);
     let under_way = from.path.under_way() + to.stalled();
-    let refused = to.refused();
+    let (came, left) = (from.lost(), to.lost());
+    let (refused, too_long) = (left.refused(), left.refused_for(Refusal::TooLong));
     let own = Own {
-        ring: from.missed(),
+        ring: came.missed,
+        oversized: came.oversized,
         unsent: tally.unsent,
-        refused,
-        refused_because: to.refusal(),
+        too_long,
+        refused: refused - too_long,
+        refused_because: left.refused_because().map(Refusal::words),
         gone: tally.gone,
         uncopied: tally.uncopied,
     };

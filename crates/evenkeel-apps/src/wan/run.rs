@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use evenkeel_core::time::Instant;
-use evenkeel_link::{Clock, DeviceChanges, DeviceSpec, Halt, LinkError, Stop};
+use evenkeel_link::{Clock, DeviceChanges, DeviceSpec, EventFd, Halt, LinkError, Stop, hangup_events};
+use evenkeel_wan::Settings;
 
 use super::emulator::{AtEnd, Emulator, Options, Remote};
 use super::links::{Followed, open};
 use super::report::Report;
-use crate::host_setup::Limits;
+use crate::host_setup::{Limits, Occasion};
 use crate::route::plan::Link;
 
 /// What an emulator is to be.
@@ -66,34 +67,35 @@ impl Wan {
     }
 }
 
-/// Lets frames through until a limit is reached or the process is asked to end; tells `watch` how it goes. A
-/// link whose device is removed is taken up again when a device of that name returns.
+/// Reads again what is done to frames each way, on SIGHUP; the error is shown.
+pub type Reread<'a> = Box<dyn FnMut() -> Result<[Settings; 2], String> + Send + 'a>;
+
+/// Lets frames through until a limit is reached or the process is asked to end; calls `watch` as the limits
+/// say. A link whose device is removed is taken up again when a device of that name returns, and MTUs are
+/// followed. On SIGHUP it asks `reread` what is to be done to frames that come from then on; without it
+/// SIGHUP asks the process to end.
 ///
 /// # Errors
 /// [`WanError`]
 pub fn run(
     wan: &Wan,
     limits: Limits,
+    reread: Option<Reread<'_>>,
     say: fn(&str),
-    mut watch: impl FnMut(&Report),
+    mut watch: impl FnMut(Occasion, &Report),
 ) -> Result<Report, WanError> {
     wan.check()?;
+    let changing = Changing::new(reread, say)?;
     let (stop, clock) = (Stop::on_signals()?, Clock::start());
-    let mut beside = Beside { followed: Vec::new(), changes: DeviceChanges::open()?, say };
+    let mut beside = Beside { followed: Vec::new(), changes: DeviceChanges::open()?, changing, say };
     let mut emulator =
         Emulator::new(wan.links.each_ref().map(|link| link.name.as_str()), &wan.options, clock, stop)?;
-    let mut mtus = Vec::new();
     for (port, link) in wan.links.iter().enumerate() {
         let device = open(link)?;
         beside.followed.push(Followed::new(link, &*device));
-        mtus.push((&link.name, device.mtu()));
         emulator.take_device(port, device)?;
     }
-    if let [(one, a), (other, b)] = mtus[..]
-        && a != b
-    {
-        say(&format!("the MTU of {one} is {a} and that of {other} is {b}: what is larger is refused there"));
-    }
+    beside.complain();
     say(&format!("between {} and {}", wan.links[0].name, wan.links[1].name));
     let end = limits.duration.map_or(Instant::NEVER, |duration| clock.now() + duration);
     let (remote, mut halt) = (emulator.remote(), Halt::new()?);
@@ -110,6 +112,8 @@ pub fn run(
             ran.map(|()| emulator.report(true))
         })?;
         halt.watch(beside.changes.fd());
+        beside.changing.hangup.iter().for_each(|hangup| _ = halt.watch(hangup.fd()));
+        limits.reports.iter().for_each(|reports| _ = halt.watch(reports.event().fd()));
         let mut watching = || -> io::Result<()> {
             let _ending = AtEnd(|| {
                 unwatched.store(true, Ordering::Release);
@@ -120,9 +124,13 @@ pub fn run(
                 // A signal is seen by the emulator, which wakes us when it has ended.
                 halt.until(&clock, next)?;
                 beside.follow(&remote)?;
-                if clock.now() >= next {
-                    next = limits.every.map_or(Instant::NEVER, |every| clock.now() + every);
-                    remote.report().iter().for_each(&mut watch);
+                beside.changing.look(&remote);
+                let interval = limits.every.filter(|_| clock.now() >= next);
+                let occasion = limits.take_request().or(interval.map(|_| Occasion::Interval));
+                next = interval.map_or(next, |every| clock.now() + every);
+                if let Some(occasion) = occasion {
+                    let report = remote.report(occasion == Occasion::Request);
+                    report.iter().for_each(|report| watch(occasion, report));
                 }
             }
             Ok(())
@@ -135,20 +143,62 @@ pub fn run(
 }
 
 /// What is done beside the emulator, on another thread.
-struct Beside {
+struct Beside<'a> {
     followed: Vec<Followed>,
     changes: DeviceChanges,
+    changing: Changing<'a>,
     say: fn(&str),
 }
 
-impl Beside {
+/// What is done to frames changes on SIGHUP.
+pub(super) struct Changing<'a> {
+    /// `None` if there is nothing to read again.
+    hangup: Option<&'static EventFd>,
+    reread: Option<Reread<'a>>,
+    say: fn(&str),
+}
+
+impl<'a> Changing<'a> {
+    /// To be called before the process takes SIGHUP for a signal to end.
+    pub(super) fn new(reread: Option<Reread<'a>>, say: fn(&str)) -> io::Result<Self> {
+        let hangup = if reread.is_some() { Some(hangup_events()?) } else { None };
+        Ok(Self { hangup, reread, say })
+    }
+
+    /// Has frames treated as is asked for now, if SIGHUP has come. A system call.
+    pub(super) fn look(&mut self, emulator: &Remote) {
+        if !self.hangup.is_some_and(EventFd::take) {
+            return;
+        }
+        match self.reread.as_mut().map(|reread| reread()) {
+            Some(Ok(ways)) => emulator.change(ways),
+            Some(Err(why)) => (self.say)(&format!("{why}; all stays as it was")),
+            None => {}
+        }
+    }
+}
+
+impl Beside<'_> {
+    /// Says which way frames are too long for their other link, if there is one.
+    fn complain(&self) {
+        if let [one, other] = &self.followed[..] {
+            let complaints = [other.complaint(one), one.complaint(other)];
+            complaints.into_iter().flatten().for_each(|what| (self.say)(&what));
+        }
+    }
+
     fn follow(&mut self, emulator: &Remote) -> io::Result<()> {
         let mut heard = Vec::new();
         while self.changes.read(|change| heard.push(change))? {}
+        let mtus = |beside: &Self| beside.followed.iter().map(|followed| followed.mtu).collect::<Vec<_>>();
+        let before = mtus(self);
         for change in heard {
             for (port, followed) in self.followed.iter_mut().enumerate() {
                 followed.follow(port, &change, emulator).iter().for_each(|what| (self.say)(what));
             }
+        }
+        if mtus(self) != before {
+            self.complain();
         }
         Ok(())
     }

@@ -166,7 +166,7 @@ impl Stand {
         let listener = ListenerConfig { fast_open: 16, ..ListenerConfig::default() };
         let options = Options { port, listener, work: Duration::ZERO, count: Some(count) };
         let serving = Listening { service, options, connections: 0 }.alone();
-        let limits = Limits { duration: Some(LIMIT), every: None };
+        let limits = Limits { duration: Some(LIMIT), ..Limits::default() };
         let server = self.spawn(move || serve::on_device(&setup, &at, serving, limits, |_| {}).unwrap());
         for address in US {
             let host = address.split('/').next().unwrap();
@@ -207,8 +207,8 @@ impl Stand {
                 outside,
                 capture: None,
             };
-            let limits = Limits { duration: Some(LIMIT), every: None };
-            stream::send(&setup, At::Device(at), errand, limits, |_| {}).unwrap()
+            let limits = Limits { duration: Some(LIMIT), ..Limits::default() };
+            stream::send(&setup, At::Device(at), errand, limits, |_, _| {}).unwrap()
         });
         let sent = client.join().unwrap();
         if !fast_open {

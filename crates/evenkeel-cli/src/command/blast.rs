@@ -108,6 +108,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "cannot blast into a capture; use cable, tap:NAME or packet:NAME, with --dump to keep the frames";
         return Err(Failure::Usage(line.to_owned()));
     }
+    let reports = terminal::reports()?;
+    // That the reader has gone shows at the end.
+    let so_far = |flooded: &Flooded| _ = arguments.print(flooded);
     let flooded = match super::place(
         &arguments.link,
         &setup.addresses,
@@ -116,14 +119,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.mac,
         arguments.dump.as_ref(),
     )? {
-        Place::Cable { queues } => arguments.flood(&setup, queues)?,
-        Place::Device(at) => blast::on_device(&setup, &at, arguments.load())?,
+        Place::Cable { queues } => {
+            let (requests, flood, sink) = arguments.flood(&setup, queues)?;
+            blast::flood(&setup, requests, flood, sink, reports, so_far)?
+        }
+        Place::Device(at) => blast::on_device(&setup, &at, arguments.load(), reports, so_far)?,
     };
-    if arguments.json {
-        terminal::print_json(&Output { link: arguments.link.to_string(), flooded: &flooded })?;
-    } else {
-        terminal::print(&describe(&flooded))?;
-    }
+    arguments.print(&flooded)?;
     Failure::of_device(flooded.device_failed.as_ref())?;
     if let Some(trouble) = flooded.trouble {
         return Err(Failure::Machine(format!("{trouble}; {}", arguments.advice(&trouble))));
@@ -154,6 +156,13 @@ impl Arguments {
         };
         let gateways = self.gateway.into_iter().collect();
         Ok(HostSetup { addresses: vec![address], gateways, config: self.receiving.config(self.seed) })
+    }
+
+    fn print(&self, flooded: &Flooded) -> Result<(), Failure> {
+        if self.json {
+            return terminal::print_json(&Output { link: self.link.to_string(), flooded });
+        }
+        terminal::print(&describe(flooded))
     }
 
     /// What a user can do about `trouble`.
@@ -200,7 +209,12 @@ impl Arguments {
         }
     }
 
-    fn flood(&self, setup: &HostSetup, queues: usize) -> Result<Flooded, Failure> {
+    /// What is sent into a cable, how, and what its sink does.
+    fn flood(
+        &self,
+        setup: &HostSetup,
+        queues: usize,
+    ) -> Result<(Requests, Flood, service::Options), Failure> {
         let [sink, ..] = setup.addresses[..] else { return Err(Failure::Usage("no address".to_owned())) };
         let from = match self.from {
             Some(from) => from,
@@ -229,7 +243,7 @@ impl Arguments {
             echo: false,
             count: None,
         };
-        Ok(blast::flood(setup, requests, flood, sink)?)
+        Ok((requests, flood, sink))
     }
 }
 

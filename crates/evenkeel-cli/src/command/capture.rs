@@ -39,7 +39,7 @@ pub(super) fn tell(news: News) {
         News::Recovered(frames) => {
             eprintln!("evenkeel: writing again; {} packets were not written", count(frames))
         }
-        News::Listening(_) | News::Glance(_) => {}
+        News::Listening(_) | News::Glance(_) | News::Report(_) => {}
     }
 }
 

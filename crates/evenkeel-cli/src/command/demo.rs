@@ -101,7 +101,7 @@ const BAR: usize = 24;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let page = if arguments.no_report { None } else { Some(arguments.open_page()?) };
-    let mut progress = terminal::Progress::new();
+    let mut progress = terminal::Progress::answering()?;
     let results = demo::run(&arguments.options(), |at| progress.show(&line(at)))
         .map_err(|e| Failure::machine("cannot run the demonstration", e))?;
     progress.clear();

@@ -161,7 +161,7 @@ impl RunArguments {
         let several = chosen.len() > 1;
         // Neither a measurement that fails nor a file that cannot be written costs what has been measured.
         let mut failed = None;
-        let mut progress = terminal::Progress::new();
+        let mut progress = terminal::Progress::answering()?;
         let mut reports = Vec::new();
         for experiment in chosen {
             progress.show(&format!("{}: {}", experiment.id, experiment.title));

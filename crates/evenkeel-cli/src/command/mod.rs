@@ -5,6 +5,7 @@ pub(crate) mod blast;
 pub(crate) mod brief;
 mod capture;
 pub(crate) mod completions;
+mod config_file;
 pub(crate) mod demo;
 pub(crate) mod help;
 mod hosting;

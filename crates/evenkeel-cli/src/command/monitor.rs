@@ -23,6 +23,7 @@ use super::account;
 use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
+use crate::suggest;
 use crate::terminal::{self, Progress};
 
 /// Capture packets without falling over when there are too many.
@@ -61,7 +62,10 @@ Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted 
 could not be used or not everything could be written, 2 for bad arguments.")]
 pub(crate) struct Arguments {
     /// Where frames come from: a network interface, any, tap:NAME, pcap:FILE or cable.
-    #[arg(value_name = "LINK", value_parser = watched)]
+    #[arg(
+        value_name = "LINK", hide_possible_values = true,
+        value_parser = suggest::with(watched, ["any", "cable", "tap:", "packet:", "pcap:"])
+    )]
     link: Watched,
     /// Which frames, in the language of tcpdump [default: all].
     #[arg(value_name = "EXPRESSION")]
@@ -143,14 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut reporter = Reporter::new(arguments);
     let monitored = arguments.monitor(setup, |news| reporter.tell(news))?;
     drop(reporter);
-    if arguments.json {
-        terminal::print_json(&Output { link: arguments.link.to_string(), monitored: &monitored })?;
-    } else if to_stdout || arguments.write.is_some() || arguments.print {
-        // As tcpdump does: standard output is for packets.
-        eprint!("{}", describe(&monitored));
-    } else {
-        terminal::print(&describe(&monitored))?;
-    }
+    arguments.print(&monitored)?;
     match &monitored.incomplete {
         // The reader of a pipe has what it wanted.
         Some(what) if to_stdout && what.contains("Broken pipe") => Ok(()),
@@ -192,6 +189,18 @@ fn watched(text: &str) -> Result<Watched, String> {
 }
 
 impl Arguments {
+    fn print(&self, monitored: &Monitored) -> Result<(), Failure> {
+        if self.json {
+            return terminal::print_json(&Output { link: self.link.to_string(), monitored });
+        }
+        if self.write.is_some() || self.print {
+            // As tcpdump does: standard output is for packets.
+            eprint!("{}", describe(monitored));
+            return Ok(());
+        }
+        terminal::print(&describe(monitored))
+    }
+
     fn writes_to_stdout(&self) -> bool {
         self.write.as_ref().is_some_and(|file| file.as_os_str() == "-")
     }
@@ -245,7 +254,11 @@ impl Arguments {
     }
 
     fn monitor(&self, setup: Setup, news: impl FnMut(News)) -> Result<Monitored, Failure> {
-        let limits = Limits { duration: self.duration, every: Some(self.stats_interval) };
+        let limits = Limits {
+            duration: self.duration,
+            every: Some(self.stats_interval),
+            reports: terminal::reports()?,
+        };
         let queues = match &self.link {
             Watched::Link(LinkSpec::Cable { queues }) => *queues,
             Watched::Link(LinkSpec::Device(DeviceSpec::Tap(device) | DeviceSpec::Packet(device)))
@@ -289,24 +302,30 @@ impl Arguments {
 }
 
 /// Tells how it goes: on the terminal, over and over; a summary line by line.
-struct Reporter {
+struct Reporter<'a> {
+    arguments: &'a Arguments,
     progress: Option<Progress>,
     quiet: bool,
 }
 
-impl Reporter {
-    fn new(arguments: &Arguments) -> Self {
+impl<'a> Reporter<'a> {
+    fn new(arguments: &'a Arguments) -> Self {
         let summary = arguments.write.is_none() && !arguments.print;
-        Self { progress: (!summary).then(Progress::new), quiet: arguments.json || arguments.print }
+        let quiet = arguments.json || arguments.print;
+        Self { arguments, progress: (!summary).then(Progress::new), quiet }
     }
 
     fn tell(&mut self, news: News) {
-        if let (News::Failing(_) | News::Recovered(_), Some(progress)) = (&news, &mut self.progress) {
+        if let (News::Failing(_) | News::Recovered(_) | News::Report(_), Some(progress)) =
+            (&news, &mut self.progress)
+        {
             progress.clear();
         }
         match news {
             News::Failing(_) | News::Recovered(_) => super::capture::tell(news),
             News::Listening(names) => eprintln!("evenkeel: listening on {}", names.join(", ")),
+            // That the reader has gone shows at the end.
+            News::Report(monitored) => drop(self.arguments.print(&monitored)),
             News::Glance(_) if self.quiet => {}
             News::Glance(glance) => match &mut self.progress {
                 Some(progress) => progress.show(&line(&glance)),

@@ -88,8 +88,8 @@ pub fn wait_for(line: &str) {
     );
 }
 
-/// Sends SIGHUP, SIGINT or SIGTERM once the process catches it. Before that it might be lost: what a shell
-/// starts in the background ignores SIGINT at first.
+/// Sends SIGHUP, SIGINT, SIGTERM or SIGUSR1 once the process catches it. Before that it might be lost: what a
+/// shell starts in the background ignores SIGINT at first.
 pub fn signal(child: &Child, signal: &str) {
     signal_times(child, signal, 1);
 }
@@ -100,6 +100,7 @@ pub fn signal_times(child: &Child, signal: &str, times: usize) {
         "HUP" => Signal::HUP,
         "INT" => Signal::INT,
         "TERM" => Signal::TERM,
+        "USR1" => Signal::USR1,
         _ => panic!("{signal}?"),
     };
     // signal(7): of SIGINT, which is 2, the mask has the bit 1.

@@ -5,6 +5,7 @@
 //! announcements were lost or a change may have had others in its wake that are not announced (Linux takes
 //! IPv4 routes away with their link or address without a word).
 
+mod change;
 mod entry;
 mod parse;
 
@@ -36,6 +37,7 @@ use rustix::time::{
 
 use crate::{Clock, sys};
 
+pub(crate) use change::add_address;
 pub use entry::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelWay, News, NexthopKind, Place,
     RuleAction,

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel::link::allow_descriptors;
+use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::load::{
-    self, Curve, Day, Doubt, Failure as RequestFailure, Hosts, Load, Measured, OnHost, OnKernel, Plan,
-    Report, Request, Spacing, Target,
+    self, Curve, Day, Doubt, Effort, Failure as RequestFailure, Hosts, Load, Measured, News, OnHost,
+    OnKernel, Plan, Report, Request, Spacing, Target,
 };
 use serde::Serialize;
 
@@ -210,39 +211,53 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let histogram = histogram.transpose()?;
     let mut progress = if arguments.json { Progress::silent() } else { Progress::new() };
     let every = progress.is_active().then_some(OFTEN);
-    let watch = |glance: &load::Glance| progress.show(&show::glance(glance));
+    let limits = Limits { duration: None, every, reports: terminal::reports()? };
+    let watch = |news: News<'_>| match news {
+        News::Glance(glance) => progress.show(&show::glance(glance)),
+        News::Report { measured, effort, hosts } => {
+            progress.clear();
+            // That the reader has gone shows at the end.
+            let _ = arguments.print(&Outcome::new(measured, effort, hosts, &addresses), day);
+        }
+    };
     let (measured, effort, hosts) = if arguments.own.is_chosen() {
         let OnHost { measured, effort, hosts } =
-            arguments.own.run(&addresses, &arguments.receiving, (plan, request), every, watch)?;
+            arguments.own.run(&addresses, &arguments.receiving, (plan, request), limits, watch)?;
         (measured, effort, Some(hosts))
     } else {
         let from = arguments.bind.as_ref().map(Sources::addresses).unwrap_or_default();
         let (measured, effort) =
-            load::run(OnKernel { to: addresses.clone(), from }, plan, request, every, watch)
+            load::run(OnKernel { to: addresses.clone(), from }, plan, request, limits, watch)
                 .map_err(|e| Failure::machine("cannot make connections", e))?;
         (measured, effort, None)
     };
     progress.clear();
-    let report = Report::new(&measured, effort);
-    let to = measured.address.and_then(|at| addresses.get(at)).copied();
-    let unreached = unreached(&measured, &addresses);
-    if arguments.json {
-        let output = arguments.output(&report, to.unwrap_or(first), unreached.clone(), day);
-        terminal::print_json(&Output { hosts: hosts.as_ref(), ..output })?;
-    } else if let Some(to) = to {
-        let rows = day.is_some() || arguments.interval.is_some();
-        terminal::print(&show::report(
-            &arguments.headline(to, &unreached, day),
-            &report,
-            rows,
-            day.map(|d| d.compress),
-        ))?;
-    }
+    let outcome = Outcome::new(&measured, effort, hosts.as_ref(), &addresses);
+    arguments.print(&outcome, day)?;
+    let Outcome { report, to, unreached, .. } = outcome;
     if let Some((path, file)) = histogram {
         write_histogram(file, &measured).map_err(|e| cannot_write(path, &e))?;
     }
     hosts.as_ref().map_or(Ok(()), own::judge)?;
     to.map_or_else(|| Err(unconnected(&arguments.url, &unreached)), |to| judge(&report, to))
+}
+
+/// What came of it, until now or in the end.
+struct Outcome<'a> {
+    report: Report,
+    hosts: Option<&'a Hosts>,
+    /// The server, by the first of its addresses, and by that which is used.
+    first: SocketAddr,
+    to: Option<SocketAddr>,
+    unreached: Vec<Unreached>,
+}
+
+impl<'a> Outcome<'a> {
+    fn new(measured: &Measured, effort: Effort, hosts: Option<&'a Hosts>, addresses: &[SocketAddr]) -> Self {
+        let to = measured.address.and_then(|at| addresses.get(at)).copied();
+        let unreached = unreached(measured, addresses);
+        Self { report: Report::new(measured, effort), hosts, first: addresses[0], to, unreached }
+    }
 }
 
 /// The addresses that could not be connected to.
@@ -305,6 +320,18 @@ fn write_histogram(file: File, measured: &Measured) -> std::io::Result<()> {
 }
 
 impl Arguments {
+    fn print(&self, outcome: &Outcome<'_>, day: Option<DayOutput>) -> Result<(), Failure> {
+        let Outcome { report, hosts, first, to, unreached } = outcome;
+        if self.json {
+            let output = self.output(report, to.unwrap_or(*first), unreached.clone(), day);
+            return terminal::print_json(&Output { hosts: *hosts, ..output });
+        }
+        let Some(to) = to else { return Ok(()) };
+        let rows = day.is_some() || self.interval.is_some();
+        let headline = self.headline(*to, unreached, day);
+        terminal::print(&show::report(&headline, report, rows, day.map(|d| d.compress)))
+    }
+
     /// The rate over the time that is measured, and the day that it is of.
     fn curve(&self) -> Result<(Option<Curve>, Option<DayOutput>), Failure> {
         if self.closed {

@@ -1,7 +1,6 @@
 //! Where the generator's host is, if TCP is to be ours.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use clap::Args;
 use evenkeel::core::host::Config;
@@ -9,8 +8,8 @@ use evenkeel::core::receive::Architecture;
 use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
-use evenkeel_apps::host_setup::HostSetup;
-use evenkeel_apps::load::{self, Glance, Hosts, OnHost, Plan, Request};
+use evenkeel_apps::host_setup::{HostSetup, Limits};
+use evenkeel_apps::load::{self, Hosts, News, OnHost, Plan, Request};
 
 use crate::command::Place;
 use crate::failure::Failure;
@@ -21,7 +20,9 @@ use crate::{address, quantity, suggest};
 #[derive(Debug, Args)]
 pub(super) struct Own {
     /// Use evenkeel's TCP, on cable, tap:NAME or packet:NAME [default: the kernel's].
-    #[arg(long, value_name = "LINK")]
+    #[arg(
+        long, value_name = "LINK", value_parser = suggest::own_link(), hide_possible_values = true
+    )]
     on: Option<LinkSpec>,
     /// With --on: our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr, requires = "on")]
@@ -66,8 +67,8 @@ impl Own {
         to: &[SocketAddr],
         receiving: &Receiving,
         generator: (Plan, Request),
-        every: Option<Duration>,
-        watch: impl FnMut(&Glance),
+        limits: Limits,
+        watch: impl FnMut(News<'_>),
     ) -> Result<OnHost, Failure> {
         let Some(link) = &self.on else { return Err(Failure::Usage("--on LINK".to_owned())) };
         if let LinkSpec::Device(DeviceSpec::Pcap(_)) = link {
@@ -76,7 +77,7 @@ impl Own {
         }
         let (setup, place) = self.setup(link, to, receiving, generator.0.seed)?;
         let to = to.iter().map(|to| IpEndpoint::new(to.ip().into(), to.port())).collect();
-        Ok(load::run_on_host(&setup, place, to, generator, every, watch)?)
+        Ok(load::run_on_host(&setup, place, to, generator, limits, watch)?)
     }
 
     fn setup(

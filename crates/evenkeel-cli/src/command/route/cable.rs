@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use evenkeel_apps::quantity::{count, percent, pps};
-use evenkeel_apps::route::flood::{self, Flood, Flooded, Step};
+use evenkeel_apps::route::flood::{self, Flood, Flooded, News, Step};
 use serde::Serialize;
 
 use super::Arguments;
-use super::file::File;
 use crate::command::account;
+use crate::command::config_file::File;
 use crate::failure::Failure;
 use crate::quantity::Rate;
 use crate::terminal;
@@ -45,17 +45,28 @@ pub(super) fn run(arguments: &Arguments, file: &File) -> Result<(), Failure> {
         screen_queue_pkts: arguments.screen_queue.into(),
         rates_pps: arguments.rate.map_or_else(|| RATES.to_vec(), |rate| vec![Rate::per_second(rate)]),
         each: arguments.duration.unwrap_or(EACH),
+        reports: terminal::reports()?,
     };
     let mut progress = terminal::Progress::new();
-    let flooded = flood::flood(&flood, |step| progress.show(&format!("offered {}", pps(step.offered_pps))));
-    let flooded = flooded.map_err(|error| file.failure(error))?;
-    progress.clear();
     let architecture = arguments.receiving.architecture().name();
-    if arguments.json {
-        terminal::print_json(&Output { architecture, flooded: &flooded })?;
-    } else {
-        terminal::print(&describe(architecture, &flooded))?;
-    }
+    let print = |flooded: &Flooded| {
+        if arguments.json {
+            terminal::print_json(&Output { architecture, flooded })
+        } else {
+            terminal::print(&describe(architecture, flooded))
+        }
+    };
+    let flooded = flood::flood(&flood, |news| match news {
+        News::Step(step) => progress.show(&format!("offered {}", pps(step.offered_pps))),
+        News::Report(flooded) => {
+            progress.clear();
+            // That the reader has gone shows at the end.
+            let _ = print(flooded);
+        }
+    });
+    let flooded = flooded.map_err(|error| super::failure(file, error))?;
+    progress.clear();
+    print(&flooded)?;
     if flooded.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
 }
 

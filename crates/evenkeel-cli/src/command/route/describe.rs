@@ -29,6 +29,11 @@ impl Live {
         self.before = Some(routed.clone());
     }
 
+    /// Returns whether anybody sees it.
+    pub(super) fn is_seen(&self) -> bool {
+        self.progress.as_ref().is_none_or(terminal::Progress::is_active)
+    }
+
     pub(super) fn clear(&mut self) {
         if let Some(progress) = &mut self.progress {
             progress.clear();

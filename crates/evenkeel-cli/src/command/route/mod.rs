@@ -2,16 +2,14 @@
 
 mod cable;
 mod describe;
-mod file;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory as _, Parser as _, ValueEnum};
+use clap::{Args, ValueEnum};
 use evenkeel::core::host::{Config, Transmit};
-use evenkeel_apps::host_setup::Limits;
+use evenkeel_apps::host_setup::{Limits, Occasion};
 use evenkeel_apps::monitor::Embedded;
 use evenkeel_apps::route::active_rules::Text;
 use evenkeel_apps::route::error::RouterError;
@@ -23,11 +21,11 @@ use evenkeel_apps::route::tables::{Unusable, Written};
 use evenkeel_apps::route::text::read_text;
 use serde::Serialize;
 
+use super::config_file::{self, File};
 use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
-use crate::terminal;
-use file::File;
+use crate::{suggest, terminal};
 
 /// Route IPv4 and IPv6 between links, screen what passes, and hold the peak under any load.
 ///
@@ -91,7 +89,10 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
     /// A link, with the router's addresses on it; two or more. On a TAP, kernel=ADDRESS/LENGTH is for the
     /// kernel's end.
-    #[arg(long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]")]
+    #[arg(
+        long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]", value_parser = suggest::between(),
+        hide_possible_values = true
+    )]
     link: Vec<Link>,
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
     /// A route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole
@@ -189,47 +190,52 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return arguments.check(&router, &file);
     }
     let mut live = describe::Live::new(arguments.stats_interval);
-    let limits =
-        Limits { duration: arguments.duration, every: Some(arguments.stats_interval.unwrap_or(LIVE)) };
+    let every = arguments.stats_interval.or_else(|| live.is_seen().then_some(LIVE));
+    let limits = Limits { duration: arguments.duration, every, reports: terminal::reports()? };
     let reread = arguments.has_files().then(|| {
         let again = arguments.clone();
         Box::new(move || again.read_again()) as Reread
     });
-    let routed = running::run(router, limits, reread, Arc::new(terminal::say), |routed| live.show(routed))
-        .map_err(|error| file.failure(error))?;
+    let say = Arc::new(terminal::say);
+    let routed = running::run(router, limits, reread, say, |occasion, routed| match occasion {
+        Occasion::Interval => live.show(routed),
+        Occasion::Request => {
+            live.clear();
+            // That the reader has gone shows at the end.
+            let _ = arguments.print(routed);
+        }
+    });
+    let routed = routed.map_err(|error| failure(&file, error))?;
     live.clear();
-    if arguments.json {
-        let architecture = arguments.receiving.architecture().name();
-        terminal::print_json(&Output { architecture, routed: &routed })?;
-    } else {
-        terminal::print(&describe::whole(&routed))?;
-    }
+    arguments.print(&routed)?;
     if routed.counters.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
 }
 
 /// The arguments with those of the configuration file before them, and that file.
 fn complete(arguments: &Arguments) -> Result<(Arguments, File), Failure> {
     let Some(path) = &arguments.config else { return Ok((arguments.clone(), File::default())) };
-    let text = read(path)?;
-    let whole = crate::Cli::command();
-    let command = whole.find_subcommand("route").unwrap_or(&whole);
-    let file = File::parse(path, &text, command).map_err(|error| Failure::Usage(error.to_string()))?;
-    let (before, given): (Vec<OsString>, Vec<OsString>) =
-        (std::env::args_os().take(2).collect(), std::env::args_os().skip(2).collect());
-    let all = before.into_iter().chain(file.arguments().map(OsString::from)).chain(given);
-    let parsed =
-        crate::Cli::try_parse_from(all).map_err(|error| Failure::Usage(crate::usage::said(&error)))?;
-    match parsed.command {
-        crate::Command::Route(arguments) => Ok((*arguments, file)),
-        _ => Err(Failure::Usage("`route` must be the first word".to_owned())),
+    match config_file::complete(path, "route", &NOT_IN_FILES)? {
+        (crate::Command::Route(arguments), file) => Ok((*arguments, file)),
+        _ => Err(config_file::misplaced("route")),
     }
 }
+
+/// On a cable only, which has no file.
+const NOT_IN_FILES: [&str; 1] = ["rate"];
 
 fn read(path: &Path) -> Result<String, Failure> {
     read_text(path).map_err(|error| Failure::machine(path.display(), error))
 }
 
 impl Arguments {
+    fn print(&self, routed: &Routed) -> Result<(), Failure> {
+        if self.json {
+            let architecture = self.receiving.architecture().name();
+            return terminal::print_json(&Output { architecture, routed });
+        }
+        terminal::print(&describe::whole(routed))
+    }
+
     fn router(&self, file: &File) -> Result<Router, Failure> {
         if self.link.len() < 2 {
             let what =
@@ -251,7 +257,7 @@ impl Arguments {
             log: self.log.clone(),
             capture: self.capture.clone(),
         };
-        router.check().map_err(|error| file.failure(error))?;
+        router.check().map_err(|error| failure(file, error))?;
         Ok(router)
     }
 
@@ -290,31 +296,29 @@ impl Arguments {
     }
 
     fn check(&self, router: &Router, file: &File) -> Result<(), Failure> {
-        let plan = router.plan().map_err(|error| file.failure(error))?;
+        let plan = router.plan().map_err(|error| failure(file, error))?;
         if self.json { terminal::print_json(&plan) } else { terminal::print(&plan.to_string()) }
     }
 }
 
-impl File {
-    /// An error of the router, with its place if the file says what is wrong.
-    fn failure(&self, error: RouterError) -> Failure {
-        match error {
-            RouterError::Table(Unusable { entry, what }) => {
-                let place = self.given.iter().find(|given| {
-                    let value = given.value.as_deref().unwrap_or_default();
-                    match given.option.as_str() {
-                        "route" => value.parse::<StaticRoute>().is_ok_and(|route| route.to_string() == entry),
-                        "neighbor" => value.parse::<StaticNeighbor>().is_ok_and(|n| n.to_string() == entry),
-                        _ => false,
-                    }
-                });
-                let said = format!("`{entry}`: {what}");
-                Failure::Usage(place.map_or(said.clone(), |given| self.error_at(given.at, said).to_string()))
-            }
-            RouterError::Rules(error) => Failure::Usage(error.to_string()),
-            RouterError::Links(what) | RouterError::Cores(what) => Failure::Usage(what),
-            RouterError::HostSetup(error) => error.into(),
-            RouterError::Entry(what) => Failure::Machine(what),
+/// An error of the router, with its place if the file says what is wrong.
+fn failure(file: &File, error: RouterError) -> Failure {
+    match error {
+        RouterError::Table(Unusable { entry, what }) => {
+            let place = file.given.iter().find(|given| {
+                let value = given.value.as_deref().unwrap_or_default();
+                match given.option.as_str() {
+                    "route" => value.parse::<StaticRoute>().is_ok_and(|route| route.to_string() == entry),
+                    "neighbor" => value.parse::<StaticNeighbor>().is_ok_and(|n| n.to_string() == entry),
+                    _ => false,
+                }
+            });
+            let said = format!("`{entry}`: {what}");
+            Failure::Usage(place.map_or(said.clone(), |given| file.error_at(given.at, said).to_string()))
         }
+        RouterError::Rules(error) => Failure::Usage(error.to_string()),
+        RouterError::Links(what) | RouterError::Cores(what) => Failure::Usage(what),
+        RouterError::HostSetup(error) => error.into(),
+        RouterError::Entry(what) => Failure::Machine(what),
     }
 }

@@ -14,7 +14,7 @@ use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
-use evenkeel_apps::host_setup::{HostSetup, Limits};
+use evenkeel_apps::host_setup::{HostSetup, Limits, Occasion};
 use evenkeel_apps::monitor::Embedded;
 use evenkeel_apps::quantity::{count, three_digits};
 use evenkeel_apps::stream::{self, Drain, Errand, Options, Pattern, Place, Sent, Source, Stdio, Way};
@@ -153,10 +153,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let typed = arguments.reads_stdin() && io::stdin().is_terminal();
     let quiet = arguments.json || typed || to_stdout && io::stdout().is_terminal();
     let mut telling = Telling::new(arguments.stats_interval, quiet);
-    let limits = Limits { duration: arguments.duration, every: telling.every(arguments.stats_interval) };
-    let sent = stream::send(&setup, place, errand, limits, |sent| {
-        let connection: String = sent.connection.iter().map(show::connection).collect();
-        telling.tell(moved(sent), |moved| line(sent, moved), &connection);
+    let every = telling.every(arguments.stats_interval);
+    let limits = Limits { duration: arguments.duration, every, reports: terminal::reports()? };
+    let sent = stream::send(&setup, place, errand, limits, |occasion, sent| match occasion {
+        Occasion::Interval => {
+            let connection: String = sent.connection.iter().map(show::connection).collect();
+            telling.tell(moved(sent), |moved| line(sent, moved), &connection);
+        }
+        Occasion::Request => {
+            telling.clear();
+            // That the reader has gone shows at the end.
+            let _ = arguments.print(sent, to_stdout);
+        }
     });
     telling.clear();
     let sent = sent?;

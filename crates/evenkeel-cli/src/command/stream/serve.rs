@@ -6,7 +6,7 @@ use clap::Args;
 use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel_apps::counters::HostCounters;
-use evenkeel_apps::host_setup::{HostSetup, Limits};
+use evenkeel_apps::host_setup::{HostSetup, Limits, Occasion};
 use evenkeel_apps::quantity::{count, per_s, pps, three_digits};
 use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
 use evenkeel_apps::stream::{Ask, Asked, Load, Options, Service};
@@ -104,14 +104,21 @@ impl Run<'_> {
     pub(crate) fn serve(self, service: impl Service + 'static) -> Result<(), Failure> {
         let (mut setup, port) = (self.host.setup(self.receiving), self.port());
         self.streams.sending.apply(&mut setup.config);
-        let (protocol, host) = (self.protocol(), self.host);
+        let host = self.host;
         let mut telling = Telling::new(host.stats_interval, host.json);
-        let architecture = self.receiving.architecture().name();
-        let served = self.run(&setup, service, &mut telling);
+        let place = At {
+            link: host.link.to_string(),
+            protocol: self.protocol(),
+            architecture: self.receiving.architecture().name(),
+            addresses: setup.addresses.iter().map(ToString::to_string).collect(),
+            port,
+        };
+        let print = |served: &Served| print(&Output { place: &place, served }, host.json);
+        let served = self.run(&setup, service, &mut telling, print);
         telling.clear();
-        let addresses = setup.addresses.iter().map(ToString::to_string).collect();
-        let link = host.link.to_string();
-        print(&Output { link, protocol, architecture, addresses, port, served: &served? }, host.json)
+        let served = served?;
+        print(&served)?;
+        judge(&served)
     }
 
     fn port(&self) -> u16 {
@@ -140,12 +147,18 @@ impl Run<'_> {
         setup: &HostSetup,
         service: impl Service + 'static,
         telling: &mut Telling,
+        print: impl Fn(&Served) -> Result<(), Failure>,
     ) -> Result<Served, Failure> {
         let (host, place) = (self.host, self.place(setup));
-        let every = telling.every(host.stats_interval);
+        let (every, reports) = (telling.every(host.stats_interval), terminal::reports()?);
         let news = |news: News<'_>| match news {
             News::Started => eprintln!("{place}"),
-            News::Glance(served) => {
+            News::Glance(Occasion::Request, served) => {
+                telling.clear();
+                // That the reader has gone shows at the end.
+                let _ = print(served);
+            }
+            News::Glance(Occasion::Interval, served) => {
                 let connections =
                     served.streams().map(|streams| &streams.connections[..]).unwrap_or_default();
                 let connections: String = connections.iter().map(show::connection).collect();
@@ -160,10 +173,10 @@ impl Run<'_> {
                 let other = other_end(setup)?;
                 let (load, serving, duration) = self.with_other_end(setup, serving)?;
                 let cable = Cabled { queues, other: &other, load };
-                Ok(serve::on_cable(setup, cable, serving, Limits { duration, every }, news)?)
+                Ok(serve::on_cable(setup, cable, serving, Limits { duration, every, reports }, news)?)
             }
             Place::Device(at) => {
-                let limits = Limits { duration: host.duration, every };
+                let limits = Limits { duration: host.duration, every, reports };
                 Ok(serve::on_device(setup, &at, serving, limits, news)?)
             }
         }
@@ -199,23 +212,28 @@ impl Run<'_> {
 /// What is printed with `--json`.
 #[derive(Serialize)]
 struct Output<'a> {
+    #[serde(flatten)]
+    place: &'a At,
+    #[serde(flatten)]
+    served: &'a Served,
+}
+
+/// Where it is served.
+#[derive(Serialize)]
+struct At {
     link: String,
     protocol: &'static str,
     architecture: &'static str,
     addresses: Vec<String>,
     port: u16,
-    #[serde(flatten)]
-    served: &'a Served,
 }
 
-/// Prints what was served; it is a failure if not every frame is accounted for.
 fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
-    let served = output.served;
-    if json {
-        terminal::print_json(output)?;
-    } else {
-        terminal::print(&describe(served))?;
-    }
+    if json { terminal::print_json(output) } else { terminal::print(&describe(output.served)) }
+}
+
+/// It is a failure if not every frame is accounted for.
+fn judge(served: &Served) -> Result<(), Failure> {
     Failure::of_device(served.device_failed.as_ref())?;
     let clients = served.streams().and_then(|streams| streams.clients.as_ref());
     if !(served.counters.conserved && clients.is_none_or(|clients| clients.counters.conserved)) {

@@ -30,6 +30,11 @@ impl Live {
         self.before = Some(report.clone());
     }
 
+    /// Returns whether anybody sees it.
+    pub(super) fn is_seen(&self) -> bool {
+        self.progress.as_ref().is_none_or(terminal::Progress::is_active)
+    }
+
     pub(super) fn clear(&mut self) {
         if let Some(progress) = &mut self.progress {
             progress.clear();
@@ -57,6 +62,11 @@ fn line(now: &Report, before: Option<&Report>) -> String {
         ));
     }
     line
+}
+
+/// What both ways do to frames.
+pub(super) fn both(ways: &[Settings; 2]) -> [String; 2] {
+    ways.each_ref().map(settings)
 }
 
 /// What a way does to frames.
@@ -190,13 +200,13 @@ fn error(report: &Report, width: usize) -> String {
     {
         text.push_str(&format!("  lost by itself, {} -> {}: {own}\n", way.from, way.to));
     }
-    let preferred = match (report.real_time, report.preferred) {
-        (true, _) => "before all ordinary programs (--realtime)",
-        (false, true) => "preferred to ordinary programs (nice -20; --realtime goes further)",
-        (false, false) => "not preferred: not root",
+    let priority = match (report.real_time, report.preferred) {
+        (true, _) => "preferred to all ordinary programs (--realtime)",
+        (false, true) => "with nice -20 (--realtime goes further)",
+        (false, false) => "at ordinary priority: not root",
     };
     text + &format!(
-        "  used {} % of a core, waited for one {} % of the time, {preferred}; clock {}\n",
+        "  used {} % of a core, waited for one {} % of the time, {priority}; clock {}\n",
         percent(report.cpu),
         percent(report.run_delay),
         report.clock
@@ -234,7 +244,9 @@ fn own(own: &Own) -> String {
 fn own_words(own: &Own) -> String {
     let parts = [
         (own.ring, "in the receive ring, not taken in time"),
+        (own.oversized, "larger than any buffer, as they came"),
         (own.unsent, "not taken by the device"),
+        (own.too_long, "too long for the MTU of the device"),
         (own.refused, "refused by the device"),
         (own.gone, "while the device was gone"),
         (own.uncopied, "not doubled, for want of memory"),
@@ -249,10 +261,10 @@ fn own_words(own: &Own) -> String {
 }
 
 /// What came of the demonstration.
-pub(super) fn demonstrated(done: &Demonstrated, ways: &[Settings; 2], asked: &[String; 2]) -> String {
+pub(super) fn demonstrated(done: &Demonstrated, ways: &[Settings; 2]) -> String {
     let mut text = String::new();
     for (((way, measured), settings), asked) in
-        done.report.ways.iter().zip(&done.measured).zip(ways).zip(asked)
+        done.report.ways.iter().zip(&done.measured).zip(ways).zip(both(ways))
     {
         text.push_str(&format!("{} -> {}: {asked}\n", way.from, way.to));
         text.push_str(&seen(measured, settings));
@@ -294,6 +306,31 @@ mod tests {
             (own(&uncopied).as_str(), own(&Own { gone: 2, ..uncopied }).as_str()),
             ("", ", 2 lost by itself")
         );
+    }
+
+    #[test]
+    fn only_real_time_is_preferred_to_other_programs() {
+        let said = |real_time, preferred| {
+            let report = Report {
+                seconds: 1.0,
+                seed: 1,
+                ways: Vec::new(),
+                cpu: 0.0,
+                run_delay: 0.0,
+                preferred,
+                real_time,
+                clock: "tsc",
+                conserved: true,
+            };
+            whole(&report)
+        };
+        for preferred in [false, true] {
+            assert!(said(true, preferred).contains("preferred to all ordinary programs (--realtime)"));
+        }
+        for (preferred, priority) in [(false, "at ordinary priority"), (true, "with nice -20")] {
+            let said = said(false, preferred);
+            assert!(said.contains(priority) && !said.contains("preferred"), "{said}");
+        }
     }
 
     #[test]

@@ -4,26 +4,29 @@ mod describe;
 mod settings;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_apps::host_setup::Limits;
+use evenkeel_apps::host_setup::{Limits, Occasion};
 use evenkeel_apps::route::plan::Link;
 use evenkeel_apps::route::text::read_text;
-use evenkeel_apps::wan::cable::{self, Demonstration};
-use evenkeel_apps::wan::{self, Options, RealTime, Report, Wan, WanError};
+use evenkeel_apps::wan::cable::{self, Demonstrated, Demonstration, News};
+use evenkeel_apps::wan::{self, Options, RealTime, Report, Reread, Wan, WanError};
 use evenkeel_wan::{Loss, Rate, Settings, Size, Trace};
 use serde::Serialize;
 
+use super::config_file;
 use crate::failure::Failure;
-use crate::{quantity, terminal};
+use crate::{quantity, suggest, terminal};
 use settings::{Both, Queue, Reorder, Share};
 
 /// Emulate a wide-area network between two links: rate, queue, delay, jitter, loss, reordering.
 ///
 /// It is a bridge: frames pass unchanged, also those of ARP and IPv6, and each way has settings of its own.
 /// What it adds by itself is measured: how late each frame left, and what was lost because the machine was
-/// late, is printed at the end. No frame leaves early.
+/// late, is printed at the end. No frame leaves early. The settings can be changed while it runs: on SIGHUP
+/// the file of --config is read again.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
@@ -49,6 +52,22 @@ for the rate, and not, as netem's limit, also what flies. --loss gemodel:p,r,1-h
 Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in
 milliseconds since the beginning; at its end a trace begins again.
 
+Changes, as `tc qdisc change` makes them: write the settings into a file, in TOML, and start with
+--config FILE. After SIGHUP the settings of each way are those of the file as it is then. The command
+line goes before it, so leave out there what is to change. Frames that are on their way keep their
+time. A file that cannot be used is said, and all stays as it was. The links, --seed, --cpu and the
+like stay as they were at the start. Without --config SIGHUP ends it.
+  [[link]]
+  device = \"packet:eth1\"
+  [[link]]
+  device = \"packet:eth2\"
+  rate = \"50mbit/5mbit\"
+  delay = \"20ms\"
+  loss = \"0.5%\"
+
+The MTU of a link may be any, also of jumbo frames, and may change while it runs. A frame that is
+longer than the MTU of the other link allows is counted as too long.
+
 Examples:
   evenkeel wan cable
   evenkeel wan cable --rate 50mbit/5mbit --delay 20ms --loss 0.5%
@@ -58,6 +77,8 @@ as root:
   evenkeel wan --link tap:t0,kernel=10.9.0.1/24 --link packet:eth2 --delay 10ms --jitter 2ms
   evenkeel wan --link packet:eth1 --link packet:eth2 --loss gemodel:0.1%,20% --reorder 0.5%,5ms
   evenkeel wan --link packet:eth1 --link packet:eth2 --trace lte.down --trace lte.up --delay 20ms
+  evenkeel wan --config wan.toml
+  sed -i 's/^delay.*/delay = \"80ms\"/' wan.toml; kill -HUP $(pidof evenkeel)
 
 Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2
 for bad arguments."
@@ -67,8 +88,13 @@ pub(crate) struct Arguments {
     /// and measures what comes out.
     #[arg(value_name = "cable", value_parser = ["cable"])]
     place: Option<String>,
+    /// A file with options, in TOML; read again on SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// A link; give two.
-    #[arg(long, value_name = "[NAME=]DEVICE")]
+    #[arg(
+        long, value_name = "[NAME=]DEVICE", value_parser = suggest::between(), hide_possible_values = true
+    )]
     link: Vec<Link>,
     /// Bits a second: 64kbit, 50mbit, 1gbit [default: none; on cable 50mbit/5mbit].
     #[arg(long, value_name = "RATE[/RATE]", value_parser = settings::rates, conflicts_with = "trace")]
@@ -168,6 +194,7 @@ impl Defaults {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let arguments = &arguments.complete()?;
     if arguments.place.is_some() {
         return arguments.on_cable();
     }
@@ -180,23 +207,51 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Failure::Usage(format!("{what}; see `evenkeel wan --help`"))
     })?;
     let names = [0, 1].map(|n| links[n].name.clone());
-    let settings = [0, 1].map(|n| describe::settings(&ways[n]));
-    let wan = Wan { links, options: arguments.options(ways)? };
+    let wan = Wan { links, options: arguments.options(ways.clone())? };
     wan.check()?;
-    for (n, settings) in settings.iter().enumerate() {
+    say(&names, &ways);
+    let now = Now::new(ways);
+    let reread = arguments.reread(&now, &Defaults::NONE, names);
+    let print = |report: &Report| {
+        if arguments.json {
+            return terminal::print_json(&Output { settings: describe::both(&now.ways()), what: report });
+        }
+        terminal::print(&describe::whole(report))
+    };
+    let mut live = describe::Live::new(arguments.stats_interval);
+    let every = arguments.stats_interval.or_else(|| live.is_seen().then_some(LIVE));
+    let limits = Limits { duration: arguments.duration, every, reports: terminal::reports()? };
+    let report = wan::run(&wan, limits, reread, terminal::say, |occasion, report| match occasion {
+        Occasion::Interval => live.show(report),
+        Occasion::Request => {
+            live.clear();
+            // That the reader has gone shows at the end.
+            let _ = print(report);
+        }
+    })?;
+    live.clear();
+    print(&report)?;
+    balanced(&report)
+}
+
+/// What is done each way now.
+struct Now(Mutex<[Settings; 2]>);
+
+impl Now {
+    fn new(ways: [Settings; 2]) -> Self {
+        Self(Mutex::new(ways))
+    }
+
+    fn ways(&self) -> MutexGuard<'_, [Settings; 2]> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says what is done each way.
+fn say(names: &[String; 2], ways: &[Settings; 2]) {
+    for (n, settings) in describe::both(ways).iter().enumerate() {
         terminal::say(&format!("{} -> {}: {settings}", names[n], names[1 - n]));
     }
-    let mut live = describe::Live::new(arguments.stats_interval);
-    let limits =
-        Limits { duration: arguments.duration, every: Some(arguments.stats_interval.unwrap_or(LIVE)) };
-    let report = wan::run(&wan, limits, terminal::say, |report| live.show(report))?;
-    live.clear();
-    if arguments.json {
-        terminal::print_json(&Output { settings, what: &report })?;
-    } else {
-        terminal::print(&describe::whole(&report))?;
-    }
-    balanced(&report)
 }
 
 fn balanced(report: &Report) -> Result<(), Failure> {
@@ -204,6 +259,28 @@ fn balanced(report: &Report) -> Result<(), Failure> {
 }
 
 impl Arguments {
+    /// Returns these with those of the configuration file, as it is now, before them.
+    fn complete(&self) -> Result<Self, Failure> {
+        let Some(path) = &self.config else { return Ok(self.clone()) };
+        match config_file::complete(path, "wan", &[])? {
+            (crate::Command::Wan(arguments), _) => Ok(*arguments),
+            _ => Err(config_file::misplaced("wan")),
+        }
+    }
+
+    /// Returns what SIGHUP asks for: what is to be done each way, as the configuration file says now. `None`
+    /// if there is no such file.
+    fn reread<'a>(&'a self, now: &'a Now, defaults: &'a Defaults, names: [String; 2]) -> Option<Reread<'a>> {
+        self.config.as_ref()?;
+        Some(Box::new(move || {
+            let ways = self.complete().and_then(|again| again.ways(defaults));
+            let ways = ways.map_err(|failure| failure.to_string())?;
+            say(&names, &ways);
+            now.ways().clone_from(&ways);
+            Ok(ways)
+        }))
+    }
+
     fn on_cable(&self) -> Result<(), Failure> {
         if !self.link.is_empty() {
             return Err(Failure::Usage("cable has its own links: without --link".to_owned()));
@@ -223,22 +300,34 @@ impl Arguments {
             let bits = u64::from(ways[n].size.of(cable::FRAME_BYTES)) * 8;
             (asked.unwrap_or(rate.saturating_add(rate / 5)) / bits).max(1)
         });
-        let settings = [0, 1].map(|n| describe::settings(&ways[n]));
+        let now = Now::new(ways.clone());
+        let reread = self.reread(&now, &Defaults::OF_CABLE, ["left", "right"].map(str::to_owned));
         let demonstration = Demonstration {
             options: self.options(ways)?,
             offered_pps,
             duration: self.duration.unwrap_or(CABLE_FOR),
+            reports: terminal::reports()?,
+        };
+        let print = |done: &Demonstrated| {
+            let ways = now.ways();
+            if self.json {
+                return terminal::print_json(&Output { settings: describe::both(&ways), what: done });
+            }
+            terminal::print(&describe::demonstrated(done, &ways))
         };
         let mut progress = terminal::Progress::new();
-        let done = cable::run(&demonstration, |share| {
-            progress.show(&format!("{} {:3.0} %", terminal::bar(share, 30), share * 100.0));
+        let done = cable::run(&demonstration, reread, terminal::say, |news| match news {
+            News::Share(share) => {
+                progress.show(&format!("{} {:3.0} %", terminal::bar(share, 30), share * 100.0));
+            }
+            News::Report(done) => {
+                progress.clear();
+                // That the reader has gone shows at the end.
+                let _ = print(done);
+            }
         })?;
         drop(progress);
-        if self.json {
-            terminal::print_json(&Output { settings, what: &done })?;
-        } else {
-            terminal::print(&describe::demonstrated(&done, &demonstration.options.ways, &settings))?;
-        }
+        print(&done)?;
         balanced(&done.report)
     }
 

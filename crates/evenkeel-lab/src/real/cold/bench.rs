@@ -16,7 +16,8 @@ use std::sync::{PoisonError, mpsc};
 
 use evenkeel::Engine;
 use evenkeel::link::{Clock, Stop, Tap, TapOptions, WaitBy};
-use evenkeel_apps::load::{self, Load, OnKernel, Plan, Report};
+use evenkeel_apps::host_setup::Limits;
+use evenkeel_apps::load::{self, Load, News, OnKernel, Plan, Report};
 use evenkeel_apps::measure::{CoreTime, Generator, Sending, drive, opposite};
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{Config, Host};
@@ -219,7 +220,11 @@ fn serve(
 fn ask_from_kernel(at: OnKernel, cold: usize, options: &Options, sending: &Sending) -> io::Result<ClientSaw> {
     let to = at.to.first().ok_or_else(|| io::Error::other("the server has no address"))?;
     let request = request(&to.ip().to_string(), to.port())?;
-    let (measured, effort) =
-        load::run(at, plan(cold, options), request, Some(LOOK), |glance| tell(sending, glance))?;
+    let limits = Limits { every: Some(LOOK), ..Limits::default() };
+    let (measured, effort) = load::run(at, plan(cold, options), request, limits, |news| {
+        if let News::Glance(glance) = news {
+            tell(sending, glance);
+        }
+    })?;
     Ok(ClientSaw { report: Report::new(&measured, effort), core_share: 1.0 - effort.run_delay_share })
 }

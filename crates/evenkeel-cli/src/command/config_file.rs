@@ -3,20 +3,49 @@
 //! Each key is the name of an option and is read by what reads the option; so a file can say whatever the
 //! command line can. Links, routes and neighbours may also be tables.
 
+use std::ffi::OsString;
 use std::path::Path;
 
-use clap::Command;
 use clap::error::ErrorKind;
+use clap::{Command, CommandFactory as _, Parser as _};
+use evenkeel_apps::route::text::read_text;
 use evenkeel_apps::route::text_error::{TextError, alternatives};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::failure::Failure;
 use crate::usage;
 
-/// Keys that are the command line's alone.
-const NOT_IN_FILES: [&str; 4] = ["config", "check", "help", "rate"];
+/// Keys that are the command line's alone, whatever the command.
+const NOT_IN_FILES: [&str; 3] = ["config", "check", "help"];
 /// Options that name files: relative to the configuration file.
-const PATHS: [&str; 2] = ["rules", "log"];
+const PATHS: [&str; 3] = ["rules", "log", "trace"];
+/// A value that is no file's name: it takes a setting back.
+const NONE: &str = "none";
+
+/// Parses the command line of this process anew, with the options of a file before its own. The command is
+/// called `name`, and `not_in_files` are options of it that a file cannot give.
+pub(crate) fn complete(
+    path: &Path,
+    name: &str,
+    not_in_files: &[&str],
+) -> Result<(crate::Command, File), Failure> {
+    let text = read_text(path).map_err(|error| Failure::machine(path.display(), error))?;
+    let whole = crate::Cli::command();
+    let command = whole.find_subcommand(name).unwrap_or(&whole);
+    let file = File::parse(path, &text, command, not_in_files);
+    let file = file.map_err(|error| Failure::Usage(error.to_string()))?;
+    let (before, given): (Vec<OsString>, Vec<OsString>) =
+        (std::env::args_os().take(2).collect(), std::env::args_os().skip(2).collect());
+    let all = before.into_iter().chain(file.arguments().map(OsString::from)).chain(given);
+    let parsed = crate::Cli::try_parse_from(all).map_err(|error| Failure::Usage(usage::said(&error)))?;
+    Ok((parsed.command, file))
+}
+
+/// The command's name was not the first word.
+pub(crate) fn misplaced(name: &str) -> Failure {
+    Failure::Usage(format!("`{name}` must be the first word"))
+}
 
 /// An option as a file gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,11 +70,16 @@ pub(crate) struct File {
 
 impl File {
     /// Understands the text of the file at `path`, whose options are those of `command`.
-    pub(crate) fn parse(path: &Path, text: &str, command: &Command) -> Result<Self, TextError> {
+    fn parse(path: &Path, text: &str, command: &Command, not_in_files: &[&str]) -> Result<Self, TextError> {
         let mut file = Self { name: path.display().to_string(), text: text.to_owned(), given: Vec::new() };
         let table = DeTable::parse(text)
             .map_err(|error| file.error_at(error.span().map_or(0, |span| span.start), error.message()))?;
         for (key, value) in table.get_ref() {
+            let name: &str = key.get_ref();
+            if NOT_IN_FILES.contains(&name) || not_in_files.contains(&name) {
+                let what = format!("`{name}` is for the command line only");
+                return Err(file.error_at(key.span().start, what));
+            }
             file.option(key, value)?;
         }
         // In the order in which they stand there.
@@ -53,7 +87,8 @@ impl File {
         file.check(&file.given, &command.clone().no_binary_name(true))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for given in &mut file.given {
-            if let (true, Some(value)) = (PATHS.contains(&given.option.as_str()), &mut given.value) {
+            let is_path = PATHS.contains(&given.option.as_str());
+            if let Some(value) = given.value.as_mut().filter(|value| is_path && *value != NONE) {
                 *value = folder.join(&*value).display().to_string();
             }
         }
@@ -61,7 +96,7 @@ impl File {
     }
 
     /// The same as arguments of the command line.
-    pub(crate) fn arguments(&self) -> impl Iterator<Item = String> {
+    fn arguments(&self) -> impl Iterator<Item = String> {
         self.given.iter().map(argument)
     }
 
@@ -76,9 +111,6 @@ impl File {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), TextError> {
         let name: &str = key.get_ref();
-        if NOT_IN_FILES.contains(&name) {
-            return Err(self.error_at(key.span().start, format!("`{name}` is for the command line only")));
-        }
         let elements = match value.get_ref() {
             DeValue::Array(elements) => elements.iter().collect(),
             _ => vec![value],

@@ -1,0 +1,73 @@
+//! Requests that change the kernel's tables.
+
+use std::io;
+use std::net::IpAddr;
+
+use evenkeel_core::wire::IpCidr;
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{RecvFlags, SendFlags, recv, sendto};
+
+use super::open_socket;
+
+/// Room for an acknowledgement, which repeats the request.
+const ANSWER_BYTES: usize = 4 * 1024;
+
+/// Adds an address to the device with this index, next to those that it has, and with it the route to the
+/// address's network. An address that the device has already stays.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn add_address(index: u32, cidr: IpCidr) -> io::Result<()> {
+    change(Message::NewAddress(new_address(index, cidr)), NLM_F_CREATE | NLM_F_REPLACE)
+}
+
+fn new_address(index: u32, cidr: IpCidr) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    let address: IpAddr = cidr.address().into();
+    message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    message.header.prefix_len = cidr.prefix_len();
+    message.header.index = index;
+    // Unless they differ the link is none from point to point.
+    message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+    if let IpCidr::Ipv4(cidr) = cidr {
+        message.attributes.extend(cidr.broadcast().map(AddressAttribute::Broadcast));
+    }
+    message
+}
+
+/// Sends one request and reads the kernel's answer, which is there when the send returns.
+fn change(message: Message, flags: u16) -> io::Result<()> {
+    let mut request = NetlinkMessage::from(message);
+    request.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+    request.finalize();
+    let mut bytes = vec![0; request.buffer_len()];
+    request.serialize(&mut bytes);
+    let socket = open_socket(0, ANSWER_BYTES)?;
+    sendto(&socket, &bytes, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut answer = [0; ANSWER_BYTES];
+    let (len, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    let answer = answer.get(..len).unwrap_or_default();
+    let answer = NetlinkMessage::<Message>::deserialize(answer).map_err(io::Error::other)?;
+    match answer.payload {
+        NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
+        NetlinkPayload::Error(_) => Ok(()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_refusal_is_the_error() {
+        // Without the privilege it is that which lacks.
+        let error = add_address(u32::MAX >> 1, "10.77.0.1/24".parse().unwrap()).unwrap_err();
+        assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
+    }
+}
