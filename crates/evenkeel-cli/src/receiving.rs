@@ -63,8 +63,9 @@ pub(crate) struct Receiving {
     /// of the core for taking packets in, and the more for the program that reads it.
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum, default_value_t = By::Marks)]
     feedback_by: By,
-    /// If several sockets share a receive ring, excess frames for one of them are discarded at once. If that
-    /// takes more than this share of the core, the whole ring is paused for a moment.
+    /// If several sockets share a receive ring, excess frames for one of them are discarded at once. What takes
+    /// more than this share of the core, the flooded process pays out of its own share, while that keeps up
+    /// with what comes. Beyond that the whole ring is paused for a moment.
     #[arg(
         long, help_heading = HEADING, value_name = "PERCENT", default_value = "25%", value_parser = percent
     )]
