@@ -223,7 +223,19 @@ impl Fib {
     pub(super) fn listed(&mut self, round: Round) {
         match self.listing.take() {
             None => {}
-            Some(Listing::Routes { table, to, list }) => self.set_routes(table, to, &list),
+            Some(Listing::Routes { table, to, mut list }) => {
+                // Routes of IPv6 that ask for a source are listed apart from the others to their prefix.
+                let tables = &self.family(is_six(&to)).tables;
+                let known = tables.get(&table).map_or(&[][..], |table| table.at(&to));
+                let is_listed = |one: &OneRoute| list.iter().any(|other| other.is_alike(one));
+                let apart: Vec<_> =
+                    known.iter().filter(|one| one.heard == round && !is_listed(one)).cloned().collect();
+                if !apart.is_empty() {
+                    list.extend(apart);
+                    list.sort_by_key(|one| one.route.metric);
+                }
+                self.set_routes(table, to, &list);
+            }
             Some(Listing::Rules { six, list }) => {
                 self.family_mut(six).rules_heard = round;
                 let known = self.rules(six).iter().map(|rule| (rule.priority, rule.identity));

@@ -30,6 +30,11 @@ pub(super) struct OneRoute {
 }
 
 impl OneRoute {
+    /// Whether both ask for a source, or neither does.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        self.route.from_some == other.route.from_some
+    }
+
     fn is(&self, other: &Self) -> bool {
         self.epoch == other.epoch && self.route == other.route
     }

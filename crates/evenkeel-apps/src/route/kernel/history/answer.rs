@@ -11,7 +11,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     /// To one of these devices and gateways.
-    Hops(Vec<(String, Option<IpAddress>)>),
+    Hops(Vec<Hop>),
     /// To itself.
     Kernel,
     Blackhole,
@@ -19,8 +19,22 @@ pub(super) enum Answer {
     Unreachable,
 }
 
-/// For each destination the next hop for a packet, and the whole route that it is from.
-pub(super) fn answers(scratch: &Scratch, destinations: &[&str]) -> Vec<(IpAddress, Answer, Answer)> {
+/// A next hop: the device and the gateway.
+pub(super) type Hop = (String, Option<IpAddress>);
+
+/// The answers for a destination.
+pub(super) struct Answered {
+    pub(super) destination: IpAddress,
+    /// The next hop for a packet.
+    pub(super) plain: Answer,
+    /// The whole route that it is from.
+    pub(super) whole: Answer,
+    /// Next hops of that route that are out of use.
+    pub(super) dead: Vec<Hop>,
+}
+
+/// Asks the kernel where packets to each destination go.
+pub(super) fn answers(scratch: &Scratch, destinations: &[&str]) -> Vec<Answered> {
     let mut questions = String::new();
     for destination in destinations {
         let source = if destination.contains(':') { "fd00:66::2" } else { "10.0.66.2" };
@@ -44,13 +58,14 @@ pub(super) fn answers(scratch: &Scratch, destinations: &[&str]) -> Vec<(IpAddres
     }
     let mut said = said.lines().filter(|line| line.starts_with('['));
     let mut answer = |line| {
-        errors.get(&line).cloned().unwrap_or_else(|| {
+        errors.get(&line).map(|error| (error.clone(), vec![])).unwrap_or_else(|| {
             let said: Value = serde_json::from_str(said.next().unwrap_or("[]")).unwrap();
             of_route(&said[0], &failed)
         })
     };
     let answers = destinations.iter().enumerate().map(|(place, destination)| {
-        (destination.parse().unwrap(), answer(2 * place + 1), answer(2 * place + 2))
+        let ((plain, _), (whole, dead)) = (answer(2 * place + 1), answer(2 * place + 2));
+        Answered { destination: destination.parse().unwrap(), plain, whole, dead }
     });
     answers.collect()
 }
@@ -66,13 +81,17 @@ fn refusal(why: &str) -> Answer {
     }
 }
 
-fn of_route(route: &Value, failed: &str) -> Answer {
-    match route["type"].as_str() {
-        None | Some("unicast") => {}
-        Some("local" | "broadcast" | "anycast" | "multicast") => return Answer::Kernel,
-        Some("blackhole") => return Answer::Blackhole,
-        Some("prohibit") => return Answer::Prohibit,
-        Some(_) => return Answer::Unreachable,
+/// Where a route leads, and its next hops that are out of use.
+fn of_route(route: &Value, failed: &str) -> (Answer, Vec<Hop>) {
+    let other = match route["type"].as_str() {
+        None | Some("unicast") => None,
+        Some("local" | "broadcast" | "anycast" | "multicast") => Some(Answer::Kernel),
+        Some("blackhole") => Some(Answer::Blackhole),
+        Some("prohibit") => Some(Answer::Prohibit),
+        Some(_) => Some(Answer::Unreachable),
+    };
+    if let Some(other) = other {
+        return (other, vec![]);
     }
     let hop = |hop: &Value| {
         let gateway = hop["gateway"].as_str().or(hop["via"]["host"].as_str());
@@ -82,9 +101,13 @@ fn of_route(route: &Value, failed: &str) -> Answer {
     let is_alive =
         |hop: &&Value| hop["flags"].as_array().is_none_or(|flags| flags.iter().all(|flag| flag != "dead"));
     match route["nexthops"].as_array() {
-        Some(hops) => Answer::Hops(hops.iter().filter(is_alive).map(hop).collect()),
+        Some(hops) => {
+            let (alive, dead): (Vec<_>, _) = hops.iter().partition(is_alive);
+            let all = |hops: Vec<&Value>| hops.into_iter().map(hop).collect();
+            (Answer::Hops(all(alive)), all(dead))
+        }
         // By the number of an object alone.
-        None if route["dev"].is_null() => Answer::Unreachable,
-        None => Answer::Hops(vec![hop(route)]),
+        None if route["dev"].is_null() => (Answer::Unreachable, vec![]),
+        None => (Answer::Hops(vec![hop(route)]), vec![]),
     }
 }

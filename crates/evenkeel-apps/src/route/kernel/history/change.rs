@@ -140,7 +140,8 @@ impl Changes {
         let target = self.target(six);
         // IPv4 looks into its first two tables together until it first has a rule, and nothing says whether
         // it still does. It matters if the first has a prefix that is shorter than one of the second: that is
-        // closed, and so cannot be followed.
+        // closed, and so cannot be followed. For the same reason a route in the last table is closed where
+        // the second one discards.
         let to_local = six || self.odd || prefix.ends_with("/32");
         // The source of the questions would be martian, wherever they lead.
         let has_source = matches!(prefix, "default" | "10.0.0.0/8") && !six;
@@ -161,7 +162,7 @@ impl Changes {
             0 => " proto 99",
             1 => " mtu 1300",
             2 if !six => " src 10.0.1.7",
-            3 if !six => " table 253",
+            3 if self.odd && !six => " table 253",
             4 | 5 => " table 100",
             6 => " table 101",
             7 if self.odd && !six => " tos 0x10",

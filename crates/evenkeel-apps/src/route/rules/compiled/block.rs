@@ -173,17 +173,18 @@ impl<K: FamilyAddress> Block<K> {
         })
     }
 
-    /// Returns the rules that fit the fields of a packet; `None` if there are none for sure.
+    /// Finds the rules that fit the fields of a packet.
     #[inline]
-    pub(super) fn matching<'a>(
+    pub(super) fn find<'a>(
         &'a self,
         packet: &Fields<K>,
+        matching: &mut Matching<'a>,
         (from, to): (&'a mut Option<Scratch>, &'a mut Option<Scratch>),
         from_is_in: impl FnMut(usize) -> bool,
         to_is_in: impl FnMut(usize) -> bool,
-    ) -> Option<Matching<'a>> {
+    ) {
         let (summary, all) = &self.all;
-        let mut matching = Matching::new((*summary, Fit::of(all.words())));
+        matching.begin((*summary, Fit::of(all.words())));
         let small =
             |field: &'a Option<Small>, value: Option<u8>| field.as_ref().map(|field| field.get(value));
         let wide =
@@ -200,9 +201,11 @@ impl<K: FamilyAddress> Block<K> {
             && matching.keep(small(&self.tos, Some(packet.tos)))
             && matching.keep(wide(&self.length, Some(packet.length)))
             && matching.keep(small(&self.fragment, Some(u8::from(packet.fragment))))
-            && (!self.to.looks_up() || self.to.keep(&mut matching, packet.to, to_is_in, to))
-            && (!self.from.looks_up() || self.from.keep(&mut matching, packet.from, from_is_in, from));
-        any.then_some(matching)
+            && (!self.to.looks_up() || self.to.keep(matching, packet.to, to_is_in, to))
+            && (!self.from.looks_up() || self.from.keep(matching, packet.from, from_is_in, from));
+        if !any {
+            matching.clear();
+        }
     }
 
     /// Whether it has rules that depend on others.

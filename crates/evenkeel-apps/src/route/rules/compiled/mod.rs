@@ -124,11 +124,10 @@ impl Compiled {
             from: Answers::new(headers.source),
             to: Answers::new(headers.destination),
         };
-        let (mut from, mut to) = (None, None);
-        let matching = asked.matching(first, (&mut from, &mut to), course.surroundings);
+        let (mut from, mut to, mut matching) = (None, None, Matching::new());
+        asked.find(first, &mut matching, (&mut from, &mut to), course.surroundings);
         let lowest = |asked: &mut Asked<'_, K>, least: u32, around: &S| {
-            let lowest = matching.as_ref().and_then(|matching| first.lowest(matching, least));
-            lowest.or_else(|| asked.lowest(others, least, around))
+            first.lowest(&matching, least).or_else(|| asked.lowest(others, least, around))
         };
         let plain = lowest(&mut asked, 0, course.surroundings);
         let end = plain.filter(|rank| self.order.is_quick(*rank)).map(|rank| self.order.rule(rank));
@@ -137,15 +136,14 @@ impl Compiled {
             return end;
         }
         let mut taken = Taken { decided: None, ended: None, end };
-        if let Some(matching) = &matching {
-            first.each_special(matching, |rank| taken.take(self, rank, headers, course, tally));
-        }
+        first.each_special(&matching, |rank| taken.take(self, rank, headers, course, tally));
         for block in others.iter().take_while(|block| block.has_special()) {
-            let (mut from, mut to) = (None, None);
-            let matching = asked.matching(block, (&mut from, &mut to), course.surroundings);
-            if let Some(matching) = matching.filter(|_| taken.ended.is_none()) {
-                block.each_special(&matching, |rank| taken.take(self, rank, headers, course, tally));
+            if taken.ended.is_some() {
+                break;
             }
+            let (mut from, mut to, mut matching) = (None, None, Matching::new());
+            asked.find(block, &mut matching, (&mut from, &mut to), course.surroundings);
+            block.each_special(&matching, |rank| taken.take(self, rank, headers, course, tally));
         }
         // Of the others only those before the end matter, of which none is quick.
         let plain = match taken.ended {
@@ -249,29 +247,27 @@ struct Asked<'a, K> {
 }
 
 impl<K: FamilyAddress> Asked<'_, K> {
-    /// Returns the rules of a block that match; `None` if there are none for sure.
+    /// Finds the rules of a block that match.
     #[inline]
-    fn matching<'b>(
+    fn find<'b>(
         &mut self,
         block: &'b Block<K>,
+        matching: &mut Matching<'b>,
         scratch: (&'b mut Option<Scratch>, &'b mut Option<Scratch>),
         around: &impl Surroundings,
-    ) -> Option<Matching<'b>> {
+    ) {
         let Self { rules, fields, from, to } = self;
         let Compiled { set, looked_up, .. } = rules;
-        block.matching(
-            fields,
-            scratch,
-            |place| from.is_in(place, looked_up, set, around),
-            |place| to.is_in(place, looked_up, set, around),
-        )
+        let from = |place| from.is_in(place, looked_up, set, around);
+        let to = |place| to.is_in(place, looked_up, set, around);
+        block.find(fields, matching, scratch, from, to);
     }
 
     /// Returns the lowest rank of rules that match and depend on no others, of those not below `least`.
     fn lowest(&mut self, blocks: &[Block<K>], least: u32, around: &impl Surroundings) -> Option<u32> {
         blocks.iter().find_map(|block| {
-            let (mut from, mut to) = (None, None);
-            let matching = self.matching(block, (&mut from, &mut to), around)?;
+            let (mut from, mut to, mut matching) = (None, None, Matching::new());
+            self.find(block, &mut matching, (&mut from, &mut to), around);
             block.lowest(&matching, least)
         })
     }
@@ -281,9 +277,10 @@ impl<K: FamilyAddress> Asked<'_, K> {
 pub(super) mod tests {
     use super::*;
 
-    /// Compiles into many small blocks, of which each has parts, and some are cut.
-    pub(crate) fn cut(set: RuleSet) -> Compiled {
-        let limits = Limits { rules: 24, places: 64, words_per_rule: 3, least: 4, shaped: 8 };
-        Compiled::within(set, &limits)
+    /// Compiles into small blocks, of which some are cut; and into larger ones of many parts.
+    pub(crate) fn cut(set: &RuleSet) -> [Compiled; 2] {
+        let small = Limits { rules: 24, places: 64, words_per_rule: 3, least: 4, shaped: 8 };
+        let parts = Limits { rules: 640, places: 4096, words_per_rule: 64, least: 1, shaped: 1 };
+        [small, parts].map(|limits| Compiled::within(set.clone(), &limits))
     }
 }

@@ -121,6 +121,7 @@ pub(super) struct Fit<'a> {
 }
 
 impl<'a> Fit<'a> {
+    /// The rules of these words.
     pub(super) const fn of(words: &'a [u64]) -> Self {
         Self { head: 0, words, base: &[] }
     }
@@ -209,17 +210,23 @@ const FIELDS: usize = 12;
 pub(super) struct Matching<'a> {
     /// Words in which there may be any.
     summary: Summary,
-    fits: [Option<Fit<'a>>; FIELDS],
+    fits: [Fit<'a>; FIELDS],
     count: usize,
 }
 
 impl<'a> Matching<'a> {
-    /// Begins with these rules.
+    /// Begins with no rules.
     #[inline]
-    pub(super) fn new((summary, fit): (Summary, Fit<'a>)) -> Self {
-        let mut fits = [None; FIELDS];
-        fits[0] = Some(fit);
-        Self { summary, fits, count: 1 }
+    pub(super) const fn new() -> Self {
+        Self { summary: [0; GROUPS], fits: [Fit::of(&[]); FIELDS], count: 0 }
+    }
+
+    /// Begins again, with these rules.
+    #[inline]
+    pub(super) fn begin(&mut self, (summary, fit): (Summary, Fit<'a>)) {
+        self.summary = summary;
+        self.fits[0] = fit;
+        self.count = 1;
     }
 
     /// Keeps the rules that are in this row, too; all if there is none. Returns whether any may be left.
@@ -227,11 +234,16 @@ impl<'a> Matching<'a> {
     pub(super) fn keep(&mut self, row: Option<(Summary, Fit<'a>)>) -> bool {
         let Some((summary, fit)) = row else { return true };
         if let Some(free) = self.fits.get_mut(self.count) {
-            *free = Some(fit);
+            *free = fit;
             self.count += 1;
         }
         self.summary.iter_mut().zip(summary).for_each(|(word, with)| *word &= with);
-        self.summary != [0; GROUPS]
+        self.summary.iter().fold(0, |all, word| all | word) != 0
+    }
+
+    /// Gives up all rules.
+    pub(super) fn clear(&mut self) {
+        self.summary = [0; GROUPS];
     }
 
     /// Whether rules of a row with this summary may be among them.
@@ -243,7 +255,7 @@ impl<'a> Matching<'a> {
     #[inline]
     pub(super) fn word(&self, at: usize) -> u64 {
         let mut bits = u64::MAX;
-        for fit in self.fits.iter().take(self.count).flatten() {
+        for fit in self.fits.iter().take(self.count) {
             bits &= fit.word(at);
             if bits == 0 {
                 break;
@@ -298,7 +310,9 @@ mod tests {
     #[test]
     fn words_are_found_by_their_summary() {
         let [one, other] = [5, 7].map(|n| Row::of(RULES_MAX, |rule| rule % (64 * n) == 3));
-        let mut matching = Matching::new((one.summary(), Fit::of(one.words())));
+        let mut matching = Matching::new();
+        assert_eq!(matching.next_word(0), None);
+        matching.begin((one.summary(), Fit::of(one.words())));
         assert!(matching.keep(None) && matching.keep(Some((other.summary(), Fit::of(other.words())))));
         let mut at = 0;
         let mut found = Vec::new();

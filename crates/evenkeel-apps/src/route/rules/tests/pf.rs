@@ -147,7 +147,7 @@ macro_rules! keywords {
 
             $(#[test]
             fn $keyword() {
-                let lines: [&str; _] = $lines;
+                let lines: &[&str] = &$lines;
                 check(&lines.join("\n")).unwrap_or_else(|why| panic!("{why}"));
             })*
         }

@@ -229,9 +229,10 @@ fn cases() -> ProptestConfig {
 /// Compares the decisions of rules one by one with those of the compiled rules, as they are and cut into
 /// small blocks. Returns how many packets were decided about by a rule.
 fn compare(set: &RuleSet, packets: &[(Vec<u8>, u8)]) -> usize {
-    let compiled = [Compiled::new(set.clone()), cut(set.clone())];
-    let tallies = [(); 3].map(|()| Tally::new(set.rules.len()));
-    let mut worlds = [(); 3].map(|()| World::default());
+    let [small, parts] = cut(set);
+    let compiled = [Compiled::new(set.clone()), small, parts];
+    let tallies = [(); 4].map(|()| Tally::new(set.rules.len()));
+    let mut worlds = [(); 4].map(|()| World::default());
     let mut matched = 0;
     for (packet, interface) in packets {
         let one = set.decide(packet, *interface, &mut worlds[0], &tallies[0]);
@@ -241,7 +242,7 @@ fn compare(set: &RuleSet, packets: &[(Vec<u8>, u8)]) -> usize {
         }
         matched += usize::from(one.rule.is_some());
     }
-    for place in 1..3 {
+    for place in 1..4 {
         assert_eq!(tallies[0].counts(), tallies[place].counts());
         assert_eq!(tallies[0].unmatched(), tallies[place].unmatched());
         assert_eq!(worlds[0].random, worlds[place].random, "chance is asked for as often");
