@@ -57,13 +57,13 @@ Changes, as `tc qdisc change` makes them: write the settings into a file, in TOM
 line goes before it, so leave out there what is to change. Frames that are on their way keep their
 time. A file that cannot be used is said, and all stays as it was. The links, --seed, --cpu and the
 like stay as they were at the start. Without --config SIGHUP ends it.
+  rate = \"50mbit/5mbit\"
+  delay = \"20ms\"
+  loss = \"0.5%\"
   [[link]]
   device = \"packet:eth1\"
   [[link]]
   device = \"packet:eth2\"
-  rate = \"50mbit/5mbit\"
-  delay = \"20ms\"
-  loss = \"0.5%\"
 
 The MTU of a link may be any, also of jumbo frames, and may change while it runs. A frame that is
 longer than the MTU of the other link allows is counted as too long.
@@ -150,7 +150,8 @@ pub(crate) struct Arguments {
     /// processor that it is on. Needs root (CAP_SYS_NICE), and a processor to spare.
     #[arg(long)]
     realtime: bool,
-    /// Frames that there is memory for, 2 KiB each, taken as they are needed.
+    /// Frames that there is memory for, 2 KiB each, with jumbo frames as much as the MTU; taken as they are
+    /// needed.
     #[arg(long, value_name = "N", default_value = "256k", value_parser = quantity::count)]
     memory: u64,
     /// On cable: bits a second that are sent, of full frames [default: a fifth more than the rate].
