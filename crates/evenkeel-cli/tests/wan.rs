@@ -297,6 +297,14 @@ fn jumbo_frames_pass() {
                 assert_eq!(done["ways"][way]["own"][own], 0, "{done}");
             }
         }
+        run("ip tuntap add t0 mode tap");
+        run("ip link set t0 mtu 9000");
+        let emulator = Emulator::start("--link packet:r1 --link tap:t0 --delay 1ms");
+        run("ip addr add 10.0.0.3/24 dev t0");
+        let said = hosts[0].run(&JUMBO_PING.replace("10.0.0.2", "10.0.0.3"));
+        assert!(said.contains(" 0% packet loss"), "{said}");
+        let done = emulator.stop();
+        assert!(number(&done, "/ways/1/bytes_in") >= 3 * 9_014, "{done}");
     });
 }
 
@@ -344,8 +352,9 @@ fn at_sighup_frames_are_treated_as_the_file_says_now() {
     in_namespace(&[&PROGRAMS], || {
         let [a, _b] = hosts();
         let files = Scratch::new();
-        let links = "link = [\"left=packet:r1\", \"right=packet:r2\"]\n";
-        let write = |settings: &str| files.write("wan.toml", &format!("{links}{settings}\n"));
+        let link = |n, name| format!("[[link]]\nname = \"{name}\"\ndevice = \"packet:r{n}\"\n");
+        let links = link(1, "left") + &link(2, "right");
+        let write = |settings: &str| files.write("wan.toml", &format!("{settings}\n{links}"));
         let file = write("delay = \"10ms\"");
         let mut emulator = Emulator::start(&format!("--config {file}"));
         assert!(emulator.at_start.contains("left -> right: 10 ms of delay"), "{}", emulator.at_start);
@@ -361,7 +370,7 @@ fn at_sighup_frames_are_treated_as_the_file_says_now() {
         write("delay = \"30ms/40ms\"\nloss = \"150%\"");
         hang_up();
         let said = emulator.until_said("all stays as it was");
-        assert!(said.contains("wan.toml:3"), "{said}");
+        assert!(said.contains("wan.toml:2"), "{said}");
         assert!(fastest(&ping()) >= 70.0);
         write("loss = \"100%/none\"");
         hang_up();

@@ -154,11 +154,16 @@ impl Connections {
     }
 
     /// Waits until something has happened, `clock` shows `deadline`, or one of the events is readable; adds
-    /// what has happened to `happened`.
+    /// what has happened to `happened`. Returns whether an event is readable.
     ///
     /// # Errors
     /// Only if the kernel is out of memory.
-    pub fn wait(&mut self, clock: &Clock, deadline: Instant, happened: &mut Vec<Happened>) -> io::Result<()> {
+    pub fn wait(
+        &mut self,
+        clock: &Clock,
+        deadline: Instant,
+        happened: &mut Vec<Happened>,
+    ) -> io::Result<bool> {
         let rest = deadline.since(clock.now());
         if !rest.is_zero() {
             sys::ppoll(&mut self.polled, (deadline != Instant::NEVER).then_some(rest))?;
@@ -174,7 +179,7 @@ impl Connections {
             ended: flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP),
         });
         happened.extend(events.filter(|event| event.token != ENDS_SLEEP));
-        Ok(())
+        Ok(self.events.iter().any(|event| event.data.u64() == ENDS_SLEEP))
     }
 
     fn socket(&self, place: u32) -> io::Result<&OwnedFd> {

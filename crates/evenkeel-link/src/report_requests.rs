@@ -41,12 +41,12 @@ impl ReportRequests {
     }
 
     /// Takes the request and returns whether there was one. Several that came since the last call are one.
+    ///
+    /// A system call: a caller that never sleeps asks [`ReportRequests::is_pending`] first. One that was
+    /// woken by the event does not, as the event may outlast its request by a moment.
     #[must_use]
     pub fn take(&self) -> bool {
-        if !self.is_pending() {
-            return false;
-        }
-        // In this order: a signal that comes in between is answered by the report that follows.
+        // In this order: no request is left without the event, which wakes the next sleep.
         let _ = self.event.take();
         REQUESTED.swap(false, Ordering::Relaxed)
     }
@@ -59,7 +59,7 @@ impl ReportRequests {
     }
 }
 
-/// Runs in a signal handler: an atomic and a `write`, both allowed there (signal-safety(7)).
+/// Runs in a signal handler, on any thread: an atomic and a `write`, both allowed there (signal-safety(7)).
 extern "C" fn on_signal(_signal: libc::c_int) {
     REQUESTED.store(true, Ordering::Relaxed);
     sys::notify_in_signal_handler(EVENT.load(Ordering::Acquire));
@@ -89,5 +89,10 @@ mod tests {
             assert!(requests.is_pending() && requests.take() && !requests.take());
             assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline, "it sleeps again");
         }
+        // A handler that another thread runs may come to its second half when the request has been taken.
+        sys::notify_in_signal_handler(EVENT.load(Ordering::Acquire));
+        assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Readable);
+        assert!(!requests.take());
+        assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline, "it sleeps again");
     }
 }

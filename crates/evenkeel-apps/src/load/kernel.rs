@@ -43,7 +43,7 @@ pub fn run(
     let reports = limits.reports.map(|reports| reports.event().fd());
     let events: Vec<_> = core::iter::once(stop.fd()).chain(reports).collect();
     let mut sockets = Sockets { connections: Connections::new(&events)?, at, next: 0, ended: Vec::new() };
-    let mut happened = Vec::new();
+    let (mut happened, mut is_notified) = (Vec::new(), false);
     let mut meter = None;
     let mut next_watch = limits.every.map_or(Instant::NEVER, |every| clock.now() + every);
     while !generator.is_over() {
@@ -61,14 +61,15 @@ pub fn run(
             watch(News::Glance(&generator.glance(now)));
             next_watch = now + every;
         }
-        if limits.take_request().is_some() {
+        if is_notified && limits.take_request().is_some() {
             let effort = meter.as_ref().map_or_else(Effort::default, |meter| meter.effort(now));
             watch(News::Report { measured: &generator.so_far(now), effort, hosts: None });
         }
         if generator.is_over() {
             break;
         }
-        sockets.connections.wait(&clock, generator.deadline().min(next_watch), &mut happened)?;
+        let until = generator.deadline().min(next_watch);
+        is_notified = sockets.connections.wait(&clock, until, &mut happened)?;
         for Happened { token, ended } in happened.drain(..) {
             if ended {
                 sockets.note_end(token);

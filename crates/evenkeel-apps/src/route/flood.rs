@@ -107,7 +107,7 @@ pub fn flood(flood: &Flood, mut watch: impl FnMut(News<'_>) + Send) -> Result<Fl
             break;
         }
         let mut stopped = || {
-            if flood.reports.is_some_and(ReportRequests::take) {
+            if flood.reports.is_some_and(|reports| reports.is_pending() && reports.take()) {
                 watch(News::Report(&Flooded::of(steps.clone())));
             }
             stop.requested()

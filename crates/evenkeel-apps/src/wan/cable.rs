@@ -116,7 +116,7 @@ pub fn run(
                         changing.look(&remote);
                         watch(News::Share(share));
                     }
-                    if demonstration.reports.is_some_and(ReportRequests::take) {
+                    if demonstration.reports.is_some_and(|reports| reports.is_pending() && reports.take()) {
                         let so_far = so_far(outside, &remote, &demonstration.options.ways);
                         so_far.iter().for_each(|so_far| watch(News::Report(so_far)));
                     }

@@ -67,8 +67,9 @@ impl Wan {
     }
 }
 
-/// Reads again what is done to frames each way, on SIGHUP; the error is shown.
-pub type Reread<'a> = Box<dyn FnMut() -> Result<[Settings; 2], String> + Send + 'a>;
+/// Reads again what is done to frames each way, on SIGHUP, and what is to be said when it is; the error is
+/// shown.
+pub type Reread<'a> = Box<dyn FnMut() -> Result<([Settings; 2], Vec<String>), String> + Send + 'a>;
 
 /// Lets frames through until a limit is reached or the process is asked to end; calls `watch` as the limits
 /// say. A link whose device is removed is taken up again when a device of that name returns, and MTUs are
@@ -171,7 +172,10 @@ impl<'a> Changing<'a> {
             return;
         }
         match self.reread.as_mut().map(|reread| reread()) {
-            Some(Ok(ways)) => emulator.change(ways),
+            Some(Ok((ways, lines))) => {
+                emulator.change(ways);
+                lines.iter().for_each(|line| (self.say)(line));
+            }
             Some(Err(why)) => (self.say)(&format!("{why}; all stays as it was")),
             None => {}
         }

@@ -13,8 +13,7 @@ use crate::terminal;
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Options, values and the names of network interfaces are completed in bash, zsh and fish; in the others
-options and values.
+bash, zsh and fish also complete the names of network interfaces.
 
 Examples:
   evenkeel completions bash > ~/.local/share/bash-completion/completions/evenkeel

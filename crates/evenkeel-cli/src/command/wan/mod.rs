@@ -25,8 +25,7 @@ use settings::{Both, Queue, Reorder, Share};
 ///
 /// It is a bridge: frames pass unchanged, also those of ARP and IPv6, and each way has settings of its own.
 /// What it adds by itself is measured: how late each frame left, and what was lost because the machine was
-/// late, is printed at the end. No frame leaves early. The settings can be changed while it runs: on SIGHUP
-/// the file of --config is read again.
+/// late, is printed at the end. No frame leaves early.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
@@ -52,21 +51,13 @@ for the rate, and not, as netem's limit, also what flies. --loss gemodel:p,r,1-h
 Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in
 milliseconds since the beginning; at its end a trace begins again.
 
-Changes, as `tc qdisc change` makes them: write the settings into a file, in TOML, and start with
---config FILE. After SIGHUP the settings of each way are those of the file as it is then. The command
-line goes before it, so leave out there what is to change. Frames that are on their way keep their
-time. A file that cannot be used is said, and all stays as it was. The links, --seed, --cpu and the
-like stay as they were at the start. Without --config SIGHUP ends it.
-  [[link]]
-  device = \"packet:eth1\"
-  [[link]]
-  device = \"packet:eth2\"
-  rate = \"50mbit/5mbit\"
+Changes, as `tc qdisc change` makes them: settings in a TOML file (--config), read again on SIGHUP.
+Options of the command line override the file. Frames on their way keep their time; links, --seed
+and the like stay. A file that cannot be used is said, and changes nothing.
   delay = \"20ms\"
-  loss = \"0.5%\"
+  link = [\"packet:eth1\", \"packet:eth2\"]
 
-The MTU of a link may be any, also of jumbo frames, and may change while it runs. A frame that is
-longer than the MTU of the other link allows is counted as too long.
+Links may have any MTU, also one that changes; what is too long for the other is counted as such.
 
 Examples:
   evenkeel wan cable
@@ -78,7 +69,6 @@ as root:
   evenkeel wan --link packet:eth1 --link packet:eth2 --loss gemodel:0.1%,20% --reorder 0.5%,5ms
   evenkeel wan --link packet:eth1 --link packet:eth2 --trace lte.down --trace lte.up --delay 20ms
   evenkeel wan --config wan.toml
-  sed -i 's/^delay.*/delay = \"80ms\"/' wan.toml; kill -HUP $(pidof evenkeel)
 
 Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2
 for bad arguments."
@@ -150,7 +140,7 @@ pub(crate) struct Arguments {
     /// processor that it is on. Needs root (CAP_SYS_NICE), and a processor to spare.
     #[arg(long)]
     realtime: bool,
-    /// Frames that there is memory for, 2 KiB each, taken as they are needed.
+    /// Frames that there is memory for, 2 KiB each (jumbo frames more), taken as they are needed.
     #[arg(long, value_name = "N", default_value = "256k", value_parser = quantity::count)]
     memory: u64,
     /// On cable: bits a second that are sent, of full frames [default: a fifth more than the rate].
@@ -209,7 +199,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let names = [0, 1].map(|n| links[n].name.clone());
     let wan = Wan { links, options: arguments.options(ways.clone())? };
     wan.check()?;
-    say(&names, &ways);
+    lines(&names, &ways).iter().for_each(|line| terminal::say(line));
     let now = Now::new(ways);
     let reread = arguments.reread(&now, &Defaults::NONE, names);
     let print = |report: &Report| {
@@ -247,11 +237,10 @@ impl Now {
     }
 }
 
-/// Says what is done each way.
-fn say(names: &[String; 2], ways: &[Settings; 2]) {
-    for (n, settings) in describe::both(ways).iter().enumerate() {
-        terminal::say(&format!("{} -> {}: {settings}", names[n], names[1 - n]));
-    }
+/// Returns what is done each way, in a line for each.
+fn lines(names: &[String; 2], ways: &[Settings; 2]) -> Vec<String> {
+    let each = describe::both(ways).into_iter().enumerate();
+    each.map(|(n, settings)| format!("{} -> {}: {settings}", names[n], names[1 - n])).collect()
 }
 
 fn balanced(report: &Report) -> Result<(), Failure> {
@@ -275,9 +264,9 @@ impl Arguments {
         Some(Box::new(move || {
             let ways = self.complete().and_then(|again| again.ways(defaults));
             let ways = ways.map_err(|failure| failure.to_string())?;
-            say(&names, &ways);
             now.ways().clone_from(&ways);
-            Ok(ways)
+            let lines = lines(&names, &ways);
+            Ok((ways, lines))
         }))
     }
 
