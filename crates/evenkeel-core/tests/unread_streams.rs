@@ -1,4 +1,4 @@
-//! A stream that its program does not read goes on in the other direction, and lasts, under every architecture.
+//! A stream that its program does not read goes on in the other direction, under every architecture.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;

@@ -120,7 +120,7 @@ impl Hosted {
         self.has_input = true;
     }
 
-    /// Takes the answer to a segment of the peer's to or from another port than the connection's.
+    /// Gives the host a segment of another connection's, if there is one, and returns what leaves first.
     fn exchange(&mut self, segment: Option<Vec<u8>>, now: Instant) -> Option<Seg> {
         if let Some(segment) = segment {
             self.receive(TCP, &segment, Ecn::NotCapable);
@@ -131,7 +131,7 @@ impl Hosted {
         Seg::parse(&answer.0, US, PEER)
     }
 
-    /// An earlier connection of ours has asked for a Fast Open cookie.
+    /// Has an earlier connection of ours ask for a Fast Open cookie.
     fn get_cookie(&mut self, plan: &Plan, now: Instant) -> Result<(), String> {
         let ours = OUR_PORT + 1;
         let options = ConnectOptions { port: ours, data: Some(&[]), ..ConnectOptions::default() };
@@ -155,7 +155,7 @@ impl Hosted {
         Ok(())
     }
 
-    /// An earlier connection of the peer's has asked for a Fast Open cookie.
+    /// Has an earlier connection of the peer's ask for a Fast Open cookie, and returns it.
     fn give_cookie(&mut self, now: Instant) -> Option<Vec<u8>> {
         let (peer, us) = ((PEER, PEER_PORT + 1), (US, OUR_PORT));
         let syn = Seg { seq: 1, flags: SYN, cookie: Some(Vec::new()), ..Seg::default() };
@@ -319,7 +319,7 @@ fn ip_header(protocol: u8, tos: u8, len: usize, from: [u8; 4], to: [u8; 4]) -> V
     header
 }
 
-/// A frame from the peer with a packet.
+/// Returns a frame from the peer with a packet.
 fn frame(protocol: u8, tos: u8, body: &[u8]) -> Vec<u8> {
     let header = ip_header(protocol, tos, body.len(), PEER, US);
     [&OUR_MAC[..], &PEER_MAC, &[8, 0], &header, body].concat()

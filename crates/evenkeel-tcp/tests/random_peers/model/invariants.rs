@@ -80,7 +80,7 @@ pub(crate) struct Invariants {
     peer_shift: Option<u8>,
     edge: u32,
     edge_max: u32,
-    /// Windows that were closed in the last instant in which something arrived count until it is over.
+    /// Our side may send before it has looked at all that arrives at one instant.
     pub(crate) sends_between: bool,
     arrived_at: Instant,
     edge_then: u32,
@@ -164,7 +164,7 @@ impl Invariants {
         self.last_sent.max(self.advanced_at).max(self.work_since.unwrap_or(Instant::ZERO))
     }
 
-    /// When the retransmission timer was last started.
+    /// Returns when the retransmission timer was last started.
     fn timer_since(&self) -> Instant {
         self.first_sent.max(self.advanced_at).max(self.work_since.unwrap_or(Instant::ZERO))
     }
@@ -228,7 +228,7 @@ impl Invariants {
         if seg.has(ACK) { self.acknowledges(seg, peer) } else { Ok(()) }
     }
 
-    /// Where the window ends by what has been looked at now.
+    /// Returns where the window ends for what leaves now.
     fn edge_at(&self, now: Instant) -> u32 {
         if self.sends_between && self.arrived_at == now {
             later(self.edge, self.edge_then)
