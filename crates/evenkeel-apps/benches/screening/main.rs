@@ -135,6 +135,7 @@ impl Contender {
                 screen_queue_pkts: 256,
                 rates_pps: vec![None],
                 each: EACH,
+                reports: None,
             },
             |_| {},
         );
