@@ -385,7 +385,7 @@ struct Account {
 }
 
 impl Account {
-    /// Sheds of the interface are the sender's to count.
+    /// Returns what came of a flood. Frames shed by the interface are counted by the sender.
     fn flooded(&self, blasted: Blasted, wire: WireCounters, mut counters: HostCounters) -> Flooded {
         let missed = match self.architecture {
             Architecture::NiLrp => {

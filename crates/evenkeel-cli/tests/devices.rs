@@ -332,12 +332,15 @@ fn an_idle_command_sleeps() {
         let folder = std::env::temp_dir().join(format!("evenkeel-{}-idle", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let [all, some] = ["all.pcapng", "some.pcapng"].map(|name| folder.join(name).display().to_string());
+        let rules = folder.join("rules.conf").display().to_string();
+        fs::write(&rules, "pass\n").unwrap();
         for (command, more) in [
             ("echo tap:keel0 --kernel-address 10.77.0.1/24", ""),
             ("http tap:keel0 --kernel-address 10.77.0.1/24", ""),
             ("echo tap:keel0 --kernel-address 10.77.0.1/24 --capture", all.as_str()),
             ("monitor lo -w", some.as_str()),
             ("route --link packet:r1,10.1.0.1/24 --link packet:r2,10.2.0.1/24", ""),
+            ("route --link packet:r1,10.1.0.1/24 --link packet:r2,10.2.0.1/24 --rules", rules.as_str()),
             ("wan --link packet:r1 --link packet:r2 --delay 10ms --loss 1%", ""),
         ] {
             let arguments: Vec<_> = command.split(' ').chain((!more.is_empty()).then_some(more)).collect();
@@ -352,7 +355,12 @@ fn an_idle_command_sleeps() {
             (0..60).for_each(|_| pause());
             let often = sleeps(&child) - before;
             // Nothing at all comes by a link without addresses of the kernel's.
-            let most = if command.contains("r1") { 4 } else { 50 };
+            let most = match command {
+                // Its rules are looked after every two seconds.
+                _ if command.ends_with("--rules") => 9,
+                _ if command.contains("r1") => 4,
+                _ => 50,
+            };
             assert!(often < most, "{command}: {often} times in 3 s");
             signal(&child, "TERM");
             let output = child.wait_with_output().unwrap();

@@ -94,7 +94,7 @@ struct Shared {
 pub enum Refusal {
     /// The device was down.
     Down,
-    /// The device was up, and nobody at the other end of its cable.
+    /// The device was up, and the other end of its cable was not.
     NoCarrier,
     /// The device was gone.
     Gone,
@@ -111,7 +111,7 @@ impl Refusal {
     pub const ALL: [Self; 6] =
         [Self::Down, Self::NoCarrier, Self::Gone, Self::QueueFull, Self::TooLong, Self::Other];
 
-    /// Returns what an error number of a send says. `has_carrier` is asked where that decides.
+    /// Returns the reason behind the error number of a send. Calls `has_carrier` where the carrier decides.
     pub(crate) fn of(error: i32, has_carrier: impl Fn() -> bool) -> Self {
         match error {
             // A TAP that is down says EIO.
@@ -225,7 +225,7 @@ impl Status {
         self.0.send_calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A frame of a call that was refused, with the reason.
+    /// Counts a frame that was refused for this reason.
     pub(crate) fn count_refusal(&self, reason: Refusal) {
         if let Some(frames) = self.0.refusals.get(reason as usize) {
             frames.fetch_add(1, Ordering::Relaxed);

@@ -190,7 +190,7 @@ impl NetDevice {
         Ok(self.flags()? & libc::IFF_UP as libc::c_short != 0)
     }
 
-    /// Returns whether somebody is at the other end of its cable, and both ends are up.
+    /// Returns whether both ends of the device's cable are up.
     pub(crate) fn has_carrier(&self) -> Result<bool, LinkError> {
         Ok(self.flags()? & libc::IFF_RUNNING as libc::c_short != 0)
     }

@@ -452,8 +452,7 @@ struct Account {
 }
 
 impl Account {
-    /// What was done until now, without the product; on a cable with what the other end has `sent` if that
-    /// is known.
+    /// Returns what was done until now, without the product; on a cable with what the other end has `sent`.
     fn of(&self, engine: &mut Engine, elapsed: Duration, sent: Option<(Blasted, WireCounters)>) -> Monitored {
         let Self { filter, filter_in_kernel, passed_over, interfaces, tally } = self;
         let observer = engine.observer();

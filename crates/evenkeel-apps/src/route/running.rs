@@ -23,8 +23,9 @@ use super::screen::{Report, Screening};
 use super::tables::{Place, Tables};
 use crate::host_setup::{Limits, Occasion, SetupError};
 
-/// How often it is looked whether screening hangs, and how the capture is getting on, if there is either.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked at least whether screening hangs, and how the capture is getting on, if there is
+/// either. That wakes the host, too.
+const LOOK: Duration = Duration::from_secs(2);
 /// How often hosts are asked for a report that was asked for, before it is given up.
 const ATTEMPTS: usize = 20;
 /// How long what was captured last may take to be written.

@@ -62,17 +62,17 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// Frames that a device took, and then refused.
+    /// Returns how many frames devices took, and then refused.
     pub(super) fn refused(&self) -> u64 {
         self.refused.iter().sum()
     }
 
-    /// Frames refused for this reason.
+    /// Returns how many frames were refused for this reason.
     pub(super) fn refused_for(&self, reason: Refusal) -> u64 {
         self.refused[reason as usize]
     }
 
-    /// Why most of those that were not too long were refused.
+    /// Returns why most of the refused frames that were not too long were refused.
     pub(super) fn refused_because(&self) -> Option<Refusal> {
         let others = Refusal::ALL.into_iter().filter(|reason| *reason != Refusal::TooLong);
         others.max_by_key(|reason| self.refused_for(*reason)).filter(|reason| self.refused_for(*reason) > 0)
@@ -130,7 +130,7 @@ impl Port {
         self.out.drain(..).count() as u64
     }
 
-    /// What its devices have lost.
+    /// Returns what the link's devices have lost.
     pub(super) fn lost(&self) -> Lost {
         let Lost { mut refused, missed, oversized } = self.before;
         for (frames, reason) in refused.iter_mut().zip(Refusal::ALL) {

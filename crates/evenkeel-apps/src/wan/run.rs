@@ -160,7 +160,8 @@ pub(super) struct Changing<'a> {
 }
 
 impl<'a> Changing<'a> {
-    /// To be called before the process takes SIGHUP for a signal to end.
+    /// Takes SIGHUP for a request to read again, if there is something to read. Comes before the process
+    /// takes SIGHUP for a signal to end.
     pub(super) fn new(reread: Option<Reread<'a>>, say: fn(&str)) -> io::Result<Self> {
         let hangup = if reread.is_some() { Some(hangup_events()?) } else { None };
         Ok(Self { hangup, reread, say })

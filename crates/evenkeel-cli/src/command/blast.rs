@@ -209,7 +209,7 @@ impl Arguments {
         }
     }
 
-    /// What is sent into a cable, how, and what its sink does.
+    /// Returns what is sent into a cable, how, and what its sink does.
     fn flood(
         &self,
         setup: &HostSetup,

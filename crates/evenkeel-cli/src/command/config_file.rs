@@ -42,7 +42,7 @@ pub(crate) fn complete(
     Ok((parsed.command, file))
 }
 
-/// The command's name was not the first word.
+/// Returns the failure of a command whose name was not the first word.
 pub(crate) fn misplaced(name: &str) -> Failure {
     Failure::Usage(format!("`{name}` must be the first word"))
 }

@@ -21,7 +21,7 @@ const ANSWER_BYTES: usize = 4 * 1024;
 /// address's network. An address that the device has already stays.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel refuses the address, or the process may not change addresses.
 pub(crate) fn add_address(index: u32, cidr: IpCidr) -> io::Result<()> {
     change(Message::NewAddress(new_address(index, cidr)), NLM_F_CREATE | NLM_F_REPLACE)
 }
@@ -32,7 +32,7 @@ fn new_address(index: u32, cidr: IpCidr) -> AddressMessage {
     message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     message.header.prefix_len = cidr.prefix_len();
     message.header.index = index;
-    // Unless they differ the link is none from point to point.
+    // Two different addresses would make the link one from point to point.
     message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
     if let IpCidr::Ipv4(cidr) = cidr {
         message.attributes.extend(cidr.broadcast().map(AddressAttribute::Broadcast));
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_kernels_refusal_is_the_error() {
-        // Without the privilege it is that which lacks.
+        // Without the privilege the kernel says EPERM first.
         let error = add_address(u32::MAX >> 1, "10.77.0.1/24".parse().unwrap()).unwrap_err();
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
     }

@@ -53,7 +53,7 @@ fn script(shell: Shell) -> String {
     }
 }
 
-/// The words are in double quotes, where a function can be called.
+/// Calls the function within the lists of words, which stand in double quotes.
 fn in_bash(script: &str) -> String {
     let named = script
         .replace("any cable", "any $(_evenkeel_links) cable")
@@ -63,7 +63,7 @@ fn in_bash(script: &str) -> String {
     format!("{functions}{}\nif [[{registration}", include_str!("links.bash"))
 }
 
-/// A list of words in parentheses becomes a call with these words.
+/// Replaces each list of words in parentheses by a call of the function with these words.
 fn in_zsh(script: &str) -> String {
     let lists =
         ["any cable tap\\: packet\\: pcap\\:", "cable tap\\: packet\\: pcap\\:", "cable tap\\: packet\\:"];
@@ -73,7 +73,7 @@ fn in_zsh(script: &str) -> String {
     named.replacen("_evenkeel() {", &format!("{}_evenkeel() {{", include_str!("links.zsh")), 1)
 }
 
-/// Each argument that is a link gets the names besides.
+/// Returns further completions, with the names, for each argument that is a link.
 fn links_in_fish(command: &Command) -> String {
     let mut text = String::new();
     for subcommand in command.get_subcommands() {

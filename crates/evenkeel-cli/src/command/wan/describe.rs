@@ -64,7 +64,7 @@ fn line(now: &Report, before: Option<&Report>) -> String {
     line
 }
 
-/// What both ways do to frames.
+/// Returns what each way does to frames.
 pub(super) fn both(ways: &[Settings; 2]) -> [String; 2] {
     ways.each_ref().map(settings)
 }
