@@ -255,4 +255,4 @@ pub enum Place {
 }
 
 /// Devices without carrier, as far as has been announced.
-pub(super) type Down = BTreeSet<u32>;
+pub(super) type Up = BTreeSet<u32>;

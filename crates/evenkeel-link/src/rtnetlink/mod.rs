@@ -64,8 +64,8 @@ pub struct KernelTables {
     fresh: bool,
     /// What was said in this round is not the whole truth: another one follows.
     torn: bool,
-    /// Links without carrier, as far as has been announced.
-    down: entry::Down,
+    /// Links that were announced with a carrier last.
+    up: entry::Up,
     began: Instant,
     clock: Clock,
     /// When the next round may begin.
@@ -145,7 +145,7 @@ impl KernelTables {
             listed: None,
             fresh: false,
             torn: true,
-            down: entry::Down::new(),
+            up: entry::Up::new(),
             began: now,
             clock,
             not_before: now,
@@ -356,7 +356,7 @@ impl KernelTables {
         );
         let entry = match kind {
             libc::RTM_NEWLINK | libc::RTM_DELLINK => {
-                Ok(parse::link(body).map(|(link, is_up)| self.link(link, is_up && is_new, is_new, place)))
+                Ok(parse::link(body).map(|(link, is_up)| self.link(link, is_up && is_new, place)))
             }
             RTM_NEWNETCONF => {
                 let setting = parse::setting(body);
@@ -391,13 +391,16 @@ impl KernelTables {
     }
 
     /// Routes go out of use with their link, and come into use with it again, and of neither there is a word.
-    fn link(&mut self, link: Entry, is_up: bool, is_new: bool, place: Place) -> Entry {
+    /// A link may be listed as up before its routes are in use again; the announcement comes behind that.
+    fn link(&mut self, link: Entry, is_up: bool, place: Place) -> Entry {
         if let Entry::Link { index, .. } = link {
-            let was_down = self.down.remove(&index);
-            if !is_up && is_new {
-                self.down.insert(index);
+            let was_up = if is_up { self.up.contains(&index) } else { self.up.remove(&index) };
+            if place != Place::Listed {
+                self.torn |= !(was_up && is_up);
+                if is_up {
+                    self.up.insert(index);
+                }
             }
-            self.torn |= place != Place::Listed && (was_down || !is_up);
         }
         link
     }

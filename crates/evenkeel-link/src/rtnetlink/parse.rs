@@ -77,7 +77,8 @@ pub(super) fn link(body: &[u8]) -> Option<(Entry, bool)> {
             _ => {}
         }
     }
-    let usable = (libc::IFF_UP | libc::IFF_LOWER_UP).unsigned_abs();
+    // The last of these the kernel sets only when it tells its routes of the carrier.
+    let usable = (libc::IFF_UP | libc::IFF_LOWER_UP | libc::IFF_RUNNING).unsigned_abs();
     Some((Entry::Link { index, name, in_vrf }, flags & usable == usable))
 }
 

@@ -104,11 +104,17 @@ fn put_v4(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) {
 
 fn put_v6(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
     let group = group(list, &new.route, |route| route.metric);
+    if new.route.from_some {
+        // The kernel keeps those of each source apart, and the source is not known here.
+        let is_only = !list.iter().any(|one| one.route.from_some);
+        list.insert(group.end, new);
+        return Ambiguous(!is_only);
+    }
+    let find = |is: &dyn Fn(&OneRoute) -> bool| find(list, &group, |one| !one.route.from_some && is(one));
     // All next hops of a joined route are told together.
-    let joined = find(list, &group, |one| one.route.joins);
-    let known = find(list, &group, |one| one.route.identity == new.route.identity && !one.route.joins);
-    let of_kind = find(list, &group, |one| one.route.joins == new.route.joins);
-    let replaced = of_kind.or((!group.is_empty()).then_some(group.start));
+    let joined = find(&|one| one.route.joins);
+    let known = find(&|one| one.route.identity == new.route.identity && !one.route.joins);
+    let replaced = find(&|one| one.route.joins == new.route.joins).or(find(&|_| true));
     match place {
         Place::Replaces => {
             let by_object = matches!(new.route.way, KernelWay::Nexthop(_));
@@ -131,7 +137,11 @@ fn put_v6(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
 
 /// Takes a route from among those to its prefix.
 pub(super) fn take(list: &mut Vec<OneRoute>, gone: &KernelRoute) -> Ambiguous {
-    let of_its_key = |one: &OneRoute| (one.route.tos, one.route.metric) == (gone.tos, gone.metric);
+    if gone.from_some {
+        return take_by_source(list, gone);
+    }
+    let of_its_key =
+        |one: &OneRoute| !one.route.from_some && (one.route.tos, one.route.metric) == (gone.tos, gone.metric);
     if gone.joins {
         // One of several next hops may go alone.
         let joined = list.iter_mut().find(|one| of_its_key(one) && one.route.joins);
@@ -146,9 +156,17 @@ pub(super) fn take(list: &mut Vec<OneRoute>, gone: &KernelRoute) -> Ambiguous {
         return Ambiguous(false);
     }
     let at = list.iter().position(|one| of_its_key(one) && one.route.identity == gone.identity);
-    match at {
+    at.into_iter().for_each(|at| drop(list.remove(at)));
+    Ambiguous(false)
+}
+
+/// Takes a route that asks for a source, if it is the only one.
+fn take_by_source(list: &mut Vec<OneRoute>, gone: &KernelRoute) -> Ambiguous {
+    let is_only = list.iter().filter(|one| one.route.from_some).count() == 1;
+    let is_gone = |one: &OneRoute| one.route.from_some && one.route.identity == gone.identity;
+    match list.iter().position(is_gone).filter(|_| is_only && !gone.joins) {
         Some(at) => drop(list.remove(at)),
-        None => return Ambiguous(gone.from_some),
+        None => return Ambiguous(true),
     }
     Ambiguous(false)
 }

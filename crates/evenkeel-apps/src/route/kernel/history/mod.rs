@@ -333,7 +333,16 @@ fn a_route_by_source_stays_when_all_is_read_again() {
         // It names a table that is not known yet.
         bench.change(3, "ip -6 rule add to 2001:db8:1:2::3/128 lookup 100 priority 10");
         assert_eq!((bench.compare().closed, bench.follower.fib.closed()), (seen.closed, closed));
-        assert!(bench.history.lines().count() == 4 && !bench.history.contains("refused"), "{}", bench.told());
+        // One of another source, and one of none in place of one of none.
+        bench.change(4, "ip -6 route add 2001:db8::/32 via fd00:1::3 from 2001:db8:78::/48");
+        bench.change(5, "ip -6 route replace 2001:db8::/32 via fd00:2::3");
+        assert_eq!((bench.compare().closed, bench.follower.fib.closed()), (seen.closed, closed));
+        bench.change(6, "ip -6 route del 2001:db8::/32 from 2001:db8:77::/48");
+        assert_eq!((bench.compare().closed, bench.follower.fib.closed()), (seen.closed, closed));
+        bench.change(7, "ip -6 route del 2001:db8::/32 from 2001:db8:78::/48");
+        bench.compare();
+        assert!(bench.follower.fib.closed() < closed);
+        assert!(!bench.history.contains("refused"), "{}", bench.told());
     });
 }
 

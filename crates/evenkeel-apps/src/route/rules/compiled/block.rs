@@ -184,7 +184,7 @@ impl<K: FamilyAddress> Block<K> {
         to_is_in: impl FnMut(usize) -> bool,
     ) {
         let (summary, all) = &self.all;
-        matching.begin((*summary, Fit::of(all.words())));
+        matching.begin(*summary);
         let small =
             |field: &'a Option<Small>, value: Option<u8>| field.as_ref().map(|field| field.get(value));
         let wide =
@@ -193,16 +193,17 @@ impl<K: FamilyAddress> Block<K> {
         let any = (self.to.looks_up() || matching.keep(self.to.get(packet.to)))
             && (self.from.looks_up() || matching.keep(self.from.get(packet.from)))
             && matching.keep(wide(&self.destination, packet.destination))
+            && matching.keep(wide(&self.source, packet.source))
             && matching.keep(small(&self.protocol, Some(packet.protocol)))
             && matching.keep(small(&self.on, Some(packet.interface)))
-            && matching.keep(wide(&self.source, packet.source))
             && matching.keep(wide(&self.icmp, packet.icmp))
             && matching.keep(small(&self.flags, packet.flags))
             && matching.keep(small(&self.tos, Some(packet.tos)))
             && matching.keep(wide(&self.length, Some(packet.length)))
             && matching.keep(small(&self.fragment, Some(u8::from(packet.fragment))))
             && (!self.to.looks_up() || self.to.keep(matching, packet.to, to_is_in, to))
-            && (!self.from.looks_up() || self.from.keep(matching, packet.from, from_is_in, from));
+            && (!self.from.looks_up() || self.from.keep(matching, packet.from, from_is_in, from))
+            && matching.keep(Some((*summary, Fit::of(all.words()))));
         if !any {
             matching.clear();
         }

@@ -221,12 +221,11 @@ impl<'a> Matching<'a> {
         Self { summary: [0; GROUPS], fits: [Fit::of(&[]); FIELDS], count: 0 }
     }
 
-    /// Begins again, with these rules.
+    /// Begins again, with rules in these words.
     #[inline]
-    pub(super) fn begin(&mut self, (summary, fit): (Summary, Fit<'a>)) {
+    pub(super) const fn begin(&mut self, summary: Summary) {
         self.summary = summary;
-        self.fits[0] = fit;
-        self.count = 1;
+        self.count = 0;
     }
 
     /// Keeps the rules that are in this row, too; all if there is none. Returns whether any may be left.
@@ -312,7 +311,8 @@ mod tests {
         let [one, other] = [5, 7].map(|n| Row::of(RULES_MAX, |rule| rule % (64 * n) == 3));
         let mut matching = Matching::new();
         assert_eq!(matching.next_word(0), None);
-        matching.begin((one.summary(), Fit::of(one.words())));
+        matching.begin(one.summary());
+        assert!(matching.keep(Some((one.summary(), Fit::of(one.words())))));
         assert!(matching.keep(None) && matching.keep(Some((other.summary(), Fit::of(other.words())))));
         let mut at = 0;
         let mut found = Vec::new();
