@@ -14,11 +14,11 @@
 mod draw;
 
 use std::net::IpAddr;
-use std::time::{Duration as Time, Instant};
 
 use draw::{KINDS, Kind, Traffic};
 use evenkeel::core::host::Config;
 use evenkeel::core::time::Duration;
+use evenkeel::link::{Clock, thread_cpu_time};
 use evenkeel_apps::route::active_rules::{ActiveRules, Text};
 use evenkeel_apps::route::flood::{Flood, flood};
 use evenkeel_apps::route::rules::{Compiled, RuleSet, Surroundings, Tally};
@@ -157,9 +157,9 @@ fn decide(kinds: &[&Kind], rounds: usize) {
         let tallies = COUNTS.map(Tally::new);
         for _ in 0..rounds * 4 {
             for ((contender, rules), tally) in all.iter_mut().zip(&compiled).zip(&tallies) {
-                let start = evenkeel::link::thread_cpu_time();
+                let start = thread_cpu_time();
                 decide_all(rules, &contender.packets, tally);
-                let took = evenkeel::link::thread_cpu_time().saturating_sub(start);
+                let took = thread_cpu_time().saturating_sub(start);
                 contender.measured.push(took.as_secs_f64() * 1e9 / contender.packets.len() as f64);
                 contender.decided = tally.counts().iter().filter(|count| count.packets > 0).count();
             }
@@ -176,18 +176,19 @@ fn memory() -> f64 {
 
 fn read(kinds: &[&Kind]) {
     println!("reading and compiling, and reading again for one reader");
+    let clock = Clock::start();
     for kind in kinds {
         let rules = kind.draw(100_000);
         for count in [1_000, 10_000, 100_000] {
             let text: String = rules[..count].iter().map(|rule| rule.text()).collect();
             let text = Text { file: "rules".into(), text };
-            let (before, start) = (memory(), Instant::now());
+            let (before, start) = (memory(), clock.now());
             let active = ActiveRules::open(&text, LINKS.map(str::to_owned).into(), 1).unwrap();
-            let (opened, used) = (start.elapsed(), memory() - before);
-            let start = Instant::now();
+            let (opened, used) = (clock.now().since(start), memory() - before);
+            let start = clock.now();
             active.replace(&text).unwrap();
-            let replaced = start.elapsed();
-            let each = |time: Time| time.as_secs_f64() * 1e6 / count as f64;
+            let replaced = clock.now().since(start);
+            let each = |time: Duration| time.as_secs_f64() * 1e6 / count as f64;
             println!(
                 "  {:>24} {count:>8} rules: {:>6.2} µs a rule to read, {:>6.2} again; {:>6.0} bytes a rule",
                 kind.name,

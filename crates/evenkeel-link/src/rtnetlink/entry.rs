@@ -254,5 +254,5 @@ pub enum Place {
     Replaces,
 }
 
-/// Devices without carrier, as far as has been announced.
+/// Devices that were announced with a carrier.
 pub(super) type Up = BTreeSet<u32>;
