@@ -770,7 +770,7 @@ impl Host {
         self.net.poller.charge(elapsed, ran.limited);
         if ran.level == Level::PollingThread {
             self.net.poller.charge_callback(elapsed);
-            self.net.links.charge_poll(&mut self.net.poller, elapsed);
+            self.charge_discards(elapsed);
         }
         let Some(payer) = ran.payer else { return };
         self.scheduler.charge(payer, self.by_queue_length(payer, elapsed));
@@ -783,6 +783,22 @@ impl Host {
                     process.balance(ran.protocol, elapsed);
                 }
             }
+        }
+    }
+
+    /// Charges time of the polling thread: what of it went to frames that were discarded. The process that
+    /// they were for pays what exceeds the share that discarding has.
+    fn charge_discards(&mut self, elapsed: Duration) {
+        let Some((source, spent, receiver)) = self.net.spent_on_discards(elapsed) else { return };
+        let fair_percent = self.scheduler.fair_percent(receiver);
+        let pays = self.net.poller.charge_discards(source, spent, fair_percent);
+        // One that sleeps wants nothing of the core, so there is nothing to pay with.
+        let receiver =
+            receiver.filter(|&receiver| pays > Duration::ZERO && self.scheduler.is_runnable(receiver));
+        let Some(receiver) = receiver else { return };
+        self.scheduler.charge(receiver, pays);
+        if let Some(Some(process)) = self.processes.get_mut(receiver.0 as usize) {
+            process.bill.charged += pays;
         }
     }
 

@@ -10,6 +10,7 @@ use super::tuple::FourTuple;
 
 /// Slots that are allocated together.
 const PIECE: usize = 64;
+const FULL_BUT_ONE: usize = PIECE - 1;
 /// In place of a slot's number: there is none.
 const NONE: u32 = u32::MAX;
 
@@ -21,8 +22,9 @@ const NONE: u32 = u32::MAX;
 ///
 /// Memory: an entry costs 48 bytes and the value, and 6 to 12 for the hash table. The slab grows by pieces of
 /// 64 that never move, the hash table by doubling, up to the limit; so an insertion allocates seldom. A piece
-/// whose last entry has gone is given back, but for one; the hash table is halved when an eighth of it is
-/// used. Between two such steps are at least as many insertions or removals as entries are moved.
+/// whose last entry has gone is given back, but for one; the hash table is halved when that happens and an
+/// eighth of it is used. Between two such steps are at least as many insertions or removals as entries are
+/// moved.
 #[derive(Clone)]
 pub struct Table<V> {
     secret: Secret,
@@ -265,18 +267,20 @@ impl<V> Table<V> {
         let hash = TupleHash(core::mem::replace(&mut slot.hash_or_next, piece.free));
         piece.free = id.index;
         piece.used -= 1;
-        if piece.used as usize == PIECE - 1 {
-            self.roomy.insert(number);
-        }
-        if piece.used == 0 {
-            self.give_back(number);
-        }
+        let used = piece.used as usize;
         self.unhashed -= usize::from(!self.remove_place(hash, id));
-        self.halve_places();
+        match used {
+            0 => self.give_back(number),
+            FULL_BUT_ONE => self.roomy.insert(number),
+            _ => {}
+        }
     }
 
-    /// Gives back the memory of a piece without entries, unless it is the only such.
+    /// Gives back the memory of a piece without entries, unless it is the only such; and that of the hash
+    /// table, if little of it is used.
+    #[cold]
     fn give_back(&mut self, number: u32) {
+        self.halve_places();
         let Some(piece) = self.pieces.get_mut(number as usize) else { return };
         if self.spare == 0 {
             self.spare = 1;

@@ -10,6 +10,35 @@ const MEMORY: Duration = Duration::from_secs(1);
 /// is held back; a flood is over when neither that nor a discard has happened for so long.
 const BURST: Duration = Duration::from_millis(10);
 
+/// How long frames are discarded until it is judged whether that keeps up with what comes.
+const PERIOD: Duration = Duration::from_millis(25);
+/// It does not if the ring sheds more than one in so many.
+const ONE_IN: u64 = 8;
+
+/// What a ring has given and shed for a while, in which frames of it are discarded.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    since: Instant,
+    last: Instant,
+    taken: u64,
+    /// What it had shed when that began, if it is known.
+    missed: Option<u64>,
+    was_empty: bool,
+}
+
+impl Pace {
+    const fn begin(now: Instant, missed: Option<u64>) -> Self {
+        Self { since: now, last: now, taken: 0, missed, was_empty: false }
+    }
+
+    /// Whether the ring was read as fast as it filled, if it has `missed` so many until now.
+    fn keeps_up(&self, missed: Option<u64>) -> bool {
+        let (Some(before), Some(missed)) = (self.missed, missed) else { return self.was_empty };
+        let shed = missed.saturating_sub(before);
+        shed * ONE_IN <= shed + self.taken
+    }
+}
+
 /// What is known of a ring's traffic.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Carried {
@@ -23,6 +52,8 @@ pub(crate) struct Carried {
     /// When a frame was last discarded for a full channel, or the ring had shed some because it was held
     /// back.
     shed_at: Option<Instant>,
+    /// What it has given and shed of late, if frames of it are discarded.
+    pace: Option<Pace>,
     /// Where the last frame led if it was a plain datagram, and by which generation of the demultiplexing
     /// table.
     last_class: Option<(LastClass, u32)>,
@@ -56,6 +87,30 @@ impl Carried {
         if discarded {
             self.shed_at = Some(now);
         }
+    }
+
+    /// Records a turn that took frames, discarded some of them, and left `more` in the ring or not. Returns
+    /// whether that keeps up with what comes, as far as it is known by now. `missed` says what the ring has
+    /// shed until now. If that is not known, a ring that has always held more does not keep up.
+    pub(crate) fn keeps_up(
+        &mut self,
+        taken: usize,
+        more: bool,
+        now: Instant,
+        missed: impl FnOnce() -> Option<u64>,
+    ) -> bool {
+        let Some(pace) = self.pace.as_mut().filter(|pace| now.since(pace.last) < PERIOD) else {
+            self.pace = Some(Pace::begin(now, missed()));
+            return true;
+        };
+        pace.last = now;
+        pace.taken += taken as u64;
+        pace.was_empty |= !more;
+        if now.since(pace.since) < PERIOD {
+            return true;
+        }
+        let next = Pace::begin(now, missed());
+        core::mem::replace(pace, next).keeps_up(next.missed)
     }
 
     /// No more are to be taken for now. `missed`: what the ring has shed until now, if that is known.
@@ -124,6 +179,36 @@ mod tests {
         assert!(carried.is_flooded(at(9), || Some(3)));
         let mut is_flooded = |ms| carried.is_flooded(at(ms), || Some(9));
         assert!(is_flooded(18) && !is_flooded(19));
+    }
+
+    /// Takes seven frames each millisecond of a period, after which the ring has shed so many until now.
+    fn period(carried: &mut Carried, from_ms: u64, more: bool, missed: Option<u64>) -> bool {
+        let mut turn = |ms, missed| carried.keeps_up(7, more, Instant::from_millis(ms), || missed);
+        assert!((from_ms..from_ms + 24).all(|ms| turn(ms, None)), "it is not known yet");
+        turn(from_ms + 24, missed)
+    }
+
+    #[test]
+    fn a_ring_that_sheds_no_more_than_one_in_eight_is_read_as_fast_as_it_fills() {
+        let mut carried = Carried::default();
+        // What was shed before is not held against it, at first and after a pause.
+        let begin = |carried: &mut Carried, ms, missed| {
+            assert!(carried.keeps_up(7, true, Instant::from_millis(ms), || Some(missed)));
+        };
+        begin(&mut carried, 0, 1_000);
+        assert!(period(&mut carried, 1, true, Some(1_025)), "25 of 200");
+        assert!(!period(&mut carried, 26, true, Some(1_051)), "26 of 201");
+        assert!(period(&mut carried, 51, true, Some(1_051)), "none");
+        begin(&mut carried, 1_000, 9_000);
+        assert!(period(&mut carried, 1_001, true, Some(9_000)));
+    }
+
+    #[test]
+    fn a_ring_of_which_that_is_not_known_is_to_be_empty_now_and_then() {
+        let mut carried = Carried::default();
+        assert!(carried.keeps_up(7, true, Instant::ZERO, || None));
+        assert!(!period(&mut carried, 1, true, None));
+        assert!(period(&mut carried, 26, false, None));
     }
 
     #[test]

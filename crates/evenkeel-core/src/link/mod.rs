@@ -18,7 +18,7 @@ use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, QueueId};
 use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::ledger::Ledger;
-use crate::poll::{Gate, Poller, Sources};
+use crate::poll::{Gate, Poller, SourceId, Sources};
 use crate::receive::{DeviceWork, Plan};
 use crate::tcp::endpoint::{Egress, EgressSet};
 use crate::tcp::{Fault, FourTuple};
@@ -591,7 +591,7 @@ impl Links {
 
     /// A turn has taken `done` frames of a port, which had `left` and was to take `limit` at most.
     pub(crate) fn end_poll(&mut self, port: Port, left: usize, limit: usize, taken: Taken, cx: &mut Cx<'_>) {
-        let Taken { done, discarded } = taken;
+        let Taken { done, discarded, full } = taken;
         let end = if done == left {
             End::UsedUp
         } else if done == limit || self.stops(port, cx.poller) {
@@ -605,22 +605,27 @@ impl Links {
         if let Some(flags) = self.flags_mut() {
             flags.taken(port.source, done);
         }
-        self.polled = Some(Polled { port, done, discarded, end });
+        self.polled = Some(Polled { port, done, discarded, full, end });
     }
 
-    /// Time has passed in the turn: what it spent on frames that were discarded is counted as such.
-    pub(crate) fn charge_poll(&self, poller: &mut Poller<QueueId>, elapsed: Duration) {
-        let Some(Polled { port, done, discarded, .. }) = self.polled else { return };
-        if discarded > 0 {
-            poller.charge_discards(port.source, elapsed * discarded as u32 / done.max(1) as u32);
-        }
+    /// Returns what of the time that has passed in the turn it spent on frames that were discarded, from
+    /// which source they came, and the channel that was full.
+    pub(crate) fn spent_on_discards(
+        &self,
+        elapsed: Duration,
+    ) -> Option<(SourceId, Duration, Option<ChannelId>)> {
+        let Polled { port, done, discarded, full, .. } = self.polled.filter(|polled| polled.discarded > 0)?;
+        Some((port.source, elapsed * discarded as u32 / done.max(1) as u32, full))
     }
 
     /// The time of the turn is over. A callback that used its quota stays marked (TOCS 1997, section 6.4),
     /// and so does one that an inhibition ended. Else the interrupt comes back when nothing waits by now.
     pub(crate) fn finish_poll(&mut self, poller: &mut Poller<QueueId>, now: Instant) {
-        let Some(Polled { port, done, end, .. }) = self.polled.take() else { return };
+        let Some(Polled { port, done, discarded, end, .. }) = self.polled.take() else { return };
         let more = end == End::UsedUp || (end == End::Open && self.waiting(port) > 0);
+        if discarded > 0 && poller.takes_extra() && !self.keeps_up(port, done, more, now) {
+            poller.keep_to_share();
+        }
         // Asking what the ring had no room for may take a system call.
         if !more && self.flags(port).is_some() {
             // The flag is cleared: what has come since it was looked at interrupts again.
@@ -628,6 +633,15 @@ impl Links {
             self.flags_mut().into_iter().for_each(|flags| flags.note(port.source, missed));
         }
         poller.served(port.source, done, more, now);
+    }
+
+    /// Whether the ring of a port, of which frames are discarded, is read as fast as it fills.
+    fn keeps_up(&mut self, port: Port, done: usize, more: bool, now: Instant) -> bool {
+        let Side::Receive(queue) = port.side else { return true };
+        let Self { links, carried, .. } = self;
+        let Some(link) = links.get(usize::from(port.interface.0)) else { return true };
+        let Some(carried) = carried.get_mut(usize::from(port.source.0)) else { return true };
+        carried.keeps_up(done, more, now, || link.interface.queue(queue).missed_by_now())
     }
 
     /// Whether what was taken has filled a queue, so that no more is to be taken.

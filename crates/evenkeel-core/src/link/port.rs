@@ -1,6 +1,6 @@
 //! Ports: the sides of interfaces that a host serves.
 
-use crate::id::InterfaceId;
+use crate::id::{ChannelId, InterfaceId};
 use crate::poll::SourceId;
 use crate::receive::{DeviceWork, Plan};
 
@@ -40,6 +40,8 @@ pub(crate) struct Taken {
     pub(crate) done: usize,
     /// Of these, how many led nowhere, or to a channel that was full.
     pub(crate) discarded: usize,
+    /// The last channel that was full.
+    pub(crate) full: Option<ChannelId>,
 }
 
 /// A turn of the polling thread whose time is not over.
@@ -50,6 +52,8 @@ pub(super) struct Polled {
     pub(super) done: usize,
     /// Of these, how many were discarded.
     pub(super) discarded: usize,
+    /// The last channel that was full.
+    pub(super) full: Option<ChannelId>,
     pub(super) end: End,
 }
 

@@ -6,14 +6,14 @@ use crate::channel::{Arrival, SegmentKind, Verdict, Waiting};
 use crate::demux::{Class, LastClass};
 use crate::drop::{QueueDrop, Reason, TcpDrop, UdpDrop};
 use crate::frame::{Frame, Metadata, Pool};
-use crate::id::{ChannelId, QueueId};
+use crate::id::{ChannelId, ProcessId, QueueId};
 use crate::interface::{Burst, Frames, RxQueue, Seen, see_then_take};
 use crate::link::{Port, Side, Taken};
 use crate::plain::Plain;
-use crate::poll::Sources;
+use crate::poll::{SourceId, Sources};
 use crate::ready::Kinds;
 use crate::receive::{AfterDevice, DeviceWork};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::work::Work;
 
 impl Net {
@@ -37,13 +37,33 @@ impl Net {
         links.end_poll(port, left, limit, taken, &mut cx);
     }
 
+    /// Returns what of the time that has passed in a turn of the polling thread it spent on frames that were
+    /// discarded: from which source they came, how long, and the process that they were for.
+    pub(crate) fn spent_on_discards(
+        &self,
+        elapsed: Duration,
+    ) -> Option<(SourceId, Duration, Option<ProcessId>)> {
+        let (source, spent, full) = self.links.spent_on_discards(elapsed)?;
+        Some((source, spent, full.and_then(|id| self.receiver(id))))
+    }
+
+    /// The process that receives from a channel; of several, the first.
+    fn receiver(&self, id: ChannelId) -> Option<ProcessId> {
+        let channel = self.channel(id)?;
+        if let Some(segments_for) = channel.segments_for {
+            return self.owner_for(segments_for);
+        }
+        let member = channel.members.first().and_then(|&member| self.descriptor(member)?.owner());
+        member.or_else(|| self.channels.daemons().reader(id))
+    }
+
     /// Does at most `limit` frames' work of a port; says how many there were.
     fn device_work(&mut self, port: Port, limit: usize, now: Instant) -> Taken {
         match port.side {
             Side::Receive(queue) => self.receive_from(port, queue, limit, now),
             Side::Transmit => {
                 let (links, mut cx) = self.links(now);
-                Taken { done: links.reclaim(port.interface, limit, &mut cx), discarded: 0 }
+                Taken { done: links.reclaim(port.interface, limit, &mut cx), discarded: 0, full: None }
             }
         }
     }
@@ -52,11 +72,11 @@ impl Net {
     /// fills a queue so that no more is to be taken. Says how many there were.
     fn receive_from(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> Taken {
         let Some(mut interface) = self.links.lend(port.interface) else {
-            return Taken { done: 0, discarded: 0 };
+            return Taken { done: 0, discarded: 0, full: None };
         };
         let mut burst = DeviceBurst::new(self, port, interface.queue(queue), now);
         let done = interface.queue_mut(queue).receive(limit, &mut burst);
-        let DeviceBurst { separates, demultiplexed, taken, discarded, last, generation, .. } = burst;
+        let DeviceBurst { separates, demultiplexed, taken, discarded, full, last, generation, .. } = burst;
         let stops = separates && self.poller.stops(port.source);
         if let Some(carried) = self.links.carried(port) {
             carried.keep_class(last, generation);
@@ -73,7 +93,7 @@ impl Net {
         self.work.add_times(Work::Receive, done as u32);
         self.work.add_times(Work::Demultiplex, demultiplexed);
         self.work.add_times(Work::Enqueue, taken + discarded);
-        Taken { done, discarded: (demultiplexed - taken) as usize }
+        Taken { done, discarded: (demultiplexed - taken) as usize, full }
     }
 
     pub(super) fn after_device(&mut self, port: Port, frame: Frame, now: Instant) {
@@ -290,6 +310,8 @@ struct DeviceBurst<'a> {
     taken: u32,
     /// Found their channel full.
     discarded: u32,
+    /// The last channel that was full.
+    full: Option<ChannelId>,
 }
 
 impl<'a> DeviceBurst<'a> {
@@ -323,6 +345,7 @@ impl<'a> DeviceBurst<'a> {
             demultiplexed: 0,
             taken: 0,
             discarded: 0,
+            full: None,
         }
     }
 
@@ -369,6 +392,7 @@ impl<'a> DeviceBurst<'a> {
             }
             Offered::Discarded { stops } => {
                 self.discarded += 1;
+                self.full = Some(id);
                 if stops || self.is_watched { self.discarded() } else { Seen::Discard }
             }
             Offered::NoChannel => self.dropped(UdpDrop::NoSocket.into()),
@@ -423,6 +447,7 @@ impl<'a> DeviceBurst<'a> {
         if discards {
             channel.refuse(run);
             self.discarded += run as u32;
+            self.full = Some(last.channel());
         } else {
             self.taken += run as u32;
             let arrival = channel.appended(run);

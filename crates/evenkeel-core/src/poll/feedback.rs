@@ -61,9 +61,11 @@ pub struct Feedback {
     /// it. Where interrupts do the device work there is no such bound, and a full channel always holds its
     /// ring back.
     pub scope: FeedbackScope,
-    /// A ring is held back, whoever receives from it, if taking frames from it that are then discarded takes
-    /// more than this share of the core, in percent. Default 25. As long as the core is idle there is no
-    /// limit.
+    /// Share of the core, in percent, for taking frames from a ring that are then discarded. Default 25.
+    /// Discarding may take up to three times as much beyond that, as long as the ring is then read as fast as
+    /// it fills: the process pays for it whose frames are discarded, with up to 15/16 of its own share of the
+    /// core. If more is needed, the ring is held back, whoever receives from it. While the core is idle there
+    /// is no limit, and at 100 there is none.
     pub discard_percent: u8,
     /// Whether a queue acts at its marks, or by its length all the time. Default [`FeedbackBy::Marks`].
     pub by: FeedbackBy,

@@ -369,10 +369,23 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     /// Charges time that was spent on frames of a source that were discarded. If it was too much, no more is
-    /// taken from there for a while.
-    pub fn charge_discards(&mut self, source: SourceId, elapsed: Duration) {
-        self.discards.charge(source, elapsed);
+    /// taken from there for a while. `fair_percent`: the share of the core that the process may have for
+    /// which the frames were. Returns how much of that time is on its bill.
+    pub fn charge_discards(&mut self, source: SourceId, elapsed: Duration, fair_percent: u8) -> Duration {
+        let pays = self.discards.charge(source, elapsed, fair_percent);
         self.discarding = self.discards.held_back();
+        pays
+    }
+
+    /// Whether discarding may take more than its share now.
+    #[inline]
+    pub fn takes_extra(&self) -> bool {
+        self.discards.takes_extra()
+    }
+
+    /// Keeps discarding to its share for a while: it does not keep up with what comes.
+    pub fn keep_to_share(&mut self) {
+        self.discards.keep_to_share();
     }
 
     /// Charges time that the callback under way has used.

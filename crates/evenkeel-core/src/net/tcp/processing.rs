@@ -282,14 +282,19 @@ impl Net {
     /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that
     /// has ended, the daemon for control traffic minds.
     fn process_for(&mut self, segments_for: SegmentKind) -> ProcessId {
-        let process = match segments_for {
+        let process = self.owner_for(segments_for);
+        process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.orphan_owner())
+    }
+
+    /// The process that has the socket or the connection which segments are for.
+    pub(in crate::net) fn owner_for(&self, segments_for: SegmentKind) -> Option<ProcessId> {
+        match segments_for {
             SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
                 self.descriptor(socket).and_then(Descriptor::owner)
             }
             SegmentKind::Connection(id) => self.tcp.owner(id).and_then(|owner| owner.process),
             SegmentKind::TimeWait => None,
-        };
-        process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.orphan_owner())
+        }
     }
 
     /// There always is one under the lazy architectures, which alone have channels.
