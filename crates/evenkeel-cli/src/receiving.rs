@@ -63,9 +63,10 @@ pub(crate) struct Receiving {
     /// of the core for taking packets in, and the more for the program that reads it.
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum, default_value_t = By::Marks)]
     feedback_by: By,
-    /// If several sockets share a receive ring, excess frames for one of them are discarded at once. What takes
-    /// more than this share of the core, the flooded process pays out of its own share, while that keeps up
-    /// with what comes. Beyond that the whole ring is paused for a moment.
+    /// Share of the core for discarding excess frames at once, if several sockets share a receive ring.
+    ///
+    /// What it takes beyond, the flooded process pays out of its own share, while discarding keeps up with what
+    /// comes. If it does not, the whole ring is paused for moments.
     #[arg(
         long, help_heading = HEADING, value_name = "PERCENT", default_value = "25%", value_parser = percent
     )]

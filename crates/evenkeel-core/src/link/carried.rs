@@ -89,9 +89,9 @@ impl Carried {
         }
     }
 
-    /// A turn took frames, some of which it discarded, and left `more` in the ring or not. Returns whether
-    /// that keeps up with what comes, as far as it is known by now. `missed` says what the ring has shed until
-    /// now; if that is not known, a ring that has always held more does not keep up.
+    /// Records a turn that took frames, discarded some of them, and left `more` in the ring or not. Returns
+    /// whether that keeps up with what comes, as far as it is known by now. `missed` says what the ring has
+    /// shed until now. If that is not known, a ring that has always held more does not keep up.
     pub(crate) fn keeps_up(
         &mut self,
         taken: usize,

@@ -162,6 +162,7 @@ impl Net {
     }
 
     /// Protocol input of a frame from a channel of a socket, and what of it is ready for the caller.
+    // The loop over plain datagrams calls it for others only, and needs the registers itself.
     #[inline(never)]
     fn input_for(&mut self, id: SocketId, waiting: Waiting, to: &mut impl TakesDatagrams, now: Instant) {
         // An interface may have filled the channels since the call began.

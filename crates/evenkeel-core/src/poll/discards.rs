@@ -153,8 +153,8 @@ mod tests {
         discards
     }
 
-    /// Spends so many percent of each 10 µs for a second, unless it is held back. Says how much that was, and
-    /// how much of it the process pays that may have `fair_percent` of the core: in thousandths of the core.
+    /// Spends so many percent of each 10 µs for a second, unless it is held back. Returns how much that was,
+    /// and how much of it the process pays that may have `fair_percent` of the core, in thousandths.
     fn spent(discards: &mut Discards, percent: u32, fair_percent: u8) -> (u32, u32) {
         let turn = Duration::from_nanos(100) * percent;
         let (mut spent, mut pays) = (Duration::ZERO, Duration::ZERO);
