@@ -73,8 +73,7 @@ pub struct Metadata {
 
 impl Metadata {
     /// The device knows nothing, and its frames are Ethernet's.
-    pub const NONE: Self =
-        Self { stamp_nanos: 0, cut_bytes: 0, sent: false, link_type: LinkType::ETHERNET };
+    pub const NONE: Self = Self { stamp_nanos: 0, cut_bytes: 0, sent: false, link_type: LinkType::ETHERNET };
 }
 
 /// The kind of header that a frame begins with, by its number in capture files (`LINKTYPE_` of

@@ -298,13 +298,9 @@ impl RxQueue for Listener {
     }
 }
 
-/// Returns a frame as far as `room` holds it: where it lies if nothing is to be done about it, else in `room`.
+/// Returns a frame as far as `room` holds it: in place if nothing is to be done about it, else in `room`.
 #[inline]
-fn show<'a>(
-    received: &Received<'a>,
-    room: &'a mut [u8],
-    link_type: LinkType,
-) -> (&'a [u8], Metadata) {
+fn show<'a>(received: &Received<'a>, room: &'a mut [u8], link_type: LinkType) -> (&'a [u8], Metadata) {
     let fits = received.bytes.len().min(room.len() - received.vlan.map_or(0, |tag| tag.len()));
     let metadata = Metadata {
         stamp_nanos: received.stamp_nanos,
@@ -367,7 +363,10 @@ mod tests {
     #[test]
     fn what_needs_no_mending_is_shown_where_it_lies() {
         let (mut room, bytes) = ([0; FRAME_BYTES], [5; 60]);
-        assert!(core::ptr::eq(show(&received(&bytes, None, None), &mut room, LinkType::ETHERNET).0, &bytes[..]));
+        assert!(core::ptr::eq(
+            show(&received(&bytes, None, None), &mut room, LinkType::ETHERNET).0,
+            &bytes[..]
+        ));
         let mut mend = |start, offset| {
             let unfinished = Some(Unfinished { start, offset });
             show(&received(&bytes, None, unfinished), &mut room, LinkType::ETHERNET).0.to_vec()

@@ -151,7 +151,12 @@ impl Headers {
         let party = |address| Party { address, port: None };
         let Some(LinkHeader { from, to, protocol, payload }) = LinkHeader::of(link_type, frame) else {
             let nobody = party(Address::None);
-            return Self { from: nobody, to: nobody, protocol: Protocol::Link(link_type), detail: Detail::None };
+            return Self {
+                from: nobody,
+                to: nobody,
+                protocol: Protocol::Link(link_type),
+                detail: Detail::None,
+            };
         };
         let Protocol::Ethernet(kind) = protocol else {
             return Self { from: party(from), to: party(to), protocol, detail: Detail::None };

@@ -160,9 +160,6 @@ mod tests {
             "00:00:00.000000 eth0 In  03:03:03:03:03:03 > 02:02:02:02:02:02 arp 9014 [|60]\n"
         );
         let unknown = Headers::of(LinkType(195), &frame);
-        assert_eq!(
-            line(&unknown, [60, 60], None, false, 0),
-            "00:00:00.000000 In  link type 195, 60 bytes\n"
-        );
+        assert_eq!(line(&unknown, [60, 60], None, false, 0), "00:00:00.000000 In  link type 195, 60 bytes\n");
     }
 }

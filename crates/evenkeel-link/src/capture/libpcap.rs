@@ -86,7 +86,8 @@ impl Expression {
 
     /// Compiles the expression for the kernel, which is to run it on the frames of a device. `None` if they
     /// are no device's, or the kernel cannot run it, or would run it on other bytes than the frame has on the
-    /// wire: it takes the outer VLAN tag out of a frame before it runs filters. `vlan` asks for the tag there.
+    /// wire: it takes the outer VLAN tag out of a frame before it runs filters. `vlan` asks for the tag where
+    /// it is then.
     ///
     /// # Errors
     /// [`FilterError`]

@@ -445,8 +445,7 @@ mod tests {
         let frame = replay.queue_mut(0).take(&mut pool).unwrap();
         assert_eq!((frame.len(), replay.queue(0).missed()), (60, 1));
         pool.recycle(frame);
-        let mut replay =
-            Replay::open(&file.0, &ReplayOptions { monitored: true, ..options }, clock).unwrap();
+        let mut replay = Replay::open(&file.0, &ReplayOptions { monitored: true, ..options }, clock).unwrap();
         let mut shown = Shown { pool, frames: Vec::new() };
         assert_eq!(replay.queue_mut(0).receive(1, &mut shown), 1, "a monitor is shown all of it");
         assert_eq!(shown.frames, [(4000, Metadata { stamp_nanos: 1, ..Metadata::NONE })]);
