@@ -94,11 +94,8 @@ impl Log {
     /// # Errors
     /// [`LinkError`]: the file cannot be created.
     pub fn open(path: &Path, links: &[String], clock: Clock) -> Result<Self, LinkError> {
-        let described = |name: &String| Described {
-            name: name.clone(),
-            snaplen: SNAPLEN as u32,
-            ..Described::default()
-        };
+        let described =
+            |name: &String| Described { name: name.clone(), snaplen: SNAPLEN as u32, ..Described::default() };
         let mut header = Vec::new();
         capture::begin(&mut header, "", &links.iter().map(described).collect::<Vec<_>>());
         let now = clock.wall_nanos(clock.now());

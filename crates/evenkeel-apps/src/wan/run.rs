@@ -66,8 +66,9 @@ impl Wan {
     }
 }
 
-/// Lets frames through until a limit is reached or the process is asked to end; tells `watch` how it goes. A
-/// link whose device is removed is taken up again when a device of that name returns.
+/// Lets frames through until a limit is reached or the process is asked to end. Calls `began` when all links
+/// are open, and then `watch` with how it goes. A link whose device is removed is opened again when a device
+/// of that name returns.
 ///
 /// # Errors
 /// [`WanError`]
@@ -75,6 +76,7 @@ pub fn run(
     wan: &Wan,
     limits: Limits,
     say: fn(&str),
+    began: impl FnOnce(),
     mut watch: impl FnMut(&Report),
 ) -> Result<Report, WanError> {
     wan.check()?;
@@ -94,6 +96,7 @@ pub fn run(
     {
         say(&format!("the MTU of {one} is {a} and that of {other} is {b}: what is larger is refused there"));
     }
+    began();
     say(&format!("between {} and {}", wan.links[0].name, wan.links[1].name));
     let end = limits.duration.map_or(Instant::NEVER, |duration| clock.now() + duration);
     let (remote, mut halt) = (emulator.remote(), Halt::new()?);

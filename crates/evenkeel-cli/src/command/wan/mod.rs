@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::route::plan::Link;
-use evenkeel_apps::route::text::read_text;
+use evenkeel_apps::text::read_text;
 use evenkeel_apps::wan::cable::{self, Demonstration};
 use evenkeel_apps::wan::{self, Options, RealTime, Report, Wan, WanError};
 use evenkeel_wan::{Loss, Rate, Settings, Size, Trace};
@@ -183,13 +183,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = [0, 1].map(|n| describe::settings(&ways[n]));
     let wan = Wan { links, options: arguments.options(ways)? };
     wan.check()?;
-    for (n, settings) in settings.iter().enumerate() {
-        terminal::say(&format!("{} -> {}: {settings}", names[n], names[1 - n]));
-    }
+    let began = || {
+        for (n, settings) in settings.iter().enumerate() {
+            terminal::say(&format!("{} -> {}: {settings}", names[n], names[1 - n]));
+        }
+    };
     let mut live = describe::Live::new(arguments.stats_interval);
     let limits =
         Limits { duration: arguments.duration, every: Some(arguments.stats_interval.unwrap_or(LIVE)) };
-    let report = wan::run(&wan, limits, terminal::say, |report| live.show(report))?;
+    let report = wan::run(&wan, limits, terminal::say, began, |report| live.show(report))?;
     live.clear();
     if arguments.json {
         terminal::print_json(&Output { settings, what: &report })?;
@@ -311,7 +313,8 @@ fn read(file: &Path) -> Result<Option<Trace>, Failure> {
     if file.as_os_str() == "none" {
         return Ok(None);
     }
-    let text = read_text(file).map_err(|error| Failure::machine(file.display(), error))?;
+    let text = read_text(file)
+        .map_err(|error| Failure::machine(format!("--trace: cannot read {}", file.display()), error))?;
     text.parse().map(Some).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
 }
 
