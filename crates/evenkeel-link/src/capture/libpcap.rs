@@ -123,6 +123,13 @@ impl Expression {
         Program::new(&instructions).map_err(|error| refuse(error.to_string()))
     }
 
+    /// Returns whether the expression is to judge frames of a device as the kernel shows them to filters:
+    /// without their outer VLAN tag, unless it asks for one, or for bytes that may be one.
+    pub(super) fn is_for_untagged(&self, frames: &Frames) -> bool {
+        let is_device = matches!(frames.origin, Origin::Device { .. });
+        is_device && !self.asks_for_link_header() && !self.words().any(|word| word == "vlan")
+    }
+
     /// Returns whether the expression asks for a type, or for bytes by their place in the frame: either may
     /// lie where a VLAN tag was.
     fn asks_for_link_header(&self) -> bool {
