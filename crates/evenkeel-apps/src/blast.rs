@@ -25,19 +25,19 @@ use crate::service::{self, Service};
 /// Results of a load generator.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Blasted {
-    /// The rate asked for; `None` for as many as can be.
+    /// The requested rate; `None` for the highest possible one.
     pub target_pps: Option<u64>,
     /// Seconds for which requests were sent.
     pub seconds: f64,
     /// Requests given to the device.
     pub sent: u64,
-    /// The rate really offered.
+    /// The rate at which the device took requests.
     pub offered_pps: f64,
-    /// Requests given up because the generator came too late for them.
+    /// Requests that were skipped because the generator ran late.
     pub missed: u64,
     /// Requests that did not reach the device, or that it refused.
     pub unsent: u64,
-    /// Datagrams that came back.
+    /// Datagrams received in reply.
     pub replies: u64,
 }
 
@@ -47,13 +47,13 @@ pub struct Flooded {
     /// The generator.
     #[serde(flatten)]
     pub blasted: Blasted,
-    /// On a device: what the generator's host did.
+    /// Counters of the generator's host, on a device.
     pub counters: Option<HostCounters>,
     /// The sink.
     pub receiver: Option<Receiver>,
-    /// Why nothing leaves by the device any more; `None` if all is well.
+    /// The reason why the device takes no frame any more; `None` if it takes them.
     pub device_failed: Option<String>,
-    /// Why no request was sent, such as that the next hop does not answer; `None` if some were.
+    /// The reason why no request was sent, such as a silent next hop; `None` if some were sent.
     #[serde(serialize_with = "in_words")]
     pub trouble: Option<Trouble>,
 }
@@ -70,13 +70,13 @@ pub struct Receiver {
     pub architecture: String,
     /// Requests its program received.
     pub requests: u64,
-    /// The same for each second of sending.
+    /// Requests its program received per second of sending.
     pub delivered_pps: f64,
     /// Counters of its host.
     pub counters: HostCounters,
 }
 
-/// Blasts from a host on a device. Calls `watch` with the results so far for each of `reports`.
+/// Sends requests from a host on a device. Calls `watch` with the results so far for each of `reports`.
 ///
 /// # Errors
 /// [`SetupError`]
@@ -101,7 +101,7 @@ pub fn on_device(
     Ok(flooded)
 }
 
-/// Blasts from a host on one end of a cable.
+/// Sends requests from a host on one end of a cable.
 pub(crate) fn on_cable(
     setup: &HostSetup,
     clock: Clock,
@@ -115,15 +115,15 @@ pub(crate) fn on_cable(
     trouble.map_or(Ok(blasted), |trouble| Err(trouble.into()))
 }
 
-/// A generator's run on a host.
+/// A load generator on a host.
 struct Ran {
     blasted: Blasted,
-    /// How long the host ran.
+    /// The time for which the host ran.
     elapsed: Duration,
     trouble: Option<Trouble>,
 }
 
-/// Runs a generator on a host until it has ended, or `done`. Calls `watch` as the limits say.
+/// Runs a generator on a host until it has ended or `done` returns true. Calls `watch` as the limits say.
 fn run(
     engine: &mut Engine,
     options: Options,
@@ -171,18 +171,18 @@ fn never_left(engine: &Engine) -> u64 {
     ledger.originated.saturating_sub(ledger.transmitted) + refused
 }
 
-/// How a cable is flooded.
+/// The parameters of a flood over a cable.
 #[derive(Debug, Clone, Copy)]
 pub struct Flood {
     /// Receive rings of the sink.
     pub queues: usize,
-    /// Requests a second; `None` for as many as can be.
+    /// Requests per second; `None` for the highest possible rate.
     pub rate_pps: Option<u64>,
-    /// Requests sent at a time, at most.
+    /// At most so many requests are sent at a time.
     pub burst_pkts: u64,
-    /// How long to send.
+    /// The time for which requests are sent; `None` for no limit.
     pub duration: Option<Duration>,
-    /// Requests to send.
+    /// The number of requests to send; `None` for no limit.
     pub count: Option<u64>,
 }
 
@@ -191,8 +191,7 @@ pub const HARDWARE: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, GENERATOR]), EthernetAddress([2, 0, 0, 0, 0, SINK])];
 const GENERATOR: u8 = 1;
 const SINK: u8 = 2;
-/// A generator that waits looks this often whether it is asked to end; and each says this often what it has
-/// sent.
+/// A waiting generator checks at this interval whether it is to stop, and every one publishes its results.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Floods a sink over a cable: the generator is a thread that does nothing else, the sink a host on the
@@ -234,15 +233,14 @@ pub fn flood(
     .map(|blasted| sink.flooded(blasted, generator.end.sent()))
 }
 
-/// Gives the calling thread the `index`th of several processors to itself. Where that is not allowed it goes
-/// without.
+/// Pins the calling thread to the `index`th of several processors. Does nothing if that is not permitted.
 pub(crate) fn pin(processors: &[usize], index: usize) {
     if let (true, Some(&cpu)) = (processors.len() > 1, processors.get(index)) {
         let _ = pin_to_cpu(cpu);
     }
 }
 
-/// Puts ready frames into a cable.
+/// A load generator that puts finished frames into a cable.
 #[derive(Debug)]
 pub(crate) struct Generator {
     pub(crate) end: End,
@@ -360,13 +358,13 @@ impl Sink {
         Ok(())
     }
 
-    /// Takes in what is still on its way.
+    /// Receives the frames that are still in transit.
     fn run_dry(&mut self) -> Result<(), SetupError> {
         self.elapsed += run_dry(&mut self.hosted.engine)?;
         Ok(())
     }
 
-    /// Returns what came of it, given what was sent, and what the wire says.
+    /// Returns the results. `wire` has the counters of the cable, which counts what the interface shed.
     fn flooded(&mut self, blasted: Blasted, wire: WireCounters) -> Flooded {
         let engine = &mut self.hosted.engine;
         let mut counters = HostCounters::of(engine, self.hosted.interface, self.elapsed);

@@ -1,5 +1,5 @@
-//! A load generator as a program on a host: its requests take the host's own way out, with neighbours and
-//! routes.
+//! A load generator as a program on a host. Its requests leave through the host's stack, with its neighbours
+//! and routes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,49 +13,50 @@ use evenkeel_core::wire::IpAddress;
 
 use crate::pace::Pace;
 
-/// Replies taken in one step, at most: sending goes before.
+/// At most so many replies are received in one step: sending has priority.
 const REPLIES_PER_STEP: usize = 64;
-/// How long replies are waited for after the last request.
+/// The time to wait for replies after the last request.
 const DRAIN: Duration = Duration::from_millis(100);
-/// How long the next hop has to answer before the first request: three questions, one a second (RFC 4861 10).
+/// The time that the next hop has to answer before the first request: three questions, one per second
+/// (RFC 4861 10).
 const RESOLUTION: Duration = Duration::from_secs(3);
-/// How often the program looks whether the next hop has answered.
+/// The interval at which the program checks whether the next hop has answered.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a load generator is to do.
+/// The parameters of a load generator.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where requests go.
+    /// The destination of requests.
     pub to: IpEndpoint,
-    /// Requests a second; `None` for as many as the host can.
+    /// Requests per second; `None` for the highest rate that the host reaches.
     pub rate_pps: Option<u64>,
-    /// Requests sent in one step, at most.
+    /// At most so many requests are sent in one step.
     pub burst_pkts: u64,
     /// Source ports.
     pub flows: u16,
     /// Payload of each request.
     pub payload: Vec<u8>,
-    /// How long to send.
+    /// The time for which requests are sent; `None` for no limit.
     pub duration: Option<Duration>,
-    /// Requests to send.
+    /// The number of requests to send; `None` for no limit.
     pub count: Option<u64>,
 }
 
 /// The reason why a load generator sent nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// It could not open its sockets.
+    /// The generator could not open its sockets.
     #[error("cannot open a socket to send from: {0}")]
     Bind(#[from] BindError),
-    /// The host has no way to the destination.
+    /// The host has no route to the destination.
     #[error("cannot send to {0}: {1}")]
     Send(IpAddress, SendError),
-    /// The next hop did not say its hardware address.
+    /// The next hop did not answer with its hardware address.
     #[error("{0} does not answer: it was asked for its hardware address for {RESOLUTION:?}")]
     Silent(IpAddress),
 }
 
-/// What a load generator has done; may be read from anywhere while it runs.
+/// Counters of a load generator. Any thread may read them while it runs.
 #[derive(Debug, Default)]
 pub struct Tally {
     sent: AtomicU64,
@@ -68,50 +69,50 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Requests that the host's output took. It may drop some of them before they reach a device.
+    /// Returns the requests that the host's output took. It may drop some of them before they reach a device.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Requests the host would not send.
+    /// Returns the requests that the host refused to send.
     #[must_use]
     pub fn unsent(&self) -> u64 {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    /// Requests given up because the program came too late for them.
+    /// Returns the requests that were skipped because the program ran late.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Datagrams that came back.
+    /// Returns the datagrams received in reply.
     #[must_use]
     pub fn replies(&self) -> u64 {
         self.replies.load(Ordering::Relaxed)
     }
 
-    /// How long requests have been sent.
+    /// Returns the time for which requests have been sent.
     #[must_use]
     pub fn sending(&self) -> Duration {
         Duration::from_nanos(self.sending_nanos.load(Ordering::Relaxed))
     }
 
-    /// Whether it has ended.
+    /// Returns whether the generator has ended.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Why it sent nothing; `None` if it sent, or has not got to that.
+    /// Returns the reason why nothing was sent; `None` if something was, or the generator still waits.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         self.trouble.lock().map_or(None, |trouble| *trouble)
     }
 }
 
-/// The program.
+/// The program of a load generator.
 #[derive(Debug)]
 pub struct Blaster {
     options: Options,
@@ -122,18 +123,18 @@ pub struct Blaster {
     course: Course,
 }
 
-/// How far it is.
+/// The phase of a load generator.
 #[derive(Debug)]
 enum Course {
     Fresh,
-    /// Until then the next hop is waited for.
+    /// The generator waits for the next hop until this time.
     Resolving(Instant),
     Sending(Pace, Instant),
     Draining(Instant),
 }
 
 impl Blaster {
-    /// A generator that tells `tally` what it does.
+    /// Creates a generator that counts in `tally`.
     #[must_use]
     pub fn new(options: Options, tally: Arc<Tally>) -> Self {
         Self {
@@ -154,8 +155,8 @@ impl Blaster {
         Ok(())
     }
 
-    /// Waits until the next hop's hardware address is known: what is sent before would wait in a short queue,
-    /// and most of it would never leave.
+    /// Waits until the next hop's hardware address is known. Earlier requests would wait in a short queue,
+    /// and most of them would never leave.
     fn resolve(&mut self, until: Instant, system: &mut System<'_>) -> Result<Step, Trouble> {
         let (to, now) = (self.options.to.addr, system.now());
         let hop = system.first_hop(to).map_err(|error| Trouble::Send(to, error))?;
@@ -175,7 +176,7 @@ impl Blaster {
         Ok(Step::Again)
     }
 
-    /// Sends what is due; says when to come again, or `None` if all is sent.
+    /// Sends the requests that are due. Returns when the next one is due; `None` after the last one.
     fn send(&mut self, system: &mut System<'_>) -> Option<Step> {
         let Course::Sending(pace, start) = &mut self.course else { return None };
         let now = system.now();

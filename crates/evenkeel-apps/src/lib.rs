@@ -22,6 +22,7 @@ pub mod route;
 pub mod serve;
 pub mod service;
 pub mod stream;
+pub mod text;
 #[cfg(test)]
 mod two_hosts;
 pub mod wan;

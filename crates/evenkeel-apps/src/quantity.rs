@@ -58,10 +58,14 @@ pub fn short(value: f64) -> String {
 }
 
 /// Three significant digits without prefix: `105`, `10.5`, `1.05`, `0.105`; larger numbers lose no digit
-/// before the point.
+/// before the point, and are grouped as a [`count`] is.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     let value = round_to_three_digits(value);
+    if value >= 1_000.0 {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and above 0")]
+        return count(value as u64);
+    }
     let decimals = match value.abs() {
         0.0 => 0,
         size if size >= 100.0 => 0,
@@ -148,6 +152,7 @@ mod tests {
     fn three_digits_whatever_the_size() {
         let shown = [0.0, 0.0123, 1.0, 12.34, 999.4, 1_234.0, 999_999.0, 10_512_345.0].map(si);
         assert_eq!(shown, ["0 ", "0.012 ", "1.00 ", "12.3 ", "999 ", "1.23 k", "1.00 M", "10.5 M"]);
+        assert_eq!([999.4, 24_841.0].map(three_digits), ["999", "24\u{202f}800"]);
     }
 
     #[test]

@@ -48,14 +48,15 @@ pub(crate) fn meant(error: Error, arguments: &[String]) -> Error {
         |value: &str| value.strip_prefix('-').is_some_and(|v| v.starts_with(|c: char| c.is_ascii_digit()));
     // Of `-5s` clap names `-5` only.
     let before = arguments.windows(2).find_map(|pair| match pair {
-        [option, value] if is_negative(value) && value.starts_with(unknown.as_str()) => {
-            option.strip_prefix("--")
-        }
+        [option, value] if is_negative(value) && value.starts_with(unknown.as_str()) => Some(option),
         _ => None,
     });
-    let Some(option) = before else { return error };
-    let takes_hyphens =
-        |arg: Arg| if arg.get_long() == Some(option) { arg.allow_hyphen_values(true) } else { arg };
+    let Some(option) = before.and_then(|option| option.strip_prefix('-')) else { return error };
+    let is_it = |arg: &Arg| match option.strip_prefix('-') {
+        Some(long) => arg.get_long() == Some(long),
+        None => arg.get_short().is_some_and(|short| option.chars().eq([short])),
+    };
+    let takes_hyphens = |arg: Arg| if is_it(&arg) { arg.allow_hyphen_values(true) } else { arg };
     fn everywhere(command: Command, change: &impl Fn(Arg) -> Arg) -> Command {
         command.mut_args(change).mut_subcommands(|command| everywhere(command, change))
     }

@@ -173,7 +173,7 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["load", "127.0.0.1:9", "--day", "synthetic", "--peak", "5k"], "can have a peak from 30.1"),
         (&["load", "127.0.0.1:9", "-H", "no colon"], "Accept: text/html"),
         (&["load", "127.0.0.1:9", "-H", "Connection: close"], "for evenkeel to say"),
-        (&["load", "127.0.0.1:9", "--method", "GET IT"], "no method"),
+        (&["load", "127.0.0.1:9", "--method", "GET IT"], "such as GET or POST"),
         (&["lab", "run"], "<ID>"),
         (&["demo", "--work", "1h"], "at most 1ms"),
         (&["demo", "--points", "-5"], "-5 is not in 3..=100"),

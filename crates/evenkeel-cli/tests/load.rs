@@ -411,7 +411,7 @@ fn people_get_a_table() {
     let text = String::from_utf8(output.stdout).unwrap();
     for part in [
         "open loop, at equal distances",
-        "50.0/s wanted",
+        "50.0 /s wanted",
         "100 2xx",
         "due to answered",
         "99.99 %",

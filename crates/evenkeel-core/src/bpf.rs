@@ -4,8 +4,8 @@
 //! machine with an accumulator, an index register and sixteen words of memory; it returns how many bytes of a
 //! frame to keep, none if the frame is not wanted. What is read outside of the frame rejects it.
 //!
-//! Jumps go forward, but for those of `protochain`, which follows a chain of headers in a loop. A jump back is
-//! taken at most once for each byte of a frame, so every program ends; one that goes on rejects the frame.
+//! Jumps go forward, but for those of `protochain`, which follows a chain of headers in a loop. A jump back
+//! is taken at most once for each byte of a frame, so every program ends; one that goes on rejects the frame.
 //! Loads from the highest addresses do not read the frame but what Linux knows of it (`SKF_AD_OFF`): which
 //! interface it passes, and in which direction.
 

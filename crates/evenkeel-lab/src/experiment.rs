@@ -479,7 +479,7 @@ impl Check {
         let (mark, from) = (self.mark(), self.origin.word());
         let (expected, measured) = (self.expected.to_string(), self.measured.to_string());
         let percent =
-            if self.tolerance > 0.0 { format!("{}%", round(self.tolerance * 100.0)) } else { String::new() };
+            if self.tolerance > 0.0 { format!("{} %", round(self.tolerance * 100.0)) } else { String::new() };
         let words = matches!(self.expected, Figure::Text(_));
         let (cells, more) = if words {
             (
@@ -494,7 +494,7 @@ impl Check {
             format!("{mark:<4} {:<64} {expected:>16} {measured:>16} {percent:>5} {from:<8}", self.name);
         if let Some(over) = self.over {
             let range = over.range.map_or(String::new(), |range| Figure::Range(range).to_string());
-            let _ = write!(line, " {range:>18} {:>4.0}%", 100.0 * over.passing);
+            let _ = write!(line, " {range:>18} {:>4.0} %", 100.0 * over.passing);
         }
         if let Basis::Calibrated(fitted) = self.basis {
             let _ = write!(line, "  fitted: {fitted}");
@@ -518,7 +518,7 @@ mod tests {
 
     fn outcome(y: f64, checks: Vec<Check>) -> Outcome {
         let points = vec![point("a", 1.0, y, &[("drops", 3.0)]), point("b", 1.0, 4.5, &[])];
-        let (x, y) = ("offered (pkts/s)", "delivered (pkts/s)");
+        let (x, y) = ("offered (pps)", "delivered (pps)");
         Outcome::new(x, y, points, checks)
     }
 
@@ -587,7 +587,7 @@ mod tests {
         assert_eq!(check.over.unwrap().passing, 0.6);
         assert!(report.csv().starts_with("series,x,y,drops,y_min,y_max\na,1,5,3,3,7\nb,1,4.5,,4.5,4.5\n"));
         let text = report.text();
-        assert!(text.contains("103 to 107") && text.contains("60%"), "{text}");
+        assert!(text.contains("103 to 107") && text.contains("60 %"), "{text}");
         assert!(text.contains("predicted: 1 of 1 hold"), "{text}");
     }
 

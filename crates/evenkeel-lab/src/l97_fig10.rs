@@ -55,7 +55,7 @@ fn measure(seed: u64) -> Outcome {
     checks.extend([50, 75].map(|limit| dip_one_by_one(limit, seed)));
     checks.push(idle(seed));
     Outcome::new(
-        "input (packets/s)",
+        "input (pps)",
         "CPU time of the user process (%)",
         curves.iter().flat_map(points).collect(),
         checks,

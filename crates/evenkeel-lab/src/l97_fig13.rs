@@ -43,9 +43,9 @@ fn measure(seed: u64) -> Outcome {
     let points = [polling.points("polling"), off.points("no polling")].concat();
     let [median, mean] = [Latencies::median, Latencies::mean].map(|of| of(&off) - of(&polling));
     let checks = vec![
-        calibrated(DISPATCH, Paper, "median saved by polling (us)").near(paper::MEDIAN_US, median, 0.10),
+        calibrated(DISPATCH, Paper, "median saved by polling (µs)").near(paper::MEDIAN_US, median, 0.10),
         predicted(Paper, "less variable").equal("polling", sooner),
-        calibrated(DISPATCH, Paper, "work that a packet is relieved of, by the mean (us)")
+        calibrated(DISPATCH, Paper, "work that a packet is relieved of, by the mean (µs)")
             .near(paper::WORK_US, mean, 0.10)
             .known_miss(
                 "the paper measures 13 and concludes on about 10, for the kernel with polling off had one \
@@ -53,7 +53,7 @@ fn measure(seed: u64) -> Outcome {
             ),
         traced(seed),
     ];
-    Outcome::new("latency (us)", "share of packets (%)", points, checks)
+    Outcome::new("latency (µs)", "share of packets (%)", points, checks)
 }
 
 const DISPATCH: &str = "cost.soft-interrupt";
@@ -61,7 +61,7 @@ const DISPATCH: &str = "cost.soft-interrupt";
 /// What the single traces of figures 11 and 12 suggest, up to the interface.
 fn traced(seed: u64) -> Check {
     let [off, polling] = [POLLING_OFF, Setup::POLLING].map(|setup| handed_over(&setup, 1, seed)[0]);
-    predicted(Paper, "saved until a packet is handed to the interface, stretched as if traced (us)").near(
+    predicted(Paper, "saved until a packet is handed to the interface, stretched as if traced (µs)").near(
         paper::TRACED_US,
         off - polling,
         0.10,

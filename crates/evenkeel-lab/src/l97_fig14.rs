@@ -58,11 +58,11 @@ fn measure(seed: u64) -> Outcome {
     checks.extend(alone(seed));
     checks.extend([growing(seed), independent(seed)]);
     checks.extend(price(&cured, seed));
-    Outcome::new("packet", "handed to the interface (us)", points, checks)
+    Outcome::new("packet", "handed to the interface (µs)", points, checks)
 }
 
 fn stamp(system: &str, nth: usize, paper: f64, here: f64) -> Check {
-    let name = format!("packet {}, {system}, stretched as if traced (us)", nth + 1);
+    let name = format!("packet {}, {system}, stretched as if traced (µs)", nth + 1);
     let check = calibrated(TRACING, Paper, name).near(paper, here, 0.10);
     match (system, nth) {
         ("no polling", 0) => check.known_miss(FIRST_WITHOUT),
@@ -72,10 +72,10 @@ fn stamp(system: &str, nth: usize, paper: f64, here: f64) -> Check {
 }
 
 const FIRST_WITHOUT: &str = "here both other packets interrupt the work on the first before it is handed \
-     over, 72 us each, for the path is as long as two gaps of the burst; the trace has 135 us more than that \
-     of a packet alone, which is one such interrupt when traced";
+     over, 72 µs each, for the path is as long as two gaps of the burst; the trace has 135 µs more than \
+     that of a packet alone, which is one such interrupt when traced";
 const FIRST_UNDER_POLLING: &str = "figure 12 has the same path of the same kernel, traced in more places, at \
-     294 us, as it is here (checked beside it); figure 14 has 72 more, of one trace that holds a clock \
+     294 µs, as it is here (checked beside it); figure 14 has 72 more, of one trace that holds a clock \
      interrupt at a place that only the picture shows; nothing else on the path is longer for a burst, and \
      by the paper's own account nothing should be";
 
@@ -85,7 +85,7 @@ fn alone(seed: u64) -> [Check; 2] {
     let [no_polling, polling] = paper::ALONE;
     let time = |setup| handed_over(&setup, 1, seed)[0];
     let off = time(Setup { kernel: Kernel::PollingOff, ..Setup::UNMODIFIED });
-    let alone = |name| predicted(Paper, format!("a packet alone, {name}, stretched as if traced (us)"));
+    let alone = |name| predicted(Paper, format!("a packet alone, {name}, stretched as if traced (µs)"));
     [
         alone("polling off (figure 11)").near(no_polling, off, 0.10),
         alone("polling (figure 12)").near(polling, time(Setup::POLLING), 0.10),

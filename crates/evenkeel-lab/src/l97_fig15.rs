@@ -73,7 +73,7 @@ fn measure(seed: u64) -> Outcome {
     let points = points
         .chain(Point::of_paper("loss-free", &[(0.0, 0.0), (11_000.0, 11_000.0)]))
         .chain(Point::of_paper("disk, feedback", &[(paper::DISK.0 as f64, paper::DISK.1)]));
-    Outcome::new("input (packets/s)", "captured (packets/s)", points.collect(), checks(&curves))
+    Outcome::new("input (pps)", "captured (pps)", points.collect(), checks(&curves))
 }
 
 fn checks(curves: &[Curve; 6]) -> Vec<Check> {
@@ -85,7 +85,7 @@ fn checks(curves: &[Curve; 6]) -> Vec<Check> {
     let first_loss = lost(disk, disk_without.mlfrr() as u64 + 1_000);
     let better = |with: &Curve, without: &Curve| with.peak() / without.peak();
     vec![
-        calibrated(DISK, Paper, "captured to disk with feedback at 9000/s (packets/s)").near(
+        calibrated(DISK, Paper, "captured to disk with feedback at 9000/s (pps)").near(
             captured,
             disk.at(rate).captured_pps,
             0.05,

@@ -45,12 +45,7 @@ fn measure(seed: u64) -> Outcome {
             "with screend",
             &[(paper::SCREEND_KNEE, paper::SCREEND_KNEE), (paper::SCREEND_LIVELOCK, 0.0)],
         ));
-    Outcome::new(
-        "input (packets/s)",
-        "output (packets/s)",
-        points.collect(),
-        [without(&plain), with(&screend)].concat(),
-    )
+    Outcome::new("input (pps)", "output (pps)", points.collect(), [without(&plain), with(&screend)].concat())
 }
 
 const DEVICE: &str = "cost.interrupt, cost.receive, cost.enqueue";
@@ -60,17 +55,17 @@ const SCREEND: &str = "architecture.eager.deliver";
 
 fn without(plain: &Curve) -> Vec<Check> {
     let mut checks = vec![
-        calibrated(ALL, Paper, "peak without screend (packets/s)").near(paper::PEAK, plain.peak(), 0.05),
-        calibrated(DEVICE, Words, "livelock, below the maximum of the Ethernet (packets/s)")
+        calibrated(ALL, Paper, "peak without screend (pps)").near(paper::PEAK, plain.peak(), 0.05),
+        calibrated(DEVICE, Words, "livelock, below the maximum of the Ethernet (pps)")
             .within([plain.peak(), paper::ETHERNET_MAX], &[plain.livelock()]),
-        calibrated(DEVICE, Derived, "the same, by the time of the device interrupt (packets/s)").near(
+        calibrated(DEVICE, Derived, "the same, by the time of the device interrupt (pps)").near(
             derived::LIVELOCK,
             plain.livelock(),
             0.10,
         ),
     ];
     checks.extend(derived::BEYOND.map(|(rate, output)| {
-        let name = format!("output at {rate}/s, on a line down to livelock (packets/s)");
+        let name = format!("output at {rate}/s, on a line down to livelock (pps)");
         calibrated(ALL, Derived, name).near(output, plain.at(rate).forwarded_pps, 0.10)
     }));
     checks.push(
@@ -82,13 +77,9 @@ fn without(plain: &Curve) -> Vec<Check> {
 fn with(screend: &Curve) -> Vec<Check> {
     let knee = paper::SCREEND_KNEE;
     vec![
-        calibrated(SCREEND, Paper, "peak with screend (packets/s)").near(knee, screend.peak(), 0.05),
-        calibrated(SCREEND, Paper, "loss-free with screend up to (packets/s)").near(
-            knee,
-            screend.mlfrr(),
-            0.05,
-        ),
-        calibrated("cost.screen", Paper, "livelock with screend (packets/s)").near(
+        calibrated(SCREEND, Paper, "peak with screend (pps)").near(knee, screend.peak(), 0.05),
+        calibrated(SCREEND, Paper, "loss-free with screend up to (pps)").near(knee, screend.mlfrr(), 0.05),
+        calibrated("cost.screen", Paper, "livelock with screend (pps)").near(
             paper::SCREEND_LIVELOCK,
             screend.livelock(),
             0.10,

@@ -40,7 +40,7 @@ fn measure(seed: u64) -> Outcome {
         .chain(Point::derived("polling, quota", &[(paper::PEAK, paper::PEAK), (14_000.0, paper::PEAK)]));
     let checks =
         [with_quota(&unmodified, &quota), vec![polling_off(&unmodified, &off)], no_quota(&unmodified, &none)];
-    Outcome::new("input (packets/s)", "output (packets/s)", points.collect(), checks.concat())
+    Outcome::new("input (pps)", "output (pps)", points.collect(), checks.concat())
 }
 
 const POLLING: &str = "cost.receive, cost.input, cost.forward, cost.transmit, architecture.polled.reclaim";
@@ -48,7 +48,7 @@ const POLLING: &str = "cost.receive, cost.input, cost.forward, cost.transmit, ar
 fn with_quota(unmodified: &Curve, quota: &Curve) -> Vec<Check> {
     let better = quota.mlfrr() / unmodified.mlfrr();
     vec![
-        calibrated(POLLING, Paper, "peak with a quota (packets/s)").near(paper::PEAK, quota.peak(), 0.05),
+        calibrated(POLLING, Paper, "peak with a quota (pps)").near(paper::PEAK, quota.peak(), 0.05),
         calibrated(POLLING, Words, "loss-free rate with a quota, of the unmodified: slightly better")
             .within([1.005, 1.0 + paper::SLIGHTLY], &[better]),
         predicted(Words, "output with a quota from 5000/s on, of its peak")

@@ -48,8 +48,8 @@ fn measure(seed: u64) -> Outcome {
         ));
     let checks = [peaks(&unmodified, &feedback), overload(&unmodified, &no_feedback, &feedback)];
     Outcome::new(
-        "input (packets/s)",
-        "output (packets/s)",
+        "input (pps)",
+        "output (pps)",
         points.collect(),
         [checks.concat(), resumes(&feedback, &patient)].concat(),
     )
@@ -63,17 +63,17 @@ const FEEDBACK: &str = "cost.deliver, cost.system-call, program.screend";
 fn peaks(unmodified: &Curve, feedback: &Curve) -> Vec<Check> {
     let [before, after] = paper::MLFRR;
     vec![
-        calibrated(UNMODIFIED, Paper, "loss-free up to, unmodified (packets/s)").near(
+        calibrated(UNMODIFIED, Paper, "loss-free up to, unmodified (pps)").near(
             before,
             unmodified.mlfrr(),
             0.05,
         ),
-        calibrated(FEEDBACK, Paper, "loss-free up to, with feedback (packets/s)").near(
+        calibrated(FEEDBACK, Paper, "loss-free up to, with feedback (pps)").near(
             after,
             feedback.mlfrr(),
             0.05,
         ),
-        calibrated(FEEDBACK, Paper, "peak with feedback (packets/s)").near(after, feedback.peak(), 0.05),
+        calibrated(FEEDBACK, Paper, "peak with feedback (pps)").near(after, feedback.peak(), 0.05),
     ]
 }
 

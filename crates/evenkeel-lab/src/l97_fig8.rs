@@ -42,7 +42,7 @@ fn measure(seed: u64) -> Outcome {
         Measured { quota, curve: Curve::measure("", &setup, rates, seed) }
     };
     let all: Vec<Measured> = paper::QUOTAS.map(run).collect();
-    Outcome::new("quota (packets per callback)", "output (packets/s)", points(&all), checks(&all))
+    Outcome::new("quota (packets per callback)", "output (pps)", points(&all), checks(&all))
 }
 
 fn points(all: &[Measured]) -> Vec<Point> {

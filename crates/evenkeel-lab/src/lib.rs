@@ -133,26 +133,7 @@ pub fn find(id: &str) -> Option<&'static Experiment> {
 /// Returns the ids that are most like `id`, which is none: at most three, the nearest first.
 #[must_use]
 pub fn nearest(id: &str) -> Vec<&'static str> {
-    let mut known: Vec<(usize, &str)> = experiments().iter().map(|e| (distance(id, e.id), e.id)).collect();
-    known.sort_by_key(|&(distance, _)| distance);
-    let nearest = known.iter().take(3).filter(|&&(distance, known)| 2 * distance <= known.len());
-    nearest.map(|&(_, known)| known).collect()
-}
-
-/// Returns how many letters have to be put in, taken out or replaced to make one word of the other
-/// (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, a) in a.chars().enumerate() {
-        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
-        for (j, &b) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
+    evenkeel_apps::text::nearest(id, experiments().iter().map(|experiment| experiment.id))
 }
 
 #[cfg(test)]
@@ -161,7 +142,6 @@ mod nearest_tests {
 
     #[test]
     fn a_misspelt_id_is_recognised() {
-        assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("ab", "ab")), (3, 2, 0));
         assert_eq!(nearest("l97-fig66")[0], "l97-fig6");
         assert_eq!(nearest("o96fig3")[0], "o96-fig3");
         assert_eq!(nearest("s98_live")[0], "s98-live");

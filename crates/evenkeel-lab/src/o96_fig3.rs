@@ -134,7 +134,7 @@ fn measure(seed: u64) -> Outcome {
         loss_free(seed),
         places(&eager, &soft, &ni),
     ];
-    Outcome::new("offered (packets/s)", "received (packets/s)", points, checks.concat())
+    Outcome::new("offered (pps)", "received (pps)", points, checks.concat())
 }
 
 struct Curve {
@@ -192,9 +192,9 @@ const QUEUES: &str = "queues of 96, senders' bursts";
 
 fn peaks(eager: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
     vec![
-        calibrated(BSD, Paper, "peak of 4.4BSD (packets/s)").near(paper::BSD_PEAK, eager.peak(), 0.05),
-        calibrated(SOFT, Paper, "peak of SOFT-LRP (packets/s)").near(paper::SOFT_PEAK, soft.peak(), 0.05),
-        calibrated(NI, Paper, "peak of NI-LRP (packets/s)").near(paper::NI_PEAK, ni.peak(), 0.05),
+        calibrated(BSD, Paper, "peak of 4.4BSD (pps)").near(paper::BSD_PEAK, eager.peak(), 0.05),
+        calibrated(SOFT, Paper, "peak of SOFT-LRP (pps)").near(paper::SOFT_PEAK, soft.peak(), 0.05),
+        calibrated(NI, Paper, "peak of NI-LRP (pps)").near(paper::NI_PEAK, ni.peak(), 0.05),
     ]
 }
 
@@ -221,13 +221,9 @@ fn onsets(eager: &Curve) -> Vec<Check> {
     let livelock = eager.onset(|m| m.delivered_pps < 0.05 * eager.peak());
     let ip_queue = eager.onset(|m| m.ip_queue > 1e-4 * m.offered_pps);
     vec![
-        calibrated(
-            "cost.soft-interrupt",
-            Paper,
-            "4.4BSD receives less than 5 % of its peak from (packets/s)",
-        )
-        .near(paper::BSD_LIVELOCK, livelock, 0.10),
-        calibrated(QUEUES, Paper, "4.4BSD drops at the IP queue from (packets/s)").near(
+        calibrated("cost.soft-interrupt", Paper, "4.4BSD receives less than 5 % of its peak from (pps)")
+            .near(paper::BSD_LIVELOCK, livelock, 0.10),
+        calibrated(QUEUES, Paper, "4.4BSD drops at the IP queue from (pps)").near(
             paper::BSD_IP_DROPS,
             ip_queue,
             0.10,
@@ -239,10 +235,10 @@ fn loss_free(seed: u64) -> Vec<Check> {
     let (bsd, soft) = (mlfrr(Architecture::Eager, seed), mlfrr(Architecture::SoftLrp, seed));
     let claim = |name| calibrated(QUEUES, Paper, name);
     vec![
-        claim("highest loss-free rate of 4.4BSD (packets/s)")
+        claim("highest loss-free rate of 4.4BSD (pps)")
             .near(paper::BSD_MLFRR, bsd, 0.05)
             .known_miss(LOSS_FREE),
-        claim("highest loss-free rate of SOFT-LRP (packets/s)").near(paper::SOFT_MLFRR, soft, 0.05),
+        claim("highest loss-free rate of SOFT-LRP (pps)").near(paper::SOFT_MLFRR, soft, 0.05),
         claim("ratio of the two")
             .near(paper::SOFT_MLFRR / paper::BSD_MLFRR, soft / bsd, 0.05)
             .known_miss(LOSS_FREE),

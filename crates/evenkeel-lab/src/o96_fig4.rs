@@ -180,7 +180,7 @@ fn measure(seed: u64) -> Outcome {
     let points = curves.iter().flat_map(Curve::points).collect();
     let [bsd, soft, ni] = curves;
     let checks = [orders(&bsd, &soft, &ni), humps(&bsd, &soft, &ni), far(&bsd, &soft, &ni)].concat();
-    let outcome = Outcome::new("blast (packets/s)", "round trip (us)", points, checks);
+    let outcome = Outcome::new("blast (pps)", "round trip (µs)", points, checks);
     Outcome { y_max: Some(2_500.0), ..outcome }
 }
 
@@ -209,13 +209,13 @@ fn humps(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
             bsd.hump().1 / lrp_us,
             0.10,
         ),
-        calibrated(SWITCHES, Paper, "hump of 4.4BSD (us)")
+        calibrated(SWITCHES, Paper, "hump of 4.4BSD (µs)")
             .near(bsd_paper, bsd.hump().1, 0.05)
             .known_miss(HEIGHT),
-        calibrated(SWITCHES, Paper, "hump of the LRP systems, their mean (us)")
+        calibrated(SWITCHES, Paper, "hump of the LRP systems, their mean (µs)")
             .near(lrp_paper, lrp_us, 0.05)
             .known_miss(HEIGHT),
-        predicted(Paper, "rate at the top of the hump (packets/s)")
+        predicted(Paper, "rate at the top of the hump (pps)")
             .within([0.9 * paper::HUMP_AT, 1.1 * paper::HUMP_AT], &all.map(|c| c.hump().0 as f64))
             .known_miss(
                 "here blast server and ping-pong together fill the core at about 5000/s already, for a ping \
@@ -241,7 +241,7 @@ fn far(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
             .within([1.0, 1.05], &[ni.round_trip_us(20_000) / ni.round_trip_us(0)]),
         predicted(Paper, "pings lost by the LRP systems")
             .within([0.0, 0.0], &[soft.lost() as f64, ni.lost() as f64]),
-        predicted(Paper, "4.4BSD loses pings from (packets/s)")
+        predicted(Paper, "4.4BSD loses pings from (pps)")
             .near(paper::PINGS_LOST, bsd.first_loss(), 0.10)
             .known_miss(PINGS),
     ]

@@ -128,7 +128,7 @@ fn measure(seed: u64) -> Outcome {
             points.push(Point::new(architecture.name(), load as f64, m.transfers).with(more));
         }
     }
-    Outcome::new("load for another port (packets/s)", "HTTP transfers/s", points, checks(&runs))
+    Outcome::new("load for another port (pps)", "HTTP transfers/s", points, checks(&runs))
 }
 
 /// A reader calls that frozen, or dead.

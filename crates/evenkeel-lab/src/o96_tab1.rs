@@ -144,10 +144,10 @@ fn measure(seed: u64) -> Outcome {
         checks.extend(system(*architecture, here, paper));
     }
     checks.extend((0..3).map(|nth| order(nth, &here, &paper)));
-    Outcome::new("1 round trip, 2 UDP, 3 TCP", "us, Mbit/s, Mbit/s", points, checks)
+    Outcome::new("1 round trip, 2 UDP, 3 TCP", "µs, Mbit/s, Mbit/s", points, checks)
 }
 
-const DELIVERY_IN_OVERLOAD: &str = "the LRP systems have the 80 us less that LRP saves in two deliveries of \
+const DELIVERY_IN_OVERLOAD: &str = "the LRP systems have the 80 µs less that LRP saves in two deliveries of \
      figure 3, to whose overload the model's costs are fitted; in the paper it saves nothing at low load, \
      and why that is so it does not say";
 const COPYING: &str = "one price of copying was fitted for all three systems; what sets them apart is their \
@@ -158,7 +158,7 @@ fn system(architecture: Architecture, here: &Row, paper: &Row) -> [Check; 3] {
     let known = |check: Check, why, of: &[Architecture]| {
         if of.contains(&architecture) { check.known_miss(why) } else { check }
     };
-    let round_trip = predicted(Paper, name("round trip less 300 us (us)")).near(paper[0], here[0], 0.05);
+    let round_trip = predicted(Paper, name("round trip less 300 µs (µs)")).near(paper[0], here[0], 0.05);
     let udp = calibrated("program.udp-copy", Paper, name("UDP throughput (Mbit/s)"));
     let tcp = calibrated(
         "program.tcp-copy, cost.segment, cost.segment-output",

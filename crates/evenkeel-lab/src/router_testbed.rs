@@ -225,7 +225,7 @@ const LIVELOCKED: f64 = 0.02;
 /// What came out over what came in, one line for each curve.
 pub(crate) fn output_over_input(curves: &[Curve], checks: Vec<Check>) -> Outcome {
     let points = curves.iter().flat_map(Curve::points).collect();
-    Outcome::new("input (packets/s)", "output (packets/s)", points, checks)
+    Outcome::new("input (pps)", "output (pps)", points, checks)
 }
 
 impl Curve {

@@ -34,7 +34,7 @@ const MISSING: [(&str, &str); 4] = [
         "\
 - Curves that the LRP paper has as pictures only, and whose values its text does not give, are drawn
   and not checked: the slopes of its figure 4.
-- Its table 1's row of the vendor's own driver, and its anomaly of 300 us, which nobody could explain.
+- Its table 1's row of the vendor's own driver, and its anomaly of 300 µs, which nobody could explain.
 ",
     ),
     (
@@ -142,7 +142,7 @@ fn prices(page: &mut String, papers: &BTreeSet<String>) {
     let rows: String = machines.filter(is_of).map(|machine| different(&machine)).collect();
     if !rows.is_empty() {
         page.push_str("\n## Prices that differ by architecture\n\n");
-        page.push_str(&header(&["machine", "price", "us", "beside", "reason"]));
+        page.push_str(&header(&["machine", "price", "µs", "beside", "reason"]));
         page.push_str(&rows);
     }
 }

@@ -56,7 +56,7 @@ fn measure(seed: u64) -> Outcome {
     }
     points.extend(Point::derived("interrupts alone", &[(0.0, 0.0), (1_001.0, 1.0)]));
     let checks = checks(&example, &interrupts, &states);
-    Outcome::new("delay beyond T (us)", "share of the events that are no later", points, checks)
+    Outcome::new("delay beyond T (µs)", "share of the events that are no later", points, checks)
 }
 
 fn ends(of: &[f64]) -> [f64; 2] {
@@ -84,11 +84,11 @@ fn checks(example: &[f64], interrupts: &[f64], states: &[f64]) -> Vec<Check> {
         .within([1.0 + tick / 2.0, 4.0 - tick / 2.0], &ends(example)),
         predicted(Derived, "T = 1, X = 2: of what may pass, the part that does")
             .within([0.95, 1.0], &[(ends(example)[1] - ends(example)[0]) / 3.0]),
-        predicted(Paper, "clock of 1 MHz, interrupts at 1 kHz: the longest delay (us): less than 1001")
+        predicted(Paper, "clock of 1 MHz, interrupts at 1 kHz: the longest delay (µs): less than 1001")
             .within([0.0, 1_001.0], &ends(&late)),
         predicted(Paper, "interrupts alone: each tenth of the range, off a tenth of the events: uniform")
             .within([0.0, 0.02], &[unevenness(interrupts, 1_001.0)]),
-        predicted(Words, "trigger states every 18 us: median delay of that by interrupts: much closer to T")
+        predicted(Words, "trigger states every 18 µs: median delay of that by interrupts: much closer to T")
             .within([0.0, 0.1], &[median(states.iter().copied()) / median(interrupts.iter().copied())]),
     ]
 }

@@ -30,7 +30,7 @@ fn measure(seed: u64) -> Outcome {
     let points = traces.iter().flat_map(|(workload, trace)| cdf(workload.name(), &trace.gaps)).collect();
     let [apache, compute, flash, audio, nfs, _] = traces.map(|(_, trace)| trace);
     let checks = checks([&apache, &compute, &flash], &audio, &nfs, seed);
-    Outcome::new("interval (us)", "intervals that are no longer (%)", points, checks)
+    Outcome::new("interval (µs)", "intervals that are no longer (%)", points, checks)
 }
 
 fn checks([apache, compute, flash]: [&Trace; 3], audio: &Trace, nfs: &Trace, seed: u64) -> Vec<Check> {
@@ -47,9 +47,9 @@ fn checks([apache, compute, flash]: [&Trace; 3], audio: &Trace, nfs: &Trace, see
     };
     let shapes = [shape(Server::Apache), shape(Server::Flash)].concat();
     vec![
-        calibrated(CALLS, Paper, "ST-Apache, ST-Apache-compute: intervals over 100 us (%)")
+        calibrated(CALLS, Paper, "ST-Apache, ST-Apache-compute: intervals over 100 µs (%)")
             .within([0.0, 6.0], &[over(apache), over(compute)]),
-        predicted(Paper, "ST-Flash: intervals over 100 us (%)").within([0.0, 6.0], &[over(flash)]),
+        predicted(Paper, "ST-Flash: intervals over 100 µs (%)").within([0.0, 6.0], &[over(flash)]),
         predicted(
             Words,
             "with a process that computes: mean and median, of those without: no tangible impact",
@@ -59,7 +59,7 @@ fn checks([apache, compute, flash]: [&Trace; 3], audio: &Trace, nfs: &Trace, see
             &[compute.gaps.mean() / apache.gaps.mean(), compute.gaps.median() / apache.gaps.median()],
         ),
         calibrated("program.nfs-disk", Paper, "ST-nfs: idle (%)").within([87.0, 93.0], &[100.0 * nfs.idle]),
-        calibrated("program.idle-loop", Paper, "ST-nfs: median interval (us)").near(
+        calibrated("program.idle-loop", Paper, "ST-nfs: median interval (µs)").near(
             2.0,
             nfs.gaps.median(),
             0.1,
@@ -67,7 +67,7 @@ fn checks([apache, compute, flash]: [&Trace; 3], audio: &Trace, nfs: &Trace, see
         calibrated(
             "program.nfs-disk, program.idle-loop",
             Words,
-            "ST-nfs: intervals of about 2 us (%): the vast majority",
+            "ST-nfs: intervals of about 2 µs (%): the vast majority",
         )
         .within([90.0, 100.0], &[loop_share]),
         calibrated("program.audio-user", Words, "ST-real-audio: mean interval of ST-Apache's: very low")

@@ -15,7 +15,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const BAND: &str = "the median over all is over 18 us here, and what a server of 24 processes does in 10 ms \
+const BAND: &str = "the median over all is over 18 µs here, and what a server of 24 processes does in 10 ms \
     varies with how far each has come";
 
 fn measure(seed: u64) -> Outcome {
@@ -33,7 +33,7 @@ fn measure(seed: u64) -> Outcome {
         of
     };
     let checks = checks(&sorted(one), &sorted(ten));
-    Outcome::new("time (ms)", "median interval in a window (us)", points, checks)
+    Outcome::new("time (ms)", "median interval in a window (µs)", points, checks)
 }
 
 fn checks(one: &[f64], ten: &[f64]) -> Vec<Check> {
@@ -42,10 +42,10 @@ fn checks(one: &[f64], ten: &[f64]) -> Vec<Check> {
         |limit: f64| 100.0 * one.iter().filter(|median| **median > limit).count() as f64 / one.len() as f64;
     let width = |of: &[f64]| at(of, 95) - at(of, 5);
     vec![
-        calibrated(VARIATION, Paper, "1 ms: from the 5th to the 95th percentile (us): the bulk")
+        calibrated(VARIATION, Paper, "1 ms: from the 5th to the 95th percentile (µs): the bulk")
             .within([14.0, 26.0], &[at(one, 5), at(one, 95)]),
-        predicted(Paper, "1 ms: over 40 us (%)").within([0.0, 1.13], &[over(40.0)]),
-        calibrated(VARIATION, Paper, "10 ms: from the 5th to the 95th percentile (us): almost all")
+        predicted(Paper, "1 ms: over 40 µs (%)").within([0.0, 1.13], &[over(40.0)]),
+        calibrated(VARIATION, Paper, "10 ms: from the 5th to the 95th percentile (µs): almost all")
             .within([17.0, 19.0], &[at(ten, 5), at(ten, 95)])
             .known_miss(BAND),
         predicted(Words, "10 ms: width of that band, of that of 1 ms: little variability")

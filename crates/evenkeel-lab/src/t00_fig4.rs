@@ -24,7 +24,7 @@ fn measure(seed: u64) -> Outcome {
     for (name, gaps) in &without {
         points.extend(cdf(&format!("no {name}"), gaps));
     }
-    Outcome::new("interval (us)", "intervals that are no longer (%)", points, checks(&trace.gaps, &without))
+    Outcome::new("interval (µs)", "intervals that are no longer (%)", points, checks(&trace.gaps, &without))
 }
 
 fn checks(all: &Gaps, without: &[(&'static str, Gaps); 5]) -> Vec<Check> {

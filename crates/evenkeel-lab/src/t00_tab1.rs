@@ -61,7 +61,7 @@ fn measure(seed: u64) -> Outcome {
     for (series, cost) in [("8253, PII", OFF_CHIP[0]), ("8253, PIII", OFF_CHIP[1]), ("APIC, PIII", ON_CHIP)] {
         points.extend(Point::of_paper(series, &[(10.0, cost), (50.0, cost)]));
     }
-    Outcome::new("events a second (thousands)", "time an event takes (us)", points, checks(&ii, &iii))
+    Outcome::new("events a second (thousands)", "time an event takes (µs)", points, checks(&ii, &iii))
 }
 
 fn checks(ii: &Costs, iii: &Costs) -> Vec<Check> {
@@ -69,27 +69,27 @@ fn checks(ii: &Costs, iii: &Costs) -> Vec<Check> {
     let even = |of: &[(f64, f64)]| of.first().map_or(f64::NAN, |(_, cost)| *cost) / last(of);
     let interval = |costs: &Costs| costs.soft.interval;
     vec![
-        calibrated("program.timer-8253-ii", Paper, "8253, PII (us)").near(
+        calibrated("program.timer-8253-ii", Paper, "8253, PII (µs)").near(
             OFF_CHIP[0],
             last(&ii.off_chip),
             0.1,
         ),
-        calibrated("program.timer-8253-iii", Paper, "8253, PIII (us)").near(
+        calibrated("program.timer-8253-iii", Paper, "8253, PIII (µs)").near(
             OFF_CHIP[1],
             last(&iii.off_chip),
             0.1,
         ),
-        calibrated("program.apic-iii", Paper, "APIC, PIII (us)").near(ON_CHIP, last(&iii.on_chip), 0.1),
+        calibrated("program.apic-iii", Paper, "APIC, PIII (µs)").near(ON_CHIP, last(&iii.on_chip), 0.1),
         predicted(Words, "8253: at 10 kHz, of that at 50 kHz: independent of the frequency")
             .within([0.85, 1.15], &[even(&ii.off_chip), even(&iii.off_chip)]),
         calibrated("program.soft-check", Words, "soft timers: loss of throughput (%): none observable")
             .within([-0.5, 0.5], &[ii.soft.loss(&ii.base), iii.soft.loss(&iii.base)]),
-        calibrated("program.flash-user", Paper, "soft timers, PII: from one call to the next (us)").near(
+        calibrated("program.flash-user", Paper, "soft timers, PII: from one call to the next (µs)").near(
             FLASH[0],
             interval(ii),
             0.05,
         ),
-        calibrated(FASTER, Paper, "soft timers, PIII: from one call to the next (us)").near(
+        calibrated(FASTER, Paper, "soft timers, PIII: from one call to the next (µs)").near(
             FLASH[1],
             interval(iii),
             0.1,

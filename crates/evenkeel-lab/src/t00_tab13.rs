@@ -24,10 +24,10 @@ const FIRED: f64 = 26.3;
 /// How far what deadlines add may be off.
 const ADDED: f64 = 0.25;
 
-const SELDOM: &str = "one event in sixty has no trigger state within 50 us here, and its interrupt \
-    takes 0.8 us, which is next to nothing; what 0.3 points of the paper's are spent on it does not say";
-const HALF: &str = "half of the intervals between trigger states are over 10 us here, and the paper's own \
-    have a mean of 12.45 us: how but a quarter of the events were late it does not say";
+const SELDOM: &str = "one event in sixty has no trigger state within 50 µs here, and its interrupt \
+    takes 0.8 µs, which is next to nothing; what 0.3 points of the paper's are spent on it does not say";
+const HALF: &str = "half of the intervals between trigger states are over 10 µs here, and the paper's own \
+    have a mean of 12.45 µs: how but a quarter of the events were late it does not say";
 
 fn measure(seed: u64) -> Outcome {
     let load = Load::new(Server::Flash, Pentium::Iii);
@@ -43,7 +43,7 @@ fn measure(seed: u64) -> Outcome {
     }
     points.extend(Point::of_paper("overhead (%)", &PAPER));
     points.extend(Point::of_paper("fired by the one-shot (%)", &[(10.0, FIRED)]));
-    let x = "deadline after the event is due (us)";
+    let x = "deadline after the event is due (µs)";
     Outcome::new(
         x,
         "overhead over plain soft timers, or share of the events (%)",
@@ -59,22 +59,22 @@ fn checks(plain: &Measured, backed: &[(u64, Measured)]) -> Vec<Check> {
     let shares: Vec<f64> = backed.iter().map(|(_, measured)| measured.one_shot).collect();
     let falls = shares.windows(2).all(|pair| pair[0] > pair[1] || pair[0] == 0.0);
     vec![
-        calibrated("program.apic-aim", Paper, "at 1000 us: overhead (%): aiming and cancelling alone")
+        calibrated("program.apic-aim", Paper, "at 1000 µs: overhead (%): aiming and cancelling alone")
             .within(about(1.0, 0.5), &[loss(1_000)]),
-        predicted(Derived, "at 50 us: overhead, less that at 1000 us (points): what deadlines add")
+        predicted(Derived, "at 50 µs: overhead, less that at 1000 µs (points): what deadlines add")
             .near(0.3, added(50), ADDED)
             .known_miss(SELDOM),
-        predicted(Derived, "at 20 us: overhead, less that at 1000 us (points): what deadlines add").near(
+        predicted(Derived, "at 20 µs: overhead, less that at 1000 µs (points): what deadlines add").near(
             1.1,
             added(20),
             ADDED,
         ),
-        predicted(Paper, "at 10 us: overhead (%)").within(about(4.6, 1.5), &[loss(10)]),
-        predicted(Paper, "at 10 us: fired by the one-shot (%)")
+        predicted(Paper, "at 10 µs: overhead (%)").within(about(4.6, 1.5), &[loss(10)]),
+        predicted(Paper, "at 10 µs: fired by the one-shot (%)")
             .within(about(FIRED, 3.0), &shares[..1])
             .known_miss(HALF),
         predicted(Words, "the longer the deadline, the fewer are fired by it")
             .equal("yes", if falls { "yes" } else { "no" }),
-        predicted(Words, "at 100 us: fired by the one-shot (%): rarely").within([0.0, 1.0], &shares[4..5]),
+        predicted(Words, "at 100 µs: fired by the one-shot (%): rarely").within([0.0, 1.0], &shares[4..5]),
     ]
 }

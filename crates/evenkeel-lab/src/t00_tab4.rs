@@ -40,7 +40,7 @@ fn measure(seed: u64) -> Outcome {
         ])
     });
     let points = points.collect();
-    Outcome::new("row", "mean interval (us)", points, checks(&traces))
+    Outcome::new("row", "mean interval (µs)", points, checks(&traces))
 }
 
 fn checks(traces: &[(Workload, std::sync::Arc<Trace>)]) -> Vec<Check> {
@@ -52,29 +52,29 @@ fn checks(traces: &[(Workload, std::sync::Arc<Trace>)]) -> Vec<Check> {
     let worst = means.iter().copied().fold(0.0, f64::max);
     let fall = |ii, iii| of(iii).mean() / of(ii).mean();
     vec![
-        calibrated("program.apache-user", Paper, "mean of the worst workload (us)")
+        calibrated("program.apache-user", Paper, "mean of the worst workload (µs)")
             .near(WORST[0], worst, 0.05),
         calibrated(
             "cost.segment-output, the list of Apache's calls, the variation of times",
             Paper,
-            "ST-Apache: median (us)",
+            "ST-Apache: median (µs)",
         )
         .near(WORST[1], of(Workload::APACHE).median(), 0.05),
-        calibrated("program.flash-user", Paper, "ST-Flash: mean (us)").near(
+        calibrated("program.flash-user", Paper, "ST-Flash: mean (µs)").near(
             FLASH[0],
             of(FLASH_II).mean(),
             0.05,
         ),
-        calibrated(FASTER, Paper, "ST-Flash on a PIII: mean (us)").near(FLASH[1], of(FLASH_III).mean(), 0.1),
+        calibrated(FASTER, Paper, "ST-Flash on a PIII: mean (µs)").near(FLASH[1], of(FLASH_III).mean(), 0.1),
         calibrated(FASTER, Words, "PIII of PII, means: roughly the ratio of the clocks, 0.6")
             .within([0.5, 0.7], &[fall(Workload::APACHE, APACHE_III), fall(FLASH_II, FLASH_III)]),
         calibrated(CALLS, Words, "ST-Apache: mean of the median: heavily skewed to small intervals")
             .within([1.3, 3.0], &[of(Workload::APACHE).mean() / of(Workload::APACHE).median()]),
         calibrated(CALLS, Derived, "ST-Apache: deviation of the mean, as tables VIII and IX need it")
             .within([0.9, 1.15], &[of(Workload::APACHE).deviation() / of(Workload::APACHE).mean()]),
-        calibrated("program.idle-loop, program.apache-user", Derived, "means of all on a PII (us)")
+        calibrated("program.idle-loop, program.apache-user", Derived, "means of all on a PII (µs)")
             .within([1.9, 33.0], &means[..6]),
-        predicted(Derived, "the longest of all (us): an interrupt of the backing is no later")
+        predicted(Derived, "the longest of all (µs): an interrupt of the backing is no later")
             .within([0.0, 1_050.0], &traces.iter().map(|(_, trace)| trace.gaps.max()).collect::<Vec<_>>()),
     ]
 }

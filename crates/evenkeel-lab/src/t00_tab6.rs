@@ -19,9 +19,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// T00.T6.hz.
 const PERIOD: Duration = Duration::from_micros(20);
 
-const LOST: &str = "a packet that is sent by an interrupt takes 38 or 48 us here, more than the period: of \
+const LOST: &str = "a packet that is sent by an interrupt takes 38 or 48 µs here, more than the period: of \
     two or three interrupts one sends";
-const TOO_LATE: &str = "a packet of Flash takes 26 us from a trigger state here, too, and the next trigger \
+const TOO_LATE: &str = "a packet of Flash takes 26 µs from a trigger state here, too, and the next trigger \
     state is as much later";
 
 fn measure(seed: u64) -> Outcome {
@@ -29,7 +29,7 @@ fn measure(seed: u64) -> Outcome {
     let table = Table {
         x: "server (1 is Apache, 2 is Flash)",
         on: Pentium::Ii,
-        timer: "8253 at 20 us",
+        timer: "8253 at 20 µs",
         // T00.TabVI.
         rows: [
             Row { hard, paper: [28.0, 2.0], fitted: Some(["program.apache-hard", "program.apache-soft"]) },
@@ -47,7 +47,7 @@ fn checks([apache, flash]: [&Clocked; 2]) -> Vec<Check> {
         predicted(Words, "Flash: interval by soft timers, of that by the 8253: lower")
             .within([0.5, 1.0], &[slower(flash)])
             .known_miss(TOO_LATE),
-        predicted(Words, "8253: interval (us): longer than programmed, as handlers are delayed")
+        predicted(Words, "8253: interval (µs): longer than programmed, as handlers are delayed")
             .within([20.1, 40.0], &[apache.hard.interval, flash.hard.interval])
             .known_miss(LOST),
     ]

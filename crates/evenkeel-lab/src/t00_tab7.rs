@@ -19,7 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 fn measure(seed: u64) -> Outcome {
     let row = |micros, paper| Row { hard: on_chip(Duration::from_micros(micros)), paper, fitted: None };
     let table = Table {
-        x: "server (1 is Apache, APIC at 20 us; 2 is Flash, APIC at 10 us)",
+        x: "server (1 is Apache, APIC at 20 µs; 2 is Flash, APIC at 10 µs)",
         on: Pentium::Iii,
         timer: "APIC",
         // T00.TabVII.

@@ -14,7 +14,7 @@ use crate::t00_workloads::{Trace, Workload, trace};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "t00-tab8",
-    title: "Rate-based clocking at a target of 40 us, ST-Apache",
+    title: "Rate-based clocking at a target of 40 µs, ST-Apache",
     source: "Aron and Druschel, Soft timers, TOCS 2000, table VIII (its cells are missing: the two rows its \
         text repeats)",
     measure: |seed| measure(40, seed),
@@ -22,7 +22,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 pub(crate) const EXPERIMENT_60: Experiment = Experiment {
     id: "t00-tab9",
-    title: "Rate-based clocking at a target of 60 us, ST-Apache",
+    title: "Rate-based clocking at a target of 60 µs, ST-Apache",
     source: "Aron and Druschel, Soft timers, TOCS 2000, table IX (its cells are missing: what its text \
         says of them)",
     measure: |seed| measure(60, seed),
@@ -33,7 +33,7 @@ const MINIMA: [u64; 6] = [12, 15, 20, 25, 30, 35];
 /// T00.T8.sd.
 const DEVIATION: [f64; 2] = [30.0, 35.0];
 
-const TWO_INTERVALS: &str = "packets are scheduled 12 or 60 us ahead, and that alone deviates by over 20 \
+const TWO_INTERVALS: &str = "packets are scheduled 12 or 60 µs ahead, and that alone deviates by over 20 \
     us, beside what trigger states do";
 
 /// A train: the minimum interval, and the intervals in microseconds.
@@ -110,22 +110,22 @@ fn measure(target: u64, seed: u64) -> Outcome {
     points.extend(Point::of_paper("mean", paper));
     let mut checks = if target == 40 { checks_40(&trains) } else { checks_60(&trains) };
     checks.extend(checks_of_both(&trains));
-    Outcome::new("minimum interval (us)", "interval (us)", points, checks)
+    Outcome::new("minimum interval (µs)", "interval (µs)", points, checks)
 }
 
 fn checks_40(trains: &Trains) -> Vec<Check> {
     vec![
-        calibrated(VARIATION, Paper, "minimum 12 us: mean (us): the target is held").near(
+        calibrated(VARIATION, Paper, "minimum 12 µs: mean (µs): the target is held").near(
             40.0,
             mean(trains.with_minimum(12)),
             0.05,
         ),
-        calibrated(VARIATION, Paper, "minimum 35 us: mean (us)").near(
+        calibrated(VARIATION, Paper, "minimum 35 µs: mean (µs)").near(
             65.9,
             mean(trains.with_minimum(35)),
             0.05,
         ),
-        predicted(Derived, "8253: mean (us): short of the target by 3").near(43.0, mean(&trains.hard), 0.05),
+        predicted(Derived, "8253: mean (µs): short of the target by 3").near(43.0, mean(&trains.hard), 0.05),
         deviations(trains),
     ]
 }
@@ -133,9 +133,9 @@ fn checks_40(trains: &Trains) -> Vec<Check> {
 fn checks_60(trains: &Trains) -> Vec<Check> {
     let means = [12, 15, 20, 25, 30].map(|minimum| mean(trains.with_minimum(minimum)));
     vec![
-        calibrated(VARIATION, Paper, "minimum up to 30 us: means (us): the target is held")
+        calibrated(VARIATION, Paper, "minimum up to 30 µs: means (µs): the target is held")
             .within([57.0, 63.0], &means),
-        predicted(Derived, "8253: mean (us): short of the target by 3.6").near(
+        predicted(Derived, "8253: mean (µs): short of the target by 3.6").near(
             63.6,
             mean(&trains.hard),
             0.05,
@@ -146,7 +146,7 @@ fn checks_60(trains: &Trains) -> Vec<Check> {
 
 fn deviations(trains: &Trains) -> Check {
     let all: Vec<f64> = trains.adaptive.iter().map(|train| deviation(&train.intervals)).collect();
-    calibrated(CALLS, Paper, "deviations with all minima (us)").within(DEVIATION, &all)
+    calibrated(CALLS, Paper, "deviations with all minima (µs)").within(DEVIATION, &all)
 }
 
 fn checks_of_both(trains: &Trains) -> Vec<Check> {

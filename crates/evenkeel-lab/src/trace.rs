@@ -50,11 +50,11 @@ pub(crate) fn one_packet(setup: &Setup, stamps: &[Stamp], seed: u64) -> Outcome 
     let here = times.iter().enumerate().map(|(n, &us)| Point::new("model, stretched", nth(n), us));
     let paper = stamps.iter().enumerate().map(|(n, stamp)| Point::new("paper: traced", nth(n), stamp.us));
     let check = |(stamp, &us): (&Stamp, &f64)| -> Check {
-        let check = predicted(Paper, format!("{} (us)", stamp.what)).near(stamp.us, us, 0.10);
+        let check = predicted(Paper, format!("{} (µs)", stamp.what)).near(stamp.us, us, 0.10);
         stamp.missed.map_or(check.clone(), |why| check.known_miss(why))
     };
     let checks = stamps.iter().zip(&times).map(check).collect();
-    Outcome::new("event", "time since the interrupt (us)", here.chain(paper).collect(), checks)
+    Outcome::new("event", "time since the interrupt (µs)", here.chain(paper).collect(), checks)
 }
 
 /// Microseconds from the packet's arrival, stretched as tracing stretched the paper's.

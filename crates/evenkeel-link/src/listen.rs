@@ -298,7 +298,7 @@ impl RxQueue for Listener {
     }
 }
 
-/// Returns a frame as far as `room` holds it: where it lies if nothing is to be done about it, else in `room`.
+/// Returns a frame as far as `room` holds it: in place if nothing is to be done about it, else in `room`.
 #[inline]
 fn show<'a>(received: &Received<'a>, room: &'a mut [u8], link_type: LinkType) -> (&'a [u8], Metadata) {
     let fits = received.bytes.len().min(room.len() - received.vlan.map_or(0, |tag| tag.len()));

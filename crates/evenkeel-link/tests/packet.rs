@@ -6,15 +6,18 @@
 mod support;
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd as _;
 use std::process::{Command, Stdio};
 use std::thread;
 
 use evenkeel_core::bpf::{Instruction, Program};
-use evenkeel_core::frame::{Frame, Metadata, Pool};
+use evenkeel_core::frame::{Frame, LinkType, Metadata, Pool};
 use evenkeel_core::interface::{Burst, Interface, RxQueue as _, Seen};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
+use evenkeel_link::capture::Frames;
 use evenkeel_link::{
     Address, Clock, Device, DeviceChange, DeviceChanges, DeviceState, LinkError, Listen, Listener, Packet,
     PacketOptions, device_now,
@@ -617,6 +620,72 @@ impl Burst for Looker {
     fn take(&mut self, _frame: Frame) -> bool {
         unreachable!("it takes none")
     }
+}
+
+/// A TUN device, whose other end is held as long as the file is open.
+fn tunnel(name: &str) -> File {
+    let end = File::options().read(true).write(true).open("/dev/net/tun").unwrap();
+    // SAFETY: all zeros is a request without a name.
+    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes the request, which outlives the call.
+    let made = unsafe { libc::ioctl(end.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+    end
+}
+
+/// Keeps frames of a device, with what is known of them.
+struct Kept {
+    pool: Pool,
+    frames: Vec<(Vec<u8>, Metadata)>,
+}
+
+impl Burst for Kept {
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    fn records(&self) -> bool {
+        true
+    }
+
+    fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen {
+        self.frames.push((bytes.to_vec(), *metadata));
+        Seen::Discard
+    }
+
+    fn take(&mut self, _frame: Frame) -> bool {
+        unreachable!("it takes none")
+    }
+}
+
+/// On a tunnel there is no link-layer header, and each frame says so.
+#[test]
+fn a_tunnel_can_be_listened_to() {
+    in_namespace(|| {
+        let _other_end = tunnel("ektun");
+        run("ip addr add 10.9.3.1/24 dev ektun");
+        run("ip link set ektun up");
+        let listen = Listen { filter: None, promiscuous: true };
+        let mut listener = Listener::open("ektun", &listen, 32).unwrap();
+        assert_eq!(listener.frames(), Frames::on_device("ektun").unwrap());
+        assert_eq!(listener.frames().link_type(), LinkType::RAW);
+        assert!(matches!(
+            Packet::open("ektun", &PacketOptions::default()).unwrap_err(),
+            LinkError::NotEthernet { .. }
+        ));
+        UdpSocket::bind("10.9.3.1:9").unwrap().send_to(&[7; 18], "10.9.3.2:9").unwrap();
+        let mut kept = Kept { pool: Pool::with_limit(0), frames: Vec::new() };
+        with_patience("a packet", Clock::start(), || {
+            listener.queue_mut(0).receive(8, &mut kept);
+            kept.frames.iter().any(|(bytes, metadata)| {
+                bytes.len() == 46 && bytes[0] == 0x45 && metadata.sent && metadata.link_type == LinkType::RAW
+            })
+        });
+    });
 }
 
 /// Whatever the ring holds, and whichever frames lie in a block that the kernel has not handed over yet.

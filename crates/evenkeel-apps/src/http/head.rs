@@ -1,9 +1,17 @@
 //! The head of a message: its first line and its field lines (RFC 9112, 2 to 5), for requests and responses
 //! alike.
 //!
+//! Field lines are read by httparse. First lines are read here, because httparse refuses all versions but
+//! HTTP/1.0 and HTTP/1.1: these are the rows `HTTP/1.2`, `HTTP/1.9 without a host`, `HTTP/0.9 by its name`,
+//! `HTTP/2.0` and `the preface of HTTP/2` of the tables.
+//!
 //! Everything is read from the front, so nonsense is refused before its end has come, and a head that comes
 //! in pieces is judged like one that comes whole. A line ends with CR LF, or with LF alone (RFC 9112, 2.2). A
 //! CR anywhere else is nonsense.
+
+use std::borrow::Cow;
+
+use httparse::{EMPTY_HEADER, Header, ParserConfig, Response};
 
 /// Why a head cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,58 +81,61 @@ pub(super) fn text(bytes: &[u8]) -> Read<&[u8]> {
     Ok(line_end(rest)?.map(|end| (text, len + end)))
 }
 
-/// Reads field lines up to the empty line that ends them, `most` at most, and calls `each` with the name and
-/// the value of each. Returns their length; `None` if the empty line has not come yet.
+/// Fields that a head may have at most, of whichever message.
+pub(super) const FIELDS_MAX: usize = 128;
+
+/// A line that httparse reads before the field lines of a response, and of nothing else.
+const STATUS_LINE: &[u8] = b"HTTP/1.1 200 \r\n";
+
+/// Reads field lines up to the empty line that ends them, at most `most` and [`FIELDS_MAX`], and calls `each`
+/// with the name and the value of each. Returns their length; `None` if the empty line has not come yet.
 pub(super) fn fields(
     bytes: &[u8],
     how: Fields,
     most: usize,
     mut each: impl FnMut(&[u8], &[u8]),
 ) -> Result<Option<usize>, Unreadable> {
-    let mut at = 0;
-    for count in 0.. {
-        let rest = bytes.get(at..).unwrap_or_default();
-        if !rest.first().is_some_and(|byte| is_token(*byte)) {
-            return Ok(line_end(rest)?.map(|end| at + end));
-        }
-        let Some((name, colon)) = field_name(rest, how)? else { return Ok(None) };
-        let Some((value, mut len)) = text(rest.get(colon..).unwrap_or_default())? else { return Ok(None) };
-        let mut folded = Vec::new();
-        loop {
-            if how != Fields::Lenient {
-                break;
+    let mut room = [EMPTY_HEADER; FIELDS_MAX];
+    let room = room.get_mut(..most).unwrap_or_default();
+    let mut tell = |fields: &[Header<'_>]| {
+        fields.iter().for_each(|field| each(field.name.as_bytes(), &unfolded(field.value)));
+    };
+    match how {
+        Fields::Strict => Ok(match httparse::parse_headers(bytes, room)? {
+            httparse::Status::Partial => None,
+            httparse::Status::Complete((len, fields)) => {
+                tell(fields);
+                Some(len)
             }
-            let next = rest.get(colon + len..).unwrap_or_default();
-            match next.first() {
-                None => return Ok(None),
-                Some(b' ' | b'\t') => {}
-                Some(_) => break,
-            }
-            let Some((more, more_len)) = text(next)? else { return Ok(None) };
-            if folded.is_empty() {
-                folded.extend_from_slice(value.trim_ascii());
-            }
-            folded.push(b' ');
-            folded.extend_from_slice(more.trim_ascii());
-            len += more_len;
+        }),
+        Fields::Lenient => {
+            let (head, mut response) = ([STATUS_LINE, bytes].concat(), Response::new(room));
+            let read = ParserConfig::default()
+                .allow_obsolete_multiline_headers_in_responses(true)
+                .allow_spaces_after_header_name_in_responses(true)
+                .parse_response(&mut response, &head)?;
+            let httparse::Status::Complete(len) = read else { return Ok(None) };
+            tell(response.headers);
+            Ok(Some(len - STATUS_LINE.len()))
         }
-        if count >= most {
-            return Err(Unreadable::TooManyFields);
-        }
-        each(name, if folded.is_empty() { value } else { &folded }.trim_ascii());
-        at += colon + len;
     }
-    Ok(None)
 }
 
-/// Reads a name and the colon behind it.
-fn field_name(bytes: &[u8], how: Fields) -> Read<&[u8]> {
-    let (name, rest) = bytes.split_at(run(bytes, is_token));
-    let blanks = if how == Fields::Lenient { run(rest, |byte| matches!(byte, b' ' | b'\t')) } else { 0 };
-    match rest.get(blanks) {
-        None => Ok(None),
-        Some(b':') => Ok(Some((name, name.len() + blanks + 1))),
-        Some(_) => Err(Unreadable::Malformed),
+/// Returns a value with a space in place of each fold, and without blanks around it.
+fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
+    if !value.contains(&b'\n') {
+        return Cow::Borrowed(value.trim_ascii());
+    }
+    let lines: Vec<&[u8]> = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect();
+    Cow::Owned(lines.join(&b' ').trim_ascii().to_vec())
+}
+
+impl From<httparse::Error> for Unreadable {
+    fn from(error: httparse::Error) -> Self {
+        match error {
+            httparse::Error::TooManyHeaders => Self::TooManyFields,
+            _ => Self::Malformed,
+        }
     }
 }
 

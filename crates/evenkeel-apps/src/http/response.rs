@@ -8,8 +8,6 @@ use super::head::{self, Unreadable, Version};
 
 /// Bytes that the head of a response may have.
 const HEAD_BYTES_MAX: usize = 32 << 10;
-/// Fields that it may have.
-const FIELDS_MAX: usize = 128;
 /// A head is looked at with every byte up to this length, and then with every line, so that one that comes
 /// letter by letter is not read from its beginning for each.
 const LOOK_BYTES: usize = 512;
@@ -148,7 +146,8 @@ fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<(Body, usize)>, Malforme
     }
     let mut framing = Framing::new();
     let rest = bytes.get(begin..).unwrap_or_default();
-    let read = head::fields(rest, head::Fields::Lenient, FIELDS_MAX, |name, value| framing.add(name, value));
+    let read =
+        head::fields(rest, head::Fields::Lenient, head::FIELDS_MAX, |name, value| framing.add(name, value));
     let Some(len) = read? else { return Ok(None) };
     let old = version == Version::Old;
     // An old server does not know codings, so somebody on the way may have misread where the message ends,

@@ -6,6 +6,7 @@ use evenkeel_core::time::Duration;
 
 use super::curve::{Curve, Step};
 use crate::dice::Dice;
+use crate::quantity::per_s;
 
 /// Samples of a day in the paper's live trials: one each 15 minutes.
 pub const SAMPLES: usize = 96;
@@ -102,9 +103,8 @@ impl Day {
         let highest = if depth > 0.0 { mean / depth } else { f64::INFINITY };
         if !(0.0..=highest * (1.0 + 1e-9)).contains(&height) {
             let most = mean + (old_peak - old_mean) * highest;
-            return Err(format!(
-                "with a mean of {mean:.1}/s this day can have a peak from {mean:.1} to {most:.1}/s"
-            ));
+            let [mean, most] = [mean, most].map(per_s);
+            return Err(format!("with a mean of {mean} this day can have a peak from {mean} to {most}"));
         }
         for rate in &mut self.rates {
             *rate = (mean + (*rate - old_mean) * height).max(0.0);
@@ -201,7 +201,7 @@ mod tests {
         let flat = Day::synthetic().scaled(1_000.0, Some(1_200.0)).unwrap();
         assert!((flat.mean() - 1_000.0).abs() < 1e-6 && (flat.peak() - 1_200.0).abs() < 1e-6);
         let error = Day::synthetic().scaled(1_000.0, Some(3_000.0)).unwrap_err();
-        assert!(error.contains("from 1000.0 to 26"), "{error}");
+        assert!(error.contains("from 1.00 k/s to 2.6"), "{error}");
         assert!(Day::synthetic().scaled(1_000.0, Some(2_600.0)).is_ok());
         assert!(Day::synthetic().scaled(1_000.0, Some(900.0)).is_err());
     }

@@ -42,5 +42,5 @@ pub use news::News;
 pub use plan::{Load, Plan};
 pub use program::{Hosts, OnHost, Place, Watched, client, run_on_host};
 pub use report::{ConnectionCounts, Doubt, Effort, Measured, Percentiles, Report};
-pub use request::{Request, Target};
+pub use request::{Request, Target, method};
 pub use transport::{Close, Fault, Id, Transport};

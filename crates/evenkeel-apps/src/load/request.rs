@@ -158,13 +158,23 @@ pub struct Request {
 /// Fields that say how a message is sent, which is not for the user to say.
 const OURS: [&str; 3] = ["connection", "content-length", "transfer-encoding"];
 
+/// Reads the method of a request.
+///
+/// # Errors
+/// What was expected.
+pub fn method(text: &str) -> Result<String, String> {
+    let is_method = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    is_method.then(|| text.to_owned()).ok_or_else(|| "expected a method such as GET or POST".to_owned())
+}
+
 impl Request {
-    /// A request with a method, fields such as `Accept: text/html`, and a content.
+    /// A request with a method that [`method`] takes, fields such as `Accept: text/html`, and a content.
     ///
     /// # Errors
     /// Why it would be none.
     pub fn new(target: &Target, method: &str, fields: &[String], content: &[u8]) -> Result<Self, String> {
-        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
+        if self::method(method).is_err() {
             return Err(format!("`{method}` is no method such as GET or POST"));
         }
         let mut head = format!("{method} {} HTTP/1.1\r\n", target.path);

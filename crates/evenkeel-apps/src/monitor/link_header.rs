@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_packet_is_found_behind_every_header() {
         let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
-        let wlan = |control: [u8; 2], len| [&control[..], &vec![0; len - 2], &snap].concat();
+        let wlan = |control: [u8; 2], len: usize| [&control[..], &vec![0; len - 2], &snap].concat();
         let cooked = [&[0, 0, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0][..], &[8, 0]].concat();
         let cooked2 = [&[8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 0, 6][..], &[2; 8]].concat();
         for (link_type, header) in [

@@ -14,8 +14,8 @@ use serde::Serialize;
 use super::log::SharedLog;
 use super::rules::{Compiled, Rule, RuleSet, Surroundings, Tally};
 use super::screen::Screener;
-use super::text::read_text;
 use super::text_error::TextError;
+use crate::text::read_text;
 
 /// Rules with a reader's counters.
 #[derive(Debug)]

@@ -17,5 +17,4 @@ pub mod running;
 pub mod screen;
 pub mod screening_thread;
 pub mod tables;
-pub mod text;
 pub mod text_error;

@@ -71,10 +71,10 @@ impl Wan {
 /// shown.
 pub type Reread<'a> = Box<dyn FnMut() -> Result<([Settings; 2], Vec<String>), String> + Send + 'a>;
 
-/// Lets frames through until a limit is reached or the process is asked to end; calls `watch` as the limits
-/// say. A link whose device is removed is taken up again when a device of that name returns, and MTUs are
-/// followed. On SIGHUP it asks `reread` what is to be done to frames that come from then on; without it
-/// SIGHUP asks the process to end.
+/// Lets frames through until a limit is reached or the process is asked to end. Calls `began` when all links
+/// are open, and then `watch` as the limits say. A link whose device is removed is opened again when a device
+/// of that name returns, and MTUs are followed. On SIGHUP it asks `reread` what is to be done to frames that
+/// come from then on; without it SIGHUP asks the process to end.
 ///
 /// # Errors
 /// [`WanError`]
@@ -83,6 +83,7 @@ pub fn run(
     limits: Limits,
     reread: Option<Reread<'_>>,
     say: fn(&str),
+    began: impl FnOnce(),
     mut watch: impl FnMut(Occasion, &Report),
 ) -> Result<Report, WanError> {
     wan.check()?;
@@ -97,6 +98,7 @@ pub fn run(
         emulator.take_device(port, device)?;
     }
     beside.complain();
+    began();
     say(&format!("between {} and {}", wan.links[0].name, wan.links[1].name));
     let end = limits.duration.map_or(Instant::NEVER, |duration| clock.now() + duration);
     let (remote, mut halt) = (emulator.remote(), Halt::new()?);

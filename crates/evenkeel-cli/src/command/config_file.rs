@@ -8,8 +8,8 @@ use std::path::Path;
 
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory as _, Parser as _};
-use evenkeel_apps::route::text::read_text;
 use evenkeel_apps::route::text_error::{TextError, alternatives};
+use evenkeel_apps::text::read_text;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

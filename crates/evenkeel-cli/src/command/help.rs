@@ -2,6 +2,7 @@
 //! of its own.
 
 use clap::{Arg, ArgAction, Args as _, Command, CommandFactory as _};
+use evenkeel_apps::text::nearest;
 
 use crate::failure::Failure;
 use crate::receiving::{self, Receiving};
@@ -55,14 +56,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut command = compact(Cli::command().bin_name("evenkeel"));
     command.build();
-    let mut shown = &mut command;
+    let mut known = &command;
     for name in &arguments.topic {
-        let found = shown.find_subcommand_mut(name);
-        shown = found.ok_or_else(|| {
-            Failure::Usage(format!("no command is called `{name}`, and no page; see `evenkeel --help`"))
-        })?;
+        known = known.find_subcommand(name).ok_or_else(|| unknown(name, known))?;
     }
+    let mut shown = known.clone();
     terminal::print(&shown.render_help().to_string())
+}
+
+/// A topic that is neither a command nor a page, and what may have been meant.
+fn unknown(name: &str, among: &Command) -> Failure {
+    let topics = among.get_subcommands().map(Command::get_name).chain(PAGES.iter().map(|page| page.name));
+    let hint = match &nearest(name, topics)[..] {
+        [] => String::new(),
+        nearest => format!("; nearest: {}", nearest.join(", ")),
+    };
+    Failure::Usage(format!("no command is called `{name}`, and no page{hint}; see `evenkeel --help`"))
 }
 
 impl Page {

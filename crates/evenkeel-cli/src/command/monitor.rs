@@ -112,9 +112,9 @@ pub(crate) struct Arguments {
         value_parser = clap::value_parser!(u32).range(32..=65_536)
     )]
     ring: u32,
-    /// On cable: frames a second from the other end, such as 500k, or max.
-    #[arg(long, value_name = "PPS", default_value = "1M", value_parser = quantity::rate)]
-    rate: Rate,
+    /// On cable: frames a second from the other end, such as 500k, or max [default: 1M].
+    #[arg(long, value_name = "PPS", value_parser = quantity::rate)]
+    rate: Option<Rate>,
     /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
@@ -143,6 +143,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "standard output cannot take both a capture (-w -) and --json".to_owned(),
         ));
     }
+    arguments.check_link()?;
     let setup = arguments.setup()?;
     let mut reporter = Reporter::new(arguments);
     let monitored = arguments.monitor(setup, |news| reporter.tell(news))?;
@@ -188,6 +189,9 @@ fn watched(text: &str) -> Result<Watched, String> {
     }
 }
 
+/// The rate at which the other end of a cable sends unless another is given.
+const CABLE_RATE: Rate = Rate::PerSecond(1_000_000);
+
 impl Arguments {
     fn print(&self, monitored: &Monitored) -> Result<(), Failure> {
         if self.json {
@@ -199,6 +203,24 @@ impl Arguments {
             return Ok(());
         }
         terminal::print(&describe(monitored))
+    }
+
+    /// Refuses options that would do nothing on this link.
+    fn check_link(&self) -> Result<(), Failure> {
+        let usage = |line: &str| Err(Failure::Usage(line.to_owned()));
+        let is_network =
+            matches!(self.link, Watched::Any | Watched::Link(LinkSpec::Device(DeviceSpec::Packet(_))));
+        match self.link {
+            Watched::Link(LinkSpec::Cable { .. }) => {}
+            _ if self.rate.is_some() => {
+                return usage("--rate is for cable only: other links bring what they bring");
+            }
+            _ => {}
+        }
+        if self.no_promiscuous && !is_network {
+            return usage("--no-promiscuous is for network interfaces only, such as eth1 or packet:eth1");
+        }
+        Ok(())
     }
 
     fn writes_to_stdout(&self) -> bool {
@@ -289,10 +311,11 @@ impl Arguments {
             seed: 1,
         };
         let requests = Requests::new(&shape).map_err(|_| Failure::Usage("no such flow".to_owned()))?;
+        let rate = self.rate.unwrap_or(CABLE_RATE);
         let flood = Flood {
             queues,
-            rate_pps: self.rate.per_second(),
-            burst_pkts: self.rate.burst_pkts(),
+            rate_pps: rate.per_second(),
+            burst_pkts: rate.burst_pkts(),
             duration: Some(self.duration.unwrap_or(Duration::from_secs(5))),
             count: None,
         };

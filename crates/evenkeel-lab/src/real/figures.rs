@@ -74,7 +74,7 @@ impl Figure {
             vec![overload(&curves), undisturbed(&curves), counters(&curves, options.on)],
         ];
         let kept = curves.iter().map(|curve| (curve.name.to_owned(), curve.retention())).collect();
-        let outcome = Outcome::new("load asked for (pkts/s)", self.y, points.collect(), checks.concat());
+        let outcome = Outcome::new("load asked for (pps)", self.y, points.collect(), checks.concat());
         Ok(Outcome { kept, ..outcome })
     }
 
@@ -95,7 +95,7 @@ impl Figure {
     }
 }
 
-const FORWARDED: &str = "forwarded (pkts/s)";
+const FORWARDED: &str = "forwarded (pps)";
 
 /// Figure 2: the unmodified kernel, without and with screening.
 const UNMODIFIED: Figure = Figure {

@@ -142,7 +142,7 @@ pub(super) fn measure(
         let result = match asking {
             Asking::Seldom => {
                 let [polled, interrupts] = [polled, interrupts].map(|run| run.response_us);
-                format!("polled takes {polled:.1} us, by interrupts {interrupts:.1}")
+                format!("polled takes {polled:.1} µs, by interrupts {interrupts:.1}")
             }
             _ => format!("quota {quota}: {:.0} answers/s of {:.0}", polled.answered, interrupts.answered),
         };

@@ -80,7 +80,7 @@ impl Bench<'_> {
         let runs = undisturbed(&mut self.spare, core_share, again)?;
         for run in &runs {
             self.done += 1;
-            let result = format!("at {:.0} pkts/s forwards {:.0}", run.offered_pps, run.forwarded_pps);
+            let result = format!("at {:.0} pps forwards {:.0}", run.offered_pps, run.forwarded_pps);
             let done = (self.done, self.all);
             (self.progress)(&Progress { variant: variant.name, result: &result, done });
         }

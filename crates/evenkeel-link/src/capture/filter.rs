@@ -19,6 +19,8 @@ pub struct Judge {
     frames: Vec<Frames>,
     compiled: Vec<Compiled>,
     passed_over: PassedOver,
+    /// A frame without its tag.
+    room: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -27,7 +29,13 @@ struct Compiled {
     link_type: LinkType,
     /// `None` if the expression has no meaning there.
     program: Option<Program>,
+    /// Frames are judged without their outer VLAN tag.
+    untagged: bool,
 }
+
+/// Where a frame of Ethernet has its VLAN tag, and what the tag begins with (IEEE 802.1Q).
+const TAG: core::ops::Range<usize> = 12..16;
+const TAG_PROTOCOLS: [[u8; 2]; 2] = [[0x81, 0], [0x88, 0xa8]];
 
 /// Frames that a [`Judge`] passes over, because its expression has no meaning on their link type. Clones
 /// count together.
@@ -41,11 +49,11 @@ impl Judge {
     /// [`FilterError`]
     pub fn new(expression: Expression, frames: Vec<Frames>) -> Result<Self, FilterError> {
         let compiled = (0..).map(InterfaceId).zip(&frames).map(|(interface, frames)| {
-            let program = Some(expression.compile(frames)?);
-            Ok(Compiled { interface, link_type: frames.link_type(), program })
+            let (program, untagged) = (expression.compile(frames)?, expression.is_for_untagged(frames));
+            Ok(Compiled { interface, link_type: frames.link_type(), program: Some(program), untagged })
         });
         let compiled = compiled.collect::<Result<_, _>>()?;
-        Ok(Self { expression, frames, compiled, passed_over: PassedOver::default() })
+        Ok(Self { expression, frames, compiled, passed_over: PassedOver::default(), room: Vec::new() })
     }
 
     /// Returns a handle on what is passed over.
@@ -58,7 +66,23 @@ impl Judge {
         let frames = self.frames.get(usize::from(interface.0)).unwrap_or(&Frames::ETHERNET);
         let program = self.expression.compile(&frames.with(link_type));
         let program = program.map_err(|error| self.passed_over.state().1 = Some(error)).ok();
-        Compiled { interface, link_type, program }
+        Compiled { interface, link_type, program, untagged: false }
+    }
+}
+
+impl Compiled {
+    /// Returns how many bytes of a frame to keep; `None` if the expression has no meaning there.
+    fn keep(&mut self, frame: &Tapped<'_>, room: &mut Vec<u8>) -> Option<usize> {
+        let program = self.program.as_mut()?;
+        let bytes = frame.bytes;
+        let tag = bytes.get(TAG).filter(|tag| TAG_PROTOCOLS.iter().any(|protocol| tag.starts_with(protocol)));
+        if !self.untagged || self.link_type != LinkType::ETHERNET || tag.is_none() {
+            return Some(program.keep(frame));
+        }
+        room.clear();
+        room.extend_from_slice(bytes.get(..TAG.start)?);
+        room.extend_from_slice(bytes.get(TAG.end..)?);
+        Some(program.keep(&Tapped { bytes: room, ..*frame }))
     }
 }
 
@@ -70,14 +94,11 @@ impl Filter for Judge {
             let compiled = self.compile(interface, link_type);
             self.compiled.push(compiled);
         }
-        let program = self.compiled.iter_mut().find(|it| is_for_it(it)).and_then(|it| it.program.as_mut());
-        match program {
-            Some(program) => program.keep(frame),
-            None => {
-                self.passed_over.state().0 += 1;
-                0
-            }
-        }
+        let compiled = self.compiled.iter_mut().find(|it| is_for_it(it));
+        compiled.and_then(|compiled| compiled.keep(frame, &mut self.room)).unwrap_or_else(|| {
+            self.passed_over.state().0 += 1;
+            0
+        })
     }
 }
 

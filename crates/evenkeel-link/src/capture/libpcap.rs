@@ -86,7 +86,8 @@ impl Expression {
 
     /// Compiles the expression for the kernel, which is to run it on the frames of a device. `None` if they
     /// are no device's, or the kernel cannot run it, or would run it on other bytes than the frame has on the
-    /// wire: it takes the outer VLAN tag out of a frame before it runs filters. `vlan` asks for the tag there.
+    /// wire: it takes the outer VLAN tag out of a frame before it runs filters. `vlan` asks for the tag where
+    /// it is then.
     ///
     /// # Errors
     /// [`FilterError`]
@@ -120,6 +121,13 @@ impl Expression {
         let opened = open(Library::open()?).map_err(refuse)?;
         let instructions = opened.compile(&text, frames.netmask().to_bits()).map_err(refuse)?;
         Program::new(&instructions).map_err(|error| refuse(error.to_string()))
+    }
+
+    /// Returns whether the expression is to judge frames of a device as the kernel shows them to filters:
+    /// without their outer VLAN tag, unless it asks for one, or for bytes that may be one.
+    pub(super) fn is_for_untagged(&self, frames: &Frames) -> bool {
+        let is_device = matches!(frames.origin, Origin::Device { .. });
+        is_device && !self.asks_for_link_header() && !self.words().any(|word| word == "vlan")
     }
 
     /// Returns whether the expression asks for a type, or for bytes by their place in the frame: either may

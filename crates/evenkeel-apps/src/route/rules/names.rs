@@ -349,7 +349,7 @@ fn service(name: &str) -> Option<u16> {
         return None;
     }
     let path = std::path::Path::new("/etc/services");
-    in_services(SERVICES.get_or_init(|| crate::route::text::read_text(path).unwrap_or_default()), name)
+    in_services(SERVICES.get_or_init(|| crate::text::read_text(path).unwrap_or_default()), name)
 }
 
 /// Finds a name or alias in lines such as `imaps 993/tcp imap4s # comment`.

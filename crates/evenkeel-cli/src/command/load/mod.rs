@@ -17,6 +17,8 @@ use evenkeel_apps::load::{
     self, Curve, Day, Doubt, Effort, Failure as RequestFailure, Hosts, Load, Measured, News, OnHost,
     OnKernel, Plan, Report, Request, Spacing, Target,
 };
+use evenkeel_apps::quantity::per_s;
+use evenkeel_apps::text::read_text;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -132,7 +134,7 @@ pub(crate) struct Arguments {
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
     /// Method of the request.
-    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    #[arg(long, value_name = "METHOD", default_value = "GET", value_parser = load::method)]
     method: String,
     /// Content of the request: text, or @FILE.
     #[arg(long, value_name = "TEXT")]
@@ -225,6 +227,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             arguments.own.run(&addresses, &arguments.receiving, (plan, request), limits, watch)?;
         (measured, effort, Some(hosts))
     } else {
+        arguments.bind.as_ref().map_or(Ok(()), Sources::check)?;
         let from = arguments.bind.as_ref().map(Sources::addresses).unwrap_or_default();
         let (measured, effort) =
             load::run(OnKernel { to: addresses.clone(), from }, plan, request, limits, watch)
@@ -457,8 +460,9 @@ impl Arguments {
             _ if self.closed => "closed loop".to_owned(),
             None => format!("open loop, {spacing}"),
             Some(DayOutput { compress, mean_rps, peak_rps }) => format!(
-                "a day {compress:.0} times as fast, {spacing}, {mean_rps:.1} requests/s on average and \
-                 {peak_rps:.1} at its busiest"
+                "a day {compress:.0} times as fast, {spacing}, {} requests on average and {} at its busiest",
+                per_s(mean_rps),
+                per_s(peak_rps)
             ),
         }
     }
@@ -492,7 +496,7 @@ impl Arguments {
 const SHORTEST_DAY: Duration = Duration::from_secs(1);
 
 fn read_day(path: &Path) -> Result<Day, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let text = read_text(path).map_err(|e| {
         Failure::machine(format!("--day: cannot read {} (or say synthetic)", path.display()), e)
     })?;
     Day::parse(&text).map_err(|e| Failure::Usage(format!("{}: {e}", path.display())))

@@ -3,7 +3,7 @@
 use evenkeel_apps::load::{
     ColdCounts, Doubt, Effort, Failure, Glance, Interval, Percentiles, Report, Statuses,
 };
-use evenkeel_apps::quantity::{count, percent, si, three_digits, time};
+use evenkeel_apps::quantity::{count, per_s, percent, three_digits, time};
 
 use crate::terminal;
 
@@ -20,9 +20,9 @@ pub(super) fn glance(glance: &Glance) -> String {
     }
     let (seconds, length) = (glance.measured.as_secs_f64(), glance.length.as_secs_f64());
     let counts = &glance.counts;
-    let rate = |count: u64| si(if seconds > 0.0 { count as f64 / seconds } else { 0.0 });
+    let rate = |count: u64| per_s(if seconds > 0.0 { count as f64 / seconds } else { 0.0 });
     let mut line = format!(
-        "{} {seconds:>4.0} of {length:.0} s  offered {}/s, answered {}/s, {} failed; {} under way",
+        "{} {seconds:>4.0} of {length:.0} s  offered {}, answered {}, {} failed; {} under way",
         terminal::bar(seconds / length, BAR),
         rate(counts.offered),
         rate(counts.statuses.all()),
@@ -56,17 +56,13 @@ fn requests(report: &Report) -> String {
     let early = if report.stopped { ", ended early" } else { "" };
     let mut text = format!("  due       {:>11}", count(counts.due));
     if let Some(target) = report.target_rps {
-        text.push_str(&format!("  in {seconds} s{early}; {} wanted", per_second(target)));
+        text.push_str(&format!("  in {seconds} s{early}; {} wanted", per_s(target)));
     } else {
         text.push_str(&format!("  in {seconds} s{early}"));
     }
-    text.push_str(&format!(
-        "\n  offered   {:>11}  {}\n",
-        count(counts.offered),
-        per_second(report.offered_rps)
-    ));
+    text.push_str(&format!("\n  offered   {:>11}  {}\n", count(counts.offered), per_s(report.offered_rps)));
     let answered = counts.statuses.all();
-    text.push_str(&format!("  answered  {:>11}  {}", count(answered), per_second(report.answered_rps)));
+    text.push_str(&format!("  answered  {:>11}  {}", count(answered), per_s(report.answered_rps)));
     text.push_str(&format!("{}\n", classes(&counts.statuses)));
     let failed = counts.failed.all();
     text.push_str(&format!("  failed    {:>11}", count(failed)));
@@ -75,10 +71,6 @@ fn requests(report: &Report) -> String {
         why.map(|failure| format!("{} {}", count(counts.failed.of(failure)), failure.words())).collect();
     let gap = if failed > 0 { "  " } else { "" };
     text + gap + &why.join(", ") + "\n"
-}
-
-fn per_second(rate: f64) -> String {
-    format!("{}/s", si(rate).trim_end())
 }
 
 /// Answers by class, if not all are good.
@@ -175,16 +167,16 @@ fn cold_line(cold: &ColdCounts) -> String {
 fn intervals(intervals: &[Interval], compress: Option<f64>) -> String {
     let mut text = format!(
         "\n  {:>8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-        "from", "offered/s", "answered/s", "failed", "50 %", "99 %", "longest"
+        "from", "offered", "answered", "failed", "50 %", "99 %", "longest"
     );
     for interval in intervals {
-        let rate = |count: u64| si(count as f64 / interval.seconds.max(f64::MIN_POSITIVE));
+        let rate = |count: u64| per_s(count as f64 / interval.seconds.max(f64::MIN_POSITIVE));
         let at =
             compress.map_or_else(|| format!("{} s", three_digits(interval.at)), |c| clock(interval.at * c));
         text.push_str(&format!(
             "  {at:>8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-            rate(interval.offered).trim_end(),
-            rate(interval.answered).trim_end(),
+            rate(interval.offered),
+            rate(interval.answered),
             count(interval.failed),
             micros(interval.p50_us),
             micros(interval.p99_us),

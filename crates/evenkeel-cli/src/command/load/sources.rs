@@ -1,8 +1,11 @@
 //! Addresses to connect from.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::str::FromStr;
+
+use crate::failure::Failure;
 
 /// Addresses in a row, of one family.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +20,20 @@ const ADDRESSES_MAX: usize = 4_096;
 impl Sources {
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
         self.addresses.clone()
+    }
+
+    /// Checks that these are addresses of this machine.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let foreign = self.addresses.iter().find(|address| {
+            let bound = UdpSocket::bind((**address, 0));
+            bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
+        });
+        match foreign {
+            Some(address) => Err(Failure::Machine(format!(
+                "--bind: {address} is no address of this machine: `ip address` lists them"
+            ))),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn first(&self) -> IpAddr {

@@ -18,7 +18,7 @@ use evenkeel_apps::route::report::Routed;
 use evenkeel_apps::route::router::{Changing, Reread, Router};
 use evenkeel_apps::route::running;
 use evenkeel_apps::route::tables::{Unusable, Written};
-use evenkeel_apps::route::text::read_text;
+use evenkeel_apps::text::read_text;
 use serde::Serialize;
 
 use super::config_file::{self, File};
@@ -224,7 +224,7 @@ fn complete(arguments: &Arguments) -> Result<(Arguments, File), Failure> {
 const NOT_IN_FILES: [&str; 1] = ["rate"];
 
 fn read(path: &Path) -> Result<String, Failure> {
-    read_text(path).map_err(|error| Failure::machine(path.display(), error))
+    read_text(path).map_err(|error| Failure::machine(format!("cannot read {}", path.display()), error))
 }
 
 impl Arguments {

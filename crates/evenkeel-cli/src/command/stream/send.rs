@@ -252,8 +252,7 @@ impl Arguments {
         }
         let from: Box<dyn Read + Send> = match &self.file {
             Some(file) if file != Path::new("-") => Box::new(
-                File::open(file)
-                    .map_err(|e| Failure::machine(format!("cannot read {}", file.display()), e))?,
+                open(file).map_err(|e| Failure::machine(format!("cannot read {}", file.display()), e))?,
             ),
             _ => Box::new(io::stdin()),
         };
@@ -385,4 +384,9 @@ fn describe(sent: &Sent) -> String {
         text.push_str(&crate::command::capture::line(captured));
     }
     text
+}
+/// Opens a file to read it. A directory can be opened, too, and is refused here.
+fn open(file: &Path) -> io::Result<File> {
+    let opened = File::open(file)?;
+    if opened.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(opened) }
 }

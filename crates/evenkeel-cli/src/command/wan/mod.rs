@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_apps::host_setup::{Limits, Occasion};
 use evenkeel_apps::route::plan::Link;
-use evenkeel_apps::route::text::read_text;
+use evenkeel_apps::text::read_text;
 use evenkeel_apps::wan::cable::{self, Demonstrated, Demonstration, News};
 use evenkeel_apps::wan::{self, Options, RealTime, Report, Reread, Wan, WanError};
 use evenkeel_wan::{Loss, Rate, Settings, Size, Trace};
@@ -199,7 +199,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let names = [0, 1].map(|n| links[n].name.clone());
     let wan = Wan { links, options: arguments.options(ways.clone())? };
     wan.check()?;
-    lines(&names, &ways).iter().for_each(|line| terminal::say(line));
+    let began_lines = lines(&names, &ways);
+    let began = || began_lines.iter().for_each(|line| terminal::say(line));
     let now = Now::new(ways);
     let reread = arguments.reread(&now, &Defaults::NONE, names);
     let print = |report: &Report| {
@@ -211,7 +212,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut live = describe::Live::new(arguments.stats_interval);
     let every = arguments.stats_interval.or_else(|| live.is_seen().then_some(LIVE));
     let limits = Limits { duration: arguments.duration, every, reports: terminal::reports()? };
-    let report = wan::run(&wan, limits, reread, terminal::say, |occasion, report| match occasion {
+    let report = wan::run(&wan, limits, reread, terminal::say, began, |occasion, report| match occasion {
         Occasion::Interval => live.show(report),
         Occasion::Request => {
             live.clear();
@@ -389,7 +390,8 @@ fn read(file: &Path) -> Result<Option<Trace>, Failure> {
     if file.as_os_str() == "none" {
         return Ok(None);
     }
-    let text = read_text(file).map_err(|error| Failure::machine(file.display(), error))?;
+    let text = read_text(file)
+        .map_err(|error| Failure::machine(format!("--trace: cannot read {}", file.display()), error))?;
     text.parse().map(Some).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
 }
 

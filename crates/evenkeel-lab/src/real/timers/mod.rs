@@ -138,7 +138,7 @@ impl Runs {
             Handling::Send => self.checks_of_packets(),
         };
         checks.extend(self.conditions());
-        Outcome::new("interval (us)", "throughput lost (%)", points, checks)
+        Outcome::new("interval (µs)", "throughput lost (%)", points, checks)
     }
 
     fn point(&self, facility: Facility, us: usize) -> Point {
@@ -170,19 +170,19 @@ impl Runs {
     }
 
     fn lateness(&self) -> Check {
-        predicted(Ours, "soft timers: median lateness at each interval (us)")
+        predicted(Ours, "soft timers: median lateness at each interval (µs)")
             .within(LATE_US, &self.soft(|run| run.late_us[0]))
     }
 
     fn checks_of_events(&self) -> Vec<Check> {
         let asked = 1e6 / INTERVALS_US[0] as f64;
         vec![
-            predicted(Ours, "soft timers every 10 us: share of the throughput lost")
+            predicted(Ours, "soft timers every 10 µs: share of the throughput lost")
                 .within(FREE, &[self.lost(Facility::Soft, 0)]),
-            predicted(Ours, "timerfd every 10 us: share of the throughput lost")
+            predicted(Ours, "timerfd every 10 µs: share of the throughput lost")
                 .within([0.5, 1.0], &[self.lost(Facility::TimerFd, 0)]),
             self.lateness(),
-            predicted(Ours, "soft timers every 10 us: share of the events that are asked for")
+            predicted(Ours, "soft timers every 10 µs: share of the events that are asked for")
                 .within([0.5, 1.0], &[self.events(Facility::Soft, 0) / asked]),
         ]
     }
@@ -194,10 +194,10 @@ impl Runs {
             means.iter().zip(INTERVALS_US).map(|(mean, target)| mean / target as f64).collect();
         let missing = self.of.values().flatten().map(|run| run.sent.missing).sum::<u64>();
         vec![
-            predicted(Ours, "soft timers every 10 us: share of the throughput lost but for sending")
+            predicted(Ours, "soft timers every 10 µs: share of the throughput lost but for sending")
                 .within(FREE, &[soft])
                 .known_miss(BY_ITSELF),
-            predicted(Ours, "timerfd every 10 us: share of the throughput lost")
+            predicted(Ours, "timerfd every 10 µs: share of the throughput lost")
                 .within([0.5, 1.0], &[self.lost(Facility::TimerFd, 0)]),
             self.lateness(),
             predicted(Ours, "soft timers: mean interval at each target, of the target")

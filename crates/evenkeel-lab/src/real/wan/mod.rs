@@ -456,7 +456,7 @@ impl Measured {
         let had = [self.core_share, 1.0 - run_delay];
         [
             condition("frames that the emulator lost by itself").within([0.0, 0.0], &[own]),
-            condition("how late the emulator sent 99 of 100 frames (us)").within(LATE_US, &late),
+            condition("how late the emulator sent 99 of 100 frames (µs)").within(LATE_US, &late),
             condition("share of the time that our server and the emulator had the cores they wanted")
                 .within([0.9, 1.0], &had),
             condition("the emulator accounts for every frame").equal("yes", conserved),
