@@ -373,13 +373,16 @@ pub fn drain(end: &mut End, pool: &mut Pool) -> u64 {
     frames
 }
 
-/// Runs a command that sets something up; says what it said if it fails.
+/// Runs a command that sets something up, in a session of its own. Returns what it said if it fails.
+///
+/// Nothing else is a process of its own: hosts, generators and the kernel's services are threads.
 ///
 /// # Errors
 /// The command and its standard error, in one line.
 pub fn execute(command: &[&str]) -> Result<(), String> {
     let [program, arguments @ ..] = command else { return Ok(()) };
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let mut setup = Command::new(program);
+    let output = link::in_own_session(setup.args(arguments).stdin(Stdio::null())).output();
     let output = output.map_err(|e| format!("cannot run `{program}`: {e}"))?;
     if output.status.success() {
         return Ok(());
@@ -427,6 +430,17 @@ mod tests {
     fn a_window_that_was_missed_has_a_rate_of_none() {
         assert_eq!(per_second(5, Duration::ZERO), 0.0);
         assert_eq!(per_second(5, Duration::from_millis(500)), 10.0);
+    }
+
+    /// The sixth field of stat(5), behind the name in parentheses, is the session.
+    #[test]
+    fn a_command_runs_in_a_session_of_its_own() {
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let session = own.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(3)).unwrap();
+        let other = format!("read -r line </proc/$$/stat; set -- ${{line##*) }}; test \"$4\" != {session}");
+        execute(&["sh", "-c", &other]).unwrap();
+        let leader = "read -r line </proc/$$/stat; set -- ${line##*) }; test \"$4\" = $$";
+        execute(&["sh", "-c", leader]).expect("it is the first of its session");
     }
 
     #[test]

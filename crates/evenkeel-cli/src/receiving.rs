@@ -65,8 +65,8 @@ pub(crate) struct Receiving {
     feedback_by: By,
     /// Share of the core for discarding excess frames at once, if several sockets share a receive ring.
     ///
-    /// What it takes beyond, the flooded process pays out of its own share, while discarding keeps up with what
-    /// comes. If it does not, the whole ring is paused for moments.
+    /// While discarding keeps up with what comes, it may take more: the flooded process pays that out of its
+    /// own share. If discarding does not keep up, the whole ring is paused for moments.
     #[arg(
         long, help_heading = HEADING, value_name = "PERCENT", default_value = "25%", value_parser = percent
     )]

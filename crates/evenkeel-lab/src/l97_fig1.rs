@@ -62,13 +62,13 @@ fn measure(seed: u64) -> Outcome {
     )
 }
 
-/// "Nearly linear in the burst size".
+/// "Nearly linear in the burst size": as two prices, of a packet's device work and of the rest, make it.
 fn linear(latencies: &[(u32, f64)]) -> Check {
     let (first, last) = (latencies[0].1, latencies[latencies.len() - 1].1);
     let step = (last - first) / f64::from(BURST_MAX - 1);
     let line = |pkts: u32| first + step * f64::from(pkts - 1);
     let off: Vec<f64> = latencies.iter().map(|&(pkts, ms)| ms / line(pkts)).collect();
-    predicted(Words, "latency of the first of 1 to 16 packets, of a straight line from end to end")
+    calibrated(FITTED, Words, "latency of the first of 1 to 16 packets, of a straight line from end to end")
         .within([0.95, 1.05], &off)
 }
 

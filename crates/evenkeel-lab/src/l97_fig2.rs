@@ -26,7 +26,7 @@ mod paper {
 
 /// What follows from the paper's figures.
 mod derived {
-    /// D.L97.dev: the device interrupt alone takes 72 us, by its traces.
+    /// D.L97.dev: the device interrupt alone takes 72 µs, by its traces.
     pub(super) const LIVELOCK: f64 = 13_890.0;
     /// D.L97.ip: output falls linearly, (1 - 72e-6 r) / 140.8e-6.
     pub(super) const BEYOND: [(u64, f64); 2] = [(6000, 4034.0), (10_000, 1989.0)];

@@ -8,6 +8,7 @@ use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
 use crate::router_setup::{SCREENING_QUOTA, Setup, TICK};
 use crate::router_testbed::{Curve, rates};
+use crate::statistics::settled;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "l97-fig6",
@@ -31,7 +32,8 @@ fn measure(seed: u64) -> Outcome {
     let without = Setup { quota: SCREENING_QUOTA, ..Setup::POLLING };
     let unmodified = curve("unmodified", Setup::UNMODIFIED);
     let no_feedback = curve("polling, no feedback", without);
-    let feedback = curve("polling, feedback", Setup { feedback: Some(TICK), ..without });
+    let with = Setup { feedback: Some(TICK), ..without };
+    let feedback = curve("polling, feedback", with);
     let patient =
         Curve::measure("", &Setup { feedback: Some(TICK * 5), ..without }.with_screend(), [RESUMES_AT], seed);
     let points = [&unmodified, &no_feedback, &feedback]
@@ -46,7 +48,8 @@ fn measure(seed: u64) -> Outcome {
             "feedback",
             &[(paper::MLFRR[1], paper::MLFRR[1]), (12_000.0, paper::MLFRR[1])],
         ));
-    let checks = [peaks(&unmodified, &feedback), overload(&unmodified, &no_feedback, &feedback)];
+    let peak = peak(&feedback, &with.with_screend(), seed);
+    let checks = [peaks(&unmodified, &feedback, peak), overload(&unmodified, &no_feedback, &feedback)];
     Outcome::new(
         "input (pps)",
         "output (pps)",
@@ -58,9 +61,17 @@ fn measure(seed: u64) -> Outcome {
 const UNMODIFIED: &str = "architecture.eager.deliver";
 const FEEDBACK: &str = "cost.deliver, cost.system-call, program.screend";
 
+/// The peak of a curve. It is 3 % above what follows it, at the brink of saturation, where one second in a
+/// hundred seeds has 5 %: the rate is measured again.
+fn peak(curve: &Curve, setup: &Setup, seed: u64) -> f64 {
+    let rate = curve.peak_rate();
+    let again = |seed| Curve::measure("", setup, [rate], seed).peak();
+    settled(curve.peak(), seed, again)
+}
+
 /// The gain is that of a price: with the same one for `deliver` in both kernels, the unmodified one is free
 /// of loss to 3200/s.
-fn peaks(unmodified: &Curve, feedback: &Curve) -> Vec<Check> {
+fn peaks(unmodified: &Curve, feedback: &Curve, peak: f64) -> Vec<Check> {
     let [before, after] = paper::MLFRR;
     vec![
         calibrated(UNMODIFIED, Paper, "loss-free up to, unmodified (pps)").near(
@@ -73,7 +84,7 @@ fn peaks(unmodified: &Curve, feedback: &Curve) -> Vec<Check> {
             feedback.mlfrr(),
             0.05,
         ),
-        calibrated(FEEDBACK, Paper, "peak with feedback (pps)").near(after, feedback.peak(), 0.05),
+        calibrated(FEEDBACK, Paper, "peak with feedback (pps)").near(after, peak, 0.05),
     ]
 }
 

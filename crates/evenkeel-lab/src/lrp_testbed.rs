@@ -168,6 +168,8 @@ pub(crate) struct Lost {
     pub(crate) socket: u64,
     pub(crate) channel: u64,
     pub(crate) ring: u64,
+    /// For any other reason, such as want of a buffer.
+    pub(crate) elsewhere: u64,
 }
 
 impl Lost {
@@ -179,15 +181,20 @@ impl Lost {
         // ring.
         let (at_channel, at_ring) =
             if host.config().architecture == Architecture::NiLrp { (missed, 0) } else { (0, missed) };
+        let named = [QueueDrop::IpQueue.into(), QueueDrop::Socket.into(), QueueDrop::Channel.into()];
+        let [ip_queue, socket, channel] = named.map(drops);
+        let ring = drops(LinkDrop::RingFull.into());
+        let all = host.ledger().drops().map(|(_, input, _)| input).sum::<u64>();
         Self {
-            ip_queue: drops(QueueDrop::IpQueue.into()),
-            socket: drops(QueueDrop::Socket.into()),
-            channel: drops(QueueDrop::Channel.into()) + at_channel,
-            ring: drops(LinkDrop::RingFull.into()) + at_ring,
+            ip_queue,
+            socket,
+            channel: channel + at_channel,
+            ring: ring + at_ring,
+            elsewhere: all - ip_queue - socket - channel - ring,
         }
     }
 
     pub(crate) const fn everywhere(self) -> u64 {
-        self.ip_queue + self.socket + self.channel + self.ring
+        self.ip_queue + self.socket + self.channel + self.ring + self.elsewhere
     }
 }

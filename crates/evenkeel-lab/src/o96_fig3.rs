@@ -48,6 +48,7 @@ struct Measured {
     socket: f64,
     channel: f64,
     ring: f64,
+    elsewhere: f64,
 }
 
 /// The receiver, and the load on it.
@@ -101,6 +102,7 @@ impl Bench {
             socket: per_s(|s| s.lost.socket),
             channel: per_s(|s| s.lost.channel),
             ring: per_s(|s| s.lost.ring),
+            elsewhere: per_s(|s| s.lost.elsewhere),
         }
     }
 }
@@ -132,7 +134,7 @@ fn measure(seed: u64) -> Outcome {
         overload(&eager, &early, &soft, &ni),
         onsets(&eager),
         loss_free(seed),
-        places(&eager, &soft, &ni),
+        places([&eager, &early, &soft, &ni]),
     ];
     Outcome::new("offered (pps)", "received (pps)", points, checks.concat())
 }
@@ -174,6 +176,11 @@ impl Curve {
     fn at(&self, rate: u64) -> Measured {
         let nearest = self.measured.iter().min_by_key(|(r, _)| r.abs_diff(rate));
         nearest.expect("there are points").1
+    }
+
+    /// The most that is lost at no queue, channel or ring.
+    fn elsewhere(&self) -> f64 {
+        self.measured.iter().map(|(_, m)| m.elsewhere).fold(0.0, f64::max)
     }
 
     /// The lowest rate beyond the peak from which on `is` holds.
@@ -266,7 +273,7 @@ fn mlfrr(architecture: Architecture, seed: u64) -> f64 {
     free as f64
 }
 
-fn places(eager: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
+fn places([eager, early, soft, ni]: [&Curve; 4]) -> Vec<Check> {
     let places = |m: Measured| {
         let all =
             [("IP queue", m.ip_queue), ("socket queue", m.socket), ("channel", m.channel), ("ring", m.ring)];
@@ -278,5 +285,10 @@ fn places(eager: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
         drops_at("4.4BSD at 18000/s drops at", "IP queue, socket queue", eager.at(18_000)),
         drops_at("SOFT-LRP at 20000/s drops at", "channel", soft.at(20_000)),
         drops_at("NI-LRP at 20000/s drops at", "channel", ni.at(20_000)),
+        predicted(
+            Paper,
+            "lost for want of a buffer, or anywhere else, all rates (pps): no mbuf shortage",
+        )
+        .within([0.0, 0.0], &[eager, early, soft, ni].map(Curve::elsewhere)),
     ]
 }

@@ -2,6 +2,15 @@
 //!
 //! Machine A plays ping-pong with a server on machine B while machine C blasts another server on B, which
 //! discards what it gets. A and B also run a spinner at nice +20, so that packets never find an idle loop.
+//!
+//! The paper has two causes of its hump, and the model has one of them. A process that a packet has woken
+//! comes before the one that was interrupted, until it has run: so 4.3BSD's scheduler prefers the blast
+//! server, as long as that sleeps between packets. The paper lays the greater height under 4.4BSD to the
+//! accounting, which charges the blast's protocol work to the ping-pong server and lowers its priority. Here
+//! a woken process comes first whatever the priorities are; 4.4BSD's hump is higher because an interruption
+//! takes 60 µs there and 25 or less with LRP. So no check of this experiment can tell who is charged: with
+//! nobody charged for anything all of its figures are the same. That the receiver pays is a matter of table
+//! 2, and of tests of the host.
 
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::receive::Architecture;
@@ -223,12 +232,13 @@ fn humps(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
                  is answered is followed by the next",
             ),
         predicted(Words, "round trip after the hump, share of its top")
-            .within([0.0, 0.98], &all.map(Curve::fall)),
+            .within([0.5, 0.98], &all.map(Curve::fall)),
     ]
 }
 
-const HEIGHT: &str = "fitted was the ratio of the two; both heights are lower by a quarter to a third, and \
-     the paper does not say whether its own are round trips or what is added to them";
+const HEIGHT: &str = "fitted was the ratio of the two, which comes from the length of interruptions here, \
+     and not from who is charged for them; both heights are lower by a quarter to a third, and the paper \
+     does not say whether its own are round trips or what is added to them";
 
 const PINGS: &str = "from 15000/s on the IP queue overflows here, too, but a ping is only sent when the last \
     one was \

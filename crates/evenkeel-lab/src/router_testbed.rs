@@ -286,6 +286,13 @@ impl Curve {
         self.measured.iter().map(|(_, m)| m.forwarded_pps).fold(0.0, f64::max)
     }
 
+    /// The rate at which the output is highest.
+    pub(crate) fn peak_rate(&self) -> u64 {
+        let highest =
+            self.measured.iter().max_by(|(_, a), (_, b)| a.forwarded_pps.total_cmp(&b.forwarded_pps));
+        highest.map_or(0, |(rate, _)| *rate)
+    }
+
     pub(crate) fn at(&self, rate: u64) -> Measured {
         self.measured.iter().min_by_key(|(r, _)| r.abs_diff(rate)).expect("there are points").1
     }

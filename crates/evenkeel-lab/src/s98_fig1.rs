@@ -8,6 +8,7 @@ use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
 use crate::s98_profile::POINTS;
 use crate::s98_testbed::{Kernel, Load, Measured, SHORT, Server, run};
+use crate::statistics::settled;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "s98-fig1",
@@ -36,18 +37,13 @@ mod paper {
 type Curve = Vec<(usize, Measured)>;
 
 fn measure(seed: u64) -> Outcome {
-    let curves = HOT.map(|hot| {
-        let load = |cold| Load { cold, hot, rate: RATE, bytes: SHORT };
-        let draw = |cold| seed ^ (hot << 16 | cold) as u64;
-        let point = |cold| (cold, run(Kernel::Unmodified, Server::Squid, load(cold), draw(cold)));
-        COLD.map(point).to_vec()
-    });
+    let curves = HOT.map(|hot| COLD.map(|cold| (cold, at([hot, cold], draw([hot, cold], seed)))).to_vec());
     let mut points = Vec::new();
     for (hot, curve) in HOT.into_iter().zip(&curves) {
         points.extend(line(&format!("kernel, {hot} hot"), curve, |m| m.select));
         points.extend(line(&format!("user, {hot} hot"), curve, |m| m.around));
     }
-    let checks = checks(&curves);
+    let checks = checks(&curves, seed);
     Outcome::new("cold connections", "share of the CPU (%)", points, checks)
 }
 
@@ -60,26 +56,45 @@ fn line(series: &str, curve: &Curve, share: impl Fn(&Measured) -> f64) -> Vec<Po
     curve.iter().map(point).collect()
 }
 
-fn checks(curves: &[Curve; 2]) -> Vec<Check> {
+/// The dice of a point.
+fn draw([hot, cold]: [usize; 2], seed: u64) -> u64 {
+    seed ^ (hot << 16 | cold) as u64
+}
+
+fn at([hot, cold]: [usize; 2], seed: u64) -> Measured {
+    run(Kernel::Unmodified, Server::Squid, Load { cold, hot, rate: RATE, bytes: SHORT }, seed)
+}
+
+/// The greatest share of the kernel. The greatest of 18 points is that with the greatest noise: its place is
+/// measured again.
+fn greatest_select(curves: &[Curve; 2], seed: u64) -> f64 {
+    let points = HOT.into_iter().zip(curves);
+    let points = points.flat_map(|(hot, curve)| curve.iter().map(move |(cold, m)| ([hot, *cold], m.select)));
+    let greatest = points.max_by(|a, b| a.1.total_cmp(&b.1));
+    let (place, share) = greatest.expect("there are points");
+    100.0 * settled(share, draw(place, seed), |seed| at(place, seed).select)
+}
+
+fn checks(curves: &[Curve; 2], seed: u64) -> Vec<Check> {
     let [ten, fifty] = curves;
     let greatest = |share: fn(&Measured) -> f64| {
         100.0 * curves.iter().flatten().map(|(_, m)| share(m)).fold(0.0, f64::max)
     };
-    let at = |curve: &Curve, cold: usize| curve.iter().find(|(at, _)| *at == cold).expect("it is measured").1;
-    let both = |cold, share: fn(&Measured) -> f64| [ten, fifty].map(|curve| share(&at(curve, cold)));
+    let of = |curve: &Curve, cold: usize| curve.iter().find(|(at, _)| *at == cold).expect("it is measured").1;
+    let both = |cold, share: fn(&Measured) -> f64| [ten, fifty].map(|curve| share(&of(curve, cold)));
     let growth = |from, to| {
         let ([a, b], [c, d]) = (both(from, |m| m.select), both(to, |m| m.select));
         [c / a, d / b]
     };
     let few = COLD.into_iter().filter(|cold| *cold <= paper::INDEPENDENT_UP_TO);
-    let beside: Vec<f64> = few.map(|cold| at(fifty, cold).select / at(ten, cold).select).collect();
+    let beside: Vec<f64> = few.map(|cold| of(fifty, cold).select / of(ten, cold).select).collect();
     let rates: Vec<f64> = curves.iter().flatten().map(|(_, m)| m.throughput).collect();
-    let rarer = [ten, fifty].map(|curve| at(curve, 2_000).calls / at(curve, 100).calls);
-    let fuller = [ten, fifty].map(|curve| at(curve, 2_000).events / at(curve, 100).events);
+    let rarer = [ten, fifty].map(|curve| of(curve, 2_000).calls / of(curve, 100).calls);
+    let fuller = [ten, fifty].map(|curve| of(curve, 2_000).events / of(curve, 100).events);
     vec![
         condition("answers a second").within([0.95 * RATE, 1.05 * RATE], &rates),
         predicted(Paper, "kernel's part of select, greatest share (%)")
-            .within([paper::KERNEL - POINTS, paper::KERNEL + POINTS], &[greatest(|m| m.select)]),
+            .within([paper::KERNEL - POINTS, paper::KERNEL + POINTS], &[greatest_select(curves, seed)]),
         predicted(Paper, "user's loop around it, greatest share (%)")
             .within([paper::USER - POINTS, paper::USER + POINTS], &[greatest(|m| m.around)]),
         predicted(Words, "kernel's part at 500 cold connections, of that at 250: linear at first")

@@ -15,6 +15,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
+/// S98.F3.new. If sets and the loop around `select` cost nothing, nothing would be lost.
+const SMALL_LOSS: f64 = 0.97;
 /// S98.F3.gain.
 const GAIN: f64 = 1.58;
 
@@ -40,9 +42,13 @@ fn checks(naive: &[Curve; 3], realistic: &[Curve; 3]) -> Vec<Check> {
             Words,
             "realistic: saturation of the unmodified kernel, of the naive one: drastically reduced",
         )
-        .within([0.0, 0.7], &[old.saturation() / alone.saturation()]),
-        predicted(Words, "realistic: saturation of the modified kernel, of the naive one: nearly as high")
-            .within([0.8, 1.0], &[new.saturation() / alone.saturation()]),
+        .within([0.4, 0.7], &[old.saturation() / alone.saturation()]),
+        predicted(
+            Words,
+            "realistic: saturation of the modified kernel, of the naive one: nearly as high, but for \
+             what the interface of select costs",
+        )
+        .within([0.8, SMALL_LOSS], &[new.saturation() / alone.saturation()]),
         predicted(Paper, "realistic: saturation of the modified kernel, of the unmodified one (times)").near(
             GAIN,
             new.saturation() / old.saturation(),
@@ -61,5 +67,5 @@ pub(crate) fn sooner(old: &Curve, new: &Curve) -> Check {
         Paper,
         "realistic: response time with the modified kernel, of the unmodified one's, at all rates",
     )
-    .within([0.0, 1.0], &beside)
+    .within([0.05, 1.0], &beside)
 }

@@ -21,6 +21,11 @@ fn measure(seed: u64) -> Outcome {
     Outcome::new("answers/s", "share of the CPU (%)", points, checks(&curves))
 }
 
+/// What the interface leaves: if sets cost the new kernel nothing, it would be under a hundredth.
+const SETS: f64 = 0.05;
+/// The only ratio of them that is printed: 11.49 % of 21.91, at 220 requests/s (S98.Tab1, S98.Tab2), and 5 %.
+const PRINTED: f64 = 1.05 * 11.49 / 21.91;
+
 fn checks([old, select, new]: &[Curve; 3]) -> Vec<Check> {
     let linear = [old, select].into_iter().flat_map(Curve::all).map(|m| 100.0 * m.ufalloc);
     let ufalloc: Vec<f64> = new.beside(old).map(|(new, old)| new.ufalloc / old.ufalloc).collect();
@@ -33,6 +38,7 @@ fn checks([old, select, new]: &[Curve; 3]) -> Vec<Check> {
             .within([2.0, 30.0], &linear.collect::<Vec<_>>()),
         predicted(Words, "the same, saturated, of that at 50 requests/s: significant at higher rates")
             .within([2.0, 10.0], &[grows(old), grows(select)]),
-        predicted(Words, "new select, of the old one, all rates: much less").within([0.0, 0.5], &cheaper),
+        predicted(Words, "new select, of the old one, all rates: much less")
+            .within([SETS, PRINTED], &cheaper),
     ]
 }

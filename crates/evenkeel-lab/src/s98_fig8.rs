@@ -4,7 +4,8 @@ use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome};
 use crate::s98_profile::about;
 use crate::s98_rates::{Benchmark, Curve, all};
-use crate::s98_testbed::{LONG, SHORT, Server};
+use crate::s98_testbed::{HOT, Kernel, LONG, Load, SHORT, SLOW, Server, run};
+use crate::statistics::settled;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "s98-fig8",
@@ -23,11 +24,16 @@ mod paper {
     pub(super) const IDLE_LONG: [f64; 2] = [0.0, 73.0];
 }
 
+/// Requests a second.
+const RATE: f64 = 100.0;
+
 fn measure(seed: u64) -> Outcome {
     let naive = all((Server::Thttpd, SHORT), Benchmark::Naive, seed);
     let [short, long] = [SHORT, LONG].map(|bytes| all((Server::Thttpd, bytes), Benchmark::Realistic, seed));
     let points = naive.iter().chain(&short).flat_map(|curve| curve.points(|m| m.response_ms)).collect();
-    let mut outcome = Outcome::new("answers/s", "response time (ms)", points, checks(&naive, &short, &long));
+    let long_idle = long_idle(&long[2], seed);
+    let checks = checks(&naive, &short, &long, long_idle);
+    let mut outcome = Outcome::new("answers/s", "response time (ms)", points, checks);
     outcome.y_max = Some(100.0);
     outcome
 }
@@ -39,8 +45,20 @@ const GAIN: &str = "by the paper's own idle times a request takes at most 1.2 ms
      and a search for a descriptor (0.4 ms, from table 1) and one old select (0.6 ms) come on top with the \
      unmodified one; its clients, all on one slower machine, may have been the limit";
 
-fn checks(naive: &[Curve; 3], short: &[Curve; 3], long: &[Curve; 3]) -> Vec<Check> {
-    let idle = |curve: &Curve| curve.at(100.0).map_or(f64::NAN, |m| 100.0 * m.idle);
+fn idle(curve: &Curve) -> f64 {
+    curve.at(RATE).map_or(f64::NAN, |m| 100.0 * m.idle)
+}
+
+/// The modified kernel's idle time with 8192 bytes. The price of copying lies between this figure, which
+/// would have it a tenth higher, and the end of figure 6, which would have it lower, and the check leaves as
+/// little as the noise of three seconds.
+fn long_idle(modified: &Curve, seed: u64) -> f64 {
+    let load = Load { cold: SLOW, hot: HOT, rate: RATE, bytes: LONG };
+    let again = |seed| 100.0 * run(Kernel::Modified, Server::Thttpd, load, seed).idle;
+    settled(idle(modified), seed ^ RATE as u64, again)
+}
+
+fn checks(naive: &[Curve; 3], short: &[Curve; 3], long: &[Curve; 3], long_idle: f64) -> Vec<Check> {
     let gain = |curves: &[Curve; 3]| curves[2].saturation() / curves[0].saturation();
     let same: Vec<f64> = naive.iter().map(|curve| curve.saturation() / naive[0].saturation()).collect();
     let [old_short, new_short] = paper::IDLE_SHORT;
@@ -49,7 +67,7 @@ fn checks(naive: &[Curve; 3], short: &[Curve; 3], long: &[Curve; 3]) -> Vec<Chec
         calibrated("program.thttpd-request", Paper, "1259 bytes, 100 requests/s: idle, modified kernel (%)")
             .within(about(new_short), &[idle(&short[2])]),
         calibrated("program.copy", Paper, "8192 bytes, 100 requests/s: idle, modified kernel (%)")
-            .within(about(new_long), &[idle(&long[2])]),
+            .within(about(new_long), &[long_idle]),
         predicted(Paper, "1259 bytes, 100 requests/s: idle, unmodified kernel (%)")
             .within(about(old_short), &[idle(&short[0])])
             .known_miss(IDLE),

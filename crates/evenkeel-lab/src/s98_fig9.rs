@@ -50,7 +50,7 @@ fn checks(curves: &[[(usize, Measured); COLD.len()]; 3]) -> Vec<Check> {
         predicted(Paper, "throughput kept from 0 to 2000, most first")
             .equal("both > new ufalloc > unmodified", order),
         predicted(Words, "each step, of the one before: falls throughout")
-            .within([0.0, 1.0], &falls.collect::<Vec<_>>()),
+            .within([0.5, 0.999], &falls.collect::<Vec<_>>()),
         predicted(Paper, "unmodified kernel: throughput kept at 2000")
             .within([1.0 - DROP_OLD - 0.03, 1.0 - DROP_OLD + 0.03], &[kept(old)])
             .known_miss(STEEP),

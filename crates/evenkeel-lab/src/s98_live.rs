@@ -23,7 +23,7 @@ use evenkeel_sim::selecting::{
 };
 use evenkeel_sim::world::{HostId, World};
 
-use crate::check::{Check, Origin::*, calibrated, condition, predicted};
+use crate::check::{Check, Claim, Origin::*, calibrated, condition, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
 use crate::s98_profile::about;
 use crate::s98_testbed::{
@@ -258,11 +258,13 @@ fn measure(seed: u64) -> Outcome {
 
 /// By which a slope, and where a line ends, may be off.
 const SLOPE: f64 = 0.1;
+/// By which a share of a few percent at most may be off, of itself.
+const SMALL: f64 = 0.25;
 
 /// What the paper says, old kernel and new.
 mod paper {
-    /// Of the regressions: idle, kernel and user (S98.Tab4, S98.Tab15), percent of the CPU for a request a
-    /// second; and where there is no idle time left (S98.F10.x, S98.F13.x).
+    /// Regressions: the slopes of idle, kernel and user time, percent of the CPU for a request a second; and
+    /// the rate at which no idle time is left.
     pub(super) struct Lines {
         pub(super) idle: [f64; 2],
         pub(super) kernel: [f64; 2],
@@ -270,8 +272,14 @@ mod paper {
         pub(super) ends: [f64; 2],
     }
 
+    /// S98.Tab4, S98.F10.x.
     pub(super) const NETCACHE: Lines =
         Lines { idle: [-1.67, -1.34], kernel: [1.09, 0.85], user: [0.58, 0.49], ends: [58.0, 69.0] };
+    /// S98.Tab5, S98.F10.x20: the samples with more than [`ABOVE`].
+    pub(super) const NETCACHE_ABOVE: Lines =
+        Lines { idle: [-1.69, -1.46], kernel: [1.02, 0.85], user: [0.68, 0.65], ends: [57.0, 68.0] };
+    pub(super) const ABOVE: f64 = 20.0;
+    /// S98.Tab15, S98.F13.x.
     pub(super) const SQUID: Lines =
         Lines { idle: [-1.69, -1.26], kernel: [1.05, 0.73], user: [0.64, 0.54], ends: [55.0, 83.0] };
     /// S98.Tab6, S98.Tab7 and S98.Tab16, S98.Tab13: select, and the loop around it, of the time that was not
@@ -292,12 +300,10 @@ mod paper {
     pub(super) const SQUID_DESCRIPTORS: f64 = 1_714.0;
     /// S98.T7.calls.
     pub(super) const MORE_CALLS: f64 = 7.0;
+    /// S98.T7.ufalloc, of NetCache.
+    pub(super) const UFALLOC: [f64; 2] = [0.20, 0.03];
     /// S98.F10.gain, S98.F13.gain.
     pub(super) const GAINS: [f64; 2] = [1.19, 1.51];
-    /// Only with rates above that are the regressions of table 5.
-    pub(super) const ABOVE: f64 = 20.0;
-    /// S98.F10.x20: where that of NetCache ends, with the old kernel.
-    pub(super) const END_ABOVE: f64 = 57.0;
 }
 
 const THREADS: &str = "NetCache has several threads, all of which ask for the same events again; by the \
@@ -305,7 +311,17 @@ const THREADS: &str = "NetCache has several threads, all of which ask for the sa
 const CHEAP: &str = "as in the laboratory the new select costs next to nothing for each event; the paper's \
      live proxies ask for far more (threads that find the same event, a small set that is polled very \
      often), which it does not count";
-
+const LOOP: &str = "the loop around select has a price for each descriptor of a call, and there are half as \
+     many calls again with the new select; the paper has seven times the calls and 1.3 times the loop's \
+     share, so that most of those calls cannot take what one takes with the old kernel";
+const DATA_CACHE: &str = "the paper suspects that the new kernel leaves more of the data cache to user mode; \
+     there is no cache here, and user mode costs the same with both kernels";
+const LOOKS: &str = "a look for a free number costs what it costs in the laboratory (0.5 µs, table 1), and \
+     there are 360 for each number; the paper's 0.20 % are 37, and it says no more than that the numbers \
+     of a live proxy may be allocated in another pattern";
+const HOUSEKEEPING: &str = "the price was fitted to the slope of the whole day, 0.58; above 20 \
+     requests/s the paper's is a sixth steeper, which it lays to other work at night; there is none \
+     here, and the slope is even less, for the busier the proxy, the more a turn of its loop finds";
 const MORE_DESCRIPTORS: &str = "Squid had more than twice as many descriptors as NetCache at the same load, \
      five months later; the paper does not say why, and here both have the same clients";
 
@@ -314,8 +330,7 @@ fn checks(days: &[[Day96; 2]; 2]) -> Vec<Check> {
     let mut checks = vec![condition("requests that failed").within([0.0, 0.0], &[failed(days)])];
     checks.extend(fitted(netcache, squid));
     checks.extend(lines(days));
-    checks.extend(netcache_lines(netcache));
-    checks.extend(squid_lines(squid));
+    checks.extend(regressions(days));
     checks.extend(gains(days));
     checks.extend(hours(netcache, squid));
     checks
@@ -328,18 +343,9 @@ fn failed(days: &[[Day96; 2]; 2]) -> f64 {
 const NETCACHE_PRICES: &str = "program.netcache-user, program.netcache-kernel";
 const SQUID_PRICES: &str = "program.squid-mod-user, program.squid-mod-kernel";
 
-/// The old kernel's days, to which the costs were fitted.
+/// Descriptors, and the old kernel's hours, to which costs were fitted.
 fn fitted([netcache, new]: &[Day96; 2], [squid, _]: &[Day96; 2]) -> Vec<Check> {
-    let (n, s, hour) = (paper::NETCACHE, paper::SQUID, paper::NETCACHE_HOUR);
-    let slope = |(name, prices, day): (&str, &'static str, &Day96), of, paper, share| {
-        calibrated(prices, Paper, format!("{name}, old: slope of {of} time (% for a request/s)")).near(
-            paper,
-            day.line(share, 0.0).slope,
-            SLOPE,
-        )
-    };
-    let of_netcache = ("NetCache", NETCACHE_PRICES, netcache);
-    let of_squid = ("Squid", SQUID_PRICES, squid);
+    let (n, s) = (paper::NETCACHE_HOUR, paper::SQUID_HOUR);
     vec![
         calibrated("how much slower answers are", Paper, "NetCache, new: most descriptors of the day").near(
             paper::DESCRIPTORS,
@@ -351,17 +357,13 @@ fn fitted([netcache, new]: &[Day96; 2], [squid, _]: &[Day96; 2]) -> Vec<Check> {
             Paper,
             "NetCache, old, busy hour: select, of the time not idle (%)",
         )
-        .within(about(hour.select[0]), &[netcache.busy_share(|s| s.select)]),
+        .within(about(n.select[0]), &[netcache.busy_share(|s| s.select)]),
         calibrated("program.netcache-descriptor", Paper, "NetCache, old, busy hour: loop around select (%)")
-            .within(about(hour.around[0]), &[netcache.busy_share(|s| s.around)]),
+            .within(about(n.around[0]), &[netcache.busy_share(|s| s.around)]),
         calibrated(NETCACHE_PRICES, Paper, "NetCache, old, busy hour: idle (%)")
-            .within(about(hour.idle[0]), &[100.0 * netcache.hour(|s| s.idle)]),
-        slope(of_netcache, "kernel", n.kernel[0], |s: &Sample| s.kernel),
-        slope(of_netcache, "user", n.user[0], |s: &Sample| s.user),
-        slope(of_squid, "kernel", s.kernel[0], |s: &Sample| s.kernel),
-        slope(of_squid, "user", s.user[0], |s: &Sample| s.user),
+            .within(about(n.idle[0]), &[100.0 * netcache.hour(|s| s.idle)]),
         calibrated("program.squid-mod-descriptor", Paper, "Squid, old, busy hour: loop around select (%)")
-            .within([0.0, 2.0 * paper::SQUID_HOUR.around[0]], &[squid.busy_share(|s| s.around)]),
+            .near(s.around[0], squid.busy_share(|s| s.around), SMALL),
     ]
 }
 
@@ -382,52 +384,78 @@ fn lines(days: &[[Day96; 2]; 2]) -> Vec<Check> {
             .within([1.15, 3.0], &steeper(|s| s.kernel)),
         predicted(Words, "slope of idle time, old of new: significantly steeper")
             .within([1.15, 3.0], &steeper(|s| s.idle)),
-        predicted(Words, "slope of user time, old of new: might not be significant")
-            .within([0.75, 1.3], &steeper(|s| s.user)),
     ]
 }
 
-fn netcache_lines([old, new]: &[Day96; 2]) -> Vec<Check> {
-    let paper = paper::NETCACHE;
-    let ends = |day: &Day96, above| day.line(|s| s.idle, above).ends();
-    let slope = |day: &Day96, share: fn(&Sample) -> f64| day.line(share, 0.0).slope;
-    let of = |what: &str| predicted(Paper, format!("NetCache, {what}"));
-    // From what was fitted to the old kernel's lines.
-    let fitted = |what: &str| calibrated(NETCACHE_PRICES, Paper, format!("NetCache, {what}"));
-    vec![
-        fitted("old: no idle time left at (requests/s)").near(paper.ends[0], ends(old, 0.0), SLOPE),
-        fitted("old, above 20 requests/s: no idle time left at").near(
-            paper::END_ABOVE,
-            ends(old, paper::ABOVE),
-            SLOPE,
-        ),
-        of("new: no idle time left at (requests/s)")
-            .near(paper.ends[1], ends(new, 0.0), SLOPE)
-            .known_miss(THREADS),
-        of("new: slope of idle time (% for a request/s)").near(paper.idle[1], slope(new, |s| s.idle), SLOPE),
-        of("new: slope of kernel time (% for a request/s)")
-            .near(paper.kernel[1], slope(new, |s| s.kernel), SLOPE)
-            .known_miss(THREADS),
-    ]
+/// A day's lines through the samples above a rate, compared with the paper's.
+struct Regressions<'a> {
+    proxy: &'static str,
+    day: &'a Day96,
+    /// The old kernel or the new one.
+    kernel: usize,
+    /// What was fitted to the old kernel's day.
+    prices: &'static str,
+    above: f64,
+    paper: paper::Lines,
 }
 
-fn squid_lines([old, new]: &[Day96; 2]) -> Vec<Check> {
-    let paper = paper::SQUID;
-    let ends = |day: &Day96| day.line(|s| s.idle, 0.0).ends();
-    let slope = |day: &Day96, share: fn(&Sample) -> f64| day.line(share, 0.0).slope;
-    let of = |what: &str| predicted(Paper, format!("Squid, {what}"));
-    vec![
-        calibrated(SQUID_PRICES, Paper, "Squid, old: no idle time left at (requests/s)").near(
-            paper.ends[0],
-            ends(old),
-            SLOPE,
-        ),
-        of("new: no idle time left at (requests/s)").near(paper.ends[1], ends(new), SLOPE),
-        of("new: slope of idle time (% for a request/s)").near(paper.idle[1], slope(new, |s| s.idle), SLOPE),
-        of("new: slope of kernel time (% for a request/s)")
-            .near(paper.kernel[1], slope(new, |s| s.kernel), SLOPE)
-            .known_miss(CHEAP),
+impl Regressions<'_> {
+    /// The slopes of idle, kernel and user time, and where no idle time is left, each with the reason why it
+    /// is missed.
+    fn checks(&self, missed: [Option<&'static str>; 4]) -> Vec<Check> {
+        let line = |share| self.day.line(share, self.above);
+        let (idle, slopes) = (line(|s| s.idle), "(% for a request/s)");
+        let (of, at) = (&self.paper, self.kernel);
+        let compared = [
+            (format!("slope of idle time {slopes}"), of.idle[at], idle.slope),
+            (format!("slope of kernel time {slopes}"), of.kernel[at], line(|s| s.kernel).slope),
+            (format!("slope of user time {slopes}"), of.user[at], line(|s| s.user).slope),
+            ("no idle time left at (requests/s)".to_owned(), of.ends[at], idle.ends()),
+        ];
+        let check = |((what, expected, here), missed): ((String, f64, f64), Option<&'static str>)| {
+            let check = self.claim(&what).near(expected, here, SLOPE);
+            missed.map_or(check.clone(), |why| check.known_miss(why))
+        };
+        compared.into_iter().zip(missed).map(check).collect()
+    }
+
+    fn claim(&self, what: &str) -> Claim {
+        let above =
+            if self.above > 0.0 { format!(", above {} requests/s", self.above) } else { String::new() };
+        let name = format!("{}, {}{above}: {what}", self.proxy, KERNELS[self.kernel].0);
+        if self.kernel == 0 { calibrated(self.prices, Paper, name) } else { predicted(Paper, name) }
+    }
+}
+
+/// Tables 4, 5 and 15.
+fn regressions([netcache, squid]: &[[Day96; 2]; 2]) -> Vec<Check> {
+    let netcache = |kernel: usize, above, paper| Regressions {
+        proxy: NETCACHE.name,
+        day: &netcache[kernel],
+        kernel,
+        prices: NETCACHE_PRICES,
+        above,
+        paper,
+    };
+    let squid = |kernel: usize| Regressions {
+        proxy: "Squid",
+        day: &squid[kernel],
+        kernel,
+        prices: SQUID_PRICES,
+        above: 0.0,
+        paper: paper::SQUID,
+    };
+    let all = |kernel| netcache(kernel, 0.0, paper::NETCACHE);
+    let above = |kernel| netcache(kernel, paper::ABOVE, paper::NETCACHE_ABOVE);
+    [
+        all(0).checks([None; 4]),
+        all(1).checks([None, Some(THREADS), Some(LOOP), Some(THREADS)]),
+        above(0).checks([None, None, Some(HOUSEKEEPING), None]),
+        above(1).checks([Some(THREADS), Some(THREADS), Some(LOOP), Some(THREADS)]),
+        squid(0).checks([None; 4]),
+        squid(1).checks([None, Some(CHEAP), Some(DATA_CACHE), None]),
     ]
+    .concat()
 }
 
 fn gains(days: &[[Day96; 2]; 2]) -> Vec<Check> {
@@ -481,16 +509,22 @@ fn hours([netcache, netcache_new]: &[Day96; 2], [squid, squid_new]: &[Day96; 2])
         of("NetCache: calls of select for a request, new kernel of old (times)")
             .near(paper::MORE_CALLS, calls(netcache_new) / calls(netcache), 0.1)
             .known_miss(THREADS),
-        of("NetCache: the loop around select, new kernel of old: a larger share").within(
-            [1.05, 3.0],
-            &[netcache_new.busy_share(|s| s.around) / netcache.busy_share(|s| s.around)],
+        of("NetCache, new: the loop around select, of the time not idle (%)")
+            .within(about(n.around[1]), &[netcache_new.busy_share(|s| s.around)])
+            .known_miss(LOOP),
+        of("Squid, new: the loop around select, of the time not idle (%)").near(
+            s.around[1],
+            squid_new.busy_share(|s| s.around),
+            SMALL,
         ),
+        of("NetCache, old: ufalloc (%)").near(paper::UFALLOC[0], ufalloc(netcache), SMALL).known_miss(LOOKS),
+        // The paper has two decimals.
+        of("NetCache, new: ufalloc (%)")
+            .within([paper::UFALLOC[1] - 0.01, paper::UFALLOC[1] + 0.01], &[ufalloc(netcache_new)]),
         predicted(
             Words,
-            "busy hour: ufalloc with the old kernel (%): no problem, unlike with fixed cold connections",
+            "busy hour: ufalloc, old (%): no major problem, unlike with fixed cold connections (17.79)",
         )
-        .within([0.0, 3.0], &[ufalloc(netcache), ufalloc(squid)]),
-        predicted(Paper, "busy hour: ufalloc with the new kernel (%)")
-            .within([0.0, 0.05], &[ufalloc(netcache_new), ufalloc(squid_new)]),
+        .within([0.02, 3.0], &[ufalloc(netcache), ufalloc(squid)]),
     ]
 }

@@ -157,8 +157,12 @@ fn checks(curves: &[Curve; 4]) -> Vec<Check> {
     vec![
         calibrated("program.device-entry", Paper, "the greatest gain (%)").within([22.0, 28.0], &[most]),
         predicted(Paper, "the least gain (%)").within(GAINS, &[least]),
-        predicted(Words, "gain with 15 packets a poll, less that with one (points): aggregation adds")
-            .within([0.5, 25.0], &aggregation),
+        calibrated(
+            "program.warm-packet",
+            Words,
+            "gain with 15 packets a poll, less that with one (points): aggregation adds",
+        )
+        .within([0.5, 25.0], &aggregation),
         predicted(Words, "gain of Flash, less that of Apache (points), HTTP and P-HTTP: more pronounced")
             .within([0.5, 25.0], &[flash - apache, flash_p - apache_p]),
         predicted(Words, "throughput with P-HTTP, of that with HTTP: much higher").within(

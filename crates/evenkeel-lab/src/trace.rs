@@ -3,7 +3,7 @@
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
 
-use crate::check::{Check, Origin::Paper, predicted};
+use crate::check::{Check, Origin::Paper, calibrated};
 use crate::experiment::{Outcome, Point};
 use crate::l97_fig14::{GAP, TRACED};
 use crate::router_setup::Setup;
@@ -43,14 +43,15 @@ pub(crate) const DEVICE: &str = "prices are of sums that the paper's rates fix, 
      tracing; where in a sum the event lies, and how densely the calls around it are traced, they do not \
      know";
 
-/// Times and checks of one packet that comes alone.
-pub(crate) fn one_packet(setup: &Setup, stamps: &[Stamp], seed: u64) -> Outcome {
+/// Times and checks of one packet that comes alone. Each time is a sum of prices, of which `fitted` were
+/// fitted to these very traces.
+pub(crate) fn one_packet(setup: &Setup, stamps: &[Stamp], fitted: &'static str, seed: u64) -> Outcome {
     let times: Vec<f64> = times(setup, stamps, seed);
     let nth = |n: usize| (n + 1) as f64;
     let here = times.iter().enumerate().map(|(n, &us)| Point::new("model, stretched", nth(n), us));
     let paper = stamps.iter().enumerate().map(|(n, stamp)| Point::new("paper: traced", nth(n), stamp.us));
     let check = |(stamp, &us): (&Stamp, &f64)| -> Check {
-        let check = predicted(Paper, format!("{} (µs)", stamp.what)).near(stamp.us, us, 0.10);
+        let check = calibrated(fitted, Paper, format!("{} (µs)", stamp.what)).near(stamp.us, us, 0.10);
         stamp.missed.map_or(check.clone(), |why| check.known_miss(why))
     };
     let checks = stamps.iter().zip(&times).map(check).collect();

@@ -50,6 +50,13 @@ pub fn run_in_real_time() -> io::Result<()> {
     sys::set_fifo(1)
 }
 
+/// Whether the kernel divides processors among sessions, and a session's part among its threads
+/// (`sched_autogroup`, sched(7)): niceness then counts inside the session only.
+#[must_use]
+pub fn are_shared_by_session() -> bool {
+    std::fs::read("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.starts_with(b"1"))
+}
+
 /// CPU time the calling thread has used, in user and kernel mode. A system call: about 350 ns.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {

@@ -47,8 +47,8 @@ pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;
 pub use connections::{Connections, Happened, allow_descriptors};
 pub use cpu::{
-    ThreadMeter, ThreadTime, cpus, pin_to_cpu, prefer_this_thread, run_in_real_time, set_timer_slack,
-    taken_from_kernel, thread_cpu_time,
+    ThreadMeter, ThreadTime, are_shared_by_session, cpus, pin_to_cpu, prefer_this_thread, run_in_real_time,
+    set_timer_slack, taken_from_kernel, thread_cpu_time,
 };
 pub use device::{Device, DeviceState, MTU_MAX, QUEUES_MAX, Refusal, Status, buffer_bytes_for};
 pub use error::LinkError;
@@ -72,7 +72,7 @@ pub use socket::shut;
 pub use spec::{CABLE_QUEUES_MAX, DeviceSpec, LinkSpec, NetSpec, SpecError, listen, open, parse_queues};
 pub use stamped::{Stamp, StampedFrame};
 pub use stop::Stop;
-pub use sys::{send_in_segments, set_congestion_control};
+pub use sys::{in_own_session, send_in_segments, set_congestion_control};
 pub use tap::{Tap, TapOptions};
 pub use utc::Utc;
 pub use wait::{Halt, Notifier, Woken};

@@ -4,6 +4,8 @@
 use core::mem;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::ptr;
 
 use evenkeel_core::bpf::{Instruction, Program};
@@ -11,6 +13,15 @@ use evenkeel_core::time::Duration;
 use rustix::event::{FdSetElement, Timespec, fd_set_num_elements};
 
 use crate::received::Memory;
+
+/// Has a command run in a session of its own: a terminal's signals do not reach it, and where processors are
+/// divided among sessions it takes nothing of the caller's part.
+pub fn in_own_session(command: &mut Command) -> &mut Command {
+    let begin = || Ok(rustix::process::setsid().map(drop)?);
+    // SAFETY: between fork and exec only setsid(2) is called, which is async-signal-safe, and nothing is
+    // allocated.
+    unsafe { command.pre_exec(begin) }
+}
 
 /// Sleeps until one of `fds` is ready or `timeout` has passed (`None`: for ever). A signal ends it early,
 /// without error.

@@ -211,6 +211,16 @@ impl Memory {
         marks.filter(|(_, mark)| !mark.interested.is_empty()).map(|(fd, _)| fd)
     }
 
+    /// Everything is forgotten. Its storage stays, for the classic calls forget at each call.
+    pub(crate) fn clear(&mut self) {
+        self.interested.clear();
+        self.marks.clear();
+        self.pending.clear();
+        self.sleep = Sleep::Awake;
+        self.asked.clear();
+        self.is_overtaken = false;
+    }
+
     // --- The sets ---
 
     const fn fall_asleep(&mut self) {

@@ -142,6 +142,8 @@ pub struct World {
     rng: Rng,
     trace: Trace,
     hosts: Vec<Cpu>,
+    /// The deadline of each host's CPU when it last ran.
+    due: Vec<Instant>,
     sources: Vec<Source>,
     segments: Vec<Segment>,
     arrivals_missed: u64,
@@ -157,6 +159,7 @@ impl World {
             rng: Rng::new(seed),
             trace: Trace::new(),
             hosts: Vec::new(),
+            due: Vec::new(),
             sources: Vec::new(),
             segments: Vec::new(),
             arrivals_missed: 0,
@@ -192,6 +195,7 @@ impl World {
             self.attach(port.segment, who, hardware, up, port.down);
         }
         self.hosts.push(Cpu::new(host, costs, wires));
+        self.due.push(self.now);
         Ok(HostId(number))
     }
 
@@ -397,8 +401,7 @@ impl World {
         let wires = self.segments.iter().flat_map(|s| &s.attachments);
         let wires = wires.map(|a| a.up.poll_timeout().min(a.down.poll_timeout()));
         let sources = self.sources.iter().map(Source::poll_timeout);
-        let hosts = self.hosts.iter().map(Cpu::deadline);
-        wires.chain(sources).chain(hosts).min().unwrap_or(Instant::NEVER)
+        wires.chain(sources).chain(self.due.iter().copied()).min().unwrap_or(Instant::NEVER)
     }
 
     /// Everything that is due now, in a fixed order.
@@ -407,7 +410,7 @@ impl World {
             self.step_segment(segment);
         }
         for host in 0..self.hosts.len() {
-            if self.hosts[host].deadline() <= self.now {
+            if self.due[host] <= self.now {
                 self.run_host(host);
             }
         }
@@ -421,7 +424,7 @@ impl World {
                 }
             }
             while let Some(frame) = self.segments[segment].attachments[index].up.poll_frame(self.now) {
-                self.switch(segment, index, &frame);
+                self.switch(segment, index, frame);
             }
         }
         for index in 0..self.segments[segment].attachments.len() {
@@ -432,16 +435,16 @@ impl World {
     }
 
     /// To the station with that hardware address; to all others if it is nobody's, or everybody's.
-    fn switch(&mut self, segment: usize, from: usize, frame: &[u8]) {
-        let Some(to) = destination(frame) else { return };
+    fn switch(&mut self, segment: usize, from: usize, frame: Vec<u8>) {
+        let Some(to) = destination(&frame) else { return };
         let attachments = &mut self.segments[segment].attachments;
         if let Some(attachment) = attachments.iter_mut().find(|a| a.hardware == to) {
-            attachment.down.handle_frame(self.now, frame.to_vec());
+            attachment.down.handle_frame(self.now, frame);
             return;
         }
         for (index, attachment) in attachments.iter_mut().enumerate() {
             if index != from {
-                attachment.down.handle_frame(self.now, frame.to_vec());
+                attachment.down.handle_frame(self.now, frame.clone());
             }
         }
     }
@@ -461,6 +464,7 @@ impl World {
             self.trace.note_bytes(self.now, "depart", &frame);
             self.depart(host, interface, frame);
         }
+        self.due[host] = self.hosts[host].deadline();
     }
 
     fn depart(&mut self, host: usize, interface: usize, frame: Vec<u8>) {

@@ -22,6 +22,8 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
+use evenkeel::link;
+
 use crate::experiment::{Experiment, Mode, Outcome, Report};
 
 /// What the host's interfaces are.
@@ -173,8 +175,13 @@ impl Way {
             Self::Cold => cold::conditions(options.on),
             _ => options.on.to_string(),
         };
-        let cores = evenkeel::link::cpus().len();
-        format!("on {on}; {processor}, {cores} cores; {work}; medians of {measurements}")
+        let cores = link::cpus().len();
+        let shares = if link::are_shared_by_session() {
+            "; processors are shared by session (sched_autogroup), and all that is measured is one session's"
+        } else {
+            ""
+        };
+        format!("on {on}; {processor}, {cores} cores; {work}; medians of {measurements}{shares}")
     }
 }
 

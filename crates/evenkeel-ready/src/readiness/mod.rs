@@ -242,7 +242,7 @@ impl<T: Copy> Readiness<T> {
                 self.watches.remove(file, |watch| watch.watcher == Watcher::Caller(caller.0, fd));
             }
         }
-        *memory = Memory::default();
+        memory.clear();
     }
 }
 

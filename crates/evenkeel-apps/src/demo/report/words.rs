@@ -148,7 +148,8 @@ fn measured(html: &mut String, results: &Demonstration) {
          <li>In real time on {}, {} cores. One core runs the host: interface, protocols, and three programs, \
          which are the \
          service, a second service that nobody floods, and a neighbour that only computes. Another core runs \
-         the load generator.</li>\n\
+         the load generator. Both are threads of one process: where a kernel shares its processors by \
+         session (<code>sched_autogroup</code>), they have what their session has.</li>\n\
          <li>Host and generator are joined by a cable in memory with {}. Requests are real Ethernet frames \
          of {} bytes.</li>\n\
          <li>Each load lasts {} s. The generator is paced by the clock; &ldquo;offered&rdquo; is what it \

@@ -165,7 +165,7 @@ impl Events {
         let (is_over, is_on) = (Arc::clone(&over), on.clone());
         let thread = thread::spawn(move || {
             settle_on(link::cpus().get(1));
-            // The kernel may otherwise wake it 50 us late, to save a little power.
+            // The kernel may otherwise wake it 50 µs late, to save a little power.
             let _ = link::set_timer_slack(Duration::from_nanos(1));
             while !is_over.load(Ordering::Relaxed) {
                 if is_on.is_on() {
