@@ -75,8 +75,8 @@ const fn mixed(number: u64) -> u64 {
 
 /// The rows of a field.
 ///
-/// A row begins with a word whose lowest byte says how many words it has of its own; its other bytes say which
-/// of a row's words these are. They follow it. A long row begins with zero and its summary, and all of its
+/// A row begins with a word whose lowest byte says how many words it has of its own; the others say which of a
+/// row's words these are. They follow it. A long row begins with zero and its summary, and all of its
 /// words follow. One that fits into a cache line costs one miss.
 #[derive(Debug)]
 pub(super) struct Rows {
