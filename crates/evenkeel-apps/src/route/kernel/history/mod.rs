@@ -346,24 +346,6 @@ fn a_route_by_source_stays_when_all_is_read_again() {
     });
 }
 
-/// An object that has the number of one that is gone has none of its routes, however soon it comes.
-#[test]
-fn routes_do_not_come_back_with_the_number_of_their_object() {
-    in_namespace(&[&[("ip", "iproute2"), ("sysctl", "procps")]], || {
-        let mut bench = Bench::new(0, false);
-        let commands = [
-            "ip nexthop add id 1 via 10.0.1.2 dev d1",
-            "ip route add 20.0.0.0/8 nhid 1",
-            "ip nexthop del id 1",
-            "ip nexthop add id 1 via 10.0.2.2 dev d2",
-        ];
-        for (step, command) in commands.iter().enumerate() {
-            bench.change(step, command);
-        }
-        bench.compare();
-    });
-}
-
 /// A rule that discards does so also where no table has a route.
 #[test]
 fn a_rule_that_discards_needs_no_route() {

@@ -75,9 +75,9 @@ const fn mixed(number: u64) -> u64 {
 
 /// The rows of a field.
 ///
-/// A row begins with a word whose lowest byte is the number of words that the row has of its own; its other
-/// bytes say which of a row's words these are. They follow it. A long row begins with zero and its summary,
-/// and all of its words follow. One that fits into a cache line costs one miss.
+/// A row begins with a word whose lowest byte says how many words it has of its own. Its other bytes say
+/// which of a row's words these are. They follow it. A long row begins with zero and its summary, and all
+/// of its words follow. One that fits into a cache line costs one miss.
 #[derive(Debug)]
 pub(super) struct Rows {
     /// The rules that take every value: they are in each row, and a short one does not repeat them.
