@@ -285,10 +285,7 @@ fn places([eager, early, soft, ni]: [&Curve; 4]) -> Vec<Check> {
         drops_at("4.4BSD at 18000/s drops at", "IP queue, socket queue", eager.at(18_000)),
         drops_at("SOFT-LRP at 20000/s drops at", "channel", soft.at(20_000)),
         drops_at("NI-LRP at 20000/s drops at", "channel", ni.at(20_000)),
-        predicted(
-            Paper,
-            "lost for want of a buffer, or anywhere else, all rates (pps): no mbuf shortage",
-        )
-        .within([0.0, 0.0], &[eager, early, soft, ni].map(Curve::elsewhere)),
+        predicted(Paper, "lost for want of a buffer, or anywhere else, all rates (pps): no mbuf shortage")
+            .within([0.0, 0.0], &[eager, early, soft, ni].map(Curve::elsewhere)),
     ]
 }
