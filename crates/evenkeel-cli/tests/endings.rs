@@ -10,6 +10,7 @@ use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 
 use common::{command, pause, signal, signal_times};
 use serde_json::Value;
@@ -98,20 +99,29 @@ fn signalled_twice(arguments: &[&str], kind: &str) -> Output {
 /// `timeout` signals its child, and then the group that the child belongs to.
 #[test]
 fn a_signal_that_comes_twice_at_once_still_leaves_a_whole_report() {
-    let long = evenkeel_skip::is_long();
     for arguments in ENDLESS {
-        for kind in ["TERM", "INT", "HUP"] {
-            for run in 0..if long { 20 } else { 1 } {
-                let output = signalled_twice(arguments, kind);
-                let said = text(&output.stderr);
-                // What was to be sent is not complete, and that is a failure.
-                let code = i32::from(arguments[0] == "send");
-                assert_eq!(output.status.code(), Some(code), "{arguments:?}, SIG{kind}, {run}: {said}");
-                let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-                assert!(result.is_object(), "{arguments:?}, SIG{kind}: {result}");
-            }
-        }
+        of_each_signal(|kind, run| {
+            let output = signalled_twice(arguments, kind);
+            let said = text(&output.stderr);
+            // What was to be sent is not complete, and that is a failure.
+            let code = i32::from(arguments[0] == "send");
+            assert_eq!(output.status.code(), Some(code), "{arguments:?}, SIG{kind}, {run}: {said}");
+            let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert!(result.is_object(), "{arguments:?}, SIG{kind}: {result}");
+        });
     }
+}
+
+/// Calls `ended` for each signal that ends a command, 20 times in the long tier. The signals have threads of
+/// their own, as most of the time is waiting.
+fn of_each_signal(ended: impl Fn(&str, usize) + Sync) {
+    let runs = if evenkeel_skip::is_long() { 20 } else { 1 };
+    let ended = &ended;
+    thread::scope(|scope| {
+        for kind in ["TERM", "INT", "HUP"] {
+            scope.spawn(move || (0..runs).for_each(|run| ended(kind, run)));
+        }
+    });
 }
 
 /// A folder of a test's own.
@@ -138,23 +148,20 @@ fn a_capture_is_whole_however_its_command_is_ended() {
         return evenkeel_skip::skip("a_capture_is_whole_however_its_command_is_ended", &lack);
     }
     let folder = folder("whole");
-    let file = folder.join("capture.pcapng");
-    let name = file.to_str().unwrap();
     for (arguments, captured) in [
-        (&["monitor", "cable", "--rate", "5k", "-w", name][..], "/captured"),
-        (&["monitor", "cable", "--rate", "max", "-w", name], "/captured"),
-        (&["echo", "cable", "--rate", "5k", "--capture", name], "/capture/captured"),
+        (&["monitor", "cable", "--rate", "5k", "-w"][..], "/captured"),
+        (&["monitor", "cable", "--rate", "max", "-w"], "/captured"),
+        (&["echo", "cable", "--rate", "5k", "--capture"], "/capture/captured"),
     ] {
-        for kind in ["TERM", "INT", "HUP"] {
-            for run in 0..if evenkeel_skip::is_long() { 20 } else { 1 } {
-                let output = signalled_twice(arguments, kind);
-                let said = text(&output.stderr);
-                assert!(output.status.success(), "{arguments:?}, SIG{kind}, {run}: {said}");
-                let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-                let written = result.pointer(captured).and_then(Value::as_u64).unwrap();
-                assert_eq!(frames_of_whole(&file), written, "{arguments:?}, SIG{kind}, {run}: {result}");
-            }
-        }
+        of_each_signal(|kind, run| {
+            let file = folder.join(format!("{kind}.pcapng"));
+            let output = signalled_twice(&[arguments, &[file.to_str().unwrap()]].concat(), kind);
+            let said = text(&output.stderr);
+            assert!(output.status.success(), "{arguments:?}, SIG{kind}, {run}: {said}");
+            let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let written = result.pointer(captured).and_then(Value::as_u64).unwrap();
+            assert_eq!(frames_of_whole(&file), written, "{arguments:?}, SIG{kind}, {run}: {result}");
+        });
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -26,7 +26,11 @@ const LONG: [LongTests; 9] = [
     LongTests { package: "evenkeel-sim", target: Some("tcp_worlds"), filter: &[] },
     LongTests { package: "evenkeel-apps", target: Some("tcp_interop"), filter: &["gigabyte"] },
     LongTests { package: "evenkeel-apps", target: None, filter: &["rules::tests::random"] },
-    LongTests { package: "evenkeel-cli", target: Some("endings"), filter: &["whole_report"] },
+    LongTests {
+        package: "evenkeel-cli",
+        target: Some("endings"),
+        filter: &["whole_report", "capture_is_whole"],
+    },
 ];
 
 const USAGE: &str = "\
