@@ -123,7 +123,7 @@ fn a_run_prints_its_comparison_and_leaves_its_points_and_its_picture() {
     assert!(!place.join("lab-results").exists(), "nobody asked for files");
     let json: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
     assert_eq!((&json["seed"], &json["seeds"]), (&1.into(), &20.into()));
-    assert_eq!(json["summary"]["calibrated"], serde_json::json!({"checks": 4, "hold": 4, "known_misses": 0}));
+    assert_eq!(json["summary"]["calibrated"], serde_json::json!({"checks": 5, "hold": 5, "known_misses": 0}));
     let known = json["checks"].as_array().unwrap().iter().filter(|c| c["known_miss"].is_string());
     assert!(known.clone().count() == 1 && known.into_iter().all(|c| c["ok"] == false), "{json}");
     let one: serde_json::Value = serde_json::from_str(&run(&["--json", "--seed", "7"])).unwrap();

@@ -132,8 +132,10 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.running.fetch_sub(1, Ordering::AcqRel);
-        self.waiter.notify();
+        // The pause of the thread beside the hosts ends early only with the last of them.
+        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.waiter.notify();
+        }
     }
 }
 

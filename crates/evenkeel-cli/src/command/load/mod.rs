@@ -460,7 +460,7 @@ impl Arguments {
             _ if self.closed => "closed loop".to_owned(),
             None => format!("open loop, {spacing}"),
             Some(DayOutput { compress, mean_rps, peak_rps }) => format!(
-                "a day {compress:.0} times as fast, {spacing}, {} requests on average and {} at its busiest",
+                "a day {compress:.0} times as fast, {spacing}, {} on average and {} at its busiest",
                 per_s(mean_rps),
                 per_s(peak_rps)
             ),
