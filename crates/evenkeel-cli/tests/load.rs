@@ -365,7 +365,10 @@ fn a_day_is_played_hour_by_hour() {
     let synthetic = ["--day", "synthetic", "--duration", "2s", "--rate", "200", "--peak", "300"];
     let output = evenkeel(&[&["load", &url], &synthetic[..]].concat());
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("a day 43200 times as fast") && text.contains("and 300 /s at its busiest"), "{text}");
+    assert!(
+        text.contains("a day 43200 times as fast") && text.contains("and 300 /s at its busiest"),
+        "{text}"
+    );
     let is_row = |line: &&str| line.split_whitespace().next().is_some_and(|word| word.ends_with(":00"));
     assert_eq!(text.lines().filter(is_row).count(), 24, "{text}");
 }

@@ -231,12 +231,13 @@ impl Program {
 
     fn judge(&self, frame: &[u8], original_bytes: usize, outbound: bool) -> u32 {
         // What is read outside of the frame, or divided by zero, rejects it.
-        self.result(frame, original_bytes as u32, outbound).unwrap_or(0)
+        self.result(frame, Seldom { len: original_bytes as u32, outbound, loops_left: frame.len() })
+            .unwrap_or(0)
     }
 
-    fn result(&self, frame: &[u8], len: u32, outbound: bool) -> Option<u32> {
+    fn result(&self, frame: &[u8], mut seldom: Seldom) -> Option<u32> {
         let (mut a, mut x, mut memory) = (0_u32, 0_u32, [0_u32; MEMORY_WORDS]);
-        let (mut next, mut loops_left) = (0, frame.len());
+        let mut next = 0;
         loop {
             // Checked: jumps stay inside, and the last one returns.
             let operation = *self.operations.get(next)?;
@@ -251,15 +252,15 @@ impl Program {
                 Operation::LoadHeaderLength(at) => {
                     x = 4 * (load(frame, Size::Byte, Where::At(at), 0)? & 0xf);
                 }
-                Operation::Accumulator(source) => a = source.value(len, outbound, &memory)?,
-                Operation::Index(source) => x = source.value(len, outbound, &memory)?,
+                Operation::Accumulator(source) => a = source.value(&seldom, &memory)?,
+                Operation::Index(source) => x = source.value(&seldom, &memory)?,
                 Operation::Store(slot) => *slot.of_mut(&mut memory) = a,
                 Operation::StoreIndex(slot) => *slot.of_mut(&mut memory) = x,
                 Operation::Arithmetic(what, operand) => a = what.apply(a, operand.value(x))?,
                 Operation::Negate => a = a.wrapping_neg(),
                 Operation::Jump(by) => next += by as usize,
                 Operation::JumpBack(by) => {
-                    loops_left = loops_left.checked_sub(1)?;
+                    seldom.count_loop()?;
                     next = next.checked_sub(by as usize)?;
                 }
                 Operation::ReturnAccumulator => return Some(a),
@@ -301,16 +302,44 @@ impl Slot {
 }
 
 impl Source {
-    fn value(self, len: u32, outbound: bool, memory: &[u32; MEMORY_WORDS]) -> Option<u32> {
-        const PACKET_HOST: u32 = 0;
-        const PACKET_OUTGOING: u32 = 4;
+    #[inline]
+    fn value(self, seldom: &Seldom, memory: &[u32; MEMORY_WORDS]) -> Option<u32> {
         match self {
             Self::Constant(k) => Some(k),
             Self::Memory(slot) => Some(slot.of(memory)),
-            Self::Length => Some(len),
-            Self::Interface => None,
-            Self::Direction => Some(if outbound { PACKET_OUTGOING } else { PACKET_HOST }),
+            other => seldom.value(other),
         }
+    }
+}
+
+/// Parts of a run that few instructions use. They stay out of the registers of the others.
+struct Seldom {
+    /// Bytes of the frame on the wire.
+    len: u32,
+    outbound: bool,
+    /// Jumps back that the program may still take.
+    loops_left: usize,
+}
+
+impl Seldom {
+    #[cold]
+    #[inline(never)]
+    fn value(&self, source: Source) -> Option<u32> {
+        const PACKET_HOST: u32 = 0;
+        const PACKET_OUTGOING: u32 = 4;
+        match source {
+            Source::Length => Some(self.len),
+            Source::Direction => Some(if self.outbound { PACKET_OUTGOING } else { PACKET_HOST }),
+            Source::Interface | Source::Constant(_) | Source::Memory(_) => None,
+        }
+    }
+
+    /// Counts a jump back. Returns `None` if there have been enough.
+    #[cold]
+    #[inline(never)]
+    fn count_loop(&mut self) -> Option<()> {
+        self.loops_left = self.loops_left.checked_sub(1)?;
+        Some(())
     }
 }
 

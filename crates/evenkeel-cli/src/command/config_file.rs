@@ -30,7 +30,8 @@ pub(crate) fn complete(
     name: &str,
     not_in_files: &[&str],
 ) -> Result<(crate::Command, File), Failure> {
-    let text = read_text(path).map_err(|error| Failure::machine(format!("cannot read {}", path.display()), error))?;
+    let text = read_text(path)
+        .map_err(|error| Failure::machine(format!("cannot read {}", path.display()), error))?;
     let whole = crate::Cli::command();
     let command = whole.find_subcommand(name).unwrap_or(&whole);
     let file = File::parse(path, &text, command, not_in_files);
