@@ -251,7 +251,7 @@ pub(crate) struct Generator {
     so_far: SoFar,
 }
 
-/// What a generator has sent so far, as of the last [`LOOK`]; readable from any thread.
+/// Results of a generator as of its last [`LOOK`]. Any thread may read them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SoFar(Arc<Mutex<(Blasted, WireCounters)>>);
 

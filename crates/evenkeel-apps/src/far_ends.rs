@@ -1,5 +1,4 @@
-//! What is around a router under test: a load generator on its one side, and on the other somebody who takes
-//! what comes out.
+//! Peers of a router under test: a load generator on one side, and a receiver on the other.
 
 use evenkeel::link::{self, Clock};
 use evenkeel_core::cable::{self, Completion, End, WireCounters};
@@ -33,7 +32,7 @@ pub trait FarEnds {
     fn forwarded(&mut self) -> u64;
 }
 
-/// What was offered, and what came out for it.
+/// Frames offered to a router, and frames that it forwarded.
 #[derive(Debug, Clone, Copy)]
 pub struct Offered {
     /// Frames sent, those before the window included.

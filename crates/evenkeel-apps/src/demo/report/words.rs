@@ -6,7 +6,7 @@ use crate::chart::escape;
 use crate::demo::results::{Architecture, Demonstration, LOSS_FREE_TOLERANCE, Setup};
 use crate::quantity::{count, in_words, percent, three_digits, time, without_zeros};
 
-/// What each architecture does, for people who have not met it.
+/// Names of the architectures, each with a description for newcomers.
 const ARCHITECTURES: [(&str, &str); 5] = [
     (
         "eager",
@@ -93,7 +93,7 @@ fn on(results: &Demonstration) -> String {
     format!("{number} receive architecture{plural}{again}")
 }
 
-/// What is seen, what the architectures are, how it was measured, and what it does not show.
+/// Returns the explanation below the charts: results, architectures, method and limits of the measurement.
 pub(super) fn explanation(results: &Demonstration) -> String {
     let mut html = String::new();
     seen(&mut html);
@@ -174,7 +174,7 @@ fn measured(html: &mut String, results: &Demonstration) {
 }
 
 fn rings(setup: &Setup) -> String {
-    /// What one ring for both sockets means.
+    /// The consequence of one ring for both sockets.
     const SHARED: &str = "A host that leaves excess packets in the ring, as <em>polled</em> and \
         <em>soft-lrp</em> do, then \
         leaves those of the second socket there too";
