@@ -317,56 +317,76 @@ fn sleeps(child: &Child) -> u64 {
     status.map(count).sum()
 }
 
+/// Starts commands, which must sleep once they are ready: in three seconds they may wake so often at most.
+fn assert_sleep<const COMMANDS: usize>(commands: [(u64, String); COMMANDS], until_ready: impl FnOnce()) {
+    let children = commands.map(|(most, command)| {
+        let child = start(&command.split(' ').collect::<Vec<_>>());
+        (most, command, child)
+    });
+    until_ready();
+    // A host announces its addresses for three seconds.
+    (0..75).for_each(|_| pause());
+    let before = children.each_ref().map(|(.., child)| sleeps(child));
+    (0..60).for_each(|_| pause());
+    // The end of one wakes others, who follow the links.
+    let after = children.each_ref().map(|(.., child)| sleeps(child));
+    for ((most, command, child), (before, after)) in children.into_iter().zip(before.into_iter().zip(after)) {
+        let often = after - before;
+        assert!(often < most, "{command}: {often} times in 3 s");
+        signal(&child, "TERM");
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// Nobody watches it and nothing comes: then it sleeps. The kernel's own frames on a new link are few.
 #[test]
 fn an_idle_command_sleeps() {
     in_namespace("an_idle_command_sleeps", || {
         run("ip link set lo up");
-        for link in [1, 2] {
+        let folder = std::env::temp_dir().join(format!("evenkeel-{}-idle", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [all, some] = ["all.pcapng", "some.pcapng"].map(|name| folder.join(name).display().to_string());
+        let on = |tap| format!("tap:keel{tap} --address 10.77.{tap}.2/24 --kernel-address 10.77.{tap}.1/24");
+        let commands = [
+            (50, format!("echo {}", on(1))),
+            (50, format!("http {}", on(2))),
+            (50, format!("echo {} --capture {all}", on(3))),
+            (50, format!("monitor lo -w {some}")),
+        ];
+        assert_sleep(commands, || {
+            (1..=3).for_each(|tap| wait_for(&format!("ping -c 1 -w 1 10.77.{tap}.2")));
+            wait_for_sockets(1);
+        });
+        fs::remove_dir_all(&folder).unwrap();
+    });
+}
+
+/// Nothing at all comes by links without addresses of the kernel's.
+#[test]
+fn an_idle_router_sleeps() {
+    in_namespace("an_idle_router_sleeps", || {
+        for link in 1..=6 {
             run(&format!("ip link add r{link} type veth peer name h{link}"));
             for end in ["r", "h"] {
                 run(&format!("sysctl -qw net.ipv6.conf.{end}{link}.disable_ipv6=1"));
                 run(&format!("ip link set {end}{link} up"));
             }
         }
-        let folder = std::env::temp_dir().join(format!("evenkeel-{}-idle", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let [all, some] = ["all.pcapng", "some.pcapng"].map(|name| folder.join(name).display().to_string());
-        let rules = folder.join("rules.conf").display().to_string();
+        let rules = std::env::temp_dir().join(format!("evenkeel-{}-idle.conf", std::process::id()));
         fs::write(&rules, "pass\n").unwrap();
-        for (command, more) in [
-            ("echo tap:keel0 --kernel-address 10.77.0.1/24", ""),
-            ("http tap:keel0 --kernel-address 10.77.0.1/24", ""),
-            ("echo tap:keel0 --kernel-address 10.77.0.1/24 --capture", all.as_str()),
-            ("monitor lo -w", some.as_str()),
-            ("route --link packet:r1,10.1.0.1/24 --link packet:r2,10.2.0.1/24", ""),
-            ("route --link packet:r1,10.1.0.1/24 --link packet:r2,10.2.0.1/24 --rules", rules.as_str()),
-            ("wan --link packet:r1 --link packet:r2 --delay 10ms --loss 1%", ""),
-        ] {
-            let arguments: Vec<_> = command.split(' ').chain((!more.is_empty()).then_some(more)).collect();
-            let child = start(&arguments);
-            if command.contains("tap") {
-                wait_for("ping -c 1 -w 1 10.77.0.2");
-            } else {
-                wait_for_socket();
-            }
-            (0..30).for_each(|_| pause());
-            let before = sleeps(&child);
-            (0..60).for_each(|_| pause());
-            let often = sleeps(&child) - before;
-            // Nothing at all comes by a link without addresses of the kernel's.
-            let most = match command {
-                // Its rules are looked after every two seconds.
-                _ if command.ends_with("--rules") => 9,
-                _ if command.contains("r1") => 4,
-                _ => 50,
-            };
-            assert!(often < most, "{command}: {often} times in 3 s");
-            signal(&child, "TERM");
-            let output = child.wait_with_output().unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        }
-        fs::remove_dir_all(&folder).unwrap();
+        let route = |one: u8| {
+            let other = one + 1;
+            format!("route --link packet:r{one},10.{one}.0.1/24 --link packet:r{other},10.{other}.0.1/24")
+        };
+        let commands = [
+            (4, route(1)),
+            // Its rules are looked after every two seconds.
+            (9, format!("{} --rules {}", route(3), rules.display())),
+            (4, "wan --link packet:r5 --link packet:r6 --delay 10ms --loss 1%".to_owned()),
+        ];
+        assert_sleep(commands, || wait_for_sockets(6));
+        fs::remove_file(&rules).unwrap();
     });
 }
 
@@ -395,7 +415,7 @@ fn a_device_that_is_removed_ends_a_command_with_an_error() {
             if command.contains("tap") {
                 wait_for("ip link show ek0");
             } else {
-                wait_for_socket();
+                wait_for_sockets(1);
             }
             run("ip link del ek0");
             let output = child.wait_with_output().unwrap();
@@ -408,15 +428,15 @@ fn a_device_that_is_removed_ends_a_command_with_an_error() {
     });
 }
 
-/// Until somebody listens to all of a device of this namespace.
-fn wait_for_socket() {
+/// Until so many listen to all of a device of this namespace.
+fn wait_for_sockets(count: usize) {
     // ETH_P_ALL, which a packet socket has once it is bound.
-    let bound = || fs::read_to_string("/proc/thread-self/net/packet").unwrap().contains(" 0003 ");
+    let bound = || fs::read_to_string("/proc/thread-self/net/packet").unwrap().matches(" 0003 ").count();
     assert!(
-        (0..100).any(|_| bound() || {
+        (0..100).any(|_| bound() >= count || {
             pause();
             false
         }),
-        "nobody listens"
+        "fewer than {count} listen"
     );
 }

@@ -127,10 +127,14 @@ fn statuses_are_told_apart() {
         ("4xx", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
         ("5xx", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
     ];
-    for (class, text) in answers {
-        let result = load(&serve(answering(text)), &["--timeout", "60s"]);
-        assert_eq!(result["statuses"][class], 100, "{class}: {result}");
-    }
+    thread::scope(|scope| {
+        for (class, text) in answers {
+            scope.spawn(move || {
+                let result = load(&serve(answering(text)), &["--timeout", "60s"]);
+                assert_eq!(result["statuses"][class], 100, "{class}: {result}");
+            });
+        }
+    });
 }
 
 #[test]
@@ -506,14 +510,34 @@ fn on_a_cable_ctrl_c_ends_it_with_the_report_so_far() {
     assert_conserved(&result);
 }
 
+const ON_A_TAP: [&str; 4] = ["--on", "tap:ekload", "--kernel-address", "10.77.0.1/24"];
+
+fn unreached(address: &str, failed: &str) -> Value {
+    serde_json::json!([{"address": address, "failed": failed}])
+}
+
+/// Nobody answers ARP: that is known after three seconds, long before the time for a connection is over.
+#[test]
+fn nobody_on_a_tap_is_unreachable() {
+    in_namespace("nobody_on_a_tap_is_unreachable", || {
+        let nobody = ["load", "http://10.77.0.9/", "--json", "--timeout", "60s", "--duration", "1h"];
+        let output = evenkeel(&[nobody.as_slice(), &ON_A_TAP].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("no connection to http://10.77.0.9/: 10.77.0.9:80, unreachable"), "{said}");
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result["unreached"], unreached("10.77.0.9:80", "unreachable"), "{result}");
+        assert_eq!((&result["offered"], &result["bytes_out"]), (&0.into(), &0.into()), "{result}");
+    });
+}
+
 /// On a device our own TCP asks the kernel's: a good server, one that is not there, and one that resets.
 #[test]
 fn on_a_tap_our_own_tcp_asks_the_kernels() {
     in_namespace("on_a_tap_our_own_tcp_asks_the_kernels", || {
-        let on = ["--on", "tap:ekload", "--kernel-address", "10.77.0.1/24"];
         let ask = |port: u16, more: &[&str]| {
             let url = format!("http://10.77.0.1:{port}/");
-            let output = evenkeel(&[&["load", &url, "--json"], &CALM[..], &on, more].concat());
+            let output = evenkeel(&[&["load", &url, "--json"], &CALM[..], &ON_A_TAP, more].concat());
             let result: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_adds_up(&result);
             assert_conserved(&result);
@@ -531,19 +555,8 @@ fn on_a_tap_our_own_tcp_asks_the_kernels() {
         let (_, result) = ask(serve_at(until_end), &["--timeout", "60s"]);
         assert_eq!(result["statuses"]["2xx"], 100, "{result}");
         let (status, result) = ask(9, &[]);
-        let unreached = |address, failed| serde_json::json!([{"address": address, "failed": failed}]);
         assert_eq!((status, &result["due"]), (Some(1), &0.into()), "{result}");
         assert_eq!(result["unreached"], unreached("10.77.0.1:9", "refused"), "{result}");
-        // Nobody answers ARP: that is known after three seconds, long before the time for a connection is
-        // over.
-        let nobody = ["load", "http://10.77.0.9/", "--json", "--timeout", "60s", "--duration", "1h"];
-        let output = evenkeel(&[&nobody[..], &on].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("no connection to http://10.77.0.9/: 10.77.0.9:80, unreachable"), "{said}");
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(result["unreached"], unreached("10.77.0.9:80", "unreachable"), "{result}");
-        assert_eq!((&result["offered"], &result["bytes_out"]), (&0.into(), &0.into()), "{result}");
         let reset = |stream: TcpStream| drop(stream.peek(&mut [0]));
         let (_, result) = ask(serve_at(reset), &[]);
         assert_eq!(failed(&result, &["reset", "short"]), 100, "{result}");

@@ -206,34 +206,62 @@ fn what_stands_in_the_way_of_a_connection_is_said_in_a_line() {
     });
 }
 
-/// Nothing was ever sent, and nothing looks as if it had been: not even when the time is up before.
+/// Nothing was ever sent, and nothing looks as if it had been. Gives what was said, and the result.
+fn send_in_vain(to: &str, more: &[&str]) -> (String, Value) {
+    let fixed = ["send", "packet:ek0", "--to", to, "--bytes", "65536", "--json"];
+    let (status, result, said) = Running::start(&[&fixed[..], more].concat()).end();
+    assert_eq!((status, &result["connected"]), (Some(1), &false.into()), "{said}");
+    assert_eq!((&result["bytes_acked"], &result["bytes_in"]), (&0.into(), &0.into()), "{result}");
+    (said, result)
+}
+
+fn assert_does_not_answer(who: &str, to: &str, (said, result): &(String, Value)) {
+    let complaint = format!("evenkeel: {to}: no connection: {who} does not answer on this link\n");
+    assert_eq!(*said, complaint, "{result}");
+}
+
 #[test]
 fn send_to_nobody_says_who_does_not_answer() {
     in_namespace("send_to_nobody_says_who_does_not_answer", || {
         veth();
         wait_for("ip link show ek0 up");
-        let send = |to: &str, more: &[&str]| {
-            let fixed = ["send", "packet:ek0", "--to", to, "--bytes", "65536", "--json"];
-            let (status, result, said) = Running::start(&[&fixed[..], more].concat()).end();
-            assert_eq!((status, &result["connected"]), (Some(1), &false.into()), "{said}");
-            assert_eq!((&result["bytes_acked"], &result["bytes_in"]), (&0.into(), &0.into()), "{result}");
-            (said, result)
-        };
-        let complaint = |who: &str, to: &str| {
-            format!("evenkeel: {to}: no connection: {who} does not answer on this link\n")
-        };
-        let (said, result) = send("10.77.0.9:9", &[]);
-        assert_eq!(said, complaint("10.77.0.9", "10.77.0.9:9"), "{result}");
-        assert!((2.5..20.0).contains(&result["seconds"].as_f64().unwrap()), "{result}");
-        let (said, _) = send("192.0.2.1:9", &["--gateway", "10.77.0.8"]);
-        assert_eq!(said, complaint("10.77.0.8", "192.0.2.1:9"));
-        let (said, _) = send("[fd77::9]:9", &["--from", "fd77::2/64"]);
-        assert_eq!(said, complaint("fd77::9", "[fd77::9]:9"));
-        let (said, _) = send("10.77.0.9:9", &["--duration", "500ms"]);
+        let told = send_in_vain("10.77.0.9:9", &[]);
+        assert_does_not_answer("10.77.0.9", "10.77.0.9:9", &told);
+        assert!((2.5..20.0).contains(&told.1["seconds"].as_f64().unwrap()), "{told:?}");
+    });
+}
+
+#[test]
+fn send_by_a_gateway_that_is_not_there_says_so() {
+    in_namespace("send_by_a_gateway_that_is_not_there_says_so", || {
+        veth();
+        wait_for("ip link show ek0 up");
+        let told = send_in_vain("192.0.2.1:9", &["--gateway", "10.77.0.8"]);
+        assert_does_not_answer("10.77.0.8", "192.0.2.1:9", &told);
+    });
+}
+
+#[test]
+fn send_to_nobody_by_ipv6_says_who_does_not_answer() {
+    in_namespace("send_to_nobody_by_ipv6_says_who_does_not_answer", || {
+        veth();
+        wait_for("ip link show ek0 up");
+        let told = send_in_vain("[fd77::9]:9", &["--from", "fd77::2/64"]);
+        assert_does_not_answer("fd77::9", "[fd77::9]:9", &told);
+    });
+}
+
+/// The time is up before it is known.
+#[test]
+fn send_that_got_no_answer_in_time_says_so() {
+    in_namespace("send_that_got_no_answer_in_time_says_so", || {
+        veth();
+        wait_for("ip link show ek0 up");
+        let (said, _) = send_in_vain("10.77.0.9:9", &["--duration", "500ms"]);
         assert!(said.contains("no connection so far"), "{said}");
         // One that is on the link, and whose answers go elsewhere.
         run("ip neigh replace 10.77.0.2 lladdr 02:00:00:00:00:99 dev kernel0 nud permanent");
-        let (said, result) = send("10.77.0.1:9", &["--connect-timeout", "1s"]);
+        let (said, result) = send_in_vain("10.77.0.1:9", &["--connect-timeout", "1s"]);
         assert_eq!(said, "evenkeel: 10.77.0.1:9: connection timed out\n", "{result}");
         assert!(result["seconds"].as_f64().unwrap() < 30.0, "{result}");
         // People are not told of bytes that nobody has got.

@@ -10,7 +10,8 @@ use evenkeel_lab::{Figure, Mode, Report, find, list};
 use evenkeel_skip::Lack;
 
 fn short(on: Place) -> Options {
-    Options { on, points: 2, window: Duration::from_millis(10), repeats: 1, ..Options::default() }
+    let [warm_up, window] = [5, 10].map(Duration::from_millis);
+    Options { on, points: 2, warm_up, window, repeats: 1, ..Options::default() }
 }
 
 /// One after the other: they measure on the same two cores.

@@ -195,6 +195,8 @@ fn floor(bucket: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
     use crate::stamped::Stamp;
     use evenkeel_core::cable::{self, Options};
@@ -202,6 +204,9 @@ mod tests {
     use evenkeel_core::interface::Interface as _;
 
     const EVERY: Duration = Duration::from_micros(200);
+
+    /// A process has one signal timer at a time: its tests take turns.
+    static TURN: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_timerfd_expires_as_often_as_time_has_passed() {
@@ -213,6 +218,7 @@ mod tests {
 
     #[test]
     fn a_signal_timer_interrupts_who_made_it_until_it_goes() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = Clock::start();
         let timer = SignalTimer::every(EVERY, clock, None).unwrap();
         assert!(SignalTimer::every(EVERY, clock, None).is_err(), "one at a time");
@@ -238,6 +244,7 @@ mod tests {
 
     #[test]
     fn a_signal_timer_sends_a_frame_at_each_call_and_gives_its_end_back() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let (near, mut far) = cable::pair(Options::new("near", 1), Options::new("far", 2));
         let mut pool = Pool::with_limit(512);
         far.attach(&mut pool).unwrap();

@@ -17,13 +17,14 @@ struct LongTests {
 }
 
 /// All that reads `EVENKEEL_LONG`. A test below compares this list with the source.
-const LONG: [LongTests; 9] = [
+const LONG: [LongTests; 10] = [
     LongTests { package: "evenkeel-lab", target: Some("papers"), filter: &[] },
     LongTests { package: "evenkeel-tcp", target: Some("random_peers"), filter: &[] },
     LongTests { package: "evenkeel-core", target: Some("random_peers"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("random_worlds"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("tcp_runs"), filter: &[] },
     LongTests { package: "evenkeel-sim", target: Some("tcp_worlds"), filter: &[] },
+    LongTests { package: "evenkeel-sim", target: Some("tcp_theory"), filter: &["many_equal_flows"] },
     LongTests { package: "evenkeel-apps", target: Some("tcp_interop"), filter: &["gigabyte"] },
     LongTests { package: "evenkeel-apps", target: None, filter: &["rules::tests::random"] },
     LongTests {

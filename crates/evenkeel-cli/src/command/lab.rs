@@ -239,6 +239,7 @@ impl RunArguments {
             repeats: usize::from(given.repeats),
             work: given.work,
             seed: self.seed.unwrap_or(1),
+            ..real::Options::default()
         }
     }
 

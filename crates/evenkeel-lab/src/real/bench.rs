@@ -18,8 +18,6 @@ use super::{Options, Place, devices};
 const READY: Duration = Duration::from_millis(30);
 /// Time at the beginning of that to see how far their cores are from each other.
 const RALLY: Duration = Duration::from_millis(5);
-/// Time to fill queues and settle.
-const WARM_UP: Duration = Duration::from_millis(60);
 /// Rings of the router on the cable. What its receive ring holds finds room on the way out: in the transmit
 /// ring and an output queue of 256.
 const RINGS: Rings = Rings { receive_pkts: 512, transmit_pkts: 256 };
@@ -97,7 +95,8 @@ fn run<const LOADS: usize>(
     inside: Inside,
 ) -> io::Result<Run<LOADS>> {
     let clock = Clock::start();
-    let schedule = Schedule { start: clock.now() + READY, warm_up: WARM_UP, window: options.window };
+    let Options { warm_up, window, .. } = *options;
+    let schedule = Schedule { start: clock.now() + READY, warm_up, window };
     let frames = frames(options.seed);
     let (ball, rallied) = (Ball::default(), clock.now() + RALLY);
     let ((round_trip, observed), offered) = opposite(

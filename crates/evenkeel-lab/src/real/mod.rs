@@ -77,6 +77,8 @@ pub struct Options {
     pub on: Place,
     /// Loads at which each variant is measured, in equal ratios. Default 10.
     pub points: usize,
+    /// Time to fill queues and settle before a forwarding rate is measured. Default 60 ms.
+    pub warm_up: Duration,
     /// Length of the measured window. Default 0.25 s.
     pub window: Duration,
     /// Measurements of each variant at each load; the median counts. Default 3.
@@ -92,6 +94,7 @@ impl Default for Options {
         Self {
             on: Place::default(),
             points: 10,
+            warm_up: Duration::from_millis(60),
             window: Duration::from_millis(250),
             repeats: 3,
             work: Duration::from_micros(1),
