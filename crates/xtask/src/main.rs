@@ -17,7 +17,7 @@ struct LongTests {
 }
 
 /// All that reads `EVENKEEL_LONG`. A test below compares this list with the source.
-const LONG: [LongTests; 10] = [
+const LONG: [LongTests; 11] = [
     LongTests { package: "evenkeel-lab", target: Some("papers"), filter: &[] },
     LongTests { package: "evenkeel-tcp", target: Some("random_peers"), filter: &[] },
     LongTests { package: "evenkeel-core", target: Some("random_peers"), filter: &[] },
@@ -27,6 +27,7 @@ const LONG: [LongTests; 10] = [
     LongTests { package: "evenkeel-sim", target: Some("tcp_theory"), filter: &["many_equal_flows"] },
     LongTests { package: "evenkeel-apps", target: Some("tcp_interop"), filter: &["gigabyte"] },
     LongTests { package: "evenkeel-apps", target: None, filter: &["rules::tests::random"] },
+    LongTests { package: "evenkeel-apps", target: None, filter: &["kernel::history"] },
     LongTests {
         package: "evenkeel-cli",
         target: Some("endings"),
@@ -38,7 +39,7 @@ const USAGE: &str = "\
 usage: cargo xtask long [WORD ...]
 
 Runs the long tier of tests: the papers' experiments in virtual time, and random runs of many more seeds
-than `cargo test` has. With words, only the tests of the packages and files whose names contain one.";
+than `cargo test` has. With words, only the tests of packages, files or tests whose names contain one.";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -73,7 +74,8 @@ fn run_long(words: &[String]) -> ExitCode {
 
 impl LongTests {
     fn name(&self) -> String {
-        format!("{} {}", self.package, self.target.unwrap_or("--lib"))
+        let filter: String = self.filter.iter().flat_map(|name| [" ", name]).collect();
+        format!("{} {}{filter}", self.package, self.target.unwrap_or("--lib"))
     }
 
     fn is_selected_by(&self, words: &[String]) -> bool {

@@ -17,7 +17,7 @@ use evenkeel_core::wire::{EthernetAddress, IpCidr};
 
 use crate::model::ours::{Notice, OUR_PORT, Ours, PEER, PEER_PORT, Refusal, US, end, ip};
 use crate::model::plan::{BEGIN, Plan};
-use crate::model::wire::{ACK, RST, SYN, Seg};
+use crate::model::wire::{RST, SYN, Seg};
 
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -139,15 +139,7 @@ impl Hosted {
         let opened = self.call(now, |system| system.connect_with(to, &options));
         let (stream, _) = opened.map_err(|why| why.to_string())?;
         let syn = self.exchange(None, now).ok_or("no SYN")?;
-        let answer = Seg {
-            seq: 1,
-            ack: syn.seq.wrapping_add(1),
-            flags: SYN | ACK,
-            window: 1_000,
-            mss: plan.peer.mss,
-            cookie: plan.peer.cookie.clone(),
-            ..Seg::default()
-        };
+        let answer = plan.peer.cookie_for(&syn);
         self.exchange(Some(answer.emit((PEER, PEER_PORT), (US, ours))), now);
         let _ = self.call(now, |system| system.abort(stream));
         self.call(now, |system| system.close(stream));

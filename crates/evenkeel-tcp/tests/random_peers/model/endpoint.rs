@@ -9,7 +9,7 @@ use evenkeel_tcp::{Ecn, Endpoint, FourTuple, Secret, SeqNumber};
 
 use super::ours::{Notice, OUR_PORT, Ours, PEER, PEER_PORT, Refusal, US, end, ip};
 use super::plan::Plan;
-use super::wire::{ACK, SYN, Seg};
+use super::wire::Seg;
 
 /// An endpoint with one connection.
 #[derive(Debug)]
@@ -39,15 +39,7 @@ impl Alone {
         let mut buffer = [0; 2_048];
         let left = self.endpoint.poll_transmit(now, &(), &mut buffer).ok_or("no SYN")?;
         let syn = Seg::parse(&buffer[..left.len], US, PEER).ok_or("a malformed SYN")?;
-        let answer = Seg {
-            seq: 1,
-            ack: syn.seq.wrapping_add(1),
-            flags: SYN | ACK,
-            window: 1_000,
-            mss: plan.peer.mss,
-            cookie: plan.peer.cookie.clone(),
-            ..Seg::default()
-        };
+        let answer = plan.peer.cookie_for(&syn);
         let bytes = answer.emit((PEER, PEER_PORT), (US, OUR_PORT + 1));
         self.endpoint.input(&bytes, &packet(Ecn::NotCapable), now);
         let _ = self.endpoint.abort(id);

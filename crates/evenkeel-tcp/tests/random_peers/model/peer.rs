@@ -58,6 +58,21 @@ pub(crate) struct PeerPlan {
     pub(crate) resets_at: Option<Instant>,
 }
 
+impl PeerPlan {
+    /// Returns the answer to a SYN that asks for a Fast Open cookie.
+    pub(crate) fn cookie_for(&self, syn: &Seg) -> Seg {
+        Seg {
+            seq: 1,
+            ack: syn.seq.wrapping_add(1),
+            flags: SYN | ACK,
+            window: 1_000,
+            mss: self.mss,
+            cookie: self.cookie.clone(),
+            ..Seg::default()
+        }
+    }
+}
+
 /// How large the peer's windows are while the network is rough.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Windows {

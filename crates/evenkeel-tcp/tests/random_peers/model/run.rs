@@ -1,6 +1,6 @@
 //! One connection from beginning to end.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use evenkeel_tcp::connection::Info;
 use evenkeel_tcp::time::Instant;
@@ -29,6 +29,48 @@ pub(crate) struct Outcome {
     pub(crate) fast_open: bool,
     pub(crate) accepted: bool,
     pub(crate) bytes: u64,
+}
+
+/// What many runs were like, together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Summary {
+    pub(crate) runs: u64,
+    pub(crate) completed: u64,
+    pub(crate) reset: u64,
+    pub(crate) fast_open: u64,
+    accepted: u64,
+    segments: u64,
+    bytes: u64,
+}
+
+impl Summary {
+    pub(crate) fn of(runs: &[Outcome]) -> Self {
+        let sum = |of: fn(&Outcome) -> u64| runs.iter().map(of).sum();
+        Self {
+            runs: runs.len() as u64,
+            completed: sum(|run| run.completed.into()),
+            reset: sum(|run| run.reset.into()),
+            fast_open: sum(|run| run.fast_open.into()),
+            accepted: sum(|run| run.accepted.into()),
+            segments: sum(|run| run.segments),
+            bytes: sum(|run| run.bytes),
+        }
+    }
+
+    /// Most connections are completed, and there are some of each kind.
+    pub(crate) fn assert_varied(&self) {
+        assert!(self.completed > self.runs / 10 * 8, "too few are completed");
+        assert!(self.fast_open > self.runs / 50, "too few open with data");
+        assert!(self.reset > self.runs / 50, "too few are reset");
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, completed, reset, fast_open, accepted, segments, bytes } = self;
+        write!(f, "{runs} connections: {completed} completed, {reset} reset, {fast_open} with Fast Open, ")?;
+        write!(f, "{accepted} accepted; {segments} segments of ours, {bytes} bytes")
+    }
 }
 
 /// A run in progress.
