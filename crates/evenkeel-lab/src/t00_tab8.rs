@@ -34,7 +34,7 @@ const MINIMA: [u64; 6] = [12, 15, 20, 25, 30, 35];
 const DEVIATION: [f64; 2] = [30.0, 35.0];
 
 const TWO_INTERVALS: &str = "packets are scheduled 12 or 60 µs ahead, and that alone deviates by over 20 \
-    us, beside what trigger states do";
+    µs, beside what trigger states do";
 
 /// A train: the minimum interval, and the intervals in microseconds.
 struct Train {
