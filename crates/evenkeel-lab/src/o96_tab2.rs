@@ -216,7 +216,7 @@ fn rates(fast: &Systems, medium: &Systems) -> [Check; 2] {
 
 const RATES: &str = "what a call costs more in 4.4BSD was fitted to figure 3, whose datagrams find their \
      receiver in overload; by the paper's own rates and shares a call costs 41 to 54 µs more there, here 50 \
-     us in the receive path alone, and the worker's displaced cache on top";
+     µs in the receive path alone, and the worker's displaced cache on top";
 
 fn order(rows: &[Systems]) -> Check {
     let as_in_paper = |[bsd, soft, ni]: &Systems| {
