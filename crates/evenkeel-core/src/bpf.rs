@@ -78,6 +78,8 @@ enum Operation {
     LoadHeaderLength(u32),
     Accumulator(Source),
     Index(Source),
+    AccumulatorAbout(About),
+    IndexLength,
     Store(Slot),
     StoreIndex(Slot),
     Arithmetic(Arithmetic, Operand),
@@ -108,6 +110,12 @@ enum Where {
 enum Source {
     Constant(u32),
     Memory(Slot),
+}
+
+/// What a program may ask about a frame besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// Bytes on the wire.
     Length,
     /// The kernel's number for the interface, once it is known ([`Program::on_interface`]).
     Interface,
@@ -195,7 +203,7 @@ impl Program {
     #[must_use]
     pub fn on_interface(mut self, number: u32) -> Self {
         for operation in &mut self.operations {
-            if *operation == Operation::Accumulator(Source::Interface) {
+            if *operation == Operation::AccumulatorAbout(About::Interface) {
                 *operation = Operation::Accumulator(Source::Constant(number));
             }
         }
@@ -252,8 +260,10 @@ impl Program {
                 Operation::LoadHeaderLength(at) => {
                     x = 4 * (load(frame, Size::Byte, Where::At(at), 0)? & 0xf);
                 }
-                Operation::Accumulator(source) => a = source.value(&seldom, &memory)?,
-                Operation::Index(source) => x = source.value(&seldom, &memory)?,
+                Operation::Accumulator(source) => a = source.value(&memory),
+                Operation::Index(source) => x = source.value(&memory),
+                Operation::AccumulatorAbout(about) => a = seldom.value(about)?,
+                Operation::IndexLength => x = seldom.len,
                 Operation::Store(slot) => *slot.of_mut(&mut memory) = a,
                 Operation::StoreIndex(slot) => *slot.of_mut(&mut memory) = x,
                 Operation::Arithmetic(what, operand) => a = what.apply(a, operand.value(x))?,
@@ -302,12 +312,10 @@ impl Slot {
 }
 
 impl Source {
-    #[inline]
-    fn value(self, seldom: &Seldom, memory: &[u32; MEMORY_WORDS]) -> Option<u32> {
+    fn value(self, memory: &[u32; MEMORY_WORDS]) -> u32 {
         match self {
-            Self::Constant(k) => Some(k),
-            Self::Memory(slot) => Some(slot.of(memory)),
-            other => seldom.value(other),
+            Self::Constant(k) => k,
+            Self::Memory(slot) => slot.of(memory),
         }
     }
 }
@@ -324,13 +332,13 @@ struct Seldom {
 impl Seldom {
     #[cold]
     #[inline(never)]
-    fn value(&self, source: Source) -> Option<u32> {
+    fn value(&self, about: About) -> Option<u32> {
         const PACKET_HOST: u32 = 0;
         const PACKET_OUTGOING: u32 = 4;
-        match source {
-            Source::Length => Some(self.len),
-            Source::Direction => Some(if self.outbound { PACKET_OUTGOING } else { PACKET_HOST }),
-            Source::Interface | Source::Constant(_) | Source::Memory(_) => None,
+        match about {
+            About::Length => Some(self.len),
+            About::Direction => Some(if self.outbound { PACKET_OUTGOING } else { PACKET_HOST }),
+            About::Interface => None,
         }
     }
 
@@ -390,7 +398,7 @@ fn decode(Instruction { code, jt, jf, k }: Instruction) -> Option<Operation> {
         (0x00, mode) => decode_load(mode, k)?,
         (0x01, 0x00) => Operation::Index(Source::Constant(k)),
         (0x01, 0x60) => Operation::Index(Source::Memory(slot(k)?)),
-        (0x01, 0x80) => Operation::Index(Source::Length),
+        (0x01, 0x80) => Operation::IndexLength,
         (0x01, 0xb0) => Operation::LoadHeaderLength(k),
         (0x02, 0x00) => Operation::Store(slot(k)?),
         (0x03, 0x00) => Operation::StoreIndex(slot(k)?),
@@ -430,13 +438,13 @@ fn decode_load(mode: u16, k: u32) -> Option<Operation> {
         _ => return None,
     };
     Some(match (mode & !0x18, size) {
-        (0x20, _) if k == ANCILLARY + DIRECTION => Operation::Accumulator(Source::Direction),
-        (0x20, _) if k == ANCILLARY + INTERFACE => Operation::Accumulator(Source::Interface),
+        (0x20, _) if k == ANCILLARY + DIRECTION => Operation::AccumulatorAbout(About::Direction),
+        (0x20, _) if k == ANCILLARY + INTERFACE => Operation::AccumulatorAbout(About::Interface),
         (0x20, size) => Operation::Load(size, Where::At(k)),
         (0x40, size) => Operation::Load(size, Where::FromIndex(k)),
         (0x00, Size::Word) => Operation::Accumulator(Source::Constant(k)),
         (0x60, Size::Word) => Operation::Accumulator(Source::Memory(slot(k)?)),
-        (0x80, Size::Word) => Operation::Accumulator(Source::Length),
+        (0x80, Size::Word) => Operation::AccumulatorAbout(About::Length),
         _ => return None,
     })
 }

@@ -47,8 +47,8 @@ pub(crate) struct Share {
     woken: bool,
     slept_at: Instant,
     used_in_quantum: Duration,
-    /// What it has used since it was woken.
-    used: Duration,
+    /// Nanoseconds of CPU that it has used since it was woken.
+    used: u64,
 }
 
 /// Picks among runnable processes.
@@ -95,7 +95,7 @@ impl Scheduler {
             woken: false,
             slept_at: Instant::ZERO,
             used_in_quantum: Duration::ZERO,
-            used: Duration::ZERO,
+            used: 0,
         });
         self.ready.push_back(process);
     }
@@ -125,7 +125,7 @@ impl Scheduler {
             return;
         }
         share.runnable = true;
-        (share.used_in_quantum, share.used) = (Duration::ZERO, Duration::ZERO);
+        (share.used_in_quantum, share.used) = (Duration::ZERO, 0);
         match policy {
             Policy::DecayUsage => {
                 // What the decay of the seconds asleep would have left (4.3BSD `updatepri`), at load one.
@@ -232,18 +232,20 @@ impl Scheduler {
     pub(crate) fn fair_percent(&self, process: Option<ProcessId>) -> u8 {
         let share = |process: ProcessId| self.shares.get(process.0 as usize)?.as_ref();
         let others = self.ready.iter().filter(|&&other| Some(other) != process);
-        let others = others.filter_map(|&p| share(p)).filter(|share| share.used >= STRIDE_QUANTUM);
+        let others =
+            others.filter_map(|&p| share(p)).filter(|share| share.used >= STRIDE_QUANTUM.as_nanos() as u64);
         let others: u64 = others.map(|share| share.weight).sum();
         let own = process.and_then(share).map_or(STRIDE_ONE, |share| share.weight);
         (100 * own / (own + others)) as u8
     }
 
     /// Charges CPU time to a process, whoever used it.
+    #[inline]
     pub(crate) fn charge(&mut self, process: ProcessId, elapsed: Duration) {
         let policy = self.policy;
         let nanos = elapsed.as_nanos() as u64;
         let Some(share) = self.share(process) else { return };
-        share.used += elapsed;
+        share.used = share.used.saturating_add(nanos);
         match policy {
             Policy::DecayUsage => {
                 share.usage = share.usage.saturating_add(nanos).min(USAGE_MAX);

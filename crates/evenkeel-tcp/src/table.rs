@@ -10,8 +10,12 @@ use super::tuple::FourTuple;
 
 /// Slots that are allocated together.
 const PIECE: usize = 64;
-const FULL_BUT_ONE: usize = PIECE - 1;
-/// In place of a slot's number: there is none.
+/// A piece that was full takes entries again when only so many of its slots hold one. So a table whose
+/// entries come and go in turn does not reach this edge with each of them.
+const ROOMY: u32 = PIECE as u32 - 8;
+/// However many slots are free in pieces that take no entries, 32 bits are enough for the numbers of all.
+const ENTRIES_MAX: usize = 1 << 31;
+/// No number of a slot or a piece.
 const NONE: u32 = u32::MAX;
 
 /// Something for each of many four-tuples: a slab, and a hash table of places in it.
@@ -24,7 +28,8 @@ const NONE: u32 = u32::MAX;
 /// 64 that never move, the hash table by doubling, up to the limit; so an insertion allocates seldom. A piece
 /// whose last entry has gone is given back, but for one; the hash table is halved when that happens and an
 /// eighth of it is used. Between two such steps are at least as many insertions or removals as entries are
-/// moved.
+/// moved. A piece that was full takes entries again when eight have gone, so at most an eighth of the slab
+/// lies free for that.
 #[derive(Clone)]
 pub struct Table<V> {
     secret: Secret,
@@ -32,11 +37,11 @@ pub struct Table<V> {
     /// Entries that no tuple leads to any more.
     unhashed: usize,
     pieces: Vec<Piece<V>>,
-    /// Pieces that have memory, and room for another entry.
+    /// Pieces that have memory, and take another entry.
     roomy: Roomy,
     /// Pieces that have given their memory back.
     bare: Vec<u32>,
-    /// Pieces that have memory and no entry.
+    /// The number of the piece that keeps its memory when its last entry has gone.
     spare: u32,
     limit: usize,
 }
@@ -47,10 +52,21 @@ struct Piece<V> {
     slots: Vec<Slot<V>>,
     /// Slots that hold an entry.
     used: u32,
-    /// The first of the chain of free slots.
+    /// The first of the chain of free slots, by its place in the piece.
     free: u32,
+    /// Whether it was full, and takes no entries before it has room for several.
+    is_closed: bool,
     /// The generation of a slot that is new: later than those of all that had its number.
     fresh: u32,
+}
+
+impl<V> Piece<V> {
+    /// Adds a free slot. The tuple stands there for the one that will come.
+    fn add_slot(&mut self, tuple: FourTuple) {
+        let place = self.slots.len() as u32;
+        let (generation, hash_or_next) = (self.fresh, core::mem::replace(&mut self.free, place));
+        self.slots.push(Slot { tuple, generation, hash_or_next, value: None });
+    }
 }
 
 /// Numbers of pieces, a bit for each, of which the lowest is asked for: new entries go to low pieces, so that
@@ -60,13 +76,16 @@ struct Roomy {
     words: Vec<u64>,
     /// The words before this one are empty.
     first: usize,
+    /// The lowest number, if it is known, or [`NONE`].
+    lowest: u32,
 }
 
 impl Roomy {
     const fn new() -> Self {
-        Self { words: Vec::new(), first: 0 }
+        Self { words: Vec::new(), first: 0, lowest: NONE }
     }
 
+    #[cold]
     fn insert(&mut self, number: u32) {
         let index = number as usize / 64;
         if self.words.len() <= index {
@@ -74,20 +93,28 @@ impl Roomy {
         }
         self.words[index] |= 1 << (number % 64);
         self.first = self.first.min(index);
+        // If it is not known, there may be a lower one.
+        if self.lowest != NONE {
+            self.lowest = self.lowest.min(number);
+        }
     }
 
     fn remove(&mut self, number: u32) {
         if let Some(word) = self.words.get_mut(number as usize / 64) {
             *word &= !(1 << (number % 64));
         }
+        if self.lowest == number {
+            self.lowest = NONE;
+        }
     }
 
-    /// Returns the lowest number. A word that is empty is looked at once for each time that a lower number
+    /// Finds the lowest number. A word that is empty is looked at once for each time that a lower number
     /// comes.
     fn lowest(&mut self) -> Option<u32> {
         while let Some(&word) = self.words.get(self.first) {
             if word != 0 {
-                return Some(self.first as u32 * 64 + word.trailing_zeros());
+                self.lowest = self.first as u32 * 64 + word.trailing_zeros();
+                return Some(self.lowest);
             }
             self.first += 1;
         }
@@ -100,7 +127,7 @@ struct Slot<V> {
     tuple: FourTuple,
     /// How often the slot was given up, so that an [`Id`] of an earlier holder finds nothing.
     generation: u32,
-    /// The hash of the tuple; of a free slot, the next one.
+    /// The hash of the tuple; of a free slot, the place of the next one.
     hash_or_next: u32,
     value: Option<V>,
 }
@@ -152,10 +179,10 @@ pub enum Refused {
 }
 
 impl<V> Table<V> {
-    /// An empty table, which owns no memory yet, for at most `limit` entries (and at most 2^32 - 1).
+    /// An empty table, which owns no memory yet, for at most `limit` entries (and at most 2^31).
     #[must_use]
     pub const fn new(secret: Secret, limit: usize) -> Self {
-        let limit = if limit < NONE as usize { limit } else { NONE as usize };
+        let limit = if limit < ENTRIES_MAX { limit } else { ENTRIES_MAX };
         Self {
             secret,
             places: HashTable::new(),
@@ -163,7 +190,7 @@ impl<V> Table<V> {
             pieces: Vec::new(),
             roomy: Roomy::new(),
             bare: Vec::new(),
-            spare: 0,
+            spare: NONE,
             limit,
         }
     }
@@ -231,17 +258,12 @@ impl<V> Table<V> {
 
     /// Takes an entry out.
     pub fn remove(&mut self, id: Id) -> Option<V> {
-        let value = self.slot_mut(id)?.value.take()?;
-        self.vacate(id);
-        Some(value)
+        self.vacate(id, Option::take)
     }
 
     /// The same, for who has no use for it. Large ones are dropped where they lie.
     pub(super) fn discard(&mut self, id: Id) {
-        if let Some(slot) = self.slot_mut(id).filter(|slot| slot.value.is_some()) {
-            slot.value = None;
-            self.vacate(id);
-        }
+        self.vacate(id, |value| value.is_some().then(|| *value = None));
     }
 
     /// The tuple no longer leads to the entry, and may have another one; its name still does. Says whether it
@@ -258,22 +280,26 @@ impl<V> Table<V> {
         place.map(|place| place.remove()).is_ok()
     }
 
-    /// The value of an entry has been taken: its place is free.
-    fn vacate(&mut self, id: Id) {
+    /// Frees the place of an entry whose value `take` takes.
+    fn vacate<T>(&mut self, id: Id, take: impl FnOnce(&mut Option<V>) -> Option<T>) -> Option<T> {
         let number = id.index / PIECE as u32;
-        let Some(piece) = self.pieces.get_mut(number as usize) else { return };
-        let Some(slot) = piece.slots.get_mut(id.index as usize % PIECE) else { return };
+        let place = id.index % PIECE as u32;
+        let piece = self.pieces.get_mut(number as usize)?;
+        let slot = piece.slots.get_mut(place as usize)?;
+        let taken = if slot.generation == id.generation { take(&mut slot.value)? } else { return None };
         slot.generation = slot.generation.wrapping_add(1);
         let hash = TupleHash(core::mem::replace(&mut slot.hash_or_next, piece.free));
-        piece.free = id.index;
+        piece.free = place;
         piece.used -= 1;
-        let used = piece.used as usize;
-        self.unhashed -= usize::from(!self.remove_place(hash, id));
-        match used {
-            0 => self.give_back(number),
-            FULL_BUT_ONE => self.roomy.insert(number),
-            _ => {}
+        let is_empty = piece.used == 0;
+        if piece.used == ROOMY && core::mem::take(&mut piece.is_closed) {
+            self.roomy.insert(number);
         }
+        self.unhashed -= usize::from(!self.remove_place(hash, id));
+        if is_empty {
+            self.give_back(number);
+        }
+        Some(taken)
     }
 
     /// Gives back the memory of a piece without entries, unless it is the only such; and that of the hash
@@ -281,11 +307,12 @@ impl<V> Table<V> {
     #[cold]
     fn give_back(&mut self, number: u32) {
         self.halve_places();
-        let Some(piece) = self.pieces.get_mut(number as usize) else { return };
-        if self.spare == 0 {
-            self.spare = 1;
+        let is_spare = |spare: &Piece<V>| self.spare != number && spare.used == 0;
+        if !self.pieces.get(self.spare as usize).is_some_and(is_spare) {
+            self.spare = number;
             return;
         }
+        let Some(piece) = self.pieces.get_mut(number as usize) else { return };
         piece.fresh = piece.slots.iter().map(|slot| slot.generation).fold(piece.fresh, u32::max);
         (piece.slots, piece.free) = (Vec::new(), NONE);
         self.roomy.remove(number);
@@ -387,39 +414,44 @@ impl<V> Table<V> {
     }
 
     fn fill_slot(&mut self, hash: TupleHash, tuple: FourTuple, value: V) -> Id {
-        let number = self.piece_with_room();
+        while self.pieces.get(self.roomy.lowest as usize).is_none_or(|piece| piece.free == NONE) {
+            self.make_room(tuple);
+        }
+        let number = self.roomy.lowest;
         let piece = &mut self.pieces[number as usize];
-        self.spare -= u32::from(piece.used == 0 && !piece.slots.is_empty());
+        let place = piece.free;
+        let slot = &mut piece.slots[place as usize];
+        piece.free = core::mem::replace(&mut slot.hash_or_next, hash.0);
         piece.used += 1;
-        if piece.used as usize == PIECE {
-            self.roomy.remove(number);
-        }
-        if let Some(slot) = piece.slots.get_mut(piece.free as usize % PIECE).filter(|_| piece.free != NONE) {
-            let id = Id { index: piece.free, generation: slot.generation };
-            piece.free = core::mem::replace(&mut slot.hash_or_next, hash.0);
-            (slot.tuple, slot.value) = (tuple, Some(value));
-            return id;
-        }
-        // Whoever has few entries should not pay for a whole piece.
-        if number > 0 && piece.slots.is_empty() {
-            piece.slots.reserve_exact(PIECE);
-        }
-        let (index, generation) = (number * PIECE as u32 + piece.slots.len() as u32, piece.fresh);
-        piece.slots.push(Slot { tuple, generation, hash_or_next: hash.0, value: Some(value) });
-        Id { index, generation }
+        (slot.tuple, slot.value) = (tuple, Some(value));
+        Id { index: number * PIECE as u32 + place, generation: slot.generation }
     }
 
-    /// The number of a piece for another entry: one that has memory, if there is such.
-    fn piece_with_room(&mut self) -> u32 {
-        if let Some(number) = self.roomy.lowest() {
-            return number;
+    /// Takes a step towards a free slot in the lowest piece that takes entries.
+    #[cold]
+    fn make_room(&mut self, tuple: FourTuple) {
+        let Some(number) = self.roomy.lowest() else { return self.add_piece() };
+        let piece = self.pieces.get_mut(number as usize).filter(|piece| piece.free == NONE);
+        let Some(piece) = piece else { return };
+        if piece.slots.len() < PIECE {
+            // Whoever has few entries should not pay for a whole piece.
+            if number > 0 && piece.slots.is_empty() {
+                piece.slots.reserve_exact(PIECE);
+            }
+            piece.add_slot(tuple);
+        } else {
+            piece.is_closed = true;
+            self.roomy.remove(number);
         }
+    }
+
+    /// Adds a piece without memory: one that has given it back, or else a new one.
+    fn add_piece(&mut self) {
         let number = self.bare.pop().unwrap_or_else(|| {
-            self.pieces.push(Piece { slots: Vec::new(), used: 0, free: NONE, fresh: 0 });
+            self.pieces.push(Piece { slots: Vec::new(), used: 0, free: NONE, is_closed: false, fresh: 0 });
             (self.pieces.len() - 1) as u32
         });
         self.roomy.insert(number);
-        number
     }
 }
 
@@ -508,6 +540,33 @@ mod tests {
         assert!(ids[..6_400].iter().all(|id| table.get(*id).is_none()));
         assert_eq!(table.len(), table.iter().count());
         assert!(table.iter().all(|(id, _, _)| ids[6_400..].contains(&id)), "every entry has its name");
+    }
+
+    #[test]
+    fn a_full_piece_takes_entries_again_when_several_have_gone() {
+        let mut table = table(1_000);
+        let ids: Vec<_> = (0..128).map(|n| table.insert(tuple(n), 0).unwrap()).collect();
+        ids[..7].iter().for_each(|id| _ = table.remove(*id));
+        let next = table.insert(tuple(200), 0).unwrap();
+        assert!(next.index() >= 128, "the first piece has room for seven only");
+        table.remove(ids[7]);
+        let more: Vec<_> = (201..209).map(|n| table.insert(tuple(n), 0).unwrap().index()).collect();
+        assert!(more.iter().all(|index| *index < 8), "{more:?}");
+        assert!(table.insert(tuple(209), 0).unwrap().index() > 128, "it is full again");
+    }
+
+    /// The oldest entry leaves for each that comes: the worst for pieces that wait for room.
+    #[test]
+    fn an_eighth_of_the_slab_is_free_at_most() {
+        let mut table = table(10_000);
+        let mut ids: std::collections::VecDeque<_> =
+            (0..6_400).map(|n| table.insert(tuple(n), 0).unwrap()).collect();
+        for n in 6_400..40_000 {
+            table.remove(ids.pop_front().unwrap());
+            ids.push_back(table.insert(tuple(n), 0).unwrap());
+            let slots = table.pieces.iter().map(|piece| piece.slots.len()).sum::<usize>();
+            assert!(slots <= 6_400 * 8 / 7 + PIECE, "{slots}");
+        }
     }
 
     /// At the edge of a piece, memory does not come and go with each entry.

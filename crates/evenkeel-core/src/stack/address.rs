@@ -7,6 +7,7 @@ pub(crate) const ALL_ROUTERS: Ipv6Address = Ipv6Address::new(0xff02, 0, 0, 0, 0,
 
 /// How a packet was addressed to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Cast {
     Unicast,
     Multicast,

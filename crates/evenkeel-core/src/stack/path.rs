@@ -43,6 +43,14 @@ struct Kept {
     way: Way,
 }
 
+/// What TCP asks a route for, and the generation of addresses and routes under which it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) generation: u32,
+    pub(super) source: Option<IpAddress>,
+    pub(super) destination: IpAddress,
+}
+
 /// The first hop of a packet's way, and the address that it is sent from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {

@@ -83,7 +83,7 @@ impl Stack {
             Some(Length::Of(len)) => {
                 let start = plain.transport();
                 let payload = Payload::One(Piece::new(frame, start + 8, start + len));
-                to.put(Datagram { interface, cast: Cast::Unicast, payload });
+                to.put(Datagram::new(interface, Cast::Unicast, payload));
             }
         }
         Ok(true)

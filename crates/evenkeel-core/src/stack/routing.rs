@@ -3,7 +3,7 @@
 use super::address::{Cast, hardware_group, is_reserved};
 use super::error::{OutputError, RouteError};
 use super::io::Io;
-use super::path::{Next, Origin, Path, RouteHandle, Way};
+use super::path::{Asked, Next, Origin, Path, RouteHandle, Way};
 use super::route::{Route, Via};
 use super::state::Stack;
 use crate::id::InterfaceId;
@@ -154,24 +154,25 @@ impl Stack {
     /// by an interface that has this address: what is link-local has no other, and a peer whose prefix
     /// several interfaces have is most likely behind the one whose address it knows (RFC 1122 3.3.4.2).
     fn path_from(&self, source: &IpAddress, destination: &IpAddress) -> Result<Path, OutputError> {
-        let owner = self.interfaces.iter().position(|own| own.owns(source));
-        let Some(owner) = owner.map(|place| InterfaceId(place as u8)) else {
-            return self.path_to(destination, None);
-        };
+        let owner = || self.interfaces.iter().position(|own| own.owns(source));
+        let owner = || owner().map(|place| InterfaceId(place as u8));
         let is_bound_to_link = |address: &IpAddress| {
             address.is_multicast()
                 || address.is_broadcast()
                 || matches!(address, IpAddress::Ipv6(address) if address.is_unicast_link_local())
         };
         if is_bound_to_link(source) || is_bound_to_link(destination) {
-            return self.path_back(destination, owner);
+            return owner()
+                .map_or_else(|| self.path_to(destination, None), |owner| self.path_back(destination, owner));
         }
         let path = self.path_to(destination, None)?;
-        let has_it = self.addresses_of(path.interface).is_some_and(|own| own.owns(source));
-        if has_it || !self.is_as_good_by(destination, owner) {
+        if self.addresses_of(path.interface).is_some_and(|own| own.owns(source)) {
             return Ok(path);
         }
-        self.path_to(destination, Some(owner))
+        match owner() {
+            Some(owner) if self.is_as_good_by(destination, owner) => self.path_to(destination, Some(owner)),
+            _ => Ok(path),
+        }
     }
 
     /// Whether a route by `interface` is as good as the best one: it has the same prefix, or both are the
@@ -197,10 +198,14 @@ impl Stack {
         source: Option<IpAddress>,
         destination: &IpAddress,
     ) -> Result<Path, OutputError> {
-        let mut handle = self.last_path.get();
-        let way = self.way(&mut handle, &Origin { address: source, interface: None }, destination);
-        self.last_path.set(handle);
-        way.map(|way| way.path)
+        let asked = Asked { generation: self.generation, source, destination: *destination };
+        match self.last_path.get() {
+            Some((known, path)) if known == asked => return Ok(path),
+            _ => {}
+        }
+        let path = self.find_path(&Origin { address: source, interface: None }, destination)?;
+        self.last_path.set(Some((asked, path)));
+        Ok(path)
     }
 
     /// Returns the way from `origin` to `destination`, for callers that keep a handle.
@@ -219,12 +224,16 @@ impl Stack {
         Ok(way)
     }
 
+    fn find_path(&self, origin: &Origin, destination: &IpAddress) -> Result<Path, OutputError> {
+        match (origin.interface, &origin.address) {
+            (Some(interface), _) => self.path_back(destination, interface),
+            (None, Some(source)) => self.path_from(source, destination),
+            (None, None) => self.path_to(destination, None),
+        }
+    }
+
     fn find_way(&self, origin: &Origin, destination: &IpAddress) -> Result<Way, OutputError> {
-        let path = match (origin.interface, &origin.address) {
-            (Some(interface), _) => self.path_back(destination, interface)?,
-            (None, Some(source)) => self.path_from(source, destination)?,
-            (None, None) => self.path_to(destination, None)?,
-        };
+        let path = self.find_path(origin, destination)?;
         let source = match origin.address {
             Some(address) => self.usable_source(address, destination, path),
             // An answer to what came for a group or a broadcast has an address of the interface by which that

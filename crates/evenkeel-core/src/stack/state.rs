@@ -11,7 +11,7 @@ use super::groups::Groups;
 use super::identification::Identifications;
 use super::neighbor::Neighbors;
 use super::neighbor_update::Updates;
-use super::path::RouteHandle;
+use super::path::{Asked, Path};
 use super::path_mtu::PathMtus;
 use super::random::Random;
 use super::reassembly::Reassembly;
@@ -37,7 +37,7 @@ pub struct Stack {
     pub(super) generation: u32,
     pub(super) believed: Believed,
     /// The last route that TCP asked for.
-    pub(super) last_path: Cell<RouteHandle>,
+    pub(super) last_path: Cell<Option<(Asked, Path)>>,
     pub(super) path_mtus: PathMtus,
     pub(super) neighbors: Neighbors,
     /// Segments of ours that were given up because their next hop does not answer, until TCP takes them.

@@ -22,13 +22,18 @@ const HEADER: usize = 8;
 pub struct Datagram {
     /// The interface it came in by.
     pub interface: InterfaceId,
-    /// How it was addressed to us.
-    pub(super) cast: Cast,
+    /// The number of the [`Cast`] by which it was addressed to us. As an enum it would hold the tag of
+    /// `Option<Datagram>`, and moving such an option would take byte after byte.
+    cast: u8,
     /// Behind the headers, which stay where they are.
     pub(super) payload: Payload,
 }
 
 impl Datagram {
+    pub(super) const fn new(interface: InterfaceId, cast: Cast, payload: Payload) -> Self {
+        Self { interface, cast: cast as u8, payload }
+    }
+
     /// Who sent it.
     #[must_use]
     pub fn source(&self) -> IpEndpoint {
@@ -44,7 +49,7 @@ impl Datagram {
     /// Whether it was sent to an address of this host alone, and not to a group or a broadcast.
     #[must_use]
     pub const fn is_unicast(&self) -> bool {
-        matches!(self.cast, Cast::Unicast)
+        self.cast == Cast::Unicast as u8
     }
 
     /// Returns the address and the interface that an answer leaves from: the address that this datagram was
@@ -183,7 +188,7 @@ impl Stack {
         match check(&mut packet) {
             Ok(()) => {
                 packet.payload.strip(HEADER);
-                Some(Datagram { interface: packet.interface, cast: packet.cast, payload: packet.payload })
+                Some(Datagram::new(packet.interface, packet.cast, packet.payload))
             }
             Err(reason) => {
                 io.drop_payload(packet.payload, reason);

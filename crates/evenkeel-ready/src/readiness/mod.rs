@@ -154,7 +154,7 @@ impl<T: Copy> Readiness<T> {
                         if watches.is_watched(queue.file) && queues.mark(QueueId(id)) {
                             reached.push(QueueId(id));
                         }
-                        if queue.is_exclusive && has_woken {
+                        if has_woken && queues.is_exclusive(QueueId(id), key) {
                             // All behind it are exclusive, too.
                             break;
                         }
@@ -165,7 +165,9 @@ impl<T: Copy> Readiness<T> {
             next = queue.map(|file| (file, Kinds::READABLE));
             done += 1;
         }
-        reached.drain(..).for_each(|id| queues.unmark(id));
+        while let Some(id) = reached.pop() {
+            queues.unmark(id);
+        }
     }
 
     /// The next caller to be woken.

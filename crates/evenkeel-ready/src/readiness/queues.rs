@@ -85,8 +85,6 @@ struct Queue {
 pub(super) struct Reached {
     /// Its file: it may be readable.
     pub(super) file: FileId,
-    /// Whether the registration is exclusive.
-    pub(super) is_exclusive: bool,
     /// Whether a caller was woken who slept there.
     pub(super) has_woken: bool,
 }
@@ -150,7 +148,12 @@ impl Queues {
             Hinted::Again => false,
             Hinted::Listed => queue.wake_one(woken),
         };
-        Some(Reached { file: queue.file, is_exclusive: queue.events.is_exclusive(key), has_woken })
+        Some(Reached { file: queue.file, has_woken })
+    }
+
+    /// Returns whether a registration is exclusive.
+    pub(super) fn is_exclusive(&self, id: QueueId, key: u32) -> bool {
+        self.queues.get(id.0).is_some_and(|queue| queue.events.is_exclusive(key))
     }
 
     /// Marks an event queue. Returns whether it was unmarked.
