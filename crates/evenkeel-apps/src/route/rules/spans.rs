@@ -103,6 +103,8 @@ pub(super) struct Index {
     /// For each value of the bits, how many things come before the first one that has it; and how many there
     /// are.
     before: Vec<u32>,
+    /// Halvings that are enough wherever is searched.
+    halvings: u32,
 }
 
 impl Index {
@@ -110,7 +112,7 @@ impl Index {
     pub(super) fn of<T, K: Number>(things: &[T], number: impl Fn(&T) -> K) -> Self {
         let wide = |thing: &T| number(thing).wide();
         let (Some(origin), Some(last)) = (things.get(1).map(wide), things.last().map(wide)) else {
-            return Self { origin: u128::MAX, ..Self::default() };
+            return Self { origin: u128::MAX, halvings: 1, ..Self::default() };
         };
         let span = last - origin;
         let bits = (usize::BITS - things.len().leading_zeros()).min(INDEX_BITS);
@@ -122,7 +124,8 @@ impl Index {
         }
         before.push(things.len() as u32);
         before.shrink_to_fit();
-        Self { origin, shift, before }
+        let most = before.iter().zip(before.iter().skip(1)).map(|(from, to)| to - from).max().unwrap_or(0);
+        Self { origin, shift, before, halvings: u32::BITS - most.leading_zeros() }
     }
 
     /// Returns how many things have a number that is not above `value`.
@@ -136,8 +139,16 @@ impl Index {
             }
             None => (0, things.len().min(1)),
         };
-        let among = things.get(from..to).unwrap_or_default();
-        from + among.partition_point(|thing| number(thing) <= value)
+        let (mut from, mut count) = (from, to.saturating_sub(from));
+        // The number of turns is always the same, so that it is well predicted.
+        for _ in 0..self.halvings {
+            let half = count.div_ceil(2);
+            let is_behind =
+                things.get((from + half).wrapping_sub(1)).is_some_and(|thing| number(thing) <= value);
+            from += if is_behind { half } else { 0 };
+            count -= half;
+        }
+        from
     }
 }
 

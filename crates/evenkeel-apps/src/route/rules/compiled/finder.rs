@@ -1,0 +1,306 @@
+//! Rules of one family, of which a packet is compared with the few that one of their fields leaves.
+
+use super::block::{Block, Limits, Placed};
+use super::brief::{Brief, Probe, ports};
+use super::shortlist::{Shortlists, WHOLE, Wishes};
+use super::side::FamilyAddress;
+use crate::route::rules::evaluate::Effect;
+use crate::route::rules::rule::Rule;
+use crate::route::rules::spans::Number;
+
+/// Fields that have shortlists.
+const FIELDS: usize = 4;
+/// The shortlists of a packet.
+pub(super) type Lists<'a> = [&'a [u32]; FIELDS + 1];
+/// A rule that takes no more of a field is in the field's shortlists, whatever it takes of later fields.
+const NARROW: u32 = WHOLE / 512;
+/// A rule that takes more of each field is in no shortlist.
+const WIDE: u32 = WHOLE / 8;
+
+/// Rules of one family, by their ranks.
+///
+/// Those that depend on other rules, or have an effect on them, have the lowest ranks, in the order in which
+/// they were written: all that match are looked for. Of the others the first match is.
+///
+/// A rule is in the shortlists of a field of which it takes little: a destination, a source, or a port. A
+/// packet is looked up in each of these fields, and compared with the rules of the lists that it finds
+/// (a partition by small fields, as in CutSplit by Li and others, INFOCOM 2018). A few rules that take much of
+/// all fields are compared one by one. If they are more, the others of them are in blocks.
+#[derive(Debug)]
+pub(super) struct Finder<K: Copy> {
+    briefs: Vec<Brief<K>>,
+    outcomes: Vec<Outcome>,
+    /// Rules that depend on others.
+    special: u32,
+    /// Rules that depend on no others, and have `quick`.
+    quick: u32,
+    to: Option<Shortlists<K>>,
+    from: Option<Shortlists<K>>,
+    destination: Option<Shortlists<u16>>,
+    source: Option<Shortlists<u16>>,
+    /// Rules that are compared with every packet.
+    wide: Vec<u32>,
+    special_blocks: Vec<Block<K>>,
+    blocks: Vec<Block<K>>,
+}
+
+/// The rule that has a rank.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outcome {
+    /// Its place in the set.
+    pub(super) rule: u32,
+    /// Its place among different effects.
+    effect: u32,
+}
+
+impl<K: FamilyAddress> Finder<K> {
+    /// Makes the finder of rules that depend on others, and of rules that do not, each in their order.
+    pub(super) fn new(
+        special: Vec<Placed<'_, K>>,
+        plain: Vec<Placed<'_, K>>,
+        effects: &mut Effects,
+        limits: &Limits,
+    ) -> Self {
+        let count = special.len();
+        let mut rules = special;
+        rules.extend(plain);
+        (0..).zip(&mut rules).for_each(|(rank, placed)| placed.rank = rank);
+        let outcome =
+            |placed: &Placed<'_, K>| Outcome { rule: placed.index, effect: effects.place(placed.rule) };
+        let mut finder = Self {
+            briefs: rules.iter().map(|placed| Brief::of(placed.rule, &placed.from, &placed.to)).collect(),
+            outcomes: rules.iter().map(outcome).collect(),
+            special: count as u32,
+            quick: rules.iter().skip(count).filter(|placed| placed.rule.quick).count() as u32,
+            to: None,
+            from: None,
+            destination: None,
+            source: None,
+            wide: Vec::new(),
+            special_blocks: Vec::new(),
+            blocks: Vec::new(),
+        };
+        finder.enlist(&rules, count, limits);
+        finder
+    }
+
+    /// Puts rules into lists and blocks, of which the first ones depend on others.
+    fn enlist(&mut self, rules: &[Placed<'_, K>], special: usize, limits: &Limits) {
+        let mut wide = self.shorten(rules, 0, limits);
+        if wide.partition_point(|rank| (*rank as usize) < special) > limits.one_by_one {
+            wide = self.shorten(rules, special, limits);
+            // In their order from block to block.
+            let limits = Limits { shaped: usize::MAX, ..*limits };
+            self.special_blocks = Block::of(&rules.iter().take(special).collect::<Vec<_>>(), &limits);
+        }
+        let many = wide.split_off(wide.len().min(limits.one_by_one));
+        let many: Vec<_> = many.iter().filter_map(|rank| rules.get(*rank as usize)).collect();
+        self.wide = wide;
+        self.blocks = Block::of(&many, limits);
+    }
+
+    /// Makes the shortlists of rules from a rank on. Returns those of the rules that are in none.
+    fn shorten(&mut self, rules: &[Placed<'_, K>], least: usize, limits: &Limits) -> Vec<u32> {
+        let destinations: Vec<_> = rules.iter().map(|placed| ports(&placed.rule.to.ports)).collect();
+        let sources: Vec<_> = rules.iter().map(|placed| ports(&placed.rule.from.ports)).collect();
+        let to = Wishes::new(rules.iter().map(|placed| placed.to.spans()).collect());
+        let from = Wishes::new(rules.iter().map(|placed| placed.from.spans()).collect());
+        let destination = Wishes::new(destinations.iter().map(Option::as_ref).collect());
+        let source = Wishes::new(sources.iter().map(Option::as_ref).collect());
+        let breadths =
+            |rule| [to.breadth(rule), from.breadth(rule), destination.breadth(rule), source.breadth(rule)];
+        let mut choices = Choices::new(rules.len(), least, limits, &breadths);
+        self.to = choices.shortlists(0, &to);
+        self.from = choices.shortlists(1, &from);
+        self.destination = choices.shortlists(2, &destination);
+        self.source = choices.shortlists(3, &source);
+        choices.others()
+    }
+
+    /// Returns the lists of rules that a packet is to be compared with.
+    #[inline]
+    pub(super) fn lists(&self, packet: &Probe<K>) -> Lists<'_> {
+        #[inline]
+        fn get<N: Number>(lists: &Option<Shortlists<N>>, value: Option<N>) -> &[u32] {
+            lists.as_ref().zip(value).map_or(&[], |(lists, value)| lists.get(value))
+        }
+        [
+            get(&self.to, Some(packet.to)),
+            get(&self.from, Some(packet.from)),
+            get(&self.destination, packet.destination()),
+            get(&self.source, packet.source()),
+            &self.wide,
+        ]
+    }
+
+    /// Returns the lowest rank of rules that match a packet and depend on no others, of those that are not
+    /// below `least` and in no block. `more` says whether a rule matches that has conditions beyond its brief.
+    #[inline]
+    pub(super) fn lowest(
+        &self,
+        lists: &Lists<'_>,
+        packet: &Probe<K>,
+        least: u32,
+        more: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let (mut lowest, least) = (u32::MAX, least.max(self.special));
+        for list in lists {
+            for rank in *list {
+                let Some(brief) = self.briefs.get(*rank as usize) else { break };
+                let fits = brief.fits(packet) & (*rank >= least);
+                // One branch, which is mispredicted once for a list.
+                if fits | (*rank >= lowest) {
+                    if *rank >= lowest {
+                        break;
+                    }
+                    if !brief.has_more() || more(*rank) {
+                        lowest = *rank;
+                        break;
+                    }
+                }
+            }
+        }
+        (lowest < u32::MAX).then_some(lowest)
+    }
+
+    /// Takes the next rule that depends on others and matches a packet from its lists.
+    #[inline]
+    pub(super) fn next_special(
+        &self,
+        lists: &mut Lists<'_>,
+        packet: &Probe<K>,
+        more: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let matches = |rank: &u32| {
+            let brief = self.briefs.get(*rank as usize);
+            brief.is_some_and(|brief| brief.fits(packet) && (!brief.has_more() || more(*rank)))
+        };
+        core::iter::from_fn(|| next(lists)).take_while(|rank| *rank < self.special).find(matches)
+    }
+
+    /// Returns whether rules depend on others.
+    pub(super) const fn has_special(&self) -> bool {
+        self.special > 0
+    }
+
+    /// Returns the rule that has a rank.
+    #[inline]
+    pub(super) fn outcome(&self, rank: u32) -> Option<Outcome> {
+        self.outcomes.get(rank as usize).copied()
+    }
+
+    /// Returns the place in the set of the rule that has a rank.
+    #[inline]
+    pub(super) fn rule(&self, rank: u32) -> Option<usize> {
+        self.outcome(rank).map(|outcome| outcome.rule as usize)
+    }
+
+    /// Returns whether the rule that has a rank is quick. It depends on no others.
+    pub(super) const fn is_quick(&self, rank: u32) -> bool {
+        rank < self.special + self.quick
+    }
+
+    /// Returns the lowest rank of rules that come before this one in the set, depend on no others and are not
+    /// quick.
+    pub(super) fn before(&self, rule: usize) -> u32 {
+        // The last one comes first.
+        let first = self.special + self.quick;
+        let others = self.outcomes.get(first as usize..).unwrap_or_default();
+        first + others.partition_point(|outcome| outcome.rule as usize >= rule) as u32
+    }
+
+    /// Returns the blocks of rules that depend on others and are in no list.
+    pub(super) fn special_blocks(&self) -> &[Block<K>] {
+        &self.special_blocks
+    }
+
+    /// Returns the blocks of the other rules that are in no list.
+    pub(super) fn blocks(&self) -> &[Block<K>] {
+        &self.blocks
+    }
+}
+
+/// Takes the rule with the lowest rank from lists of different rules.
+#[inline]
+fn next(lists: &mut [&[u32]]) -> Option<u32> {
+    let list = lists.iter_mut().filter(|list| !list.is_empty()).min_by_key(|list| list.first().copied())?;
+    let (first, rest) = list.split_first()?;
+    *list = rest;
+    Some(*first)
+}
+
+/// The field in whose shortlists each rule is.
+struct Choices<'a> {
+    /// [`FIELDS`] for a rule that is in none.
+    fields: Vec<usize>,
+    /// Ranks below this one are left out.
+    least: usize,
+    limits: &'a Limits,
+    breadths: &'a dyn Fn(usize) -> [u32; FIELDS],
+}
+
+impl<'a> Choices<'a> {
+    fn new(
+        rules: usize,
+        least: usize,
+        limits: &'a Limits,
+        breadths: &'a dyn Fn(usize) -> [u32; FIELDS],
+    ) -> Self {
+        let is_few = rules <= limits.few;
+        let choose = |rule| if is_few || rule < least { FIELDS } else { choose(breadths(rule), 0) };
+        Self { fields: (0..rules).map(choose).collect(), least, limits, breadths }
+    }
+
+    /// Makes the shortlists of a field. Rules that have no room go to a later field.
+    fn shortlists<N: Number>(&mut self, field: usize, wishes: &Wishes<'_, N>) -> Option<Shortlists<N>> {
+        let Self { fields, limits, breadths, .. } = self;
+        let is_chosen = |rule: usize| fields.get(rule) == Some(&field);
+        let has_another = |rule: usize| choose(breadths(rule), field + 1) < FIELDS;
+        let (lists, out) = wishes.shortlists(is_chosen, has_another, limits.depth);
+        for rule in out {
+            let next = choose(breadths(rule), field + 1);
+            fields.get_mut(rule).into_iter().for_each(|field| *field = next);
+        }
+        lists
+    }
+
+    /// Returns the rules that are in no shortlist.
+    fn others(self) -> Vec<u32> {
+        let others = (0..).zip(self.fields).skip(self.least).filter(|(_, field)| *field == FIELDS);
+        others.map(|(rule, _)| rule).collect()
+    }
+}
+
+/// Returns the first field, from `least` on, of which a rule takes little; or else that of which it takes the
+/// least; [`FIELDS`] if it takes much of all.
+fn choose(breadths: [u32; FIELDS], least: usize) -> usize {
+    let fields = breadths.into_iter().enumerate().skip(least);
+    let narrow = fields.clone().find(|(_, breadth)| *breadth <= NARROW);
+    let narrowest = || fields.min_by_key(|(_, breadth)| *breadth).filter(|(_, breadth)| *breadth <= WIDE);
+    narrow.or_else(narrowest).map_or(FIELDS, |(field, _)| field)
+}
+
+/// Effects of rules. Few rules differ in that.
+#[derive(Debug, Default)]
+pub(super) struct Effects(Vec<Effect>);
+
+/// Effects among which one is searched for that is already known.
+const RECENT: usize = 32;
+
+impl Effects {
+    fn place(&mut self, rule: &Rule) -> u32 {
+        let Self(all) = self;
+        let effect = Effect::of(rule);
+        let known = all.iter().enumerate().rev().take(RECENT).find(|(_, known)| **known == effect);
+        let place = known.map(|(place, _)| place).unwrap_or_else(|| {
+            all.push(effect);
+            all.len() - 1
+        });
+        place as u32
+    }
+
+    #[inline]
+    pub(super) fn get(&self, outcome: Outcome) -> Option<Effect> {
+        self.0.get(outcome.effect as usize).copied()
+    }
+}
