@@ -1,6 +1,6 @@
 //! Some rules of one family, looked up field by field.
 
-use super::brief::ports;
+use super::brief::{Brief, Probe, ports};
 use super::field::{Field, Small};
 use super::rows::{Fit, Matching, RULES_MAX, Row, Scratch, Summary, TooLarge};
 use super::side::{FamilyAddress, LookedUp, Side, Wanted};
@@ -37,7 +37,7 @@ impl Limits {
     pub(super) const USUAL: Self = Self {
         few: 8,
         depth: 64,
-        one_by_one: 32,
+        one_by_one: 16,
         rules: RULES_MAX - 1024,
         places: 4 * RULES_MAX,
         words_per_rule: 256,
@@ -69,6 +69,11 @@ impl<'a, K: FamilyAddress> Placed<'a, K> {
         Some(Self { rank: index, index, rule, from: wanted(&rule.from.hosts)?, to: wanted(&rule.to.hosts)? })
     }
 
+    /// Returns its conditions in short.
+    pub(super) fn brief(&self) -> Brief<K> {
+        Brief::of(self.rule, &self.from, &self.to)
+    }
+
     /// Which of the fields it leaves open that have many values.
     fn shape(&self) -> u8 {
         [self.from.is_any(), self.to.is_any(), self.rule.from.ports.is_empty(), self.rule.to.ports.is_empty()]
@@ -91,6 +96,10 @@ impl<'a, K: FamilyAddress> Placed<'a, K> {
 pub(super) struct Block<K> {
     /// The rank of the rule in each place; the highest number in a place without a rule.
     ranks: Vec<u32>,
+    /// The lowest of them.
+    first: u32,
+    /// Conditions that each packet meets that any of the rules matches.
+    hull: Option<Brief<K>>,
     /// For each word, the first one behind the part of the block that it is in.
     ends: Vec<u16>,
     /// Places with rules.
@@ -158,6 +167,8 @@ impl<K: FamilyAddress> Block<K> {
         let flags: Vec<_> = rules().map(|rule| rule.and_then(|rule| rule.flags)).collect();
         let all = Row::of(places.len(), |place| places.get(place).is_some_and(Option::is_some));
         Ok(Self {
+            first: placed.first().map_or(u32::MAX, |placed| placed.rank),
+            hull: placed.iter().map(|placed| placed.brief()).reduce(|hull, brief| hull.join(&brief)),
             ranks: places.iter().map(|place| place.map_or(u32::MAX, |placed| placed.rank)).collect(),
             ends,
             all: (all.summary(), all),
@@ -211,9 +222,15 @@ impl<K: FamilyAddress> Block<K> {
         }
     }
 
+    /// Returns whether a packet may meet the conditions of any of its rules.
+    #[inline]
+    pub(super) fn may_match(&self, packet: &Probe<K>) -> bool {
+        self.hull.is_some_and(|hull| hull.fits(packet))
+    }
+
     /// Returns the lowest rank of all its rules.
-    pub(super) fn first(&self) -> u32 {
-        self.ranks.iter().step_by(WORD).min().copied().unwrap_or(u32::MAX)
+    pub(super) const fn first(&self) -> u32 {
+        self.first
     }
 
     /// Returns the lowest rank of rules that match, of those that are not below `least`.

@@ -125,6 +125,22 @@ impl<K: FamilyAddress> Brief<K> {
         self.mask |= mask;
     }
 
+    /// Returns conditions that packets meet that meet these or those.
+    pub(super) fn join(&self, other: &Self) -> Self {
+        fn join<N: Number>(one: (N, N), other: (N, N)) -> (N, N) {
+            (one.0.min(other.0), one.1.max(other.1))
+        }
+        let mask = self.mask & other.mask & !(self.bits ^ other.bits);
+        Self {
+            from: join(self.from, other.from),
+            to: join(self.to, other.to),
+            source: join(self.source, other.source),
+            destination: join(self.destination, other.destination),
+            bits: self.bits & mask,
+            mask,
+        }
+    }
+
     /// Returns whether a packet meets these conditions.
     #[inline]
     pub(super) fn fits(&self, packet: &Probe<K>) -> bool {

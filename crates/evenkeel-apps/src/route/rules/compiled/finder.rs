@@ -12,8 +12,12 @@ use crate::route::rules::spans::Number;
 const FIELDS: usize = 4;
 /// The shortlists of a packet.
 pub(super) type Lists<'a> = [&'a [u32]; FIELDS + 1];
-/// A rule that takes no more of a field is in the field's shortlists, whatever it takes of later fields.
+/// A rule that takes no more of an address is in the address's shortlists, whatever it takes of other fields.
 const NARROW: u32 = WHOLE / 512;
+/// Addresses among these fields. They come first.
+const ADDRESSES: usize = 2;
+/// A rule that takes no more of an address is in no port's shortlists.
+const MODERATE: u32 = WHOLE / 16;
 /// A rule that takes more of each field is in no shortlist.
 const WIDE: u32 = WHOLE / 8;
 
@@ -68,7 +72,7 @@ impl<K: FamilyAddress> Finder<K> {
         let outcome =
             |placed: &Placed<'_, K>| Outcome { rule: placed.index, effect: effects.place(placed.rule) };
         let mut finder = Self {
-            briefs: rules.iter().map(|placed| Brief::of(placed.rule, &placed.from, &placed.to)).collect(),
+            briefs: rules.iter().map(Placed::brief).collect(),
             outcomes: rules.iter().map(outcome).collect(),
             special: count as u32,
             quick: rules.iter().skip(count).filter(|placed| placed.rule.quick).count() as u32,
@@ -271,13 +275,17 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// Returns the first field, from `least` on, of which a rule takes little; or else that of which it takes the
-/// least; [`FIELDS`] if it takes much of all.
+/// Returns the field, from `least` on, in whose shortlists a rule is to be: the first address of which it
+/// takes little; or the address of which it takes less, if that is not much; or the field of which it takes
+/// the least. [`FIELDS`] if it takes much of all.
 fn choose(breadths: [u32; FIELDS], least: usize) -> usize {
-    let fields = breadths.into_iter().enumerate().skip(least);
-    let narrow = fields.clone().find(|(_, breadth)| *breadth <= NARROW);
-    let narrowest = || fields.min_by_key(|(_, breadth)| *breadth).filter(|(_, breadth)| *breadth <= WIDE);
-    narrow.or_else(narrowest).map_or(FIELDS, |(field, _)| field)
+    let fields = || breadths.into_iter().enumerate().skip(least);
+    // Each field that has shortlists takes time.
+    let addresses = || fields().take_while(|(field, _)| *field < ADDRESSES);
+    let narrow = addresses().find(|(_, breadth)| *breadth <= NARROW);
+    let address = addresses().min_by_key(|(_, breadth)| *breadth).filter(|(_, breadth)| *breadth <= MODERATE);
+    let any = || fields().min_by_key(|(_, breadth)| *breadth).filter(|(_, breadth)| *breadth <= WIDE);
+    narrow.or(address).or_else(any).map_or(FIELDS, |(field, _)| field)
 }
 
 /// Effects of rules. Few rules differ in that.

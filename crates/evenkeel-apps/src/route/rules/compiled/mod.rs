@@ -198,12 +198,13 @@ impl<K: FamilyAddress> Asked<'_, K> {
     fn lowest<S: Surroundings>(&self, least: u32, around: &S) -> Option<u32> {
         let Self { finder, lists, probe, .. } = self;
         let listed = finder.lowest(lists, probe, least, |rank| self.is_match(rank, around));
-        let is_in_vain = |block: &Block<K>| listed.is_some_and(|listed| listed < block.first());
-        if finder.blocks().iter().all(is_in_vain) {
+        let is_asked =
+            |block: &&Block<K>| listed.is_none_or(|listed| block.first() < listed) && block.may_match(probe);
+        let mut blocks = finder.blocks().iter().filter(is_asked).peekable();
+        if blocks.peek().is_none() {
             return listed;
         }
         let mut looked = Looked::new(self);
-        let mut blocks = finder.blocks().iter().filter(|block| !is_in_vain(block));
         let in_block = blocks.find_map(|block| {
             let (mut from, mut to, mut matching) = (None, None, Matching::new());
             looked.find(block, &mut matching, (&mut from, &mut to), around);
@@ -231,7 +232,7 @@ impl<K: FamilyAddress> Asked<'_, K> {
             return;
         }
         let mut looked = Looked::new(self);
-        for block in finder.special_blocks() {
+        for block in finder.special_blocks().iter().filter(|block| block.may_match(&self.probe)) {
             let (mut from, mut to, mut matching) = (None, None, Matching::new());
             looked.find(block, &mut matching, (&mut from, &mut to), course.surroundings);
             if !block.each(&matching, |rank| take(rank, course)) {

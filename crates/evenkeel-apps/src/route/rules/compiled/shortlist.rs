@@ -23,7 +23,7 @@ struct Entry<K> {
 pub(super) struct Shortlists<K: Copy> {
     /// The first one starts at zero.
     entries: Vec<Entry<K>>,
-    index: Index,
+    index: Index<K>,
     /// Lists of several rules, each behind its length.
     lists: Vec<u32>,
 }
