@@ -149,9 +149,8 @@ impl<K: Number> Index<K> {
         // The number of turns is always the same, so that it is well predicted.
         for _ in 0..self.halvings {
             let half = count - count / 2;
-            let is_behind =
-                things.get((from + half).wrapping_sub(1)).is_some_and(|thing| number(thing) <= value);
-            from += if is_behind { half } else { 0 };
+            let last = things.get((from + half).wrapping_sub(1));
+            from += if last.is_some_and(|last| number(last) <= value) { half } else { 0 };
             count -= half;
         }
         from

@@ -179,7 +179,7 @@ impl<K: FamilyAddress> Finder<K> {
             let brief = self.briefs.get(*rank as usize);
             brief.is_some_and(|brief| brief.fits(packet) && (!brief.has_more() || more(*rank)))
         };
-        core::iter::from_fn(|| next(lists)).take_while(|rank| *rank < self.special).find(matches)
+        core::iter::from_fn(|| next(lists, self.special)).find(matches)
     }
 
     /// Returns whether rules depend on others.
@@ -224,13 +224,14 @@ impl<K: FamilyAddress> Finder<K> {
     }
 }
 
-/// Takes the rule with the lowest rank from lists of different rules.
+/// Takes the lowest rank below `end` from lists of different rules.
 #[inline]
-fn next(lists: &mut [&[u32]]) -> Option<u32> {
-    let list = lists.iter_mut().filter(|list| !list.is_empty()).min_by_key(|list| list.first().copied())?;
-    let (first, rest) = list.split_first()?;
-    *list = rest;
-    Some(*first)
+fn next(lists: &mut [&[u32]], end: u32) -> Option<u32> {
+    let first = |list: &&[u32]| list.first().copied().unwrap_or(u32::MAX);
+    let lowest = lists.iter().map(first).min().filter(|lowest| *lowest < end)?;
+    let list = lists.iter_mut().find(|list| list.first() == Some(&lowest))?;
+    *list = list.get(1..).unwrap_or_default();
+    Some(lowest)
 }
 
 /// The field in whose shortlists each rule is.
