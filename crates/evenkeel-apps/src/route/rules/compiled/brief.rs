@@ -50,6 +50,12 @@ impl<K: FamilyAddress> Probe<K> {
         self.bits & NO_PORTS == 0
     }
 
+    /// Returns the protocol above IP.
+    #[inline]
+    pub(super) const fn protocol(&self) -> u16 {
+        (self.bits & 0xff) as u16
+    }
+
     /// Returns the source port.
     #[inline]
     pub(super) fn source(&self) -> Option<u16> {
@@ -175,6 +181,12 @@ fn take<N: Number>(span: &mut (N, N), is_any: bool, spans: Option<&Spans<N>>) ->
 /// Returns the ports that a rule asks for; `None` if it asks for none.
 pub(super) fn ports(all: &[Ports]) -> Option<Spans<u16>> {
     (!all.is_empty()).then(|| Spans::of(all.iter().flat_map(|ports| ports.spans()).collect()))
+}
+
+/// Returns the protocols that a rule asks for; `None` if it asks for none.
+pub(super) fn protocols(rule: &Rule) -> Option<Spans<u16>> {
+    let span = |protocol: &u8| (u16::from(*protocol), u16::from(*protocol));
+    (!rule.protocols.is_empty()).then(|| Spans::of(rule.protocols.iter().map(span).collect()))
 }
 
 #[cfg(test)]

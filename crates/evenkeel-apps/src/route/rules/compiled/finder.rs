@@ -1,7 +1,7 @@
 //! Rules of one family, of which a packet is compared with the few that one of their fields leaves.
 
 use super::block::{Block, Limits, Placed};
-use super::brief::{Brief, Probe, ports};
+use super::brief::{Brief, Probe, ports, protocols};
 use super::shortlist::{Shortlists, WHOLE, Wishes};
 use super::side::FamilyAddress;
 use crate::route::rules::evaluate::Effect;
@@ -9,15 +9,15 @@ use crate::route::rules::rule::Rule;
 use crate::route::rules::spans::Number;
 
 /// Fields that have shortlists.
-const FIELDS: usize = 4;
+const FIELDS: usize = 5;
 /// The shortlists of a packet.
 pub(super) type Lists<'a> = [&'a [u32]; FIELDS + 1];
 /// A rule that takes no more of an address is in the address's shortlists, whatever it takes of other fields.
 const NARROW: u32 = WHOLE / 512;
 /// Addresses among these fields. They come first.
 const ADDRESSES: usize = 2;
-/// A rule that takes no more of an address is in no port's shortlists.
-const MODERATE: u32 = WHOLE / 16;
+/// Comparisons that take as long as a look-up in a field's shortlists.
+const LOOK_UP: u64 = 16;
 /// A rule that takes more of each field is in no shortlist.
 const WIDE: u32 = WHOLE / 8;
 
@@ -26,7 +26,7 @@ const WIDE: u32 = WHOLE / 8;
 /// Those that depend on other rules, or have an effect on them, have the lowest ranks, in the order in which
 /// they were written: all that match are looked for. Of the others the first match is.
 ///
-/// A rule is in the shortlists of a field of which it takes little: a destination, a source, or a port. A
+/// A rule is in the shortlists of a field of which it takes little: an address, a port or the protocol. A
 /// packet is looked up in each of these fields, and compared with the rules of the lists that it finds
 /// (a partition by small fields, as in CutSplit by Li and others, INFOCOM 2018). A few rules that take much of
 /// all fields are compared one by one. If they are more, the others of them are in blocks.
@@ -42,6 +42,7 @@ pub(super) struct Finder<K: Copy> {
     from: Option<Shortlists<K>>,
     destination: Option<Shortlists<u16>>,
     source: Option<Shortlists<u16>>,
+    protocol: Option<Shortlists<u16>>,
     /// Rules that are compared with every packet.
     wide: Vec<u32>,
     special_blocks: Vec<Block<K>>,
@@ -80,6 +81,7 @@ impl<K: FamilyAddress> Finder<K> {
             from: None,
             destination: None,
             source: None,
+            protocol: None,
             wide: Vec::new(),
             special_blocks: Vec::new(),
             blocks: Vec::new(),
@@ -111,13 +113,19 @@ impl<K: FamilyAddress> Finder<K> {
         let from = Wishes::new(rules.iter().map(|placed| placed.from.spans()).collect());
         let destination = Wishes::new(destinations.iter().map(Option::as_ref).collect());
         let source = Wishes::new(sources.iter().map(Option::as_ref).collect());
-        let breadths =
-            |rule| [to.breadth(rule), from.breadth(rule), destination.breadth(rule), source.breadth(rule)];
+        let all: Vec<_> = rules.iter().map(|placed| protocols(placed.rule)).collect();
+        let protocol = Wishes::new(all.iter().map(Option::as_ref).collect());
+        let breadths = |rule| {
+            let addresses = [to.breadth(rule), from.breadth(rule)];
+            let others = [destination.breadth(rule), source.breadth(rule), protocol.breadth(rule)];
+            [addresses[0], addresses[1], others[0], others[1], others[2]]
+        };
         let mut choices = Choices::new(rules.len(), least, limits, &breadths);
         self.to = choices.shortlists(0, &to);
         self.from = choices.shortlists(1, &from);
         self.destination = choices.shortlists(2, &destination);
         self.source = choices.shortlists(3, &source);
+        self.protocol = choices.shortlists(4, &protocol);
         choices.others()
     }
 
@@ -133,6 +141,7 @@ impl<K: FamilyAddress> Finder<K> {
             get(&self.from, Some(packet.from)),
             get(&self.destination, packet.destination()),
             get(&self.source, packet.source()),
+            get(&self.protocol, Some(packet.protocol())),
             &self.wide,
         ]
     }
@@ -240,6 +249,8 @@ struct Choices<'a> {
     fields: Vec<usize>,
     /// Ranks below this one are left out.
     least: usize,
+    /// Fields that are looked at.
+    worth: [bool; FIELDS],
     limits: &'a Limits,
     breadths: &'a dyn Fn(usize) -> [u32; FIELDS],
 }
@@ -251,20 +262,50 @@ impl<'a> Choices<'a> {
         limits: &'a Limits,
         breadths: &'a dyn Fn(usize) -> [u32; FIELDS],
     ) -> Self {
-        let is_few = rules <= limits.few;
-        let choose = |rule| if is_few || rule < least { FIELDS } else { choose(breadths(rule), 0) };
-        Self { fields: (0..rules).map(choose).collect(), least, limits, breadths }
+        let mut choices =
+            Self { fields: vec![FIELDS; rules], least, worth: [true; FIELDS], limits, breadths };
+        if rules > limits.few {
+            choices.worth = choices.worth(least..rules);
+            let chosen: Vec<_> = (least..rules).map(|rule| choices.choose(rule, 0)).collect();
+            choices.fields.iter_mut().skip(least).zip(chosen).for_each(|(field, chosen)| *field = chosen);
+        }
+        choices
+    }
+
+    /// Returns the fields whose shortlists save more comparisons than it takes to look there.
+    fn worth(&self, rules: core::ops::Range<usize>) -> [bool; FIELDS] {
+        let mut saved = [0_u64; FIELDS];
+        for rule in rules {
+            let breadths = (self.breadths)(rule);
+            let address =
+                breadths.iter().take(ADDRESSES).min().map_or(WHOLE, |breadth| (*breadth).min(WHOLE));
+            if let Some((saved, breadth)) = saved.iter_mut().zip(breadths).nth(self.choose(rule, 0)) {
+                *saved += u64::from(address.saturating_sub(breadth));
+            }
+        }
+        let is_worth = |field| field < ADDRESSES || saved[field] > LOOK_UP * u64::from(WHOLE);
+        core::array::from_fn(is_worth)
+    }
+
+    /// Returns the field, from `least` on, in whose shortlists a rule is to be: the first address of which it
+    /// takes little, or the field of which it takes the least. [`FIELDS`] if it takes much of all.
+    fn choose(&self, rule: usize, least: usize) -> usize {
+        let breadths = (self.breadths)(rule);
+        let fields =
+            || breadths.iter().zip(self.worth).enumerate().skip(least).filter(|(_, (_, worth))| *worth);
+        let narrow = fields().find(|(field, (breadth, _))| *field < ADDRESSES && **breadth <= NARROW);
+        let least = || fields().min_by_key(|(_, (breadth, _))| **breadth).filter(|(_, (b, _))| **b <= WIDE);
+        narrow.or_else(least).map_or(FIELDS, |(field, _)| field)
     }
 
     /// Makes the shortlists of a field. Rules that have no room go to a later field.
     fn shortlists<N: Number>(&mut self, field: usize, wishes: &Wishes<'_, N>) -> Option<Shortlists<N>> {
-        let Self { fields, limits, breadths, .. } = self;
-        let is_chosen = |rule: usize| fields.get(rule) == Some(&field);
-        let has_another = |rule: usize| choose(breadths(rule), field + 1) < FIELDS;
-        let (lists, out) = wishes.shortlists(is_chosen, has_another, limits.depth);
+        let is_chosen = |rule: usize| self.fields.get(rule) == Some(&field);
+        let has_another = |rule: usize| self.choose(rule, field + 1) < FIELDS;
+        let (lists, out) = wishes.shortlists(is_chosen, has_another, self.limits.depth);
         for rule in out {
-            let next = choose(breadths(rule), field + 1);
-            fields.get_mut(rule).into_iter().for_each(|field| *field = next);
+            let next = self.choose(rule, field + 1);
+            self.fields.get_mut(rule).into_iter().for_each(|field| *field = next);
         }
         lists
     }
@@ -274,19 +315,6 @@ impl<'a> Choices<'a> {
         let others = (0..).zip(self.fields).skip(self.least).filter(|(_, field)| *field == FIELDS);
         others.map(|(rule, _)| rule).collect()
     }
-}
-
-/// Returns the field, from `least` on, in whose shortlists a rule is to be: the first address of which it
-/// takes little; or the address of which it takes less, if that is not much; or the field of which it takes
-/// the least. [`FIELDS`] if it takes much of all.
-fn choose(breadths: [u32; FIELDS], least: usize) -> usize {
-    let fields = || breadths.into_iter().enumerate().skip(least);
-    // Each field that has shortlists takes time.
-    let addresses = || fields().take_while(|(field, _)| *field < ADDRESSES);
-    let narrow = addresses().find(|(_, breadth)| *breadth <= NARROW);
-    let address = addresses().min_by_key(|(_, breadth)| *breadth).filter(|(_, breadth)| *breadth <= MODERATE);
-    let any = || fields().min_by_key(|(_, breadth)| *breadth).filter(|(_, breadth)| *breadth <= WIDE);
-    narrow.or(address).or_else(any).map_or(FIELDS, |(field, _)| field)
 }
 
 /// Effects of rules. Few rules differ in that.
