@@ -28,8 +28,8 @@ const WIDE: u32 = WHOLE / 8;
 ///
 /// A rule is in the shortlists of a field of which it takes little: an address, a port or the protocol. A
 /// packet is looked up in each of these fields, and compared with the rules of the lists that it finds
-/// (a partition by small fields, as in CutSplit by Li and others, INFOCOM 2018). A few rules that take much of
-/// all fields are compared one by one. If they are more, the others of them are in blocks.
+/// (a partition by small fields, as in CutSplit by Li and others, INFOCOM 2018). A few rules that take much
+/// of all fields are compared one by one. If they are more, the others of them are in blocks.
 #[derive(Debug)]
 pub(super) struct Finder<K: Copy> {
     briefs: Vec<Brief<K>>,
@@ -147,7 +147,8 @@ impl<K: FamilyAddress> Finder<K> {
     }
 
     /// Returns the lowest rank of rules that match a packet and depend on no others, of those that are not
-    /// below `least` and in no block. `more` says whether a rule matches that has conditions beyond its brief.
+    /// below `least` and in no block. `more` says whether a rule matches that has conditions beyond its
+    /// brief.
     #[inline]
     pub(super) fn lowest(
         &self,

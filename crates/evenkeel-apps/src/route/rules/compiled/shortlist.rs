@@ -127,8 +127,8 @@ impl<'a, K: Number> Wishes<'a, K> {
         self.breadths.get(rule).copied().unwrap_or(ANY)
     }
 
-    /// Makes lists of the rules that are `chosen`, with no more than `depth` rules in a list. Returns them and
-    /// the rules that had to be left out. These are rules for which there is `another` field, if possible.
+    /// Makes lists of the rules that are `chosen`, with no more than `depth` rules in a list. Returns them
+    /// and the rules that had to be left out. These are rules with `another` field, if possible.
     pub(super) fn shortlists(
         &self,
         chosen: impl Fn(usize) -> bool,

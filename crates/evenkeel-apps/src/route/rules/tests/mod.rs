@@ -347,6 +347,22 @@ fn counters_of_rules() {
     assert_eq!(carried, [1, 0, 2], "a rule that is written the same goes on counting");
 }
 
+/// Packets that a quick rule has from an earlier set ended no evaluation of this one.
+#[test]
+fn rules_behind_a_quick_one_go_on_counting() {
+    let set = rules("block quick proto tcp\npass all");
+    let [before, after] = [(); 2].map(|()| Tally::new(&set));
+    let compiled = Compiled::new(set.clone());
+    let decide = |packet: &[u8], tally: &Tally| compiled.decide(packet, 0, &mut World::default(), tally);
+    let evaluations = |tally: &Tally| tally.counts().iter().map(|c| c.evaluations).collect::<Vec<_>>();
+    decide(&tcp("1.1.1.1", "2.2.2.2", 2, 0).bytes(), &before);
+    decide(&udp("1.1.1.1", 1, "2.2.2.2", 2).bytes(), &before);
+    assert_eq!(evaluations(&before), [2, 1]);
+    after.carry(&before, &set.succession(&set));
+    decide(&udp("1.1.1.1", 1, "2.2.2.2", 2).bytes(), &after);
+    assert_eq!(evaluations(&after), [3, 2]);
+}
+
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
     for (text, said) in [
