@@ -28,7 +28,7 @@ fn decide(mut set: RuleSet, mut again: RuleSet, mut packets: &[u8]) -> Vec<Decis
     for set in [&mut set, &mut again] {
         let _ = set.bind(&["lan", "wan"]);
     }
-    let tallies = [(); 3].map(|()| Tally::new(set.rules.len()));
+    let tallies = [(); 3].map(|()| Tally::new(&set));
     let mut routers = [(); 3].map(|()| Router { random: 1 });
     let (compiled, again) = (Compiled::new(set.clone()), Compiled::new(again));
     let mut decisions = Vec::new();

@@ -154,7 +154,7 @@ fn decide(kinds: &[&Kind], rounds: usize) {
         let mut all = contenders(kind, traffic);
         let compiled: Vec<_> =
             all.iter().map(|one| compiled(one.text.as_deref().unwrap_or_default())).collect();
-        let tallies = COUNTS.map(Tally::new);
+        let tallies: Vec<_> = compiled.iter().map(|rules| Tally::new(rules.set())).collect();
         for _ in 0..rounds * 4 {
             for ((contender, rules), tally) in all.iter_mut().zip(&compiled).zip(&tallies) {
                 let start = thread_cpu_time();
@@ -207,9 +207,10 @@ fn main() {
         let traffic = Traffic::ALL.into_iter().find(|known| known.name() == *traffic).unwrap();
         let rules = kind.draw(MOST);
         let packets = draw::packets(&rules, traffic);
-        let count = count.parse().unwrap();
+        let count: usize = count.parse().unwrap();
         let text: String = rules[..count].iter().map(|rule| rule.text()).collect();
-        let decided = decide_all(&compiled(&text), &packets, &Tally::new(count));
+        let rules = compiled(&text);
+        let decided = decide_all(&rules, &packets, &Tally::new(rules.set()));
         println!("{} packets, {decided} by a rule", packets.len());
         return;
     }

@@ -194,7 +194,7 @@ impl ActiveRules {
 
     /// The readers' counters, as those of the newest rules: also of readers that no packet has come to since.
     fn tally(&self, rules: &RuleSet) -> Tally {
-        let sum = Tally::new(rules.rules.len());
+        let sum = Tally::new(rules);
         self.0.readers.iter().for_each(|reader| reader.add_to(&sum));
         sum
     }
@@ -213,7 +213,7 @@ impl ActiveRules {
 
 impl Reader {
     fn new(edition: &Arc<Edition>) -> Self {
-        let tally = Tally::new(edition.rules.set().rules.len());
+        let tally = Tally::new(edition.rules.set());
         let current = Arc::new(Chapter { edition: Arc::clone(edition), tally, succession: Vec::new() });
         Self {
             is_fresh: AtomicBool::new(false),
@@ -229,7 +229,7 @@ impl Reader {
         let mut next = lock(&self.next);
         let succession = edition.rules.set().succession(lock(&self.current).edition.rules.set());
         *next = Some(Arc::new(Chapter {
-            tally: Tally::new(edition.rules.set().rules.len()),
+            tally: Tally::new(edition.rules.set()),
             edition: Arc::clone(edition),
             succession,
         }));

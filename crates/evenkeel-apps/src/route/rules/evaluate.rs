@@ -66,11 +66,11 @@ impl Decision {
     }
 
     /// Adds what the deciding rule wants besides.
-    pub(super) fn finish(&mut self, effect: impl FnOnce(usize) -> Option<Effect>) {
-        if let Some((index, effect)) = self.rule.and_then(|index| Some((index, effect(index)?))) {
+    pub(super) fn finish(&mut self, effect: Option<Effect>) {
+        if let Some(effect) = effect {
             self.changes.add(&effect.changes);
             if effect.log {
-                self.log = Some(index);
+                self.log = self.rule;
             }
         }
     }
@@ -188,7 +188,6 @@ impl RuleSet {
             return Decision::pass(&headers);
         }
         let mut course = Course::new(&headers, surroundings);
-        let mut ended = None;
         for (index, rule) in self.rules.iter().enumerate() {
             if rule.matches(&headers, interface, self, course.surroundings) && course.takes_part(rule) {
                 course.matched(index, rule);
@@ -196,13 +195,13 @@ impl RuleSet {
                     tally.count_match(index, headers.length);
                 }
                 if rule.quick {
-                    ended = Some(index);
                     break;
                 }
             }
         }
-        course.decision.finish(|index| self.rules.get(index).map(Effect::of));
-        tally.count_packet(course.decision.rule, ended, headers.length);
+        let decided = course.decision.rule.and_then(|index| self.rules.get(index));
+        course.decision.finish(decided.map(Effect::of));
+        tally.count_packet(course.decision.rule, headers.length);
         course.decision
     }
 
@@ -213,7 +212,7 @@ impl RuleSet {
 
 impl Rule {
     /// Whether the headers are those that the rule is about.
-    fn matches(
+    pub(super) fn matches(
         &self,
         headers: &Headers,
         interface: u8,

@@ -8,6 +8,8 @@ pub(super) trait Number: Copy + Ord {
     fn wide(self) -> u128;
     /// Returns the number that `wide` came from, or the largest one.
     fn narrow(wide: u128) -> Self;
+    /// Returns the bits above the last `shift` ones of the distance from `origin`; `None` below it.
+    fn bits_from(self, origin: Self, shift: u32) -> Option<usize>;
 }
 
 macro_rules! numbers {
@@ -19,6 +21,11 @@ macro_rules! numbers {
             }
             fn narrow(wide: u128) -> Self {
                 Self::try_from(wide).unwrap_or(Self::MAX)
+            }
+            #[inline]
+            fn bits_from(self, origin: Self, shift: u32) -> Option<usize> {
+                let distance = self.checked_sub(origin)?;
+                Some(usize::try_from(distance >> shift).unwrap_or(usize::MAX))
             }
         })*
     };
@@ -68,12 +75,12 @@ impl<K: Number> Spans<K> {
     }
 
     /// Returns an index for [`contains`](Self::contains).
-    pub(super) fn index(&self) -> Index {
+    pub(super) fn index(&self) -> Index<K> {
         Index::of(&self.0, |(first, _)| *first)
     }
 
     /// Whether a number is in the set, of which `index` is the index.
-    pub(super) fn contains(&self, number: K, index: &Index) -> bool {
+    pub(super) fn contains(&self, number: K, index: &Index<K>) -> bool {
         let behind = index.behind(&self.0, |(first, _)| *first, number);
         behind.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|&(_, last)| number <= last)
     }
@@ -96,48 +103,57 @@ const INDEX_BITS: u32 = 16;
 
 /// Where to search among things in the order of a number that each has, by some bits of its distance from
 /// that of the second one; the first one may be far from the others.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Index {
-    origin: u128,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Index<K> {
+    origin: K,
     shift: u32,
     /// For each value of the bits, how many things come before the first one that has it; and how many there
     /// are.
     before: Vec<u32>,
+    /// Halvings that are enough wherever is searched.
+    halvings: u32,
 }
 
-impl Index {
+impl<K: Number> Index<K> {
     /// Indexes things, whose numbers grow.
-    pub(super) fn of<T, K: Number>(things: &[T], number: impl Fn(&T) -> K) -> Self {
-        let wide = |thing: &T| number(thing).wide();
-        let (Some(origin), Some(last)) = (things.get(1).map(wide), things.last().map(wide)) else {
-            return Self { origin: u128::MAX, ..Self::default() };
+    pub(super) fn of<T>(things: &[T], number: impl Fn(&T) -> K) -> Self {
+        let (Some(origin), Some(last)) = (things.get(1).map(&number), things.last().map(&number)) else {
+            return Self { origin: K::MAX, shift: 0, before: Vec::new(), halvings: 1 };
         };
-        let span = last - origin;
-        let bits = (usize::BITS - things.len().leading_zeros()).min(INDEX_BITS);
+        let span = last.wide() - origin.wide();
+        let bits = (1 + usize::BITS - things.len().leading_zeros()).min(INDEX_BITS);
         let shift = (u128::BITS - span.leading_zeros()).saturating_sub(bits);
+        let bits = |number: K| number.bits_from(origin, shift).unwrap_or(0);
         let mut before = Vec::new();
         for (place, thing) in things.iter().enumerate().skip(1) {
             // Also for values that none has.
-            before.resize(((wide(thing) - origin) >> shift) as usize + 1, place as u32);
+            before.resize(bits(number(thing)) + 1, place as u32);
         }
         before.push(things.len() as u32);
         before.shrink_to_fit();
-        Self { origin, shift, before }
+        let most = before.iter().zip(before.iter().skip(1)).map(|(from, to)| to - from).max().unwrap_or(0);
+        Self { origin, shift, before, halvings: u32::BITS - most.leading_zeros() }
     }
 
     /// Returns how many things have a number that is not above `value`.
     #[inline]
-    pub(super) fn behind<T, K: Number>(&self, things: &[T], number: impl Fn(&T) -> K, value: K) -> usize {
-        let (from, to) = match value.wide().checked_sub(self.origin) {
-            Some(distance) => {
-                let bucket = usize::try_from(distance >> self.shift).unwrap_or(usize::MAX);
+    pub(super) fn behind<T>(&self, things: &[T], number: impl Fn(&T) -> K, value: K) -> usize {
+        let (from, to) = match value.bits_from(self.origin, self.shift) {
+            Some(bucket) => {
                 let before = |bucket| self.before.get(bucket).map_or(things.len(), |place| *place as usize);
                 (before(bucket), before(bucket.saturating_add(1)))
             }
             None => (0, things.len().min(1)),
         };
-        let among = things.get(from..to).unwrap_or_default();
-        from + among.partition_point(|thing| number(thing) <= value)
+        let (mut from, mut count) = (from, to.saturating_sub(from));
+        // The number of turns is always the same, so that it is well predicted.
+        for _ in 0..self.halvings {
+            let half = count - count / 2;
+            let last = things.get((from + half).wrapping_sub(1));
+            from += if last.is_some_and(|last| number(last) <= value) { half } else { 0 };
+            count -= half;
+        }
+        from
     }
 }
 

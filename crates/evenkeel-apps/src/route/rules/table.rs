@@ -20,7 +20,7 @@ pub struct Table {
     pub(super) v4: Spans<u32>,
     pub(super) v6: Spans<u128>,
     /// Where to search for one, for each family.
-    indices: [Index; 2],
+    indices: (Index<u32>, Index<u128>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,12 +53,12 @@ impl Table {
             }
         }
         let (v4, v6) = (spans(&lengths, Family::V4), spans(&lengths, Family::V6));
-        let indices = [v4.index(), v6.index()];
+        let indices = (v4.index(), v6.index());
         Ok(Self { name: name.to_owned(), lengths, v4, v6, indices })
     }
 
     pub(super) fn contains(&self, address: Address) -> bool {
-        let [v4, v6] = &self.indices;
+        let (v4, v6) = &self.indices;
         match address.family {
             Family::V4 => self.v4.contains(Number::narrow(address.bits), v4),
             Family::V6 => self.v6.contains(address.bits, v6),

@@ -2,27 +2,39 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::rule::{Rule, RuleSet};
+
 /// Counters of a set of rules. One thread counts; any may read.
 #[derive(Debug, Default)]
 pub struct Tally {
     rules: Vec<Counters>,
+    /// What is seldom looked at, for each rule.
+    shares: Vec<Share>,
     /// Packets that the rules were evaluated for.
     evaluated: AtomicU64,
     unmatched: AtomicU64,
     malformed: AtomicU64,
 }
 
-/// They lie in one cache line.
+/// What a rule has done. Four of them lie in a cache line: there are many rules, and each packet may meet
+/// another one.
 #[derive(Debug, Default)]
-#[repr(align(32))]
+#[repr(align(16))]
 struct Counters {
-    /// Packets at which the evaluation ended with this rule, because of `quick`. Packets that a rule was
-    /// compared with are those that the rules were evaluated for, less those that ended before it.
-    ended: AtomicU64,
     packets: AtomicU64,
     bytes: AtomicU64,
+}
+
+/// A rule's share in the evaluation. Packets that a rule was compared with are those that the rules were
+/// evaluated for, less those at which the evaluation ended before it.
+#[derive(Debug, Default)]
+struct Share {
+    /// The evaluation ends with each packet that the rule matches.
+    is_quick: bool,
     /// Evaluations that earlier rules have left to this one.
     carried: AtomicU64,
+    /// Packets that they have left to it.
+    carried_packets: AtomicU64,
 }
 
 /// A rule's counters at one moment.
@@ -37,10 +49,15 @@ pub struct Count {
 }
 
 impl Tally {
-    /// Returns counters for so many rules.
+    /// Returns counters for rules.
     #[must_use]
-    pub fn new(rules: usize) -> Self {
-        Self { rules: (0..rules).map(|_| Counters::default()).collect(), ..Self::default() }
+    pub fn new(set: &RuleSet) -> Self {
+        let share = |rule: &Rule| Share { is_quick: rule.quick, ..Share::default() };
+        Self {
+            rules: set.rules.iter().map(|_| Counters::default()).collect(),
+            shares: set.rules.iter().map(share).collect(),
+            ..Self::default()
+        }
     }
 
     /// Returns the counters of each rule.
@@ -49,13 +66,16 @@ impl Tally {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         // Packets that get as far as the rule.
         let mut left = load(&self.evaluated);
-        let count = |c: &Counters| {
-            let evaluations = load(&c.carried) + left;
-            // A reader may see some counters before others.
-            left = left.saturating_sub(load(&c.ended));
-            Count { evaluations, packets: load(&c.packets), bytes: load(&c.bytes) }
+        let count = |(c, share): (&Counters, &Share)| {
+            let (packets, bytes) = (load(&c.packets), load(&c.bytes));
+            let evaluations = load(&share.carried) + left;
+            if share.is_quick {
+                // A reader may see some counters before others.
+                left = left.saturating_sub(packets.saturating_sub(load(&share.carried_packets)));
+            }
+            Count { evaluations, packets, bytes }
         };
-        self.rules.iter().map(count).collect()
+        self.rules.iter().zip(&self.shares).map(count).collect()
     }
 
     /// Returns how many packets no rule matched, so that they passed.
@@ -75,8 +95,10 @@ impl Tally {
         add(&self.unmatched, earlier.unmatched());
         add(&self.malformed, earlier.malformed());
         for (before, place) in earlier.counts().iter().zip(succession) {
-            let Some(counters) = place.and_then(|place| self.rules.get(place)) else { continue };
-            add(&counters.carried, before.evaluations);
+            let both = place.and_then(|place| self.rules.get(place).zip(self.shares.get(place)));
+            let Some((counters, share)) = both else { continue };
+            add(&share.carried, before.evaluations);
+            add(&share.carried_packets, before.packets);
             add(&counters.packets, before.packets);
             add(&counters.bytes, before.bytes);
         }
@@ -90,12 +112,9 @@ impl Tally {
         }
     }
 
-    /// Counts a packet, the rule that decided about it, and the rule at which the evaluation ended.
-    pub(super) fn count_packet(&self, rule: Option<usize>, ended: Option<usize>, bytes: u16) {
+    /// Counts a packet and the rule that decided about it.
+    pub(super) fn count_packet(&self, rule: Option<usize>, bytes: u16) {
         add(&self.evaluated, 1);
-        if let Some(counters) = ended.and_then(|rule| self.rules.get(rule)) {
-            add(&counters.ended, 1);
-        }
         match rule {
             Some(rule) => self.count_match(rule, bytes),
             None => add(&self.unmatched, 1),

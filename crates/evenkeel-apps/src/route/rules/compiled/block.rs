@@ -1,18 +1,25 @@
 //! Some rules of one family, looked up field by field.
 
+use super::brief::{Brief, Probe, ports};
 use super::field::{Field, Small};
 use super::rows::{Fit, Matching, RULES_MAX, Row, Scratch, Summary, TooLarge};
 use super::side::{FamilyAddress, LookedUp, Side, Wanted};
 use crate::route::rules::evaluate::Upper;
 use crate::route::rules::headers::Headers;
-use crate::route::rules::rule::{Icmp, Ports, Rule, RuleSet};
+use crate::route::rules::rule::{Icmp, Rule, RuleSet};
 use crate::route::rules::spans::Spans;
 
 const WORD: usize = u64::BITS as usize;
 
-/// Bounds of a block.
+/// Bounds of a finder and its blocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
+    /// Sets of at most so many rules are compared one by one.
+    pub(super) few: usize,
+    /// Rules in a shortlist, at most.
+    pub(super) depth: usize,
+    /// Rules that take much of all fields and are compared one by one, at most.
+    pub(super) one_by_one: usize,
     /// Rules of a block, at most.
     pub(super) rules: usize,
     /// Places where addresses of a block's rules begin and end, at most; but a rule is never cut.
@@ -28,6 +35,9 @@ pub(super) struct Limits {
 
 impl Limits {
     pub(super) const USUAL: Self = Self {
+        few: 8,
+        depth: 64,
+        one_by_one: 16,
         rules: RULES_MAX - 1024,
         places: 4 * RULES_MAX,
         words_per_rule: 256,
@@ -42,26 +52,26 @@ pub(super) struct Placed<'a, K> {
     /// Of two rules that match, the one with the lower rank decides. Of those that depend on others, the one
     /// with the lower rank is the earlier one.
     pub(super) rank: u32,
-    /// Whether it depends on other rules, or has an effect on them.
-    pub(super) is_special: bool,
+    /// Its place in the set.
+    pub(super) index: u32,
     pub(super) rule: &'a Rule,
-    from: Wanted<K>,
-    to: Wanted<K>,
+    pub(super) from: Wanted<K>,
+    pub(super) to: Wanted<K>,
 }
 
 impl<'a, K: FamilyAddress> Placed<'a, K> {
     /// Returns `None` if the rule is not about the family.
-    pub(super) fn new(
-        (is_special, rank): (bool, u32),
-        rule: &'a Rule,
-        set: &RuleSet,
-        looked_up: &LookedUp,
-    ) -> Option<Self> {
+    pub(super) fn new(index: u32, rule: &'a Rule, set: &RuleSet, looked_up: &LookedUp) -> Option<Self> {
         if rule.family.is_some_and(|family| family != K::FAMILY) {
             return None;
         }
         let wanted = |hosts| Wanted::of(hosts, set, looked_up);
-        Some(Self { rank, is_special, rule, from: wanted(&rule.from.hosts)?, to: wanted(&rule.to.hosts)? })
+        Some(Self { rank: index, index, rule, from: wanted(&rule.from.hosts)?, to: wanted(&rule.to.hosts)? })
+    }
+
+    /// Returns its conditions in short.
+    pub(super) fn brief(&self) -> Brief<K> {
+        Brief::of(self.rule, &self.from, &self.to)
     }
 
     /// Which of the fields it leaves open that have many values.
@@ -81,15 +91,17 @@ impl<'a, K: FamilyAddress> Placed<'a, K> {
 ///
 /// Rules that leave the same fields open stand together, in the order of their ranks: else a rule that leaves
 /// one field open and another that leaves another open would fill words of all rows. Of each such part of the
-/// block the first match is enough. Rules that depend on others stand before them, all together.
+/// block the first match is enough.
 #[derive(Debug)]
 pub(super) struct Block<K> {
     /// The rank of the rule in each place; the highest number in a place without a rule.
     ranks: Vec<u32>,
+    /// The lowest of them.
+    first: u32,
+    /// Conditions that each packet meets that any of the rules matches.
+    hull: Option<Brief<K>>,
     /// For each word, the first one behind the part of the block that it is in.
     ends: Vec<u16>,
-    /// Words of rules that depend on others. They come first.
-    special: usize,
     /// Places with rules.
     all: (Summary, Row),
     from: Side<K>,
@@ -106,13 +118,13 @@ pub(super) struct Block<K> {
 }
 
 impl<K: FamilyAddress> Block<K> {
-    /// Makes the blocks of rules, which are in the order of their ranks, those first that depend on others.
-    pub(super) fn of(placed: &[Placed<'_, K>], limits: &Limits) -> Vec<Self> {
+    /// Makes the blocks of rules, which are in the order of their ranks.
+    pub(super) fn of(placed: &[&Placed<'_, K>], limits: &Limits) -> Vec<Self> {
         let mut blocks = Vec::new();
         let mut rest = placed;
         while !rest.is_empty() {
             let mut places = 0;
-            let fits = |one: &&Placed<'_, K>| {
+            let fits = |one: &&&Placed<'_, K>| {
                 places += one.from.places().max(one.to.places());
                 places <= limits.places
             };
@@ -125,7 +137,7 @@ impl<K: FamilyAddress> Block<K> {
     }
 
     /// Makes one block, or two, or more.
-    fn cut(placed: &[Placed<'_, K>], limits: &Limits, blocks: &mut Vec<Self>) {
+    fn cut(placed: &[&Placed<'_, K>], limits: &Limits, blocks: &mut Vec<Self>) {
         let words_max =
             if placed.len() <= limits.least { usize::MAX } else { limits.words_per_rule * placed.len() };
         match Self::new(placed, limits, words_max) {
@@ -138,7 +150,7 @@ impl<K: FamilyAddress> Block<K> {
         }
     }
 
-    fn new(placed: &[Placed<'_, K>], limits: &Limits, words_max: usize) -> Result<Self, TooLarge> {
+    fn new(placed: &[&Placed<'_, K>], limits: &Limits, words_max: usize) -> Result<Self, TooLarge> {
         let (places, ends) = arranged(placed, limits);
         let rules = || places.iter().map(|place| place.map(|placed| placed.rule));
         let small = |condition: fn(&Rule) -> bool| -> Vec<_> {
@@ -155,9 +167,10 @@ impl<K: FamilyAddress> Block<K> {
         let flags: Vec<_> = rules().map(|rule| rule.and_then(|rule| rule.flags)).collect();
         let all = Row::of(places.len(), |place| places.get(place).is_some_and(Option::is_some));
         Ok(Self {
+            first: placed.first().map_or(u32::MAX, |placed| placed.rank),
+            hull: placed.iter().map(|placed| placed.brief()).reduce(|hull, brief| hull.join(&brief)),
             ranks: places.iter().map(|place| place.map_or(u32::MAX, |placed| placed.rank)).collect(),
             ends,
-            special: placed.iter().filter(|placed| placed.is_special).count().div_ceil(WORD),
             all: (all.summary(), all),
             from: Side::new(places.iter().map(|place| place.map(|placed| &placed.from)), words_max)?,
             to: Side::new(places.iter().map(|place| place.map(|placed| &placed.to)), words_max)?,
@@ -209,16 +222,21 @@ impl<K: FamilyAddress> Block<K> {
         }
     }
 
-    /// Whether it has rules that depend on others.
-    pub(super) const fn has_special(&self) -> bool {
-        self.special > 0
+    /// Returns whether a packet may meet the conditions of any of its rules.
+    #[inline]
+    pub(super) fn may_match(&self, packet: &Probe<K>) -> bool {
+        self.hull.is_some_and(|hull| hull.fits(packet))
     }
 
-    /// Returns the lowest rank of rules that match and depend on no others, of those that are not below
-    /// `least`.
+    /// Returns the lowest rank of all its rules.
+    pub(super) const fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Returns the lowest rank of rules that match, of those that are not below `least`.
     #[inline]
     pub(super) fn lowest(&self, matching: &Matching<'_>, least: u32) -> Option<u32> {
-        let (mut lowest, mut at) = (u32::MAX, self.special);
+        let (mut lowest, mut at) = (u32::MAX, 0);
         while let Some(word) = matching.next_word(at) {
             at = word + 1;
             let ranks = self.ranks.get(word * WORD..).unwrap_or_default();
@@ -232,21 +250,22 @@ impl<K: FamilyAddress> Block<K> {
         (lowest < u32::MAX).then_some(lowest)
     }
 
-    /// Gives the ranks of all rules that match and depend on others to `take`, from the lowest on, until it
-    /// returns false.
-    pub(super) fn each_special(&self, matching: &Matching<'_>, mut take: impl FnMut(u32) -> bool) {
+    /// Gives the ranks of all rules that match to `take`, in the order of their places, until it returns
+    /// false. Returns whether it has not.
+    pub(super) fn each(&self, matching: &Matching<'_>, mut take: impl FnMut(u32) -> bool) -> bool {
         let mut at = 0;
-        while let Some(word) = matching.next_word(at).filter(|word| *word < self.special) {
+        while let Some(word) = matching.next_word(at) {
             at = word + 1;
             let mut bits = matching.word(word);
             while bits != 0 {
                 let place = word * WORD + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
                 if !self.ranks.get(place).is_some_and(|rank| take(*rank)) {
-                    return;
+                    return false;
                 }
             }
         }
+        true
     }
 }
 
@@ -265,16 +284,12 @@ fn first(mut bits: u64, ranks: &[u32], least: u32) -> Option<u32> {
 
 /// Returns a block's places, and for each word the end of the part that it is in.
 fn arranged<'a, 'b, K: FamilyAddress>(
-    placed: &'a [Placed<'b, K>],
+    placed: &[&'a Placed<'b, K>],
     limits: &Limits,
 ) -> (Vec<Option<&'a Placed<'b, K>>>, Vec<u16>) {
-    let mut shapes: Vec<Vec<&Placed<'_, K>>> = vec![Vec::new(); 17];
-    for one in placed {
-        let shape = match one.is_special {
-            true => 0,
-            false if placed.len() < limits.shaped => 1,
-            false => 1 + one.shape(),
-        };
+    let mut shapes: Vec<Vec<&Placed<'_, K>>> = vec![Vec::new(); 16];
+    for &one in placed {
+        let shape = if placed.len() < limits.shaped { 0 } else { one.shape() };
         shapes.get_mut(usize::from(shape)).into_iter().for_each(|shape| shape.push(one));
     }
     let (mut places, mut ends) = (Vec::new(), Vec::new());
@@ -333,10 +348,6 @@ impl PartialEq for Same<'_> {
         let Self(other) = other;
         (&one.on, &one.received, &one.protocols) == (&other.on, &other.received, &other.protocols)
     }
-}
-
-fn ports(all: &[Ports]) -> Option<Spans<u16>> {
-    (!all.is_empty()).then(|| Spans::of(all.iter().flat_map(|ports| ports.spans()).collect()))
 }
 
 fn messages(all: &[Icmp]) -> Option<Spans<u16>> {

@@ -10,7 +10,7 @@ pub(super) struct Field<K> {
     starts: Vec<K>,
     /// Where they are.
     rows_at: Vec<u32>,
-    index: Index,
+    index: Index<K>,
     rows: Rows,
 }
 

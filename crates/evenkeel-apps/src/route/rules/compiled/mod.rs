@@ -1,13 +1,16 @@
 //! Rules in a form in which the time for a packet hardly grows with their number.
 
 mod block;
+mod brief;
 mod field;
-mod order;
+mod finder;
 mod rows;
+mod shortlist;
 mod side;
 
 use block::{Block, Fields, Limits, Placed};
-use order::Order;
+use brief::Probe;
+use finder::{Effects, Finder, Lists};
 use rows::{Matching, Scratch};
 use side::{Answers, FamilyAddress, LookedUp};
 
@@ -24,32 +27,31 @@ use super::tally::Tally;
 /// have an effect on them (`match`, `tag`, `tagged`, `probability`), stand aside in the order in which they
 /// were written; those that match, and come before the end of the evaluation, are taken one by one.
 ///
-/// A packet is looked up by field, among all rules at once; rules that are very many, or would take too much
-/// memory together, are cut into blocks. Memory and the time to compile grow in proportion to the rules.
+/// Memory and the time to compile grow in proportion to the rules.
 #[derive(Debug)]
 pub struct Compiled {
     set: RuleSet,
     effects: Effects,
-    order: Order,
     looked_up: LookedUp,
-    v4: Vec<Block<u32>>,
-    v6: Vec<Block<u128>>,
+    v4: Finder<u32>,
+    v6: Finder<u128>,
 }
 
-/// Makes the blocks of a family's rules.
-fn blocks<K: FamilyAddress>(
+/// Makes the finder of a family's rules.
+fn finder<K: FamilyAddress>(
     set: &RuleSet,
-    order: Order,
     looked_up: &LookedUp,
+    effects: &mut Effects,
     limits: &Limits,
-) -> Vec<Block<K>> {
-    let placed = |(index, rule): (u32, _)| {
-        let rank = if is_special(rule) { index } else { order.rank(index, rule.quick) };
-        Placed::new((is_special(rule), rank), rule, set, looked_up)
-    };
-    let mut all: Vec<_> = (0..).zip(&set.rules).filter_map(placed).collect();
-    all.sort_unstable_by_key(|placed| (!placed.is_special, placed.rank));
-    Block::of(&all, limits)
+) -> Finder<K> {
+    let all = (0..).zip(&set.rules);
+    let all = all.filter_map(|(index, rule)| Placed::new(index, rule, set, looked_up));
+    let (special, mut plain): (Vec<_>, Vec<_>) = all.partition(|placed| is_special(placed.rule));
+    plain.sort_by_key(|placed| match placed.rule.quick {
+        true => (0, placed.index),
+        false => (1, u32::MAX - placed.index),
+    });
+    Finder::new(special, plain, effects, limits)
 }
 
 fn is_special(rule: &Rule) -> bool {
@@ -64,11 +66,10 @@ impl Compiled {
     }
 
     fn within(set: RuleSet, limits: &Limits) -> Self {
-        let (looked_up, order) = (LookedUp::of(&set), Order::of(&set.rules));
-        let v4 = blocks(&set, order, &looked_up, limits);
-        let v6 = blocks(&set, order, &looked_up, limits);
-        let effects = Effects::of(&set.rules);
-        Self { set, effects, order, looked_up, v4, v6 }
+        let (looked_up, mut effects) = (LookedUp::of(&set), Effects::default());
+        let v4 = finder(&set, &looked_up, &mut effects, limits);
+        let v6 = finder(&set, &looked_up, &mut effects, limits);
+        Self { set, effects, looked_up, v4, v6 }
     }
 
     /// Returns the rules.
@@ -98,73 +99,43 @@ impl Compiled {
             return Decision::pass(&headers);
         }
         let mut course = Course::new(&headers, surroundings);
-        let ended = match headers.family {
+        match headers.family {
             Family::V4 => self.evaluate(&self.v4, &headers, interface, &mut course, tally),
             Family::V6 => self.evaluate(&self.v6, &headers, interface, &mut course, tally),
-        };
-        course.decision.finish(|rule| self.effects.get(rule));
-        tally.count_packet(course.decision.rule, ended, headers.length);
+        }
+        tally.count_packet(course.decision.rule, headers.length);
         course.decision
     }
 
-    /// Finds the rule that decides; returns the one at which `quick` ended the evaluation.
+    /// Lets the rules of a family decide.
     fn evaluate<K: FamilyAddress, S: Surroundings>(
         &self,
-        blocks: &[Block<K>],
+        finder: &Finder<K>,
         headers: &Headers,
         interface: u8,
         course: &mut Course<'_, S>,
         tally: &Tally,
-    ) -> Option<usize> {
-        // Nearly always there is one block.
-        let (first, others) = blocks.split_first()?;
-        let mut asked = Asked {
-            rules: self,
-            fields: Fields::of(headers, interface),
-            from: Answers::new(headers.source),
-            to: Answers::new(headers.destination),
-        };
-        let (mut from, mut to, mut matching) = (None, None, Matching::new());
-        asked.find(first, &mut matching, (&mut from, &mut to), course.surroundings);
-        let lowest = |asked: &mut Asked<'_, K>, least: u32, around: &S| {
-            first.lowest(&matching, least).or_else(|| asked.lowest(others, least, around))
-        };
-        let plain = lowest(&mut asked, 0, course.surroundings);
-        let end = plain.filter(|rank| self.order.is_quick(*rank)).map(|rank| self.order.rule(rank));
-        if !first.has_special() {
-            self.decide_last(plain, None, course);
-            return end;
-        }
-        let mut taken = Taken { decided: None, ended: None, end };
-        first.each_special(&matching, |rank| taken.take(self, rank, headers, course, tally));
-        for block in others.iter().take_while(|block| block.has_special()) {
-            if taken.ended.is_some() {
-                break;
-            }
-            let (mut from, mut to, mut matching) = (None, None, Matching::new());
-            asked.find(block, &mut matching, (&mut from, &mut to), course.surroundings);
-            block.each_special(&matching, |rank| taken.take(self, rank, headers, course, tally));
-        }
-        // Of the others only those before the end matter, of which none is quick.
-        let plain = match taken.ended {
-            Some(end) => lowest(&mut asked, self.order.before(end), course.surroundings),
-            None => plain,
-        };
-        self.decide_last(plain, taken.decided, course);
-        taken.ended.or(end)
-    }
-
-    /// Has the rule with this rank decide, if it comes behind `decided`.
-    fn decide_last<S: Surroundings>(
-        &self,
-        rank: Option<u32>,
-        decided: Option<usize>,
-        course: &mut Course<'_, S>,
     ) {
-        let last = rank.map(|rank| self.order.rule(rank)).filter(|last| decided < Some(*last));
-        if let Some((rule, effect)) = last.and_then(|rule| Some((rule, self.effects.get(rule)?))) {
-            course.decision.by(rule, effect.action);
+        let probe = Probe::new(headers, interface);
+        let asked = Asked { rules: self, finder, headers, interface, lists: finder.lists(&probe), probe };
+        let mut last = asked.lowest(0, course.surroundings);
+        let mut taken = Taken { decided: None, ended: None, end: None };
+        if finder.has_special() {
+            taken.end = last.filter(|rank| finder.is_quick(*rank)).and_then(|rank| finder.rule(rank));
+            asked.each_special(course, |rule, course| taken.take(self, rule, headers, course, tally));
+            // Of the others only those before the end matter, of which none is quick.
+            if let Some(end) = taken.ended {
+                last = asked.lowest(finder.before(end), course.surroundings);
+            }
         }
+        let last = last.and_then(|rank| finder.outcome(rank));
+        let effect = match last.filter(|last| taken.decided < Some(last.rule as usize)) {
+            Some(last) => self.effects.get(last).inspect(|effect| {
+                course.decision.by(last.rule as usize, effect.action);
+            }),
+            None => taken.decided.and_then(|rule| self.set.rules.get(rule)).map(Effect::of),
+        };
+        course.decision.finish(effect);
     }
 }
 
@@ -183,12 +154,11 @@ impl Taken {
     fn take<S: Surroundings>(
         &mut self,
         rules: &Compiled,
-        rank: u32,
+        index: usize,
         headers: &Headers,
         course: &mut Course<'_, S>,
         tally: &Tally,
     ) -> bool {
-        let index = rank as usize;
         let Some(rule) = rules.set.rules.get(index).filter(|_| self.end.is_none_or(|end| index < end)) else {
             return false;
         };
@@ -206,49 +176,92 @@ impl Taken {
     }
 }
 
-/// What becomes of packets, by rule. Few rules differ in that.
-#[derive(Debug)]
-struct Effects {
-    different: Vec<Effect>,
-    /// Of each rule.
-    places: Vec<u32>,
+/// A packet that the rules of its family are asked about.
+struct Asked<'a, K: Copy> {
+    rules: &'a Compiled,
+    finder: &'a Finder<K>,
+    headers: &'a Headers,
+    interface: u8,
+    probe: Probe<K>,
+    lists: Lists<'a>,
 }
 
-/// Effects among which one is searched for that is already known.
-const RECENT: usize = 32;
-
-impl Effects {
-    fn of(rules: &[Rule]) -> Self {
-        let mut different: Vec<Effect> = Vec::new();
-        let mut place = |rule: &Rule| {
-            let effect = Effect::of(rule);
-            let known = different.iter().enumerate().rev().take(RECENT).find(|(_, known)| **known == effect);
-            known.map(|(place, _)| place).unwrap_or_else(|| {
-                different.push(effect);
-                different.len() - 1
-            }) as u32
-        };
-        let places = rules.iter().map(&mut place).collect();
-        Self { different, places }
+impl<K: FamilyAddress> Asked<'_, K> {
+    /// Returns whether a rule matches, by comparing it as a whole.
+    fn is_match(&self, rank: u32, around: &impl Surroundings) -> bool {
+        let rule = self.finder.rule(rank).and_then(|rule| self.rules.set.rules.get(rule));
+        rule.is_some_and(|rule| rule.matches(self.headers, self.interface, &self.rules.set, around))
     }
 
+    /// Returns the lowest rank of rules that match and depend on no others, of those not below `least`.
     #[inline]
-    fn get(&self, rule: usize) -> Option<Effect> {
-        self.different.get(*self.places.get(rule)? as usize).copied()
+    fn lowest<S: Surroundings>(&self, least: u32, around: &S) -> Option<u32> {
+        let Self { finder, lists, probe, .. } = self;
+        let listed = finder.lowest(lists, probe, least, |rank| self.is_match(rank, around));
+        let is_asked =
+            |block: &&Block<K>| listed.is_none_or(|listed| block.first() < listed) && block.may_match(probe);
+        let mut blocks = finder.blocks().iter().filter(is_asked).peekable();
+        if blocks.peek().is_none() {
+            return listed;
+        }
+        let mut looked = Looked::new(self);
+        let in_block = blocks.find_map(|block| {
+            let (mut from, mut to, mut matching) = (None, None, Matching::new());
+            looked.find(block, &mut matching, (&mut from, &mut to), around);
+            block.lowest(&matching, least)
+        });
+        [listed, in_block].into_iter().flatten().min()
+    }
+
+    /// Gives all rules that depend on others and match to `take`, in their order, until it returns false.
+    fn each_special<S: Surroundings>(
+        &self,
+        course: &mut Course<'_, S>,
+        mut take: impl FnMut(usize, &mut Course<'_, S>) -> bool,
+    ) {
+        let (finder, mut lists) = (self.finder, self.lists);
+        let mut take = |rank, course: &mut _| finder.rule(rank).is_some_and(|rule| take(rule, course));
+        loop {
+            let more = |rank| self.is_match(rank, course.surroundings);
+            let Some(rank) = finder.next_special(&mut lists, &self.probe, more) else { break };
+            if !take(rank, course) {
+                return;
+            }
+        }
+        if finder.special_blocks().is_empty() {
+            return;
+        }
+        let mut looked = Looked::new(self);
+        for block in finder.special_blocks().iter().filter(|block| block.may_match(&self.probe)) {
+            let (mut from, mut to, mut matching) = (None, None, Matching::new());
+            looked.find(block, &mut matching, (&mut from, &mut to), course.surroundings);
+            if !block.each(&matching, |rank| take(rank, course)) {
+                return;
+            }
+        }
     }
 }
 
-/// A packet that rules are asked about.
-struct Asked<'a, K> {
+/// A packet that is looked up in blocks.
+struct Looked<'a, K> {
     rules: &'a Compiled,
     fields: Fields<K>,
     from: Answers,
     to: Answers,
 }
 
-impl<K: FamilyAddress> Asked<'_, K> {
+impl<'a, K: FamilyAddress> Looked<'a, K> {
+    fn new(asked: &Asked<'a, K>) -> Self {
+        let Asked { rules, headers, interface, .. } = asked;
+        Self {
+            rules,
+            fields: Fields::of(headers, *interface),
+            from: Answers::new(headers.source),
+            to: Answers::new(headers.destination),
+        }
+    }
+
     /// Finds the rules of a block that match.
-    #[inline]
     fn find<'b>(
         &mut self,
         block: &'b Block<K>,
@@ -262,25 +275,20 @@ impl<K: FamilyAddress> Asked<'_, K> {
         let to = |place| to.is_in(place, looked_up, set, around);
         block.find(fields, matching, scratch, from, to);
     }
-
-    /// Returns the lowest rank of rules that match and depend on no others, of those not below `least`.
-    fn lowest(&mut self, blocks: &[Block<K>], least: u32, around: &impl Surroundings) -> Option<u32> {
-        blocks.iter().find_map(|block| {
-            let (mut from, mut to, mut matching) = (None, None, Matching::new());
-            self.find(block, &mut matching, (&mut from, &mut to), around);
-            block.lowest(&matching, least)
-        })
-    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    /// Compiles into small blocks, of which some are cut; and into larger ones of many parts.
-    pub(crate) fn cut(set: &RuleSet) -> [Compiled; 2] {
-        let small = Limits { rules: 24, places: 64, words_per_rule: 3, least: 4, shaped: 8 };
-        let parts = Limits { rules: 640, places: 4096, words_per_rule: 64, least: 1, shaped: 1 };
-        [small, parts].map(|limits| Compiled::within(set.clone(), &limits))
+    /// Compiles into small blocks, of which some are cut; into larger ones of many parts; and into short
+    /// lists, with few rules in blocks.
+    pub(crate) fn cut(set: &RuleSet) -> [Compiled; 3] {
+        let small = Limits { rules: 24, places: 64, words_per_rule: 3, least: 4, shaped: 8, ..NO_LISTS };
+        let parts = Limits { rules: 640, places: 4096, words_per_rule: 64, least: 1, shaped: 1, ..NO_LISTS };
+        let lists = Limits { few: 0, depth: 3, one_by_one: 2, ..Limits::USUAL };
+        [small, parts, lists].map(|limits| Compiled::within(set.clone(), &limits))
     }
+
+    const NO_LISTS: Limits = Limits { few: usize::MAX, one_by_one: 0, ..Limits::USUAL };
 }

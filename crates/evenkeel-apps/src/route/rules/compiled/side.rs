@@ -125,6 +125,11 @@ impl<K: FamilyAddress> Wanted<K> {
         self.spelled_out.is_none()
     }
 
+    /// Returns the addresses that it takes; `None` if it takes all, or if some are looked up.
+    pub(super) fn spans(&self) -> Option<&Spans<K>> {
+        self.spelled_out.as_ref().filter(|_| self.looked_up.is_empty())
+    }
+
     /// Places where the addresses that are spelled out begin and end.
     pub(super) fn places(&self) -> usize {
         self.spelled_out.as_ref().map_or(0, |spans| 2 * spans.len())

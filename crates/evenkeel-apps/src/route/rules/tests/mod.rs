@@ -54,7 +54,7 @@ impl Surroundings for World {
 /// The decision about a packet that came in on an interface, by the compiled rules and by the others.
 fn decided(set: &RuleSet, packet: &[u8], interface: u8) -> Decision {
     let compiled = Compiled::new(set.clone());
-    let tallies = [(); 2].map(|()| Tally::new(set.rules.len()));
+    let tallies = [(); 2].map(|()| Tally::new(set));
     let decision = compiled.decide(packet, interface, &mut World::default(), &tallies[0]);
     assert_eq!(decision, set.decide(packet, interface, &mut World::default(), &tallies[1]));
     assert_eq!(tallies[0].counts(), tallies[1].counts());
@@ -330,7 +330,7 @@ fn extension_headers_are_walked() {
 #[test]
 fn counters_of_rules() {
     let set = rules("pass proto udp\nblock quick proto tcp\nblock all");
-    let tally = Tally::new(3);
+    let tally = Tally::new(&set);
     let compiled = Compiled::new(set.clone());
     let decide = |packet: &[u8]| compiled.decide(packet, 0, &mut World::default(), &tally);
     decide(&udp("1.1.1.1", 1, "2.2.2.2", 2).bytes());
@@ -341,10 +341,26 @@ fn counters_of_rules() {
     assert_eq!((tally.malformed(), tally.unmatched()), (1, 0));
 
     let next = rules("block all\npass to 1.2.3.4\npass proto udp");
-    let after = Tally::new(3);
+    let after = Tally::new(&next);
     after.carry(&tally, &next.succession(&set));
     let carried: Vec<_> = after.counts().iter().map(|c| c.evaluations).collect();
     assert_eq!(carried, [1, 0, 2], "a rule that is written the same goes on counting");
+}
+
+/// Packets that a quick rule has from an earlier set ended no evaluation of this one.
+#[test]
+fn rules_behind_a_quick_one_go_on_counting() {
+    let set = rules("block quick proto tcp\npass all");
+    let [before, after] = [(); 2].map(|()| Tally::new(&set));
+    let compiled = Compiled::new(set.clone());
+    let decide = |packet: &[u8], tally: &Tally| compiled.decide(packet, 0, &mut World::default(), tally);
+    let evaluations = |tally: &Tally| tally.counts().iter().map(|c| c.evaluations).collect::<Vec<_>>();
+    decide(&tcp("1.1.1.1", "2.2.2.2", 2, 0).bytes(), &before);
+    decide(&udp("1.1.1.1", 1, "2.2.2.2", 2).bytes(), &before);
+    assert_eq!(evaluations(&before), [2, 1]);
+    after.carry(&before, &set.succession(&set));
+    decide(&udp("1.1.1.1", 1, "2.2.2.2", 2).bytes(), &after);
+    assert_eq!(evaluations(&after), [3, 2]);
 }
 
 #[test]

@@ -230,10 +230,10 @@ fn cases() -> ProptestConfig {
 /// Compares the decisions of rules one by one with those of the compiled rules, as they are and cut into
 /// small blocks. Returns how many packets were decided about by a rule.
 fn compare(set: &RuleSet, packets: &[(Vec<u8>, u8)]) -> usize {
-    let [small, parts] = cut(set);
-    let compiled = [Compiled::new(set.clone()), small, parts];
-    let tallies = [(); 4].map(|()| Tally::new(set.rules.len()));
-    let mut worlds = [(); 4].map(|()| World::default());
+    let [small, parts, lists] = cut(set);
+    let compiled = [Compiled::new(set.clone()), small, parts, lists];
+    let tallies = [(); 5].map(|()| Tally::new(set));
+    let mut worlds = [(); 5].map(|()| World::default());
     let mut matched = 0;
     for (packet, interface) in packets {
         let one = set.decide(packet, *interface, &mut worlds[0], &tallies[0]);
@@ -243,7 +243,7 @@ fn compare(set: &RuleSet, packets: &[(Vec<u8>, u8)]) -> usize {
         }
         matched += usize::from(one.rule.is_some());
     }
-    for place in 1..4 {
+    for place in 1..5 {
         assert_eq!(tallies[0].counts(), tallies[place].counts());
         assert_eq!(tallies[0].unmatched(), tallies[place].unmatched());
         assert_eq!(worlds[0].random, worlds[place].random, "chance is asked for as often");
