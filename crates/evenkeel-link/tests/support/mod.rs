@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::panic;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use evenkeel_core::frame::{Frame, Pool};
@@ -16,8 +17,13 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 /// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if
 /// the test fails.
 ///
+/// Tests of a program take turns: the child that one of them starts has copies of all descriptors until it
+/// executes its program, and would hold the device that another test closes and opens again.
+///
 /// Without the privilege for that, says so on stderr and returns.
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let name = thread::current().name().unwrap_or("a test").to_owned();
     let isolated = thread::Builder::new().name(name).spawn(move || {
         // SAFETY: only the network namespace of this thread changes; no descriptor table or address space is
