@@ -7,9 +7,9 @@
 
 use std::process::{Command, ExitCode};
 
-/// A test program with tests of the long tier, as cargo selects it.
+/// A test program with tests of the long tier, as cargo selects it; or several of one name.
 struct LongTests {
-    package: &'static str,
+    packages: &'static [&'static str],
     /// The name of the file or folder below `tests`; `None` for the unit tests of the library.
     target: Option<&'static str>,
     /// Names to run; all if empty.
@@ -17,19 +17,18 @@ struct LongTests {
 }
 
 /// All that reads `EVENKEEL_LONG`. A test below compares this list with the source.
-const LONG: [LongTests; 11] = [
-    LongTests { package: "evenkeel-lab", target: Some("papers"), filter: &[] },
-    LongTests { package: "evenkeel-tcp", target: Some("random_peers"), filter: &[] },
-    LongTests { package: "evenkeel-core", target: Some("random_peers"), filter: &[] },
-    LongTests { package: "evenkeel-sim", target: Some("random_worlds"), filter: &[] },
-    LongTests { package: "evenkeel-sim", target: Some("tcp_runs"), filter: &[] },
-    LongTests { package: "evenkeel-sim", target: Some("tcp_worlds"), filter: &[] },
-    LongTests { package: "evenkeel-sim", target: Some("tcp_theory"), filter: &["many_equal_flows"] },
-    LongTests { package: "evenkeel-apps", target: Some("tcp_interop"), filter: &["gigabyte"] },
-    LongTests { package: "evenkeel-apps", target: None, filter: &["rules::tests::random"] },
-    LongTests { package: "evenkeel-apps", target: None, filter: &["kernel::history"] },
+const LONG: [LongTests; 10] = [
+    LongTests { packages: &["evenkeel-lab"], target: Some("papers"), filter: &[] },
+    LongTests { packages: &["evenkeel-tcp", "evenkeel-core"], target: Some("random_peers"), filter: &[] },
+    LongTests { packages: &["evenkeel-sim"], target: Some("random_worlds"), filter: &[] },
+    LongTests { packages: &["evenkeel-sim"], target: Some("tcp_runs"), filter: &[] },
+    LongTests { packages: &["evenkeel-sim"], target: Some("tcp_worlds"), filter: &[] },
+    LongTests { packages: &["evenkeel-sim"], target: Some("tcp_theory"), filter: &["many_equal_flows"] },
+    LongTests { packages: &["evenkeel-apps"], target: Some("tcp_interop"), filter: &["gigabyte"] },
+    LongTests { packages: &["evenkeel-apps"], target: None, filter: &["rules::tests::random"] },
+    LongTests { packages: &["evenkeel-apps"], target: None, filter: &["kernel::history"] },
     LongTests {
-        package: "evenkeel-cli",
+        packages: &["evenkeel-cli"],
         target: Some("endings"),
         filter: &["whole_report", "capture_is_whole"],
     },
@@ -75,7 +74,7 @@ fn run_long(words: &[String]) -> ExitCode {
 impl LongTests {
     fn name(&self) -> String {
         let filter: String = self.filter.iter().flat_map(|name| [" ", name]).collect();
-        format!("{} {}{filter}", self.package, self.target.unwrap_or("--lib"))
+        format!("{} {}{filter}", self.packages.join(" "), self.target.unwrap_or("--lib"))
     }
 
     fn is_selected_by(&self, words: &[String]) -> bool {
@@ -85,12 +84,13 @@ impl LongTests {
     fn command(&self) -> Command {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let mut command = Command::new(cargo);
-        command.env(evenkeel_skip::LONG, "1").args(["test", "--locked", "--package", self.package]);
-        match self.target {
-            Some(target) => command.args(["--test", target]),
-            None => command.arg("--lib"),
+        command.env(evenkeel_skip::LONG, "1").args(["test", "--locked", "--workspace"]);
+        // A package alone may have dependencies with fewer features, which would all be built again.
+        let target = match self.target {
+            Some(target) => format!("--test={target}"),
+            None => "--lib".to_owned(),
         };
-        command.arg("--").args(self.filter);
+        command.arg(target).arg("--").args(self.filter);
         command
     }
 }
@@ -129,7 +129,7 @@ mod tests {
                 return;
             }
             let target = (parts[1] == "tests").then(|| parts[2].trim_end_matches(".rs"));
-            if !LONG.iter().any(|tests| (tests.package, tests.target) == (parts[0], target)) {
+            if !LONG.iter().any(|tests| tests.packages.contains(&parts[0]) && tests.target == target) {
                 missing.push(inside.to_owned());
             }
         });
@@ -139,12 +139,14 @@ mod tests {
     #[test]
     fn every_listed_test_program_is_there() {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for LongTests { package, target, .. } in LONG {
-            let tests = crates.join(package).join("tests");
-            let there = target.is_none_or(|target| {
-                tests.join(format!("{target}.rs")).exists() || tests.join(target).join("main.rs").exists()
-            });
-            assert!(there, "{package} {target:?}");
+        for LongTests { packages, target, .. } in LONG {
+            let is_there = |package: &&str| {
+                let tests = crates.join(package).join("tests");
+                target.is_none_or(|target| {
+                    tests.join(format!("{target}.rs")).exists() || tests.join(target).join("main.rs").exists()
+                })
+            };
+            assert!(packages.iter().all(is_there), "{packages:?} {target:?}");
         }
     }
 }

@@ -70,12 +70,12 @@ fn flows_share_equally(flow: &Flow, numbers: &[u32]) {
 
 #[test]
 fn equal_flows_of_new_reno_have_equal_shares() {
-    flows_share_equally(&Flow::new(Algorithm::NewReno), &[2, 4, 8]);
+    flows_share_equally(&Flow::new(Algorithm::NewReno), &[2, 4]);
 }
 
 #[test]
 fn equal_flows_of_cubic_have_equal_shares() {
-    flows_share_equally(&Flow::new(Algorithm::Cubic), &[2, 4, 8]);
+    flows_share_equally(&Flow::new(Algorithm::Cubic), &[2, 4]);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn equal_flows_that_are_paced_have_equal_shares() {
     for algorithm in algorithms() {
         let mut flow = Flow::new(algorithm);
         flow.recovery.pacing = true;
-        flows_share_equally(&flow, &[2, 8]);
+        flows_share_equally(&flow, &[2, 4]);
     }
 }
 
@@ -91,7 +91,10 @@ fn equal_flows_that_are_paced_have_equal_shares() {
 fn many_equal_flows_have_equal_shares() {
     if evenkeel_skip::is_long_or_skip("many_equal_flows_have_equal_shares") {
         for algorithm in algorithms() {
-            flows_share_equally(&Flow::new(algorithm), &[16]);
+            let mut flow = Flow::new(algorithm);
+            flows_share_equally(&flow, &[8, 16]);
+            flow.recovery.pacing = true;
+            flows_share_equally(&flow, &[8]);
         }
     }
 }
