@@ -45,7 +45,7 @@ pub struct Offered {
     pub core_share: f64,
 }
 
-/// How a router is flooded.
+/// A flood for a router: frames, and a schedule.
 #[derive(Debug)]
 pub struct Flood<'a> {
     /// The frames, one after the other.
@@ -114,7 +114,7 @@ impl Flood<'_> {
     }
 }
 
-/// What has been counted so far.
+/// Counts so far.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     at: Instant,
@@ -192,7 +192,7 @@ impl Cables {
         Ok((Self { ends, pool, drained: [0; 2] }, [first.1, second.1]))
     }
 
-    /// What became of the frames sent to the router.
+    /// Returns what became of the frames sent to the router.
     #[must_use]
     pub fn sent(&self) -> WireCounters {
         self.ends[0].sent()

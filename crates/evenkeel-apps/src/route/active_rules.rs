@@ -51,7 +51,7 @@ struct Shared {
     replaced: AtomicU64,
 }
 
-/// How far a reader has come.
+/// A reader of rules, and the set that it has come to.
 #[derive(Debug)]
 struct Reader {
     /// Rules that the screening process has not turned to yet.
@@ -62,7 +62,7 @@ struct Reader {
     past: Mutex<Vec<Arc<Chapter>>>,
 }
 
-/// What a rule has done.
+/// A rule and its counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleCount {
     /// The rule, as it was understood.
@@ -86,7 +86,7 @@ pub struct RuleCount {
 pub struct Text {
     /// Where they are from.
     pub file: PathBuf,
-    /// What they are.
+    /// The rules as they are written.
     pub text: String,
 }
 
