@@ -160,13 +160,13 @@ impl ActiveRules {
         lock(&self.0.newest).rules.set().notes.0.clone()
     }
 
-    /// How often the rules have been replaced.
+    /// Returns how often the rules have been replaced.
     #[must_use]
     pub fn replaced(&self) -> u64 {
         self.0.replaced.load(Ordering::Relaxed)
     }
 
-    /// What each rule has done, for all readers together.
+    /// Returns the counters of each rule, for all readers together.
     #[must_use]
     pub fn counts(&self) -> Vec<RuleCount> {
         let newest = lock(&self.0.newest);

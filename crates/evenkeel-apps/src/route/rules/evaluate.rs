@@ -14,7 +14,7 @@ use super::table::Table;
 use super::tally::Tally;
 use crate::route::text_error::{TextError, alternatives};
 
-/// What was decided about a packet, and by which rule.
+/// A decision about a packet, and the rule that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// The fate of the packet.

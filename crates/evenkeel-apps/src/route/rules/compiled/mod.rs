@@ -139,7 +139,7 @@ impl Compiled {
     }
 }
 
-/// What has come of the rules that depend on each other.
+/// The outcome of the rules that depend on each other.
 struct Taken {
     /// The last one that decided.
     decided: Option<usize>,

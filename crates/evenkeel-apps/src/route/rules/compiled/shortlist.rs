@@ -92,7 +92,7 @@ pub(super) const ANY: u32 = u32::MAX;
 /// The breadth of a rule that takes all values that any rule tells apart.
 pub(super) const WHOLE: u32 = 1 << 16;
 
-/// What rules want of a field.
+/// Wishes of rules about a field.
 #[derive(Debug)]
 pub(super) struct Wishes<'a, K> {
     spans: Vec<Option<&'a Spans<K>>>,

@@ -77,7 +77,7 @@ impl LookedUp {
     }
 }
 
-/// What a rule says of one end, in one family.
+/// Conditions of a rule on one end, in one family.
 #[derive(Debug)]
 pub(super) struct Wanted<K> {
     /// `None` if it takes all addresses.
