@@ -81,8 +81,8 @@ pub struct Options {
     pub warm_up: Duration,
     /// Length of the measured window. Default 0.25 s.
     pub window: Duration,
-    /// Measurements of each variant at each load; the median counts. With one alone, nothing is measured again
-    /// that the machine disturbed. Default 3.
+    /// Measurements of each variant at each load; the median counts. With one alone, nothing that the machine
+    /// disturbed is measured again. Default 3.
     pub repeats: usize,
     /// What screening does for each packet. Default 1 µs.
     pub work: Duration,
