@@ -431,9 +431,10 @@ fn a_file_is_filtered_as_by_tcpdump_whatever_its_link_type() {
     // It is there for the programs that it looks for.
     in_namespace("a_file_is_filtered_as_by_tcpdump_whatever_its_link_type", || {
         let scratch = Scratch::new("link-types");
-        let [file, ours, theirs] = ["file", "ours", "theirs"].map(|name| scratch.file(name));
-        let mut wanted = 0;
-        for (link_type, big_endian, header) in link_types() {
+        let taken = |(link_type, big_endian, header): (u16, bool, Vec<u8>)| {
+            let name = |name| scratch.file(&format!("{name}-{link_type}-{big_endian}"));
+            let [file, ours, theirs] = ["file", "ours", "theirs"].map(name);
+            let mut wanted = 0;
             let frames = packets().map(|packet| [&header[..], &packet].concat());
             fs::write(&file, classic(link_type, big_endian, &frames)).unwrap();
             for filter in FILTERS {
@@ -451,7 +452,13 @@ fn a_file_is_filtered_as_by_tcpdump_whatever_its_link_type() {
                     wanted += taken.len();
                 }
             }
-        }
+            wanted
+        };
+        let taken = &taken;
+        let wanted: usize = std::thread::scope(|scope| {
+            let all: Vec<_> = link_types().into_iter().map(|it| scope.spawn(move || taken(it))).collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum()
+        });
         assert!(wanted > 200, "{wanted}: the filters want too little");
     });
 }
