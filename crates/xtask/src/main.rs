@@ -1,10 +1,13 @@
 //! Commands for working on evenkeel.
 //!
 //! `cargo xtask long` runs the long tier of tests: the papers' experiments, and everything else that takes
-//! minutes. `cargo test` runs the rest.
+//! minutes. `cargo test` runs the rest. `cargo xtask voice` finds docs that are hard to read.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "commands talk to people")]
 
+mod voice;
+
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// A test program with tests of the long tier, as cargo selects it; or several of one name.
@@ -36,14 +39,19 @@ const LONG: [LongTests; 10] = [
 
 const USAGE: &str = "\
 usage: cargo xtask long [WORD ...]
+       cargo xtask voice
 
-Runs the long tier of tests: the papers' experiments in virtual time, and random runs of many more seeds
-than `cargo test` has. With words, only the tests of packages, files or tests whose names contain one.";
+long   Runs the long tier of tests: the papers' experiments in virtual time, and random runs of many more
+       seeds than `cargo test` has. With words, only the tests of packages, files or tests whose names
+       contain one.
+voice  Finds docs of functions and types without a subject or a verb of their own, and changelog entries
+       and commit subjects that are too long.";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.split_first() {
         Some((command, words)) if command == "long" => run_long(words),
+        Some((command, [])) if command == "voice" => check_voice(),
         Some((command, _)) if ["help", "-h", "--help"].contains(&command.as_str()) => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -69,6 +77,18 @@ fn run_long(words: &[String]) -> ExitCode {
     }
     eprintln!("\nFAILED: {}", failed.join(", "));
     ExitCode::FAILURE
+}
+
+fn check_voice() -> ExitCode {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    match voice::check(manifest.ancestors().nth(2).unwrap_or(manifest)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cannot read the sources: {error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 impl LongTests {
