@@ -1,4 +1,4 @@
-//! One measured run: a host on one core, a load generator on another, a cable between them.
+//! One measured run: a host on one core, a load generator on another, and a cable between them.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver};
@@ -29,27 +29,28 @@ use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
 use crate::service::{self, Service, Tally};
 
-/// The flooded service, and the one that nobody floods.
+/// The ports of the flooded service, and of the second service, which is not flooded.
 pub(super) const SERVICE_PORT: u16 = 7;
 const VICTIM_PORT: u16 = 53;
-/// Requests a second to the second service.
+/// The rate of requests to the second service, in requests a second.
 pub(super) const VICTIM_PPS: u64 = 1_000;
-/// Bytes of payload of every request: with headers, the smallest Ethernet frame.
+/// The number of bytes of payload of every request. With headers, that makes the smallest Ethernet frame.
 pub(super) const PAYLOAD: usize = 18;
-/// Flows of the flood.
+/// The number of flows of the flood.
 const FLOWS: u16 = 64;
-/// Limit of channels and of socket queues: half a second of requests to the second service, should the
-/// machine take the core away.
+/// The limit of channels and of socket queues. It holds half a second of requests to the second service, in
+/// case the machine takes the core away.
 const QUEUE_PKTS: usize = 512;
-/// Frames sent between two looks at the clock, at most.
+/// The maximum number of frames sent between two readings of the clock.
 const BURST_PKTS: u64 = 64;
-/// Before the window: time to fill queues and settle. After it: time for what is on its way.
+/// The time before the window, in which queues fill and settle, and the time after it, in which frames on
+/// their way arrive.
 const WARM_UP: Duration = Duration::from_millis(150);
 const DRAIN: Duration = Duration::from_millis(50);
-/// Time for both threads to be ready before the first frame.
+/// The time that both threads have to get ready before the first frame.
 const READY: Duration = Duration::from_millis(30);
 
-/// Conditions of a run.
+/// The conditions of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Conditions {
     pub(super) architecture: Architecture,
@@ -59,13 +60,13 @@ pub(super) struct Conditions {
     pub(super) seed: u64,
 }
 
-/// Bytes of each request frame, without FCS.
+/// The number of bytes of each request frame, without FCS.
 pub(super) const FRAME_BYTES: usize = 14 + 20 + 8 + PAYLOAD;
 
 pub(super) const HOST: Ipv4Address = Ipv4Address::new(10, 77, 0, 2);
 pub(super) const GENERATOR: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
 
-/// When what happens.
+/// The times of a run: its start, the measured window, and its end.
 #[derive(Debug, Clone, Copy)]
 struct Schedule {
     start: Instant,
@@ -73,8 +74,8 @@ struct Schedule {
     end: Instant,
 }
 
-/// Offers `offered_pps` to the service and measures what becomes of it: undisturbed, or the least disturbed
-/// of some tries.
+/// Offers `offered_pps` to the service and measures the outcome. Returns the first undisturbed measurement,
+/// or the least disturbed of some tries.
 pub(super) fn measure(conditions: &Conditions, offered_pps: u64, repeats: &mut usize) -> io::Result<Point> {
     undisturbed(repeats, |point: &Point| point.core_share, || measure_once(conditions, offered_pps))
 }
@@ -112,8 +113,8 @@ fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> 
     })
 }
 
-/// Whether the requests to both services come by the same of so many receive queues: ports are what they are,
-/// and the hash of the cable decides.
+/// Returns whether the requests to both services arrive through the same one of `queues` receive queues.
+/// Their ports are fixed, so the hash of the cable decides.
 pub(super) fn shared_queue(queues: usize) -> bool {
     let options = |name, number| cable::Options { ring_pkts: 2, ..cable::Options::new(name, number) };
     let (mut generator, mut end) =
@@ -127,16 +128,16 @@ pub(super) fn shared_queue(queues: usize) -> bool {
     queue_of(SERVICE_PORT) == queue_of(VICTIM_PORT)
 }
 
-/// What the generator did.
+/// The generator's counters of a run.
 #[derive(Debug)]
 struct Offered {
-    /// Requests to the service, in the window.
+    /// The number of requests to the flooded service in the window.
     in_window: u64,
-    /// The window as it really was.
+    /// The real length of the window.
     window: Duration,
-    /// Requests to the second service, in all.
+    /// The number of requests to the second service in the whole run.
     victims: u64,
-    /// Frames of both kinds, and others, in all.
+    /// The number of all frames in the whole run: requests to both services, and others.
     frames: u64,
     wire: cable::WireCounters,
 }
@@ -189,7 +190,8 @@ fn requests(end: &End, port: u16, flows: u16, seed: u64) -> Requests {
     Requests::new(&shape).expect("both ends are IPv4 and the ports are in range")
 }
 
-/// Asks for the host's hardware address, as any sender does first; the host learns the generator's from it.
+/// Sends an ARP request for the host's hardware address, as any sender does first. The host learns the
+/// generator's address from it. Returns the number of frames sent.
 fn announce(end: &mut End) -> u64 {
     let request = ArpRepr::EthernetIpv4 {
         operation: ArpOperation::Request,
@@ -211,7 +213,7 @@ fn announce(end: &mut End) -> u64 {
     1
 }
 
-/// The request with the time of sending in its payload; no UDP checksum (RFC 768: zero says so).
+/// Returns the request with its sending time in the payload, and with no UDP checksum (zero, RFC 768).
 fn stamped(request: &[u8], now: Instant) -> [u8; FRAME_BYTES] {
     let mut frame = [0; FRAME_BYTES];
     let len = request.len().min(FRAME_BYTES);
@@ -221,10 +223,10 @@ fn stamped(request: &[u8], now: Instant) -> [u8; FRAME_BYTES] {
     frame
 }
 
-/// Requests that are looked at in one step.
+/// The maximum number of requests that are received in one step.
 const REQUESTS_PER_STEP: usize = 16;
 
-/// Notes how long requests have been on their way.
+/// A program that records how long requests to the second service took to arrive.
 #[derive(Debug)]
 struct Witness {
     port: u16,
@@ -253,7 +255,7 @@ impl Program for Witness {
     }
 }
 
-/// Counters of the host at one moment.
+/// The counters of the host at one moment.
 #[derive(Debug, Clone, Copy)]
 struct Snapshot {
     core: CoreTime,
@@ -261,7 +263,7 @@ struct Snapshot {
     neighbour: Duration,
 }
 
-/// What the host's thread saw.
+/// The host's counters and results of a run.
 #[derive(Debug)]
 struct Observed {
     window: (Snapshot, Snapshot),
@@ -361,7 +363,7 @@ fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
     }
 }
 
-/// The share of requests that did not come. Where none was sent, none was lost.
+/// Returns the share of requests that did not arrive; 0 if none was sent.
 #[expect(clippy::cast_precision_loss, reason = "rates for reports")]
 fn lost(sent: u64, seen: u64) -> f64 {
     if sent == 0 { 0.0 } else { 1.0 - seen as f64 / sent as f64 }
@@ -383,7 +385,7 @@ mod tests {
 
     use super::*;
 
-    /// No port is chosen for the queue it has, so that with some numbers of queues the two share one.
+    /// No port is chosen for its queue, so with some numbers of queues the two services share one.
     #[test]
     fn both_services_share_a_queue_where_the_hash_says_so() {
         let (generator, _) = cable::pair(cable::Options::new("a", 1), cable::Options::new("b", 2));

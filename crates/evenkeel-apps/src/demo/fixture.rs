@@ -1,8 +1,8 @@
-//! Made-up results, for tests of what is drawn from results. No number here was measured.
+//! Invented results, for tests of what is drawn from results. No number here was measured.
 
 use super::results::{Architecture, CpuShares, Demonstration, Drop, Kernel, KernelPoint, Point, Setup};
 
-/// A quiet point, everything delivered.
+/// Returns a point at which everything is delivered and nothing is lost.
 pub(crate) fn point(offered_pps: f64) -> Point {
     Point {
         target_pps: offered_pps,
@@ -18,7 +18,7 @@ pub(crate) fn point(offered_pps: f64) -> Point {
     }
 }
 
-/// A core of which the machine took a part, and no share is nothing.
+/// Returns shares of a core that the machine took in part. No share is zero.
 pub(crate) fn shares_of_all_kinds() -> CpuShares {
     CpuShares {
         interrupt: 0.05,
@@ -32,11 +32,12 @@ pub(crate) fn shares_of_all_kinds() -> CpuShares {
     }
 }
 
-/// The shape of an architecture's behaviour: how much of the flood costs what.
+/// An invented behaviour of an architecture under a flood.
 struct Shape {
     name: &'static str,
     peak_pps: f64,
-    /// How fast delivered load falls beyond the peak: 0 never, 1 to nothing at twice the peak.
+    /// The share of the peak that delivered load loses while offered load rises by one peak beyond it: 0
+    /// for none, 1 for all of it at twice the peak.
     fall: f64,
     victim_suffers: f64,
     place: (&'static str, &'static str),
@@ -117,7 +118,7 @@ fn drops((reason, place): (&str, &str), frames: u64) -> Vec<Drop> {
     drops
 }
 
-/// Five architectures at twelve loads, and the kernel.
+/// Returns results of five architectures and the kernel at twelve loads.
 pub(crate) fn demonstration() -> Demonstration {
     let loads = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0];
     let architecture =

@@ -2,10 +2,10 @@
 
 use super::results::Demonstration;
 
-/// One JSON object, indented, without a newline at its end.
+/// Returns the results as one JSON object, indented, without a newline at its end.
 ///
 /// # Errors
-/// None that plain numbers and strings can cause; `serde_json` has the type.
+/// Plain numbers and strings cause none, but `serde_json` has the type.
 pub fn render(results: &Demonstration) -> serde_json::Result<String> {
     serde_json::to_string_pretty(results)
 }
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
     use crate::demo::fixture;
 
-    /// The fields that scripts outside rely on.
+    /// The JSON has the fields that outside scripts rely on.
     #[test]
     fn the_contract_is_kept() {
         let value: Value = serde_json::from_str(&render(&fixture::demonstration()).unwrap()).unwrap();

@@ -1,9 +1,9 @@
 //! The kernel's own UDP socket under the same load, on a veth pair in a network namespace of its own.
 //!
-//! The service does the same work for each request and answers it. The veth's interface work runs on the
-//! generator's core, and receive packet steering moves protocol input to the service's core: the classic
-//! host, where the network interrupts whatever runs. The generator sends through a packet socket, which is
-//! far slower than a cable; what it really offered is what is reported.
+//! The service does the same work for each request, and answers it. The veth's interface work runs on the
+//! generator's core. Receive packet steering moves protocol input to the service's core, so that this is
+//! the classic host, where the network interrupts whatever runs. The generator sends through a packet
+//! socket, which is far slower than a cable. So the results give the load that was really offered.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,17 +27,17 @@ use crate::requests::{Requests, Shape};
 const FLOWS: u16 = 64;
 const BURST_PKTS: u64 = 64;
 const SETTLE: Duration = Duration::from_millis(150);
-/// A receive call that has waited this long looks whether the run is over.
+/// The time after which a waiting receive call returns, to check whether the run is over.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 const GENERATOR_MAC: &str = "02:00:00:00:00:01";
 const SERVICE_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
 
-/// Measures the kernel's socket at each of `loads`, telling `progress` of each. At most `repeats`
-/// measurements that the machine disturbed are repeated, as with our own architectures.
+/// Measures the kernel's socket at each of `loads`, and calls `progress` after each. Repeats at most
+/// `repeats` measurements that the machine disturbed, as with our own architectures.
 ///
 /// # Errors
-/// The reason why that cannot be done.
+/// The reason why the kernel's socket cannot be measured.
 pub(super) fn run(
     loads: &[u64],
     work: Duration,
@@ -122,23 +122,23 @@ fn measure(load: u64, work: Duration, window: Duration) -> io::Result<KernelPoin
     })
 }
 
-/// The core that the service and the kernel's protocol input are on.
+/// The core on which the service and the kernel's protocol input run.
 struct Core {
     cpu: usize,
     service: ThreadMeter,
 }
 
 impl Core {
-    /// Returns the time that others than the service and the kernel have had of it so far: what programs used
-    /// in user mode but for the service's own, and what other machines took.
+    /// Returns the time in which programs used the core in user mode or other machines took it, and the
+    /// time that the service itself used in user mode.
     fn taken(&self) -> io::Result<(Duration, Duration)> {
         let service = self.service.read().unwrap_or_default();
         let all = link::taken_from_kernel(self.cpu)?;
         Ok((all, service.ran.saturating_sub(service.system)))
     }
 
-    /// Returns the share of `elapsed` that was left to the service and the kernel, if `from` and `until` are
-    /// what was taken before and after.
+    /// Returns the share of `elapsed` that was left to the service and the kernel. `from` and `until` are
+    /// the results of [`Core::taken`] before and after.
     fn share(from: (Duration, Duration), until: (Duration, Duration), elapsed: Duration) -> f64 {
         let (all, own) = (until.0.saturating_sub(from.0), until.1.saturating_sub(from.1));
         if elapsed.is_zero() {
@@ -211,7 +211,7 @@ fn generate(
 mod tests {
     use super::*;
 
-    /// Of a second the core's programs used 0.7 s in user mode, 0.5 of it the service.
+    /// Programs use the core for 0.7 s of a second in user mode, and 0.5 s of that is the service.
     #[test]
     fn what_other_programs_took_is_not_the_kernels() {
         let at = |all, own| (Duration::from_millis(all), Duration::from_millis(own));

@@ -1,6 +1,6 @@
-//! What the machine says of itself.
+//! The description of the machine that the demonstration runs on.
 
-/// The processor's name, where Linux tells one.
+/// Returns the processor's name, if Linux gives one.
 #[must_use]
 pub fn processor() -> Option<String> {
     model_name(&std::fs::read_to_string("/proc/cpuinfo").ok()?).map(str::to_owned)

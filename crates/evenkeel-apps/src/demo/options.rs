@@ -1,29 +1,31 @@
-//! What a demonstration is asked to do, and how it says how far it is.
+//! The settings of a demonstration, and its progress reports.
 
 use evenkeel_core::time::Duration;
 
-/// Settings of a demonstration.
+/// The settings of a demonstration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Names of the architectures to run, in this order. Default all five.
+    /// The names of the architectures to run, in this order. Default all five.
     pub architectures: Vec<String>,
-    /// Loads at which each architecture is measured, from a tenth of the peak to beyond ten times. Default
-    /// 12.
+    /// The number of loads at which each architecture is measured, from a tenth of the peak to beyond ten
+    /// times. Default 12.
     pub points: usize,
-    /// Length of the measured window at each load. Default 0.75 s, which makes the whole take about a minute.
+    /// The length of the measured window at each load, in seconds. Default 0.75 s, which makes the whole
+    /// demonstration take about a minute.
     pub seconds_per_point: f64,
-    /// Work of the service for each request. Default 1 µs.
+    /// The CPU time that the service uses for each request. Default 1 µs.
     pub work: Duration,
-    /// Receive queues of the interface. Default 4; `soft-lrp` is measured with one besides.
+    /// The number of receive queues of the interface. Default 4; `soft-lrp` is also measured with one.
     pub queues: usize,
-    /// Seed of everything that is random. Default 1.
+    /// The seed of everything that is random. Default 1.
     pub seed: u64,
-    /// Whether to measure the kernel's own sockets too, where the privilege is there. Default yes.
+    /// Whether to measure the kernel's own sockets too, if the process has the privilege. Default yes.
     pub kernel: bool,
 }
 
 impl Options {
-    /// Fewer and shorter points, for a first look: about ten seconds.
+    /// Returns settings with fewer and shorter points, for a first impression. A demonstration then takes
+    /// about ten seconds.
     #[must_use]
     pub fn quick() -> Self {
         Self { points: 6, seconds_per_point: 0.25, ..Self::default() }
@@ -46,17 +48,17 @@ impl Default for Options {
     }
 }
 
-/// How far a demonstration is: told after each measured load.
+/// The progress of a demonstration, reported after each measured load.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
-    /// What is being measured: an architecture, or `kernel`.
+    /// The name of the architecture that was measured, or `kernel`.
     pub name: &'a str,
-    /// Loads measured so far, over all architectures.
+    /// The number of loads measured so far, over all architectures.
     pub done: usize,
-    /// Loads to measure.
+    /// The number of loads to measure in all.
     pub of: usize,
-    /// The load just measured.
+    /// The load just measured, as it was really offered, in pps.
     pub offered_pps: f64,
-    /// What was delivered at it.
+    /// The rate that was delivered at that load, in pps.
     pub delivered_pps: f64,
 }

@@ -1,4 +1,4 @@
-//! The results as one self-contained page: nothing is loaded, no script runs.
+//! The results as one self-contained page, which loads nothing and runs no script.
 
 mod pictures;
 mod words;
@@ -10,7 +10,7 @@ use super::{table, verdict};
 use crate::chart::{self, escape};
 use crate::quantity::{percent, si, three_digits};
 
-/// The page.
+/// Returns the report on `results` as a page of HTML.
 #[must_use]
 pub fn render(results: &Demonstration) -> String {
     let mut page = String::with_capacity(128 * 1024);
@@ -115,7 +115,7 @@ fn figures(page: &mut String, results: &Demonstration) {
     );
 }
 
-/// Shown where the screen is narrower than the picture.
+/// A hint that is shown if the screen is narrower than the picture.
 const HINT: &str = "<p class=\"hint\">Wider than this screen: scroll the picture to the right &rarr;</p>\n";
 
 fn figure(page: &mut String, class: &str, picture: &pictures::Picture, caption: &str) {
@@ -192,7 +192,8 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
     }
 
-    /// Both wide pictures keep readable letters on a phone, and so do not fit: the page says so, there only.
+    /// Both wide pictures keep letters readable on a phone, so they do not fit there. The page says so on
+    /// narrow screens only.
     #[test]
     fn what_scrolls_says_so() {
         let page = render(&fixture::demonstration());
@@ -203,7 +204,8 @@ mod tests {
         assert!(page.contains(".hint { display: none"), "elsewhere nothing scrolls");
     }
 
-    /// To look at the page while working on it: `REPORT=/tmp/sample.html cargo test -p evenkeel-apps sample`.
+    /// Writes the page to a file, to see it while working on it:
+    /// `REPORT=/tmp/sample.html cargo test -p evenkeel-apps sample`.
     #[test]
     fn sample_on_request() {
         if let Some(file) = std::env::var_os("REPORT") {

@@ -1,162 +1,164 @@
-//! What a demonstration measured: plain data, and the machine-readable contract of `evenkeel demo --json`.
+//! The results of a demonstration: plain data, and the machine-readable contract of `evenkeel demo --json`.
 //!
-//! `docs/results.md` describes the same fields for readers of the JSON; a change here is a change there.
+//! `docs/results.md` describes these fields for readers of the JSON. Change both together.
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::counters::{CpuShares, Drop};
 
-/// Share of the offered frames that may be missing at a load that still counts as loss-free.
+/// The share of the offered frames that may be missing at a load that still counts as loss-free.
 ///
-/// Offered and delivered frames are counted over one window of time, but a few frames are always on their way
+/// Offered and delivered frames are counted over one window of time. A few frames are always on their way
 /// when the window ends. They are not lost; at low loads they weigh most.
 pub const LOSS_FREE_TOLERANCE: f64 = 0.005;
 
-/// A core that the host had for less than this share of the time makes figures low and uneven.
+/// The share of the time below which a host's core counts as disturbed. Figures are then low and uneven.
 const DISTURBED: f64 = 0.95;
-/// One that it had for less than this says nothing of what the architecture does.
+/// The share of the time below which a host's core gives no information about the architecture.
 const UNKNOWN: f64 = 0.90;
 
-/// One run of the demonstration.
+/// The results of one run of the demonstration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Demonstration {
-    /// Version of evenkeel that measured.
+    /// The version of evenkeel that measured.
     pub version: String,
-    /// What was asked for, and on what machine.
+    /// The conditions of the run, and the machine it ran on.
     pub setup: Setup,
-    /// One entry for each receive architecture, in the order they ran.
+    /// The results of each receive architecture, in the order they ran.
     pub architectures: Vec<Architecture>,
-    /// The kernel's own sockets under the same load, where they could be measured.
+    /// The results of the kernel's own socket under the same load, if it could be measured.
     pub kernel: Option<Kernel>,
-    /// Why `kernel` is missing, where it was asked for.
+    /// The reason why `kernel` is missing although it was asked for.
     pub kernel_missing: Option<String>,
 }
 
 /// The conditions of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// The processor's name, where the machine tells.
+    /// The processor's name, if the machine gives one.
     pub machine: Option<String>,
-    /// Cores this process may use: one runs the host, another the load generator.
+    /// The number of cores that this process may use. One runs the host, another the load generator.
     pub cores: usize,
-    /// Work of the service for each request, in nanoseconds.
+    /// The CPU time that the service uses for each request, in nanoseconds.
     pub work_ns: u64,
-    /// Bytes of each request frame, Ethernet header included, FCS not.
+    /// The number of bytes of each request frame, with the Ethernet header and without FCS.
     pub frame_bytes: usize,
-    /// Receive queues of the interface.
+    /// The number of receive queues of the interface.
     pub queues: usize,
-    /// Whether the requests to both services come by one of them, as the hash of the cable has it.
+    /// Whether the requests to both services arrive through one receive queue, by the hash of the cable.
     pub shared_queue: bool,
-    /// Requests a second to the second, unflooded socket.
+    /// The rate of requests to the second, unflooded socket, in requests a second.
     pub victim_pps: f64,
-    /// Length of the measured window at each load.
+    /// The length of the measured window at each load, in seconds.
     pub seconds_per_point: f64,
-    /// Seed of everything that is random.
+    /// The seed of everything that is random.
     pub seed: u64,
 }
 
-/// What one receive architecture did, over all loads.
+/// The results of one receive architecture over all loads.
 ///
-/// Everything but `mlfrr_pps`, `peak_pps` and `conserved` is taken at the highest offered load.
+/// All values except `mlfrr_pps`, `peak_pps` and `conserved` are for the highest offered load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Architecture {
-    /// Its name: `eager`, `polled`, `early-demux`, `soft-lrp` or `ni-lrp`; `soft-lrp, 1 queue` with one
-    /// receive queue where the others have several.
+    /// The architecture's name: `eager`, `polled`, `early-demux`, `soft-lrp` or `ni-lrp`; `soft-lrp, 1
+    /// queue` with one receive queue where the others have several.
     pub name: String,
-    /// Receive queues of the interface.
+    /// The number of receive queues of the interface.
     pub queues: usize,
-    /// Maximum loss-free receive rate: the highest offered load up to which nothing was lost.
+    /// The maximum loss-free receive rate in pps: the highest offered load up to which nothing was lost.
     pub mlfrr_pps: f64,
-    /// The most that was delivered at any load.
+    /// The highest rate delivered at any load, in pps.
     pub peak_pps: f64,
-    /// The highest load, as it was really offered.
+    /// The highest load as it was really offered, in pps.
     pub offered_max_pps: f64,
-    /// What was delivered at the highest load.
+    /// The rate delivered at the highest load, in pps.
     pub delivered_max_pps: f64,
-    /// `delivered_max_pps / peak_pps`: 1 holds its peak, 0 is receive livelock.
+    /// The ratio `delivered_max_pps / peak_pps`: 1 if the architecture holds its peak, 0 for receive
+    /// livelock.
     pub retention: f64,
-    /// Where frames were dropped, and why.
+    /// The dropped frames by place and reason.
     pub drops: Vec<Drop>,
-    /// How the host's core spent its time.
+    /// The shares of the host's core time by use.
     pub cpu: CpuShares,
-    /// Share of the core that a compute-bound program on it got.
+    /// The share of the core that a compute-bound program on it got.
     pub neighbour_cpu: f64,
-    /// Share of the requests to the unflooded socket that it never received.
+    /// The share of the requests to the unflooded socket that it never received.
     pub victim_loss: f64,
-    /// 99th percentile of the time from a request's sending to the unflooded socket until its program had it,
-    /// in microseconds. `None` if it received none.
+    /// The 99th percentile of the time from a request's sending until the program of the unflooded socket
+    /// had it, in microseconds. `None` if it received none.
     pub victim_p99_us: Option<f64>,
-    /// Whether at every load each frame was accounted for.
+    /// Whether each frame was accounted for at every load.
     pub conserved: bool,
-    /// What was measured at each load, lowest first.
+    /// The measurements at each load, lowest first.
     pub points: Vec<Point>,
 }
 
-/// What one receive architecture did at one load.
+/// The measurements of one receive architecture at one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The load the generator was asked for.
+    /// The load that the generator was asked for, in pps.
     pub target_pps: f64,
-    /// The load it really offered.
+    /// The load that the generator really offered, in pps.
     pub offered_pps: f64,
-    /// Requests that the service received.
+    /// The rate of requests that the service received, in pps.
     pub delivered_pps: f64,
-    /// Share of the core that a compute-bound program on it got.
+    /// The share of the core that a compute-bound program on it got.
     pub neighbour_cpu: f64,
-    /// Share of the requests to the unflooded socket that it never received.
+    /// The share of the requests to the unflooded socket that it never received.
     pub victim_loss: f64,
-    /// As in [`Architecture`].
+    /// The 99th percentile of the time from a request's sending until the program of the unflooded socket
+    /// had it, in microseconds. `None` if it received none.
     pub victim_p99_us: Option<f64>,
-    /// How the host's core spent its time.
+    /// The shares of the host's core time by use.
     pub cpu: CpuShares,
-    /// Where frames were dropped, and why.
+    /// The dropped frames by place and reason.
     pub drops: Vec<Drop>,
     /// Whether each frame was accounted for.
     pub conserved: bool,
-    /// The share of the window in which the host's thread really had its core. What is missing the machine
-    /// gave to other programs, or to other machines.
+    /// The share of the window in which the host's thread really had its core. The machine gave the rest to
+    /// other programs, or to other machines.
     pub core_share: f64,
 }
 
-/// The kernel's own UDP socket under the same load, on a veth pair. Receive packet steering puts protocol
-/// input on the service's core.
+/// The results of the kernel's own UDP socket under the same load, on a veth pair. Receive packet steering
+/// puts protocol input on the service's core.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// Release of the kernel.
+    /// The release of the kernel.
     pub release: String,
-    /// As in [`Architecture`].
+    /// The maximum loss-free receive rate in pps: the highest offered load up to which nothing was lost.
     pub mlfrr_pps: f64,
-    /// As in [`Architecture`].
+    /// The highest rate delivered at any load, in pps.
     pub peak_pps: f64,
-    /// As in [`Architecture`].
+    /// The highest load as it was really offered, in pps.
     pub offered_max_pps: f64,
-    /// As in [`Architecture`].
+    /// The rate delivered at the highest load, in pps.
     pub delivered_max_pps: f64,
-    /// As in [`Architecture`].
+    /// The ratio `delivered_max_pps / peak_pps`: 1 if the socket holds its peak, 0 for receive livelock.
     pub retention: f64,
-    /// What was measured at each load, lowest first.
+    /// The measurements at each load, lowest first.
     pub points: Vec<KernelPoint>,
 }
 
-/// What the kernel's socket did at one load.
+/// The measurements of the kernel's socket at one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelPoint {
-    /// The load really offered.
+    /// The load that was really offered, in pps.
     pub offered_pps: f64,
-    /// Requests that the program received.
+    /// The rate of requests that the program received, in pps.
     pub delivered_pps: f64,
     /// The share of the window in which the service's core was not given to other programs, or to other
-    /// machines. What the kernel does on it counts as the socket's.
+    /// machines. The kernel's own use of it counts as the socket's.
     #[serde(default = "whole")]
     pub core_share: f64,
 }
 
-/// A core that nothing was taken of, as older results have it.
+/// Returns the share of an undisturbed core, which results without this field had.
 const fn whole() -> f64 {
     1.0
 }
 
-/// Returns the least of some shares of a core, if that is so little that nobody can tell what was measured.
+/// Returns the least of some shares of a core if it is so small that the measurement gives no information.
 fn unknown(shares: impl Iterator<Item = f64>) -> Option<f64> {
     let least = shares.fold(1.0, f64::min);
     (least < UNKNOWN).then_some(least)
@@ -166,7 +168,7 @@ impl Architecture {
     /// Sums up `points`, which may come in any order.
     ///
     /// # Panics
-    /// Without points there is nothing to sum up.
+    /// There are no points.
     #[must_use]
     pub fn from_points(name: impl Into<String>, queues: usize, mut points: Vec<Point>) -> Self {
         points.sort_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
@@ -190,8 +192,8 @@ impl Architecture {
         }
     }
 
-    /// The share of requests the unflooded socket lost at the load that hurt it most. A point at which
-    /// nothing was offered says nothing of loss: the machine did not let the generator send.
+    /// Returns the share of requests that the unflooded socket lost at the load that hurt it most. A point
+    /// at which nothing was offered does not count, because the machine did not let the generator send.
     #[must_use]
     pub fn worst_victim_loss(&self) -> f64 {
         let offered = self.points.iter().filter(|p| p.offered_pps > 0.0);
@@ -200,8 +202,8 @@ impl Architecture {
 }
 
 impl Architecture {
-    /// The share of its core that the host had in the measurement that was disturbed most, if that is so
-    /// little that nobody can tell what this architecture does.
+    /// Returns the share of its core that the host had in the most disturbed measurement, if it is so small
+    /// that the results give no information about this architecture.
     #[must_use]
     pub fn unknown(&self) -> Option<f64> {
         unknown(self.points.iter().map(|p| p.core_share))
@@ -209,8 +211,8 @@ impl Architecture {
 }
 
 impl Demonstration {
-    /// The share of its core that the host had in the measurement that was disturbed most, if that is so
-    /// little that the figures suffer from it.
+    /// Returns the share of its core that the host had in the most disturbed measurement, if it is so small
+    /// that the figures suffer from it.
     #[must_use]
     pub fn disturbed(&self) -> Option<f64> {
         let ours = self.architectures.iter().flat_map(|a| &a.points).map(|p| p.core_share);
@@ -221,7 +223,8 @@ impl Demonstration {
 }
 
 impl Kernel {
-    /// As [`Architecture::unknown`].
+    /// Returns the share of its core that the service had in the most disturbed measurement, if it is so
+    /// small that the results give no information about the kernel's socket.
     #[must_use]
     pub fn unknown(&self) -> Option<f64> {
         unknown(self.points.iter().map(|p| p.core_share))
@@ -254,7 +257,7 @@ struct Curve {
 }
 
 impl Curve {
-    /// From `(offered, delivered)`, lowest load first.
+    /// Sums up pairs of offered and delivered load, lowest load first.
     fn of(points: impl Iterator<Item = (f64, f64)>) -> Self {
         let mut curve = Self::default();
         let mut loss_free = true;

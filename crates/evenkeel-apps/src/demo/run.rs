@@ -11,18 +11,19 @@ use super::options::{Options, Progress};
 use super::results::{self, Demonstration, Point, Setup};
 use super::{kernel, machine};
 
-/// The load at which the reference peak is looked for: more than any host takes.
+/// The load at which the reference peak is measured, in pps: more than any host can take.
 const CALIBRATION_PPS: u64 = 3_000_000;
 const CALIBRATION_WINDOW: Duration = Duration::from_millis(100);
-/// The best of so many tries is the reference: what disturbs a measurement only ever makes it lower.
+/// The number of tries, the best of which is the reference. A disturbed measurement only ever gives a lower
+/// value.
 const CALIBRATIONS: usize = 5;
-/// One measurement in so many may be repeated because the machine disturbed it.
+/// The number of measurements for each that may be repeated because the machine disturbed it.
 const REPEATS_SHARE: usize = 3;
-/// Loads go from this share of the reference peak to this multiple of it.
+/// The lowest and the highest load, as multiples of the reference peak.
 const LOWEST: f64 = 0.1;
 const HIGHEST: f64 = 16.0;
 
-/// Runs the demonstration. `progress` is told after every measured load.
+/// Runs the demonstration. Calls `progress` after every measured load.
 ///
 /// # Errors
 /// If an architecture's name is unknown, or the operating system refuses a thread or a descriptor.
@@ -49,8 +50,8 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         progress(&Progress { name, done: told, of, offered_pps, delivered_pps });
     };
     let mut points: Vec<Vec<Point>> = runs.iter().map(|_| Vec::new()).collect();
-    // Load by load rather than architecture by architecture: what the machine's other tenants do then hits
-    // all alike.
+    // The loop goes load by load, not architecture by architecture: other tenants of the machine then
+    // disturb all architectures alike.
     for &load in &loads {
         for (run, points) in runs.iter().zip(&mut points) {
             let point = measure(&conditions(run), load, &mut repeats)?;
@@ -77,7 +78,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
     })
 }
 
-/// What is measured at every load.
+/// An architecture and a number of receive queues, which are measured at every load.
 #[derive(Debug, Clone)]
 struct Run {
     name: String,
@@ -91,8 +92,8 @@ impl Run {
     }
 }
 
-/// Each architecture, and the default one with a single receive queue besides, as TAPs and most virtual
-/// machines have.
+/// Returns a run of each architecture. `soft-lrp`, the default one, also gets a run with a single receive
+/// queue, as TAPs and most virtual machines have.
 fn runs(architectures: &[Architecture], queues: usize) -> Vec<Run> {
     let one_queue = |&architecture: &Architecture| {
         let run = Run::new(architecture, 1);
@@ -118,7 +119,8 @@ fn setup(options: &Options) -> Setup {
     }
 }
 
-/// What the service can do on this machine: the delivered rate of `polled` under more load than it can take.
+/// Returns the peak rate of the service on this machine, in pps: the highest rate delivered in some runs of
+/// `conditions` under more load than the host can take.
 fn reference_peak(conditions: &Conditions) -> io::Result<f64> {
     let conditions = Conditions { window: CALIBRATION_WINDOW, ..conditions.clone() };
     let mut best: f64 = 1_000.0;
@@ -128,7 +130,7 @@ fn reference_peak(conditions: &Conditions) -> io::Result<f64> {
     Ok(best)
 }
 
-/// Loads in equal ratios.
+/// Returns loads in equal ratios, lowest first.
 fn loads(peak: f64, points: usize) -> Vec<u64> {
     let steps = points.max(2) - 1;
     let ratio = (HIGHEST / LOWEST).powf(1.0 / steps as f64);

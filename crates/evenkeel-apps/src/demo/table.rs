@@ -6,14 +6,14 @@ use super::results::{Architecture, Demonstration, Drop, Setup};
 use super::verdict;
 use crate::quantity::{count, percent, si, three_digits, time, without_zeros};
 
-/// Rows under a head, aligned: the first column to the left, all others to the right.
+/// A table of rows under a head. The first column is aligned to the left, all others to the right.
 #[derive(Debug)]
 struct Table {
     head: Vec<Vec<String>>,
     rows: Vec<Vec<String>>,
 }
 
-/// The results in words and figures, ending with a newline.
+/// Returns the results in words and figures, ending with a newline.
 #[must_use]
 pub fn render(results: &Demonstration) -> String {
     let mut text = String::new();
@@ -54,7 +54,7 @@ pub fn render(results: &Demonstration) -> String {
     text
 }
 
-/// One line: what was measured, under which conditions.
+/// Returns one line on what was measured under which conditions.
 #[must_use]
 pub fn conditions(setup: &Setup) -> String {
     format!(
@@ -69,7 +69,7 @@ pub fn conditions(setup: &Setup) -> String {
     )
 }
 
-/// What has to be said of the receive queues, if the flood has none of its own.
+/// Returns a line on the receive queues, if there are several and both sockets share one.
 fn shared_queue(setup: &Setup) -> Option<String> {
     let shared = setup.queues > 1 && setup.shared_queue;
     shared.then(|| {
@@ -80,7 +80,7 @@ fn shared_queue(setup: &Setup) -> Option<String> {
     })
 }
 
-/// The main table.
+/// Returns the table of the results by architecture.
 fn loads(results: &Demonstration) -> Table {
     let head = [
         ["", "loss-free", "", "at the", "highest", "load:", "", "other", "socket", ""],

@@ -1,9 +1,9 @@
-//! What the numbers say, in words.
+//! The verdict on an architecture, in words.
 
 use super::results::{Architecture, Kernel};
 use crate::quantity::percent;
 
-/// What becomes of delivered load when offered load goes far beyond the peak.
+/// The course of delivered load as offered load goes far beyond the peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Course {
     /// Next to nothing is delivered at the highest load.
@@ -17,7 +17,7 @@ pub enum Course {
 }
 
 impl Course {
-    /// Judged by the share of its peak that is still delivered at the highest load.
+    /// Returns the course for the share of its peak that is still delivered at the highest load.
     #[must_use]
     pub fn of(retention: f64) -> Self {
         match retention {
@@ -28,7 +28,7 @@ impl Course {
         }
     }
 
-    /// Two or three words.
+    /// Returns the course in two or three words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Course {
     }
 }
 
-/// Two or three words on an architecture.
+/// Returns the verdict on an architecture in two or three words.
 #[must_use]
 pub fn words(architecture: &Architecture) -> &'static str {
     match architecture.unknown() {
@@ -49,7 +49,7 @@ pub fn words(architecture: &Architecture) -> &'static str {
     }
 }
 
-/// The course of the kernel's own socket, in a few words.
+/// Returns the course of the kernel's own socket, in a few words.
 #[must_use]
 pub fn of_kernel(kernel: &Kernel) -> String {
     kernel.unknown().map_or_else(|| Course::of(kernel.retention).words().to_owned(), cannot_tell)
@@ -59,7 +59,7 @@ fn cannot_tell(core_share: f64) -> String {
     format!("cannot tell: at one load the host had only {} % of its core", percent(core_share))
 }
 
-/// One line on an architecture: its course, the unflooded socket, the neighbour.
+/// Returns one line on an architecture: its course, the unflooded socket, and the neighbour.
 #[must_use]
 pub fn line(architecture: &Architecture) -> String {
     if let Some(share) = architecture.unknown() {
@@ -75,7 +75,7 @@ pub fn line(architecture: &Architecture) -> String {
     format!("{course}; {}; {}", victim(architecture), neighbour(architecture))
 }
 
-/// What happened to the unflooded socket.
+/// Returns a few words on the loss of the unflooded socket.
 fn victim(architecture: &Architecture) -> String {
     match architecture.worst_victim_loss() {
         0.0 => "other socket loses nothing".to_owned(),
@@ -83,7 +83,7 @@ fn victim(architecture: &Architecture) -> String {
     }
 }
 
-/// What was left for the compute-bound neighbour.
+/// Returns a few words on the share of the core that the compute-bound neighbour got.
 fn neighbour(architecture: &Architecture) -> String {
     match architecture.neighbour_cpu {
         share if share < 0.01 => "neighbour starves".to_owned(),
@@ -114,7 +114,7 @@ mod tests {
         assert!(hurt.contains("loses up to 25.0 %"), "{hurt}");
     }
 
-    /// The kernel's socket kept its peak, as far as that can be told.
+    /// A socket that kept its peak is judged only if it had enough of its core.
     #[test]
     fn the_kernel_is_judged_by_the_same_guard() {
         let told = |core_share| {

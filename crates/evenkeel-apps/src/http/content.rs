@@ -1,26 +1,26 @@
-//! The content of a message: it is read and forgotten, so that the connection can be kept (RFC 9112, 6 and
+//! The content of a message. It is read and discarded, so that the connection can be kept (RFC 9112, 6 and
 //! 7.1).
 
 use super::head::{is_text, is_token};
 
-/// Bytes of a request's content that are read and forgotten.
+/// The maximum number of bytes of a request's content that are read and discarded.
 pub(super) const CONTENT_BYTES_MAX: u64 = 64 << 10;
-/// Bytes that the line with a chunk's size may have: a size, and extensions that nobody knows.
+/// The maximum number of bytes in the line of a chunk's size, with its extensions, which are ignored.
 const LINE_BYTES_MAX: u64 = 256;
-/// Bytes that the trailer fields may have together.
+/// The maximum number of bytes of all trailer fields together.
 const TRAILER_BYTES_MAX: u64 = 8 << 10;
 
-/// What is still to come of a message's content.
+/// The part of a message's content that is still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
-    /// So many bytes; none when it is over.
+    /// Content of known length, with the number of bytes still to come.
     Length(u64),
-    /// Chunks, and trailer fields.
+    /// Content in chunks, with trailer fields.
     Chunked(Chunked),
 }
 
-/// A content that cannot be read to its end: it makes no sense, or is too long. Nobody knows where the next
-/// request would begin.
+/// An error of a content that is malformed or too long. Its end is unknown, and so is the start of the next
+/// message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
@@ -34,7 +34,7 @@ impl Content {
         }
     }
 
-    /// Reads what of `bytes` belongs to it; says how many those are.
+    /// Reads and discards those of `bytes` that belong to the content. Returns their number.
     pub(super) fn pass(&mut self, bytes: &[u8]) -> Result<usize, Unreadable> {
         match self {
             Self::Length(left) => {
@@ -47,22 +47,23 @@ impl Content {
     }
 }
 
-/// Content in chunks.
+/// The state of reading a chunked content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunked {
     at: At,
-    /// Whether a server's oddities are let pass: blanks behind a size, trailer fields that are none.
+    /// Whether oddities of servers are accepted: blanks behind a size, and trailer lines that are no
+    /// fields.
     lenient: bool,
-    /// Of the chunk: its size as far as it was read, then the bytes that are still to come.
+    /// The size of the chunk as far as it was read, then the number of its bytes that are still to come.
     left: u64,
-    /// Bytes that all chunks that are still to come may have.
+    /// The maximum number of bytes of all chunks that are still to come.
     room: u64,
-    /// Bytes of this line, or of the trailer.
+    /// The number of bytes of the current size line, or of the trailer.
     line: u64,
 }
 
-/// What comes next. Lines end with CR and LF: a server that takes less for an end sees other chunks than the
-/// next one does.
+/// The next element that is expected in a chunked content. Lines must end with CR and LF. A server that
+/// accepts less as an end of line would see other chunks than another server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     /// The first digit of a size.
@@ -86,12 +87,12 @@ enum At {
 }
 
 impl Chunked {
-    /// Returns that of a request, with no more than `room` bytes of content in all.
+    /// Returns the state at the start of a request's chunked content, of at most `room` bytes in all.
     pub(super) const fn strict(room: u64) -> Self {
         Self { at: At::Size, lenient: false, left: 0, room, line: 0 }
     }
 
-    /// Returns that of a response.
+    /// Returns the state at the start of a response's chunked content, of any length.
     pub(super) const fn lenient() -> Self {
         Self { lenient: true, ..Self::strict(u64::MAX) }
     }
@@ -114,7 +115,8 @@ impl Chunked {
         Ok(passed)
     }
 
-    /// What follows a byte that is none of the content; `None` if it cannot stand here.
+    /// Returns the state after `byte`, which is not part of a chunk's data; `None` if the byte is not
+    /// allowed here.
     fn step(&mut self, byte: u8) -> Option<At> {
         self.line += 1;
         let trailing = matches!(self.at, At::Trailer | At::Name | At::Field | At::FieldLf | At::LastLf);
@@ -154,7 +156,7 @@ impl Chunked {
         Some(At::Digits)
     }
 
-    /// The line with the size is over.
+    /// Begins the chunk, or the trailer after the last chunk, at the end of the size line.
     fn chunk(&mut self) -> Option<At> {
         self.line = 0;
         self.room = self.room.checked_sub(self.left)?;
@@ -166,7 +168,7 @@ impl Chunked {
 mod tests {
     use super::*;
 
-    /// How many bytes a chunked content has; `None` if it is not all there.
+    /// Returns the length of a chunked content with its framing; `None` if it is incomplete.
     fn len(bytes: &[u8], piece: usize) -> Result<Option<usize>, Unreadable> {
         let (mut content, mut passed) = (Content::Chunked(Chunked::strict(CONTENT_BYTES_MAX)), 0);
         while passed < bytes.len() && !content.is_over() {

@@ -1,34 +1,35 @@
-//! The document: bytes that anybody can make who knows how many there are.
+//! The document of the responder: bytes computed from their offsets.
 
-/// So many bytes, each of which can be told by its place; no two stretches of it are alike.
+/// A document of `len` bytes, each of which is computed from its offset. No two stretches of it are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Document {
     len: u64,
 }
 
-/// Bytes that are made at a time.
+/// The number of bytes that are computed at a time.
 const WORD: usize = 8;
 
 impl Document {
-    /// One of `len` bytes.
+    /// Creates a document of `len` bytes.
     #[must_use]
     pub const fn new(len: u64) -> Self {
         Self { len }
     }
 
-    /// How many bytes.
+    /// Returns the length of the document in bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// There is none.
+    /// Returns whether the document has no bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes from `place` on.
+    /// Fills `to` with the document's bytes from offset `place` on. `to` must not reach beyond the end,
+    /// which is not checked.
     pub fn read(&self, place: u64, to: &mut [u8]) {
         // Up to the beginning of a word, whole words, and the rest.
         let odd = (place.wrapping_neg() as usize % WORD).min(to.len());
@@ -48,7 +49,7 @@ fn byte_at(place: u64) -> u8 {
     word(place / WORD as u64).to_le_bytes()[place as usize % WORD]
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): the output for the state `n`.
+/// Returns the output of SplitMix64 (Steele, Lea and Flood, 2014) for the state `n`.
 const fn word(n: u64) -> u64 {
     let z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

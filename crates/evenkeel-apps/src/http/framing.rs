@@ -1,21 +1,21 @@
-//! What the fields of a message say about its content and its connection (RFC 9112, 6 and 9).
+//! The fields of a message that describe its content and its connection (RFC 9112, 6 and 9).
 
 use super::head::elements;
 
-/// What `Content-Length` says.
+/// The content length that the `Content-Length` fields give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
-    /// Nothing: there is no such field.
+    /// No such field is present.
     Absent,
-    /// So many bytes.
+    /// A length in bytes.
     Bytes(u64),
-    /// More bytes than fit in a number.
+    /// A length that does not fit in 64 bits.
     Huge,
-    /// Nothing that makes sense, or two different lengths.
+    /// A malformed length, or two different lengths.
     Invalid,
 }
 
-/// What `Transfer-Encoding` says.
+/// A summary of the codings in the `Transfer-Encoding` fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Codings {
     /// Whether there is such a field.
@@ -62,7 +62,8 @@ impl Framing {
         }
     }
 
-    /// RFC 9110, 8.6: a list of the same length several times over is that length.
+    /// Adds a value of `Content-Length`. A list that repeats one length counts as that length (RFC 9110,
+    /// 8.6).
     fn add_length(&mut self, value: &[u8]) {
         let mut empty = true;
         for element in elements(value) {

@@ -13,21 +13,21 @@ use std::borrow::Cow;
 
 use httparse::{EMPTY_HEADER, Header, ParserConfig, Response};
 
-/// Why a head cannot be read.
+/// The reason why a head cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// It is none.
+    /// The bytes are no head.
     Malformed,
-    /// It has more fields than there is room for.
+    /// The head has more fields than there is room for.
     TooManyFields,
 }
 
-/// How odd field lines are read.
+/// The treatment of odd field lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fields {
-    /// Of a request: blanks before the colon and folded lines are refused (RFC 9112, 5.1 and 5.2).
+    /// For requests: blanks before the colon and folded lines are refused (RFC 9112, 5.1 and 5.2).
     Strict,
-    /// Of a response: blanks before the colon are removed, and a fold becomes a space.
+    /// For responses: blanks before the colon are removed, and a fold becomes a space.
     Lenient,
 }
 
@@ -42,7 +42,8 @@ pub(super) enum Version {
     Other,
 }
 
-/// What was read from the front of some bytes, and how many bytes that was.
+/// A value read from the front of some bytes, with the number of bytes read; `None` if more bytes are
+/// needed.
 pub(super) type Read<T> = Result<Option<(T, usize)>, Unreadable>;
 
 /// Reads `HTTP/` and two digits with a dot between them.

@@ -1,9 +1,9 @@
-//! What the field `Host` may say: the host and perhaps the port of a URI, or nothing (RFC 9110, 7.2; RFC
+//! The value of the field `Host`: the host and optionally the port of a URI, or nothing (RFC 9110, 7.2; RFC
 //! 3986, 3.2.2 and 3.2.3).
 
 use std::net::Ipv6Addr;
 
-/// Whether it is `uri-host [ ":" port ]`.
+/// Returns whether `value` is `uri-host [ ":" port ]`.
 pub(super) fn is_valid(value: &[u8]) -> bool {
     let (host, rest) = match value.strip_prefix(b"[") {
         Some(literal) => {
@@ -20,7 +20,8 @@ pub(super) fn is_valid(value: &[u8]) -> bool {
     port && is_name(host)
 }
 
-/// An IPv6 address, perhaps with a zone (RFC 6874, 2), or one of a version to come.
+/// Returns whether `text` is an IPv6 address, with or without a zone (RFC 6874, 2), or an address of a
+/// future version.
 fn is_literal(text: &[u8]) -> bool {
     if let [b'v' | b'V', future @ ..] = text {
         let mut parts = future.splitn(2, |byte| *byte == b'.');
@@ -44,7 +45,7 @@ fn is_zone(zone: &[u8]) -> bool {
     !zone.is_empty() && is_name(zone) && !zone.iter().any(|byte| b"!$&'()*+,;=".contains(byte))
 }
 
-/// A registered name, which an IPv4 address is one of.
+/// Returns whether `text` is a registered name. IPv4 addresses are such names.
 fn is_name(mut text: &[u8]) -> bool {
     loop {
         text = match text {
@@ -56,7 +57,7 @@ fn is_name(mut text: &[u8]) -> bool {
     }
 }
 
-/// Unreserved characters, and those that delimit parts of names.
+/// Returns whether `byte` is an unreserved character or one that delimits parts of names.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }

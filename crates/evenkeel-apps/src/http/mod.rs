@@ -1,13 +1,13 @@
 //! A minimal HTTP/1.x responder (RFC 9110, RFC 9112), sans-IO: bytes of a connection in, bytes of a
-//! connection out; and a reader of other people's responses.
+//! connection out. Also a reader of other servers' responses.
 //!
-//! It has one document, of so many bytes, which is made up as it is sent: any size costs no memory. `GET` and
-//! `HEAD` of `/` give it; everything else gives an error that fits. Connections are kept (HTTP/1.1) or closed
-//! (HTTP/1.0, or as the client says), and requests may come one behind the other.
+//! The responder has one document of a given length, which is computed as it is sent, so any size costs no
+//! memory. `GET` and `HEAD` of `/` return it; every other request gets a fitting error. Connections are
+//! kept (HTTP/1.1) or closed (HTTP/1.0, or as the client requests), and requests may be pipelined.
 //!
-//! It is for measurements and for tests against other people's clients. It has no clock: unless it is told
-//! the date there is no `Date` (RFC 9110, 6.6.1), and who runs it says when a client has had [time
-//! enough](Responder::time_out).
+//! The responder is for measurements and for tests against other clients. It has no clock. Without
+//! [`Responder::set_date`] answers have no `Date` (RFC 9110, 6.6.1), and its caller decides when a client
+//! has had [time enough](Responder::time_out).
 
 mod content;
 mod date;
@@ -32,35 +32,36 @@ pub use response::{Answered, Malformed, ResponseReader, Unfinished};
 
 /// One connection of a server.
 ///
-/// Give it what comes ([`Responder::receive`], [`Responder::end`]) and send what it has to say
-/// ([`Responder::fill`], [`Responder::sent`]); when it [is over](Responder::is_over), close. Its memory is
-/// bounded: it takes no more while an answer waits to be sent.
+/// The caller passes received bytes to it ([`Responder::receive`], [`Responder::end`]) and sends its
+/// answers ([`Responder::fill`], [`Responder::sent`]). When it [is over](Responder::is_over), the caller
+/// closes the connection. Its memory is bounded, because it takes no more bytes while an answer waits to be
+/// sent.
 #[derive(Debug)]
 pub struct Responder {
     document: Document,
-    /// The beginning of a request.
+    /// The bytes of an incomplete request.
     input: Vec<u8>,
-    /// A request's content, which nobody wants.
+    /// The rest of a request's content, which is discarded.
     content: Content,
     date: Option<HttpDate>,
     answer: Option<Answer>,
     ended: bool,
-    /// After the answer that is on its way nothing more is read.
+    /// Whether nothing more is read after the answer that is being sent.
     last: bool,
     answers: u64,
 }
 
-/// What is being sent.
+/// An answer that is being sent.
 #[derive(Debug)]
 struct Answer {
     head: Vec<u8>,
     head_sent: usize,
-    /// Of the document, what is still to be sent.
+    /// The range of the document that is still to be sent.
     body: Range<u64>,
 }
 
 impl Responder {
-    /// A connection on which nothing has been said.
+    /// Creates the responder of a new connection.
     #[must_use]
     pub const fn new(document: Document) -> Self {
         Self {
@@ -75,13 +76,13 @@ impl Responder {
         }
     }
 
-    /// It is so late: answers from now on say so.
+    /// Sets the date that answers have from now on.
     pub const fn set_date(&mut self, date: HttpDate) {
         self.date = Some(date);
     }
 
-    /// The client has had time enough. If it has begun a request there is an answer to send (RFC 9110,
-    /// 15.5.9); false if there is nothing to say, and the connection can be closed at once.
+    /// Ends the client's time for a request. If the client has begun a request, an error answer is now to
+    /// be sent (RFC 9110, 15.5.9). Otherwise returns false, and the connection can be closed at once.
     pub fn time_out(&mut self) -> bool {
         if self.answer.is_some() || self.last || self.input.is_empty() {
             return false;
@@ -90,8 +91,8 @@ impl Responder {
         true
     }
 
-    /// Takes bytes that came from the client; says how many. The rest has to wait until answers are sent.
-    /// Once the connection is to be closed it takes everything, and forgets it.
+    /// Takes bytes that came from the client, and returns their number. The rest has to wait until answers
+    /// are sent. Once the connection is to be closed, it takes all bytes and discards them.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
         if self.last {
             return bytes.len();
@@ -111,13 +112,13 @@ impl Responder {
         taken
     }
 
-    /// The client has said all it has to say.
+    /// Records that the client has closed its sending side.
     pub const fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Writes what is to be sent next to the beginning of `to`; says how much. It stays to be sent until it
-    /// [was](Responder::sent).
+    /// Copies the bytes that are to be sent next to the front of `to`, and returns their number. They stay
+    /// pending until [`Responder::sent`] is called.
     pub fn fill(&self, to: &mut [u8]) -> usize {
         let Some(answer) = &self.answer else { return 0 };
         let head = answer.head.get(answer.head_sent..).unwrap_or_default();
@@ -130,7 +131,7 @@ impl Responder {
         first + len
     }
 
-    /// The first `len` bytes of what [`Responder::fill`] gave have been sent.
+    /// Removes the first `len` bytes that [`Responder::fill`] returned, because they were sent.
     pub fn sent(&mut self, len: usize) {
         let Some(answer) = &mut self.answer else { return };
         let of_head = len.min(answer.head.len() - answer.head_sent);
@@ -142,25 +143,25 @@ impl Responder {
         }
     }
 
-    /// There is something to send.
+    /// Returns whether there is something to send.
     #[must_use]
     pub const fn has_answer(&self) -> bool {
         self.answer.is_some()
     }
 
-    /// All that will ever be said was sent: the connection is to be closed.
+    /// Returns whether everything was sent and the connection is to be closed.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.answer.is_none() && (self.last || self.ended)
     }
 
-    /// Answers given, errors included.
+    /// Returns the number of answers begun, errors included.
     #[must_use]
     pub const fn answers(&self) -> u64 {
         self.answers
     }
 
-    /// Answers the request that is there, if a whole one is.
+    /// Answers the request in the input, if it is complete.
     fn advance(&mut self) {
         if self.answer.is_some() || self.last {
             return;
@@ -187,8 +188,8 @@ impl Responder {
         }
     }
 
-    /// Takes what belongs to a request's content; says how much that is. If that cannot be told, the
-    /// connection is closed: the request itself has its answer.
+    /// Discards those of `bytes` that belong to a request's content, and returns their number. If the
+    /// content's end cannot be found, the connection is closed after the request's answer.
     fn pass_content(&mut self, bytes: &[u8]) -> usize {
         self.content.pass(bytes).unwrap_or_else(|_| {
             self.last = true;
@@ -196,7 +197,7 @@ impl Responder {
         })
     }
 
-    /// Says why, and that it is the last word.
+    /// Answers with an error, after which the connection is closed.
     fn refuse(&mut self, status: Status) {
         self.last = true;
         self.input = Vec::new();
@@ -208,7 +209,8 @@ impl Responder {
         self.answer_with(request.status, request.head, request.closes_by_default);
     }
 
-    /// `old` clients take a connection to be closed unless told otherwise.
+    /// Begins the answer. `old` clients assume that the connection is closed unless the answer says
+    /// otherwise.
     fn answer_with(&mut self, status: Status, head: Head, old: bool) {
         let found = status == Status::Ok;
         let len = if found { self.document.len() } else { status.text().len() as u64 };

@@ -1,4 +1,4 @@
-//! What a request asks for (RFC 9112, 2 to 6), within bounds.
+//! The parser of requests (RFC 9112, 2 to 6), within bounds.
 
 use super::content::{CONTENT_BYTES_MAX, Chunked, Content};
 use super::framing::{Framing, Length};
@@ -6,39 +6,39 @@ use super::head::{self, Unreadable, Version};
 use super::host;
 use super::target::{self, Target};
 
-/// Bytes that the head of a request may have.
+/// The maximum number of bytes in the head of a request.
 pub const HEAD_BYTES_MAX: usize = 8 << 10;
-/// Header fields that a request may have.
+/// The maximum number of header fields in a request.
 pub const HEADERS_MAX: usize = 64;
 
-/// What a request is answered with (RFC 9110, 15).
+/// The status of the answer to a request (RFC 9110, 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// The document.
+    /// The answer has the document.
     Ok,
-    /// The client has the document already, it says.
+    /// The request says that the client already has the document.
     NotModified,
-    /// It is no request, or says two things at once.
+    /// The bytes are no request, or can be read in two ways.
     BadRequest,
-    /// There is no such document.
+    /// The server has no document at the target.
     NotFound,
-    /// Only `GET` and `HEAD` are.
+    /// The method is known, but is neither `GET` nor `HEAD`.
     MethodNotAllowed,
-    /// It has not come to its end in time.
+    /// The request was not complete in time.
     RequestTimeout,
-    /// It is for another document than there is.
+    /// The request is only for another document than the server's.
     PreconditionFailed,
-    /// It brings more than anybody wants to read.
+    /// The request's content is longer than the responder reads.
     ContentTooLarge,
-    /// Its first line is too long.
+    /// The request line is too long.
     UriTooLong,
-    /// It is for another server: its target is no `http` URI.
+    /// The target is for another server: its URI has another scheme than `http`.
     Misdirected,
-    /// Its header fields are too many or too long.
+    /// The header fields are too many or too long.
     HeaderFieldsTooLarge,
-    /// Its method, or the coding of its content, is unknown.
+    /// The method, or the coding of the content, is unknown.
     NotImplemented,
-    /// It is not HTTP/1.x.
+    /// The version is not HTTP/1.x.
     VersionNotSupported,
 }
 
@@ -80,39 +80,39 @@ impl Status {
     }
 }
 
-/// How much of an answer is wanted.
+/// The part of an answer that the client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
-    /// The head alone.
+    /// Only the head.
     Only,
-    /// All of it.
+    /// The head and the content.
     Whole,
 }
 
-/// What is to be done about a request.
+/// A parsed request, with the status of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) status: Status,
     pub(super) head: Head,
-    /// The connection stays open afterwards.
+    /// Whether the connection stays open after the answer.
     pub(super) keep: bool,
-    /// The client is of HTTP/1.0.
+    /// Whether the client is of HTTP/1.0, which closes connections by default.
     pub(super) closes_by_default: bool,
-    /// What follows.
+    /// The request's content, which follows the head.
     pub(super) content: Content,
 }
 
-/// The beginning of a request.
+/// The parts of a request line.
 struct Line<'b> {
     method: &'b [u8],
     target: &'b [u8],
     version: Version,
 }
 
-/// Reads a request and says how many bytes its head has; `None` if it is not all there yet.
+/// Parses a request, and returns it with the number of bytes of its head; `None` if the head is incomplete.
 ///
 /// # Errors
-/// It cannot be understood, so nobody knows where the next one would begin.
+/// The request cannot be understood, so the start of the next one is unknown.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Status> {
     let full = bytes.len() >= HEAD_BYTES_MAX;
     let begin = empty_lines(bytes);
@@ -197,7 +197,7 @@ impl From<Unreadable> for Status {
     }
 }
 
-/// The fields `Host`.
+/// A summary of a request's `Host` fields.
 #[derive(Default)]
 struct Hosts {
     count: usize,
@@ -212,7 +212,7 @@ impl Hosts {
         }
     }
 
-    /// Exactly one that makes sense; a client that is too old to know of it may do without (RFC 9112, 3.2).
+    /// Checks that there is exactly one valid field. A client of HTTP/1.0 may omit it (RFC 9112, 3.2).
     const fn check(&self, old: bool) -> Result<(), Status> {
         if self.invalid || self.count > 1 || self.count == 0 && !old {
             return Err(Status::BadRequest);
@@ -221,8 +221,8 @@ impl Hosts {
     }
 }
 
-/// What the client knows of the document (RFC 9110, 13). That has no entity tag and no date, so conditions
-/// on a date are ignored (13.1.3, 13.1.4), and no entity tag is its own; `*` means any document.
+/// The conditions of a request (RFC 9110, 13). The document has no entity tag and no date. So conditions on
+/// a date are ignored (13.1.3, 13.1.4), and no entity tag matches except `*`, which means any document.
 #[derive(Default)]
 struct Condition {
     wants_other: bool,
@@ -236,7 +236,7 @@ impl Condition {
         self.wants_none |= name.eq_ignore_ascii_case(b"if-none-match") && any;
     }
 
-    /// RFC 9110, 13.2.2.
+    /// Returns the status that the conditions lead to, in the order of RFC 9110, 13.2.2.
     const fn judge(&self) -> Status {
         match (self.wants_other, self.wants_none) {
             (true, _) => Status::PreconditionFailed,
@@ -246,12 +246,13 @@ impl Condition {
     }
 }
 
-/// Returns how much content follows (RFC 9112, 6.3). What could be read in two ways is refused.
+/// Returns the content that follows the head (RFC 9112, 6.3). Framing that can be read in two ways is
+/// refused.
 fn content(framing: &Framing, old: bool) -> Result<Content, Status> {
     let codings = framing.codings;
     if codings.present {
-        // A client of HTTP/1.0 does not know codings, and somebody on the way may not (6.1). Unless `chunked`
-        // comes last, and once, nobody can tell where the content ends (6.3).
+        // A client of HTTP/1.0 does not know codings, and an intermediary may not either (6.1). Unless
+        // `chunked` comes last, and once, the end of the content is unknown (6.3).
         let both = framing.length != Length::Absent;
         return if old || both || codings.misused || !codings.chunked_last {
             Err(Status::BadRequest)

@@ -1,4 +1,5 @@
-//! Reading responses of a server that may say anything (RFC 9112): where each ends, and what it was.
+//! A reader of responses from a server that may send anything (RFC 9112). It finds where each ends, and its
+//! status.
 
 use core::mem;
 
@@ -6,44 +7,45 @@ use super::content::{Chunked, Content};
 use super::framing::{Framing, Length};
 use super::head::{self, Unreadable, Version};
 
-/// Bytes that the head of a response may have.
+/// The maximum number of bytes in the head of a response.
 const HEAD_BYTES_MAX: usize = 32 << 10;
-/// A head is looked at with every byte up to this length, and then with every line, so that one that comes
-/// letter by letter is not read from its beginning for each.
+/// The length in bytes up to which a head is parsed again with every read, and beyond which only with every
+/// line. So a head that comes letter by letter is not parsed anew for each letter.
 const LOOK_BYTES: usize = 512;
-/// Interim responses (RFC 9110, 15.2) that may come before one.
+/// The maximum number of interim responses (RFC 9110, 15.2) before a response.
 const INTERIM_MAX: u8 = 8;
 
-/// A response that came whole.
+/// A response that came completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {
-    /// Its status code.
+    /// The status code of the response.
     pub status: u16,
-    /// The connection can be used again: the server keeps it, and nothing follows that was not asked for.
+    /// Whether the connection can be used again: the server keeps it, and no unrequested bytes follow.
     pub keep: bool,
 }
 
-/// What came is no response, or one without bounds. Nobody knows where the next would begin.
+/// An error: the bytes are no response, or one without bounds, so the start of the next response is
+/// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Why a response is not whole when the connection ends.
+/// The reason why a response is not complete when the connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfinished {
-    /// It ended too early.
+    /// The connection ended too early.
     Short,
-    /// It was none.
+    /// The bytes are no response.
     Malformed,
 }
 
-/// Reads one response, sans-IO. Its content is passed over; its memory is bounded.
+/// A reader of one response, sans-IO. It discards the content, and its memory is bounded.
 #[derive(Debug)]
 pub struct ResponseReader {
-    /// The beginning of a head that is not there to its end.
+    /// The bytes of an incomplete head.
     head: Vec<u8>,
     body: Option<Body>,
     interim: u8,
-    /// The request was a HEAD, whose response has no content.
+    /// Whether the request was a HEAD, whose response has no content.
     bodiless: bool,
     begun: bool,
 }
@@ -51,27 +53,27 @@ pub struct ResponseReader {
 #[derive(Debug, Clone, Copy)]
 struct Body {
     answered: Answered,
-    /// `None` if it is whatever comes until the connection is closed.
+    /// The content; `None` if it ends when the connection is closed.
     content: Option<Content>,
 }
 
 impl ResponseReader {
-    /// For the response to a request, which was a HEAD or not.
+    /// Creates a reader for the response to a request; `to_head` says whether that was a HEAD.
     #[must_use]
     pub const fn new(to_head: bool) -> Self {
         Self { head: Vec::new(), body: None, interim: 0, bodiless: to_head, begun: false }
     }
 
-    /// Something of it has come.
+    /// Returns whether bytes of the response have come.
     #[must_use]
     pub const fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Takes what has come; gives the response when that is whole.
+    /// Takes bytes that have come, and returns the response when it is complete.
     ///
     /// # Errors
-    /// [`Malformed`]: close the connection.
+    /// [`Malformed`], after which the connection is to be closed.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Answered>, Malformed> {
         self.begun |= !bytes.is_empty();
         if self.body.is_some() {
@@ -96,10 +98,10 @@ impl ResponseReader {
         if self.head.len() < HEAD_BYTES_MAX { Ok(None) } else { Err(Malformed) }
     }
 
-    /// The server has closed the connection: that may be the end of the response.
+    /// Returns the response that ends because the server has closed the connection.
     ///
     /// # Errors
-    /// It is not.
+    /// The response is not complete.
     pub fn end(&self) -> Result<Answered, Unfinished> {
         match self.body {
             Some(Body { answered, content: None }) => Ok(Answered { keep: false, ..answered }),
@@ -108,7 +110,8 @@ impl ResponseReader {
         }
     }
 
-    /// Reads interim responses, and the head of the one that counts, if it is there; gives what follows.
+    /// Reads interim responses, and the head of the final one if it is complete. Returns the bytes that
+    /// follow.
     fn read_head<'b>(&mut self, mut bytes: &'b [u8]) -> Result<&'b [u8], Malformed> {
         while self.body.is_none() {
             let Some((head, len)) = parse(bytes, self.bodiless)? else {
@@ -116,7 +119,7 @@ impl ResponseReader {
             };
             bytes = bytes.get(len..).unwrap_or_default();
             match head.answered.status {
-                // Nobody asked for another protocol.
+                // No request asked for another protocol.
                 101 => return Err(Malformed),
                 100..200 => {
                     self.interim += 1;
@@ -138,7 +141,7 @@ impl ResponseReader {
     }
 }
 
-/// Reads the head at the beginning of `bytes`; `None` if it is not there to its end.
+/// Parses the head at the front of `bytes`; `None` if it is incomplete.
 fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<(Body, usize)>, Malformed> {
     let Some(((version, status), begin)) = read_line(bytes)? else { return Ok(None) };
     if version == Version::Other {
@@ -150,8 +153,8 @@ fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<(Body, usize)>, Malforme
         head::fields(rest, head::Fields::Lenient, head::FIELDS_MAX, |name, value| framing.add(name, value));
     let Some(len) = read? else { return Ok(None) };
     let old = version == Version::Old;
-    // An old server does not know codings, so somebody on the way may have misread where the message ends,
-    // and so may one who has seen two lengths (RFC 9112, 6.1).
+    // A server of HTTP/1.0 does not know codings, so an intermediary may have misread where the message
+    // ends. So may one that has seen two lengths (RFC 9112, 6.1).
     let doubtful = framing.codings.present && (old || framing.length != Length::Absent);
     let keep = framing.keeps(old) && !doubtful;
     let none = bodiless || matches!(status, 100..200 | 204 | 304);
@@ -205,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read of `bytes` in pieces, after which the server closes.
+    /// Reads `bytes` in pieces of `piece` bytes, after which the server closes.
     fn read(bytes: &[u8], piece: usize) -> Result<Answered, Unfinished> {
         let mut reader = ResponseReader::new(false);
         for bytes in bytes.chunks(piece) {

@@ -2,14 +2,14 @@
 
 use super::host;
 
-/// What a target asks for.
+/// The kind of resource that a target names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The one document there is, `/`.
+    /// The only document of the server, `/`.
     Root,
-    /// Something else on this server.
+    /// Another resource on this server.
     Other,
-    /// Something that is not on any server of HTTP without TLS (RFC 9110, 7.4).
+    /// A resource that no server of HTTP without TLS has (RFC 9110, 7.4).
     Foreign,
 }
 

@@ -1,4 +1,4 @@
-//! Whole requests, pieces, several at once, and what nobody should send.
+//! Tests with whole requests, pieces of requests, several requests at once, and malformed ones.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn responder() -> Responder {
     Responder::new(Document::new(LEN))
 }
 
-/// What it has to say to `bytes`, which come in pieces of `piece`, and its answers leave in pieces of
+/// Returns the answers to `bytes`. The bytes come in pieces of `piece`, and the answers leave in pieces of
 /// `room`.
 fn converse(responder: &mut Responder, mut bytes: &[u8], piece: usize, room: usize) -> Vec<u8> {
     let mut said = Vec::new();
@@ -30,7 +30,7 @@ fn converse(responder: &mut Responder, mut bytes: &[u8], piece: usize, room: usi
     }
 }
 
-/// The answers, by status line, and their contents.
+/// Returns the heads of the answers, and their contents.
 fn answers(mut said: &[u8], heads_only: bool) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     while !said.is_empty() {
@@ -119,8 +119,8 @@ fn what_cannot_be_given_gets_the_error_that_fits() {
     assert_eq!(status_of(b"GET / HTTP/1.1\r\nHost: h\r\n folded\r\n\r\n"), (400, true));
 }
 
-/// What one server takes for the end of a request and another one for its middle lets a request in by the
-/// back door (RFC 9112, 11.2).
+/// If one server takes for the end of a request what another one takes for its middle, an attacker can
+/// smuggle a request (RFC 9112, 11.2).
 #[test]
 fn what_could_be_read_in_two_ways_is_refused() {
     let with = |fields: &str| status_of(format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes());
@@ -130,7 +130,7 @@ fn what_could_be_read_in_two_ways_is_refused() {
         assert_eq!(with(&format!("Content-Length: {length}\r\n")), (400, true), "{length}");
     }
     assert_eq!(with("Content-Length : 5\r\n"), (400, true), "a blank before the colon");
-    // RFC 9112, 6.3: where a coded content ends can be told only if it is chunked last.
+    // RFC 9112, 6.3: the end of a coded content is known only if `chunked` is the last coding.
     for codings in
         ["gzip", "chunked, gzip", "chunked, chunked", "identity", "", ",", "xchunked", "\"chunked\""]
     {
@@ -150,7 +150,7 @@ fn bounds_are_kept() {
     let many = |n| format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "A: a\r\n".repeat(n));
     assert_eq!(status_of(many(HEADERS_MAX - 1).as_bytes()), (200, false));
     assert_eq!(status_of(many(HEADERS_MAX).as_bytes()), (431, true));
-    // Somebody who never ends.
+    // A client may never end its request.
     let mut responder = responder();
     let said = converse(&mut responder, &b"GET / HTTP/1.1\r\nHost: h\r\n".repeat(10_000), 1_000, 100);
     assert_eq!(answers(&said, false).len(), 1);
@@ -158,7 +158,7 @@ fn bounds_are_kept() {
     assert_eq!(responder.receive(&[b'a'; 5_000]), 5_000, "what still comes is forgotten");
 }
 
-/// While the answer cannot be sent nothing more is taken.
+/// The responder takes no more bytes while an answer waits to be sent.
 #[test]
 fn a_client_that_does_not_read_has_to_wait() {
     let mut responder = responder();
@@ -184,7 +184,7 @@ fn content_is_read_and_forgotten() {
     }
 }
 
-/// The status codes of the answers to what comes in pieces.
+/// Returns the status codes of the answers to bytes that come in pieces.
 fn codes(responder: &mut Responder, bytes: &[u8], piece: usize) -> Vec<String> {
     let said = converse(responder, bytes, piece, 100);
     answers(&said, false).iter().map(|(head, _)| head[9..12].to_owned()).collect()
@@ -212,7 +212,7 @@ fn after_a_content_that_makes_no_sense_the_connection_is_closed() {
     }
 }
 
-/// RFC 9112, 3.2.
+/// RFC 9112, 3.2 demands a 400 (Bad Request) for an invalid `Host`.
 #[test]
 fn a_host_that_can_be_none_is_refused() {
     let with = |host: &str| status_of(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
@@ -236,7 +236,8 @@ fn answers_say_the_date_if_it_is_known() {
     }
 }
 
-/// Who has begun a request is told; who has said nothing, or does not take the answer, is not.
+/// A client that has begun a request gets a 408 on a timeout. One that has sent nothing, or does not take
+/// its answer, gets none.
 #[test]
 fn who_takes_too_long_is_told_so_once() {
     let mut idle = responder();
@@ -251,7 +252,8 @@ fn who_takes_too_long_is_told_so_once() {
 }
 
 proptest! {
-    /// However it is cut into pieces: as many answers as requests, in order, and each whole.
+    /// However the requests are cut into pieces, there are as many answers as requests, in order, and each
+    /// is complete.
     #[test]
     fn pieces_make_no_difference(count in 1usize..20, piece in 1usize..200, room in 1usize..2_000) {
         let other = b"GET /other HTTP/1.1\r\nHost: here\r\n\r\n";
@@ -271,7 +273,7 @@ proptest! {
         prop_assert!(!responder.is_over());
     }
 
-    /// Any bytes: it keeps its bounds, says whole answers, and closes or waits.
+    /// For any bytes, the responder keeps its bounds, sends complete answers, and closes or waits.
     #[test]
     fn any_bytes_do_no_harm(
         bytes in proptest::collection::vec(any::<u8>(), 0..500),

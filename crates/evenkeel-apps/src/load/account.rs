@@ -1,4 +1,4 @@
-//! What was asked, what came of it, and how long it took.
+//! The accounts of a run: requests, what became of them, and how long they took.
 
 use evenkeel_core::time::{Duration, Instant};
 use serde::Serialize;
@@ -6,35 +6,35 @@ use serde::ser::SerializeMap as _;
 
 use crate::latency::Histogram;
 
-/// What can become of a request instead of an answer.
+/// The ways in which a request can end without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// Nobody listens there: the connection was refused.
+    /// No process listens at the server's address: the connection was refused.
     Refused,
-    /// There is no way there, or the kernel has no connection to give for another reason.
+    /// The server cannot be reached, or the kernel gives no connection for another reason.
     Unreachable,
     /// The connection was not established in time.
     ConnectTimeout,
-    /// There was no answer, or no whole one, in time.
+    /// No answer, or no complete one, came in time.
     Timeout,
     /// The connection was reset.
     Reset,
-    /// The connection was closed before the answer was whole.
+    /// The connection was closed before the answer was complete.
     Short,
-    /// What came was no answer.
+    /// The bytes that came were no HTTP response.
     Malformed,
-    /// It was never sent: there was no free connection in time.
+    /// The request was never sent: no connection was free in time.
     Unsent,
-    /// It was never sent: no port was free for another connection.
+    /// The request was never sent: no port was free for another connection.
     NoPort,
-    /// It was never sent: the process may have no more descriptors.
+    /// The request was never sent: the process may have no more descriptors.
     NoDescriptor,
-    /// The run was over first.
+    /// The run ended before the request did.
     Unfinished,
 }
 
 impl Failure {
-    /// All of them.
+    /// All failures, in the order of their counters.
     pub const ALL: [Self; 11] = [
         Self::Refused,
         Self::Unreachable,
@@ -49,7 +49,7 @@ impl Failure {
         Self::Unfinished,
     ];
 
-    /// Its name in results.
+    /// Returns the failure's name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// The same for people.
+    /// Returns a description of the failure for people.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -85,29 +85,30 @@ impl Failure {
         }
     }
 
-    /// Whether the server was never asked.
+    /// Returns whether the request was never sent.
     const fn unsent(self) -> bool {
         matches!(self, Self::Unsent | Self::NoPort | Self::NoDescriptor)
     }
 
-    /// Whether somebody has waited for it in vain: such a request has taken as long as it was waited for.
+    /// Returns whether the request ended because a time limit ran out. Such a request counts as one that
+    /// took as long as it waited.
     const fn waited(self) -> bool {
         matches!(self, Self::ConnectTimeout | Self::Timeout | Self::Unsent)
     }
 }
 
-/// Requests that have failed, by why.
+/// The number of failed requests by the kind of failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Failures([u64; Failure::ALL.len()]);
 
 impl Failures {
-    /// How many have failed so.
+    /// Returns the number of requests that failed in this way.
     #[must_use]
     pub const fn of(&self, failure: Failure) -> u64 {
         self.0[failure as usize]
     }
 
-    /// How many have failed.
+    /// Returns the number of all failed requests.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.0.iter().sum()
@@ -124,25 +125,25 @@ impl Serialize for Failures {
     }
 }
 
-/// Answers by the class of their status.
+/// The number of answers by the class of their status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Statuses {
-    /// Successful.
+    /// The number of successful answers.
     #[serde(rename = "2xx")]
     pub successful: u64,
-    /// Redirections, which are not followed.
+    /// The number of redirections, which are not followed.
     #[serde(rename = "3xx")]
     pub redirection: u64,
-    /// The client's errors.
+    /// The number of client errors.
     #[serde(rename = "4xx")]
     pub client_error: u64,
-    /// The server's errors, and statuses of no class, which are to be taken for such (RFC 9110, 15).
+    /// The number of server errors, and of statuses of no class, which count as such (RFC 9110, 15).
     #[serde(rename = "5xx")]
     pub server_error: u64,
 }
 
 impl Statuses {
-    /// Answers in all.
+    /// Returns the number of answers of all classes.
     #[must_use]
     pub const fn all(&self) -> u64 {
         self.successful + self.redirection + self.client_error + self.server_error
@@ -158,71 +159,72 @@ impl Statuses {
     }
 }
 
-/// Requests and what became of them.
+/// The number of requests, and of what became of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Requests that were due.
+    /// The number of requests that were due.
     pub due: u64,
-    /// Those that the server was really asked, or that a connection was begun for.
+    /// The number of requests that were sent, or for which a connection was begun.
     pub offered: u64,
-    /// Answers by class.
+    /// The number of answers by class.
     pub statuses: Statuses,
-    /// Those that failed.
+    /// The number of failures by kind.
     pub failed: Failures,
 }
 
-/// What is known of a request until it is over.
+/// A request that is not over yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) due: Instant,
-    /// It counts: the warm-up was over when it was due.
+    /// Whether the request counts, because it was due after the warm-up.
     pub(super) counts: bool,
-    /// The server had closed the connection that it was sent on: it is sent a second time.
+    /// Whether the request is sent a second time, because the server closed the first connection.
     pub(super) again: bool,
 }
 
-/// A part of the run.
+/// A part of the run, with the numbers for it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Interval {
-    /// When it began, in seconds after the warm-up.
+    /// The start of the interval, in seconds after the warm-up.
     pub at: f64,
-    /// How long it was, in seconds.
+    /// The length of the interval, in seconds.
     pub seconds: f64,
-    /// Requests that were due in it.
+    /// The number of requests that were due in the interval.
     pub due: u64,
-    /// Requests that were sent in it.
+    /// The number of requests that were sent in the interval.
     pub offered: u64,
-    /// Answers that came in it.
+    /// The number of answers that came in the interval.
     pub answered: u64,
-    /// Requests that failed in it.
+    /// The number of requests that failed in the interval.
     pub failed: u64,
-    /// Of the times from due to answered, of answers that came in it.
+    /// The median response time of requests that were answered or timed out in the interval, in
+    /// microseconds since each was due; `None` if there were none.
     pub p50_us: Option<f64>,
-    /// The same.
+    /// The 99th percentile of response times in the interval, in microseconds; `None` if there were none.
     pub p99_us: Option<f64>,
-    /// The same.
+    /// The longest response time in the interval, in microseconds; `None` if there was none.
     pub max_us: Option<f64>,
 }
 
-/// All there is to count.
+/// The counters and distributions of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Account {
     pub(super) totals: Counts,
-    /// Answers that came before the last request was due.
+    /// The number of answers that came by the end of the measured time.
     pub(super) in_time: u64,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
-    /// Requests that no free connection was there for at once.
+    /// The number of requests for which no connection was free at once.
     pub(super) waited: u64,
     pub(super) repeated: u64,
     pub(super) warm_up: u64,
-    /// From when a request was due to the end of the answer, or until it was given up.
+    /// The times from when a request was due to the end of its answer, or until its time limit ran out.
     pub(super) response: Histogram,
-    /// From when it was sent.
+    /// The times from when a request was sent to the end of its answer.
     pub(super) service: Histogram,
-    /// From the beginning of a connection until it was established.
+    /// The times from the start of a connection until it was established.
     pub(super) connect: Histogram,
-    /// From when a request was due until the generator saw to it.
+    /// The times from when a request was due until the generator handled it.
     pub(super) late: Histogram,
     pub(super) intervals: Vec<Interval>,
     current: Counts,
@@ -230,7 +232,7 @@ pub(super) struct Account {
     window: Window,
 }
 
-/// What is measured, and the intervals of it.
+/// The measured time, and its current interval.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     opens: Instant,
@@ -247,17 +249,18 @@ impl Default for Window {
 }
 
 impl Account {
-    /// What is measured is between these.
+    /// Sets the measured time and the length of its intervals.
     pub(super) fn open(&mut self, opens: Instant, closes: Instant, interval: Duration) {
         self.window = Window { opens, closes, begun: opens, interval };
     }
 
-    /// What comes from now on belongs to the interval of now. The last one takes what comes after the end.
+    /// Closes intervals that ended before `now`: later events count for the interval of `now`. The last
+    /// interval also gets the events after the end.
     pub(super) fn advance(&mut self, now: Instant) {
         let Window { closes, interval, .. } = self.window;
         loop {
             let end = self.window.begun + interval;
-            // What happens at its very end is in it: there may be no other one.
+            // An event at the very end of an interval belongs to it: it may be the last one.
             if now <= end || end >= closes {
                 return;
             }
@@ -265,7 +268,7 @@ impl Account {
         }
     }
 
-    /// Nothing more comes.
+    /// Closes the account and its last interval.
     pub(super) fn close(&mut self, now: Instant) {
         self.window.closes = self.window.closes.min(now);
         let end = self.window.closes;
@@ -274,7 +277,7 @@ impl Account {
         }
     }
 
-    /// How long has been measured, until `now` at the most.
+    /// Returns the part of the measured time that has passed by `now`.
     pub(super) fn measured(&self, now: Instant) -> Duration {
         self.window.closes.min(now).since(self.window.opens)
     }
@@ -304,7 +307,7 @@ impl Account {
         count(&mut self.current);
     }
 
-    /// A request is due, and seen to at `now`.
+    /// Counts a request that is due and is handled at `now`.
     pub(super) fn due(&mut self, job: &Job, now: Instant) {
         if job.counts {
             self.both(|counts| counts.due += 1);
@@ -314,19 +317,19 @@ impl Account {
         }
     }
 
-    /// It is sent, or a connection is begun for it.
+    /// Counts a request that is sent, or for which a connection is begun.
     pub(super) fn offered(&mut self, job: &Job) {
         if job.counts && !job.again {
             self.both(|counts| counts.offered += 1);
         }
     }
 
-    /// It had to wait for a connection.
+    /// Counts a request that has to wait for a connection.
     pub(super) fn waits(&mut self, job: &Job) {
         self.waited += u64::from(job.counts);
     }
 
-    /// It has its answer.
+    /// Counts a request that has its answer, and records its times.
     pub(super) fn answered(&mut self, job: &Job, status: u16, sent: Instant, now: Instant) {
         if !job.counts {
             return;
@@ -337,12 +340,12 @@ impl Account {
         self.service.record(now.since(sent));
     }
 
-    /// It has none, and will get none.
+    /// Counts a request that ended without an answer.
     pub(super) fn failed(&mut self, job: &Job, failure: Failure, now: Instant) {
         if !job.counts {
             return;
         }
-        // One that was to be sent again was sent once, and the server closed the connection.
+        // A request that was to be sent again was sent once, and the server closed the connection.
         let failure = if job.again && failure.unsent() { Failure::Reset } else { failure };
         self.both(|counts| counts.failed.0[failure as usize] += 1);
         if failure.waited() {
@@ -397,7 +400,7 @@ mod tests {
         assert_eq!(intervals.iter().map(|i| i.due).collect::<Vec<_>>(), [3, 1, 0, 1]);
         assert_eq!(intervals[3].answered, 1);
         assert_eq!(account.totals.failed.all(), 2);
-        // What was reset has not been waited for.
+        // The request that was reset did not reach its time limit.
         assert_eq!((account.response.count(), account.service.count(), account.in_time), (2, 1, 0));
         let longest = account.response.percentile(100.0).unwrap();
         assert!((longest.as_secs_f64() - 1.8).abs() < 0.01, "{longest:?}");

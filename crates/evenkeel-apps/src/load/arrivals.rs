@@ -1,16 +1,17 @@
-//! When each request is due: decided beforehand, whatever the server does (open loop).
+//! The times at which requests are due. They are decided beforehand, whatever the server does (open loop).
 
 use evenkeel_core::time::Duration;
 
 use super::curve::Curve;
 use crate::dice::Dice;
 
-/// How requests follow each other at a given rate.
+/// The spacing of requests at a given rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spacing {
-    /// At equal distances.
+    /// Requests are equally spaced.
     Constant,
-    /// At random, each independent of the others, as those of very many users are (a Poisson process).
+    /// Requests are spaced at random, each independent of the others, like those of very many users (a
+    /// Poisson process).
     #[default]
     Poisson,
 }
@@ -27,25 +28,26 @@ impl core::str::FromStr for Spacing {
     }
 }
 
-/// The times at which requests are due, from the start on, in order.
+/// The times at which requests are due, in order, counted from the start.
 ///
-/// Counted in requests, events come at a rate of one; the curve says how fast that count runs. So a rate that
-/// changes neither loses a request nor makes one up, and no error adds up within a step.
+/// If time is measured in requests, they come at a rate of one, and the curve gives the speed of that time.
+/// So a changing rate neither loses nor adds a request, and no error accumulates within a step.
 #[derive(Debug)]
 pub struct Arrivals {
     curve: Curve,
     dice: Option<Dice>,
-    /// The step in which the next one is due, when that begins, and how many were counted until then.
+    /// The step in which the next request is due, the start of that step in seconds, and the number of
+    /// requests before that step.
     step: usize,
     begins: f64,
     counted: f64,
-    /// At which count the next one is due.
+    /// The number of requests at which the next one is due; a fraction if the spacing is random.
     count: f64,
     next: Option<Duration>,
 }
 
 impl Arrivals {
-    /// Requests along a curve. The same seed gives the same times.
+    /// Creates the arrivals along a curve. Equal seeds give equal times.
     #[must_use]
     pub fn new(curve: Curve, spacing: Spacing, seed: u64) -> Self {
         let mut dice = (spacing == Spacing::Poisson).then_some(Dice(seed));
@@ -55,25 +57,26 @@ impl Arrivals {
         arrivals
     }
 
-    /// When the next one is due, after the start; `None` when there are no more.
+    /// Returns the time after the start at which the next request is due; `None` when there are no more.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         self.next
     }
 
-    /// The next one is taken.
+    /// Takes the next request, so that the one after it is next.
     pub fn advance(&mut self) {
         self.count += self.dice.as_mut().map_or(1.0, Dice::exponential);
         self.next = self.time();
     }
 
-    /// When the count is reached.
+    /// Returns the time at which the number of requests along the curve reaches `count`; `None` if it never
+    /// does.
     fn time(&mut self) -> Option<Duration> {
         loop {
             let step = self.curve.steps().get(self.step)?;
             let length = step.length.as_secs_f64();
             let events = step.rate * length;
-            // What is due as the step ends is due in the next one.
+            // A request due at the very end of a step is due in the next one.
             if self.count < self.counted + events {
                 let seconds = self.begins + (self.count - self.counted) / step.rate;
                 return Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
@@ -119,7 +122,7 @@ mod tests {
         assert_ne!(first, times(&curve, Spacing::Poisson, 8));
         let gaps: Vec<f64> = first.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        // Of an exponential distribution a share of e^-1 is above the mean.
+        // A share of e^-1 of an exponential distribution is above the mean.
         let above = gaps.iter().filter(|gap| **gap > mean).count() as f64 / gaps.len() as f64;
         assert!((mean - 1e-3).abs() < 2e-5 && (above - 0.3679).abs() < 0.01, "{mean} {above}");
     }
@@ -137,8 +140,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the curve: in order, within it, and at equal distances in each step as many as wanted,
-        /// give or take one.
+        /// For any curve, times are in order and within it. Equally spaced ones are as many in each step as
+        /// wanted, plus or minus one.
         #[test]
         fn any_curve_is_followed(
             steps in proptest::collection::vec((1u64..5_000, 0.0f64..500.0), 1..20),

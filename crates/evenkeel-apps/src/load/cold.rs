@@ -1,50 +1,51 @@
-//! Cold connections: open all the time, and nearly always idle. A server's clients are mostly such
-//! (Banga and Mogul 1998, section 3).
+//! Cold connections: open all the time, and nearly always idle. Most clients of a server are such (Banga
+//! and Mogul 1998, section 3).
 
 use std::collections::VecDeque;
 
 use evenkeel_core::time::{Duration, Instant};
 use serde::Serialize;
 
-/// Connections that are being opened at a time, at most: more would overflow the server's backlog.
+/// The maximum number of connections that are being opened at a time. More would overflow the server's
+/// backlog.
 const OPENING_MAX: usize = 64;
-/// One that was lost, or could not be opened, is opened again after this long.
+/// The time after which a connection is opened again that was lost or could not be opened.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What has become of the cold connections.
+/// The counters of the cold connections of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ColdCounts {
-    /// As many as there were to be.
+    /// The number of cold connections that the plan asks for.
     pub wanted: usize,
-    /// Open when the run began, after each had been tried once.
+    /// The number of connections open when the run began, after each had been tried once.
     pub at_start: usize,
-    /// Open at the end.
+    /// The number of connections open at the end of the run.
     pub at_end: usize,
-    /// Opened, again ones included.
+    /// The number of connections opened, those opened again included.
     pub opened: u64,
-    /// Attempts that failed.
+    /// The number of attempts to open a connection that failed.
     pub failed: u64,
-    /// Closed by the server.
+    /// The number of open connections that ended, normally because the server closed them.
     pub closed: u64,
-    /// Requests made on them.
+    /// The number of requests made on cold connections.
     pub requests: u64,
-    /// Those that were answered.
+    /// The number of requests on cold connections that were answered.
     pub answered: u64,
-    /// Requests that no idle one was there for.
+    /// The number of requests for which no cold connection was idle.
     pub missed: u64,
 }
 
-/// Which there are, and which are to be opened.
+/// The cold connections of a run, and those that are still to be opened.
 #[derive(Debug)]
 pub(super) struct Cold {
     pub(super) counts: ColdCounts,
-    /// Places of those that are idle.
+    /// The places of the connections that are idle.
     pub(super) idle: Vec<u32>,
     pub(super) opening: usize,
     pub(super) busy: usize,
-    /// Of those that there are to be, how many were tried.
+    /// The number of the planned connections that were tried at least once.
     tried: usize,
-    /// When others are to be opened again.
+    /// The times at which lost or failed connections are to be opened again.
     again: VecDeque<Instant>,
 }
 
@@ -54,17 +55,18 @@ impl Cold {
         Self { counts, idle: Vec::new(), opening: 0, busy: 0, tried: 0, again: VecDeque::new() }
     }
 
-    /// Those that are open.
+    /// Returns the number of connections that are open.
     pub(super) fn open(&self) -> usize {
         self.idle.len() + self.busy
     }
 
-    /// Each was tried once.
+    /// Returns whether each planned connection was tried once and none is being opened.
     pub(super) fn is_gathered(&self) -> bool {
         self.tried == self.counts.wanted && self.opening == 0
     }
 
-    /// When the next one is to be opened; [`Instant::ZERO`] for at once.
+    /// Returns the time at which the next connection is to be opened; [`Instant::ZERO`] for at once,
+    /// [`Instant::NEVER`] if none is to be opened for now.
     pub(super) fn next(&self) -> Instant {
         match self.again.front() {
             _ if self.opening >= OPENING_MAX => Instant::NEVER,
@@ -74,7 +76,7 @@ impl Cold {
         }
     }
 
-    /// Whether one is to be opened now; it then is under way.
+    /// Returns whether a connection is to be opened now. If so, it counts as being opened from then on.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         if self.next() > now {
             return false;
@@ -88,20 +90,20 @@ impl Cold {
         true
     }
 
-    /// One that was under way is open.
+    /// Counts a connection that was being opened and is established.
     pub(super) fn established(&mut self) {
         self.opening -= 1;
         self.counts.opened += 1;
     }
 
-    /// One that was under way will not be opened.
+    /// Counts a connection that was being opened and failed. Another attempt follows later.
     pub(super) fn failed(&mut self, now: Instant) {
         self.opening -= 1;
         self.counts.failed += 1;
         self.again.push_back(now + PAUSE);
     }
 
-    /// One that was open is no more.
+    /// Counts a connection that was open and is lost. An attempt to open it again follows later.
     pub(super) fn lost(&mut self, now: Instant) {
         self.counts.closed += 1;
         self.again.push_back(now + PAUSE);

@@ -1,30 +1,30 @@
-//! How many requests a second are wanted, and when.
+//! The number of requests a second that are wanted over time.
 
 use evenkeel_core::time::Duration;
 
-/// A rate that changes by steps, over a limited time.
+/// A rate that changes in steps, over a limited time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     steps: Vec<Step>,
 }
 
-/// A time in which the rate stays.
+/// A period during which the rate is constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// How long.
+    /// The length of the period.
     pub length: Duration,
-    /// Requests a second.
+    /// The rate in requests a second.
     pub rate: f64,
 }
 
 impl Curve {
-    /// One rate for all of the time.
+    /// Creates a curve with one rate for all of `length`.
     #[must_use]
     pub fn flat(rate: f64, length: Duration) -> Self {
         Self::of(vec![Step { length, rate }])
     }
 
-    /// One step after the other. A rate below zero, or none, counts as zero.
+    /// Creates a curve of consecutive steps. A rate that is negative or not finite counts as zero.
     #[must_use]
     pub fn of(mut steps: Vec<Step>) -> Self {
         for step in &mut steps {
@@ -33,7 +33,7 @@ impl Curve {
         Self { steps }
     }
 
-    /// The same, after so much time at its first rate.
+    /// Returns this curve with a step of `length` before it, at its first rate.
     #[must_use]
     pub fn after(mut self, length: Duration) -> Self {
         let rate = self.steps.first().map_or(0.0, |step| step.rate);
@@ -41,25 +41,25 @@ impl Curve {
         self
     }
 
-    /// The steps.
+    /// Returns the steps of the curve in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// How long it is in all.
+    /// Returns the sum of the lengths of all steps.
     #[must_use]
     pub fn length(&self) -> Duration {
         self.steps.iter().fold(Duration::ZERO, |sum, step| sum.saturating_add(step.length))
     }
 
-    /// Requests wanted in all.
+    /// Returns the number of requests wanted in all.
     #[must_use]
     pub fn requests(&self) -> f64 {
         self.steps.iter().map(|step| step.rate * step.length.as_secs_f64()).sum()
     }
 
-    /// Requests wanted between two moments.
+    /// Returns the number of requests wanted between two times after the start.
     #[must_use]
     pub fn requests_between(&self, from: Duration, until: Duration) -> f64 {
         let mut begin = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! A day's requests: how the rate rises and falls from midnight to midnight.
+//! The requests of a day: the rise and fall of the rate from midnight to midnight.
 
 use core::f64::consts::TAU;
 
@@ -8,7 +8,7 @@ use super::curve::{Curve, Step};
 use crate::dice::Dice;
 use crate::quantity::per_s;
 
-/// Samples of a day in the paper's live trials: one each 15 minutes.
+/// The number of samples of a day in the paper's live trials, one each 15 minutes.
 pub const SAMPLES: usize = 96;
 const HOURS: f64 = 24.0;
 
@@ -20,21 +20,22 @@ const NIGHT: f64 = 13.10;
 const NOON: f64 = 58.49;
 const BUSIEST_HOUR: f64 = 12.0;
 
-/// How far the rate of a single second is from that of its quarter of an hour: the busiest second of the day
-/// had 116 requests where the busiest hours had 55 on average. With independent users it would have had some
-/// 87. A gamma distribution of this order (its deviation is 0.22 of its mean) makes up for the rest.
+/// The order of the gamma distribution of a single second's rate, relative to the rate of its quarter of an
+/// hour. The busiest second of the day had 116 requests, and the busiest hours had 55 a second on average.
+/// With independent users it would have had about 87. A gamma distribution of this order (its deviation is
+/// 0.22 of its mean) accounts for the rest.
 const ORDER: u32 = 21;
 
 /// A day from midnight to midnight.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Day {
-    /// Requests a second in parts of equal length.
+    /// The rates in requests a second, for parts of the day of equal length.
     rates: Vec<f64>,
     bursty: bool,
 }
 
 impl Day {
-    /// One like those of the paper's live trials.
+    /// Creates a day like those of the paper's live trials.
     #[must_use]
     pub fn synthetic() -> Self {
         let hour = |sample: usize| (sample as f64 + 0.5) * HOURS / SAMPLES as f64;
@@ -43,11 +44,12 @@ impl Day {
         Self { rates, bursty: true }
     }
 
-    /// One from lines of a time of day and the requests a second from then on, such as `09:30 55`. What
-    /// follows a `#` is a remark.
+    /// Reads a day from lines of a time of day and the requests a second from then on, such as `09:30 55`.
+    /// Text after a `#` is a comment.
     ///
     /// # Errors
-    /// The line that makes no sense.
+    /// A message about a line that is malformed or out of order, a missing rate at 00:00, or a day without
+    /// requests.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut changes = Vec::new();
         for (line, number) in text.lines().zip(1..) {
@@ -75,22 +77,23 @@ impl Day {
         }
     }
 
-    /// Requests a second on average.
+    /// Returns the average rate in requests a second.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.rates.iter().sum::<f64>() / self.rates.len() as f64
     }
 
-    /// Requests a second in the busiest part.
+    /// Returns the rate in the busiest part, in requests a second.
     #[must_use]
     pub fn peak(&self) -> f64 {
         self.rates.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The same day with another mean, and if `peak` says so another height above it.
+    /// Returns the day scaled to another mean and, if `peak` is given, to that peak.
     ///
     /// # Errors
-    /// There is no such day: its nights would have less than nothing.
+    /// There is no such day: the peak is below the mean, a rate would be negative, or a day of constant
+    /// rate would have another peak.
     pub fn scaled(mut self, mean: f64, peak: Option<f64>) -> Result<Self, String> {
         let (old_mean, old_peak) = (self.mean(), self.peak());
         let depth = old_mean - self.rates.iter().copied().fold(f64::INFINITY, f64::min);
@@ -99,7 +102,7 @@ impl Day {
             Some(peak) if depth > 0.0 => (peak - mean) / (old_peak - old_mean),
             Some(_) => return Err("a day that is the same at all times has no other peak".to_owned()),
         };
-        // Where the rate is least it becomes zero at the most.
+        // With this factor the lowest rate becomes zero.
         let highest = if depth > 0.0 { mean / depth } else { f64::INFINITY };
         if !(0.0..=highest * (1.0 + 1e-9)).contains(&height) {
             let most = mean + (old_peak - old_mean) * highest;
@@ -112,13 +115,13 @@ impl Day {
         Ok(self)
     }
 
-    /// The day in `length`.
+    /// Returns the day as a curve of the given length.
     #[must_use]
     pub fn within(&self, length: Duration, seed: u64) -> Curve {
         let parts = u32::try_from(self.rates.len()).unwrap_or(u32::MAX);
         let mut dice = Dice(seed);
         let mut steps = Vec::new();
-        // What stays the same is one step.
+        // Consecutive parts of one rate become one step.
         let changes = (1..parts).filter(|part| self.rate(*part) != self.rate(part - 1));
         let mut from = 0;
         for until in changes.chain([parts]) {
@@ -139,14 +142,14 @@ impl Day {
     }
 }
 
-/// How many times as busy as its quarter of an hour a second is.
+/// Returns the rate of a random second, as a multiple of its quarter of an hour's rate.
 fn burst(dice: &mut Dice) -> f64 {
     (0..ORDER).map(|_| dice.exponential()).sum::<f64>() / f64::from(ORDER)
 }
 
 const MINUTES: usize = 24 * 60;
 
-/// A minute of the day and a rate.
+/// Reads a minute of the day and a rate.
 fn change(line: &str) -> Option<(usize, f64)> {
     let (time, rate) = line.split_once([' ', '\t', ','])?;
     let (hour, minute) = time.split_once(':')?;

@@ -1,11 +1,11 @@
-//! What a generator's thread uses of its processor.
+//! The processor time that a generator's thread uses.
 
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{ThreadMeter, thread_cpu_time};
 
 use super::report::Effort;
 
-/// What the calling thread has used since.
+/// A meter of the processor time of the thread that started it.
 #[derive(Debug)]
 pub(super) struct Meter {
     at: Instant,

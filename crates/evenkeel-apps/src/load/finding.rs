@@ -1,24 +1,26 @@
-//! Which of the server's addresses is used: the first to which a connection is established (RFC 8305).
+//! The choice among the server's addresses: the first to which a connection is established is used (RFC
+//! 8305).
 
 use evenkeel_core::time::{Duration, Instant};
 
 use super::account::Failure;
 
-/// An attempt that takes longer does not keep the next one waiting (RFC 8305, 5: Connection Attempt Delay).
+/// The time after which the next attempt begins although the last one is still under way (RFC 8305, 5:
+/// Connection Attempt Delay).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// The attempts.
+/// The attempts to connect to the server's addresses.
 #[derive(Debug)]
 pub(super) struct Finding {
     addresses: usize,
-    /// The address that is tried next.
+    /// The index of the address that is tried next.
     next: usize,
-    /// When it is tried at the latest.
+    /// The latest time at which the next address is tried.
     next_at: Instant,
     under_way: usize,
-    /// The address that is used.
+    /// The index of the address that is used.
     pub(super) found: Option<usize>,
-    /// Addresses that were tried in vain, and why.
+    /// The indices of the addresses that failed, with the failures.
     pub(super) unreached: Vec<(usize, Failure)>,
 }
 
@@ -55,7 +57,7 @@ impl Finding {
         self.unreached.push((address, failure));
     }
 
-    /// Returns whether all addresses were tried in vain.
+    /// Returns whether all addresses were tried and failed.
     pub(super) const fn is_hopeless(&self) -> bool {
         self.under_way == 0 && self.next >= self.addresses
     }

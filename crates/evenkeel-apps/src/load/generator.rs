@@ -1,11 +1,12 @@
-//! The generator: which connection is opened, asked, kept and closed when.
+//! The generator, which decides when each connection is opened, used, kept and closed.
 //!
-//! As with the S-Client of Banga and Druschel (*Measuring the Capacity of a Web Server*, 1997) what begins
-//! requests does not wait for what handles their answers, and a connection that is not established within a
-//! bounded time is given up: so the offered rate does not fall when the server is saturated.
+//! As with the S-Client of Banga and Druschel (*Measuring the Capacity of a Web Server*, 1997), the start
+//! of requests does not wait for the handling of answers. A connection that is not established within a
+//! bounded time is given up. So the offered rate does not fall when the server is saturated.
 //!
-//! Before that it finds out which of the server's addresses to use. The connection that says so is the first
-//! that requests are made on. If there is none, the run is over before it has begun.
+//! The generator first finds out which of the server's addresses to use. The first connection that is
+//! established is also the first on which requests are made. If there is none, the run ends before it
+//! begins.
 
 use std::collections::VecDeque;
 
@@ -24,23 +25,24 @@ use super::transport::{Close, Id, Transport};
 use crate::dice::Dice;
 use crate::http::{Answered, ResponseReader, Unfinished};
 
-/// Requests begun in one turn, at most: others are heard, and the clock is read, in between.
+/// The maximum number of requests begun in one turn. Between turns, events are handled and the clock is
+/// read.
 const BATCH: usize = 4;
-/// Reads from one connection in a turn, at most.
+/// The maximum number of reads from one connection in a turn.
 const READS: usize = 16;
-/// Bytes read at a time.
+/// The maximum number of bytes read at a time.
 const READ_BYTES: usize = 64 << 10;
-/// How long a server may take to close a connection that was to be closed after the answer. One that is
-/// closed from here would keep its port in TIME-WAIT.
+/// The time that a server may take to close a connection after its last answer. If the generator closed the
+/// connection instead, its port would stay in TIME-WAIT.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
-/// In a closed loop nothing is asked for so long after something failed: there would be no end to it.
+/// The pause after a failure in a closed loop. Without it failures would follow each other without end.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Makes requests as planned, sans-IO.
 ///
-/// Whoever drives it calls [`Generator::turn`] when [`Generator::deadline`] has come and whenever something
-/// has happened, and [`Generator::handle`] for each connection on which something has, until it [is
-/// over](Generator::is_over); then [`Generator::finish`].
+/// The caller calls [`Generator::turn`] when [`Generator::deadline`] has come and after events, and
+/// [`Generator::handle`] for each connection with an event, until the generator [is
+/// over](Generator::is_over). Then it calls [`Generator::finish`].
 #[derive(Debug)]
 pub struct Generator {
     plan: Plan,
@@ -48,24 +50,24 @@ pub struct Generator {
     phase: Phase,
     finding: Finding,
     start: Instant,
-    /// Open loop: when requests are due.
+    /// The times at which requests are due; `None` in a closed loop.
     arrivals: Option<Arrivals>,
     cold_arrivals: Arrivals,
     slots: Vec<Slot>,
     vacant: Vec<u32>,
     timers: Timers<u32>,
-    /// Places of kept connections; the one used last is used first.
+    /// The places of idle connections. The one used last is used first.
     idle: Vec<u32>,
-    /// Requests that wait for a connection.
+    /// The requests that wait for a connection.
     waiting: VecDeque<Job>,
-    /// Connections on which there was more to read than one turn takes.
+    /// The connections on which there was more to read than one turn takes.
     more: VecDeque<Id>,
-    /// Connections for requests, but for those that are being closed.
+    /// The number of connections for requests, without those that are being closed.
     hot: usize,
     closing: usize,
-    /// Requests that have a connection.
+    /// The number of requests that have a connection.
     in_flight: usize,
-    /// In a closed loop, not before this.
+    /// In a closed loop, the time before which no request is made.
     pause: Instant,
     cold: Cold,
     dice: Dice,
@@ -76,12 +78,12 @@ pub struct Generator {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// An address of the server is looked for that can be connected to.
+    /// The generator looks for an address of the server to which it can connect.
     Finding,
-    /// Cold connections are opened.
+    /// The generator opens cold connections.
     Gathering,
     Running,
-    /// Nothing more is due; what is under way comes to its end.
+    /// No request is due any more. Those under way come to their end.
     Draining,
     Over,
 }
@@ -92,9 +94,9 @@ struct Slot {
     generation: u32,
     timer: Timer,
     cold: bool,
-    /// Requests sent on this connection.
+    /// The number of requests sent on this connection.
     asked: u64,
-    /// Its place among those that are idle.
+    /// The connection's index in the list of idle ones.
     rank: usize,
     state: State,
 }
@@ -102,17 +104,17 @@ struct Slot {
 #[derive(Debug)]
 enum State {
     Vacant,
-    /// The handshake with one of the server's addresses is under way, to see whether it can be used.
+    /// The handshake with the server's address of this index is under way, to see whether it can be used.
     Trying(usize),
-    /// The handshake is under way; for no request if it is a cold one.
+    /// The handshake is under way. A cold connection has no request.
     Opening {
         job: Option<Job>,
         since: Instant,
     },
     Idle,
-    /// A request is being sent, or its answer awaited.
+    /// A request is being sent, or its answer is awaited.
     Busy(Busy),
-    /// The server is to close it.
+    /// The server is expected to close the connection.
     Closing,
 }
 
@@ -125,29 +127,29 @@ struct Busy {
     reader: ResponseReader,
 }
 
-/// How it goes.
+/// A snapshot of a running generator.
 #[derive(Debug, Clone, Copy)]
 pub struct Glance {
-    /// No connection has been established yet.
+    /// Whether no connection has been established yet.
     pub finding: bool,
-    /// Cold connections are being opened, still.
+    /// Whether cold connections are still being opened, before the run.
     pub gathering: bool,
-    /// How long it has been measured.
+    /// The part of the measured time that has passed.
     pub measured: Duration,
-    /// Of how long in all.
+    /// The whole measured time.
     pub length: Duration,
-    /// What was asked, and what came of it.
+    /// The requests so far, and what became of them.
     pub counts: Counts,
-    /// Requests that have a connection.
+    /// The number of requests that have a connection.
     pub in_flight: usize,
-    /// Requests that have none.
+    /// The number of requests that wait for a connection.
     pub waiting: usize,
-    /// Cold connections that are open.
+    /// The number of cold connections that are open.
     pub cold: usize,
 }
 
 impl Generator {
-    /// One that has done nothing yet.
+    /// Creates a generator for a server with one address. It has done nothing yet.
     #[must_use]
     pub fn new(plan: Plan, request: Request) -> Self {
         let whole = plan.warm_up.saturating_add(plan.length);
@@ -187,20 +189,20 @@ impl Generator {
         }
     }
 
-    /// Sets how many addresses the server has: all connections are to the first of them that can be connected
-    /// to.
+    /// Sets the number of the server's addresses. All connections go to the first one to which a connection
+    /// is established.
     #[must_use]
     pub fn with_addresses(self, addresses: usize) -> Self {
         Self { finding: Finding::new(addresses), ..self }
     }
 
-    /// Nothing more is to come.
+    /// Returns whether the generator has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// How it goes.
+    /// Returns a snapshot of the generator at `now`.
     #[must_use]
     pub fn glance(&self, now: Instant) -> Glance {
         Glance {
@@ -215,7 +217,7 @@ impl Generator {
         }
     }
 
-    /// When the next turn is due; in the past if at once.
+    /// Returns the time at which the next turn is due. It is in the past if the turn is due at once.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         if self.phase == Phase::Finding {
@@ -231,7 +233,7 @@ impl Generator {
         next.min(patience).min(due)
     }
 
-    /// When something is due by plan.
+    /// Returns the time of the next request, or the end of the measured time, if that is earlier.
     fn next_due(&self) -> Instant {
         let at = |arrivals: &Arrivals| arrivals.next().map_or(Instant::NEVER, |due| self.start + due);
         let hot = match &self.arrivals {
@@ -250,7 +252,7 @@ impl Generator {
         self.opens() + self.plan.length
     }
 
-    /// Does what is due.
+    /// Does everything that is due at `now`.
     pub fn turn(&mut self, now: Instant, transport: &mut impl Transport) {
         self.account.advance(now);
         while let Some(place) = self.timers.poll_expired(now) {
@@ -287,7 +289,7 @@ impl Generator {
         }
     }
 
-    /// Tries addresses of the server.
+    /// Tries addresses of the server, as far as attempts are due.
     fn find(&mut self, now: Instant, transport: &mut impl Transport) {
         while let Some(address) = self.finding.take(now) {
             let place = self.vacancy(false);
@@ -304,7 +306,7 @@ impl Generator {
         }
     }
 
-    /// A connection to one of the addresses is established: it is used, and the others are not.
+    /// Chooses the address to which a connection is established, and resets the attempts at others.
     fn found(&mut self, id: Id, address: usize, now: Instant, transport: &mut impl Transport) {
         self.finding.found = Some(address);
         for place in 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX) {
@@ -319,7 +321,7 @@ impl Generator {
         self.hear_end(id, now, transport);
     }
 
-    /// The time of the plan begins.
+    /// Starts the time of the plan.
     fn begin(&mut self, now: Instant) {
         self.phase = Phase::Running;
         self.start = now;
@@ -327,13 +329,13 @@ impl Generator {
         self.account.open(self.opens(), self.end(), self.plan.interval);
     }
 
-    /// It is over before its time.
+    /// Ends the run before its time.
     pub fn stop(&mut self, now: Instant) {
         self.account.advance(now);
         self.phase = Phase::Over;
     }
 
-    /// Closes all connections; what has no answer yet will have none. Says what was measured.
+    /// Closes all connections, and returns the results. Requests without an answer count as unfinished.
     pub fn finish(mut self, now: Instant, transport: &mut impl Transport) -> Measured {
         self.cold.counts.at_end = self.cold.open();
         let places = 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
@@ -354,7 +356,7 @@ impl Generator {
         self.measured(now, account)
     }
 
-    /// Returns what was measured so far. It goes on.
+    /// Returns the results so far. The generator goes on.
     #[must_use]
     pub fn so_far(&self, now: Instant) -> Measured {
         let mut account = self.account.clone();
@@ -383,7 +385,7 @@ impl Generator {
 
     // --- What is due ---
 
-    /// Takes on the requests that are due.
+    /// Begins the requests that are due, or queues them.
     fn arrive(&mut self, now: Instant, transport: &mut impl Transport) {
         for _ in 0..BATCH {
             let Some(due) = self.take_due(now) else { return };
@@ -396,7 +398,7 @@ impl Generator {
         }
     }
 
-    /// When the next request was due, if it is.
+    /// Takes the next request if it is due, and returns the time at which it was.
     fn take_due(&mut self, now: Instant) -> Option<Instant> {
         let Some(arrivals) = &mut self.arrivals else {
             let goes_on = now < self.end() && now >= self.pause && self.has_partner_free();
@@ -407,7 +409,7 @@ impl Generator {
         Some(due)
     }
 
-    /// In a closed loop: not as many requests are under way as there are to be.
+    /// Returns whether fewer requests are under way than there are to be, in a closed loop.
     fn has_partner_free(&self) -> bool {
         self.in_flight + self.waiting.len() < self.plan.connections
     }
@@ -430,7 +432,7 @@ impl Generator {
         }
     }
 
-    /// Gives a request a connection; false if there is none for it now.
+    /// Gives a request a connection. Returns false if there is none for it now.
     fn serve(&mut self, job: Job, now: Instant, transport: &mut impl Transport) -> bool {
         if let Some(&place) = self.idle.last() {
             self.take_idle(place);
@@ -467,7 +469,7 @@ impl Generator {
         }
     }
 
-    /// A connection has had its time.
+    /// Handles the end of a connection's time limit.
     fn expire(&mut self, place: u32, now: Instant, transport: &mut impl Transport) {
         let failure = match self.slot(place).state {
             State::Opening { .. } | State::Trying(_) => Failure::ConnectTimeout,
@@ -480,7 +482,7 @@ impl Generator {
 
     // --- What happens on a connection ---
 
-    /// Something has happened on a connection.
+    /// Handles an event on a connection.
     pub fn handle(&mut self, now: Instant, id: Id, transport: &mut impl Transport) {
         self.account.advance(now);
         let current = self.slots.get(id.place as usize).filter(|slot| slot.generation == id.generation);
@@ -501,7 +503,7 @@ impl Generator {
                 self.read(id, now, transport);
             }
             State::Idle => {
-                // There is nothing that the server could have to say but that it is the end.
+                // An idle server has nothing to send but the end of the connection.
                 if !matches!(transport.read(id, &mut self.buffer), Ok(None)) {
                     self.connections.closed_idle += u64::from(!self.slot(id.place).cold);
                     self.drop(id.place, Close::Reset, now, transport);
@@ -523,7 +525,7 @@ impl Generator {
         }
     }
 
-    /// Begins to open a connection: for a request, or a cold one.
+    /// Begins to open a connection for a request, or a cold one.
     fn open(&mut self, job: Option<Job>, now: Instant, transport: &mut impl Transport) {
         let place = self.vacancy(job.is_none());
         if let Err(fault) = transport.connect(self.id(place), self.finding.found.unwrap_or(0)) {
@@ -558,8 +560,8 @@ impl Generator {
         self.hear_end(id, now, transport);
     }
 
-    /// A connection that is established may have been closed in the same moment, of which nothing is told
-    /// again.
+    /// Handles the end of a connection that was closed as it was established, because no other event
+    /// reports it.
     fn hear_end(&mut self, id: Id, now: Instant, transport: &mut impl Transport) {
         let waits = matches!(self.slot(id.place).state, State::Busy(_) | State::Idle);
         if waits && self.id(id.place) == id && transport.has_ended(id) {
@@ -629,7 +631,7 @@ impl Generator {
         self.more.push_back(id);
     }
 
-    /// An answer is whole.
+    /// Handles a complete answer, and keeps or closes its connection.
     fn complete(
         &mut self,
         id: Id,
@@ -655,7 +657,7 @@ impl Generator {
         if answered.keep && all_sent && !busy.last && !ended {
             return self.rest(id.place);
         }
-        // From now on it is none of those that count.
+        // From now on the connection counts as one that is being closed.
         self.leave(id.place, now);
         self.slot_mut(id.place).state = State::Closing;
         self.closing += 1;
@@ -668,7 +670,7 @@ impl Generator {
         }
     }
 
-    /// A connection is over before what it was for.
+    /// Handles the failure of a connection, and of its request if it has one.
     fn fail(&mut self, place: u32, failure: Failure, now: Instant, transport: &mut impl Transport) {
         let asked = self.slot(place).asked;
         match core::mem::replace(&mut self.slot_mut(place).state, State::Idle) {
@@ -707,7 +709,7 @@ impl Generator {
 
     // --- Places ---
 
-    /// A connection that is idle or being closed is no more.
+    /// Closes a connection that is idle or being closed.
     fn drop(&mut self, place: u32, how: Close, now: Instant, transport: &mut impl Transport) {
         match self.slot(place).state {
             State::Idle => {
@@ -720,7 +722,7 @@ impl Generator {
         self.vacate(place, how, transport);
     }
 
-    /// One fewer of those that there may be, or are to be.
+    /// Removes a connection from the number of open ones of its kind.
     fn leave(&mut self, place: u32, now: Instant) {
         if self.slot(place).cold {
             self.cold.lost(now);
@@ -729,7 +731,7 @@ impl Generator {
         }
     }
 
-    /// A connection waits for its next request.
+    /// Makes a connection idle: it waits for its next request.
     fn rest(&mut self, place: u32) {
         let slot = &mut self.slots[place as usize];
         slot.state = State::Idle;
@@ -739,7 +741,7 @@ impl Generator {
         idle.push(place);
     }
 
-    /// It does no more.
+    /// Removes a connection from the list of idle ones.
     fn take_idle(&mut self, place: u32) {
         let Slot { cold, rank, .. } = self.slots[place as usize];
         let idle = if cold { &mut self.cold.idle } else { &mut self.idle };
@@ -749,7 +751,7 @@ impl Generator {
         }
     }
 
-    /// A place where no connection is.
+    /// Returns a place for a new connection.
     fn vacancy(&mut self, cold: bool) -> u32 {
         let place = self.vacant.pop().unwrap_or_else(|| {
             let place = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Running a generator on the kernel's sockets.
+//! Runs a generator on the kernel's sockets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,20 +15,20 @@ use super::request::Request;
 use super::transport::{Close, Fault, Id, Transport};
 use crate::host_setup::Limits;
 
-/// Where connections go, and where from.
+/// The addresses that connections go to, and those that they come from.
 #[derive(Debug, Clone)]
 pub struct OnKernel {
-    /// The server, by all addresses that it may have.
+    /// All addresses that the server may have.
     pub to: Vec<SocketAddr>,
-    /// Addresses to connect from, in turn; whatever suits if there are none.
+    /// The addresses to connect from, in turn. If there are none, the kernel chooses.
     pub from: Vec<IpAddr>,
 }
 
-/// Carries out a plan on the calling thread; calls `watch` `every` so often, and for each request for a
-/// report. Ends early when the process is asked to end.
+/// Runs a plan on the calling thread. Calls `watch` with a glance at intervals of `limits.every`, and with
+/// a report when one is requested. Ends early when the process is asked to end.
 ///
 /// # Errors
-/// The kernel gives nothing to wait with.
+/// The kernel refuses the descriptors that the generator waits with.
 pub fn run(
     at: OnKernel,
     plan: Plan,
@@ -36,7 +36,7 @@ pub fn run(
     limits: Limits,
     mut watch: impl FnMut(News<'_>),
 ) -> io::Result<(Measured, Effort)> {
-    // Otherwise requests are begun 50 µs late. Where it is not allowed, they are.
+    // Without this, requests begin 50 µs late, as they do if the process may not set the timer slack.
     let _ = set_timer_slack(Duration::from_nanos(1));
     let (clock, stop) = (Clock::start(), Stop::on_signals()?);
     let mut generator = Generator::new(plan, request).with_addresses(at.to.len());
@@ -85,9 +85,9 @@ pub fn run(
 struct Sockets {
     connections: Connections,
     at: OnKernel,
-    /// The source whose turn it is.
+    /// The index of the source address whose turn it is.
     next: usize,
-    /// By place, the last connection there whose end the server is known to have closed.
+    /// For each place, the token of the last connection there whose end the server is known to have closed.
     ended: Vec<u64>,
 }
 
@@ -148,7 +148,7 @@ fn fault(error: &io::Error) -> Fault {
     }
 }
 
-/// Numbers of Linux's errors (errno(3)), the same on every architecture that Rust runs on there but MIPS.
+/// Linux's error numbers (errno(3)), equal on every architecture that Rust supports except MIPS.
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ENOBUFS: i32 = 105;

@@ -1,15 +1,15 @@
-//! Load for HTTP servers: requests that are due when the plan says so, whatever the server does.
+//! A load generator for HTTP servers. Requests are due by plan, whatever the server does.
 //!
 //! | looking for | file |
 //! | --- | --- |
-//! | whom to ask, and for what | `request.rs` |
-//! | what is to be done | `plan.rs` |
-//! | when requests are due | `arrivals.rs`, `curve.rs`; over a day, `day.rs` |
-//! | which of the server's addresses is used | `finding.rs` |
-//! | which connection is opened, asked, kept and closed when | `generator.rs`; idle ones, `cold.rs` |
-//! | what it takes of TCP | `transport.rs` |
-//! | the kernel's TCP, and ours | `kernel.rs`, `program.rs` |
-//! | what came of it | `account.rs`, `report.rs`, `effort.rs` |
+//! | the target and the bytes of a request | `request.rs` |
+//! | the plan of a run | `plan.rs` |
+//! | the times at which requests are due | `arrivals.rs`, `curve.rs`; those of a day, `day.rs` |
+//! | the choice among the server's addresses | `finding.rs` |
+//! | the use of connections: opened, used, kept and closed | `generator.rs`; idle ones, `cold.rs` |
+//! | the interface to TCP | `transport.rs` |
+//! | runs on the kernel's TCP, and on ours | `kernel.rs`, `program.rs` |
+//! | counters and results | `account.rs`, `report.rs`, `effort.rs` |
 
 mod account;
 mod arrivals;

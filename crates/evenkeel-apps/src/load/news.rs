@@ -1,21 +1,22 @@
-//! What is told while a generator runs.
+//! The reports that a running generator makes.
 
 use super::generator::Glance;
 use super::program::Hosts;
 use super::report::{Effort, Measured};
 
-/// What is told while a generator runs.
+/// A report from a running generator.
 #[derive(Debug)]
 pub enum News<'a> {
-    /// How it goes, at every interval asked for.
+    /// A snapshot, at every interval.
     Glance(&'a Glance),
-    /// What was measured so far, for which somebody has asked.
+    /// The results so far, after a request for a report (SIGUSR1).
     Report {
-        /// What was measured.
+        /// The generator's results.
         measured: &'a Measured,
-        /// What that took.
+        /// The processor time that the generator's thread used.
         effort: Effort,
-        /// What the hosts did, if it runs on one; on a cable without the server.
+        /// The counters of the generator's host, if the generator runs on one. They do not include the
+        /// server on a cable.
         hosts: Option<&'a Hosts>,
     },
 }

@@ -1,48 +1,50 @@
-//! What a generator is to do.
+//! The plan of a generator.
 
 use evenkeel_core::time::Duration;
 
 use super::arrivals::Spacing;
 use super::curve::Curve;
 
-/// What a generator is to do.
+/// The plan of a generator's run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// When requests are made.
+    /// The times at which requests are made.
     pub load: Load,
-    /// How long it is measured.
+    /// The length of the measured time.
     pub length: Duration,
-    /// Before that, at the first rate: what is due then does not count.
+    /// The length of the warm-up, which comes before the measured time and has its first rate. Requests due
+    /// in it do not count.
     pub warm_up: Duration,
-    /// Connections for requests at a time, at most; in a closed loop, always so many.
+    /// The maximum number of connections for requests at a time. A closed loop always uses the maximum.
     pub connections: usize,
-    /// Requests on a connection, after which it is closed; `None` for as many as the server lets.
+    /// The number of requests on a connection after which it is closed; `None` for as many as the server
+    /// accepts.
     pub requests_per_connection: Option<u64>,
-    /// A request that is not answered so long after it was sent is given up, and so is one that has waited
-    /// so long for a free connection.
+    /// The time after which a request is given up: since it was sent, or since it was due if it still waits
+    /// for a connection.
     pub timeout: Duration,
-    /// A connection that is not established so long after it was begun is given up, and the request with it.
+    /// The time after which a connection that is not established is given up, and its request with it.
     pub connect_timeout: Duration,
-    /// Connections that are kept open beside those.
+    /// The number of cold connections, which are kept open in addition to those for requests.
     pub cold: usize,
-    /// Requests a second on all of these together.
+    /// The rate of requests on all cold connections together, in requests a second.
     pub cold_rate: f64,
-    /// What is told apart in time.
+    /// The length of an interval of the report.
     pub interval: Duration,
-    /// Where what is random comes from.
+    /// The seed of everything that is random.
     pub seed: u64,
 }
 
-/// When requests are made.
+/// The rule by which requests are made.
 #[derive(Debug, Clone)]
 pub enum Load {
-    /// When they are due, whatever the server does.
+    /// Requests are made when they are due, whatever the server does.
     Open {
-        /// The rate, over the time that is measured.
+        /// The rate over the measured time.
         curve: Curve,
-        /// How they follow each other.
+        /// The spacing of requests.
         spacing: Spacing,
     },
-    /// On each connection when the one before is answered.
+    /// On each connection, the next request is made when the last one is answered.
     Closed,
 }

@@ -1,4 +1,4 @@
-//! Running a generator as a program of a host: on our own TCP.
+//! Runs a generator as a program of a host, on this library's own TCP.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,51 +29,51 @@ use crate::http::Document;
 use crate::serve::{Listening, Running, Served, pair};
 use crate::stream::{self, TcpReport, Web};
 
-/// Events heard in a step, at most.
+/// The maximum number of events handled in a step.
 const EVENTS: usize = 16;
 
-/// Where the generator's host is.
+/// The place of the generator's host.
 #[derive(Debug)]
 pub enum Place {
-    /// On a device.
+    /// The host uses a device.
     Device(DeviceSetup),
-    /// On a cable, with a server on a host at its other end.
+    /// The host is on a cable, with a server on a host at the peer end.
     Cable {
-        /// Receive rings of our end.
+        /// The number of receive rings of the generator's end.
         queues: usize,
-        /// Where the other end stands.
+        /// The setup of the host at the peer end.
         other: Box<HostSetup>,
-        /// Bytes of the document that it serves.
+        /// The size in bytes of the document that the server has.
         size: u64,
     },
 }
 
-/// What a generator on a host has measured.
+/// The results of a generator on a host.
 #[derive(Debug)]
 pub struct OnHost {
-    /// The generator.
+    /// The generator's results.
     pub measured: Measured,
-    /// What it took, its host and TCP included.
+    /// The processor time that the generator's thread used, its host and TCP included.
     pub effort: Effort,
-    /// The hosts.
+    /// The reports of the hosts.
     pub hosts: Hosts,
 }
 
-/// What the hosts have done.
+/// The reports of the hosts of a run.
 #[derive(Debug, Serialize)]
 pub struct Hosts {
-    /// TCP of the generator's.
+    /// The TCP report of the generator's host.
     pub tcp: TcpReport,
-    /// What that did.
+    /// The counters of the generator's host.
     pub counters: HostCounters,
-    /// On a cable: the server.
+    /// The server's result, if the run is on a cable.
     pub server: Option<Box<Served>>,
-    /// Why nothing leaves by the device any more; `None` if all is well.
+    /// The reason why the device works no more; `None` if it works.
     pub device_failed: Option<String>,
 }
 
-/// Carries out a plan on a host; calls `watch` as the limits say, which have no duration: the plan has. Ends
-/// early when the process is asked to end.
+/// Runs a plan on a host. Calls `watch` as the limits say; they need no duration, because the plan has one.
+/// Ends early when the process is asked to end.
 ///
 /// # Errors
 /// [`SetupError`]
@@ -163,8 +163,8 @@ impl Hosts {
     }
 }
 
-/// A generator as a program of a host: it begins with the program, and ends with it. `to` is the server, by
-/// all addresses that it may have.
+/// Creates a generator as a program of a host, and a handle to watch it. The generator begins and ends with
+/// the program. `to` are all addresses that the server may have.
 #[must_use]
 pub fn client(to: Vec<IpEndpoint>, plan: Plan, request: Request) -> (Box<dyn Program>, Watched) {
     let watched = Watched::default();
@@ -172,7 +172,7 @@ pub fn client(to: Vec<IpEndpoint>, plan: Plan, request: Request) -> (Box<dyn Pro
     (Box::new(Client { watched: watched.clone(), table: Table::new(to) }), watched)
 }
 
-/// A generator that is a program, for who watches it.
+/// A handle to a generator that runs as a program.
 #[derive(Debug, Clone, Default)]
 pub struct Watched(Arc<Mutex<Body>>);
 
@@ -187,25 +187,25 @@ impl Watched {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is over by itself.
+    /// Returns whether the generator has ended by itself.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.lock().measured.is_some()
     }
 
-    /// How it goes; `None` when it is over.
+    /// Returns a snapshot of the generator; `None` when it has ended.
     #[must_use]
     pub fn glance(&self, now: Instant) -> Option<Glance> {
         self.lock().generator.as_ref().map(|generator| generator.glance(now))
     }
 
-    /// Returns what was measured so far; `None` when it is over.
+    /// Returns the results so far; `None` when the generator has ended.
     #[must_use]
     pub fn so_far(&self, now: Instant) -> Option<Measured> {
         self.lock().generator.as_ref().map(|generator| generator.so_far(now))
     }
 
-    /// What was measured, by `now` if it was not over by itself.
+    /// Takes the results. A generator that has not ended by itself is stopped at `now`.
     #[must_use]
     pub fn measured(&self, now: Instant) -> Measured {
         let body = &mut *self.lock();
@@ -217,7 +217,7 @@ impl Watched {
     }
 }
 
-/// The program.
+/// The program that runs a generator and shares it with a [`Watched`].
 #[derive(Debug)]
 struct Client {
     watched: Watched,
@@ -249,13 +249,13 @@ impl Program for Client {
     }
 }
 
-/// Which stream is which connection.
+/// A table that maps connections to streams, and streams to connections.
 #[derive(Debug)]
 struct Table {
     to: Vec<IpEndpoint>,
-    /// By place.
+    /// The streams by the places of their connections.
     streams: Vec<Option<Entry>>,
-    /// By the stream's number.
+    /// The connections by the numbers of their streams.
     ids: Vec<Option<Id>>,
 }
 
@@ -293,7 +293,7 @@ impl Table {
         Some(entry.stream)
     }
 
-    /// A stream has news: whose.
+    /// Records an event of a stream, and returns the connection that the stream belongs to.
     fn note(&mut self, event: &Event) -> Option<Id> {
         let id = (*self.ids.get(Fd::of(event).0 as usize)?)?;
         let entry = self.streams.get_mut(id.place as usize)?.as_mut()?;
@@ -346,7 +346,7 @@ impl Transport for Streams<'_, '_> {
     }
 
     fn has_ended(&mut self, id: Id) -> bool {
-        // What has come is mentioned again only when all before was read: so it has to be looked at.
+        // Events report new data only after all earlier data was read. So the end has to be looked for.
         let ended = self.stream(id).and_then(|stream| now(self.system.peek_stream(stream, &mut [0])));
         ended.is_err() || ended == Ok(Some(0))
     }
@@ -355,13 +355,13 @@ impl Transport for Streams<'_, '_> {
         let Some(stream) = self.table.remove(id) else { return };
         match how {
             Close::Ordinary => self.system.close(stream),
-            // One that was over before is closed all the same.
+            // A stream whose connection was already over is closed, too.
             Close::Reset => drop(self.system.abort(stream)),
         }
     }
 }
 
-/// `None` if it is for later.
+/// Returns the result of a call; `None` if the call would have blocked.
 fn now<T>(result: Result<T, StreamError>) -> Result<Option<T>, Fault> {
     match result {
         Ok(done) => Ok(Some(done)),
@@ -388,7 +388,7 @@ const fn fault(error: Error) -> Fault {
     }
 }
 
-/// Connections of a host that has ended, and they with it.
+/// The transport of a host that has ended, and its connections with it.
 struct Gone;
 
 impl Transport for Gone {

@@ -1,4 +1,4 @@
-//! What was measured, as it is reported.
+//! The results of a run and the report on them.
 
 use evenkeel_core::time::Duration;
 use serde::Serialize;
@@ -7,56 +7,56 @@ use super::account::{Account, Counts, Failure, Interval, micros};
 use super::cold::ColdCounts;
 use crate::latency::Histogram;
 
-/// All that a generator has measured.
+/// The results of a generator.
 #[derive(Debug, Default)]
 pub struct Measured {
     pub(super) account: Account,
     pub(super) connections: ConnectionCounts,
     pub(super) cold: Option<ColdCounts>,
     pub(super) measured: Duration,
-    /// Requests that were to be made in that time.
+    /// The number of requests that were planned for the measured time; `None` in a closed loop.
     pub(super) planned: Option<f64>,
-    /// It ended before its time.
+    /// Whether the run ended before its time.
     pub(super) stopped: bool,
-    /// Which of the server's addresses was used; `None` if no connection was established.
+    /// The index of the server's address that was used; `None` if no connection was established.
     pub address: Option<usize>,
-    /// Which were tried before in vain, and why.
+    /// The indices of the addresses that were tried before and failed, with the failures.
     pub unreached: Vec<(usize, Failure)>,
 }
 
-/// Connections that requests were made on.
+/// The counters of the connections on which requests were made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ConnectionCounts {
-    /// As many as there may be at a time.
+    /// The maximum number of connections at a time.
     pub limit: usize,
-    /// Begun, the warm-up included.
+    /// The number of connections begun, the warm-up included.
     pub opened: u64,
-    /// The most at a time.
+    /// The maximum number of connections that were there at a time.
     pub most: usize,
-    /// Closed by the server between two requests.
+    /// The number of connections that ended between two requests, normally because the server closed them.
     pub closed_idle: u64,
 }
 
-/// Percentiles of times, in microseconds; `None` where there were none.
+/// Percentiles of times, in microseconds; `None` if there were no times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// How many there were.
+    /// The number of times.
     pub count: u64,
-    /// Their mean.
+    /// The mean of the times.
     pub mean: Option<f64>,
-    /// Half of them are no longer than this.
+    /// The median: half of the times are no longer.
     pub p50: Option<f64>,
-    /// And so on.
+    /// The 75th percentile.
     pub p75: Option<f64>,
-    /// And so on.
+    /// The 90th percentile.
     pub p90: Option<f64>,
-    /// And so on.
+    /// The 99th percentile.
     pub p99: Option<f64>,
-    /// 99.9 %.
+    /// The 99.9th percentile.
     pub p99_9: Option<f64>,
-    /// 99.99 %.
+    /// The 99.99th percentile.
     pub p99_99: Option<f64>,
-    /// The longest.
+    /// The longest of the times.
     pub max: Option<f64>,
 }
 
@@ -77,68 +77,70 @@ impl From<&Histogram> for Percentiles {
     }
 }
 
-/// How a generator's thread has spent the time.
+/// The processor time that a generator's thread used and missed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Effort {
-    /// The share of a processor that it used.
+    /// The share of the time in which the thread ran on a processor.
     pub cpu_share: f64,
-    /// The share of the time in which it was runnable, and others had the processor.
+    /// The share of the time in which the thread was runnable and other threads had the processor.
     pub run_delay_share: f64,
 }
 
-/// What was asked, what came of it, and how long it took.
+/// A report on a generator's run: requests, what became of them, and how long they took.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// How long it was measured, in seconds.
+    /// The length of the measured time, in seconds.
     pub seconds: f64,
-    /// It ended before its time.
+    /// Whether the run ended before its time.
     pub stopped: bool,
-    /// Requests a second that were planned; `None` in a closed loop.
+    /// The planned rate in requests a second; `None` in a closed loop.
     pub target_rps: Option<f64>,
-    /// Requests a second that the server was really asked.
+    /// The rate at which requests were sent, in requests a second.
     pub offered_rps: f64,
-    /// Answers a second, those that came after the end not counted.
+    /// The rate of answers a second. Answers after the end of the measured time do not count.
     pub answered_rps: f64,
-    /// Requests and what became of them.
+    /// The number of requests, and of what became of them.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Requests that found no free connection at once.
+    /// The number of requests for which no connection was free at once.
     pub waited: u64,
-    /// Requests sent a second time, because the server closed a kept connection as they were sent.
+    /// The number of requests sent a second time, because the server closed a kept connection as they were
+    /// sent.
     pub repeated: u64,
-    /// Requests of the warm-up, which count nowhere else.
+    /// The number of requests of the warm-up, which count nowhere else.
     pub warm_up: u64,
-    /// From when a request was due until it was answered, or given up.
+    /// The times from when a request was due until it was answered, or until its time limit ran out.
     pub response_us: Percentiles,
-    /// From when it was sent until it was answered.
+    /// The times from when a request was sent until it was answered.
     pub service_us: Percentiles,
-    /// From the beginning of a connection until it was established.
+    /// The times from the start of a connection until it was established.
     pub connect_us: Percentiles,
-    /// From when a request was due until the generator saw to it.
+    /// The times from when a request was due until the generator handled it.
     pub late_us: Percentiles,
-    /// Bytes read, the warm-up and cold connections included.
+    /// The number of bytes read, the warm-up and cold connections included.
     pub bytes_in: u64,
-    /// Bytes written, likewise.
+    /// The number of bytes written, the warm-up and cold connections included.
     pub bytes_out: u64,
-    /// Connections for requests.
+    /// The counters of connections for requests.
     pub connections: ConnectionCounts,
-    /// Cold ones, if there were to be any.
+    /// The counters of cold connections, if there were to be any.
     pub cold: Option<ColdCounts>,
-    /// What the generator took for all this.
+    /// The processor time that the generator used for the run.
     pub generator: Effort,
-    /// The run in parts.
+    /// The intervals of the run, in order.
     pub intervals: Vec<Interval>,
 }
 
-/// A generator that used more of a processor than this may have been what was measured.
+/// The share of a processor above which the generator may have been the bottleneck.
 const BUSY: f64 = 0.9;
-/// A thread that had to wait for a processor longer than this was disturbed.
+/// The share of time spent waiting for a processor above which a thread counts as disturbed.
 const DISTURBED: f64 = 0.1;
-/// One that began a hundredth of its requests later than this did not keep to its plan.
+/// The lateness in microseconds of a hundredth of the requests above which a generator did not keep to its
+/// plan.
 const LATE_US: f64 = 1_000.0;
 
 impl Report {
-    /// What was measured, by a generator that took so much effort.
+    /// Creates the report on `measured`, with the processor time of the generator's thread.
     #[must_use]
     pub fn new(measured: &Measured, effort: Effort) -> Self {
         let Measured { account, connections, cold, .. } = measured;
@@ -167,7 +169,7 @@ impl Report {
         }
     }
 
-    /// Why the figures may say more about the generator, or its machine, than about the server.
+    /// Returns the reasons why the figures may describe the generator or its machine more than the server.
     #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
         let Effort { cpu_share, run_delay_share } = self.generator;
@@ -177,7 +179,7 @@ impl Report {
             (cpu_share > BUSY).then_some(Doubt::Busy),
             (run_delay_share > DISTURBED).then_some(Doubt::Disturbed),
             late.map(|_| Doubt::Late),
-            // In a closed loop the end may come in between.
+            // In a closed loop the end may come between a request's due time and its sending.
             (unsent > 0 && self.target_rps.is_some()).then_some(Doubt::NotOffered),
         ]
         .into_iter()
@@ -186,21 +188,21 @@ impl Report {
     }
 }
 
-/// Why a measurement may not say what it was made for.
+/// A reason why a measurement may not show what it was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// The generator had no time left.
+    /// The generator had no processor time left.
     Busy,
-    /// Others had its processor.
+    /// Other threads had the generator's processor.
     Disturbed,
     /// Requests were begun late.
     Late,
-    /// Some were never begun.
+    /// Some requests were never begun.
     NotOffered,
 }
 
 impl Doubt {
-    /// Its name in results.
+    /// Returns the doubt's name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -213,7 +215,7 @@ impl Doubt {
 }
 
 impl Measured {
-    /// The distribution of response times.
+    /// Returns the distribution of response times.
     #[must_use]
     pub fn response(&self) -> &Histogram {
         &self.account.response

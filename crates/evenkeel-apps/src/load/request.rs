@@ -1,24 +1,24 @@
-//! Whom to ask, and for what: the bytes of the request, made once.
+//! The target and the bytes of a request, computed once.
 
 use core::fmt;
 use core::str::FromStr;
 use std::net::Ipv6Addr;
 
-/// A server and what is asked of it, from an `http` URL.
+/// A server and a path on it, from an `http` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its name or address, an IPv6 address without brackets and without its zone.
+    /// The server's name or address; an IPv6 address is without brackets and zone.
     pub host: String,
     /// The zone of a link-local address: the interface that leads to it.
     pub zone: Option<String>,
-    /// Its port.
+    /// The server's port.
     pub port: u16,
-    /// Path and query.
+    /// The path and query of the URL.
     pub path: String,
 }
 
 impl Target {
-    /// Returns what a resolver takes for the host: the zone of an address is part of it.
+    /// Returns the host as a resolver takes it: with the zone of an address.
     #[must_use]
     pub fn resolvable(&self) -> String {
         match &self.zone {
@@ -27,8 +27,8 @@ impl Target {
         }
     }
 
-    /// Returns host and port as a `Host` field has them (RFC 9110, 7.2): the zone means nothing to the
-    /// server, and does not go there (RFC 6874, 4).
+    /// Returns host and port as a `Host` field has them (RFC 9110, 7.2). The zone is not sent, because it
+    /// means nothing to the server (RFC 6874, 4).
     #[must_use]
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
@@ -79,7 +79,7 @@ impl FromStr for Target {
     }
 }
 
-/// Reads host, zone and port.
+/// Reads the host, the zone and the port of a URL.
 fn authority_of(authority: &str) -> Option<(&str, Option<&str>, u16)> {
     let (host, zone, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -149,19 +149,19 @@ fn without_dots(path: &str) -> String {
 pub struct Request {
     kept: Vec<u8>,
     last: Vec<u8>,
-    /// Its response has no content.
+    /// Whether the request is a HEAD, whose response has no content.
     pub(super) is_head: bool,
-    /// It does no harm if it is sent twice (RFC 9110, 9.2.2).
+    /// Whether sending the request twice does no harm (RFC 9110, 9.2.2).
     pub(super) idempotent: bool,
 }
 
-/// Fields that say how a message is sent, which is not for the user to say.
+/// The fields that frame a message, which the user may not set.
 const OURS: [&str; 3] = ["connection", "content-length", "transfer-encoding"];
 
 /// Reads the method of a request.
 ///
 /// # Errors
-/// What was expected.
+/// A message that says what was expected.
 pub fn method(text: &str) -> Result<String, String> {
     let is_method = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
@@ -169,10 +169,11 @@ pub fn method(text: &str) -> Result<String, String> {
 }
 
 impl Request {
-    /// A request with a method that [`method`] takes, fields such as `Accept: text/html`, and a content.
+    /// Creates a request with a method that [`method`] accepts, fields such as `Accept: text/html`, and a
+    /// content.
     ///
     /// # Errors
-    /// Why it would be none.
+    /// A message that says why the request would be invalid.
     pub fn new(target: &Target, method: &str, fields: &[String], content: &[u8]) -> Result<Self, String> {
         if self::method(method).is_err() {
             return Err(format!("`{method}` is no method such as GET or POST"));
@@ -200,7 +201,7 @@ impl Request {
         })
     }
 
-    /// Its bytes; `last` if no other one follows on its connection.
+    /// Returns the bytes of the request. If `last`, they ask the server to close the connection after it.
     pub(super) fn bytes(&self, last: bool) -> &[u8] {
         if last { &self.last } else { &self.kept }
     }
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!("[::1]:82/x".parse::<Target>().unwrap().to_string(), "http://[::1]:82/x");
     }
 
-    /// RFC 6874.
+    /// RFC 6874 defines the zone of an address, and that it is not sent.
     #[test]
     fn a_zone_is_for_the_resolver_and_does_not_go_to_the_server() {
         for text in ["http://[fe80::1%25eth0]:81/", "http://[fe80::1%eth0]:81/"] {

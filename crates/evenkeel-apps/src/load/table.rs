@@ -1,4 +1,4 @@
-//! The table of responses, against the generator: each is answered to a request, and to the next one.
+//! The table of responses, against the generator. Each is the answer to one request, and to the next one.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::http::table::{RESPONSES, Row, assert_all, cuts};
 struct Server<'r> {
     row: &'r Row,
     pieces: &'r [usize],
-    /// The one connection that is used at a time.
+    /// The only connection that is used at a time.
     id: Option<Id>,
     to_read: VecDeque<Vec<u8>>,
     ends: bool,
@@ -60,7 +60,7 @@ impl Transport for Server<'_> {
     }
 }
 
-/// What becomes of two requests that are both answered so.
+/// Runs two requests that are both answered with the row's bytes. Returns the report.
 fn load(row: &Row, pieces: &[usize]) -> Report {
     let method = if row.expected.ends_with(&["HEAD"]) { "HEAD" } else { "GET" };
     let request = Request::new(&"http://here/".parse().unwrap(), method, &[], b"").unwrap();
@@ -92,7 +92,7 @@ fn load(row: &Row, pieces: &[usize]) -> Report {
     Report::new(&generator.finish(now, &mut server), Effort { cpu_share: 0.0, run_delay_share: 0.0 })
 }
 
-/// How many of two requests were counted as what they are.
+/// Returns how many of two requests were counted as the row expects.
 fn counted(row: &Row, counts: &Counts) -> u64 {
     match row.expected[0] {
         "malformed" => counts.failed.of(Failure::Malformed),

@@ -1,4 +1,4 @@
-//! The generator against servers that do anything, in virtual time.
+//! Tests of the generator against servers that do anything, in virtual time.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use crate::dice::Dice;
 
 const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// What a server does with a connection that is opened, or a request that has come.
+/// A server's reaction to a connection that is opened, or to a request that has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Deed {
-    /// It accepts, or answers.
+    /// The server accepts, or answers.
     Right,
-    /// It does that, and closes.
+    /// The server accepts or answers, and then closes.
     RightAndClose,
     Nothing,
     Refuse,
-    /// It answers by half.
+    /// The server sends an incomplete answer and closes.
     Half,
     Garbage,
     Reset,
-    /// It says something nobody asked for.
+    /// The server sends an answer, and bytes after it that nothing asked for.
     TooMuch,
 }
 
@@ -38,15 +38,15 @@ const DEEDS: [Deed; 8] = [
     Deed::TooMuch,
 ];
 
-/// A server, and the way there.
+/// A simulated server, and the network to it.
 struct World {
     now: Instant,
     dice: Dice,
-    /// Out of all deeds, how many of 100 are right.
+    /// The number of deeds out of 100 that are right; the others are random.
     right: usize,
-    /// How long a deed takes.
+    /// The time that a deed takes.
     takes: Duration,
-    /// From when until when it does nothing.
+    /// The start and end of a time in which the server does nothing.
     stall: (Instant, Instant),
     connections: BTreeMap<u32, Connection>,
     to_come: BTreeMap<(Instant, u64), (Id, News)>,
@@ -55,12 +55,12 @@ struct World {
     room: usize,
     /// The right answer.
     good: &'static [u8],
-    /// It closes connections as it accepts them.
+    /// Whether the server closes connections as it accepts them.
     slams: bool,
-    /// What it does with the first connection to each of its addresses, and how long that takes; after that
-    /// it does as the dice say.
+    /// The deed for the first connection to each of the server's addresses, and the time that it takes. For
+    /// later ones the dice decide.
     greets: Vec<(Deed, Duration)>,
-    /// Addresses that were connected to.
+    /// The addresses that were connected to, in order.
     called: Vec<usize>,
 }
 
@@ -106,7 +106,7 @@ impl World {
         if self.dice.below(100) < self.right { Deed::Right } else { DEEDS[self.dice.below(DEEDS.len())] }
     }
 
-    /// Something comes once the server has had the time for it.
+    /// Schedules an event for the time at which the server is ready for it.
     fn later(&mut self, id: Id, after: Duration, news: News) {
         let mut at = self.now + after;
         if (self.stall.0..self.stall.1).contains(&at) {
@@ -121,7 +121,7 @@ impl World {
         connection.expect("the generator uses a connection that it does not have")
     }
 
-    /// A whole request has come.
+    /// Handles a whole request.
     fn serve(&mut self, id: Id) {
         let takes = self.takes;
         match self.deed() {
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Lets the next thing happen, not after `until`; says on which connection.
+    /// Lets the next event happen, if it is due by `until`. Returns the connection of the event.
     fn happen(&mut self, until: Instant) -> Option<Id> {
         let next = self.to_come.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= until);
         self.now = self.now.max(next.unwrap_or(until));
@@ -287,8 +287,8 @@ fn p99(measured: &Measured) -> Duration {
     measured.response().percentile(99.0).unwrap()
 }
 
-/// What the tool is for: a server that stands still for a second of ten makes every tenth user wait. A closed
-/// loop stands still with it, and sees one.
+/// A server that stands still for one second of ten makes every tenth user wait. A closed loop stands still
+/// with it, and sees only one wait.
 #[test]
 fn the_open_loop_sees_a_stall_that_the_closed_loop_omits() {
     let run = |load: Load, connections| {
@@ -312,8 +312,8 @@ fn the_open_loop_sees_a_stall_that_the_closed_loop_omits() {
     }
 }
 
-/// The service time of the open loop on one connection is that of the closed one: it is the difference
-/// between the two that tells.
+/// The service times of an open loop on one connection are like those of a closed loop. Only the response
+/// times show the waiting.
 #[test]
 fn service_times_do_not_show_what_waiting_requests_wait_for() {
     let mut world = World::new(1, 100, millis(1));
@@ -325,8 +325,8 @@ fn service_times_do_not_show_what_waiting_requests_wait_for() {
     assert!(report.waited > 90, "{}", report.waited);
 }
 
-/// Beyond saturation: of 1000 requests a second a server of one request at a time, 10 ms each, can serve
-/// 100. All are offered nevertheless, as each has its own connection, and given up in time.
+/// Of 1000 requests a second, a server that needs 10 ms for each can serve 100. All are offered
+/// nevertheless, because each has its own connection and is given up in time.
 #[test]
 fn the_offered_rate_does_not_fall_when_the_server_answers_nobody() {
     let mut world = World::new(1, 100, millis(1));
@@ -339,7 +339,7 @@ fn the_offered_rate_does_not_fall_when_the_server_answers_nobody() {
     assert_eq!((report.counts.due, report.counts.offered), (5_000, 5_000));
     assert_eq!(report.counts.failed.of(Failure::ConnectTimeout), 5_000);
     assert!((report.offered_rps - 1_000.0).abs() < 1e-6);
-    // Attempts are given up after 100 ms: so many are under way at a time.
+    // Attempts are given up after 100 ms, so this is the number under way at a time.
     assert!((99..=102).contains(&report.connections.most), "{:?}", report.connections);
     assert!((report.response_us.p50.unwrap() - 100_000.0).abs() < 1_000.0);
 }
@@ -391,7 +391,7 @@ fn a_connection_that_the_server_does_not_keep_is_not_used_again() {
     assert!(world.most > 50 && world.most <= 102, "{}", world.most);
 }
 
-/// Of an end that comes along with the beginning one is not told a second time.
+/// No second event reports an end that came together with the start of the connection.
 #[test]
 fn a_connection_that_is_closed_as_it_is_accepted_is_seen_at_once() {
     let mut world = World::new(1, 100, millis(1));
@@ -402,7 +402,7 @@ fn a_connection_that_is_closed_as_it_is_accepted_is_seen_at_once() {
     assert!(cold.closed >= 5 && cold.at_end == 0, "{cold:?}");
 }
 
-/// In the moment in which a kept connection is asked again the server closes it, of which nothing was known.
+/// The server closes a kept connection at the moment when the next request is sent on it.
 #[test]
 fn a_request_on_a_connection_that_was_just_closed_is_sent_again_once() {
     let mut world = World::new(1, 100, millis(1));
@@ -488,11 +488,12 @@ fn one_that_is_stopped_tells_what_there_was_so_far() {
     assert!((report.target_rps.unwrap() - 100.0).abs() < 1e-6);
 }
 
-/// The address used, the addresses that failed, those tried, and when the first request was due.
+/// The index of the address used, the addresses that failed, those tried, and the time of the first
+/// request.
 type Found = (Option<usize>, Vec<(usize, Failure)>, Vec<usize>, Instant);
 
-/// Where it connects if the server's addresses do this at the first attempt, each after so many milliseconds;
-/// which were tried in vain; and how long it took until the first request was due.
+/// Returns the address used, the failed ones, the tried ones, and the time until the first request was due.
+/// `addresses` has the deed of each address at the first attempt, and the milliseconds that it takes.
 fn found(addresses: &[(Deed, u64)]) -> Found {
     let mut world = World::new(1, 100, millis(1));
     world.greets = addresses.iter().map(|(deed, after)| (*deed, millis(*after))).collect();
@@ -514,7 +515,7 @@ fn found(addresses: &[(Deed, u64)]) -> Found {
     (address, unreached.clone(), tried.collect(), Instant::ZERO + took)
 }
 
-/// RFC 8305, RFC 6724 10.2: those of other addresses see the server, too.
+/// A client of a server with several addresses uses the first one that answers (RFC 8305; RFC 6724, 10.2).
 #[test]
 fn the_first_address_that_answers_is_used() {
     let (right, refuse, nothing) = (Deed::Right, Deed::Refuse, Deed::Nothing);
@@ -535,7 +536,7 @@ fn the_first_address_that_answers_is_used() {
     assert_eq!((address, unreached, tried), (Some(2), vec![refused(1)], vec![0, 1, 2]));
 }
 
-/// Nobody is asked in vain for as long as the plan says.
+/// A run against a server that cannot be reached ends before its planned length.
 #[test]
 fn a_server_that_cannot_be_reached_is_given_up_at_once() {
     let (refuse, nothing) = (Deed::Refuse, Deed::Nothing);
@@ -552,8 +553,9 @@ fn a_server_that_cannot_be_reached_is_given_up_at_once() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whatever the server does: it ends, in time; every request that was due is accounted for once; no more
-    /// connections than allowed; none left behind, or used after it was closed (which the world sees to).
+    /// Whatever the server does, the run ends in time and each due request is accounted for once. There are
+    /// no more connections than allowed. None is left behind or used after it was closed, which the world
+    /// checks.
     #[test]
     fn every_request_ends_in_one_way(
         seed: u64,

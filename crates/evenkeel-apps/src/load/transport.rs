@@ -1,80 +1,81 @@
-//! What a generator needs of TCP, whoever's that is.
+//! The interface between a generator and any TCP.
 
 use super::account::Failure;
 
-/// Names a connection: its place, and which one it is of those that were there.
+/// A name of a connection: its place, and its generation among the connections at that place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id {
-    /// Its place. Only so many places are used as there are connections at a time.
+    /// The connection's place. At most as many places are used as there are connections at a time.
     pub place: u32,
-    /// Differs from the one before it there.
+    /// A number that differs from that of the previous connection at this place.
     pub generation: u32,
 }
 
 impl Id {
-    /// As one number.
+    /// Returns the name as one number.
     #[must_use]
     pub const fn token(self) -> u64 {
         (self.generation as u64) << 32 | self.place as u64
     }
 
-    /// The one that has this number.
+    /// Returns the name that has this number.
     #[must_use]
     pub const fn of_token(token: u64) -> Self {
         Self { place: token as u32, generation: (token >> 32) as u32 }
     }
 }
 
-/// Connections to one server, which may have several addresses. Nothing here blocks; whoever drives the
-/// generator tells it of each connection on which something has happened: it is open, or there is room to
-/// write after there was none, or something to read, or its end, after there was nothing.
+/// A set of connections to one server, which may have several addresses. No call blocks. The generator's
+/// caller passes on each event of a connection: it is established, or has room to write again, or has
+/// something to read, or has ended.
 pub trait Transport {
-    /// Begins to open a connection to the server's address of this number.
+    /// Begins to open a connection to the server's address of index `address`.
     ///
     /// # Errors
-    /// Nothing was opened.
+    /// No connection was begun.
     fn connect(&mut self, id: Id, address: usize) -> Result<(), Fault>;
 
-    /// Whether the connection is established.
+    /// Returns whether the connection is established.
     ///
     /// # Errors
-    /// It never will be.
+    /// The connection has failed and will not be established.
     fn is_open(&mut self, id: Id) -> Result<bool, Fault>;
 
-    /// Takes what there is room for; says how much.
+    /// Writes what there is room for, and returns the number of bytes.
     ///
     /// # Errors
     /// The connection is over.
     fn write(&mut self, id: Id, bytes: &[u8]) -> Result<usize, Fault>;
 
-    /// Gives what has come; `None` if nothing has, 0 bytes at the end.
+    /// Reads what has come, and returns the number of bytes: 0 at the end, `None` if nothing has come.
     ///
     /// # Errors
     /// The connection is over.
     fn read(&mut self, id: Id, to: &mut [u8]) -> Result<Option<usize>, Fault>;
 
-    /// Whether the server is known to have closed its end, if not all before that was read yet.
+    /// Returns whether the server is known to have closed its end. There may still be bytes to read before
+    /// the end.
     fn has_ended(&mut self, id: Id) -> bool;
 
-    /// Closes a connection.
+    /// Closes a connection in the way that `how` says.
     fn close(&mut self, id: Id, how: Close);
 }
 
-/// How a connection is closed.
+/// A way to close a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Close {
-    /// In order: the server has closed its end, so that nothing of the connection stays here.
+    /// The ordinary close. The server has closed its end, so no state of the connection stays here.
     Ordinary,
-    /// At once, by a reset: nothing of it stays anywhere, above all no port in TIME-WAIT.
+    /// A reset. No state of the connection stays anywhere, and above all no port in TIME-WAIT.
     Reset,
 }
 
-/// Why there is no connection, or no more.
+/// The reason why a connection was not established, or has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nobody listens.
+    /// No process listens at the server's address.
     Refused,
-    /// It was reset.
+    /// The connection was reset.
     Reset,
     /// The peer does not answer any more.
     TimedOut,
@@ -82,12 +83,13 @@ pub enum Fault {
     NoPort,
     /// The process may have no more descriptors, or there is no memory for another connection.
     NoDescriptor,
-    /// There is no way there, or something else is wrong.
+    /// The server cannot be reached, or another error occurred.
     Unreachable,
 }
 
 impl Fault {
-    /// What becomes of a request by it; `open` if there was a connection.
+    /// Returns the failure of a request whose connection had this fault. `open` says whether the connection
+    /// was established.
     pub(super) const fn failure(self, open: bool) -> Failure {
         match self {
             Self::Refused => Failure::Refused,

@@ -1,4 +1,4 @@
-//! The other end of a server's cable: a host with clients.
+//! A host with clients, on the peer end of a server's cable.
 
 use std::sync::Arc;
 
@@ -13,24 +13,25 @@ use crate::counters::HostCounters;
 use crate::host_setup::{HostSetup, Limits, SetupError, run_dry};
 use crate::hosted::Hosted;
 
-/// How long connections that are open when time is up may take to come to their end. Then they are cut off.
+/// The time that connections still open at the end of the run may take to finish. Then they are cut off.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What clients and their host have done.
+/// The results of clients and their host.
 #[derive(Debug, Clone, Serialize)]
 pub struct Clients {
-    /// How long they ran, in seconds.
+    /// The time that the clients ran, in seconds.
     pub seconds: f64,
-    /// What they did.
+    /// The clients' counters.
     #[serde(flatten)]
     pub asked: Asked,
-    /// Their host's TCP.
+    /// The TCP report of the clients' host.
     pub tcp: TcpReport,
-    /// What their host did.
+    /// The counters of the clients' host.
     pub counters: HostCounters,
 }
 
-/// Runs clients on one end of a cable until they have ended, or `done`.
+/// Runs clients on one end of a cable until they have ended, `done` returns true, or the load's duration
+/// and a grace period are over.
 pub(crate) fn ask(
     setup: &HostSetup,
     clock: Clock,

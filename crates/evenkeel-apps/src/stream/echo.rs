@@ -1,14 +1,14 @@
-//! Gives back what comes (RFC 862, TCP).
+//! A service that sends back what it receives (RFC 862, TCP).
 
 use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
 
 use super::session::{CHUNK, Progress, Service, Stream};
 
-/// The service.
+/// An echo service.
 ///
-/// It reads no more than it can write, so a peer that sends and does not read is stopped by the window, and
-/// costs nothing while it is.
+/// It reads no more than it can write. So the receive window stops a peer that sends and does not read, and
+/// such a peer then costs nothing.
 #[derive(Debug)]
 pub struct Echo {
     buffer: Box<[u8]>,
@@ -20,15 +20,15 @@ impl Default for Echo {
     }
 }
 
-/// What is known of a connection.
+/// The state of an echo connection.
 #[derive(Debug, Default)]
 pub struct Echoing {
-    /// What was read and found no room after all, because memory has become scarce in between.
+    /// The bytes that were read and could not be written, because memory had become scarce in between.
     back: Vec<u8>,
 }
 
 impl Echo {
-    /// Writes what is left over; false if that is still not all.
+    /// Writes the bytes left over from before. Returns false if some are still left.
     fn give_back(session: &mut Echoing, stream: &mut Stream<'_, '_>) -> Result<bool, StreamError> {
         if !session.back.is_empty() {
             let taken = stream.write(&session.back)?;

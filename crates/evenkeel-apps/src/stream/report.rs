@@ -1,4 +1,4 @@
-//! What there is to know about a host's TCP, for people and their programs.
+//! A report of a host's TCP, for people and for programs.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -13,22 +13,22 @@ use evenkeel_core::tcp::{FourTuple, Rate};
 use evenkeel_core::time::Duration;
 use serde::{Serialize, Serializer};
 
-/// A host's TCP.
+/// A report of a host's TCP.
 #[derive(Debug, Clone, Serialize)]
 pub struct TcpReport {
-    /// Connections there are, half-open ones and those in TIME-WAIT aside.
+    /// The number of connections, without half-open ones and those in TIME-WAIT.
     pub connections: usize,
-    /// Connections in TIME-WAIT.
+    /// The number of connections in TIME-WAIT.
     pub time_wait: usize,
-    /// Who listens.
+    /// The host's listeners.
     pub listeners: Vec<ListenerReport>,
-    /// What was counted; counters that are zero are left out.
+    /// The counters that are not zero.
     #[serde(serialize_with = "by_name")]
     pub counters: Vec<(Counter, u64)>,
 }
 
 impl TcpReport {
-    /// That of a host.
+    /// Creates the report of `host`.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         let tcp = host.tcp();
@@ -40,7 +40,7 @@ impl TcpReport {
         }
     }
 
-    /// How often something was counted.
+    /// Returns the value of `counter`, 0 if it is not in the report.
     #[must_use]
     pub fn count(&self, counter: Counter) -> u64 {
         self.counters.iter().find(|(other, _)| *other == counter).map_or(0, |(_, count)| *count)
@@ -55,18 +55,18 @@ fn by_name<S: Serializer>(counters: &[(Counter, u64)], serializer: S) -> Result<
     serializer.collect_map(counters.iter().map(|(counter, count)| (counter.name(), count)))
 }
 
-/// A listener.
+/// A report of one listener and its queues.
 #[derive(Debug, Clone, Serialize)]
 pub struct ListenerReport {
-    /// Its port.
+    /// The port that the listener is on.
     pub port: u16,
-    /// Its address, if it has but one.
+    /// The address that the listener is on; `None` for all addresses of the host.
     pub address: Option<String>,
-    /// Half-open connections.
+    /// The number of half-open connections.
     pub half_open: usize,
-    /// Connections that wait to be accepted.
+    /// The number of connections that wait to be accepted.
     pub to_accept: usize,
-    /// The most that may wait.
+    /// The maximum number of connections that may wait to be accepted.
     pub backlog: usize,
 }
 
@@ -78,84 +78,85 @@ impl From<ListenerInfo> for ListenerReport {
     }
 }
 
-/// A connection: what `ss -ti` shows of the kernel's.
+/// A report of one connection, with what `ss -ti` shows of the kernel's connections.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConnectionReport {
-    /// Our end.
+    /// The local address and port.
     pub local: String,
-    /// The peer's.
+    /// The peer's address and port.
     pub peer: String,
-    /// Where it stands, as RFC 9293 says it.
+    /// The connection's state by its name in RFC 9293.
     pub state: String,
-    /// Why it failed, if it did.
+    /// The reason why the connection failed, if it did.
     pub error: Option<String>,
-    /// Bytes of payload that came in order.
+    /// The number of bytes of payload that came in order.
     pub bytes_in: u64,
-    /// Bytes of payload that left, those sent again included.
+    /// The number of bytes of payload that left, those sent again included.
     pub bytes_out: u64,
-    /// Bytes of payload that the peer has acknowledged.
+    /// The number of bytes of payload that the peer has acknowledged.
     pub bytes_acked: u64,
-    /// Segments that came.
+    /// The number of segments that came.
     pub segments_in: u64,
-    /// Segments that left.
+    /// The number of segments that left.
     pub segments_out: u64,
-    /// Bytes that wait to be read.
+    /// The number of received bytes that wait to be read.
     pub receive_queue: usize,
-    /// Bytes written and not acknowledged.
+    /// The number of bytes written and not acknowledged.
     pub send_queue: usize,
-    /// Those that were never sent.
+    /// The number of bytes written and never sent.
     pub unsent: u32,
-    /// Bytes the peer may still send.
+    /// The number of bytes that the peer may still send.
     pub receive_window: u32,
     /// The peer's window in bytes.
     pub send_window: u32,
     /// The congestion window in bytes.
     pub cwnd: u32,
-    /// Where slow start ends, in bytes; `None` before the first loss.
+    /// The slow-start threshold in bytes; `None` before the first loss.
     pub ssthresh: Option<u32>,
-    /// Bytes of payload in a full segment.
+    /// The number of bytes of payload in a full segment.
     pub mss: u16,
-    /// The congestion control.
+    /// The name of the congestion control.
     pub congestion_control: &'static str,
-    /// What loss recovery is about: `open` if nothing is lost.
+    /// The state of loss recovery; `open` if nothing is lost.
     pub recovery: String,
-    /// Bits of payload a second at which data last arrived; `None` if that is not measured.
+    /// The rate at which data last arrived, in bits of payload a second; `None` if that is not measured.
     pub delivery_bps: Option<u64>,
-    /// Bits of payload a second at which congestion control wants segments to leave; `None` if it says only
-    /// how many.
+    /// The rate at which congestion control wants segments to leave, in bits of payload a second; `None` if
+    /// it limits only the number of segments in flight.
     pub pacing_bps: Option<u64>,
-    /// Bits a second that leave at most, IP and TCP headers included, as somebody has said.
+    /// The configured maximum sending rate in bits a second, IP and TCP headers included; `None` for no
+    /// limit.
     pub limit_bps: Option<u64>,
-    /// The smoothed round-trip time in microseconds.
+    /// The smoothed round-trip time in microseconds; `None` before the first measurement.
     pub srtt_us: Option<f64>,
-    /// Its variation.
+    /// The variation of the round-trip time in microseconds.
     pub rttvar_us: Option<f64>,
-    /// The shortest round trip.
+    /// The shortest round-trip time of the last minutes, in microseconds.
     pub min_rtt_us: Option<f64>,
     /// The retransmission timeout in microseconds.
     pub rto_us: f64,
-    /// Segments sent again.
+    /// The number of segments sent again.
     pub retransmits: u64,
-    /// Bytes in them.
+    /// The number of bytes in the segments sent again.
     pub retransmitted_bytes: u64,
-    /// Bytes thought lost.
+    /// The number of bytes that loss recovery took for lost.
     pub lost_bytes: u64,
-    /// Expirations of the retransmission timer.
+    /// The number of expirations of the retransmission timer.
     pub timeouts: u32,
-    /// Segments that came out of order.
+    /// The number of segments that came out of order.
     pub out_of_order: u32,
-    /// Segments with nothing new.
+    /// The number of segments that brought nothing new.
     pub duplicates: u32,
-    /// Segments that were dropped: for want of room, or as too old.
+    /// The number of segments that were dropped: for want of room, or as too old.
     pub drops: u32,
-    /// Bytes of memory that its buffers own.
+    /// The number of bytes of memory that the connection's buffers own.
     pub memory: usize,
-    /// Options in use.
+    /// The names of the TCP options in use.
     pub options: Vec<&'static str>,
 }
 
 impl ConnectionReport {
-    /// That of a connection.
+    /// Creates the report of the connection between the ends in `tuple`.
     #[must_use]
     pub fn new(tuple: &FourTuple, info: &Info) -> Self {
         let Info { counts, recovery, .. } = info;
@@ -199,8 +200,8 @@ impl ConnectionReport {
         }
     }
 
-    /// The connections of a host that have moved most, at most so many; the busiest first. This looks at all
-    /// of them.
+    /// Returns the reports of the `most` connections that have moved the most bytes, the busiest first.
+    /// Visits every connection of the host.
     #[must_use]
     pub fn busiest(host: &Host, most: usize) -> Vec<Self> {
         if most == 0 {

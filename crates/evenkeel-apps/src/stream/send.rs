@@ -19,49 +19,50 @@ use super::session::{CHUNK, now};
 use super::stdio::{Came, Gave, Input, Output};
 use super::tally::Count;
 
-/// Bytes moved each way in one step at most.
+/// The number of bytes after which a turn ends, in each direction.
 const TURN: u64 = 64 << 10;
-/// How often it looks whether the peer has acknowledged the last of all, of which no event tells.
+/// The interval at which the program checks whether the peer has acknowledged everything, for which there
+/// is no event.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is sent.
+/// The bytes that a [`Send`] transmits.
 #[derive(Debug)]
 pub enum Source {
-    /// What is read from outside.
+    /// Input read from outside the program.
     Input(Input),
-    /// So many bytes, made up.
+    /// The first `bytes` bytes of a pattern.
     Pattern {
-        /// What they are.
+        /// The pattern that the bytes are taken from.
         pattern: Pattern,
-        /// How many.
+        /// The number of bytes to send.
         bytes: u64,
     },
 }
 
-/// What becomes of what comes back.
+/// The destination of the bytes that the peer sends back.
 #[derive(Debug)]
 pub enum Drain {
-    /// It is given outside.
+    /// The received bytes are written to an output.
     Output(Output),
-    /// It is counted, and compared with the pattern that was sent.
+    /// The received bytes are only counted, and compared if the source is a [`Source::Pattern`].
     Count,
 }
 
-/// Why it ended before both sides had said all.
+/// The reason why the connection ended before both sides had sent everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// No connection was opened.
+    /// No connection could be opened.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// It failed.
+    /// The connection failed.
     #[error(transparent)]
     Connection(#[from] StreamError),
-    /// What came back could not be written.
+    /// The received bytes could not be written to the output.
     #[error("what came back could not be written")]
     Output,
 }
 
-/// What it has done; may be read from anywhere while it runs.
+/// The live counters and flags of a [`Send`]. Any thread may read them while the program runs.
 #[derive(Debug, Default)]
 pub struct Tally {
     written: Count,
@@ -72,44 +73,45 @@ pub struct Tally {
     outcome: Mutex<Outcome>,
 }
 
-/// What is known at the end.
+/// The final state of a [`Send`], and the connection as last seen.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) broken: Option<Broken>,
-    /// The input could not be read.
+    /// The error with which reading the input ended early.
     pub(super) input: Option<io::Error>,
-    /// The output, to be finished.
+    /// The output, whose remaining bytes are still to be written.
     pub(super) output: Option<Output>,
     /// The connection as it was last seen.
     pub(super) last: Option<(FourTuple, Info)>,
 }
 
 impl Tally {
-    /// Bytes written.
+    /// Returns the number of bytes written to the connection.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written.get()
     }
 
-    /// Bytes read.
+    /// Returns the number of bytes read from the connection.
     #[must_use]
     pub fn read(&self) -> u64 {
         self.read.get()
     }
 
-    /// Whether there is a connection, or was.
+    /// Returns whether the connection is or was established.
     #[must_use]
     pub fn connected(&self) -> bool {
         self.connected.load(Ordering::Relaxed)
     }
 
-    /// Whether it has ended.
+    /// Returns whether the program has exited.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Whether something else came back than was sent. Only made-up bytes are compared.
+    /// Returns whether other bytes came back than were sent. Only the bytes of a [`Source::Pattern`] are
+    /// compared.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.differs.load(Ordering::Relaxed)
@@ -120,42 +122,42 @@ impl Tally {
     }
 }
 
-/// The program.
+/// A program that sends a [`Source`] over one connection and passes what comes back to a [`Drain`].
 #[derive(Debug)]
 pub struct Send {
     to: IpEndpoint,
     opening: Opening,
     stream: Option<Fd>,
     source: Source,
-    /// Of the source, read and not yet written: a piece, and how much of it is.
+    /// The piece of the input that is being written, and how many of its bytes are written.
     piece: (Vec<u8>, usize),
-    /// All is written, and that is said.
+    /// Whether nothing more is to be sent; then the sending side is shut down.
     shut: bool,
     drain: Option<Drain>,
-    /// Read, and not yet taken by the drain.
+    /// The bytes that were read and that the output had no room for.
     held: Option<Vec<u8>>,
-    /// The peer has said all.
+    /// Whether the peer has closed its sending side.
     heard: bool,
-    /// Nobody takes what is read.
+    /// Whether the output takes nothing any more.
     gone: bool,
-    /// Why not all was written.
+    /// The error that stopped the writing before everything was written.
     cut_off: Option<StreamError>,
     buffer: Box<[u8]>,
     tally: Arc<Tally>,
 }
 
-/// How the connection comes to be.
+/// The way in which the connection is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// As always.
+    /// By an ordinary handshake.
     Plainly,
-    /// With Fast Open (RFC 7413): first one that says nothing, for the server's cookie.
+    /// With Fast Open (RFC 7413), first step: a connection without data, which obtains the server's cookie.
     ForCookie(Option<Fd>),
-    /// Then one whose SYN has the first bytes.
+    /// With Fast Open, second step: a connection whose SYN carries the first bytes.
     WithData,
 }
 
-/// Whether something goes on at once, or when it is woken.
+/// The time at which the program goes on in one direction: at once, or when an event wakes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Again,
@@ -163,7 +165,7 @@ enum Next {
 }
 
 impl Send {
-    /// A client that tells `tally` what it does. With `fast_open` the first bytes go along with the SYN.
+    /// Creates a client that reports in `tally`. With `fast_open` the SYN carries the first bytes.
     #[must_use]
     pub fn new(to: IpEndpoint, fast_open: bool, source: Source, drain: Drain, tally: Arc<Tally>) -> Self {
         Self {
@@ -183,7 +185,7 @@ impl Send {
         }
     }
 
-    /// Opens the connection, or does what has to be done before.
+    /// Opens the connection, or takes the next step of the Fast Open sequence.
     fn open(&mut self, events: Fd, system: &mut System<'_>) -> Result<Step, Broken> {
         match self.opening {
             Opening::Plainly => self.stream = Some(system.connect(self.to)?),
@@ -217,7 +219,7 @@ impl Send {
         Ok(Step::Again)
     }
 
-    /// What is at hand to be written next.
+    /// Returns the bytes at hand that are to be written next.
     fn unwritten(&self) -> &[u8] {
         match &self.source {
             Source::Input(_) => self.piece.0.get(self.piece.1..).unwrap_or_default(),
@@ -234,7 +236,7 @@ impl Send {
         self.tally.written.add(bytes as u64);
     }
 
-    /// Writes what there is room for, up to a turn.
+    /// Writes what there is room for, until about [`TURN`] bytes are written.
     fn write(&mut self, stream: Fd, system: &mut System<'_>) -> Result<Next, StreamError> {
         let mut left = TURN;
         while left > 0 && !self.shut {
@@ -255,7 +257,7 @@ impl Send {
         Ok(if self.shut { Next::Wait } else { Next::Again })
     }
 
-    /// Fetches the next piece of the source, or notes that there is none.
+    /// Fetches the next piece of the source. Sets `shut` if there is none.
     fn next_piece(&mut self) -> Next {
         let Source::Input(input) = &self.source else {
             self.shut = true;
@@ -273,7 +275,7 @@ impl Send {
         Next::Again
     }
 
-    /// Reads what has come and the drain takes, up to a turn.
+    /// Reads what has come and the drain has room for, until about [`TURN`] bytes are read.
     fn read(&mut self, stream: Fd, system: &mut System<'_>) -> Result<Next, StreamError> {
         let mut left = TURN;
         while left > 0 && !self.heard {
@@ -288,7 +290,7 @@ impl Send {
         Ok(if self.heard { Next::Wait } else { Next::Again })
     }
 
-    /// Passes on what was read.
+    /// Counts and compares the `len` bytes that were read, and passes them to the output, if there is one.
     fn take(&mut self, len: usize) {
         let came = self.buffer.get(..len).unwrap_or_default();
         if let Source::Pattern { pattern, .. } = &self.source
@@ -303,7 +305,8 @@ impl Send {
         }
     }
 
-    /// Gives a piece outside; false if it has to wait. If nobody takes any more, the rest is read in vain.
+    /// Passes a piece to the output. Returns false if the piece has to wait. After the output has failed,
+    /// pieces are discarded.
     fn give(&mut self, piece: Vec<u8>) -> bool {
         let Some(Drain::Output(output)) = &self.drain else { return true };
         match output.give(piece) {
@@ -319,16 +322,16 @@ impl Send {
         }
     }
 
-    /// Whether both sides have said all, and know it.
+    /// Returns whether both sides have sent everything and each knows it.
     fn is_over(&self, stream: Fd, system: &System<'_>) -> bool {
         let settled = |info: &Info| matches!(info.state, State::TimeWait | State::Closed);
         self.shut && self.heard && system.stream_info(stream).ok().is_none_or(|(_, info)| settled(&info))
     }
 
-    /// Notes how the connection stands. It may be over before this is the first time it is looked at.
+    /// Records the state of the connection. The connection may already be over when this is called first.
     fn look(&self, stream: Fd, system: &System<'_>) {
         let Ok((tuple, info)) = system.stream_info(stream) else { return };
-        // A connection that is not there yet is refused, not reset.
+        // A connection that was never established is refused, not reset.
         let was = info.error == Some(Error::Reset) || info.counts.bytes_acked > 0;
         if was || info.state.is_synchronized() {
             self.tally.connected.store(true, Ordering::Relaxed);
@@ -389,7 +392,7 @@ impl Program for Send {
     }
 }
 
-/// A connection that has `data` to say from the beginning.
+/// Returns options for a connection that has `data` to send from the beginning.
 fn saying(data: &[u8]) -> ConnectOptions<'_> {
     ConnectOptions { data: Some(data), ..ConnectOptions::default() }
 }
@@ -401,7 +404,7 @@ mod tests {
     use super::*;
     use crate::two_hosts::{ADDRESSES, TwoHosts};
 
-    /// Between two of the program's turns the handshake is over, the peer accepts, and resets.
+    /// Between two of the program's turns the handshake completes, and the peer accepts and resets.
     #[test]
     fn a_connection_that_is_reset_before_the_program_saw_it_was_one() {
         let mut hosts = TwoHosts::new();

@@ -1,5 +1,4 @@
-//! Running a client with one connection in real time: on a device, or on a cable with a server at its other
-//! end.
+//! Runs a client with one connection in real time, on a device or on a cable with a server at its peer end.
 
 use std::io;
 use std::sync::Arc;
@@ -24,92 +23,97 @@ use crate::hosted::Hosted;
 use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::serve::{Listening, Running, Served, pair};
 
-/// What a client has done.
+/// The result of a client.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sent {
-    /// How long it ran, in seconds.
+    /// The time that the client ran, in seconds.
     pub seconds: f64,
-    /// Whether there was a connection.
+    /// Whether a connection was established.
     pub connected: bool,
-    /// Whether both sides have said all, and know it, and all was read and written that was to be.
+    /// Whether both sides have sent everything and each knows it, and all input was read and all output
+    /// written.
     pub complete: bool,
-    /// Why not, if the connection was not opened or has failed, or what came back could not be written.
+    /// The reason, if the connection was not opened or failed, or if its received bytes could not be
+    /// written.
     pub error: Option<String>,
     /// Bytes written.
     pub bytes_out: u64,
-    /// Bytes of these that the peer has acknowledged.
+    /// The number of the written bytes that the peer has acknowledged.
     pub bytes_acked: u64,
     /// Bytes read.
     pub bytes_in: u64,
-    /// Of made-up bytes: whether nothing came back but what was sent.
+    /// The result of comparing the received bytes with the sent ones: true if only the sent bytes came
+    /// back; `None` if the source was not a pattern.
     pub as_sent: Option<bool>,
     /// The connection, as it was last seen.
     pub connection: Option<ConnectionReport>,
-    /// The host's TCP.
+    /// The host's TCP report.
     pub tcp: TcpReport,
-    /// What the host did.
+    /// The host's counters.
     pub counters: HostCounters,
-    /// On a cable: what the other end did.
+    /// On a cable, the result of the server at the peer end.
     pub server: Option<Box<Served>>,
-    /// What was captured.
+    /// The result of the capture, if there was one.
     pub capture: Option<EmbeddedCaptured>,
-    /// Why no frame comes from the device any more; `None` if all is well.
+    /// The reason why the device delivers no more frames; `None` if it works.
     pub device_failed: Option<String>,
-    /// Whether there was no connection because the next hop does not answer, or the network says that the
-    /// peer cannot be reached.
+    /// Whether no connection was established because the next hop does not answer, or the network reports
+    /// that the peer cannot be reached.
     #[serde(skip)]
     pub unreachable: bool,
-    /// Why the input could not be read to its end, or the output not be written.
+    /// The direction and the error, if the input could not be read to its end or the output could not be
+    /// written.
     #[serde(skip)]
     pub outside: Option<(Way, Arc<io::Error>)>,
 }
 
-/// A way between the program and what is outside.
+/// A direction between the program and the outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// What is sent.
+    /// The input, which is sent.
     In,
-    /// What comes back.
+    /// The output, which gets the received bytes.
     Out,
 }
 
-/// Where it sends from.
+/// The place that the client sends from.
 #[derive(Debug)]
 pub enum Place {
     /// A device.
     Device(DeviceSetup),
     /// A cable.
     Cable {
-        /// Receive rings of our end.
+        /// The number of receive rings of the client's end.
         queues: usize,
-        /// Where the host at the other end stands.
+        /// The setup of the host at the peer end.
         other: Box<HostSetup>,
-        /// How that serves.
+        /// The options of the server at the peer end.
         options: Options,
-        /// Whether it gives back what it gets, or takes it only.
+        /// Whether the server sends back what it receives. Otherwise it discards that.
         echoes: bool,
     },
 }
 
-/// What is to be sent.
+/// A task for a client: what it sends, where to, and where received bytes go.
 #[derive(Debug)]
 pub struct Errand {
-    /// Where to.
+    /// The address and port to connect to.
     pub to: IpEndpoint,
-    /// The first bytes go along with the SYN (RFC 7413), once a first connection, which says nothing, has
-    /// brought the server's cookie.
+    /// Whether the SYN carries the first bytes (RFC 7413). If so, a connection without data comes first and
+    /// obtains the server's cookie.
     pub fast_open: bool,
-    /// What.
+    /// The bytes to send.
     pub source: Source,
-    /// Where what comes back goes.
+    /// The destination of the received bytes.
     pub drain: Drain,
-    /// What notifies when either goes on.
+    /// The event that reports that the input or the output can go on.
     pub outside: Stdio,
-    /// A capture of what comes and goes.
+    /// A capture of the frames that come and go, if there is to be one.
     pub capture: Option<Embedded>,
 }
 
-/// Sends until both sides have said all, a limit is reached, or the process is asked to end.
+/// Runs the client until both sides have sent everything, a limit is reached, or the process is asked to
+/// end.
 ///
 /// # Errors
 /// [`SetupError`]

@@ -1,5 +1,5 @@
-//! A server of very many connections. It hears of those that have news and looks at no others, so connections
-//! that do nothing cost nothing.
+//! A server of very many connections. It handles only connections that have events, so idle connections
+//! cost nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,52 +15,53 @@ use super::session::{Progress, Service, Stream};
 use super::streams::Streams;
 use super::tally::Tally;
 
-/// Connections accepted in one step at most, and timed out.
+/// The maximum number of connections that are accepted in one step, and of those that are timed out in one.
 const ACCEPTS: usize = 64;
 
-/// How a server serves, whatever it is.
+/// The options of a server, whatever its service is.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Port it listens on, of all addresses of its host.
+    /// The port that the server listens on, at all addresses of its host.
     pub port: u16,
-    /// Its queues.
+    /// The sizes and options of the listener's queues.
     pub listener: ListenerConfig,
-    /// CPU it uses for each read.
+    /// The CPU time that the server uses for each read, in addition to the read itself.
     pub work: Duration,
-    /// Connections after whose end it ends.
+    /// The number of closed connections after which the server exits; `None` for no limit.
     pub count: Option<u64>,
 }
 
-/// The program.
+/// A program that accepts connections and runs a [`Service`] on each.
 #[derive(Debug)]
 pub struct Server<S: Service> {
     service: S,
     options: Options,
     socket: Option<Fd>,
-    /// There may be more to accept.
+    /// Whether the listener may have more connections to accept.
     accepting: bool,
-    /// There is, once a stream is closed: this process has as many descriptors as it may have.
+    /// Whether accepting stopped because the process has as many descriptors as it may have. It resumes
+    /// when a stream is closed.
     full: bool,
     streams: Streams<Client<S::Session>>,
-    /// When each client's time is looked at, if the service has timeouts.
+    /// The times at which clients are checked for a timeout, if the service has timeouts.
     due: BTreeSet<(Instant, Fd)>,
     closed: u64,
     tally: Arc<Tally>,
 }
 
-/// A client at the other end of a stream.
+/// The client on the peer end of a stream.
 #[derive(Debug)]
 struct Client<T> {
     session: T,
-    /// Its time runs from then on.
+    /// The time from which the timeout runs.
     since: Instant,
-    /// Its time is looked at then. That may be too early, and is cheaper than to keep an exact order.
+    /// The time of the next timeout check. That may be too early, which is cheaper than an exact order.
     due: Instant,
     timed_out: bool,
 }
 
 impl<S: Service> Server<S> {
-    /// A server that tells `tally` what it does.
+    /// Creates a server that counts in `tally`.
     #[must_use]
     pub fn new(service: S, options: Options, tally: Arc<Tally>) -> Self {
         Self {
@@ -94,7 +95,7 @@ impl<S: Service> Server<S> {
         self.tally.note_open(self.streams.len());
     }
 
-    /// Gives a stream its turn.
+    /// Runs one turn of the service on a stream, and does what the service then asks for.
     fn serve(&mut self, socket: Fd, system: &mut System<'_>) {
         let Some(client) = self.streams.get_mut(socket) else { return };
         let mut stream = Stream::new(system, socket, &self.tally, self.options.work);
@@ -114,7 +115,7 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Looks at a client's time when it may be over.
+    /// Schedules a client's next timeout check, if the service has timeouts.
     fn look_later(&mut self, socket: Fd) {
         let (Some(timeout), Some(client)) = (self.service.timeout(), self.streams.get_mut(socket)) else {
             return;
@@ -123,7 +124,8 @@ impl<S: Service> Server<S> {
         self.due.insert((client.due, socket));
     }
 
-    /// Ends what clients whose time is over keep waiting.
+    /// Times out clients, at most [`ACCEPTS`] of them. A client for whom the service has no last answer is
+    /// cut off.
     fn time_out(&mut self, system: &mut System<'_>) {
         let now = system.now();
         for _ in 0..ACCEPTS {
@@ -143,7 +145,8 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Closes a client's connection. What it does not take is not kept for it.
+    /// Closes a client's connection. A connection with unacknowledged data is reset, and the data is
+    /// dropped.
     fn cut_off(&mut self, socket: Fd, system: &mut System<'_>) {
         if system.stream_info(socket).is_ok_and(|(_, info)| info.send_queue > 0) {
             let _ = system.abort(socket);
@@ -215,7 +218,7 @@ mod tests {
     use crate::two_hosts::{ADDRESSES, TwoHosts};
     use evenkeel_core::wire::IpEndpoint;
 
-    /// Five clients, and room for two at a time.
+    /// Five clients connect, and the server has descriptors for two at a time.
     #[test]
     fn whoever_finds_no_descriptor_left_is_served_when_one_is_closed() {
         let mut hosts = TwoHosts::new();
@@ -239,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Many clients end so: wrk at its end, whoever has a connection pool.
+    /// Many clients end connections by a reset, such as wrk at its end, and connection pools.
     #[test]
     fn a_connection_that_its_client_resets_is_counted_as_such() {
         let mut hosts = TwoHosts::new();

@@ -1,4 +1,5 @@
-//! What a server does with its connections, one at a time and a bounded part of it at a time.
+//! The interface between a server and its service. The service handles one connection at a time, and a
+//! bounded part of it at a time.
 
 use core::fmt;
 
@@ -9,21 +10,23 @@ use evenkeel_core::time::Duration;
 
 use super::tally::Tally;
 
-/// Bytes that a call moves at most.
+/// The maximum number of bytes that a call moves.
 pub(super) const CHUNK: usize = 16 << 10;
-/// Bytes that a stream moves in one step at most, so that others have their turn.
+/// The number of bytes after which a stream's turn ends, so that other streams get theirs.
 const TURN: usize = 64 << 10;
 
-/// What a server serves.
+/// A service that a [`Server`](super::Server) runs on each of its connections.
 pub trait Service: fmt::Debug + Send {
-    /// What it remembers of a connection. There are very many: it should be small.
+    /// The state that the service keeps for a connection. There are very many connections, so it should be
+    /// small.
     type Session: fmt::Debug + Send;
 
-    /// A connection from `peer` was accepted.
+    /// Creates the state of a connection that was accepted from `peer`.
     fn open(&mut self, peer: IpEndpoint) -> Self::Session;
 
-    /// Does what can be done now, until the stream says that it is [`Progress::More`] than a turn, or
-    /// [`Progress::Wait`]s.
+    /// Reads and writes what is possible now, and returns how the connection goes on. Returns
+    /// [`Progress::More`] once [`Stream::is_over`], and [`Progress::Wait`] if the service has to wait for
+    /// the peer.
     ///
     /// # Errors
     /// The connection has failed, or is closed: there is nothing more to do about it.
@@ -33,41 +36,41 @@ pub trait Service: fmt::Debug + Send {
         stream: &mut Stream<'_, '_>,
     ) -> Result<Progress, StreamError>;
 
-    /// How long a client may keep the service waiting, from the last [`Stream::restart_timeout`] on; `None`
-    /// for ever.
+    /// Returns the time that a client may keep the service waiting, from the last
+    /// [`Stream::restart_timeout`] on; `None` for no limit.
     fn timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// A client has taken too long. Whether there is something to tell it, for which it has the same time
-    /// once more; otherwise its connection is closed.
+    /// Handles a client that has taken too long. Returns whether the service has a last answer for the
+    /// client, which gets one more timeout to take it. Otherwise the server closes the connection.
     fn time_out(&mut self, _session: &mut Self::Session) -> bool {
         false
     }
 }
 
-/// How a connection goes on.
+/// The way in which a connection goes on after a service's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// When the peer has sent more, or has taken more.
+    /// The connection goes on when the peer has sent more, or has taken more.
     Wait,
-    /// At once, after others have had their turn.
+    /// The connection goes on at once, after others have had their turn.
     More,
-    /// Not at all: it is to be closed.
+    /// The connection is finished and is to be closed.
     Over,
 }
 
-/// A stream that has its turn.
+/// A stream that has its turn, as the service uses it.
 #[derive(Debug)]
 pub struct Stream<'a, 's> {
     pub(super) system: &'a mut System<'s>,
     pub(super) socket: Fd,
     pub(super) tally: &'a Tally,
-    /// What a read costs besides, in CPU time.
+    /// The CPU time that the server uses for each read, in addition to the read itself.
     pub(super) work: Duration,
-    /// Bytes it may still move.
+    /// The number of bytes that the stream may still move in this turn.
     left: usize,
-    /// The client has done something that it is not to be timed out for.
+    /// Whether the service has restarted the client's timeout in this turn.
     pub(super) restarted: bool,
 }
 
@@ -81,13 +84,13 @@ impl<'a, 's> Stream<'a, 's> {
         Self { system, socket, tally, work, left: TURN, restarted: false }
     }
 
-    /// It has moved what it may in one turn.
+    /// Returns whether the stream has moved as many bytes as it may in one turn.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.left == 0
     }
 
-    /// Bytes that can be written now.
+    /// Returns the number of bytes that can be written now.
     ///
     /// # Errors
     /// The connection has failed, or is closed.
@@ -95,7 +98,8 @@ impl<'a, 's> Stream<'a, 's> {
         self.system.room(self.socket)
     }
 
-    /// Reads what has come; `None` if nothing has, 0 at the end.
+    /// Reads what has come, and returns the number of bytes: 0 at the end of the stream, `None` if nothing
+    /// has come.
     ///
     /// # Errors
     /// The connection has failed, or is closed.
@@ -107,7 +111,7 @@ impl<'a, 's> Stream<'a, 's> {
         Ok(Some(len))
     }
 
-    /// Writes what there is room for; says how much that was.
+    /// Writes what there is room for, and returns the number of bytes.
     ///
     /// # Errors
     /// The connection has failed, or is closed.
@@ -118,23 +122,23 @@ impl<'a, 's> Stream<'a, 's> {
         Ok(taken)
     }
 
-    /// The client's time begins anew: it has done what was waited for.
+    /// Restarts the client's timeout, because the client has done what the service waited for.
     pub const fn restart_timeout(&mut self) {
         self.restarted = true;
     }
 
-    /// Says that nothing more will be written.
+    /// Shuts down the sending side: the peer then reads the end of the stream.
     pub fn shutdown(&mut self) {
         let _ = self.system.shutdown(self.socket);
     }
 
-    /// So many requests were answered.
+    /// Adds answered requests to the server's counter.
     pub fn count_requests(&self, requests: u64) {
         self.tally.requests.add(requests);
     }
 }
 
-/// What was moved, if it was possible now.
+/// Returns the number of bytes moved, or `None` if the call would have blocked.
 pub(super) fn now(moved: Result<usize, StreamError>) -> Result<Option<usize>, StreamError> {
     match moved {
         Ok(len) => Ok(Some(len)),

@@ -1,11 +1,11 @@
-//! Takes what comes and says nothing (RFC 863, TCP).
+//! A service that reads everything and sends nothing (RFC 863, TCP).
 
 use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
 
 use super::session::{CHUNK, Progress, Service, Stream};
 
-/// The service.
+/// A service that discards what it receives.
 #[derive(Debug)]
 pub struct Sink {
     buffer: Box<[u8]>,

@@ -1,5 +1,5 @@
-//! The ways in and out of a program: what blocks is done by threads of their own, a bounded distance ahead
-//! and behind.
+//! The input and output of a program. Blocking calls run on threads of their own, a bounded number of
+//! pieces ahead of or behind the program.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -8,20 +8,20 @@ use std::thread::{self, JoinHandle};
 
 use evenkeel_link::EventFd;
 
-/// Bytes read at a time.
+/// The maximum number of bytes of a piece of input.
 const PIECE: usize = 64 << 10;
-/// Pieces that may wait on either side.
+/// The maximum number of pieces that wait in each direction.
 const PIECES: usize = 8;
 
-/// Where input comes from and output goes to, and the event that says when either goes on.
+/// The source of input and output threads, with the event that they notify when the program can go on.
 #[derive(Debug)]
 pub struct Stdio {
-    /// Notified when there is input, or its end, or room for output.
+    /// The event that is notified when there is input, or its end, or room for output.
     pub(super) event: EventFd,
 }
 
 impl Stdio {
-    /// Both of them, with nothing opened yet.
+    /// Creates the event. No thread runs yet.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
@@ -29,9 +29,9 @@ impl Stdio {
         Ok(Self { event: EventFd::new()? })
     }
 
-    /// Reads `from` on a thread, ahead of who takes it.
+    /// Reads `from` on a thread, ahead of the program.
     ///
-    /// The thread ends with the input, or with the process: nobody can wake it from a read.
+    /// The thread ends with the input, or with the process, because nothing can wake it from a read.
     ///
     /// # Errors
     /// If there can be no thread.
@@ -67,7 +67,7 @@ impl Stdio {
         Ok(Input { pieces })
     }
 
-    /// Writes to `to` on a thread, behind who gives it.
+    /// Writes to `to` on a thread, behind the program.
     ///
     /// # Errors
     /// If there can be no thread.
@@ -76,11 +76,11 @@ impl Stdio {
         let event = self.event.clone();
         let writing = thread::Builder::new().name("output".to_owned()).spawn(move || {
             let event = NotifyAtEnd(event);
-            // Gone before the last notification: whoever gives is to see it.
+            // This is dropped before the last notification, so that the program sees the end.
             let pieces = pieces;
             while let Ok(piece) = pieces.recv() {
                 to.write_all(&piece)?;
-                // Who reads it may be a person.
+                // A person may be reading the output.
                 to.flush()?;
                 event.0.notify();
             }
@@ -90,17 +90,17 @@ impl Stdio {
     }
 }
 
-/// What is read from outside.
+/// The program's end of an input that a thread reads.
 #[derive(Debug)]
 pub struct Input {
     pieces: Receiver<io::Result<Vec<u8>>>,
 }
 
-/// What there is of an input.
+/// The result of asking an [`Input`] for its next piece.
 #[derive(Debug)]
 pub(super) enum Came {
     Piece(Vec<u8>),
-    /// A notification will come.
+    /// No piece is there yet; the event will be notified.
     NotYet,
     End,
     Failed(io::Error),
@@ -117,7 +117,7 @@ impl Input {
     }
 }
 
-/// What is written outside.
+/// The program's end of an output that a thread writes.
 pub struct Output {
     give: Option<SyncSender<Vec<u8>>>,
     writing: JoinHandle<io::Result<()>>,
@@ -129,13 +129,13 @@ impl fmt::Debug for Output {
     }
 }
 
-/// What became of a piece.
+/// The result of passing a piece to an [`Output`].
 #[derive(Debug)]
 pub(super) enum Gave {
     Taken,
-    /// Here it is again; a notification will come.
+    /// The queue was full, and the piece is returned; the event will be notified.
     Full(Vec<u8>),
-    /// Nobody takes any more.
+    /// The writing thread has ended, so the output takes nothing any more.
     Gone,
 }
 
@@ -148,17 +148,17 @@ impl Output {
         }
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     ///
     /// # Errors
-    /// If that was not possible.
+    /// The output could not be written.
     pub(super) fn finish(mut self) -> io::Result<()> {
         drop(self.give.take());
         self.writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// Rings when it goes.
+/// A guard that notifies the event when it is dropped.
 struct NotifyAtEnd(EventFd);
 
 impl Drop for NotifyAtEnd {

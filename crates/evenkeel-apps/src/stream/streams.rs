@@ -1,12 +1,13 @@
-//! The streams of a program, each with what the program knows of it.
+//! The streams of a program, each with the program's own state for it.
 
 use std::collections::VecDeque;
 
 use evenkeel_core::socket::Fd;
 
-/// Streams by number, and those among them that have more to do than one step allows.
+/// A table of streams by number, with a queue of those that have more to do than one step allows.
 ///
-/// Numbers are given lowest first, so a table of them has no more places than there were streams at a time.
+/// Numbers are given lowest first, so the table has no more places than the maximum number of streams at a
+/// time.
 #[derive(Debug)]
 pub(super) struct Streams<T> {
     places: Vec<Option<Held<T>>>,
@@ -17,7 +18,7 @@ pub(super) struct Streams<T> {
 #[derive(Debug)]
 struct Held<T> {
     what: T,
-    /// It is among the busy.
+    /// Whether the stream is in the busy queue.
     busy: bool,
 }
 
@@ -49,12 +50,12 @@ impl<T> Streams<T> {
         Some(held.what)
     }
 
-    /// How many there are.
+    /// Returns the number of streams.
     pub(super) const fn len(&self) -> usize {
         self.open
     }
 
-    /// It has more to do: its turn comes again.
+    /// Queues a stream that has more to do for another turn.
     pub(super) fn put_back(&mut self, stream: Fd) {
         let Some(Some(held)) = self.places.get_mut(stream.0 as usize) else { return };
         if !core::mem::replace(&mut held.busy, true) {
@@ -62,11 +63,11 @@ impl<T> Streams<T> {
         }
     }
 
-    /// Whose turn it is.
+    /// Dequeues the stream whose turn is next.
     pub(super) fn next_busy(&mut self) -> Option<Fd> {
         loop {
             let stream = self.busy.pop_front()?;
-            // It may be gone, or its number have another holder.
+            // The stream may have been removed, or its number may belong to another stream.
             if let Some(Some(held)) = self.places.get_mut(stream.0 as usize)
                 && core::mem::take(&mut held.busy)
             {

@@ -1,4 +1,4 @@
-//! What a program with streams has done; may be read from anywhere while it runs.
+//! The counters of a program with streams. Any thread may read them while the program runs.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ impl Count {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Only the program writes its counters, so that an addition need not be one operation.
+    /// Adds to the counter. Only the program writes its counters, so an addition need not be atomic.
     pub(super) fn add(&self, by: u64) {
         self.0.store(self.get() + by, Ordering::Relaxed);
     }
@@ -24,7 +24,7 @@ impl Count {
     }
 }
 
-/// What a server has done.
+/// The live counters and flags of a server.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub(super) accepted: Count,
@@ -42,73 +42,73 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Connections accepted.
+    /// Returns the number of connections accepted.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted.get()
     }
 
-    /// Connections open now.
+    /// Returns the number of connections that are open now.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.open.get()
     }
 
-    /// The most that were open at a time.
+    /// Returns the maximum number of connections that were open at a time.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.most.get()
     }
 
-    /// Connections that ended otherwise than by closing: reset, timed out by TCP.
+    /// Returns the number of connections that failed: reset, or timed out by TCP.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.failed.get()
     }
 
-    /// Of these, connections that the client has reset.
+    /// Returns the number of failed connections that the client has reset.
     #[must_use]
     pub fn reset(&self) -> u64 {
         self.reset.get()
     }
 
-    /// Connections whose client took too long for the service.
+    /// Returns the number of connections whose client took too long for the service.
     #[must_use]
     pub fn timed_out(&self) -> u64 {
         self.timed_out.get()
     }
 
-    /// Requests answered, of services that have such.
+    /// Returns the number of requests answered, for services that have requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.get()
     }
 
-    /// Bytes read.
+    /// Returns the number of bytes read from all connections.
     #[must_use]
     pub fn bytes_in(&self) -> u64 {
         self.bytes_in.get()
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written to all connections.
     #[must_use]
     pub fn bytes_out(&self) -> u64 {
         self.bytes_out.get()
     }
 
-    /// Whether it listens.
+    /// Returns whether the server has begun to listen.
     #[must_use]
     pub fn listening(&self) -> bool {
         self.listening.load(Ordering::Acquire)
     }
 
-    /// Whether it has ended.
+    /// Returns whether the server has exited.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Why it could not start, if it could not.
+    /// Returns the error with which the server could not start to listen, if it could not.
     #[must_use]
     pub fn refused(&self) -> Option<ListenError> {
         self.refused.lock().map_or(None, |refused| *refused)
@@ -129,7 +129,7 @@ impl Tally {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// So many are open now.
+    /// Records the number of connections that are open now.
     pub(super) fn note_open(&self, open: usize) {
         let open = open as u64;
         self.open.set(open);

@@ -1,4 +1,4 @@
-//! Serves one document over HTTP/1.x: the responder of [`crate::http`] on streams.
+//! A service of one document over HTTP/1.x: the responder of [`crate::http`] on streams.
 
 use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
@@ -8,36 +8,37 @@ use evenkeel_link::Clock;
 use super::session::{CHUNK, Progress, Service, Stream};
 use crate::http::{Document, HttpDate, Responder};
 
-/// The service.
+/// A web service of one document.
 #[derive(Debug)]
 pub struct Web {
     document: Document,
     buffer: Box<[u8]>,
-    /// Says the date.
+    /// The clock that the date in answers is taken from; `None` for answers without a date.
     clock: Option<Clock>,
     timeout: Option<Duration>,
 }
 
 impl Web {
-    /// A service of one document, with neither date nor timeout.
+    /// Creates a service of one document, without date and timeout.
     #[must_use]
     pub fn new(document: Document) -> Self {
         Self { document, buffer: vec![0; CHUNK].into_boxed_slice(), clock: None, timeout: None }
     }
 
-    /// Says the date with every answer.
+    /// Adds a date, taken from `clock`, to every answer.
     #[must_use]
     pub fn with_date(self, clock: Clock) -> Self {
         Self { clock: Some(clock), ..self }
     }
 
-    /// A client may take so long for a request, from the last answer on, and to take a part of an answer.
+    /// Sets the time that a client may take for a request, from the last answer on, and to receive a part
+    /// of an answer.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// Sends what there is to say and room for; false if there was not room for all.
+    /// Sends the pending answers as far as there is room. Returns false if there was not room for all.
     fn answer(&mut self, session: &mut Browsing, stream: &mut Stream<'_, '_>) -> Result<bool, StreamError> {
         while session.responder.has_answer() {
             let room = stream.room()?.min(self.buffer.len());
@@ -57,7 +58,8 @@ impl Web {
         Ok(true)
     }
 
-    /// Hears what was read and not heard yet, or reads more; says how it goes on if not at once.
+    /// Passes bytes to the responder: those left over from the last read, or those of another read. Returns
+    /// the progress if the connection cannot go on at once.
     fn hear(
         &mut self,
         session: &mut Browsing,
@@ -81,17 +83,17 @@ impl Web {
     }
 }
 
-/// What is known of a connection.
+/// The state of a client's connection to a [`Web`] service.
 #[derive(Debug)]
 pub struct Browsing {
     responder: Responder,
-    /// Requests behind one that is being answered.
+    /// The bytes read that the responder has not taken, because it has an answer to send first.
     unheard: Vec<u8>,
-    /// The client has said all.
+    /// Whether the client has closed its sending side.
     ended: bool,
-    /// We have said all, and that.
+    /// Whether everything was sent and the sending side is shut down.
     shut: bool,
-    /// Answers that were counted.
+    /// The number of answers that the server's counter already includes.
     counted: u64,
 }
 

@@ -7,7 +7,7 @@ use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment};
 use crate::demo::results::{Architecture, Demonstration, Point};
 use crate::quantity::{percent, pps, short, three_digits, without_zeros};
 
-/// A picture and its title.
+/// A picture as SVG, with its title.
 pub(super) struct Picture {
     pub(super) title: &'static str,
     pub(super) svg: String,
@@ -16,12 +16,12 @@ pub(super) struct Picture {
 const WIDE: (f64, f64) = (1060.0, 430.0);
 const SMALL: (f64, f64) = (520.0, 320.0);
 const BAR_WIDTH: (f64, f64) = (1060.0, 520.0);
-/// The kernel's place among the styles, after the five architectures.
+/// The number of the kernel's style, after those of the five architectures.
 const KERNEL_STYLE: usize = 5;
-/// The place of the architecture that is measured with a single queue besides.
+/// The number of the style of the architecture that is also measured with a single queue.
 const SINGLE_QUEUE_STYLE: usize = 6;
 
-/// Delivered against offered load: the picture of receive livelock.
+/// Draws delivered against offered load: the picture of receive livelock.
 pub(super) fn delivered(results: &Demonstration) -> Picture {
     let title = "Delivered against offered load";
     let mut curves = curves(results, |p| Some(p.delivered_pps));
@@ -48,7 +48,7 @@ pub(super) fn delivered(results: &Demonstration) -> Picture {
     Picture { title, svg: chart.render() }
 }
 
-/// Requests that the unflooded socket lost.
+/// Draws the share of requests that the unflooded socket lost.
 pub(super) fn victim_loss(results: &Demonstration) -> Picture {
     let lost = |a: &Architecture| format!("{} loses {} %", a.name, percent(a.victim_loss));
     let description = format!("At the highest load {}.", list(results, lost));
@@ -57,7 +57,7 @@ pub(super) fn victim_loss(results: &Demonstration) -> Picture {
     })
 }
 
-/// Latency of the unflooded socket.
+/// Draws the latency of the unflooded socket.
 pub(super) fn victim_latency(results: &Demonstration) -> Picture {
     let within = |a: &Architecture| match a.victim_p99_us {
         Some(micros) => format!("{} {} µs", a.name, three_digits(micros)),
@@ -69,7 +69,7 @@ pub(super) fn victim_latency(results: &Demonstration) -> Picture {
     small(results, "Latency of a socket that is not flooded", description, axis, |p| p.victim_p99_us)
 }
 
-/// CPU time of the compute-bound neighbour.
+/// Draws the CPU share of the compute-bound neighbour.
 pub(super) fn neighbour(results: &Demonstration) -> Picture {
     let got = |a: &Architecture| format!("{} leaves it {} %", a.name, percent(a.neighbour_cpu));
     let description = format!("At the highest load {}.", list(results, got));
@@ -78,7 +78,7 @@ pub(super) fn neighbour(results: &Demonstration) -> Picture {
     })
 }
 
-/// The parts of a core's time, in the order of [`times`], and how each is filled.
+/// The parts of a core's time in the order of [`times`], each with the number of its fill.
 const TIMES: [(&str, usize); 8] = [
     ("interrupt", 0),
     ("soft interrupt", 1),
@@ -90,14 +90,14 @@ const TIMES: [(&str, usize); 8] = [
     ("run delay", 7),
 ];
 
-/// How a core spent its time; adds up to 1.
+/// Returns the shares of a core's time by use. They add up to 1.
 fn times(a: &Architecture) -> [f64; TIMES.len()] {
     let [interrupt, soft_interrupt, polling_thread, process, idle, halting, run_delay] = a.cpu.parts();
     let (programs, neighbour) = (process - a.neighbour_cpu, a.neighbour_cpu);
     [interrupt, soft_interrupt, polling_thread, programs, neighbour, idle, halting, run_delay]
 }
 
-/// Where the core's time went.
+/// Draws the shares of the core's time by use at the highest load.
 pub(super) fn cpu(results: &Demonstration) -> Picture {
     let title = "The core's time at the highest load";
     let bars = results.architectures.iter().map(|a| {
@@ -118,9 +118,9 @@ pub(super) fn cpu(results: &Demonstration) -> Picture {
     Picture { title, svg: chart.render() }
 }
 
-/// What became of the frames.
+/// Draws the frames at the highest load by their fate: delivered, or dropped for which reason.
 pub(super) fn fate(results: &Demonstration) -> Picture {
-    /// Fills for reasons of dropping, the cheapest first.
+    /// The fills for the reasons of drops, the cheapest reason first.
     const FILLS: [usize; 7] = [5, 4, 1, 0, 2, 6, 7];
     let title = "What became of the packets at the highest load";
     let reasons = reasons_met(results);
@@ -149,7 +149,7 @@ pub(super) fn fate(results: &Demonstration) -> Picture {
     Picture { title, svg: chart.render() }
 }
 
-/// The reasons of all drops, the cheapest first.
+/// Returns the reasons of all drops, the cheapest first.
 fn reasons_met(results: &Demonstration) -> Vec<String> {
     let mut reasons: Vec<String> =
         results.architectures.iter().flat_map(|a| a.drops.iter().map(|d| d.reason.clone())).collect();
@@ -158,8 +158,8 @@ fn reasons_met(results: &Demonstration) -> Vec<String> {
     reasons
 }
 
-/// Orders reasons by the work that was done for the frame: none, classification, an interrupt, protocols, all
-/// of it.
+/// Returns the rank of a reason by the work already done for the frame: none, classification, an interrupt,
+/// protocols, all of it.
 fn work_wasted(reason: &str) -> u8 {
     match Reason::all().find(|r| r.name() == reason) {
         Some(Reason::Link(_)) => 0,
@@ -173,7 +173,7 @@ fn work_wasted(reason: &str) -> u8 {
     }
 }
 
-/// A reason's name with the first words of its meaning.
+/// Returns a reason's name with its meaning.
 fn meaning(reason: &str) -> String {
     let known = Reason::all().find(|r| r.name() == reason);
     known.map_or_else(|| reason.to_owned(), |r| format!("{reason}: {}", r.meaning()))
@@ -210,7 +210,7 @@ fn curves(results: &Demonstration, value: impl Fn(&Point) -> Option<f64>) -> Vec
     results.architectures.iter().map(curve).collect()
 }
 
-/// An architecture's colour and marker, the same in every report.
+/// Returns the number of an architecture's colour and marker, which is fixed in all reports.
 pub(super) fn style(name: &str) -> usize {
     let known = receive::Architecture::ALL.iter().position(|a| a.name() == name);
     known.unwrap_or(if name.contains(',') { SINGLE_QUEUE_STYLE } else { KERNEL_STYLE })
@@ -230,7 +230,7 @@ fn shares(label: &str) -> Axis {
     }
 }
 
-/// `100 k`, `2 M`: at most three digits, without trailing zeros.
+/// Formats a number with at most three digits, without trailing zeros, such as `100 k` or `2 M`.
 fn three_digits_short(value: f64) -> String {
     without_zeros(&three_digits(value)).to_owned()
 }

@@ -1,4 +1,4 @@
-//! The prose of the report. Whatever it says of this run, it takes from the results.
+//! The prose of the report. All statements about a run come from its results.
 
 use core::fmt::Write as _;
 
@@ -40,10 +40,10 @@ const ARCHITECTURES: [(&str, &str); 5] = [
     ),
 ];
 
-/// The run in one sentence.
+/// Returns one sentence on the run.
 pub(super) fn headline(results: &Demonstration) -> String {
     let by = |a: &&Architecture, b: &&Architecture| a.retention.total_cmp(&b.retention);
-    // Of one whose core was taken away nobody can tell.
+    // Nothing is known of an architecture whose core was taken away.
     let known = || results.architectures.iter().filter(|a| a.unknown().is_none());
     let worst = known().min_by(by);
     let best = known().max_by(by);
@@ -65,7 +65,7 @@ pub(super) fn headline(results: &Demonstration) -> String {
     }
 }
 
-/// The run in a few sentences.
+/// Returns a few sentences on the run's conditions.
 pub(super) fn lead(results: &Demonstration) -> String {
     let offered = results.architectures.iter().map(|a| a.offered_max_pps).fold(0.0, f64::max);
     let setup = &results.setup;
@@ -79,7 +79,8 @@ pub(super) fn lead(results: &Demonstration) -> String {
     )
 }
 
-/// The receive architectures, counted: one that is also measured with a single queue counts once.
+/// Returns the number of receive architectures in words. One that is also measured with a single queue
+/// counts once.
 fn on(results: &Demonstration) -> String {
     const NUMBERS: [&str; 6] = ["no", "one", "two", "three", "four", "five"];
     let single = |a: &&Architecture| a.queues != results.setup.queues;

@@ -3,8 +3,8 @@
 use super::{RESPONSES, Row, assert_all, cuts};
 use crate::http::{Malformed, ResponseReader, Unfinished};
 
-/// What is read of a row; with a response, whether it says that the connection is kept, and whether all had
-/// come then.
+/// Reads a row in pieces. Returns the response's status, whether the connection is kept, and whether all
+/// bytes of the row had come by then.
 fn read(row: &Row, pieces: &[usize]) -> Result<(u16, bool, bool), Unfinished> {
     let mut reader = ResponseReader::new(row.expected.ends_with(&["HEAD"]));
     let mut begun = 0;

@@ -1,20 +1,20 @@
-//! Tables of messages, well-formed, odd and hostile, with what is to be done about each, and running them
+//! Tables of messages, well-formed, odd and hostile, with the expected outcome of each. The tests run them
 //! against the server and the client.
 
 mod client;
 mod server;
 
-/// Messages that a server gets.
+/// The messages that a server gets.
 const REQUESTS: &str = include_str!("requests.txt");
-/// Messages that a client gets.
+/// The messages that a client gets.
 pub(crate) const RESPONSES: &str = include_str!("responses.txt");
 
-/// A line of a table.
+/// A line of a table: a message and the expected outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
-    /// The words of what is expected.
+    /// The words of the expected outcome.
     pub(crate) expected: Vec<&'static str>,
 }
 
@@ -68,7 +68,7 @@ fn read(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Checks every row of a table, and names all that do not hold.
+/// Checks every row of a table, and fails with the names of all wrong rows.
 pub(crate) fn assert_all(table: &'static str, check: impl Fn(&Row) -> Result<(), String>) {
     let wrong: Vec<String> = rows(table)
         .iter()
@@ -81,9 +81,9 @@ fn shortened(text: &str) -> String {
     text.chars().take(200).collect()
 }
 
-/// Gives the ways to cut so many bytes into pieces: not at all, into two at every byte, and into single ones.
+/// Returns ways to cut `len` bytes into pieces: not at all, in two at every byte, and into single bytes.
 pub(crate) fn cuts(len: usize) -> Vec<Vec<usize>> {
-    // Of what is long because it is too long, not every byte matters.
+    // In a message that is long because it is too long, not every byte matters.
     let step = if len > 1_000 { 97 } else { 1 };
     let mut all: Vec<Vec<usize>> = (1..len).step_by(step).map(|cut| vec![cut, len - cut]).collect();
     all.push(vec![len]);

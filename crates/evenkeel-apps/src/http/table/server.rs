@@ -17,18 +17,19 @@ use crate::two_hosts::{ADDRESSES, TwoHosts};
 const GOOD: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const LEN: u64 = 40;
 
-/// How a server leaves a connection.
+/// The state in which a server leaves a connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Then {
     Keep,
     Close,
 }
 
-/// What came of a row: statuses, and the connection.
+/// The outcome of a row: the statuses of the answers, and the state of the connection.
 type Outcome = (Vec<u16>, Then);
 
 impl Row {
-    /// What is expected if a good request comes `before` and another one behind, which is the test of `keep`.
+    /// Returns the expected outcome of a row with `before` good requests before it and another one behind
+    /// it. The one behind it tests `keep`.
     fn outcome(&self, before: usize) -> Outcome {
         let (then, statuses) = self.expected.split_last().unwrap();
         let statuses = statuses.iter().map(|status| status.parse().unwrap());
@@ -50,13 +51,13 @@ impl Row {
         answer == 0 && self.bytes.starts_with(b"HEAD")
     }
 
-    /// The bytes, between good requests.
+    /// Returns the row's bytes between good requests.
     fn between(&self, before: usize) -> Vec<u8> {
         let behind = if self.expected.ends_with(&["wait"]) { &[] } else { GOOD };
         [&GOOD.repeat(before), &self.bytes[..], behind].concat()
     }
 
-    /// The statuses of the answers, each of which has to be whole.
+    /// Returns the statuses of the answers, each of which has to be complete.
     fn statuses(&self, mut said: &[u8], before: usize) -> Vec<u16> {
         let mut all = Vec::new();
         while !said.is_empty() {
@@ -114,7 +115,7 @@ fn every_request_gets_the_answer_that_fits_however_it_comes() {
     });
 }
 
-/// What the server says on a connection over TCP, after which it closes it or not.
+/// Sends a row to a server over TCP, between good requests. Returns the outcome.
 fn served(row: &Row) -> Outcome {
     let mut hosts = TwoHosts::new();
     let options =
