@@ -1,4 +1,4 @@
-//! Bad arguments and missing privilege: one clear line that says what to do, and an exit status that says
+//! Bad arguments and missing privileges: one clear line that says what to do, and an exit status that says
 //! whose fault it is.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -6,7 +6,7 @@ mod common;
 
 use common::{evenkeel, is_root};
 
-/// Runs a command that must fail, and gives its one line.
+/// Runs a command, and returns its one line of error; asserts that it fails with `status`.
 fn complaint(status: i32, arguments: &[&str]) -> String {
     let output = evenkeel(arguments);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -193,7 +193,7 @@ fn bad_arguments_are_explained_in_one_line() {
     }
 }
 
-/// Which processors there are is the machine's business.
+/// The processors that the test names are those of the machine.
 #[test]
 fn cores_must_be_different_and_several_of_them_need_links_with_queues() {
     let cpus = evenkeel::link::cpus();
@@ -258,7 +258,8 @@ fn help(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Help that nobody reads to its end helps nobody. What many commands share stands once.
+/// Each page of help is short enough to be read to its end. Options that many commands share are explained
+/// in one place.
 #[test]
 fn help_is_short_and_says_where_there_is_more() {
     let commands =
@@ -296,7 +297,7 @@ fn help_is_short_and_says_where_there_is_more() {
     assert!(complaint(2, &["help", "nothing"]).contains("no page"));
 }
 
-/// Every option is at least named, and those that a first use needs are explained.
+/// Short help names every option, and explains those for a first use.
 #[test]
 fn short_help_fits_a_screen() {
     let commands: [&[&str]; 15] = [
@@ -332,7 +333,7 @@ fn short_help_fits_a_screen() {
     }
 }
 
-/// Help that could not be written was not given.
+/// A command whose help could not be written fails.
 #[test]
 fn help_that_cannot_be_written_is_a_failure() {
     for arguments in [&["--help"][..], &["echo", "--help"], &["-h"], &["--version"], &["help", "echo"]] {
@@ -351,7 +352,8 @@ fn without_a_command_the_help_is_shown_and_it_is_an_error() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("Usage:"));
 }
 
-/// Writes a file, runs a router with it that must fail, and gives its one line.
+/// Writes a configuration and rules, runs a router with them, and returns its one line of error without
+/// the folder; asserts that it fails.
 fn complaint_about_file(name: &str, config: &str, rules: &str) -> String {
     let folder = std::env::temp_dir().join(format!("evenkeel-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -415,7 +417,7 @@ fn a_configuration_file_is_complained_about_with_line_and_column() {
     }
 }
 
-/// A file of routes may be as long as the Internet.
+/// A file may have as many routes as the Internet needs.
 #[test]
 fn a_hundred_thousand_routes_are_read() {
     let folder = std::env::temp_dir().join(format!("evenkeel-{}-routes", std::process::id()));
@@ -439,7 +441,7 @@ fn a_hundred_thousand_routes_are_read() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// No file makes it take all memory there is.
+/// The router refuses files of more than 64 MiB, so that none takes all memory.
 #[test]
 fn a_file_without_end_is_refused() {
     let links = ["--link", "packet:a,10.0.1.1/24", "--link", "packet:b,10.0.2.1/24"];

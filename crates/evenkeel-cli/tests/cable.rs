@@ -1,4 +1,4 @@
-//! What needs neither root nor a device: the commands on a cable, and their results as JSON.
+//! Commands on a cable, which need neither root nor a device, and their results as JSON.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 const ARCHITECTURES: [&str; 5] = ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"];
 
-/// Fewer than may wait for a neighbour's address: if the machine is away for long, all that were due
-/// meanwhile wait, and none is lost.
+/// A number of requests below the limit on packets that wait for a neighbour's address: if the machine
+/// stalls for long, all that were due meanwhile wait, and none is lost.
 const REQUESTS: u64 = 60;
 
 #[test]
@@ -71,8 +71,8 @@ fn blast_accounts_for_every_frame_on_every_architecture() {
     }
 }
 
-/// Some requests were received, and all others dropped for a reason. How many, is the machine's business:
-/// other work may take the core from the receiver for longer than its ring lasts.
+/// Asserts that some requests were received, and that all others were dropped for a reason. The numbers
+/// depend on the machine: other work may take the core from the receiver for longer than its ring lasts.
 fn assert_accounted_for(result: &Value, sent: u64) {
     let receiver = &result["receiver"];
     assert_eq!(receiver["counters"]["conserved"], true, "{result}");
@@ -173,7 +173,7 @@ fn completions_for_every_shell() {
     }
 }
 
-/// A terminal of 80 columns shows no more of a live line.
+/// A terminal of 80 columns shows only the beginning of a live line.
 #[test]
 fn what_is_lost_stands_at_the_beginning_of_a_live_line() {
     for (command, wanted) in [
@@ -197,7 +197,7 @@ fn what_is_lost_stands_at_the_beginning_of_a_live_line() {
     }
 }
 
-/// Not only options are completed, but what they may be given.
+/// Completions include the values of options.
 #[test]
 fn completions_know_values() {
     for shell in ["bash", "zsh", "fish"] {
@@ -211,7 +211,7 @@ fn completions_know_values() {
     }
 }
 
-/// What bash offers for the last word of a line.
+/// Returns the completions that bash offers for the last word of a line.
 fn offered_in_bash(line: &str) -> Vec<String> {
     let script = r#"
         source <("$0" completions bash)
@@ -224,7 +224,7 @@ fn offered_in_bash(line: &str) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
 }
 
-/// The loopback device is everywhere.
+/// The completions include the loopback device, which every machine has.
 #[test]
 fn bash_completes_links_with_the_interfaces_there_are() {
     let offered = |line: &str| offered_in_bash(line);

@@ -1,5 +1,5 @@
-//! The demonstration, shortened: figures of so short a run say little, but table, page and JSON must be
-//! there, and the counters right.
+//! The demonstration, shortened: the figures of so short a run mean little, but table, page and JSON must
+//! exist, and the counters must be right.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn table_and_page_are_written_for_the_architectures_asked_for() {
     assert!(html.ends_with("</html>\n") && html.contains("soft-lrp"));
 }
 
-/// The disk is full when the page is written: what was measured is there all the same.
+/// The command prints its results even if the disk is full when the page is written.
 #[test]
 fn a_page_that_cannot_be_written_costs_no_figures() {
     for json in [false, true] {
@@ -58,7 +58,7 @@ fn a_page_that_cannot_be_written_costs_no_figures() {
     }
 }
 
-/// It is known before anything is measured: an hour at each load would be lost.
+/// The error comes before the measurement: an hour at each load would be lost.
 #[test]
 fn a_page_that_cannot_be_written_is_explained() {
     let output = evenkeel(&[

@@ -1,5 +1,5 @@
-//! `evenkeel echo` on devices, as a user runs it: in a network namespace, until Ctrl-C. Needs root; says
-//! aloud if it is skipped.
+//! `evenkeel echo` on devices, as a user runs it: in a network namespace, until Ctrl-C. Needs root;
+//! reports if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -16,7 +16,7 @@ fn start(arguments: &[&str]) -> Child {
     command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Sends one request as the kernel's host does; it must come back.
+/// Sends one request through the kernel's host, and asserts that it comes back.
 fn converse(from: &str, to: &str) {
     let socket = UdpSocket::bind((from, 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -26,7 +26,7 @@ fn converse(from: &str, to: &str) {
     assert_eq!(heard[..5], *b"hello");
 }
 
-/// Interrupts it; it must end, with its counters balanced.
+/// Sends the signal `with` to a command, asserts that it ends within 10 s, and returns its result.
 fn interrupt(mut child: Child, with: &str) -> serde_json::Value {
     signal(&child, with);
     let ended = (0..200).any(|_| {
@@ -39,7 +39,7 @@ fn interrupt(mut child: Child, with: &str) -> serde_json::Value {
     result(child)
 }
 
-/// What it prints in the end, which it must come to without an error.
+/// Returns the JSON that a command prints when it ends; asserts that it ends without an error.
 fn result(child: Child) -> serde_json::Value {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -82,7 +82,7 @@ fn a_network_interface_is_served_until_terminated_and_left_as_it_was() {
     });
 }
 
-/// A client that is connected takes an answer from nowhere but where it has asked.
+/// A connected client accepts an answer only from the address that it has asked.
 #[test]
 fn every_address_answers_for_itself_and_nobody_who_might_answer_in_turn_is_answered() {
     in_namespace("every_address_answers_for_itself_and_nobody_who_might_answer_in_turn_is_answered", || {
@@ -123,8 +123,8 @@ fn every_address_answers_for_itself_and_nobody_who_might_answer_in_turn_is_answe
     });
 }
 
-/// Sends requests while `child` is stopped, until `enough`; then lets it go on. What it finds then does not
-/// depend on what share of the machine it has.
+/// Sends requests while `child` is stopped, until `enough`, then lets it go on. The result does not depend
+/// on the child's share of the processor.
 fn flood_stopped(child: &Child, from: &str, to: &str, mut enough: impl FnMut() -> bool) {
     let socket = UdpSocket::bind((from, 0)).unwrap();
     evenkeel::link::send_in_segments(&socket, 16).unwrap();
@@ -140,7 +140,7 @@ fn flood_stopped(child: &Child, from: &str, to: &str, mut enough: impl FnMut() -
     });
 }
 
-/// Stops a process in the meantime.
+/// Stops a process while `meanwhile` runs.
 fn stopped(child: &Child, meanwhile: impl FnOnce()) {
     run(&format!("kill -STOP {}", child.id()));
     let status = format!("/proc/{}/status", child.id());
@@ -152,7 +152,7 @@ fn stopped(child: &Child, meanwhile: impl FnOnce()) {
     run(&format!("kill -CONT {}", child.id()));
 }
 
-/// What the kernel counts of a device.
+/// Returns a counter of a device, as the kernel reports it.
 fn statistic(device: &str, counter: &str) -> u64 {
     let shown = Command::new("ip").args(["-s", "-s", "-j", "link", "show", device]).output().unwrap();
     let links: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
@@ -168,7 +168,7 @@ fn sum(cpu: &serde_json::Value) -> f64 {
 
 #[test]
 fn answers_to_many_requests_share_system_calls() {
-    /// Fewer than the rings hold.
+    /// The number of requests, fewer than the rings hold.
     const REQUESTS: u64 = 256;
     in_namespace("answers_to_many_requests_share_system_calls", || {
         run("ip link add kernel0 type veth peer name ek0");
@@ -231,7 +231,7 @@ fn who_sends_by_a_device_says_what_became_of_the_frames() {
     });
 }
 
-/// What was never given to the device was never offered.
+/// Requests that were never given to the device do not count as offered.
 #[test]
 fn nothing_is_offered_to_a_peer_that_does_not_answer() {
     in_namespace("nothing_is_offered_to_a_peer_that_does_not_answer", || {
@@ -260,7 +260,7 @@ fn nothing_is_offered_to_a_peer_that_does_not_answer() {
     });
 }
 
-/// The peer answers, so that every request counts from the first on; the kernel has all of them.
+/// The peer answers, so every request counts from the first on, and all of them reach the kernel.
 #[test]
 fn all_that_is_offered_to_a_peer_that_answers_leaves() {
     in_namespace("all_that_is_offered_to_a_peer_that_answers_leaves", || {
@@ -281,7 +281,7 @@ fn all_that_is_offered_to_a_peer_that_answers_leaves() {
     });
 }
 
-/// A monitor takes it, a host cannot.
+/// A monitor can use the loopback device, a host cannot.
 #[test]
 fn a_host_on_the_loopback_device_is_refused_with_what_to_do() {
     in_namespace("a_host_on_the_loopback_device_is_refused_with_what_to_do", || {
@@ -306,7 +306,7 @@ fn ni_lrp_on_a_device_is_refused_with_what_to_do() {
     });
 }
 
-/// How often the threads of a process have gone to sleep by themselves.
+/// Returns the number of times that the threads of a process have gone to sleep by themselves.
 fn sleeps(child: &Child) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let status = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
@@ -317,7 +317,8 @@ fn sleeps(child: &Child) -> u64 {
     status.map(count).sum()
 }
 
-/// Starts commands, which must sleep once they are ready: in three seconds they may wake so often at most.
+/// Starts commands, and asserts that they sleep once they are ready: each must wake fewer times in three
+/// seconds than the given number.
 fn assert_sleep<const COMMANDS: usize>(commands: [(u64, String); COMMANDS], until_ready: impl FnOnce()) {
     let children = commands.map(|(most, command)| {
         let child = start(&command.split(' ').collect::<Vec<_>>());
@@ -339,7 +340,8 @@ fn assert_sleep<const COMMANDS: usize>(commands: [(u64, String); COMMANDS], unti
     }
 }
 
-/// Nobody watches it and nothing comes: then it sleeps. The kernel's own frames on a new link are few.
+/// A command sleeps if it prints no live lines and nothing comes. The kernel sends few frames on a new
+/// link.
 #[test]
 fn an_idle_command_sleeps() {
     in_namespace("an_idle_command_sleeps", || {
@@ -362,7 +364,7 @@ fn an_idle_command_sleeps() {
     });
 }
 
-/// Nothing at all comes by links without addresses of the kernel's.
+/// No frames come through links on which the kernel has no addresses.
 #[test]
 fn an_idle_router_sleeps() {
     in_namespace("an_idle_router_sleeps", || {
@@ -390,7 +392,8 @@ fn an_idle_router_sleeps() {
     });
 }
 
-/// Every command that has one device ends when it goes, says so, and still gives its counters.
+/// Every command with one device ends when the device is removed, reports that, and still prints its
+/// counters.
 #[test]
 fn a_device_that_is_removed_ends_a_command_with_an_error() {
     in_namespace("a_device_that_is_removed_ends_a_command_with_an_error", || {
@@ -428,7 +431,7 @@ fn a_device_that_is_removed_ends_a_command_with_an_error() {
     });
 }
 
-/// Until so many listen to all of a device of this namespace.
+/// Waits until `count` packet sockets receive all frames of a device of this namespace.
 fn wait_for_sockets(count: usize) {
     // ETH_P_ALL, which a packet socket has once it is bound.
     let bound = || fs::read_to_string("/proc/thread-self/net/packet").unwrap().matches(" 0003 ").count();

@@ -1,5 +1,5 @@
-//! How commands end: when their time is up, at Ctrl-C whatever they are doing, and with a failure when not
-//! all could be written.
+//! Endings of commands: when their time is up, at Ctrl-C whatever they are doing, and with a failure if
+//! some output could not be written.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -15,14 +15,14 @@ use std::thread;
 use common::{command, pause, signal, signal_times};
 use serde_json::Value;
 
-/// The disk that is always full.
+/// The device that is always full.
 const FULL: &str = "/dev/full";
 
 fn start(arguments: &[&str]) -> Child {
     command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// What a command leaves that has to end by itself, within `seconds`.
+/// Returns the output of a command; asserts that it ends by itself within `seconds`.
 fn end(mut child: Child, seconds: u32) -> Output {
     let ended = (0..seconds * 20).any(|_| {
         child.try_wait().unwrap().is_some() || {
@@ -71,7 +71,7 @@ fn ctrl_c_ends_a_server_that_computes() {
     }
 }
 
-/// Every command that goes on until it is asked to end, on a cable.
+/// The commands that run until they are told to end, each on a cable.
 const ENDLESS: [&[&str]; 9] = [
     &["echo", "cable", "--rate", "5k"],
     &["echo", "cable", "--tcp"],
@@ -84,8 +84,8 @@ const ENDLESS: [&[&str]; 9] = [
     &["blast", "cable", "--rate", "5k"],
 ];
 
-/// Runs a command until a signal comes twice, 10 ms apart. A machine that is busy may stretch that to the 200
-/// ms after which a second signal kills, so a run that was killed counts only if others were, too.
+/// Runs a command until a signal comes twice, 10 ms apart. A busy machine may stretch that to the 200 ms
+/// after which a second signal kills, so a killed run counts only if three others were killed, too.
 fn signalled_twice(arguments: &[&str], kind: &str) -> Output {
     let run = || {
         let child = start(&[arguments, &["--duration", "1h", "--json"]].concat());
@@ -96,7 +96,7 @@ fn signalled_twice(arguments: &[&str], kind: &str) -> Output {
     (0..3).map(|_| run()).find(|output| output.status.signal().is_none()).unwrap_or_else(run)
 }
 
-/// `timeout` signals its child, and then the group that the child belongs to.
+/// The program `timeout` signals its child, and then the group to which the child belongs.
 #[test]
 fn a_signal_that_comes_twice_at_once_still_leaves_a_whole_report() {
     for arguments in ENDLESS {
@@ -112,8 +112,8 @@ fn a_signal_that_comes_twice_at_once_still_leaves_a_whole_report() {
     }
 }
 
-/// Calls `ended` for each signal that ends a command, 20 times in the long tier. The signals have threads of
-/// their own, as most of the time is waiting.
+/// Calls `ended` for each signal that ends a command, 20 times in the long tier. Each signal has a thread
+/// of its own, because most of the time is waiting.
 fn of_each_signal(ended: impl Fn(&str, usize) + Sync) {
     let runs = if evenkeel_skip::is_long() { 20 } else { 1 };
     let ended = &ended;
@@ -124,14 +124,15 @@ fn of_each_signal(ended: impl Fn(&str, usize) + Sync) {
     });
 }
 
-/// A folder of a test's own.
+/// Creates a folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("evenkeel-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-/// Frames of a capture that is whole: readable to its end, with the statistics block of its interface.
+/// Returns the number of frames of a capture; asserts that it is whole: readable to its end, with the
+/// statistics block of its interface.
 fn frames_of_whole(capture: &Path) -> u64 {
     let output = Command::new("capinfos").arg("-M").arg(capture).output().unwrap();
     let said = text(&output.stdout) + &text(&output.stderr);
@@ -166,7 +167,8 @@ fn a_capture_is_whole_however_its_command_is_ended() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Asks a command twice for what it has done so far, and then to end. It has a minute, and may not need it.
+/// Makes a command report its counters twice, and then end. It could run for a minute, and must end
+/// before.
 fn report_twice(arguments: &[&str]) {
     let mut child = start(&[arguments, &["--duration", "60s", "--json"]].concat());
     let stdout = child.stdout.take().unwrap();
@@ -199,7 +201,7 @@ fn sigusr1_prints_the_counters_and_the_command_goes_on() {
     report_twice(&["load", &url, "--timeout", "60s", "--warm-up", "0"]);
 }
 
-/// The report for people goes where that at the end goes.
+/// An interim report for people is printed to standard output, as the final one is.
 #[test]
 fn a_report_in_between_reads_as_the_one_at_the_end() {
     for (arguments, sign) in [

@@ -1,4 +1,4 @@
-//! The laboratory's outside.
+//! The laboratory's command line.
 
 mod common;
 
@@ -55,8 +55,8 @@ fn a_misspelt_experiment_gets_the_nearest_names() {
     assert!(unlike.len() < 120 && unlike.contains("`evenkeel lab list`"), "{unlike}");
 }
 
-/// What was measured is printed though its files cannot be written: those that can be seen to be impossible
-/// are refused before.
+/// Results are printed even if their files cannot be written. Paths that are evidently impossible are
+/// refused before the measurement.
 #[test]
 fn files_that_cannot_be_written_cost_nothing_that_was_measured() {
     let output = evenkeel(&["lab", "run", "l97-fig1", "--no-files", "--csv", "/dev/full/points"]);
@@ -71,7 +71,7 @@ fn files_that_cannot_be_written_cost_nothing_that_was_measured() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("first packet of a burst of 16 (ms)"));
 }
 
-/// Rows of a table are no places on an axis.
+/// The rows of a table are not positions on an axis.
 #[test]
 fn a_table_has_points_and_no_picture() {
     let place = std::env::temp_dir().join(format!("evenkeel-lab-table-{}", std::process::id()));
@@ -98,7 +98,7 @@ fn many_seeds_go_neither_with_one_nor_with_real_time() {
     }
 }
 
-/// The page says of what seeds it is, and how virtual time is to be read.
+/// A page of Markdown names its seeds and explains virtual time, so it is refused for a run in real time.
 #[test]
 fn a_page_of_markdown_is_of_virtual_time() {
     let output = evenkeel(&["lab", "run", "l97-fig2", "--real", "--markdown", "/dev/null"]);

@@ -1,4 +1,4 @@
-//! `evenkeel load` against servers in this process, good ones and hostile ones, as a user runs it.
+//! `evenkeel load` against servers in this process, well-behaved ones and hostile ones, as a user runs it.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -13,12 +13,13 @@ use std::thread;
 use common::{command, evenkeel, in_namespace, json, pause, run, signal};
 use serde_json::Value;
 
-/// Serves each connection on a thread of its own for as long as the test runs; says where.
+/// Serves each connection on a thread of its own for as long as the test runs; returns the server's URL.
 fn serve(each: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     format!("http://127.0.0.1:{}/", serve_at(each))
 }
 
-/// The same at all addresses; says at which port.
+/// Serves each connection at all addresses, on a thread of its own for as long as the test runs; returns
+/// the port.
 fn serve_at(each: impl Fn(TcpStream) + Clone + Send + 'static) -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -31,7 +32,7 @@ fn serve_at(each: impl Fn(TcpStream) + Clone + Send + 'static) -> u16 {
     port
 }
 
-/// The next request on a connection; `None` at its end.
+/// Reads the next request on a connection; `None` at its end.
 fn request(stream: &mut TcpStream) -> Option<String> {
     let mut text = Vec::new();
     let mut byte = [0];
@@ -42,7 +43,7 @@ fn request(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-/// Answers every request the same, and closes when asked to.
+/// Answers every request with `text`, and closes the connection when asked to.
 fn answering(text: &'static str) -> impl Fn(TcpStream) + Clone + Send + 'static {
     move |mut stream| {
         while let Some(request) = request(&mut stream) {
@@ -54,14 +55,14 @@ fn answering(text: &'static str) -> impl Fn(TcpStream) + Clone + Send + 'static 
 }
 
 const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-/// A hundred requests in two seconds, and all the time that answers may take on a busy machine.
+/// The arguments of a hundred requests in two seconds, without a warm-up.
 const CALM: [&str; 8] = ["--rate", "50", "--arrivals", "constant", "--duration", "2s", "--warm-up", "0"];
 
 fn load(url: &str, more: &[&str]) -> Value {
     json(&[&["load", url, "--json"], &CALM[..], more].concat())
 }
 
-/// Every request that was due ended in one way.
+/// Asserts that every request that was due ended in exactly one way.
 fn assert_adds_up(result: &Value) {
     let sum = |counts: &Value| counts.as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
     assert_eq!(result["due"], sum(&result["statuses"]) + sum(&result["failed"]), "{result}");
@@ -100,7 +101,7 @@ fn connections_are_closed_after_as_many_requests_as_asked_for() {
     }
 }
 
-/// One that says nothing about it and closes anyway, and one whose answer ends with the connection.
+/// One server closes without an announcement; the answer of another ends with the connection.
 #[test]
 fn a_server_that_closes_after_each_answer_is_served_by_new_connections() {
     let close = |mut stream: TcpStream| {
@@ -156,7 +157,7 @@ fn the_request_is_as_asked_for() {
     assert_eq!(result["statuses"]["2xx"], 100, "{result}");
 }
 
-/// Runs against a server that never gives an answer; gives what became of the requests.
+/// Runs against a server that never gives an answer; returns the result.
 fn hostile(each: impl Fn(TcpStream) + Clone + Send + 'static) -> Value {
     let url = serve(each);
     let output = evenkeel(&[&["load", &url, "--json", "--timeout", "400ms"], &CALM[..]].concat());
@@ -242,7 +243,7 @@ fn nobody_there_is_said_with_what_to_do() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot find `no-such-host.invalid`"));
 }
 
-/// It is said at once, not when the time of the run is over.
+/// The command fails at once, not when the time of the run is over.
 #[test]
 fn a_refused_port_is_given_up_at_once() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
@@ -259,7 +260,8 @@ fn a_refused_port_is_given_up_at_once() {
     assert_eq!(status.and_then(|status| status.code()), Some(1));
 }
 
-/// Runs `load` on a machine that knows `keel-two` by these addresses, and no other name.
+/// Runs `load` with a hosts file that has only the name `keel-two`, with these addresses; returns the
+/// result.
 fn load_by_name(folder: &Path, addresses: &[&str], port: u16) -> Value {
     let hosts = folder.join("hosts");
     let lines: Vec<String> = addresses.iter().map(|address| format!("{address} keel-two\n")).collect();
@@ -277,7 +279,7 @@ fn load_by_name(folder: &Path, addresses: &[&str], port: u16) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The server is at one of them, which is not the one that is tried first.
+/// The server is at one of the addresses, which need not be tried first.
 #[test]
 fn every_address_of_a_name_is_tried() {
     in_namespace("every_address_of_a_name_is_tried", || {
@@ -429,7 +431,7 @@ fn people_get_a_table() {
     }
 }
 
-/// Of our own TCP: it does the same, and every frame is accounted for.
+/// Asserts that a run with our own TCP accounts for every frame, and reports the TCP counters.
 fn assert_conserved(result: &Value) {
     assert_eq!(result["counters"]["conserved"], true, "{result}");
     assert!(result["tcp"]["counters"].is_object() && result["device_failed"].is_null(), "{result}");
@@ -516,7 +518,8 @@ fn unreached(address: &str, failed: &str) -> Value {
     serde_json::json!([{"address": address, "failed": failed}])
 }
 
-/// Nobody answers ARP: that is known after three seconds, long before the time for a connection is over.
+/// Without an answer to ARP the command fails after three seconds, long before the timeout of a
+/// connection.
 #[test]
 fn nobody_on_a_tap_is_unreachable() {
     in_namespace("nobody_on_a_tap_is_unreachable", || {
@@ -531,7 +534,8 @@ fn nobody_on_a_tap_is_unreachable() {
     });
 }
 
-/// On a device our own TCP asks the kernel's: a good server, one that is not there, and one that resets.
+/// On a device our own TCP sends requests to the kernel's: to good servers, to a port without one, and to
+/// one that resets.
 #[test]
 fn on_a_tap_our_own_tcp_asks_the_kernels() {
     in_namespace("on_a_tap_our_own_tcp_asks_the_kernels", || {

@@ -1,5 +1,5 @@
-//! `evenkeel monitor` on devices, as a user runs it, beside `tcpdump` and judged by `tshark` and `capinfos`.
-//! Needs root; says aloud if it is skipped. Without root: on cable, and on files.
+//! `evenkeel monitor` on devices, as a user runs it, next to `tcpdump`, with `tshark` and `capinfos` as
+//! judges. Needs root; reports if it is skipped. Without root: on cable, and on files.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -19,7 +19,7 @@ use evenkeel::link::{Address, Packet, PacketOptions};
 use common::{command, evenkeel, in_namespace, json, pause, run, signal, skip, wait_for};
 use serde_json::Value;
 
-/// A directory that goes away with the test.
+/// A directory that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -46,7 +46,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A child that does not outlive its test.
+/// A child process that is killed at the end of its test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -66,14 +66,14 @@ impl Running {
         run(&format!("kill -{signal} {}", self.0.id()));
     }
 
-    /// Waits until it ends by itself; its exit status, and what it has printed to standard error.
+    /// Waits until the process ends by itself; returns its exit status and its standard error.
     fn end(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         self.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
         (self.0.wait().unwrap().code(), text)
     }
 
-    /// Interrupts it, and gives what it has printed to standard output and standard error.
+    /// Interrupts the process; returns its standard output and standard error.
     fn stop(mut self) -> (String, String) {
         signal(&self.0, "INT");
         let mut text = [String::new(), String::new()];
@@ -88,7 +88,7 @@ impl Running {
     }
 }
 
-/// What a command prints; it must succeed.
+/// Returns the standard output of a command; asserts that it succeeds.
 fn output(line: &str) -> String {
     let mut words = line.split_whitespace();
     let output = Command::new(words.next().unwrap()).args(words).stdin(Stdio::null()).output().unwrap();
@@ -96,7 +96,7 @@ fn output(line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A veth pair: `near` is monitored, at `far` packets are made.
+/// Creates a veth pair: tests monitor `near`, and send packets at `far`.
 fn veth() {
     run("ip link add near type veth peer name far");
     for end in ["near", "far"] {
@@ -112,8 +112,8 @@ fn monitor(arguments: &[&str]) -> Running {
     child
 }
 
-/// Sends so many datagrams of a group that needs no neighbour, at so many a second; waits until all have been
-/// sent.
+/// Sends `count` datagrams at `rate` to a multicast group, which needs no neighbour; returns once all have
+/// been sent.
 fn blast(count: u64, rate: &str) {
     let sent = json(&[
         "blast",
@@ -129,7 +129,7 @@ fn blast(count: u64, rate: &str) {
     assert_eq!(sent["sent"], count);
 }
 
-/// What tshark counts in a file.
+/// Returns the number of frames in a file that pass `filter`, as tshark counts them.
 fn frames_in(file: &Path, filter: &str) -> u64 {
     let lines = Command::new("tshark").args(["-r"]).arg(file).args(["-Y", filter]).output().unwrap();
     assert!(lines.status.success(), "{}", String::from_utf8_lossy(&lines.stderr));
@@ -141,10 +141,10 @@ fn number(monitored: &Value, field: &str) -> u64 {
 }
 
 const UDP: &str = "udp port 9";
-/// The same in the language of tshark.
+/// The filter [`UDP`] in the language of tshark.
 const SHOWN: &str = "udp.dstport == 9";
 
-/// Captured and reported drops are what was sent, exactly, however small the ring; the file says the same.
+/// Captured and dropped packets add up exactly to those sent, however small the ring, and the file agrees.
 #[test]
 fn captured_and_dropped_add_up_to_sent() {
     in_namespace("captured_and_dropped_add_up_to_sent", || {
@@ -182,7 +182,7 @@ fn captured_and_dropped_add_up_to_sent() {
     });
 }
 
-/// The same packets as `tcpdump`, for filters of the kernel and of our own.
+/// A filter captures the same packets as in `tcpdump`, in the kernel or in our own code.
 #[test]
 fn a_filter_chooses_what_tcpdump_chooses() {
     in_namespace("a_filter_chooses_what_tcpdump_chooses", || {
@@ -252,7 +252,7 @@ fn a_filter_chooses_what_tcpdump_chooses() {
     });
 }
 
-/// Sends a datagram with a VLAN tag, which the kernel takes out of the frame before anybody sees it.
+/// Sends a datagram with a VLAN tag, which the kernel takes out of the frame before any socket gets it.
 fn send_tagged() {
     // Another address than that of `blast`: a process that another test starts at this moment has a copy of
     // this device's claim to its own for a while.
@@ -276,7 +276,8 @@ fn send(from: &str, to: &str) {
     socket.send_to(&[7; 18], to).unwrap();
 }
 
-/// By the netmask of the device: tcpdump 4.99 hands it to libpcap in the wrong byte order.
+/// A broadcast is recognized by the netmask of the device, which tcpdump 4.99 passes to libpcap in the
+/// wrong byte order.
 #[test]
 fn a_broadcast_is_known_by_the_devices_netmask() {
     in_namespace("a_broadcast_is_known_by_the_devices_netmask", || {
@@ -293,7 +294,8 @@ fn a_broadcast_is_known_by_the_devices_netmask() {
     });
 }
 
-/// What tcpdump reads on a device evenkeel reads, and what it refuses evenkeel refuses in the same words.
+/// On a device, evenkeel accepts the filters that tcpdump accepts, and refuses those that tcpdump refuses,
+/// in the same words.
 #[test]
 fn a_device_has_the_filters_that_tcpdump_has_there() {
     in_namespace("a_device_has_the_filters_that_tcpdump_has_there", || {
@@ -309,7 +311,7 @@ fn a_device_has_the_filters_that_tcpdump_has_there() {
     });
 }
 
-/// Some that only a device has.
+/// Filters that only a device has.
 const DEVICE_FILTERS: [&str; 6] =
     ["inbound", "outbound", "ifindex 2", "vlan and inbound", "inbound and ip6 protochain 6", "ip broadcast"];
 
@@ -353,7 +355,7 @@ const FILTERS: [&str; 36] = [
     "udp prot 9",
 ];
 
-/// Both accept a filter, or both refuse it in libpcap's words.
+/// Asserts that both accept a filter, or that both refuse it in libpcap's words.
 fn same_verdict(filter: &str, ours: &Output, theirs: &Output) {
     let [our_words, their_words] = [ours, theirs].map(|it| String::from_utf8_lossy(&it.stderr).into_owned());
     assert_eq!(ours.status.success(), theirs.status.success(), "{filter}: {our_words} {their_words}");
@@ -364,7 +366,8 @@ fn same_verdict(filter: &str, ours: &Output, theirs: &Output) {
     }
 }
 
-/// Link types that files are often of, each with a header before a packet.
+/// Returns common link types of files, each with its byte order (`true` for big-endian) and the header
+/// before a packet.
 fn link_types() -> Vec<(u16, bool, Vec<u8>)> {
     let snap = [0xaa, 0xaa, 3, 0, 0, 0, 8, 0];
     let stations = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 3];
@@ -391,7 +394,7 @@ fn link_types() -> Vec<(u16, bool, Vec<u8>)> {
     ]
 }
 
-/// A datagram of IPv4 from 10.0.0.1, and one of IPv6 from fd77::1, to port 9.
+/// Returns a datagram of IPv4 from 10.0.0.1, and one of IPv6 from fd77::1, to port 9.
 fn packets() -> [Vec<u8>; 2] {
     let udp = [0, 7, 0, 9, 0, 26, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18];
     let v4 = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 255];
@@ -401,7 +404,7 @@ fn packets() -> [Vec<u8>; 2] {
     [[&v4[..], &udp].concat(), [&v6[..], &udp].concat()]
 }
 
-/// A pcap file of these frames, as a machine of this byte order writes it.
+/// Returns a pcap file of these frames, as a machine of this byte order writes it.
 fn classic(link_type: u16, big_endian: bool, frames: &[Vec<u8>]) -> Vec<u8> {
     let word = |word: u32| if big_endian { word.to_be_bytes() } else { word.to_le_bytes() };
     let version = if big_endian { [0, 2, 0, 4] } else { [2, 0, 4, 0] };
@@ -415,7 +418,7 @@ fn classic(link_type: u16, big_endian: bool, frames: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// The frames of a capture file, with their link types.
+/// Returns the frames of a capture file, with their link types.
 fn frames_of(file: &str) -> Vec<(LinkType, Vec<u8>)> {
     let bytes = fs::read(file).unwrap();
     let (mut reader, mut frames) = (Reader::of_any_link_type(&bytes[..]).unwrap(), Vec::new());
@@ -425,7 +428,7 @@ fn frames_of(file: &str) -> Vec<(LinkType, Vec<u8>)> {
     frames
 }
 
-/// Of files of every common link type and byte order evenkeel takes the frames that tcpdump takes.
+/// From files of every common link type and byte order, evenkeel takes the frames that tcpdump takes.
 #[test]
 fn a_file_is_filtered_as_by_tcpdump_whatever_its_link_type() {
     // It is there for the programs that it looks for.
@@ -463,7 +466,7 @@ fn a_file_is_filtered_as_by_tcpdump_whatever_its_link_type() {
     });
 }
 
-/// Frames of every size come out of a file as they went in, and lines tell what is known of each link.
+/// Frames of every size come out of a file unchanged, and the lines show what is known of each link.
 #[test]
 fn a_file_is_copied_byte_for_byte() {
     let scratch = Scratch::new("copied");
@@ -494,7 +497,7 @@ fn a_file_is_copied_byte_for_byte() {
     assert_eq!(frames_of(&copy), expected);
 }
 
-/// A frame of a link type that the filter means nothing on is passed over, and the report says so.
+/// A frame whose link type the filter does not apply to is passed over, and the report says so.
 #[test]
 fn frames_that_the_filter_means_nothing_on_are_passed_over() {
     let scratch = Scratch::new("mixed");
@@ -512,7 +515,8 @@ fn frames_that_the_filter_means_nothing_on_are_passed_over() {
     assert_eq!((number(&all, "captured"), number(&all, "passed_over")), (3, 0), "{all}");
 }
 
-/// Jumbo frames, and those that an adaptor is to split or has joined, as a socket of tcpdump has them.
+/// The monitor captures jumbo frames, and those that an adaptor is to split or has joined, as tcpdump
+/// does.
 #[test]
 fn frames_are_kept_whole() {
     in_namespace("frames_are_kept_whole", || {
@@ -571,7 +575,7 @@ fn what_the_operating_system_sends_is_captured_too() {
     });
 }
 
-/// Each file of the row is a capture of its own; together they hold what was captured last.
+/// Each file of a series is a complete capture; together they hold the most recent frames.
 #[test]
 fn files_follow_each_other() {
     in_namespace("files_follow_each_other", || {
@@ -613,7 +617,7 @@ fn a_pipe_is_read_while_it_is_written() {
     });
 }
 
-/// A disk of one mebibyte, in memory.
+/// A disk of one mebibyte in memory, which is unmounted at the end of the test.
 struct Disk(String);
 
 impl Drop for Disk {
@@ -622,7 +626,8 @@ impl Drop for Disk {
     }
 }
 
-/// A disk without room is told at once; when there is room again the capture goes on, and the file is whole.
+/// The monitor reports a full disk at once; when there is room again the capture goes on, and the file is
+/// whole.
 #[test]
 fn a_full_disk_is_survived() {
     in_namespace("a_full_disk_is_survived", || {
@@ -661,7 +666,7 @@ fn a_full_disk_is_survived() {
     });
 }
 
-/// Starts a monitor, and waits until it says that it listens.
+/// Starts a monitor, and waits until it reports that it listens.
 fn listening(arguments: &[&str]) -> Running {
     let mut monitor = Running::start(command(&["monitor"]).args(arguments));
     let (mut line, mut byte) = (String::new(), [0]);
@@ -673,7 +678,8 @@ fn listening(arguments: &[&str]) -> Running {
     monitor
 }
 
-/// By its bare name, on the loopback device, where each is seen once, and on all there are.
+/// A monitor accepts an interface by its bare name, the loopback device, where it sees each packet once,
+/// and all interfaces.
 #[test]
 fn any_interface_can_be_listened_to() {
     in_namespace("any_interface_can_be_listened_to", || {
@@ -732,7 +738,7 @@ fn a_device_that_goes_is_told_of() {
     });
 }
 
-/// A pcapng file with a frame on each of interfaces of such link types.
+/// Returns a pcapng file with a frame on each of several interfaces with these link types.
 fn pcapng(linktypes: &[u16]) -> Vec<u8> {
     let block = |kind: u32, body: &[u8]| {
         let length = (body.len() as u32 + 12).to_le_bytes();
@@ -750,7 +756,7 @@ fn pcapng(linktypes: &[u16]) -> Vec<u8> {
     file
 }
 
-/// It was captured at no stated time, which is not now.
+/// The packet has no time of capture, so the monitor must not show the current time.
 #[test]
 fn a_packet_without_a_time_stamp_gets_none_of_today() {
     let scratch = Scratch::new("unstamped");
@@ -765,7 +771,7 @@ fn a_packet_without_a_time_stamp_gets_none_of_today() {
     assert!(lines.starts_with("00:00:00.000000 "), "{lines}");
 }
 
-/// Inside a host that does something else, which is not held up by it.
+/// A capture inside a host does not delay the host's own work.
 #[test]
 fn a_capture_inside_an_echo_service() {
     in_namespace("a_capture_inside_an_echo_service", || {

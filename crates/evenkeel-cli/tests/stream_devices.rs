@@ -1,5 +1,5 @@
-//! TCP on devices, as a user runs it, with the kernel and its programs on the other side. Needs root; says
-//! aloud if it is skipped.
+//! TCP on devices, as a user runs it, with the kernel and its programs as peers. Needs root; reports if it
+//! is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -13,10 +13,10 @@ use common::{command, evenkeel, in_namespace, pause, run, signal, wait_for};
 use evenkeel_testing::uninterrupted;
 use serde_json::Value;
 
-/// How long anything may take; nothing here is about speed.
+/// The time that any step may take; none of these tests is about speed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A command at work, which is ended whatever becomes of the test.
+/// A running command, which is killed when the test ends in any way.
 struct Running(Option<Child>);
 
 impl Running {
@@ -25,7 +25,8 @@ impl Running {
         Self(Some(child))
     }
 
-    /// Interrupts it. It must end by itself, with its counters balanced, and print JSON.
+    /// Interrupts the command, and returns the JSON that it prints. Asserts that it ends by itself with
+    /// its counters balanced.
     fn interrupt(self) -> Value {
         signal(self.0.as_ref().unwrap(), "INT");
         let (status, result, said) = self.end();
@@ -34,7 +35,8 @@ impl Running {
         result
     }
 
-    /// Waits until it ends.
+    /// Waits until the command ends; returns its status, its JSON (`Null` if there is none), and its
+    /// standard error.
     fn end(mut self) -> (Option<i32>, Value, String) {
         let mut child = self.0.take().unwrap();
         let ended = (0..1_200).any(|_| {
@@ -62,14 +64,14 @@ impl Drop for Running {
     }
 }
 
-/// A TAP with the kernel on its other side.
+/// The options of a TAP with the kernel as the peer.
 const TAP: [&str; 5] = ["tap:keel0", "--kernel-address", "10.77.0.1/24", "--kernel-address", "fd77::1/64"];
 
 fn with<'a>(command: &'a str, link: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     [&[command], link, more].concat()
 }
 
-/// A veth pair: the kernel's end, and one for evenkeel.
+/// Creates a veth pair: `kernel0` with the kernel's addresses, and `ek0` for evenkeel.
 fn veth() {
     run("ip link add kernel0 type veth peer name ek0");
     run("ip addr add 10.77.0.1/24 dev kernel0");
@@ -85,7 +87,7 @@ fn connect(to: (&str, u16)) -> TcpStream {
     stream
 }
 
-/// Runs a command of the shell to its end; what it printed.
+/// Runs a command of the shell to its end; returns its standard output.
 fn shell(line: &str) -> String {
     let output = Command::new("timeout").args(["60", "sh", "-c", line]).output().unwrap();
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
@@ -206,7 +208,8 @@ fn what_stands_in_the_way_of_a_connection_is_said_in_a_line() {
     });
 }
 
-/// Nothing was ever sent, and nothing looks as if it had been. Gives what was said, and the result.
+/// Runs `send` to a peer that does not answer; returns its standard error and its result. Asserts that no
+/// byte counts as sent.
 fn send_in_vain(to: &str, more: &[&str]) -> (String, Value) {
     let fixed = ["send", "packet:ek0", "--to", to, "--bytes", "65536", "--json"];
     let (status, result, said) = Running::start(&[&fixed[..], more].concat()).end();
@@ -251,7 +254,7 @@ fn send_to_nobody_by_ipv6_says_who_does_not_answer() {
     });
 }
 
-/// The time is up before it is known.
+/// The time of the run is over before it is known that the peer does not answer.
 #[test]
 fn send_that_got_no_answer_in_time_says_so() {
     in_namespace("send_that_got_no_answer_in_time_says_so", || {
@@ -307,8 +310,8 @@ fn curl_fetches_a_document_again_and_again_over_one_connection() {
     });
 }
 
-/// Who says nothing, who says it a byte at a time, and who does not take the answer; but not who takes it
-/// slowly.
+/// The server closes clients that send nothing, that send a byte at a time, or that do not read the
+/// answer; it does not close one that reads slowly.
 #[test]
 fn clients_that_take_too_long_are_closed_and_slow_ones_are_not() {
     in_namespace("clients_that_take_too_long_are_closed_and_slow_ones_are_not", || {
@@ -343,7 +346,7 @@ fn clients_that_take_too_long_are_closed_and_slow_ones_are_not() {
     });
 }
 
-/// As a service of inetd has it (RFC 862): one process, one port, both protocols.
+/// One process serves both protocols on one port, as a service of inetd does (RFC 862).
 #[test]
 fn one_process_serves_udp_and_tcp() {
     in_namespace("one_process_serves_udp_and_tcp", || {

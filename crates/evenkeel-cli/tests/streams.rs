@@ -10,8 +10,7 @@ use common::{command, evenkeel, json, signal};
 use serde_json::Value;
 
 const ARCHITECTURES: [&str; 5] = ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"];
-/// How long a connection may take on a machine that is busy with other things: none of these tests is about
-/// speed.
+/// The time that a connection may take on a busy machine; none of these tests is about speed.
 const PATIENCE: &str = "120s";
 
 fn conserved(result: &Value, other: &str) {
@@ -50,7 +49,7 @@ fn what_is_sent_comes_back_over_every_architecture_and_both_families() {
     }
 }
 
-/// What does not fit into the SYN follows, as always.
+/// Data that does not fit into the SYN follows after the handshake.
 #[test]
 fn with_fast_open_the_first_bytes_go_along_with_the_syn_of_a_second_connection() {
     for (bytes, architecture) in [("900", "soft-lrp"), ("3M", "eager"), ("3M", "ni-lrp")] {
@@ -86,7 +85,8 @@ fn a_sink_gives_nothing_back() {
     assert_eq!(result["server"]["bytes_in"], 200_000, "{result}");
 }
 
-/// How long it takes at least is arithmetic; how long at most is the machine's affair.
+/// The shortest time of a transfer follows from the rate; the longest depends on the machine and is not
+/// checked.
 #[test]
 fn what_is_sent_is_shaped_and_the_report_says_to_what() {
     for option in ["--limit-rate", "--rate"] {
@@ -99,7 +99,7 @@ fn what_is_sent_is_shaped_and_the_report_says_to_what() {
     }
 }
 
-/// Said of the server, it is the server's connections that send so.
+/// An option that is given for the server applies to the server's connections.
 #[test]
 fn congestion_control_and_start_are_those_of_the_side_they_were_said_of() {
     for (name, as_linux_says, paces) in
@@ -145,7 +145,8 @@ fn congestion_control_and_start_are_those_of_the_side_they_were_said_of() {
     assert_eq!((&result["clients"]["completed"], &result["clients"]["failed"]), (&4.into(), &0.into()));
 }
 
-/// The server's connections are shaped; at least as long as it takes is arithmetic.
+/// The rate limit applies to the server's connections; the shortest time of a transfer follows from the
+/// rate.
 #[test]
 fn a_document_is_shaped() {
     let fixed = ["http", "cable", "--size", "100k", "--count", "1", "--clients", "1", "--duration", PATIENCE];
@@ -155,7 +156,7 @@ fn a_document_is_shaped() {
     assert!(result["seconds"].as_f64().unwrap() > 98_500.0 * 8.0 / 4e6, "{result}");
 }
 
-/// What is given in is written out again, and the report does not come between.
+/// The bytes of standard input come back on standard output, and the report does not mix with them.
 #[test]
 fn standard_input_goes_there_and_back_to_standard_output() {
     let mut child = command(&["send", "cable", "--duration", PATIENCE])
@@ -192,7 +193,7 @@ fn a_file_is_sent_and_what_comes_back_is_written_to_a_file() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Not all that was to be sent was, nor written: that is no success. Nobody waits for the rest.
+/// A transfer fails if its output cannot be written, and does not wait for the rest.
 #[test]
 fn a_reader_that_goes_away_ends_it() {
     let mut child = command(&["send", "cable", "--bytes", "1G", "--output", "-", "--duration", PATIENCE])
@@ -261,7 +262,7 @@ fn a_document_is_served_over_ipv6() {
     conserved(&result, "clients");
 }
 
-/// Runs a command that prints JSON; with that, the most memory it had, in KiB.
+/// Runs a command that prints JSON; returns the JSON and the command's peak memory in KiB.
 fn with_peak(arguments: &[&str]) -> (Value, u64) {
     let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (status, mut peak) = (format!("/proc/{}/status", child.id()), 0);
@@ -277,7 +278,7 @@ fn with_peak(arguments: &[&str]) -> (Value, u64) {
     (serde_json::from_slice(&output.stdout).unwrap(), peak)
 }
 
-/// All ten thousand are open at a time, and take little.
+/// Ten thousand connections are open at a time, and take little memory.
 #[test]
 fn ten_thousand_connections_at_a_time() {
     let run = |clients: &str| {
@@ -308,8 +309,8 @@ fn ten_thousand_connections_at_a_time() {
     assert!(peak - before < 10_000 * 4, "{before} KiB with one, {peak} KiB with ten thousand");
 }
 
-/// While all are open that there may be at a time, those that follow the first ones need ports of their own:
-/// those of connections that are over rest for a second.
+/// While the largest number of connections is open, later connections need new ports: those of connections
+/// that are over rest for a second.
 #[test]
 fn clients_on_a_cable_do_not_run_out_of_ports() {
     let load = ["http", "cable", "--clients", "16384", "--count", "17000", "--duration", PATIENCE, "--json"];

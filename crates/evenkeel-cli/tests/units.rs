@@ -1,5 +1,5 @@
-//! Numbers and units have one spelling in whatever a command reports: `1.05 Mpps`, `48.1 Mbit/s`, `25 µs`,
-//! `99.7 %`, `12 345`.
+//! Numbers and units have one spelling in all reports: `1.05 Mpps`, `48.1 Mbit/s`, `25 µs`, `99.7 %`, `12
+//! 345`.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use common::command;
 
-/// Spellings of what has another one.
+/// Spellings of units that reports must not use.
 const OTHER_SPELLINGS: [&str; 10] = [
     "packets/s",
     "pkts/s",
@@ -23,11 +23,11 @@ const OTHER_SPELLINGS: [&str; 10] = [
     "msec",
 ];
 
-/// Units that stand behind a space.
+/// Units that follow a space.
 const UNITS: [&str; 13] =
     ["%", "us", "µs", "ns", "ms", "s", "pps", "kpps", "Mpps", "bit/s", "kbit/s", "Mbit/s", "MB/s"];
 
-/// Finds the spellings in a report that it should not have.
+/// Returns the words of a report that break the rules of spelling.
 fn other_spellings(report: &str) -> Vec<String> {
     let known = OTHER_SPELLINGS.iter().filter(|spelling| report.contains(**spelling));
     let mut found: Vec<String> = known.map(|spelling| (*spelling).to_owned()).collect();
@@ -52,7 +52,7 @@ fn other_spellings_are_found() {
     assert_eq!(other_spellings("12\u{202f}345 and 10.0.0.1:51023"), [""; 0]);
 }
 
-/// The words of a page or picture, without its marks and styles.
+/// Returns the text of a page or picture, without its markup and styles.
 fn words(page: &str) -> String {
     let mut text = String::new();
     for (index, part) in page.split("<style").enumerate() {
@@ -66,7 +66,7 @@ fn words(page: &str) -> String {
     text
 }
 
-/// A directory that goes away with the test.
+/// A directory that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -75,11 +75,11 @@ impl Drop for Scratch {
     }
 }
 
-/// The run that takes as long as all others.
+/// The longest run, which takes as long as all others together.
 const LONGEST: &str =
     "demo --no-kernel --architectures eager,soft-lrp --points 3 --seconds-per-point 0.05 --report demo.html";
 
-/// A short run of every other command that reports something.
+/// Short runs of every other command that reports something.
 const RUNS: [&str; 13] = [
     "echo cable --duration 300ms",
     "echo cable --tcp --connections --bytes 100k --duration 2s",

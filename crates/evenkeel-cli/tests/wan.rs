@@ -1,8 +1,8 @@
 //! `evenkeel wan`: in memory, and between two hosts of the Linux kernel, A - R - B, three network namespaces,
 //! with the kernel's own tools.
 //!
-//! What is asserted of times is that nothing comes early: how late something comes is the machine's business.
-//! Tests on devices need root; without, they say aloud that they were skipped.
+//! Tests assert that no frame comes early, not how late it comes: that depends on the machine. Tests on
+//! devices need root, and report if they are skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -19,8 +19,8 @@ use serde_json::Value;
 const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("iperf3", "iperf3")];
 const LINKS: &str = "--link left=packet:r1 --link right=packet:r2";
 
-/// This namespace is R, with a link to each of two others, A and B, which are 10.0.0.1 and 10.0.0.2 on one
-/// network.
+/// Returns two other namespaces, A and B, which are 10.0.0.1 and 10.0.0.2 on one network. This namespace
+/// is R, with a link to each.
 fn hosts() -> [Place; 2] {
     run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
     [1, 2].map(|n| {
@@ -48,7 +48,7 @@ struct Emulator {
 }
 
 impl Emulator {
-    /// Starts it and waits until it lets frames through.
+    /// Starts the emulator and waits until it lets frames through.
     fn start(arguments: &str) -> Self {
         // Bounded, so that what never comes is not waited for for ever.
         let mut all = vec!["wan", "--json", "--stats-interval", "100ms", "--duration", "120s"];
@@ -60,7 +60,7 @@ impl Emulator {
         emulator
     }
 
-    /// Reads what it says until that contains `sign`.
+    /// Reads the emulator's messages up to a line that contains `sign`, and returns them.
     fn until_said(&mut self, sign: &str) -> String {
         let mut all = String::new();
         while !all.contains(sign) {
@@ -69,7 +69,8 @@ impl Emulator {
         all
     }
 
-    /// Ends it by Ctrl-C; gives what it has done. Every frame is accounted for.
+    /// Ends the emulator as Ctrl-C does, and returns its report; asserts that every frame is accounted
+    /// for.
     fn stop(mut self) -> Value {
         let child = self.child.take().unwrap();
         run(&format!("kill -INT {}", child.id()));
@@ -96,7 +97,7 @@ fn number(value: &Value, path: &str) -> u64 {
     value.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {value}"))
 }
 
-/// Every frame is somewhere.
+/// Asserts that a report accounts for every frame.
 fn check(done: &Value) {
     assert_eq!(done["conserved"], true, "{done}");
     for way in done["ways"].as_array().unwrap() {
@@ -109,7 +110,7 @@ fn check(done: &Value) {
     }
 }
 
-/// The fastest answer to a ping, in milliseconds.
+/// Returns the shortest time of an answer to a ping, in milliseconds.
 fn fastest(said: &str) -> f64 {
     let times = said.split("rtt min/avg/max/mdev = ").nth(1).unwrap_or_else(|| panic!("{said}"));
     times.split('/').next().unwrap().parse().unwrap()
@@ -155,7 +156,7 @@ fn in_memory_nothing_is_early_and_everything_is_accounted_for() {
     assert!(number(&ends[1], "/out_of_order") > 0, "{done}");
 }
 
-/// What is not said is as on every cable.
+/// Settings that are not given are those of every cable.
 #[test]
 fn in_memory_there_is_a_delay_that_jitter_is_about() {
     let done = json(&["wan", "cable", "--jitter", "5ms", "--duration", "200ms", "--json"]);
@@ -207,7 +208,7 @@ fn as_many_are_lost_as_were_to_be() {
     });
 }
 
-/// TCP of the kernel gets no more than the rate, and fills the queue.
+/// The kernel's TCP gets no more than the rate, and fills the queue.
 #[test]
 fn tcp_of_the_kernel_gets_the_rate_and_no_more() {
     in_namespace(&[&PROGRAMS], || {
@@ -232,7 +233,8 @@ fn tcp_of_the_kernel_gets_the_rate_and_no_more() {
     });
 }
 
-/// An opportunity in every 40 ms, and a packet of 1500 bytes in each, however many are sent at once.
+/// The trace has an opportunity in every 40 ms, each of which lets one packet of 1500 bytes through,
+/// however many are sent at once.
 #[test]
 fn a_trace_lets_a_packet_through_at_each_opportunity() {
     in_namespace(&[&PROGRAMS], || {
@@ -275,10 +277,10 @@ fn a_device_that_goes_is_said_and_taken_up_again_when_it_returns() {
     });
 }
 
-/// A ping whose packets fill an MTU of 9000 bytes and may not be fragmented.
+/// A ping command whose packets fill an MTU of 9000 bytes and may not be fragmented.
 const JUMBO_PING: &str = "ping -M do -c 3 -i 0.05 -s 8972 -W 5 10.0.0.2";
 
-/// Gives the links of both hosts an MTU, at both ends.
+/// Sets the MTU of both hosts' links, at both ends.
 fn set_mtus(hosts: &[Place; 2], mtu: usize) {
     for (n, host) in (1..).zip(hosts) {
         run(&format!("ip link set r{n} mtu {mtu}"));
@@ -351,7 +353,7 @@ fn what_a_device_without_carrier_refuses_has_that_reason() {
     });
 }
 
-/// As `tc qdisc change` does.
+/// New settings apply to a running emulator, as with `tc qdisc change`.
 #[test]
 fn at_sighup_frames_are_treated_as_the_file_says_now() {
     in_namespace(&[&PROGRAMS], || {

@@ -11,7 +11,8 @@ use std::process::Output;
 
 use common::{command, evenkeel, in_namespace, run, skip};
 
-/// Words of the library, of the operating system's numbers, and of programmers.
+/// Words of the library, of the operating system's error numbers, and of programmers, which no message may
+/// contain.
 const NOT_FOR_PEOPLE: [&str; 12] = [
     "os error",
     "invalid digit",
@@ -27,7 +28,8 @@ const NOT_FOR_PEOPLE: [&str; 12] = [
     "Error {",
 ];
 
-/// Checks an output that must be a complaint: one line for people, and the status.
+/// Checks that an output is a complaint: one line for people, and the status. Returns the line, or else
+/// the defect.
 fn complaint(what: &str, output: &Output, status: i32) -> Result<String, String> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let wrong = |why: &str| Err(format!("{what}: {why}: {:?} {said}", output.status.code()));
@@ -46,7 +48,7 @@ fn complaint(what: &str, output: &Output, status: i32) -> Result<String, String>
     Ok(said)
 }
 
-/// What a command needs beside its options.
+/// The commands, with the arguments that each needs besides its options.
 const COMMANDS: [(&str, &[&str]); 13] = [
     ("demo", &[]),
     ("echo", &["cable"]),
@@ -64,7 +66,7 @@ const COMMANDS: [(&str, &[&str]); 13] = [
     ("help sending", &["http", "cable"]),
 ];
 
-/// Options that take any text: of these `FILES` and others tell what is wrong.
+/// The options that take any text: `FILES` and other tables have their errors.
 const ANY_TEXT: [&str; 15] = [
     "--body",
     "--capture",
@@ -83,7 +85,7 @@ const ANY_TEXT: [&str; 15] = [
     "--trace",
 ];
 
-/// Values that are none, and the options that may have them all the same.
+/// Invalid values, and the options that accept each of them nevertheless.
 const VALUES: [(&str, &[&str]); 4] = [
     ("x", &["--write", "--method"]),
     ("-1", &["--write", "--overhead", "--screen-nice", "--forward-nice"]),
@@ -91,7 +93,7 @@ const VALUES: [(&str, &[&str]); 4] = [
     ("99999999999999999999999", &["--write"]),
 ];
 
-/// The options in a page of help that take a value, and whether that stands behind `=`.
+/// Returns the options in a page of help that take a value, and whether the value follows `=`.
 fn options(help: &str) -> Vec<(String, bool)> {
     let mut all = Vec::new();
     for line in help.lines() {
@@ -109,7 +111,7 @@ fn options(help: &str) -> Vec<(String, bool)> {
     all
 }
 
-/// Neither a word, nor a negative number, nor nothing, nor a number beyond all bounds.
+/// No option accepts a wrong word, a negative number, an empty value, or a number beyond all bounds.
 #[test]
 fn every_option_says_which_value_is_none() {
     let (mut wrong, mut cases) = (Vec::new(), 0);
@@ -145,7 +147,7 @@ fn every_option_says_which_value_is_none() {
     assert!(cases > 400, "{cases}");
 }
 
-/// A directory with files that are wrong for nearly everything.
+/// A directory with files that are invalid for nearly all uses.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -178,7 +180,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs rows of arguments, the status that is due, and a part of the line that is expected.
+/// Runs rows of arguments; asserts that each gives the expected status and a line with the expected text.
 fn check(rows: &[(&str, i32, &str)], at: &Path) {
     let mut wrong = Vec::new();
     for (arguments, status, expected) in rows {
@@ -194,7 +196,7 @@ fn check(rows: &[(&str, i32, &str)], at: &Path) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
 }
 
-/// Files that are not there, directories, empty ones, and those of another kind.
+/// Cases with missing files, directories, empty files, and files of another kind.
 const FILES: &[(&str, i32, &str)] = &[
     ("send cable absent", 1, "cannot read absent: No such file"),
     ("send cable dir", 1, "cannot read dir: "),
@@ -265,7 +267,7 @@ fn a_file_that_cannot_be_used_is_named() {
     assert_eq!(scratch.names(), before, "something was left behind");
 }
 
-/// Links, commands, options and addresses that are none, or do not go together.
+/// Cases with invalid links, commands, options and addresses, and with those that do not go together.
 const OTHERS: &[(&str, i32, &str)] = &[
     ("ecko", 2, "echo"),
     ("--nosuch", 2, "--nosuch"),
@@ -349,7 +351,7 @@ fn a_device_that_is_down_is_brought_up_like_this() {
     });
 }
 
-/// Without privileges it is said which one is missing, and what needs none.
+/// Without privileges, the error names the missing privilege or permission.
 #[test]
 fn a_missing_privilege_is_named() {
     const NOBODY: u32 = 65_534;

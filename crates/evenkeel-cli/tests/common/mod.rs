@@ -1,4 +1,4 @@
-//! Running the command as a user does.
+//! Helpers that run the command as a user does.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -10,14 +10,14 @@ use std::time::Duration;
 use evenkeel_skip::Lack;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The command, with nothing at its standard input.
+/// Returns the command with `arguments`, and with an empty standard input.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     command.args(arguments).stdin(Stdio::null());
     command
 }
 
-/// Runs the command to its end.
+/// Runs the command to its end, and returns its output.
 pub fn evenkeel(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
@@ -29,13 +29,13 @@ pub fn json(arguments: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Whether this process may do everything.
+/// Returns whether this process runs as root.
 pub fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().unwrap();
     id.stdout == b"0\n"
 }
 
-/// Programs that tests in a namespace use, with the Debian packages that contain them.
+/// The programs that tests in a namespace use, with the Debian packages that contain them.
 const PROGRAMS: [(&str, &str); 5] = [
     ("ip", "iproute2"),
     ("ping", "iputils-ping"),
@@ -67,7 +67,7 @@ pub fn skip(test: &str, why: &str) {
     evenkeel_skip::skip(test, &Lack::Other(why));
 }
 
-/// Runs a command of iproute2 or the like; says whether it succeeded.
+/// Runs a command of iproute2 or the like; returns whether it succeeded.
 pub fn succeeds(line: &str) -> bool {
     let mut words = line.split_whitespace();
     Command::new(words.next().unwrap()).args(words).output().unwrap().status.success()
@@ -77,7 +77,7 @@ pub fn run(line: &str) {
     assert!(succeeds(line), "{line}");
 }
 
-/// Tries until it succeeds, at least five seconds long.
+/// Repeats a command until it succeeds, for at least five seconds.
 pub fn wait_for(line: &str) {
     assert!(
         (0..100).any(|_| succeeds(line) || {
@@ -88,8 +88,8 @@ pub fn wait_for(line: &str) {
     );
 }
 
-/// Sends SIGHUP, SIGINT, SIGTERM or SIGUSR1 once the process catches it. Before that it might be lost: what a
-/// shell starts in the background ignores SIGINT at first.
+/// Sends SIGHUP, SIGINT, SIGTERM or SIGUSR1 once the process catches it. Before that the signal might be
+/// lost: background jobs of a shell ignore SIGINT at first.
 pub fn signal(child: &Child, signal: &str) {
     signal_times(child, signal, 1);
 }

@@ -1,4 +1,4 @@
-//! A routing daemon steers it: BIRD on R, by the kernel's tables.
+//! A router under a routing daemon: BIRD on R changes the kernel's tables.
 
 use crate::support::{Host, Router, Running, Scratch, in_namespace, run, wait_for};
 
@@ -47,7 +47,8 @@ fn bird_changes_a_route_and_traffic_follows() {
     });
 }
 
-/// A and B, with a link between R and A and two between R and B, where R's kernel has its addresses.
+/// Returns A and B, with a link between R and A and two between R and B, on which R's kernel has its
+/// addresses.
 pub(crate) fn two_ways() -> (Host, Host) {
     let (a, b) = (Host::new(), Host::new());
     for (host, net, device) in [(&a, 1, "1"), (&b, 2, "2"), (&b, 3, "3")] {
@@ -62,7 +63,7 @@ pub(crate) fn two_ways() -> (Host, Host) {
     (a, b)
 }
 
-/// Whether pings to `to` take one of B's links and not the other.
+/// Asserts that pings to `to` take B's link `by` and not `not_by`.
 pub(crate) fn flows_by(a: &Host, b: &Host, to: &str, by: &str, not_by: &str) {
     let before = (b.received(by), b.received(not_by));
     let said = a.run(&format!("ping -c 20 -i 0.01 -W 5 {to}"));
@@ -71,7 +72,7 @@ pub(crate) fn flows_by(a: &Host, b: &Host, to: &str, by: &str, not_by: &str) {
     assert!(more >= 20 && others < 10, "{to}: {more} by {by}, {others} by {not_by}");
 }
 
-/// The kernel's announcements are lost and its tables read again.
+/// The router reads the kernel's tables again after it has lost announcements.
 #[test]
 fn a_flood_of_changes_is_followed_to_its_end() {
     in_namespace(&[], || {

@@ -1,4 +1,4 @@
-//! `--capture`: what comes and goes, beside forwarding.
+//! `--capture`: a file of incoming and outgoing frames while the router forwards.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Several hosts, each on a core, that are one router to the outside.
+//! Several hosts, each on a core, that form one router.
 
 use evenkeel_skip::Lack;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::forwarding::perf;
 use crate::support::{Router, Scratch, in_namespace};
 use crate::{LINKS, hosts};
 
-/// Two processors as `--cores` has them; without two, says so.
+/// Returns two processors in the form of `--cores`; skips the test if there are none.
 fn two_cores() -> Option<String> {
     match evenkeel::link::cpus()[..] {
         [first, second, ..] => Some(format!("{first},{second}")),
@@ -19,7 +19,7 @@ fn two_cores() -> Option<String> {
     }
 }
 
-/// Enough to be spread over two cores, whatever the kernel's hash.
+/// The number of flows, enough to be spread over two cores whatever the kernel's hash.
 const FLOWS: usize = 16;
 
 fn number(of: &Value) -> u64 {
@@ -96,7 +96,7 @@ fn two_cores_forward_as_one_router_and_take_over_what_is_read_again() {
     });
 }
 
-/// The counters of both hosts, and what is told of them together.
+/// Checks the counters of both hosts, and their sums.
 fn check(done: &Value, cores: &str, reloads: u64) {
     assert_eq!((&done["reloads"], &done["reloads_failed"]), (&reloads.into(), &0.into()), "{done}");
     let each = done["cores"].as_array().unwrap();

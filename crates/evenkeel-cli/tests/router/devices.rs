@@ -1,10 +1,10 @@
-//! What happens to the router's devices while it runs, and what it shares them with.
+//! Changes of the router's devices while it runs, and other users of these devices.
 
 use crate::bird::two_ways;
 use crate::support::{Host, Router, Scratch, attempt, in_namespace, run, wait_for};
 use crate::{LINKS, hosts};
 
-/// The result of a router that does not start.
+/// Returns the error of a router that does not start; asserts that it is one line.
 fn refused(arguments: &str) -> String {
     let (done, said) =
         attempt(&format!("{} route --duration 10s {arguments}", env!("CARGO_BIN_EXE_evenkeel")));
@@ -13,7 +13,8 @@ fn refused(arguments: &str) -> String {
     said
 }
 
-/// Whether a ping of one packet of this size with its address in it comes through, and what was said.
+/// Sends a ping of one packet with `size` bytes of data. Returns whether the answer came, and the output
+/// of `ping`.
 fn ping(host: &Host, size: usize, fragments: &str, to: &str) -> (bool, String) {
     host.attempt("ip route flush cache");
     host.attempt(&format!("ping -M {fragments} -c 1 -W 2 -s {size} {to}"))
@@ -89,8 +90,8 @@ fn a_device_that_returns_is_taken_up_again() {
     });
 }
 
-/// Also if for a while there is no device at all, on several cores and with the device's own hardware
-/// address, which is another one then.
+/// The router survives a time without any device, on several cores and with the device's own hardware
+/// address, which is a different one afterwards.
 #[test]
 fn all_devices_may_be_gone_for_a_while() {
     in_namespace(&[], || {
@@ -199,7 +200,7 @@ fn whoever_else_has_an_address_of_ours_is_noticed() {
     });
 }
 
-/// A neighbour that remembers somebody else learns at once who has the address now.
+/// A neighbour with an old entry learns at once that the router has the address now.
 #[test]
 fn addresses_are_announced_at_the_start() {
     in_namespace(&[], || {
@@ -216,7 +217,7 @@ fn addresses_are_announced_at_the_start() {
     });
 }
 
-/// CPU seconds of a process.
+/// Returns the CPU time of a process in seconds.
 fn cpu_seconds(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -224,8 +225,8 @@ fn cpu_seconds(pid: u32) -> f64 {
     ticks / 100.0
 }
 
-/// A routing daemon's whole table: what it costs grows with the routes, not with their square, and is no idle
-/// time.
+/// The cost of a routing daemon's whole table grows with the routes, not with their square, and does not
+/// count as idle time.
 #[test]
 fn a_large_table_of_the_kernel_costs_what_it_is_and_is_counted() {
     const ROUTES: u32 = 60_000;

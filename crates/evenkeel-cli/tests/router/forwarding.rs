@@ -1,4 +1,4 @@
-//! What an ordinary router does, as the kernel's tools see it.
+//! The work of an ordinary router, as the kernel's tools see it.
 
 use crate::support::{Host, Router, in_namespace, run};
 use crate::{LINKS, hosts};
@@ -27,7 +27,7 @@ fn pings_of_every_size_come_through() {
     });
 }
 
-/// A link of 1400 bytes behind one of 1500.
+/// The network is a link with an MTU of 1400 bytes behind one of 1500.
 #[test]
 fn a_smaller_mtu_behind_it_is_told_or_cut_to() {
     in_namespace(&[], || {
@@ -85,7 +85,7 @@ fn streams_and_datagrams_of_iperf3_come_through() {
     });
 }
 
-/// A client that may come before its server.
+/// Runs a client of iperf3 until it finds its server, and returns its result.
 pub(crate) fn perf(host: &Host, command: &str) -> serde_json::Value {
     let mut result = serde_json::Value::Null;
     crate::support::wait_for("iperf3", || {

@@ -1,4 +1,4 @@
-//! The log of what rules decided about.
+//! The log of packets about which rules have decided.
 
 use crate::support::{Router, Scratch, in_namespace, run};
 use crate::{LINKS, hosts};
@@ -37,7 +37,7 @@ fn what_rules_log_is_in_the_file() {
     });
 }
 
-/// A disk of 64 KiB: what does not fit is counted, and not a packet waits for it.
+/// On a disk of 64 KiB, packets that do not fit are counted, and no packet waits for the disk.
 #[test]
 fn a_full_disk_does_not_stop_traffic() {
     in_namespace(&[("unshare", "util-linux")], || {

@@ -1,7 +1,7 @@
 //! `evenkeel route` between two hosts of the Linux kernel: A - R - B, three network namespaces, with the
 //! kernel's own tools and daemons.
 //!
-//! Each test needs root; without, it says aloud that it was skipped.
+//! Each test needs root, and reports if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod bird;
@@ -16,11 +16,11 @@ mod support;
 
 use support::Host;
 
-/// Two links as options, with the router's addresses.
+/// The options of two links, with the router's addresses.
 const LINKS: &str =
     "--link lan=packet:r1,10.0.1.1/24,fd00:1::1/64 --link wan=packet:r2,10.0.2.1/24,fd00:2::1/64";
 
-/// A and B, each with a link to R, and R's kernel without a word to say there.
+/// Returns A and B, each with a link to R. R's kernel takes no part in these networks.
 fn hosts() -> (Host, Host) {
     let (a, b) = (Host::new(), Host::new());
     support::run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");

@@ -1,15 +1,15 @@
-//! Routes of the kernel with several next hops, and IPv4 routes by IPv6 gateways.
+//! Routes of the kernel with several next hops, and IPv4 routes through IPv6 gateways.
 
 use crate::bird::{flows_by, two_ways};
 use crate::support::{Host, Router, in_namespace, run};
 
-/// Addresses of B's that are pinged: each is a flow. A router chooses by a hash with a secret of its own, and
-/// keeps to what it chose however often it is asked; of so many flows as good as never fewer than [`HALF`]
-/// take one of two equal ways (once in five million times).
+/// The number of pinged addresses of B, each of which is a flow. A router chooses a next hop by a hash
+/// with a secret of its own, always the same for a flow. Of so many flows, fewer than [`HALF`] take one of
+/// two equal routes only once in five million times.
 const FLOWS: u8 = 100;
 const HALF: [u64; 2] = [25; 2];
 
-/// By how many packets each of B's two links has more after pings to all the flows.
+/// Pings all flows, and returns the number of packets that each of B's two links received.
 fn spread(a: &Host, b: &Host, prefix: &str) -> [u64; 2] {
     let count = || ["h2", "h3"].map(|device| b.received(device));
     let before = count();
@@ -66,7 +66,7 @@ fn both_ways(a: &Host, b: &Host, prefix: &str) {
     assert!(spread, "both ways to {prefix}: {taken:?}");
 }
 
-/// Waits until all flows take one of B's links, and sees that none takes the other.
+/// Waits until all flows take B's link `by`, and asserts that none takes `not_by`.
 fn all_by(a: &Host, b: &Host, by: &str, not_by: &str) {
     for prefix in ["10.9.0.", "fd09::"] {
         for flow in 1..=4 {
@@ -82,7 +82,7 @@ fn all_by(a: &Host, b: &Host, by: &str, not_by: &str) {
     }
 }
 
-/// RFC 8950, as BGP over link-local addresses sets it up.
+/// The routes are those of RFC 8950, as BGP over link-local addresses sets them up.
 #[test]
 fn ipv4_goes_by_the_ipv6_gateways_that_the_kernel_says() {
     in_namespace(&[], || {

@@ -1,4 +1,4 @@
-//! Rules between the kernel's hosts, and changing them.
+//! Rules between the kernel's hosts, and their replacement.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ fn rules_refuse_what_they_should() {
     });
 }
 
-/// A stream of numbered datagrams, while the rules are replaced as fast as they can be.
+/// A stream of numbered datagrams passes while the rules are replaced as fast as possible.
 #[test]
 fn reloading_under_load_loses_nothing() {
     in_namespace(&[], || {

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use evenkeel_testing::{Program, words};
 pub(crate) use evenkeel_testing::{Running, Scratch, attempt, run, wait_for};
 
-/// What these tests run.
+/// The programs that these tests run, with the Debian packages that contain them.
 const PROGRAMS: [Program; 7] = [
     ("ip", "iproute2"),
     ("ping", "iputils-ping"),
@@ -22,7 +22,7 @@ pub(crate) fn in_namespace(also: &[Program], test: impl FnOnce() + Send + 'stati
     evenkeel_testing::in_namespace(&[&PROGRAMS, also], test);
 }
 
-/// A host: a namespace of its own, which ends with the process that holds it.
+/// A host in a network namespace of its own, which ends with the process that holds it.
 pub(crate) struct Host {
     holder: Running,
 }
@@ -65,8 +65,7 @@ impl Host {
         Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// A link from R (`ours`) to the host (`theirs`), where it has addresses and a default route to the
-    /// router's.
+    /// Creates a link from R (`ours`) to the host (`theirs`), and gives the host's end its addresses.
     pub(crate) fn link(&self, ours: &str, theirs: &str, net: u8) {
         run(&format!("ip link add {ours} type veth peer name {theirs} netns {}", self.pid()));
         run(&format!("ip link set {ours} up"));
@@ -80,7 +79,7 @@ impl Host {
         self.run(&format!("ip route add default via fd00:{net}::1"));
     }
 
-    /// Packets the host's device has received.
+    /// Returns the number of packets that a device of the host has received.
     pub(crate) fn received(&self, device: &str) -> u64 {
         let shown = self.run(&format!("ip -s -j link show dev {device}"));
         let links: serde_json::Value = serde_json::from_str(&shown).unwrap();
@@ -91,9 +90,9 @@ impl Host {
 /// A router that runs in R.
 pub(crate) struct Router {
     child: Option<Child>,
-    /// What it says while it runs.
+    /// The router's standard error while it runs.
     said: Option<BufReader<ChildStderr>>,
-    /// What it said before it ran.
+    /// The router's messages before its first line of counters.
     at_start: String,
 }
 
@@ -103,7 +102,7 @@ impl Router {
         Self::start_as(&[], arguments)
     }
 
-    /// The same, by another command.
+    /// Starts `evenkeel route` through another command, `before`, and waits until it forwards.
     pub(crate) fn start_as(before: &[&str], arguments: &str) -> Self {
         let binary = env!("CARGO_BIN_EXE_evenkeel");
         let mut words: Vec<&str> = before.to_vec();
@@ -124,17 +123,18 @@ impl Router {
         self.child.as_ref().unwrap().id()
     }
 
-    /// What it said before its first line of counters.
+    /// Returns the router's messages before its first line of counters.
     pub(crate) fn said_at_start(&self) -> &str {
         &self.at_start
     }
 
-    /// Reads what it says until that contains `sign`; gives the line.
+    /// Reads the router's messages up to a line that contains `sign`, and returns that line.
     pub(crate) fn wait_until_said(&mut self, sign: &str) -> String {
         self.read_until(sign).1
     }
 
-    /// The same; gives also what came before.
+    /// Reads the router's messages up to a line that contains `sign`. Returns the lines before it, and
+    /// that line.
     fn read_until(&mut self, sign: &str) -> (String, String) {
         let said = self.said.as_mut().unwrap();
         let mut all = String::new();
@@ -148,13 +148,14 @@ impl Router {
         }
     }
 
-    /// Asks it to read its files again, and gives what it says to that.
+    /// Makes the router read its files again, and returns the next line of its messages that contains
+    /// `sign`.
     pub(crate) fn reload(&mut self, sign: &str) -> String {
         run(&format!("kill -HUP {}", self.pid()));
         self.wait_until_said(sign)
     }
 
-    /// Ends it; gives what it has done. Every frame is accounted for.
+    /// Ends the router, and returns its report; asserts that every frame is accounted for.
     pub(crate) fn stop(mut self) -> serde_json::Value {
         run(&format!("kill -INT {}", self.pid()));
         let mut rest = String::new();

@@ -1,4 +1,4 @@
-//! What an acknowledgment means: RFC 9293, 3.10.7.4, fifth step.
+//! Processing of acknowledgments: RFC 9293, 3.10.7.4, fifth step.
 
 use super::super::counters::Counter;
 use super::super::options::SackBlocks;
@@ -12,7 +12,8 @@ use super::tcb::Connection;
 use crate::time::{Duration, Instant};
 
 impl Connection {
-    /// Returns whether the rest of the segment counts.
+    /// Processes the acknowledgment of a segment. Returns whether the rest of the segment is to be
+    /// processed.
     pub(super) fn on_ack(&mut self, segment: &Segment<'_>, now: Instant) -> bool {
         let ack = segment.header.ack;
         if self.state == State::SynReceived {
@@ -38,8 +39,8 @@ impl Connection {
         true
     }
 
-    /// An acknowledgment that others have overtaken says nothing new but by its SACK blocks (RFC 6675, 5:
-    /// "for each ACK").
+    /// Processes an acknowledgment that later ones have overtaken. Only its SACK blocks carry new
+    /// information (RFC 6675, 5: "for each ACK").
     fn learn_from_old(&mut self, segment: &Segment<'_>, now: Instant) {
         let header = &segment.header;
         let state = self.recovery.state();
@@ -94,13 +95,15 @@ impl Connection {
         self.note_progress(advances, before, now);
     }
 
-    /// An acknowledgment has come. The window was `before`.
+    /// Records that the peer has answered: `advances` if its acknowledgment covers new data; `before` is
+    /// the peer's window before this segment.
     pub(super) fn note_progress(&mut self, advances: bool, before: u32, now: Instant) {
         // A peer that keeps its window closed, but answers, may do so for as long as it likes (RFC 9293,
-        // 3.8.6.1); unless our user is gone, for then nobody could ever end it (RFC 6429, 3 and 4).
+        // 3.8.6.1), unless our user has closed the connection: then no one could ever end it (RFC 6429, 3
+        // and 4).
         if advances || self.snd.wnd == 0 && !self.rcv.closed {
             self.snd.progress = now;
-            // Whatever the network said, the peer can be reached.
+            // The peer can be reached, whatever the network has reported.
             self.soft_error = false;
         }
         if self.snd.wnd > 0 && (advances || self.snd.wnd != before) {
@@ -114,7 +117,8 @@ impl Connection {
         self.counts.bytes_acked += (before - self.snd.buffer.len()) as u64;
     }
 
-    /// `state` is loss recovery's before.
+    /// Counts an acknowledgment. `state` is the state of loss recovery before the acknowledgment was
+    /// processed.
     fn count_ack(&mut self, segment: &Segment<'_>, state: RecoveryState, undone: bool) {
         let recovers = self.recovery.state() == RecoveryState::Recovery && state != RecoveryState::Recovery;
         let sack = segment.header.options.sack;
@@ -131,11 +135,12 @@ impl Connection {
         tally.note_if(dsack && self.sack, Counter::DsackRecv);
     }
 
-    /// "This is to prevent using old segments to update the window."
+    /// Updates the peer's window from a segment that is not older than the last update ("This is to
+    /// prevent using old segments to update the window").
     ///
-    /// What acknowledges more than anything before is not old, though its bytes may be sent again. If its
-    /// window did not count, that of before would, from the new SND.UNA on, and reach further than the peer
-    /// ever said.
+    /// A segment that acknowledges new data is not old, though its bytes may be sent again. If its window
+    /// did not count, the earlier window would apply from the new SND.UNA on, and reach further than the
+    /// peer ever offered.
     pub(super) fn update_window(&mut self, header: &Header) {
         let snd = &mut self.snd;
         let newer = snd.una.before(header.ack)
@@ -163,7 +168,8 @@ impl Connection {
     }
 }
 
-/// How long ago it was sent what a segment echoes the timestamp of.
+/// Returns the time since the segment was sent whose timestamp `header` echoes. `None` if timestamps are
+/// not in use, or if the time is longer than the longest retransmission timeout.
 pub(super) fn age_of_echo(
     clock: Option<&Clock>,
     config: &Config,
@@ -171,7 +177,7 @@ pub(super) fn age_of_echo(
     now: Instant,
 ) -> Option<Duration> {
     let age = clock?.age(header.options.timestamps?.echo, now)?;
-    // Nothing is under way for so long: the echo was made up, and the pacer would wait as long for the next
-    // segment.
+    // No segment is under way for that long: the echo was forged, and the pacer would wait as long for the
+    // next segment.
     Some(age).filter(|age| *age <= config.recovery.rto.max)
 }

@@ -9,7 +9,8 @@ use super::tcb::{Connection, Due, Timers};
 use crate::time::Instant;
 
 impl Connection {
-    /// The user has nothing more to send; it may go on reading. A FIN leaves behind what was written.
+    /// Closes the sending direction; the user may go on reading. The FIN leaves after everything that was
+    /// written.
     pub fn shutdown(&mut self) {
         if !self.state.may_send() || self.snd.fin {
             return;
@@ -21,10 +22,10 @@ impl Connection {
         }
     }
 
-    /// The user neither sends nor reads any more.
+    /// Closes the connection in both directions.
     ///
-    /// What was written is still sent. If something came that was never read, or comes yet, the connection is
-    /// reset, so that the peer does not take it for received (RFC 2525, 2.17).
+    /// Data already written is still sent. If data came that the user never read, or comes later, the
+    /// connection is reset, so that the peer does not take it for received (RFC 2525, 2.17).
     pub fn close(&mut self, now: Instant) {
         if self.state == State::SynSent {
             return self.end();
@@ -32,7 +33,7 @@ impl Connection {
         self.rcv.closed = true;
         if self.rcv.buffer.readable() > 0 {
             self.rcv.buffer.clear();
-            // With Fast Open something may have come before the handshake is over.
+            // With Fast Open, data may have come before the handshake is over.
             if self.state != State::Closed && self.state != State::TimeWait {
                 self.tally.note(Counter::AbortOnClose);
                 return self.abort();
@@ -42,7 +43,7 @@ impl Connection {
         self.limit_fin_wait_2(now);
     }
 
-    /// Ends the connection at once. The peer gets a reset, if it knows of the connection and has not closed
+    /// Ends the connection at once. The peer gets a reset if it knows of the connection and has not closed
     /// it, too.
     pub fn abort(&mut self) {
         use State::{CloseWait, Established, FinWait1, FinWait2, SynReceived};
@@ -54,9 +55,9 @@ impl Connection {
         }
     }
 
-    /// What is left to remember of a connection in TIME-WAIT that has nothing more to send, once: then it is
-    /// over, and what still comes is answered by [`TimeWait`](crate::TimeWait), for which this is. The user
-    /// may still read what has come.
+    /// Returns the remains of a connection in TIME-WAIT that has nothing more to send, and closes it.
+    /// [`TimeWait`](crate::TimeWait) takes the remains and answers later segments. The user may still read
+    /// data that has come.
     pub fn leave_in_time_wait(&mut self) -> Option<Remains> {
         if self.state != State::TimeWait || self.due.ack {
             return None;
@@ -72,7 +73,8 @@ impl Connection {
         Some(remains)
     }
 
-    /// The connection is over, and both sides know it; or there never was one.
+    /// Moves to CLOSED without an error: both sides know that the connection is over, or there never was
+    /// one.
     pub(super) fn end(&mut self) {
         use State::{CloseWait, Established, SynReceived, SynSent};
         self.tally.note_if(matches!(self.state, Established | CloseWait), Counter::EstabResets);
@@ -83,25 +85,26 @@ impl Connection {
         self.due = Due::default();
     }
 
-    /// The connection is over, and the user should know why.
+    /// Moves to CLOSED and records `error` for the user.
     ///
-    /// What is acknowledged and not read yet stays to be read before the user hears of it, as in Linux,
-    /// though RFC 9293, 3.10.7.4, has all queues flushed: the peer was told that it arrived. It is no more
-    /// than the receive buffer holds, and goes when the user closes.
+    /// Data that is acknowledged and not read yet stays readable before the user gets the error, as in
+    /// Linux, though RFC 9293, 3.10.7.4, has all queues flushed: the acknowledgment promised the peer that
+    /// it arrived. It is no more than the receive buffer holds, and is freed when the user closes.
     pub(super) fn fail(&mut self, error: Error) {
         self.end();
         self.rcv.buffer.renege();
         self.error = Some(error);
     }
 
-    /// A peer that never sends its FIN must not hold a connection that nobody has open any more.
+    /// Sets the timer that ends FIN-WAIT-2 of a connection that its user has closed: a peer that never
+    /// sends its FIN must not keep it for ever.
     pub(super) fn limit_fin_wait_2(&mut self, now: Instant) {
         if self.state == State::FinWait2 && self.rcv.closed {
             self.timers.two_msl = now + self.config.fin_wait_2;
         }
     }
 
-    /// 2 MSL from now on; "turn off the other timers".
+    /// Starts the timer of TIME-WAIT, and stops all others ("turn off the other timers").
     pub(super) fn start_time_wait(&mut self, now: Instant) {
         self.timers = Timers { two_msl: now + self.config.time_wait, ..Timers::default() };
     }

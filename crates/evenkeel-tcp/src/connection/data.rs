@@ -1,5 +1,5 @@
-//! Payload and FIN: RFC 9293, 3.10.7.4, seventh and eighth step; when to acknowledge (3.8.6.3, RFC 5681,
-//! 4.2); what window to offer (3.8.6.2.2).
+//! Payload and FIN (RFC 9293, 3.10.7.4, seventh and eighth step), the delay of acknowledgments (3.8.6.3,
+//! RFC 5681, 4.2), and the window to offer (3.8.6.2.2).
 
 use super::super::counters::Counter;
 use super::super::drop::{Fate, TcpDrop};
@@ -11,7 +11,8 @@ use super::input::OUT_OF_PLACE;
 use super::tcb::Connection;
 use crate::time::Instant;
 
-/// A peer's full segment is taken to be at least this: it may have sent only small ones so far.
+/// The lower limit in bytes of the estimate of a peer's full segment: it may have sent only small ones so
+/// far.
 const FULL_SEGMENT_MIN: u16 = 536;
 
 impl Connection {
@@ -21,7 +22,7 @@ impl Connection {
         }
         let range = SeqRange::at(segment.header.seq, segment.payload_len() as u32);
         if self.rcv.closed && range.end.after(self.rcv.nxt()) {
-            // Nobody will read it, and the peer should know (RFC 9293, 3.6.1).
+            // The user will not read it, and the peer should know (RFC 9293, 3.6.1).
             self.tally.note(Counter::AbortOnData);
             self.abort();
             return Fate::Control;
@@ -42,7 +43,8 @@ impl Connection {
             self.count_text(insertion.advanced > 0, duplicate, whole);
         }
         if had_holes || self.rcv.buffer.has_holes() || insertion.duplicate.is_some() || !whole {
-            // RFC 5681, 4.2: out of order, or filling a hole. What found no room is told at once, too.
+            // RFC 5681, 4.2: data out of order, or that fills a hole. Data without room is acknowledged at
+            // once, too.
             self.due.ack = true;
         }
         self.delay_ack(now);
@@ -55,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// A segment with so much payload has come.
+    /// Updates the estimate of a peer's full segment from one with `len` bytes of payload.
     pub(super) fn note_segment(&mut self, len: u32) {
         self.rcv.segment = self.rcv.segment.max(u16::try_from(len).unwrap_or(u16::MAX).min(self.rcv.mss));
     }
@@ -73,7 +75,8 @@ impl Connection {
         }
     }
 
-    /// At least every second full segment is acknowledged at once, everything else a little later.
+    /// Schedules the acknowledgment of received data: at once after every second full segment, else a
+    /// little later.
     pub(super) fn delay_ack(&mut self, now: Instant) {
         let full = u32::from(self.rcv.segment.max(FULL_SEGMENT_MIN.min(self.rcv.mss)));
         if self.rcv.nxt().since(self.rcv.acked) >= full.saturating_mul(2) || self.config.ack_delay.is_zero() {
@@ -95,7 +98,7 @@ impl Connection {
         }
         if segment.header.flags.contains(Flags::FIN) {
             let fin = segment.header.seq + segment.payload_len() as u32;
-            // The FIN needs room in the window like a byte, and what is beyond a FIN is not from this
+            // The FIN needs room in the window like a byte, and data beyond a FIN is not from this
             // connection.
             if fin.before(self.rcv.edge) && fin.at_or_after(self.rcv.nxt()) {
                 self.rcv.fin_at.get_or_insert(fin);
@@ -112,11 +115,11 @@ impl Connection {
         }
     }
 
-    /// RCV.WND as the next segment will say it.
+    /// Returns the window field of the next segment, RCV.WND scaled, and records it as offered.
     ///
-    /// The right edge moves only by a full segment or half the buffer, whichever is less (silly-window
-    /// avoidance), and never back. The window field may be too coarse to say where it stands (RFC 7323, 2.4);
-    /// then it says a little more, if there is room, or a little less: what was promised still holds.
+    /// The right edge moves by at least a full segment or half the buffer, whichever is less (silly-window
+    /// avoidance), and never back. The window field may be too coarse for its exact place (RFC 7323, 2.4).
+    /// The field is then rounded up if there is room, else down: what was offered still holds.
     pub(super) fn offer_window(&mut self) -> u16 {
         let nxt = self.rcv.nxt();
         let (free, promised) = (self.free(), self.rcv.edge.since(nxt));
@@ -133,8 +136,8 @@ impl Connection {
         field
     }
 
-    /// A pure ACK to tell that the window has opened, when it has at least doubled: more often would cost
-    /// more than it brings.
+    /// Returns whether a pure ACK should report that the window has opened: it has at least doubled. More
+    /// frequent reports would cost more than they gain.
     pub(super) fn is_window_update_due(&self) -> bool {
         let promised = self.rcv.edge.since(self.rcv.nxt());
         let gain = (self.rcv.nxt() + self.free()).since(self.rcv.edge);
@@ -145,20 +148,21 @@ impl Connection {
         u32::from(self.rcv.mss).min(self.rcv.limit / 2)
     }
 
-    /// Room in the buffer. What is held beyond a hole lies inside the window.
+    /// Returns the room in the buffer, in bytes, as far as the window field can express it. Data beyond a
+    /// hole lies inside the window.
     fn free(&self) -> u32 {
         let largest = u32::from(u16::MAX) << self.rcv.shift;
         u32::try_from(self.receive_room()).unwrap_or(u32::MAX).min(largest)
     }
 
-    /// RCV.NXT, for whoever looks from outside.
+    /// Returns RCV.NXT: the next sequence number that is expected.
     #[must_use]
     pub fn rcv_nxt(&self) -> SeqNumber {
         self.rcv.nxt()
     }
 }
 
-/// The first `len` bytes.
+/// Returns the first `len` bytes.
 fn cut([a, b]: [&[u8]; 2], len: usize) -> [&[u8]; 2] {
     [a.get(..len).unwrap_or(a), b.get(..len.saturating_sub(a.len())).unwrap_or(b)]
 }

@@ -1,21 +1,21 @@
-//! Why a connection is over.
+//! Errors that end connections.
 
 use core::fmt;
 
 use super::super::fault::Fault;
 
-/// Why a connection is over, other than by closing.
+/// The reason why a connection is over, other than by closing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Error {
-    /// The peer does not listen.
+    /// The peer refused the connection: nothing listens there.
     Refused,
     /// The peer reset the connection.
     Reset,
-    /// The peer gave no sign for too long.
+    /// The peer did not answer for too long.
     TimedOut,
-    /// The network says the peer cannot be reached.
+    /// The network or the next hop reported that the peer cannot be reached.
     Unreachable,
-    /// The user gave it up, or closed it while data was still coming.
+    /// The user aborted it, or closed it with data unread or still coming.
     Aborted,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {}
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns whose fault it is: the caller's if the connection was aborted, else the network's.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {

@@ -1,4 +1,4 @@
-//! What the header of a segment says that leaves.
+//! Headers of outgoing segments.
 
 use super::super::counters::Counter;
 use super::super::options::{Options, SackBlocks, Timestamps};
@@ -8,23 +8,24 @@ use super::super::state::State;
 use super::tcb::Connection;
 use crate::time::Instant;
 
-/// Bytes of the timestamps option, padded.
+/// The size of the timestamps option in bytes, padding included.
 const TIMESTAMPS_LEN: u16 = 12;
 
 impl Connection {
-    /// Bytes of payload in a full segment that reports no SACK: Eff.snd.MSS (RFC 9293, 3.7.1).
+    /// Returns the bytes of payload in a full segment that reports no SACK: Eff.snd.MSS (RFC 9293, 3.7.1).
     pub(super) fn payload_max(&self) -> u16 {
         self.snd.mss.saturating_sub(if self.clock.is_some() { TIMESTAMPS_LEN } else { 0 })
     }
 
-    /// Bytes of headers of a segment with data, IP's included.
+    /// Returns the bytes of headers of a segment with data, the IP header included.
     pub(super) fn headers_len(&self) -> u16 {
         const TCP: u16 = 20;
         let ip = if self.ipv6 { 40 } else { 20 };
         ip + TCP + self.snd.mss.saturating_sub(self.payload_max())
     }
 
-    /// The header of a segment other than a SYN. It acknowledges all that came, so no ACK is due any more.
+    /// Returns the header of a segment other than a SYN. It acknowledges all data received, so no ACK is
+    /// due any more.
     pub(super) fn header(&mut self, seq: SeqNumber, flags: Flags, now: Instant) -> Header {
         let options = self.options(now);
         let echo = if self.rcv.ece { Flags::ECE } else { Flags::NONE };
@@ -37,7 +38,7 @@ impl Connection {
         Header { window, options, ..self.plain(seq, flags | Flags::ACK | echo) }
     }
 
-    /// The options of a segment other than a SYN.
+    /// Returns the options of a segment other than a SYN.
     pub(super) fn options(&self, now: Instant) -> Options {
         Options {
             timestamps: self.clock.as_ref().map(|clock| clock.option(now)),
@@ -46,7 +47,7 @@ impl Connection {
         }
     }
 
-    /// The bytes they take.
+    /// Returns the size in bytes of the options of a segment other than a SYN.
     pub(super) fn options_len(&self) -> usize {
         if !self.reports_sack() {
             return if self.clock.is_some() { usize::from(TIMESTAMPS_LEN) } else { 0 };
@@ -55,13 +56,14 @@ impl Connection {
         Options { timestamps, sack: self.sack_blocks(), ..Options::default() }.len()
     }
 
-    /// There is something to say in SACK.
+    /// Returns whether the next segment reports SACK blocks.
     #[inline]
     fn reports_sack(&self) -> bool {
         self.sack && (self.rcv.dsack.is_some() || self.rcv.buffer.has_holes())
     }
 
-    /// RFC 2018, 4; before them what came twice, and the block that contains it (RFC 2883, 4).
+    /// Returns the SACK blocks of RFC 2018, 4. A range received twice, and the block that contains it,
+    /// come first (RFC 2883, 4).
     #[cold]
     fn sack_blocks(&self) -> SackBlocks {
         let Some(duplicate) = self.rcv.dsack else { return self.rcv.buffer.sack() };
@@ -71,7 +73,7 @@ impl Connection {
         core::iter::once(duplicate).chain(around).chain(others).collect()
     }
 
-    /// The header of a SYN or SYN-ACK; `first` if it was not sent before.
+    /// Returns the header of a SYN or SYN-ACK; `first` if it was not sent before.
     pub(super) fn syn_header(&mut self, first: bool, now: Instant) -> Header {
         let answers = self.state == State::SynReceived;
         let fast_open = self.snd.fast_open.as_ref();
@@ -82,12 +84,12 @@ impl Connection {
             window_scale: self.scaling.then_some(self.rcv.shift),
             sack_permitted: self.sack,
             timestamps: self.clock.as_ref().map(|clock| clock.option(now)),
-            // What went unanswered may have been dropped for its options: a SYN once (RFC 7413, 4.1.3.1), a
-            // SYN-ACK twice.
+            // An unanswered segment may have been dropped for its options: a SYN is sent once with them
+            // (RFC 7413, 4.1.3.1), a SYN-ACK twice.
             fast_open: cookie.filter(|_| first || answers && !repeated),
             ..Options::default()
         };
-        // RFC 3168, 6.1.1; 6.1.1.1: a SYN that went unanswered may have been dropped for asking.
+        // RFC 3168, 6.1.1; 6.1.1.1: an unanswered SYN may have been dropped because it asked for ECN.
         let ecn = match (self.ecn, answers) {
             (true, true) => Flags::ECE,
             (true, false) if first => Flags::ECE | Flags::CWR,
@@ -101,14 +103,14 @@ impl Connection {
         Header { flags: header.flags | Flags::ACK, window: self.syn_ack_window(), ..header }
     }
 
-    /// Not scaled (RFC 7323, 2.2). What came with the SYN (RFC 7413, 4.2.2) has taken of the room, and the
-    /// right edge is where it would be without.
+    /// Returns the window of a SYN-ACK, which is not scaled (RFC 7323, 2.2). Data that came with the SYN
+    /// (RFC 7413, 4.2.2) reduces the window and does not move its right edge.
     fn syn_ack_window(&self) -> u16 {
         u16::try_from(self.rcv.edge.since(self.rcv.nxt())).unwrap_or(u16::MAX)
     }
 
-    /// The header of a reset. Without ACK it acknowledges nothing. It should have a timestamp if there are
-    /// any (RFC 7323, 3.2).
+    /// Returns the header of a reset. Without ACK it acknowledges nothing. It should have a timestamp if
+    /// timestamps are in use (RFC 7323, 3.2).
     pub(super) fn reset_header(&self, seq: SeqNumber, flags: Flags, now: Instant) -> Header {
         let agreed = self.clock.as_ref().filter(|_| self.state != State::SynSent);
         let timestamps = agreed.map(|clock| clock.option(now));

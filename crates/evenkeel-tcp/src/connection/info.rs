@@ -1,52 +1,52 @@
-//! What there is to know about a connection, for people.
+//! A report on a connection, for people.
 
 use super::super::recovery::RecoveryInfo;
 use super::super::state::State;
 use super::error::Error;
 use super::tcb::{Connection, Counts};
 
-/// A connection's figures, for people and for tests.
+/// A snapshot of a connection's state and counters, for people and for tests.
 #[derive(Debug, Clone, Copy)]
 pub struct Info {
-    /// Where it stands.
+    /// The state of the connection (RFC 9293, 3.3.2).
     pub state: State,
-    /// Loss recovery and congestion control.
+    /// The figures of loss recovery and congestion control.
     pub recovery: RecoveryInfo,
-    /// What went through.
+    /// The counters of segments and bytes since the connection began.
     pub counts: Counts,
-    /// Why it is over, if it failed.
+    /// The reason why the connection failed, if it did.
     pub error: Option<Error>,
-    /// The network says that the peer cannot be reached, and the peer has not shown the contrary since (RFC
-    /// 9293, 3.9.2.2, SHLD-25). It may pass.
+    /// Whether the network has reported that the peer cannot be reached, and the peer has not shown the
+    /// contrary since (RFC 9293, 3.9.2.2, SHLD-25). The condition may pass.
     pub unreachable: bool,
-    /// SND.WND, scaled.
+    /// SND.WND, scaled: the window that the peer offers, in bytes.
     pub send_window: u32,
     /// Bytes written and not acknowledged.
     pub send_queue: usize,
-    /// Those that were never sent.
+    /// Bytes written and never sent, the FIN counted as one.
     pub unsent: u32,
-    /// Bytes the send buffer may hold now.
+    /// The bytes that the send buffer may hold now.
     pub send_limit: usize,
-    /// RCV.WND, scaled: what the peer was promised, and has not used.
+    /// RCV.WND, scaled: the window that was offered to the peer and is not used yet.
     pub receive_window: u32,
     /// Bytes that can be read.
     pub receive_queue: usize,
-    /// Bytes the receive buffer may hold.
+    /// The bytes that the receive buffer may hold.
     pub receive_limit: usize,
     /// Bytes of memory that both buffers own.
     pub held: usize,
     /// Bytes of payload in a full segment.
     pub mss: u16,
-    /// Selective acknowledgments are in use.
+    /// Whether selective acknowledgments are in use.
     pub sack: bool,
-    /// Timestamps are in use.
+    /// Whether timestamps are in use.
     pub timestamps: bool,
-    /// ECN is in use.
+    /// Whether ECN is in use.
     pub ecn: bool,
 }
 
 impl Connection {
-    /// Its figures.
+    /// Returns a snapshot of the connection's state and counters.
     #[must_use]
     pub fn info(&self) -> Info {
         Info {

@@ -1,5 +1,5 @@
-//! A segment arrives: RFC 9293, 3.10.7.4, up to the acknowledgment; RFC 5961 for segments out of place; RFC
-//! 7323, 5, for old ones.
+//! Incoming segments: RFC 9293, 3.10.7.4, up to the acknowledgment; RFC 5961 for segments out of place;
+//! RFC 7323, 5, for old ones.
 
 use super::super::counters::Counter;
 use super::super::drop::{Fate, TcpDrop};
@@ -11,11 +11,11 @@ use super::error::Error;
 use super::tcb::{Challenges, Connection};
 use crate::time::Instant;
 
-/// Too old, or not by the peer.
+/// The fate of a segment that is too old, or not from the peer.
 pub(super) const OUT_OF_PLACE: Fate = Fate::Dropped(TcpDrop::NotAcceptable);
 
 impl Connection {
-    /// A segment of this connection has arrived, its checksum verified. Says what became of it.
+    /// Processes a segment of this connection, whose checksum the caller has verified. Returns its fate.
     pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         if self.is_expected(segment, now) {
             self.counts.segments_in += 1;
@@ -24,7 +24,7 @@ impl Connection {
         self.on_unpredicted(segment, now)
     }
 
-    /// The same of any segment, step by step.
+    /// Processes a segment step by step, without header prediction. Returns its fate.
     pub(crate) fn on_unpredicted(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         self.counts.segments_in += 1;
         match self.state {
@@ -35,9 +35,10 @@ impl Connection {
         }
     }
 
-    /// The SYN that brought us to SYN-RECEIVED may come again: alone, if our SYN-ACK was lost, or as SYN-ACK,
-    /// if both sides open at the same time. What counts then is the rest of it ("tailor actual segments", RFC
-    /// 9293, 3.10.7.4); not of a reset, whose number must be the right one as it stands.
+    /// Returns a segment without the SYN that brought us to SYN-RECEIVED, if it comes again: alone, if our
+    /// SYN-ACK was lost, or as SYN-ACK, if both sides open at the same time. The rest of it counts
+    /// ("tailor actual segments", RFC 9293, 3.10.7.4). A reset stays as it is: its sequence number must be
+    /// exactly right.
     fn without_known_syn<'a>(&self, segment: &Segment<'a>) -> Segment<'a> {
         let header = &segment.header;
         let known = header.flags.contains(Flags::SYN)
@@ -78,24 +79,25 @@ impl Connection {
         if !self.on_ack(segment, now) {
             return OUT_OF_PLACE;
         }
-        // Not before: a stranger who does not know what to acknowledge could make us take the peer's segments
-        // for old.
+        // Not before the check of the acknowledgment: a stranger that cannot guess it could make the
+        // peer's segments seem old.
         self.hear_timestamp(&segment.header, now);
         self.restart_keepalive(now);
         self.note_congestion(segment);
-        // URG means nothing here: what it points to stays in its place in the stream. See `Connection::read`.
+        // URG has no effect: urgent data stays in its place in the stream. See `Connection::read`.
         let fate = self.on_text(segment, now);
         self.on_fin(segment, now);
         fate
     }
 
-    /// Timestamps were agreed on, so every segment has one but resets; others should be dropped silently (RFC
-    /// 7323, 3.2). Not a SYN: a peer that has begun anew must hear of it (RFC 5961, 4.2).
+    /// Returns whether a segment lacks the timestamp that both sides agreed on; it is then dropped
+    /// silently (RFC 7323, 3.2). A SYN is excepted: a peer that has begun anew must get an answer (RFC
+    /// 5961, 4.2). The caller handles resets before.
     const fn lacks_timestamp(&self, header: &Header) -> bool {
         self.clock.is_some() && header.options.timestamps.is_none() && !header.flags.contains(Flags::SYN)
     }
 
-    /// PAWS (RFC 7323, 5.3, R1).
+    /// Returns whether a segment is old by PAWS (RFC 7323, 5.3, R1), and counts it if so.
     fn is_old(&mut self, header: &Header, now: Instant) -> bool {
         let (Some(clock), Some(clocks)) = (&self.clock, header.options.timestamps) else { return false };
         let old = clock.is_old(clocks.value, now);
@@ -104,19 +106,19 @@ impl Connection {
         old
     }
 
-    /// The first check of RFC 9293, 3.10.7.4: the segment touches the window.
+    /// Returns whether a segment touches the window: the first check of RFC 9293, 3.10.7.4.
     ///
-    /// More lenient in two cases, as everybody is. A peer that has filled the window acknowledges with the
-    /// number at its right edge. And what comes while the window is closed may have an acknowledgment; its
-    /// text is cut off later.
+    /// The check is more lenient in two cases, as in other implementations. A peer that has filled the
+    /// window acknowledges with the number at its right edge. And a segment that comes while the window is
+    /// closed may have an acknowledgment; its text is cut off later.
     fn is_acceptable(&self, segment: &Segment<'_>) -> bool {
         let (range, nxt) = (segment.range(), self.rcv.nxt());
         let begins_in_time = range.start.at_or_before(self.rcv.edge);
         begins_in_time && if range.is_empty() { range.start.at_or_after(nxt) } else { range.end.after(nxt) }
     }
 
-    /// "If an incoming segment is not acceptable, an acknowledgment should be sent in reply", and a DSACK
-    /// with it (RFC 2883, 4).
+    /// Answers a segment that is not acceptable. "If an incoming segment is not acceptable, an
+    /// acknowledgment should be sent in reply", and a DSACK with it (RFC 2883, 4).
     fn answer_unacceptable(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         let nxt = self.rcv.nxt();
         if self.state == State::TimeWait && segment.header.flags.contains(Flags::FIN) {
@@ -134,7 +136,7 @@ impl Connection {
         if segment.range().start.before(nxt) {
             self.counts.duplicates += 1;
             self.tally.note(Counter::DelayedAckLost);
-            // An old one may reach beyond what has come.
+            // An old segment may reach beyond the data that has come.
             let end = segment.header.seq + segment.payload_len() as u32;
             self.rcv.dsack = Some(SeqRange::new(segment.header.seq, end.min(nxt)));
         }
@@ -142,7 +144,7 @@ impl Connection {
     }
 
     /// Answers a segment out of place with an ACK, so that a peer that really lost its state can reset us
-    /// with the right number; not too often.
+    /// with the right number. At most [`Config::challenge_acks_max`] leave in each period.
     pub(super) fn challenge(&mut self, now: Instant) {
         let challenges = self.challenges.get_or_insert_default();
         if challenges.answered == 0 || now.since(challenges.since) >= Config::CHALLENGE_PERIOD {
@@ -158,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// RFC 5961, 3.2: only a reset with the very number expected is believed.
+    /// Processes a reset: only one with exactly the expected sequence number counts (RFC 5961, 3.2).
     fn on_reset(&mut self, header: &Header, now: Instant) -> Fate {
         let nxt = self.rcv.nxt();
         // RFC 1337, 3: a reset must not end TIME-WAIT early.
@@ -173,15 +175,15 @@ impl Connection {
             // An active opener was refused. With Fast Open the user has the connection already, and may have
             // read from it (RFC 7413, 4.2.2).
             State::SynReceived if self.snd.fast_open.is_none() => self.fail(Error::Refused),
-            // Both sides have closed. Who did not get all that we sent is to be told of like any other reset,
-            // as others do; else nothing is lost.
+            // Both sides have closed. If the peer did not get all of our data, the user gets the error, as
+            // in other implementations; else nothing is lost.
             State::Closing | State::LastAck if self.snd.buffer.is_empty() => self.end(),
             _ => self.fail(Error::Reset),
         }
         Fate::Control
     }
 
-    /// Keeps the timestamp to echo: of the segment that the last ACK called for (RFC 7323, 4.3).
+    /// Records the timestamp to echo: that of the segment for which the last ACK was sent (RFC 7323, 4.3).
     pub(super) fn hear_timestamp(&mut self, header: &Header, now: Instant) {
         let (Some(clock), Some(clocks)) = (&mut self.clock, header.options.timestamps) else { return };
         if header.seq.at_or_before(self.rcv.acked) {
@@ -189,7 +191,8 @@ impl Connection {
         }
     }
 
-    /// RFC 3168, 6.1.3: ECE from the first mark until CWR; a segment may bring both.
+    /// Records whether to send ECE: from the first mark of congestion until CWR (RFC 3168, 6.1.3). A
+    /// segment may have both.
     fn note_congestion(&mut self, segment: &Segment<'_>) {
         if !self.ecn || segment.is_empty() {
             return;

@@ -1,7 +1,7 @@
-//! What a connection's buffers own of the memory that all share, and what it does when there is little.
+//! The part of the shared memory that a connection's buffers own, and the measures against scarcity.
 //!
-//! A connection is never stopped for good, however little there is: what has nothing to send may take a
-//! segment to send, and what has nothing to read may take the next segment.
+//! Scarcity never stops a connection for good: one with nothing to send may take a segment to send, and
+//! one with nothing to read may take the next segment.
 
 use super::tcb::{Allowance, Connection};
 use crate::buffer::Spares;
@@ -10,41 +10,43 @@ use crate::seq::SeqRange;
 use crate::table::Id;
 
 impl Connection {
-    /// Bytes of memory that its buffers own: what waits to be sent, to be acknowledged, to be read, and room
-    /// they keep besides.
+    /// Returns the bytes of memory that the connection's buffers own: for data to be sent, acknowledged or
+    /// read, and spare room besides.
     #[must_use]
     #[inline]
     pub fn held(&self) -> usize {
         self.snd.buffer.capacity() + self.rcv.buffer.capacity()
     }
 
-    /// The user is about to write so many bytes. It is called `id`.
+    /// Takes memory from `spares` for `more` bytes that the user is about to write. `id` names the
+    /// connection.
     pub(crate) fn borrow_to_send(&mut self, spares: &mut Spares, more: usize, id: Id) {
         self.snd.buffer.borrow_from(spares, more, id);
     }
 
-    /// A segment with so much payload has come.
+    /// Takes memory from `spares` for a segment that has come with `more` bytes of payload. `id` names the
+    /// connection.
     #[inline]
     pub(crate) fn borrow_to_receive(&mut self, spares: &mut Spares, more: usize, id: Id) {
         self.rcv.buffer.borrow_from(spares, more, id);
     }
 
-    /// One of its buffers holds nothing, and has memory for something.
+    /// Returns whether one of the connection's buffers is empty and owns memory.
     #[inline]
     pub(crate) fn has_idle_memory(&self) -> bool {
         let (snd, rcv) = (&self.snd.buffer, &self.rcv.buffer);
         snd.capacity() > 0 && snd.is_empty() || rcv.capacity() > 0 && rcv.is_empty()
     }
 
-    /// What holds nothing gives its memory to `spares`: see [`Spares::take`].
+    /// Gives the memory of empty buffers to `spares`: see [`Spares::take`].
     #[inline]
     pub(crate) fn give_to(&mut self, spares: &mut Spares, id: Id) {
         self.snd.buffer.give_to(spares, id);
         self.rcv.buffer.give_to(spares, id);
     }
 
-    /// What holds nothing gives its memory back, unless an endpoint has taken it before: so an idle
-    /// connection owns none, if it was asked for all it had to send.
+    /// Frees the memory of empty buffers, unless an endpoint has taken it before. So an idle connection
+    /// owns no memory once the caller has sent all of its segments.
     #[inline]
     pub(super) fn release_idle_memory(&mut self) {
         if self.has_idle_memory() {
@@ -53,20 +55,21 @@ impl Connection {
         }
     }
 
-    /// Something has come out of order, and takes memory up to where it belongs.
+    /// Returns whether data has come out of order. It takes memory up to where it belongs.
     #[must_use]
     pub fn has_holes(&self) -> bool {
         self.rcv.buffer.has_holes()
     }
 
-    /// Gives back the memory of what has come out of order: others need it more.
+    /// Discards data that has come out of order, and frees its memory for others.
     pub fn renege(&mut self) {
         self.tally.note_if(self.has_holes(), Counter::OfoPruned);
         self.rcv.buffer.renege();
         self.rcv.dsack = None;
     }
 
-    /// From now on it may take so much more. To be said before every call, if others take of the same memory.
+    /// Sets how much more memory the connection may take. If others share the memory, the caller sets it
+    /// before every call.
     pub const fn set_allowance(&mut self, allowance: Allowance) {
         self.allowance = allowance;
     }
@@ -75,21 +78,22 @@ impl Connection {
         self.allowance.left as usize
     }
 
-    /// Bytes the user may write now.
+    /// Returns the bytes that the user may write now.
     pub(super) fn send_room(&self) -> usize {
         let waiting = self.snd.buffer.len();
         let least = if waiting == 0 { usize::from(self.snd.mss) } else { 0 };
         self.send_limit().saturating_sub(waiting).min(self.left().max(least))
     }
 
-    /// Bytes of payload there is memory for.
+    /// Returns the bytes of payload that there is memory for.
     pub fn receive_room(&self) -> usize {
         let waiting = self.rcv.buffer.readable();
         let least = if waiting == 0 { usize::from(self.rcv.mss) } else { 0 };
         (self.rcv.limit as usize).saturating_sub(waiting).min(self.left().max(least))
     }
 
-    /// What of a payload that lies in the window is taken: all, or nothing.
+    /// Returns the part of `payload`, which lies in the window, that is accepted: all of it, or an empty
+    /// range if memory is too scarce.
     pub(super) fn admit(&mut self, payload: SeqRange) -> SeqRange {
         let nxt = self.rcv.nxt();
         let refused = if payload.start.after(nxt) {

@@ -1,23 +1,23 @@
-//! One connection: RFC 9293, section 3.10, with what later RFCs changed.
+//! A connection: RFC 9293, section 3.10, with the changes of later RFCs.
 //!
 //! | looking for | file |
 //! | --- | --- |
-//! | all that is kept of one | `tcb.rs` |
-//! | opening: SYNs out, SYNs in, what they agree on | `open.rs` |
-//! | a segment arrives: acceptability, PAWS, RST, SYN | `input.rs` |
-//! | nearly always it is the one that was expected | `predicted.rs` |
-//! | what an acknowledgment means; the send window | `ack.rs` |
-//! | payload and FIN in; when to acknowledge; the receive window | `data.rs` |
+//! | the state of a connection | `tcb.rs` |
+//! | opening: SYNs in both directions, their agreement | `open.rs` |
+//! | incoming segments: acceptability, PAWS, RST, SYN | `input.rs` |
+//! | header prediction | `predicted.rs` |
+//! | acknowledgments; the send window | `ack.rs` |
+//! | payload and FIN; delayed acknowledgments; the receive window | `data.rs` |
 //! | the user's calls | `user.rs` |
-//! | what the user may choose | `options.rs` |
+//! | options of one connection | `options.rs` |
 //! | closing and failing | `close.rs` |
-//! | what to send next: repeats, new data, probes | `output.rs` |
-//! | what a header says | `header.rs` |
+//! | the next segment to send: retransmissions, new data, probes | `output.rs` |
+//! | headers of outgoing segments | `header.rs` |
 //! | deadlines | `timers.rs` |
-//! | path MTU, and what else ICMP says | `path.rs` |
+//! | path MTU, and other ICMP errors | `path.rs` |
 //! | timestamps | `clock.rs` |
 //! | memory that all connections share | `memory.rs` |
-//! | figures; why it is over | `info.rs`; `error.rs` |
+//! | reports; errors | `info.rs`; `error.rs` |
 
 mod ack;
 mod clock;

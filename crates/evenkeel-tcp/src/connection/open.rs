@@ -18,10 +18,10 @@ use super::tcb::{Allowance, Connection, Counts, Due, FastOpen, ReceiveSide, Send
 use crate::time::Instant;
 
 impl Connection {
-    /// Opens a connection actively: a SYN is to be sent.
+    /// Creates a connection that is opened actively: its SYN is to be sent.
     ///
-    /// With `fast_open` the SYN carries a cookie and what the user writes before it leaves; or the request
-    /// for a cookie (RFC 7413, 4.1).
+    /// With `fast_open` the SYN has a cookie and the data that the user writes before it leaves; or the
+    /// request for a cookie (RFC 7413, 4.1).
     #[must_use]
     pub fn connect(config: &Arc<Config>, open: &Open, fast_open: Option<Cookie>, now: Instant) -> Self {
         let mut connection = Self::new(config, open, now);
@@ -31,21 +31,21 @@ impl Connection {
         connection
     }
 
-    /// With the SYN goes no more data than fits a segment of `mss` bytes after the 20 of its header: what the
-    /// peer said last time (RFC 7413, 4.2.1).
+    /// Limits the data in the SYN to what fits a segment of `mss` bytes after the 20 of its header: the
+    /// peer's MSS on an earlier connection (RFC 7413, 4.2.1).
     pub fn limit_early_data(&mut self, mss: u16) {
         if let Some(fast_open) = &mut self.snd.fast_open {
             fast_open.mss = mss;
         }
     }
 
-    /// What became of an active open with Fast Open, once it is known. Told once.
+    /// Returns the outcome of an active open with Fast Open, once it is known, and forgets it.
     pub fn take_fast_opened(&mut self) -> Option<FastOpened> {
         self.snd.fast_open.take_if(|fast_open| fast_open.opened.is_some())?.opened
     }
 
-    /// Makes a connection in SYN-RECEIVED of what a listener has agreed on with a peer. The segment that
-    /// acknowledges our SYN is given to it next.
+    /// Creates a connection in SYN-RECEIVED from a listener's agreement with a peer. The caller gives it
+    /// the segment that acknowledges our SYN next.
     #[must_use]
     pub fn accept(config: &Arc<Config>, open: &Open, received: &SynReceived, now: Instant) -> Self {
         let mut connection = Self::new(config, open, now);
@@ -63,7 +63,8 @@ impl Connection {
             }
             SynAck::SentAt(sent) => connection.recovery.on_sent(syn, false, sent),
             SynAck::Sent(again) => {
-                // Sent again, so that nobody takes the time for the round trip (Karn's algorithm).
+                // Recorded as sent again, so that its acknowledgment gives no sample of the round-trip
+                // time (Karn's algorithm).
                 connection.recovery.on_sent(syn, false, now);
                 connection.recovery.on_sent(syn, true, now);
                 connection.recovery.set_syn_timeouts(again);
@@ -141,7 +142,7 @@ impl Connection {
         }
     }
 
-    /// The peer's SYN has the number `irs`.
+    /// Prepares to receive: the peer's SYN has the sequence number `irs`.
     fn receive_from(&mut self, irs: SeqNumber) {
         self.rcv.irs = irs;
         self.rcv.buffer = ReceiveBuffer::new(irs + 1);
@@ -149,7 +150,7 @@ impl Connection {
         self.rcv.edge = irs + 1 + u32::from(self.config.syn_window());
     }
 
-    /// The SYNs agree on that.
+    /// Puts into effect the options on which the SYNs agree.
     fn agree(&mut self, agreement: &Agreement, now: Instant) {
         let mss = agreement.mss.unwrap_or(if self.ipv6 { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 });
         self.snd.mss = self.snd.mss.min(mss.max(MSS_MIN));
@@ -170,7 +171,7 @@ impl Connection {
         self.recovery.set_overhead(self.headers_len());
     }
 
-    /// The window of the peer's SYN, whose number is `irs`.
+    /// Records the window of the peer's SYN, whose sequence number is `irs`.
     fn first_window(&mut self, window: u16, irs: SeqNumber) {
         self.snd.wnd = u32::from(window);
         self.snd.wnd_max = self.snd.wnd;
@@ -178,8 +179,8 @@ impl Connection {
         self.snd.wl2 = self.snd.iss;
     }
 
-    /// Takes the payload of the SYN that a connection with [`SynAck::Due`] was made of: its cookie was right
-    /// (RFC 7413, 4.2.2).
+    /// Takes the payload of the SYN from which a connection with [`SynAck::Due`] was made: its cookie was
+    /// right (RFC 7413, 4.2.2).
     pub fn on_early_data(&mut self, syn: &Segment<'_>, now: Instant) -> Fate {
         if self.state != State::SynReceived || syn.header.seq != self.rcv.irs {
             return OUT_OF_PLACE;
@@ -187,7 +188,7 @@ impl Connection {
         self.on_text(&after_syn(syn), now)
     }
 
-    /// RFC 9293, 3.10.7.3.
+    /// Processes a segment in SYN-SENT (RFC 9293, 3.10.7.3).
     pub(super) fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         let (header, flags) = (&segment.header, segment.header.flags);
         let acknowledges = flags.contains(Flags::ACK);
@@ -227,7 +228,7 @@ impl Connection {
         fate
     }
 
-    /// Notes what the SYN-ACK says about Fast Open.
+    /// Records the outcome of Fast Open from the SYN-ACK.
     fn fast_opened(&mut self, syn_ack: &Header) {
         let Some(fast_open) = &mut self.snd.fast_open else { return };
         let default = if self.ipv6 { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 };
@@ -240,12 +241,12 @@ impl Connection {
         });
     }
 
-    /// Our SYN is acknowledged, and perhaps data that went along.
+    /// Processes the acknowledgment `ack` of our SYN, and perhaps of data that left with it.
     fn syn_acked(&mut self, ack: SeqNumber, now: Instant) {
         let sent = self.snd.nxt;
         if let Some(fast_open) = self.snd.fast_open.as_ref().filter(|_| ack.after(sent)) {
-            // What was not taken was never sent, as far as recovery is concerned: it is no sign of congestion
-            // (RFC 7413, 4.2.1).
+            // Data that the peer did not take counts as never sent: it is no sign of congestion (RFC 7413,
+            // 4.2.1).
             self.recovery.on_sent(SeqRange::new(sent, ack), false, fast_open.sent_at);
             self.snd.nxt = ack;
         }
@@ -264,7 +265,8 @@ impl Connection {
         self.established(now);
     }
 
-    /// What has to happen once the handshake is over.
+    /// Ends the handshake: starts the keep-alive timer, and lets the FIN leave if the user has already
+    /// closed the sending direction.
     pub(super) fn established(&mut self, now: Instant) {
         self.due.syn = false;
         self.snd.progress = now;
@@ -276,7 +278,7 @@ impl Connection {
     }
 }
 
-/// What follows the SYN in its segment.
+/// Returns the rest of a segment after its SYN.
 fn after_syn<'a>(segment: &Segment<'a>) -> Segment<'a> {
     Segment { header: Header { seq: segment.header.seq + 1, ..segment.header }, ..*segment }
 }

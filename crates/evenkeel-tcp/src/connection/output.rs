@@ -1,6 +1,6 @@
-//! What to send next (RFC 9293, 3.8).
+//! The choice of the next segment to send (RFC 9293, 3.8).
 //!
-//! In this order: a reset; a SYN; a tail loss probe; what is lost; new data; a probe of the window, or of the
+//! The order is: a reset; a SYN; a tail loss probe; lost data; new data; a probe of the window, or of the
 //! peer; an acknowledgment, unless one of the others brought it.
 
 use super::super::counters::Counter;
@@ -11,59 +11,59 @@ use super::super::state::State;
 use super::tcb::Connection;
 use crate::time::Instant;
 
-/// A segment that leaves.
+/// An outgoing segment, and whether it only repeats an earlier one.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
     /// The segment.
     pub segment: Segment<'a>,
-    /// It says nothing but what was said before (RFC 4022: it is not among `tcpOutSegs`).
+    /// Whether the segment only repeats an earlier one (RFC 4022: it is not among `tcpOutSegs`).
     pub again: bool,
 }
 
-/// What to send next, but for a SYN and a reset.
+/// The next segment to send, other than a SYN or a reset.
 struct Next {
     seq: SeqNumber,
     flags: Flags,
-    /// The bytes of the send buffer that it carries.
+    /// The range of the send buffer that is the segment's payload.
     payload: SeqRange,
     ecn: Ecn,
-    /// It was sent before.
+    /// Whether the payload was sent before.
     again: bool,
 }
 
 impl Next {
-    /// A segment without payload, for the first time.
+    /// Returns a segment without payload that was not sent before.
     fn bare(seq: SeqNumber) -> Self {
         let payload = SeqRange::default();
         Self { seq, flags: Flags::NONE, payload, ecn: Ecn::NotCapable, again: false }
     }
 }
 
-/// What the next segment with new data could be.
+/// A candidate for the next segment with new data.
 struct Candidate {
     range: SeqRange,
-    /// Bytes that were never sent, from which it is taken.
+    /// The bytes never sent, from which the candidate is taken.
     queued: u32,
-    /// Bytes that a segment has room for.
+    /// The bytes that a segment has room for.
     full: u32,
 }
 
 impl Connection {
-    /// Whether [`Connection::poll_transmit`] would have something to do, though it may find that there is no
-    /// segment: something is due, was never sent, or is lost.
+    /// Returns whether [`Connection::poll_transmit`] has something to do: something is due, was never
+    /// sent, or is lost. It may still find that there is no segment to send.
     #[must_use]
     pub fn may_transmit(&self) -> bool {
         self.due.any() || self.state != State::Closed && (self.snd.unsent() > 0 || self.recovery.has_lost())
     }
 
-    /// The next segment to send, if there is one. It counts as sent. If there is none, buffers that are empty
-    /// give back their memory.
+    /// Returns the next segment to send, if there is one, and counts it as sent. If there is none, frees
+    /// the memory of empty buffers.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {
         if !self.may_transmit() {
             self.after_last();
             return None;
         }
-        // SND.UNA says nothing of our SYN later: after 4 GiB it comes round to ISS.
+        // Only while opening: later SND.UNA comes round to ISS, after 4 GiB.
         let opening = matches!(self.state, State::SynSent | State::SynReceived);
         if (opening || self.due.reset.is_some())
             && let Some((header, payload, again)) = self.reset_or_syn(now)
@@ -78,7 +78,8 @@ impl Connection {
         Some(self.outgoing(header, payload, again))
     }
 
-    /// Nothing leaves now. If nothing waits for the pacer, a train is over.
+    /// Ends a train of segments, unless the next waits for the pacer, when nothing leaves now. Frees the
+    /// memory of empty buffers.
     #[inline]
     fn after_last(&mut self) {
         if self.timers.pace == Instant::NEVER {
@@ -91,11 +92,11 @@ impl Connection {
     }
 
     /// Records that the path does not limit the connection, if that is so: less than a segment is unsent
-    /// (draft-ietf-ccwg-bbr, 4.1.2.4), or what is unsent waits for neither the congestion window nor the
-    /// pacer. Then Nagle's algorithm, a small window of the peer's, or the user holds it back.
+    /// (draft-ietf-ccwg-bbr, 4.1.2.4), or the unsent data waits for neither the congestion window nor the
+    /// pacer. Then Nagle's algorithm, a small window of the peer's, or the user is the limit.
     ///
-    /// The path may be full though the peer's window limits. So with more than half of the congestion window
-    /// on its way, which is twice what the path holds, samples tell of the path.
+    /// The path may be full though the peer's window is the limit. So samples count for the path if more
+    /// than half of the congestion window is in flight, which is twice what the path holds.
     #[cold]
     fn note_limit(&mut self) {
         let recovery = &self.recovery;
@@ -106,7 +107,8 @@ impl Connection {
         }
     }
 
-    /// A segment has left, and perhaps it was the last.
+    /// Records that the path does not limit the connection, if the segment that has just left was the
+    /// last.
     #[cold]
     fn note_last(&mut self) {
         if self.has_little_to_send() {
@@ -126,7 +128,8 @@ impl Connection {
         Outgoing { segment, again }
     }
 
-    /// What has no place in the stream; which bytes go along, and whether it is again.
+    /// Returns the header of a reset, SYN or SYN-ACK that is due, the range of its payload, and whether it
+    /// was sent before.
     #[cold]
     fn reset_or_syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
         match self.due.reset.take() {
@@ -148,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Something is lost, or may be.
+    /// Returns a tail loss probe or a retransmission, if either is due and may leave.
     #[inline]
     fn repair(&mut self, now: Instant) -> Option<Next> {
         if !self.due.tail_loss_probe && !self.recovery.has_lost() {
@@ -157,15 +160,15 @@ impl Connection {
         self.tail_loss_probe(now).or_else(|| self.lost(now))
     }
 
-    /// Sends what is lost, if nothing new may leave by which F-RTO could find out whether the timeout was
-    /// spurious (RFC 5682, 3.1, step 2a).
+    /// Returns a retransmission if F-RTO waits for new data to find out whether a timeout was spurious
+    /// (RFC 5682, 3.1, step 2a), and no new data may leave.
     #[inline]
     fn repair_after_all(&mut self, now: Instant) -> Option<Next> {
         let waits = self.recovery.has_lost() && self.timers.pace == Instant::NEVER;
         if waits && self.recovery.give_up_new_data() { self.lost(now) } else { None }
     }
 
-    /// The peer is to answer.
+    /// Returns a window probe or a keep-alive probe, if either is due.
     #[inline]
     fn probe(&mut self, now: Instant) -> Option<Next> {
         if !self.due.window_probe && !self.due.keepalive {
@@ -174,7 +177,8 @@ impl Connection {
         self.window_probe(now).or_else(|| self.keepalive_probe())
     }
 
-    /// A SYN or SYN-ACK, the first or again; which bytes go along, and whether it is again.
+    /// Returns the header of a SYN or SYN-ACK that is due or lost, the range of its payload, and whether
+    /// it was sent before.
     fn syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
         let first = self.snd.nxt == self.snd.iss;
         let lost = || self.recovery.next_retransmission(1).is_some_and(|range| range.start == self.snd.iss);
@@ -195,7 +199,7 @@ impl Connection {
         Some((header, SeqRange::at(syn.end, data), !first))
     }
 
-    /// How much goes along with a SYN that has a cookie (RFC 7413, 4.1.2).
+    /// Returns the bytes of data that leave with a SYN that has a cookie (RFC 7413, 4.1.2).
     fn early_data(&mut self, header: &Header, now: Instant) -> u32 {
         let Some(fast_open) = &mut self.snd.fast_open else { return 0 };
         let room = usize::from(self.snd.mss.min(fast_open.mss)).saturating_sub(header.options.len());
@@ -206,7 +210,8 @@ impl Connection {
         fast_open.data
     }
 
-    /// RFC 8985, 7.3: new data if the window has room for them, else the last segment again.
+    /// Returns a tail loss probe, if one is due: new data if the window has room, else the last segment
+    /// again (RFC 8985, 7.3).
     #[cold]
     fn tail_loss_probe(&mut self, now: Instant) -> Option<Next> {
         if !core::mem::take(&mut self.due.tail_loss_probe) {
@@ -223,8 +228,8 @@ impl Connection {
         self.data(range, true, now)
     }
 
-    /// Something lost, as far as the peer's window reaches by now: what lies beyond would be thrown away (RFC
-    /// 9293, 3.8.6, SHLD-16).
+    /// Returns a retransmission within the peer's present window: the peer would discard data beyond it
+    /// (RFC 9293, 3.8.6, SHLD-16).
     #[cold]
     fn lost(&mut self, now: Instant) -> Option<Next> {
         let range = self.recovery.next_retransmission(self.room() as u16)?;
@@ -250,7 +255,7 @@ impl Connection {
             return None;
         };
         let bytes = new.range.len() - u32::from(new.range.end.after(self.snd.buffer.end()));
-        // A FIN alone is too small to congest anything, and frees much.
+        // A FIN alone is too small to cause congestion, and it lets the peer free its resources.
         if bytes > 0 && (!self.recovery.may_send(bytes) || self.must_pace(now)) {
             return None;
         }
@@ -261,7 +266,8 @@ impl Connection {
         matches!(self.state, State::SynReceived)
     }
 
-    /// As much new data as the peer's window and one segment have room for, and the FIN if it is next.
+    /// Returns as much new data as the peer's window and one segment have room for, and the FIN if it is
+    /// next.
     #[inline]
     fn candidate(&self) -> Option<Candidate> {
         let (queued, usable, full) =
@@ -273,14 +279,15 @@ impl Connection {
         (!range.is_empty()).then_some(Candidate { range, queued, full })
     }
 
-    /// Bytes of payload that the next segment has room for, given what its options will say.
+    /// Returns the bytes of payload that the next segment has room for after its options.
     fn room(&self) -> u32 {
         u32::from(self.snd.mss).saturating_sub(self.options_len() as u32)
     }
 
-    /// Silly-window avoidance (RFC 9293, 3.8.6.2.1) and Nagle's algorithm (3.7.4) in Minshall's variant: a
-    /// small segment waits while another small one is on its way, not while any is. So the last piece of a
-    /// long write need not wait for the acknowledgment of the piece before.
+    /// Returns whether a segment may leave under silly-window avoidance (RFC 9293, 3.8.6.2.1) and Nagle's
+    /// algorithm (3.7.4) in Minshall's variant: a small segment waits only while another small one is on
+    /// its way. So the last piece of a long write need not wait for the acknowledgment of the piece
+    /// before.
     fn is_worth_sending(&self, new: &Candidate) -> bool {
         let len = new.range.len();
         if len >= new.full || new.range.end == self.snd.end() && self.snd.fin {
@@ -293,7 +300,7 @@ impl Connection {
         alone && (len == new.queued || len >= self.snd.wnd_max / 2)
     }
 
-    /// The pacer wants it later: it has set the time.
+    /// Returns whether the pacer delays the next segment, and sets the timer to its release time if so.
     fn must_pace(&mut self, now: Instant) -> bool {
         let release = self.recovery.release_time(now).filter(|release| *release > now);
         if let Some(release) = release {
@@ -302,7 +309,7 @@ impl Connection {
         release.is_some()
     }
 
-    /// A segment with the bytes, and perhaps the FIN, of `range`.
+    /// Returns a segment with the bytes, and perhaps the FIN, of `range`, and records it as sent.
     #[inline]
     fn data(&mut self, range: SeqRange, again: bool, now: Instant) -> Option<Next> {
         let end = self.snd.buffer.end();
@@ -336,10 +343,11 @@ impl Connection {
         Some(Next { seq: range.start, flags, payload: bytes, ecn, again })
     }
 
-    /// The window was too small for too long: send what it has room for, or ask for it (RFC 9293, 3.8.6.1).
+    /// Returns a window probe, if one is due: as much data as the window has room for, else a segment that
+    /// asks for the window (RFC 9293, 3.8.6.1).
     ///
-    /// Asked with the number before SND.UNA, which is never acceptable and so always answered, instead of
-    /// with a byte: what the peer must not take need not be remembered as sent.
+    /// The latter has the sequence number before SND.UNA and no data. It is never acceptable and so always
+    /// answered, and there is no byte to remember as sent.
     #[cold]
     fn window_probe(&mut self, now: Instant) -> Option<Next> {
         let waits = self.snd.unsent() > 0 || !self.recovery.is_empty();
@@ -357,7 +365,7 @@ impl Connection {
         Some(outgoing)
     }
 
-    /// RFC 9293, 3.8.4: SEG.SEQ = SND.NXT-1, without data.
+    /// Returns a keep-alive probe, if one is due: SEG.SEQ = SND.NXT-1, without data (RFC 9293, 3.8.4).
     fn keepalive_probe(&mut self) -> Option<Next> {
         if !core::mem::take(&mut self.due.keepalive) {
             return None;

@@ -1,9 +1,9 @@
-//! How large a segment the path takes, and what ICMP says of it. Anybody can send that: only what quotes a
-//! segment that is under way counts (RFC 5927, 4).
+//! The largest segment that the path takes, and ICMP errors about it. Anybody can send an ICMP error, so
+//! only one that quotes a segment under way counts (RFC 5927, 4).
 //!
-//! Three things change the size: a router's report makes it smaller (RFC 1191, RFC 8201); so does silence,
-//! where routers do not report (RFC 4821, 7.7, RFC 2923, 2.1); and after ten minutes it is again what the
-//! handshake agreed on, for paths change (RFC 8201, 5.3).
+//! Three things change the size. A router's report makes it smaller (RFC 1191, RFC 8201). So does silence,
+//! where routers do not report (RFC 4821, 7.7, RFC 2923, 2.1). After ten minutes it returns to the size of
+//! the handshake, because paths change (RFC 8201, 5.3).
 
 use super::super::seq::SeqNumber;
 use super::super::state::State;
@@ -11,24 +11,28 @@ use super::error::Error;
 use super::tcb::{Connection, Narrow};
 use crate::time::{Duration, Instant};
 
-/// Below this no path is believed to be: an attacker could make every segment tiny. That of Linux (`min_pmtu`
-/// of 552 bytes), less two headers.
+/// The smallest size of an IPv4 path that a report can set, in bytes: an attacker could otherwise make
+/// every segment tiny. Linux's (`min_pmtu` of 552 bytes), less two headers.
 const PATH_MSS_MIN: u16 = 512;
-/// IPv6 has at least 1280 bytes everywhere (RFC 8200, 5).
+/// The smallest size of an IPv6 path, in bytes: every IPv6 link takes 1280 bytes (RFC 8200, 5), less two
+/// headers.
 const PATH_MSS_MIN_V6: u16 = 1_220;
-/// What silence makes of a larger size, at the first: nearly every path takes it. Linux's `tcp_base_mss`.
+/// The size to which silence first reduces a larger one, in bytes: nearly every path takes it. Linux's
+/// `tcp_base_mss`.
 const BASE_MSS: u16 = 1_024;
-/// So many timeouts in a row make a large segment suspect; one is likely to be loss. Linux's `tcp_retries1`.
+/// The number of timeouts in a row that makes a large segment suspect; a single one is likely to be loss.
+/// Linux's `tcp_retries1`.
 const SUSPICIOUS_TIMEOUTS: u32 = 3;
-/// How long a smaller size is kept (RFC 8201, 5.3; RFC 1191, 6.3).
+/// The time for which a smaller size is kept (RFC 8201, 5.3; RFC 1191, 6.3).
 const KEPT: Duration = Duration::from_secs(600);
-/// Where large segments vanish again and again it is kept longer, up to this many times twice as long.
+/// The largest number of times that [`KEPT`] is doubled, on a path where large segments vanish again and
+/// again.
 const DOUBLINGS_MAX: u32 = 5;
 
 impl Connection {
-    /// Packet too big (RFC 1191, RFC 8201): a segment that began at `seq` does not fit, `mss` bytes after the
-    /// 20 of its header would. What is under way in larger segments is sent again. Says whether it was
-    /// believed.
+    /// Processes a report that a packet was too big (RFC 1191, RFC 8201): the segment that began at `seq`
+    /// does not fit the path, and one of `mss` bytes after the 20 of its header would. Larger segments
+    /// under way are sent again. Returns whether the report counted: whether the segment is under way.
     pub fn on_packet_too_big(&mut self, seq: SeqNumber, mss: u16, now: Instant) -> bool {
         let believed = self.is_under_way(seq);
         let mss = mss.max(self.path_mss_min());
@@ -38,8 +42,8 @@ impl Connection {
         believed
     }
 
-    /// The retransmission timer has expired: perhaps nothing as large as the first segment gets through, and
-    /// nobody says so. Then it is sent again in smaller ones.
+    /// Reduces the segment size if several timeouts in a row suggest that the path discards large segments
+    /// without a report. The first segment is then sent again in smaller ones.
     pub(super) fn suspect_path(&mut self, now: Instant) {
         let timeouts = self.recovery.timeouts_in_a_row();
         if !self.state.is_synchronized() || timeouts < SUSPICIOUS_TIMEOUTS {
@@ -60,8 +64,8 @@ impl Connection {
         }
     }
 
-    /// New data is about to leave: if the size has been small for long enough, it is again what was agreed
-    /// on.
+    /// Restores the segment size of the handshake before new data leaves, if the smaller size has been
+    /// kept for long enough.
     pub(super) fn widen_path(&mut self, now: Instant) {
         let wide = self.snd.narrow.as_ref().filter(|path| path.until <= now && path.agreed > self.snd.mss);
         if let Some(mss) = wide.map(|path| path.agreed) {
@@ -75,7 +79,7 @@ impl Connection {
         self.snd.narrow.get_or_insert_with(|| Box::new(Narrow { agreed, until: now, vanished: 0 }))
     }
 
-    /// No segment is larger from now on, whatever the path takes.
+    /// Limits segments to `mss` bytes from now on, whatever the path takes.
     pub(super) fn limit_mss(&mut self, mss: u16) {
         if let Some(narrow) = &mut self.snd.narrow {
             narrow.agreed = narrow.agreed.min(mss);
@@ -94,9 +98,10 @@ impl Connection {
         if self.ipv6 { PATH_MSS_MIN_V6 } else { PATH_MSS_MIN }
     }
 
-    /// Destination unreachable. While opening, a refusal is the end (`hard`: port or protocol, RFC 9293,
-    /// 3.9.2.2). Later it may pass; it only says why the connection fails, should it fail without a sign of
-    /// the peer (RFC 5461, 4.1). Says whether it was believed.
+    /// Processes a report that the destination is unreachable. While the connection is being opened, a
+    /// refusal ends it (`hard`: port or protocol, RFC 9293, 3.9.2.2). Later the condition may pass: the
+    /// report is only the reason if the connection fails without a sign of the peer (RFC 5461, 4.1).
+    /// Returns whether the report counted: whether the segment that began at `seq` is under way.
     pub fn on_unreachable(&mut self, seq: SeqNumber, hard: bool) -> bool {
         let believed = self.is_under_way(seq);
         if believed && hard && !self.state.is_synchronized() {
@@ -106,9 +111,9 @@ impl Connection {
         believed
     }
 
-    /// The segment that began at `seq` could not leave, because the next hop does not answer (see
-    /// [`Endpoint::next_hop_silent`](crate::endpoint::Endpoint::next_hop_silent)). Returns whether it was
-    /// under way.
+    /// Records that the segment that began at `seq` could not leave, because the next hop does not answer
+    /// (see [`Endpoint::next_hop_silent`](crate::endpoint::Endpoint::next_hop_silent)). Returns whether it
+    /// is under way.
     pub fn on_next_hop_silent(&mut self, seq: SeqNumber) -> bool {
         let under_way = self.is_under_way(seq);
         if under_way && !self.state.is_synchronized() {

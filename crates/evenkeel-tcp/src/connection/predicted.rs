@@ -1,8 +1,8 @@
 //! Header prediction (Jacobson, 1990; RFC 1323, appendix E): nearly every segment of an established
 //! connection is the next one in order, or acknowledges the next of ours, and nothing else happens.
 //!
-//! What is done here for such a segment is what the steps of `input.rs`, `ack.rs` and `data.rs` come to, one
-//! after the other, with those left out that find nothing to do. A test holds both to the same result.
+//! The short path here has the effect of the steps of `input.rs`, `ack.rs` and `data.rs` in sequence,
+//! without those that find nothing to do. A test compares the results of both.
 
 use super::super::counters::Counter;
 use super::super::drop::Fate;
@@ -12,12 +12,12 @@ use super::ack::age_of_echo;
 use super::tcb::Connection;
 use crate::time::Instant;
 
-/// A segment with one of these is never what was expected.
+/// The flags that an expected segment never has.
 const UNEXPECTED: Flags = Flags::SYN.with(Flags::FIN).with(Flags::RST).with(Flags::ECE).with(Flags::CWR);
 
 impl Connection {
-    /// Whether nothing comes of a segment but that its payload is appended, what it acknowledges forgotten,
-    /// and its window taken over.
+    /// Returns whether a segment is predicted: all that it needs is to append its payload, to forget the
+    /// data that it acknowledges, and to take over its window.
     pub(crate) fn is_expected(&self, segment: &Segment<'_>, now: Instant) -> bool {
         let (header, rcv) = (&segment.header, &self.rcv);
         let plain = header.flags.contains(Flags::ACK)
@@ -32,7 +32,7 @@ impl Connection {
             && self.recovery.expects(header.ack)
     }
 
-    /// PAWS (RFC 7323, 5.3, R1) has nothing against it.
+    /// Returns whether a segment passes PAWS (RFC 7323, 5.3, R1).
     fn is_timely(&self, header: &Header, now: Instant) -> bool {
         match (&self.clock, header.options.timestamps) {
             (None, _) => true,
@@ -41,7 +41,8 @@ impl Connection {
         }
     }
 
-    /// So much payload, in order, fills no hole, lies in the window, and finds somebody to read it.
+    /// Returns whether all of an in-order payload of `len` bytes can be appended: it lies in the window,
+    /// there is memory for it, the user still reads, and no data waits out of order.
     fn takes_all(&self, len: usize) -> bool {
         let rcv = &self.rcv;
         let room = rcv.edge.since(rcv.buffer.next()) as usize;
@@ -50,7 +51,7 @@ impl Connection {
         len <= room && memory && !gone && !rcv.buffer.has_holes()
     }
 
-    /// The segment [is expected](Self::is_expected).
+    /// Processes a segment that [is expected](Self::is_expected). Returns its fate.
     pub(super) fn on_expected(&mut self, segment: &Segment<'_>, now: Instant) -> Fate {
         let header = &segment.header;
         let before = self.snd.wnd;

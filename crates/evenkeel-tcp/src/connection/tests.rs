@@ -1,4 +1,4 @@
-//! What shows in no script.
+//! Tests of a connection that scripts cannot express.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ fn established() -> Connection {
     connection
 }
 
-/// The peer has so many bytes, and has sent none.
+/// Gives the connection an acknowledgment of `bytes` bytes, without data.
 fn acknowledge(connection: &mut Connection, bytes: u32, now: Instant) {
     let flags = Flags::ACK;
     let header = Header { seq: IRS + 1, ack: ISS + 1 + bytes, flags, window: 60_000, ..Header::default() };
     connection.on_segment(&Segment::bare(header), now);
 }
 
-/// What leaves now: the flags and the numbers of each segment.
+/// Returns the flags and the sequence numbers of each segment that leaves now.
 fn sent(connection: &mut Connection, now: Instant) -> Vec<(Flags, SeqRange)> {
     let next = || connection.poll_transmit(now).map(|Outgoing { segment, .. }| segment_of(&segment));
     core::iter::from_fn(next).collect()
@@ -41,8 +41,8 @@ fn segment_of(segment: &Segment<'_>) -> (Flags, SeqRange) {
     (segment.header.flags, segment.range())
 }
 
-/// Numbers from the beginning of a connection seem to be of its present: SND.UNA comes round to ISS, where a
-/// SYN once was.
+/// Sequence numbers from the beginning of a connection seem to be recent: SND.UNA comes round to ISS,
+/// where a SYN once was.
 #[test]
 fn after_four_gigabytes_what_is_lost_there_is_data_and_no_syn() {
     let mut connection = established();
@@ -77,7 +77,7 @@ fn after_two_gigabytes_of_full_segments_a_small_one_need_not_wait() {
     assert_eq!(sent(&mut connection, START), [], "Nagle: the small one is on its way");
 }
 
-/// Used alone, without an endpoint that takes its memory for others.
+/// The connection is used alone, without an endpoint that takes its memory for others.
 #[test]
 fn an_idle_connection_owns_no_memory_in_either_direction() {
     let mut connection = established();

@@ -1,4 +1,4 @@
-//! The deadlines of a connection: what passes without a segment.
+//! The deadlines of a connection.
 
 use super::super::counters::Counter;
 use super::super::recovery::Expired;
@@ -8,14 +8,14 @@ use super::error::Error;
 use super::tcb::{Connection, Timers};
 use crate::time::{Duration, Instant};
 
-/// What a deadline is for.
+/// The purpose of a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// Something is lost, or may be: retransmission, reordering, tail loss probe.
+    /// Loss recovery: retransmission, reordering, or a tail loss probe.
     Recovery,
-    /// An acknowledgment has waited long enough.
+    /// A delayed acknowledgment is due.
     DelayedAck,
-    /// The pacer lets the next segment go.
+    /// The pacer releases the next segment.
     Pace,
     /// The peer's window has been too small for too long.
     Persist,
@@ -32,19 +32,20 @@ impl Timer {
 }
 
 impl Connection {
-    /// When [`Connection::on_deadline`] is to be called; [`Instant::NEVER`] if nothing is due at all.
+    /// Returns the time at which [`Connection::on_deadline`] is to be called; [`Instant::NEVER`] if
+    /// nothing is due at all.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         self.pace_deadline().min(self.next_deadline_but_pace())
     }
 
-    /// When the pacer lets the next segment go, if one waits for it. That wants to be exact; the others may
-    /// be late.
+    /// Returns the time at which the pacer releases the next segment; [`Instant::NEVER`] if none waits.
+    /// Callers should meet it exactly; other deadlines may be late.
     pub(crate) const fn pace_deadline(&self) -> Instant {
         if matches!(self.state, State::Closed) { Instant::NEVER } else { self.timers.pace }
     }
 
-    /// The first of the others.
+    /// Returns the first deadline other than the pacer's; [`Instant::NEVER`] if there is none.
     pub(crate) fn next_deadline_but_pace(&self) -> Instant {
         if self.state == State::Closed {
             return Instant::NEVER;
@@ -54,7 +55,7 @@ impl Connection {
         self.recovery.next_deadline().min(others).min(self.patience_ends())
     }
 
-    /// The same, and what for.
+    /// Returns the next deadline and its purpose; `None` if nothing is due at all.
     #[must_use]
     pub fn deadline(&self) -> Option<(Instant, Timer)> {
         if self.state == State::Closed {
@@ -73,10 +74,10 @@ impl Connection {
         all.into_iter().min().filter(|(at, _)| *at != Instant::NEVER)
     }
 
-    /// The time is `now`, and a deadline has passed. Does nothing if none has.
+    /// Processes the deadlines that have passed at `now`. Does nothing if none has.
     pub fn on_deadline(&mut self, now: Instant) {
-        // Several may have passed. Each stops its timer, or sets it to later than `now`; what loss recovery
-        // makes of one may be due at once.
+        // Several deadlines may have passed. Each stops its timer, or sets it to later than `now`; one of
+        // loss recovery may set another that is due at once.
         for _ in 0..2 * Timer::KINDS {
             let Some((_, timer)) = self.deadline().filter(|(at, _)| *at <= now) else { return };
             self.expire(timer, now);
@@ -108,7 +109,7 @@ impl Connection {
             return self.on_deadline_of_closed_window(now);
         }
         if self.due.retransmission && self.recovery.is_timeout_due(now) {
-            // The interface is full: what the last timeout called for has not left yet.
+            // The interface is full: the segment of the last timeout has not left yet.
             return self.recovery.postpone_timeout(now);
         }
         match self.recovery.on_deadline(now) {
@@ -128,8 +129,9 @@ impl Connection {
         }
     }
 
-    /// What is on its way, or lost, waits for the window, too. "If the window shrinks to zero, the TCP
-    /// implementation MUST probe it in the standard way" (RFC 9293, 3.8.6).
+    /// Processes a deadline of loss recovery while the peer's window is closed: data on its way, or lost,
+    /// waits for the window, too. "If the window shrinks to zero, the TCP implementation MUST probe it in
+    /// the standard way" (RFC 9293, 3.8.6).
     #[cold]
     fn on_deadline_of_closed_window(&mut self, now: Instant) {
         let probes = self.timers.persist_backoff.saturating_add(1);
@@ -144,13 +146,14 @@ impl Connection {
         }
     }
 
-    /// The congestion window is smaller, for whatever reason: the next new data say so (RFC 3168, 6.1.2).
+    /// Records that the congestion window has become smaller: the next new data report it with CWR (RFC
+    /// 3168, 6.1.2).
     pub(super) const fn tell_reduction(&mut self) {
         self.snd.cwr |= self.ecn && self.state.is_synchronized();
     }
 
-    /// The end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a window
-    /// found closed, without a sign of the peer.
+    /// Returns the end of R2 (RFC 9293, 3.8.3), measured in time: from when something was first sent, or a
+    /// window found closed, without a sign of the peer. [`Instant::NEVER`] if nothing waits for the peer.
     #[inline]
     fn patience_ends(&self) -> Instant {
         let probes = self.timers.persist != Instant::NEVER || self.due.window_probe && self.snd.unsent() > 0;
@@ -165,8 +168,8 @@ impl Connection {
         self.fail(if self.soft_error { Error::Unreachable } else { Error::TimedOut });
     }
 
-    /// Something waits for a window that is too small, and nothing is on its way whose acknowledgment could
-    /// open it.
+    /// Starts the persist timer: data waits for a window that is too small, and nothing is on its way
+    /// whose acknowledgment could open it. Does nothing if the timer runs.
     pub(super) fn start_persist(&mut self, now: Instant) {
         if !self.recovery.is_empty() || self.timers.persist != Instant::NEVER {
             return;
@@ -179,10 +182,11 @@ impl Connection {
         self.timers.persist = now + self.recovery.rto().saturating_mul(factor).min(longest);
     }
 
-    /// The peer's window is open, or has moved. The next probe waits for one timeout at most from now on.
+    /// Brings the next window probe forward to at most one timeout from now, or stops probing if no data
+    /// waits: the peer's window is open, or has moved.
     ///
-    /// A timer that runs is not set anew: a peer whose window moves by a few bytes at a time, and never far
-    /// enough, would put off the override of silly-window avoidance for ever (RFC 9293, 3.8.6.2.1).
+    /// A timer that runs is never postponed: a peer whose window moves by a few bytes at a time, and never
+    /// far enough, would put off the override of silly-window avoidance for ever (RFC 9293, 3.8.6.2.1).
     pub(super) fn ease_persist(&mut self, now: Instant) {
         if self.timers.persist == Instant::NEVER || self.snd.unsent() == 0 {
             return self.stop_persist();
@@ -197,7 +201,7 @@ impl Connection {
         self.due.window_probe = false;
     }
 
-    /// The peer lives.
+    /// Restarts the keep-alive timer, because the peer has sent something.
     pub(super) fn restart_keepalive(&mut self, now: Instant) {
         if let Some(keepalive) = self.config.keepalive.filter(|_| self.state != State::TimeWait) {
             self.timers.keepalive = now + keepalive.idle;
@@ -205,8 +209,7 @@ impl Connection {
         }
     }
 
-    /// Whether, and when, an idle peer is asked whether it is still there (RFC 9293, 3.8.4, MUST-24), from
-    /// now on.
+    /// Sets the keep-alive probes to an idle peer, or turns them off (RFC 9293, 3.8.4, MUST-24).
     pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
         self.own_config().keepalive = keepalive;
         self.timers.keepalive = Instant::NEVER;
@@ -215,7 +218,8 @@ impl Connection {
         }
     }
 
-    /// RFC 9293, 3.8.4: only while nothing else asks the peer for an answer.
+    /// Sends a keep-alive probe, unless other segments already ask the peer for an answer (RFC 9293,
+    /// 3.8.4). Gives up after the last unanswered probe.
     fn on_keepalive(&mut self, now: Instant) {
         self.timers.keepalive = Instant::NEVER;
         let Some(keepalive) = self.config.keepalive else { return };

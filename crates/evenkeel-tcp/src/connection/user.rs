@@ -9,12 +9,12 @@ use super::error::Error;
 use super::tcb::Connection;
 use crate::time::{Duration, Instant, nanos};
 
-/// Why a call moved nothing.
+/// The reason why a call moved no data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unavailable {
-    /// Nothing has come, or there is no room: later perhaps.
+    /// Nothing has come, or there is no room: the call may succeed later.
     WouldBlock,
-    /// This direction is closed, by us or by the end of the connection.
+    /// This direction is closed, by our side or by the end of the connection.
     Closed,
     /// The connection failed.
     Failed(Error),
@@ -33,12 +33,12 @@ impl fmt::Display for Unavailable {
 impl core::error::Error for Unavailable {}
 
 impl Unavailable {
-    /// Whose fault it is; nobody's that the call would block.
+    /// Returns whose fault it is; `None` for a call that would block.
     #[must_use]
     pub const fn fault(&self) -> Option<Fault> {
         match self {
             Self::WouldBlock => None,
-            // Who has not closed it has been told of its end, by what was read or by an error.
+            // A user that has not closed it has been notified of its end, through a read or an error.
             Self::Closed => Some(Fault::Misuse),
             Self::Failed(error) => Some(error.fault()),
         }
@@ -46,8 +46,8 @@ impl Unavailable {
 }
 
 impl Connection {
-    /// Takes bytes to send, as many as there is room for; says how many. Before the handshake is over they
-    /// wait.
+    /// Takes as many bytes to send as there is room for, and returns their number. Before the handshake is
+    /// over they wait.
     ///
     /// # Errors
     /// Nothing was taken.
@@ -66,8 +66,8 @@ impl Connection {
         }
     }
 
-    /// The same, and more will follow at once: a segment that is not full waits for it (`MSG_MORE`), as under
-    /// [`Connection::set_cork`].
+    /// Takes bytes to send as [`Connection::write`] does, and announces that more follow at once: a
+    /// segment that is not full waits for them (`MSG_MORE`), as under [`Connection::set_cork`].
     ///
     /// # Errors
     /// Nothing was taken.
@@ -77,26 +77,27 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Bytes that [`Connection::write`] would take.
+    /// Returns the number of bytes that [`Connection::write`] would take.
     #[must_use]
     pub fn writable(&self) -> usize {
         let open = self.state.may_send() && !self.snd.fin;
         if open { self.send_room() } else { 0 }
     }
 
-    /// [`Connection::writable`] is not zero.
+    /// Returns whether [`Connection::writable`] is not zero.
     #[must_use]
     #[inline]
     pub fn is_writable(&self) -> bool {
         let waiting = self.snd.buffer.len();
         let open = self.state.may_send() && !self.snd.fin;
-        // Most have room without a look at the congestion window.
+        // Most connections have room whatever the congestion window is.
         open && (waiting == 0 || self.allowance.left > 0)
             && (waiting < self.config.send_buffer_initial && waiting < self.config.send_buffer_max
                 || waiting < self.send_limit())
     }
 
-    /// One window is in the network, one more waits here.
+    /// Returns the bytes that the send buffer may hold: two congestion windows, one in the network and one
+    /// waiting, within the configured limits.
     pub(super) fn send_limit(&self) -> usize {
         let cwnd = if self.allowance.pressed { 0 } else { self.recovery.cwnd() as usize };
         cwnd.saturating_mul(2).clamp(
@@ -105,12 +106,12 @@ impl Connection {
         )
     }
 
-    /// Gives bytes that came; says how many. None at the end of the stream.
+    /// Reads bytes that have come into `to`, and returns their number: 0 at the end of the stream.
     ///
-    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, and nothing says that it was urgent.
-    /// Implementations have never agreed on which byte an urgent pointer points to, and middleboxes clear it:
-    /// RFC 6093, 4 and 6, asks for it to be read in band, and new applications not to use it. We never send
-    /// any.
+    /// Urgent data (RFC 9293, 3.8.5) is read in its place in the stream, without a mark that it was
+    /// urgent. Implementations have never agreed on which byte an urgent pointer points to, and
+    /// middleboxes clear it. RFC 6093, 4 and 6, asks for it to be read in band, and asks new applications
+    /// not to use it. We never send any.
     ///
     /// # Errors
     /// Nothing was given.
@@ -124,7 +125,8 @@ impl Connection {
         self.nothing_to_read()
     }
 
-    /// The same, and leaves it there to be read (`MSG_PEEK`).
+    /// Copies bytes that have come into `to`, and returns their number, as [`Connection::read`] does. The
+    /// bytes stay to be read (`MSG_PEEK`).
     ///
     /// # Errors
     /// Nothing was given.
@@ -135,11 +137,11 @@ impl Connection {
         }
     }
 
-    /// Why there is nothing.
+    /// Returns the result of a read that finds no data: 0 at the end of the stream, or the reason.
     fn nothing_to_read(&self) -> Result<usize, Unavailable> {
         match self.error {
-            // All that the peer had to say has come, and its FIN vouches for it, whatever happened later: as
-            // in Linux.
+            // All of the peer's data has come, which its FIN confirms, whatever happened later: as in
+            // Linux.
             _ if self.rcv.fin || self.rcv.deaf => Ok(0),
             Some(error) => Err(Unavailable::Failed(error)),
             None if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
@@ -147,13 +149,13 @@ impl Connection {
         }
     }
 
-    /// Bytes that [`Connection::read`] would give.
+    /// Returns the number of bytes that can be read.
     #[must_use]
     pub const fn readable(&self) -> usize {
         self.rcv.buffer.readable()
     }
 
-    /// [`Connection::read`] would not say [`Unavailable::WouldBlock`].
+    /// Returns whether [`Connection::read`] would return anything but [`Unavailable::WouldBlock`].
     #[must_use]
     pub const fn is_readable(&self) -> bool {
         self.rcv.buffer.readable() > 0 || self.is_read_closed() || self.error.is_some()
@@ -165,10 +167,10 @@ impl Connection {
         self.rcv.fin || self.rcv.deaf || matches!(self.state, State::Closed)
     }
 
-    /// The buffer is to hold twice what is read in a round trip, so that it is never what holds the sender
-    /// back ("dynamic right-sizing", Fisk and Feng, 2001).
+    /// Grows the receive buffer to twice the bytes that the user reads in a round trip, so that it never
+    /// limits the sender ("dynamic right-sizing", Fisk and Feng, 2001).
     fn grow_receive_buffer(&mut self, read: usize, now: Instant) {
-        /// Before one was measured.
+        /// The assumed round-trip time before one is measured, in nanoseconds.
         const ROUND_TRIP_NANOS: u64 = nanos(Duration::from_millis(1));
         let round_trip = self.recovery.srtt_nanos().unwrap_or(ROUND_TRIP_NANOS);
         let rcv = &mut self.rcv;

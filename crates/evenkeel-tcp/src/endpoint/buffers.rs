@@ -1,30 +1,32 @@
-//! What connections take of the memory that their buffers share, and what they give back.
+//! The accounting of the memory that all connections' buffers share.
 
 use super::super::counters::Counters;
 use super::super::table::Id;
 use super::memory::Memory;
 use super::state::{Endpoint, Entry};
 
-/// Entries of the list of connections with holes that are not worth a look.
+/// The number of entries, beyond twice the connections, that the list of connections with holes may have
+/// before stale ones are removed.
 const HOLES_KEPT: usize = 64;
 
 impl<R: Copy> Endpoint<R> {
-    /// Bytes of memory that the buffers of all connections own.
+    /// Returns the bytes of memory that the buffers of all connections own.
     #[must_use]
     pub const fn buffered(&self) -> usize {
         self.memory.taken()
     }
 
-    /// For when there are connections with holes.
+    /// Discards data out of order while memory is scarce, and removes stale entries from the list of
+    /// connections with holes once it is long.
     pub(super) fn mind_holes(&mut self) {
         if self.memory.is_scarce() || self.holes.len() > 2 * self.connections.len() + HOLES_KEPT {
             self.fill_holes();
         }
     }
 
-    /// While memory is scarce, what came out of order is thrown away, what has waited longest first: a
-    /// segment far from the others costs a peer little, and us the room up to it. Those that are gone, or
-    /// have no holes any more, are left out once there may be as many of them as of others.
+    /// Discards data out of order while memory is scarce, beginning with the connection that has been in
+    /// the list longest: a segment far from the others costs a peer little, and us the room up to it.
+    /// Otherwise removes the entries of connections that are gone, or have no holes any more.
     fn fill_holes(&mut self) {
         if !self.memory.is_scarce() {
             let connections = &mut self.connections;
@@ -46,8 +48,8 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// A connection to which something is about to happen, told how much memory there is. [`Endpoint::touch`]
-    /// must follow.
+    /// Returns a connection for a call on it, after setting its memory allowance. [`Endpoint::touch`] must
+    /// follow.
     pub(super) fn entry(&mut self, id: Id) -> Option<&mut Entry<R>> {
         let entry = self.connections.get_mut(id)?;
         entry.connection.set_allowance(self.memory.allowance());
@@ -56,7 +58,7 @@ impl<R: Copy> Endpoint<R> {
 }
 
 impl<R> Entry<R> {
-    /// The buffers of the connection, which is called `id`, own more bytes than before, or fewer.
+    /// Updates the account of the memory that the buffers of the connection `id` own.
     #[inline]
     pub(super) fn account(&mut self, id: Id, memory: &mut Memory, counters: &mut Counters) {
         self.held = memory.account(id, &mut self.connection, self.held as usize, counters) as u32;

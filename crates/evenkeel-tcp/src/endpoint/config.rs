@@ -1,4 +1,4 @@
-//! What can be chosen about an endpoint, and about a connection that is opened.
+//! Settings of an endpoint, and of a connection that is opened.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -7,41 +7,42 @@ use std::sync::Arc;
 use super::super::connection::Config;
 use super::super::time_wait::TimeWaitConfig;
 
-/// What is common to all connections of an endpoint.
+/// The settings of an endpoint, common to all of its connections.
 #[derive(Debug, Clone)]
 pub struct EndpointConfig {
-    /// Of each connection.
+    /// The default settings of each connection.
     pub connection: Arc<Config>,
-    /// Of all those in TIME-WAIT.
+    /// The settings of all connections in TIME-WAIT.
     pub time_wait: TimeWaitConfig,
-    /// The most connections there may be, half-open ones and those in TIME-WAIT aside; those that are over
-    /// count until their user closes them. Default 2^20.
+    /// The largest number of connections, without half-open ones and those in TIME-WAIT. Connections that
+    /// are over count until their user closes them. Default 2^20.
     pub connections: usize,
-    /// Bytes that the buffers of all connections may own together, beside the bounds of each. Default 256
-    /// MiB.
+    /// The bytes that the buffers of all connections may own together; each connection has limits of its
+    /// own besides. Default 256 MiB.
     ///
-    /// Once three quarters are taken, buffers get no larger, and what comes out of order, or came so before,
-    /// is dropped; once all is taken, a connection takes one segment to send if it has none, and the next
-    /// segment that comes if the user has read all before. So each can still go on, and the bound is exceeded
-    /// by two segments per connection at most, and by what a buffer grows at a time.
+    /// Once three quarters are taken, buffers get no larger, and data that comes out of order, or came so
+    /// before, is dropped. Once all is taken, a connection takes one segment to send if it has none, and
+    /// the next segment that comes if the user has read all before. So each can still go on, and the limit
+    /// is exceeded by at most two segments per connection, and by the step in which a buffer grows.
     pub buffers: usize,
-    /// How many servers' Fast Open cookies are kept, 96 bytes each, once
-    /// [`Endpoint::connect_with`](super::Endpoint::connect_with) was used; none, and it never sends data with
+    /// The number of servers whose Fast Open cookies are kept, 96 bytes each, once
+    /// [`Endpoint::connect_with`](super::Endpoint::connect_with) was used. With 0 it never sends data with
     /// a SYN. Default 1024.
     pub fast_open_servers: usize,
-    /// How many destinations' rates are kept, 72 bytes each, once a connection that measures its rate is
-    /// over; for those that start at a rate [remembered](crate::recovery::Start::Remembered). None, and
-    /// nothing is remembered. Default 1024.
+    /// The number of destinations whose rates are kept, 72 bytes each, once a connection that measures its
+    /// rate is over. Connections that start at a rate [remembered](crate::recovery::Start::Remembered) use
+    /// them. With 0 nothing is remembered. Default 1024.
     pub destinations: usize,
-    /// Resets a second in the long run, and how many at once, in answer to segments of no connection: whoever
-    /// floods closed ports, or guesses at connections, is not to make the host send as much. Those of
-    /// connections are not among them. A quarter of it for one prefix of addresses, and somewhat more or less
-    /// at random: see [`reply_limit`](crate::reply_limit). Default 1000 and 1000; zero for none.
+    /// The long-run limit, in resets per second, on resets that answer segments of no connection, so that
+    /// a flood to closed ports, or guesses at connections, do not make the host send as much. Resets of
+    /// connections do not count. One prefix of addresses gets a quarter of the limit, and somewhat more or
+    /// less at random: see [`reply_limit`](crate::reply_limit). Default 1000; zero for no resets.
     pub resets_per_s: u32,
-    /// See [`EndpointConfig::resets_per_s`].
+    /// The number of such resets that may leave at once: see [`EndpointConfig::resets_per_s`]. Default
+    /// 1000.
     pub reset_burst: u32,
-    /// What to choose from when a connection is opened without a port of its own. 49152 to 65535, the dynamic
-    /// ports of RFC 6335, 6.
+    /// The ports from which one is chosen for a connection or listener without a port of its own. Default
+    /// 49152 to 65535, the dynamic ports of RFC 6335, 6.
     pub ports: RangeInclusive<u16>,
 }
 
@@ -61,23 +62,23 @@ impl Default for EndpointConfig {
     }
 }
 
-/// How a connection is opened.
+/// The parameters of a connection that is opened actively.
 #[derive(Clone, Copy)]
 pub struct Opening<'a> {
-    /// How many bytes a segment may have after the 20 bytes of its header: what fits the path.
+    /// The largest segment that fits the path, in bytes after the 20 of its header.
     pub mss: u16,
-    /// Options of its own, in place of those that all connections have.
+    /// The connection's own settings, in place of those of the endpoint.
     pub options: Option<&'a Arc<Config>>,
-    /// What it has to say from the beginning, even if that is nothing: see
+    /// The first data, which may leave with the SYN, even if there are none: see
     /// [`connect_with`](super::Endpoint::connect_with).
     pub data: Option<&'a [u8]>,
-    /// Which ports will do where one is chosen: for hosts of which not everything that is sent to them comes
-    /// to this endpoint.
+    /// The test that a chosen local port must pass, for hosts that do not give all of their packets to
+    /// this endpoint.
     pub port_fits: Option<&'a dyn Fn(u16) -> bool>,
 }
 
 impl Opening<'_> {
-    /// As all others are.
+    /// Returns the parameters of a connection with the endpoint's settings, without early data.
     #[must_use]
     pub const fn new(mss: u16) -> Self {
         Self { mss, options: None, data: None, port_fits: None }

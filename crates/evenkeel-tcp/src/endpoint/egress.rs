@@ -1,12 +1,12 @@
-//! Routes as connections keep them, and the interfaces by which they lead out.
+//! Routes of connections, and the interfaces by which they lead out.
 //!
-//! An endpoint does not know what a route is. Its user looks it up ([`Routes`]), and each connection keeps
-//! what the lookup said together with the generation of addresses and routes under which it did. Under
-//! another generation it is looked up anew at its next use.
+//! An endpoint does not interpret routes. Its user looks them up ([`Routes`]), and each connection keeps
+//! the result together with the generation of addresses and routes at the lookup. Under another generation
+//! the connection looks its route up again at its next use.
 
 use super::super::tuple::FourTuple;
 
-/// An egress interface: one by which segments leave.
+/// An egress interface: one through which segments leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Egress(u8);
 
@@ -14,23 +14,24 @@ pub struct Egress(u8);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EgressSet(u64);
 
-/// What IP knows of the ways to peers.
+/// The IP layer's routes to peers.
 pub trait Routes {
-    /// What a lookup says. It is kept with each connection.
+    /// The result of a lookup. Each connection keeps its own.
     type Route: Copy;
 
-    /// Another number than before as soon as a lookup may say something else than before: addresses or routes
-    /// have changed. After 2^32 changes it may begin again.
+    /// Returns the generation of addresses and routes: another number as soon as a lookup may give another
+    /// result than before. After 2^32 changes the numbers may begin again.
     fn generation(&self) -> u32;
 
-    /// The route of segments from `tuple.local` to `tuple.remote`.
+    /// Returns the route of segments from `tuple.local` to `tuple.remote`.
     fn lookup(&self, tuple: &FourTuple) -> Self::Route;
 
-    /// The interface by which they leave; `None` if they do not have to wait for any.
+    /// Returns the interface through which segments on `route` leave; `None` if they never have to wait
+    /// for an interface.
     fn egress(&self, route: &Self::Route) -> Option<Egress>;
 }
 
-/// For who has one interface only, which is never full.
+/// Routes of a host with a single interface, which is never full.
 impl Routes for () {
     type Route = ();
 
@@ -50,14 +51,14 @@ impl Routes for () {
 pub(super) struct RouteHandle<R>(Option<(u32, R)>);
 
 impl<R: Copy> RouteHandle<R> {
-    /// None has been looked up yet.
+    /// A handle without a route: none has been looked up yet.
     pub(super) const NONE: Self = Self(None);
 
     pub(super) const fn new(route: R, generation: u32) -> Self {
         Self(Some((generation, route)))
     }
 
-    /// The route as it is now.
+    /// Returns the current route, after a new lookup if the generation has changed.
     pub(super) fn validate(&mut self, tuple: &FourTuple, routes: &impl Routes<Route = R>) -> R {
         match self.0 {
             Some((generation, route)) if generation == routes.generation() => route,
@@ -74,7 +75,8 @@ impl<R: Copy> RouteHandle<R> {
 }
 
 impl Egress {
-    /// The interface of this number. There are [`EgressSet::MAX`]; higher numbers begin again with the first.
+    /// Returns the interface with this number. There are [`EgressSet::MAX`]; higher numbers begin again
+    /// with the first.
     #[must_use]
     pub const fn new(number: u8) -> Self {
         Self(number % EgressSet::MAX)
@@ -86,42 +88,42 @@ impl Egress {
 }
 
 impl EgressSet {
-    /// How many interfaces there are.
+    /// The number of interfaces that a set can have.
     pub const MAX: u8 = 64;
-    /// None.
+    /// The set of no interfaces.
     pub const NONE: Self = Self(0);
 
-    /// The set of one interface.
+    /// Returns the set of one interface.
     #[must_use]
     pub const fn one(egress: Egress) -> Self {
         Self(1 << egress.0)
     }
 
-    /// Whether the interface is in the set.
+    /// Returns whether the interface is in the set.
     #[must_use]
     pub const fn contains(self, egress: Egress) -> bool {
         self.0 >> egress.0 & 1 != 0
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those of this set that are not in `other`.
+    /// Returns the interfaces of this set that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The one of the lowest number.
+    /// Returns the interface with the lowest number; `None` if the set is empty.
     pub(super) const fn first(self) -> Option<Egress> {
         if self.is_empty() { None } else { Some(Egress(self.0.trailing_zeros() as u8)) }
     }

@@ -1,4 +1,4 @@
-//! Which port a connection has at our end if the user does not care (RFC 6056).
+//! The choice of a local port if the user leaves it open (RFC 6056).
 
 use super::super::connection::Config;
 use super::super::secret::Purpose;
@@ -12,20 +12,23 @@ use super::state::Endpoint;
 use crate::time::{Duration, Instant};
 use crate::wire::{IpAddress, IpEndpoint};
 
-/// For how long nobody looks again for a port where there was none, unless a connection ends.
+/// The time for which the search for a port is not repeated where there was none, unless a connection
+/// ends.
 const EXHAUSTED: Duration = Duration::from_millis(10);
 
-/// A pair of sockets that a connection may be opened between.
+/// A pair of addresses and ports between which a connection may be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Free {
     pub(super) tuple: FourTuple,
     pub(super) hash: TupleHash,
-    /// The one in TIME-WAIT that makes way, and the number its successor is to follow.
+    /// The connection in TIME-WAIT that the new one replaces, and the sequence number that the new one
+    /// must exceed.
     pub(super) waiting: Option<(Id, SeqNumber)>,
 }
 
 impl<R: Copy> Endpoint<R> {
-    /// `tuple` if it is free; if its local port is zero, with a port that is, and that fits.
+    /// Returns `tuple` if it is free. If its local port is zero, chooses one that is free and that passes
+    /// `fits`.
     pub(super) fn free_tuple(
         &mut self,
         tuple: FourTuple,
@@ -48,10 +51,10 @@ impl<R: Copy> Endpoint<R> {
         })
     }
 
-    /// RFC 6056, 3.3.3, algorithm 3: ports follow each other, from an offset that only we can know and that
-    /// differs from peer to peer.
+    /// Chooses a local port with algorithm 3 of RFC 6056, 3.3.3: ports follow each other, from a secret
+    /// offset that differs from peer to peer.
     ///
-    /// While a share of `u` of the ports to a peer is in use, this looks at about 1/(1-u) of them.
+    /// While a share of `u` of the ports to a peer is in use, this tries about 1/(1-u) of them.
     fn choose_port(
         &mut self,
         tuple: FourTuple,
@@ -69,7 +72,7 @@ impl<R: Copy> Endpoint<R> {
         })
     }
 
-    /// Where a listener shall be whose port does not matter.
+    /// Returns a place for a listener that leaves the choice of the port to us; `None` if no port is free.
     pub(super) fn free_listener_port(&mut self, address: Option<IpAddress>) -> Option<ListenAt> {
         let anywhere = IpEndpoint::new(address.unwrap_or(IpAddress::v4(0, 0, 0, 0)), 0);
         self.try_ports(&FourTuple::new(anywhere, anywhere), |endpoint, port| {
@@ -80,14 +83,16 @@ impl<R: Copy> Endpoint<R> {
         })
     }
 
-    /// The first of the ports to choose from that will do, in the order that `tuple` has.
+    /// Returns the first result of `will_do` for the ports to choose from, in an order that depends on
+    /// `tuple`.
     fn try_ports<T>(&mut self, tuple: &FourTuple, will_do: impl Fn(&Self, u16) -> Option<T>) -> Option<T> {
         let (first, last) = (*self.config.ports.start(), *self.config.ports.end());
         let count = u32::from(last.checked_sub(first)?) + 1;
         let offset = self.secret.tuple_hash(Purpose::EphemeralPort, tuple, 0) as u32 % count;
         for _ in 0..count {
             let place = (self.ports.next % count + offset) % count;
-            // Within the range, so that the ports in a row are all of them wherever it begins.
+            // The number stays within the range, so that consecutive ports cover all of it wherever they
+            // begin.
             self.ports.next = (self.ports.next + 1) % count;
             let port = first.saturating_add(place as u16);
             if port != 0

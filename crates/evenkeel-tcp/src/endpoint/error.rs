@@ -1,10 +1,10 @@
-//! Why a call did nothing.
+//! Errors of calls on an endpoint.
 
 use core::fmt;
 
 use super::super::fault::Fault;
 
-/// Somebody listens there.
+/// The error of a call to listen where another listener is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InUse;
 
@@ -16,7 +16,7 @@ impl fmt::Display for InUse {
 
 impl core::error::Error for InUse {}
 
-/// The connection is over, or there is none.
+/// The error of a call on a connection that is over, or that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotConnected;
 
@@ -29,21 +29,22 @@ impl fmt::Display for NotConnected {
 impl core::error::Error for NotConnected {}
 
 impl NotConnected {
-    /// Whose fault it is: the caller's, who was told of the end.
+    /// Returns whose fault it is: the caller's, who was notified of the end.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         Fault::Misuse
     }
 }
 
-/// Why no connection was opened.
+/// The reason why no connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenError {
-    /// There is a connection between these sockets, or was until recently: take another port.
+    /// A connection exists between these addresses and ports, or did until recently: another port may be
+    /// free.
     InUse,
-    /// All ports that may be chosen from are in use between this address of ours and that port of the peer's.
+    /// All ports to choose from are in use between this address of ours and this port of the peer's.
     NoPort,
-    /// There are too many connections.
+    /// The endpoint has too many connections.
     Full,
 }
 
@@ -60,7 +61,7 @@ impl fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 impl OpenError {
-    /// Whose fault it is.
+    /// Returns whose fault it is: the caller's if the address is in use, else a limit.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {

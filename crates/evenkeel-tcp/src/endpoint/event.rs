@@ -1,33 +1,33 @@
-//! What the user is notified of.
+//! Events of which the user is notified.
 
 use super::super::connection::Connection;
 use super::super::state::State;
 use super::super::table::Id;
 use super::listeners::ListenAt;
 
-/// What the user is notified of, once: a connection is mentioned again when it is ready for more than it was
-/// when last seen.
+/// An event of which the user is notified once. A connection is reported again when it is ready for more
+/// than when it was last seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointEvent {
-    /// A connection waits to be [accepted](super::Endpoint::accept). Accept until there is none.
+    /// A connection waits to be [accepted](super::Endpoint::accept). The user accepts until there is none.
     Acceptable(ListenAt),
-    /// A connection of the user's is ready for that. Read, or write, until it is
+    /// A connection of the user's has become ready. The user reads, or writes, until the call returns
     /// [`WouldBlock`](super::super::connection::Unavailable::WouldBlock).
     Connection(Id, Readiness),
 }
 
-/// What a connection is ready for.
+/// The set of operations for which a connection is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Readiness {
-    /// The handshake is over.
+    /// Whether the handshake is over.
     pub connected: bool,
-    /// There is something to read, if only the end.
+    /// Whether a read returns at once: with data, the end of the stream, or an error.
     pub readable: bool,
-    /// There is room to write.
+    /// Whether there is room to write.
     pub writable: bool,
-    /// Nothing more will come: the peer has closed its side, or nothing is received any more.
+    /// Whether nothing more will come: the peer has closed its side, or this side reads no more.
     pub ended: bool,
-    /// Nothing more will come or go.
+    /// Whether the connection is closed in both directions.
     pub over: bool,
 }
 
@@ -44,7 +44,7 @@ impl Readiness {
         }
     }
 
-    /// A bit for each.
+    /// Returns the fields as bits of a number.
     #[inline]
     const fn bits(self) -> u8 {
         self.connected as u8

@@ -1,4 +1,4 @@
-//! Opening a connection with data: the client's side of Fast Open (RFC 7413, 4.1.3).
+//! The client's side of Fast Open: opening a connection with data (RFC 7413, 4.1.3).
 
 use super::super::connection::FastOpened;
 use super::super::counters::Counter;
@@ -11,13 +11,14 @@ use super::state::Endpoint;
 use crate::time::Instant;
 
 impl<R: Copy> Endpoint<R> {
-    /// Opens a connection that has something to say from the beginning; says how much of `data` was taken,
-    /// the rest is to be written.
+    /// Opens a connection with first data. Returns the connection and the number of bytes of `data` that
+    /// were taken; the caller writes the rest.
     ///
-    /// Once the server has given us a cookie, as much of it as fits goes along with the SYN, and saves a
-    /// round trip. The server may then see it twice, so it must be something that does no harm if done twice
-    /// (RFC 7413, 6.1). The first time only the cookie is asked for, and the data follow the handshake; so
-    /// they do where a SYN with a cookie vanished not long ago. Otherwise as [`Endpoint::connect`].
+    /// Once the server has given us a cookie, as much of the data as fits leaves with the SYN, and saves a
+    /// round trip. The server may then see it twice, so it must be something that does no harm if done
+    /// twice (RFC 7413, 6.1). The first SYN to a server only requests a cookie, and the data follow the
+    /// handshake; so they do where a SYN with a cookie was lost not long ago. Otherwise this is like
+    /// [`Endpoint::connect`].
     ///
     /// # Errors
     /// Nothing was opened.
@@ -31,18 +32,19 @@ impl<R: Copy> Endpoint<R> {
         self.connect_as(tuple, &Opening { data: Some(data), ..Opening::new(mss) }, now)
     }
 
-    /// What goes with a SYN that has data: a cookie, or the request for one.
+    /// Returns what the SYN of a connection with first data has: a cookie, or the request for one. `None`
+    /// without Fast Open.
     pub(super) fn fast_open_offer(&mut self, tuple: &FourTuple, now: Instant) -> Option<FastOpenOffer> {
         self.fast_open_cache()?.offer(&tuple.local.addr, &tuple.remote.addr, now)
     }
 
-    /// What servers gave us; made when it is needed.
+    /// Returns the cache of servers' cookies, after creating it if need be; `None` if it may hold none.
     fn fast_open_cache(&mut self) -> Option<&mut FastOpenCache> {
         let servers = self.config.fast_open_servers;
         (servers > 0).then(|| self.fast_open.get_or_insert_with(|| FastOpenCache::new(self.secret, servers)))
     }
 
-    /// A connection of ours has its SYN-ACK.
+    /// Records the outcome of Fast Open in the cache, when a connection that we opened has its SYN-ACK.
     pub(super) fn on_fast_opened(&mut self, tuple: &FourTuple, opened: &FastOpened, now: Instant) {
         let (local, server) = (&tuple.local.addr, &tuple.remote.addr);
         let Some(cache) = &mut self.fast_open else { return };

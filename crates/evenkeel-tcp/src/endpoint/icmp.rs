@@ -1,7 +1,7 @@
-//! What ICMP says about segments that have left (RFC 9293, 3.9.2.2).
+//! ICMP errors about segments that have left (RFC 9293, 3.9.2.2).
 //!
-//! Anybody can send an ICMP error, with any quote in it. Only one that quotes a segment which is under way at
-//! that moment is believed (RFC 5927, 4.1; RFC 8201, 4): a blind attacker would have to guess the number.
+//! Anybody can send an ICMP error, with any quote in it. Only one that quotes a segment under way at that
+//! moment counts (RFC 5927, 4.1; RFC 8201, 4): a blind attacker would have to guess the sequence number.
 
 use super::super::counters::Counter;
 use super::super::seq::SeqNumber;
@@ -10,18 +10,18 @@ use super::state::Endpoint;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 
-/// What an ICMP error quotes of a segment of ours.
+/// The part of a segment of ours that an ICMP error quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quote {
-    /// Between whom.
+    /// The addresses and ports of the connection.
     pub tuple: FourTuple,
-    /// SEG.SEQ.
+    /// SEG.SEQ: the segment's sequence number.
     pub seq: SeqNumber,
 }
 
 impl Quote {
-    /// Reads the quote of a packet from us, `source`, to `destination`. `bytes` begin with the TCP header;
-    /// eight are enough, which is what every ICMP error has (RFC 792).
+    /// Parses the quote of a packet from `source`, an address of ours, to `destination`. `bytes` begin
+    /// with the TCP header; eight are enough, which is what every ICMP error has (RFC 792).
     #[must_use]
     pub fn parse(bytes: &[u8], source: IpAddress, destination: IpAddress) -> Option<Self> {
         let [a, b, c, d, e, f, g, h] = *bytes.first_chunk()?;
@@ -33,12 +33,12 @@ impl Quote {
 }
 
 impl<R: Copy> Endpoint<R> {
-    /// Packet too big, or fragmentation needed: the segment that began at `seq` does not fit the path, one
-    /// with `mss` bytes after the 20 of its header would (the MTU, less the IP header, less 20). See
-    /// [`Connection::on_packet_too_big`](crate::Connection::on_packet_too_big).
+    /// Processes "packet too big" or "fragmentation needed": the segment that began at `seq` does not fit
+    /// the path, and one with `mss` bytes after the 20 of its header would (the MTU, less the IP header,
+    /// less 20). See [`Connection::on_packet_too_big`](crate::Connection::on_packet_too_big).
     ///
-    /// Half-open connections and those in TIME-WAIT have nothing under way that could be too big. Says
-    /// whether it was believed.
+    /// Half-open connections and those in TIME-WAIT have nothing under way that could be too big. Returns
+    /// whether the error counted.
     pub fn packet_too_big(&mut self, tuple: &FourTuple, seq: SeqNumber, mss: u16, now: Instant) -> bool {
         let id = self.connections.find(tuple);
         let entry = id.and_then(|id| self.connections.get_mut(id));
@@ -50,11 +50,11 @@ impl<R: Copy> Endpoint<R> {
         believed
     }
 
-    /// Destination unreachable, or the like, in answer to the segment that began at `seq`.
+    /// Processes "destination unreachable", or the like, in answer to the segment that began at `seq`.
     ///
-    /// `hard` says that trying again is no use: protocol or port unreachable, or administratively prohibited
-    /// (RFC 1122, 4.2.3.9; RFC 5461, 2). It ends a connection that is being opened. Anything else is kept in
-    /// mind: should the connection be given up, that is why (RFC 5461, 4.1).
+    /// `hard` says that retries are useless: protocol or port unreachable, or administratively prohibited
+    /// (RFC 1122, 4.2.3.9; RFC 5461, 2). A hard error ends a connection that is being opened. Any other
+    /// error is only recorded: it is the reason if the connection is given up (RFC 5461, 4.1).
     pub fn unreachable(&mut self, tuple: &FourTuple, seq: SeqNumber, hard: bool) {
         if let Some(id) = self.connections.find(tuple) {
             let entry = self.connections.get_mut(id);
@@ -70,11 +70,11 @@ impl<R: Copy> Endpoint<R> {
         self.disbelieve();
     }
 
-    /// The segment that began at `seq` did not leave: its next hop answers neither ARP nor neighbour
-    /// discovery. That ends a connection that is being opened, as in Linux (EHOSTUNREACH); an established one
-    /// goes on, and fails for that reason if it fails (RFC 1122, 4.2.3.9: a soft error).
+    /// Records that the segment that began at `seq` did not leave: its next hop answers neither ARP nor
+    /// neighbour discovery. This ends a connection that is being opened, as in Linux (EHOSTUNREACH). An
+    /// established one goes on, and fails for that reason if it fails (RFC 1122, 4.2.3.9: a soft error).
     ///
-    /// This is no message from the network, but the host's own knowledge: nobody can forge it.
+    /// The host finds this out itself, without a message from the network, so it cannot be forged.
     pub fn next_hop_silent(&mut self, tuple: &FourTuple, seq: SeqNumber) {
         if let Some(id) = self.connections.find(tuple)
             && let Some(entry) = self.connections.get_mut(id)

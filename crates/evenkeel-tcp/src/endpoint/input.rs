@@ -1,5 +1,5 @@
-//! Where a segment goes: to its connection, to what is left of one, to a listener, or back (RFC 9293,
-//! 3.10.7).
+//! The dispatch of incoming segments: to a connection, to TIME-WAIT, to a listener, or to a reset (RFC
+//! 9293, 3.10.7).
 
 use super::super::connection::{Connection, SynAck, SynReceived};
 use super::super::counters::Counter;
@@ -17,27 +17,27 @@ use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 
-/// What the IP header says, and how much can be sent back.
+/// The fields of a packet's IP header, and the size of segments in return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// Who sent it.
+    /// The sender's address.
     pub source: IpAddress,
-    /// An address of ours, and of nobody else: no broadcast, no group.
+    /// The destination: a unicast address of ours, neither broadcast nor multicast.
     pub destination: IpAddress,
-    /// What it says about congestion.
+    /// The ECN field of the IP header.
     pub ecn: Ecn,
-    /// Bytes that a segment to the sender may have after the 20 bytes of its header.
+    /// The largest segment that fits the path to the sender, in bytes after the 20 of its header.
     pub mss: u16,
 }
 
 impl<R: Copy> Endpoint<R> {
-    /// A packet has brought `bytes`, from the TCP header on. Says what became of them.
+    /// Processes a packet with `bytes`, from the TCP header on. Returns their fate.
     pub fn input(&mut self, bytes: &[u8], packet: &Packet, now: Instant) -> Fate {
         self.input_expected(None, bytes, packet, now)
     }
 
-    /// The same, for who believes that they are for the connection `expected`, and can do without a look into
-    /// the table then.
+    /// Processes a packet as [`Endpoint::input`] does. `expected` is the connection that the caller
+    /// predicts for the segment; a right prediction saves the lookup in the table.
     pub fn input_expected(
         &mut self,
         expected: Option<Id>,
@@ -46,7 +46,7 @@ impl<R: Copy> Endpoint<R> {
         now: Instant,
     ) -> Fate {
         self.counters.count(Counter::InSegs);
-        // It is not moved: that takes longer than to read it.
+        // The segment is not moved: a move takes longer than reading it.
         let parsed = Segment::parse(bytes, &packet.source, &packet.destination, packet.ecn);
         let segment = match &parsed {
             Ok(segment) => segment,
@@ -70,14 +70,15 @@ impl<R: Copy> Endpoint<R> {
                     self.answer(tuple, header, now);
                     return Fate::Control;
                 }
-                // It may begin a new connection, whose numbers are to follow those of the old one.
+                // The segment may begin a new connection, whose sequence numbers must exceed those of the
+                // old one.
                 time_wait::Answer::Reopen { previous } => Some(previous),
             },
         };
         self.offer_to_listener(hash, &Arrival { tuple, segment: *segment, mss: packet.mss, previous, now })
     }
 
-    /// Whether this is a connection between these two ends, and not over.
+    /// Returns whether `id` is a connection between the ends of `tuple`, and not over.
     fn is_between(&self, id: Id, tuple: &FourTuple) -> bool {
         self.connections
             .entry(id)
@@ -113,7 +114,8 @@ impl<R: Copy> Endpoint<R> {
         fate
     }
 
-    /// The handshake of a connection that had data before is over, or a reset has ended it, or it has failed.
+    /// Notifies the listener's Fast Open server that a connection with early data has left SYN-RECEIVED:
+    /// the handshake is over, or a reset or a failure has ended it (`reset`).
     pub(super) fn finish_early(&mut self, id: Id, reset: bool, now: Instant) {
         let from = self.connections.get(id).and_then(|entry| entry.from);
         let server = from.and_then(|from| self.listeners.by_id(from)?.fast_open());
@@ -211,7 +213,7 @@ impl<R: Copy> Endpoint<R> {
         connection
     }
 
-    /// It waits to be accepted.
+    /// Adds a connection to the table and to the accept queue of its listener.
     fn enqueue(
         &mut self,
         (at, listener): (ListenAt, ListenerId),
@@ -232,8 +234,9 @@ impl<R: Copy> Endpoint<R> {
         self.touch(id);
     }
 
-    /// Whether nothing would come of a segment that is nobody's, not even an answer: it is counted then, and
-    /// need not be given to [`Endpoint::input`]. Its sum is not looked at.
+    /// Returns whether a segment that belongs to no connection or listener would have no effect, not even
+    /// an answer. If so, it is counted, and the caller need not give it to [`Endpoint::input`]. Its
+    /// checksum is not verified.
     pub fn drops_unanswered(&mut self, from: &IpAddress, flags: Flags, now: Instant) -> bool {
         let is_reset = flags.contains(Flags::RST);
         if !is_reset && self.resets.may_pass(from, now) {
@@ -246,7 +249,7 @@ impl<R: Copy> Endpoint<R> {
         true
     }
 
-    /// RFC 9293, 3.10.7.1: nobody is there.
+    /// Answers a segment of no connection with a reset, unless it is one itself (RFC 9293, 3.10.7.1).
     fn refuse(&mut self, tuple: &FourTuple, segment: &Segment<'_>, now: Instant) {
         let header = &segment.header;
         if header.flags.contains(Flags::RST) {
@@ -260,8 +263,8 @@ impl<R: Copy> Endpoint<R> {
         self.answer(*tuple, reset, now);
     }
 
-    /// Answers for nobody, or for a listener. Resets have a rate limit: to whom none is sent tries again, or
-    /// gives up, as if there were no host.
+    /// Queues an answer on behalf of a listener, of TIME-WAIT, or of no connection. Resets have a rate
+    /// limit: a sender that gets none retries, or gives up, as if there were no host.
     fn answer(&mut self, tuple: FourTuple, header: Header, now: Instant) {
         if header.flags.contains(Flags::RST) && !self.resets.pass(&tuple.remote.addr, now) {
             return self.counters.count(Counter::ResetsSkipped);

@@ -1,4 +1,4 @@
-//! All listeners of a host: by where they listen, and by when something of theirs is due.
+//! All listeners of a host, by address and port and by deadline.
 
 use core::num::NonZeroU32;
 use std::collections::BTreeMap;
@@ -10,39 +10,41 @@ use crate::time::Instant;
 use crate::wire::IpAddress;
 use evenkeel_timers::Wheel;
 
-/// Where a listener listens.
+/// The address and port at which a listener listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenAt {
-    /// One of our addresses; `None` for all of them.
+    /// A local address; `None` for all of them.
     pub address: Option<IpAddress>,
-    /// The port.
+    /// The local port.
     pub port: u16,
 }
 
-/// Listeners, their deadlines in a wheel: nothing here looks at all of them.
+/// The listeners of a host. Their deadlines are in a timer wheel, so no operation but `iter` goes through
+/// all of them.
 #[derive(Default)]
 pub(super) struct Listeners {
     by_place: BTreeMap<ListenAt, u32>,
     slots: Vec<Option<Listening>>,
     free: Vec<u32>,
-    /// By slot. A deadline may be earlier than anything is due, never later.
+    /// Deadlines by slot. One may be earlier than anything is due, never later.
     wheel: Wheel,
-    /// Listeners there ever were.
+    /// The number of listeners there ever were.
     count: u32,
 }
 
 struct Listening {
     serial: NonZeroU32,
     listener: Listener,
-    /// Of the connections that it opens.
+    /// The settings of the connections that it opens.
     options: Arc<Config>,
 }
 
-/// Names a listener, also when it is gone and another listens in its place.
+/// The name of a listener, which stays its own when it is gone and another listens in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListenerId {
     slot: u32,
-    /// Not zero, so that "none" costs nothing: each connection has one.
+    /// The listener's number; not zero, so that an `Option` of the name takes no more memory: each
+    /// connection has one.
     serial: NonZeroU32,
 }
 
@@ -71,7 +73,7 @@ impl Listeners {
         self.by_place.contains_key(at)
     }
 
-    /// Who listens there.
+    /// Returns the listener at `at`.
     pub(super) fn find(&self, at: &ListenAt) -> Option<ListenerId> {
         let slot = *self.by_place.get(at)?;
         let serial = self.slots.get(slot as usize)?.as_ref()?.serial;
@@ -102,7 +104,7 @@ impl Listeners {
         listening.filter(|listening| listening.serial == id.serial).map(|listening| &mut listening.listener)
     }
 
-    /// Something of this one may be due earlier than before.
+    /// Updates the deadline of a listener, which may be earlier than before.
     pub(super) fn schedule(&mut self, id: ListenerId) {
         self.schedule_slot(id.slot);
     }
@@ -115,8 +117,8 @@ impl Listeners {
         self.wheel.not_before()
     }
 
-    /// Gives a listener of which something is due to `work`, which does all there is or knows that it will be
-    /// asked again. Says whether there was one.
+    /// Gives a listener whose deadline has passed to `work`, which does all that is due, or is called
+    /// again for the rest. Returns whether there was one.
     pub(super) fn advance(&mut self, now: Instant, work: impl FnOnce(&mut Listener)) -> bool {
         let Some(slot) = self.wheel.poll_expired(now) else { return false };
         if let Some(listener) = self.at(slot) {

@@ -5,18 +5,19 @@ use super::super::connection::{Allowance, Connection};
 use super::super::counters::{Counter, Counters};
 use super::super::table::Id;
 
-/// Of what empty buffers leave behind, small ones may be this part of all there is, and a large one as much.
+/// The divisor of the memory limit that gives the most bytes of small spare buffers to keep; a large spare
+/// buffer may have as many.
 const SPARES_SHARE: usize = 1_024;
 
-/// How much there is, and how much is taken.
+/// The account of the memory that all buffers share.
 #[derive(Debug)]
 pub(super) struct Memory {
     limit: usize,
-    /// What connections own.
+    /// The bytes that connections own.
     taken: usize,
-    /// What none owns at present.
+    /// The memory of empty buffers, which no connection owns at present.
     spares: Spares,
-    /// Both together, and what follows from it.
+    /// The bytes of both together, from which the allowance follows.
     used: usize,
     allowance: Allowance,
 }
@@ -33,7 +34,8 @@ impl Memory {
         self.taken
     }
 
-    /// What one connection may take. A quarter is kept for those who need it to go on.
+    /// Returns the memory that one connection may take. The last quarter is for connections that need it
+    /// to go on.
     pub(super) const fn allowance(&self) -> Allowance {
         self.allowance
     }
@@ -47,13 +49,13 @@ impl Memory {
         self.allowance.pressed
     }
 
-    /// Memory for buffers that are to hold something.
+    /// Returns the spare memory, for buffers that need some.
     pub(super) const fn spares(&mut self) -> &mut Spares {
         &mut self.spares
     }
 
-    /// The connection `id` that had `before` bytes may have more now, or fewer. What its buffers do not need
-    /// is there for others. Says how many it has.
+    /// Updates the account of the connection `id`, which had `before` bytes, and takes the memory of its
+    /// empty buffers for others. Returns the bytes that it has now.
     #[inline]
     pub(super) fn account(
         &mut self,
@@ -68,8 +70,8 @@ impl Memory {
         after
     }
 
-    /// Somebody who had `before` bytes has `after` now. Mostly it has taken them of those that nobody needed,
-    /// or has left them to others.
+    /// Updates the account for a connection that had `before` bytes and has `after` now. Mostly its memory
+    /// comes from the spares, or returns to them.
     #[inline]
     pub(super) fn change(&mut self, before: usize, after: usize, counters: &mut Counters) {
         self.taken = (self.taken + after).saturating_sub(before);

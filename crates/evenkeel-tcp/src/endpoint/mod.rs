@@ -1,24 +1,25 @@
-//! All connections of a host: from packets and the user's calls to the connection, listener or TIME-WAIT they
-//! are for, and back.
+//! All connections of a host. An endpoint dispatches packets and the user's calls to connections,
+//! listeners and TIME-WAIT, and returns their segments and events.
 //!
-//! Nothing here looks at more connections than the one concerned: segments find theirs by hash, deadlines by
-//! the wheel, and what there is to send or to tell waits in line. When routes change, those that wait for a
-//! full interface look where theirs lead.
+//! No operation goes through more connections than the one concerned: segments find theirs by hash,
+//! deadlines by the timer wheel, and outgoing segments and events wait in queues. When routes change,
+//! connections that wait for a full interface look their routes up again.
 //!
 //! | looking for | file |
 //! | --- | --- |
-//! | what an endpoint owns; what can be chosen | `state.rs`; `config.rs` |
-//! | where a segment goes | `input.rs` |
-//! | what ICMP says of segments | `icmp.rs` |
-//! | what leaves; passing time; the end of a connection | `output.rs` |
-//! | routes, and the interfaces they leave by; who waits for one | `egress.rs`; `tx_blocked.rs` |
+//! | the state of an endpoint; settings | `state.rs`; `config.rs` |
+//! | the dispatch of incoming segments | `input.rs` |
+//! | ICMP errors | `icmp.rs` |
+//! | outgoing segments; deadlines; the end of a connection | `output.rs` |
+//! | routes and interfaces; connections that wait for an interface | `egress.rs`; `tx_blocked.rs` |
 //! | listeners and their deadlines | `listeners.rs` |
-//! | memory for buffers: how much there is; who takes and gives it | `memory.rs`; `buffers.rs` |
+//! | memory for buffers: its account; its use by connections | `memory.rs`; `buffers.rs` |
 //! | reports | `report.rs` |
-//! | opening with data | `fast_open.rs` |
-//! | which port a connection gets | `ephemeral.rs`, `ports.rs` |
-//! | the user's calls; why one did nothing | `user.rs`; `error.rs` |
-//! | what the user is notified of | `event.rs` |
+//! | opening with data (Fast Open) | `fast_open.rs` |
+//! | rates of earlier connections | `rates.rs` |
+//! | the choice of local ports | `ephemeral.rs`, `ports.rs` |
+//! | the user's calls; their errors | `user.rs`; `error.rs` |
+//! | events for the user | `event.rs` |
 
 mod buffers;
 mod config;

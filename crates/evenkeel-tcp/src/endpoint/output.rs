@@ -1,4 +1,4 @@
-//! What leaves, what passes with time, and how a connection ends.
+//! Outgoing segments, deadlines, and the end of connections.
 
 use std::collections::VecDeque;
 
@@ -14,37 +14,37 @@ use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
 use crate::time::Instant;
 use evenkeel_timers::Wheel;
 
-/// A segment that was written, for IP to send.
+/// A written segment, for IP to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit<R = ()> {
-    /// From `local` to `remote`.
+    /// The addresses and ports: the segment goes from `local` to `remote`.
     pub tuple: FourTuple,
-    /// Bytes written, from the TCP header on.
+    /// The number of bytes written, from the TCP header on.
     pub len: usize,
-    /// How routers are to treat it: the Differentiated Services codepoint for the IP header, six bits.
+    /// The Differentiated Services codepoint for the IP header, six bits.
     pub dscp: u8,
-    /// What the IP header is to say about congestion.
+    /// The ECN field for the IP header.
     pub ecn: Ecn,
-    /// The route of its connection; none of what a listener, TIME-WAIT or nobody answers.
+    /// The route of its connection; `None` if a listener, TIME-WAIT or no connection answers.
     pub route: Option<R>,
 }
 
-/// What came of a connection's turn to send.
+/// The result of a connection's turn to send.
 enum Turn<R> {
-    /// A segment was written. The connection may have more.
+    /// A segment was written. `true` if the connection may have more.
     Sent(Transmit<R>, bool),
-    /// It has nothing to send.
+    /// The connection has nothing to send.
     Idle,
-    /// Its egress interface is full.
+    /// The connection's egress interface is full.
     Blocked(Egress),
 }
 
 impl<R: Copy> Endpoint<R> {
-    /// Writes the next segment to send to the beginning of `to`, checksum included. It counts as sent.
+    /// Writes the next segment to send to the beginning of `to`, checksum included, and counts it as sent.
     ///
     /// `to` must have room for a header of 60 bytes and for as much payload as a segment of any connection
-    /// has; what does not fit is lost, as in a network. `routes` say which way it goes: `&()` if there is
-    /// only one.
+    /// has; a segment that does not fit is lost, as in a network. `routes` looks up the segment's route:
+    /// `&()` if there is only one.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -62,7 +62,7 @@ impl<R: Copy> Endpoint<R> {
                 Turn::Sent(transmit, more) => {
                     self.to_send.pop_front();
                     if more {
-                        // One segment each in turn.
+                        // Connections send one segment each in turn.
                         self.to_send.push_back(id);
                     } else {
                         self.settle(id, now);
@@ -82,8 +82,8 @@ impl<R: Copy> Endpoint<R> {
         None
     }
 
-    /// Whether [`Endpoint::poll_transmit`] would have something to do if these interfaces were full, though
-    /// it may find that there is no segment.
+    /// Returns whether [`Endpoint::poll_transmit`] would have something to do if the interfaces in `full`
+    /// were full. It may still find that there is no segment to send.
     #[must_use]
     pub fn may_transmit(&self, full: EgressSet, routes: &impl Routes<Route = R>) -> bool {
         !self.to_send.is_empty()
@@ -91,14 +91,13 @@ impl<R: Copy> Endpoint<R> {
             || self.tx_blocked.may_go_on(full, routes.generation())
     }
 
-    /// From now on these interfaces are full: connections that leave by them wait until they are not. At
-    /// first none is. What is sent on behalf of no connection does not wait, as nobody knows by which
-    /// interface it will leave.
+    /// Sets which interfaces are full: connections that leave through them wait until they are not. At
+    /// first none is full. Segments of no connection do not wait, because their interface is not known.
     pub const fn set_full(&mut self, full: EgressSet) {
         self.full = full;
     }
 
-    /// Who is to send next.
+    /// Returns the connection that is to send next.
     fn first_in_line(&mut self, generation: u32) -> Option<Id> {
         if !self.tx_blocked.is_empty() {
             self.unblock(generation);
@@ -106,8 +105,9 @@ impl<R: Copy> Endpoint<R> {
         self.to_send.front().copied()
     }
 
-    /// Whoever waited for an interface that is no longer full has missed a turn, and so comes first. If
-    /// routes have changed, all have a turn: that finds out by which interface they leave now.
+    /// Moves the connection that has waited longest for an interface that is no longer full to the front
+    /// of the queue, since it has missed a turn. If routes have changed, moves all that wait: their turns
+    /// find out through which interface they leave now.
     #[cold]
     fn unblock(&mut self, generation: u32) {
         if !self.tx_blocked.is_stale(generation) {
@@ -121,15 +121,15 @@ impl<R: Copy> Endpoint<R> {
         self.to_send = first;
     }
 
-    /// A connection takes this route, which a lookup said when `generation` was what [`Routes`] said; so its
-    /// first segment needs no lookup.
+    /// Sets the route of a connection, the result of a lookup under `generation` of [`Routes`], so that
+    /// its first segment needs no lookup.
     pub fn set_route(&mut self, id: Id, route: R, generation: u32) {
         if let Some(entry) = self.connections.get_mut(id) {
             entry.route = RouteHandle::new(route, generation);
         }
     }
 
-    /// The route by which a connection's segments leave.
+    /// Returns the route of a connection's segments, after a lookup if need be.
     pub fn route(&mut self, id: Id, routes: &impl Routes<Route = R>) -> Option<R> {
         let (tuple, entry) = self.connections.entry_mut(id)?;
         Some(entry.route.validate(tuple, routes))
@@ -142,14 +142,15 @@ impl<R: Copy> Endpoint<R> {
         if let Some(egress) = routes.egress(&route).filter(|&egress| self.full.contains(egress)) {
             return Turn::Blocked(egress);
         }
-        // Nothing is taken or given back here, but it says how large its window is.
+        // The connection takes no memory here, but its window depends on the allowance.
         connection.set_allowance(self.memory.allowance());
         let left = connection.poll_transmit(now);
         let left = left.as_ref().map(|Outgoing { segment, again }| {
             (segment.header.flags, *again, write(tuple, segment, *dscp, Some(route), to))
         });
-        // Others may have taken memory, or the window shrunk after a pause (RFC 5681, 4.1), and with it the
-        // room to write, though nothing leaves: the user is to hear when there is some again.
+        // Other connections may have taken memory, or the congestion window may have shrunk after a pause
+        // (RFC 5681, 4.1), and with it the room to write, though nothing leaves. The user is then to be
+        // notified when there is room again.
         notified.writable = notified.writable && connection.is_writable();
         let Some((flags, again, transmit)) = left else { return Turn::Idle };
         let more = connection.may_transmit();
@@ -158,7 +159,8 @@ impl<R: Copy> Endpoint<R> {
         transmit.map_or(Turn::Idle, |transmit| Turn::Sent(transmit, more))
     }
 
-    /// RFC 4022: `tcpOutSegs` is without those that have nothing but bytes sent before.
+    /// Counts a segment that leaves. `tcpOutSegs` does not include those that have nothing but bytes sent
+    /// before (RFC 4022).
     fn count_sent(&mut self, flags: Flags, again: bool) {
         if !again {
             self.counters.count(Counter::OutSegs);
@@ -168,7 +170,8 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// A connection has nothing more to send for now: it waits for its deadline, or is over.
+    /// Sets the timers of a connection that has nothing more to send for now. If it is in TIME-WAIT or
+    /// over, moves it on.
     fn settle(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.connections.get_mut(id) else { return };
         let entry = match entry.connection.leave_in_time_wait() {
@@ -197,8 +200,8 @@ impl<R: Copy> Endpoint<R> {
         set(&mut self.wheel, id, other);
     }
 
-    /// TIME-WAIT is no connection's, whether its user has closed it or not: there is one place that answers
-    /// what comes.
+    /// Moves a connection to the table of TIME-WAIT, whether its user has closed it or not: one place
+    /// answers all segments of such connections.
     fn enter_time_wait(&mut self, id: Id, remains: &Remains, now: Instant) {
         if let (Some(hash), Some(&tuple)) = (self.connections.hash_of(id), self.connections.tuple(id)) {
             self.time_wait.enter_hashed(hash, tuple, remains, now, &mut self.counters);
@@ -206,14 +209,15 @@ impl<R: Copy> Endpoint<R> {
         self.touch(id);
     }
 
-    /// A connection that is over leaves the table, and what it counted stays.
+    /// Removes a connection that is over from the table. Its counts stay in the counters.
     fn forget(&mut self, id: Id) {
         let Some(&Entry { held, .. }) = self.connections.get(id) else { return };
         self.connections.discard(id);
         self.memory.change(held as usize, 0, &mut self.counters);
     }
 
-    /// When [`Endpoint::advance`] is to be called, if nothing else happens before. Anything may change it.
+    /// Returns the time at which [`Endpoint::advance`] is to be called, if nothing else happens before.
+    /// Any call may change it.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         let all = [
             self.wheel.next_deadline(),
@@ -224,22 +228,23 @@ impl<R: Copy> Endpoint<R> {
         all.into_iter().flatten().min()
     }
 
-    /// When pacing lets the next segment go of those that wait for it: a part of
-    /// [`next_deadline`](Self::next_deadline), for who can be more exact if need be. What else passes with
-    /// time may be late by as long as it takes to wake somebody.
+    /// Returns the time at which pacing releases the next segment of those that wait for it: a part of
+    /// [`next_deadline`](Self::next_deadline), for callers that can meet it more exactly. Other deadlines
+    /// may be late by the time that it takes to wake a thread.
     pub fn next_paced(&mut self) -> Option<Instant> {
         self.paced.next_deadline()
     }
 
-    /// As [`next_paced`](Self::next_paced), or somewhat earlier: as [`not_before`](Self::not_before) is.
+    /// Returns the time of [`next_paced`](Self::next_paced), or an earlier one, as
+    /// [`not_before`](Self::not_before) does.
     #[must_use]
     pub fn paced_not_before(&self) -> Option<Instant> {
         self.paced.not_before()
     }
 
-    /// As [`next_deadline`](Self::next_deadline), or somewhat earlier, for who is busy until then anyway, and
-    /// will ask again: it takes next to no work, whereas the exact one has timers filed anew that were put
-    /// off.
+    /// Returns the time of [`next_deadline`](Self::next_deadline), or an earlier one, for callers that are
+    /// busy until then anyway and will ask again. This takes next to no work, whereas the exact time has
+    /// postponed timers sorted anew.
     #[must_use]
     pub fn not_before(&self) -> Option<Instant> {
         let all = [
@@ -251,7 +256,7 @@ impl<R: Copy> Endpoint<R> {
         all.into_iter().flatten().min()
     }
 
-    /// The time is `now`.
+    /// Processes all deadlines that have passed at `now`.
     pub fn advance(&mut self, now: Instant) {
         while let Some(place) = self.wheel.poll_expired(now).or_else(|| self.paced.poll_expired(now)) {
             let Some(id) = self.connections.at(place) else { continue };
@@ -263,7 +268,7 @@ impl<R: Copy> Endpoint<R> {
         while self.time_wait.poll_expired(now, &mut self.counters).is_some() {
             self.ports.gone += 1;
         }
-        // What finds no room among the answers stays due.
+        // Deadlines whose answers find no room stay due.
         while self.answers.len() < ANSWERS_MAX
             && self.listeners.advance(now, |listener| {
                 while self.answers.len() < ANSWERS_MAX
@@ -275,7 +280,7 @@ impl<R: Copy> Endpoint<R> {
         {}
     }
 
-    /// It was to be accepted, and will not be.
+    /// Notifies the listener `from` that a connection in its accept queue can no longer be accepted.
     pub(super) fn withdraw(&mut self, from: Option<ListenerId>) {
         let waits = |id| self.connections.get(id).is_some_and(|entry| entry.holder == Holder::Listener);
         if let Some(listener) = from.and_then(|from| self.listeners.by_id(from)) {

@@ -1,4 +1,4 @@
-//! Rates of connections that are over, for those that come after them.
+//! Rates of connections that are over, for later connections.
 
 use super::super::connection::Connection;
 use super::super::rate_cache::{RateCache, Remembered};
@@ -8,7 +8,7 @@ use super::state::Endpoint;
 use crate::time::Instant;
 
 impl<R: Copy> Endpoint<R> {
-    /// A connection is over.
+    /// Records the measured rate of a connection that is over, for later ones to its destination.
     pub(super) fn remember_rate(&mut self, id: Id) {
         let destinations = self.config.destinations;
         let Some(entry) = self.connections.get(id).filter(|_| destinations > 0) else { return };
@@ -18,7 +18,7 @@ impl<R: Copy> Endpoint<R> {
         cache.remember(&local.addr, &remote.addr, remembered);
     }
 
-    /// A connection begins.
+    /// Gives a new connection the rate that an earlier one to its destination had, if there is one.
     pub(super) fn recall_rate(&self, connection: &mut Connection, tuple: &FourTuple, now: Instant) {
         let Some(cache) = &self.rates else { return };
         if let Some(Remembered { rate, rtt, .. }) = cache.recall(&tuple.local.addr, &tuple.remote.addr, now) {

@@ -1,4 +1,4 @@
-//! What there is to know about connections and listeners, for people.
+//! Reports on connections and listeners, for people.
 
 use super::super::connection::Info;
 use super::super::table::Id;
@@ -6,29 +6,29 @@ use super::super::tuple::FourTuple;
 use super::listeners::ListenAt;
 use super::state::Endpoint;
 
-/// A listener's figures.
+/// The state of a listener's queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerInfo {
-    /// Where it listens.
+    /// The address and port at which it listens.
     pub at: ListenAt,
-    /// Half-open connections.
+    /// The number of half-open connections.
     pub half_open: usize,
-    /// The most there may be, before SYN cookies are used.
+    /// The largest number of half-open connections before SYN cookies are used.
     pub syn_queue: usize,
-    /// Connections that wait to be accepted.
+    /// The number of connections that wait to be accepted.
     pub to_accept: usize,
-    /// The most there may be.
+    /// The largest number of connections that may wait to be accepted.
     pub backlog: usize,
 }
 
 impl<R: Copy> Endpoint<R> {
-    /// Every connection with its figures, in no particular order; those that only [wait](Self::waiting)
-    /// aside. For reports: this looks at all of them.
+    /// Returns every connection with its report, in no particular order, without those that only
+    /// [wait](Self::waiting). This goes through all of them.
     pub fn connections(&self) -> impl Iterator<Item = (Id, &FourTuple, Info)> {
         self.connections.iter().map(|(id, tuple, entry)| (id, tuple, entry.connection.info()))
     }
 
-    /// Every listener with its figures, in the order of places.
+    /// Returns every listener with the state of its queues, in the order of [`ListenAt`].
     pub fn listeners(&self) -> impl Iterator<Item = ListenerInfo> {
         self.listeners.iter().map(|(at, listener)| ListenerInfo {
             at: *at,

@@ -1,4 +1,4 @@
-//! What an endpoint owns.
+//! The state of an endpoint.
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -28,74 +28,75 @@ use super::tx_blocked::TxBlocked;
 use crate::wire::{IpAddress, IpEndpoint};
 use evenkeel_timers::Wheel;
 
-/// Answers that wait to be sent on behalf of no connection. What comes in excess is not answered: whoever
-/// sends that much can wait.
+/// The largest number of answers that wait to be sent on behalf of no connection. Further segments are not
+/// answered: the senders of so many can wait.
 pub(super) const ANSWERS_MAX: usize = 1_024;
 
-/// The [`ReplyLimit`] of resets, among others with the same secret.
+/// The label of the [`ReplyLimit`] of resets, among others with the same secret.
 const RESETS: u64 = 1;
 
-/// TCP of a host, sans-IO.
+/// The TCP of a host, sans-IO.
 ///
-/// Give it packets ([`Endpoint::input`]), the user's calls and passing time ([`Endpoint::advance`]); after
-/// each of these take what there is to send ([`Endpoint::poll_transmit`]) and to tell
-/// ([`Endpoint::poll_event`]), each until it gives nothing, then ask for the next deadline
-/// ([`Endpoint::next_deadline`]). Time never goes back.
+/// The caller gives it packets ([`Endpoint::input`]), the user's calls and passing time
+/// ([`Endpoint::advance`]). After each of these the caller takes segments to send
+/// ([`Endpoint::poll_transmit`]) and events for the user ([`Endpoint::poll_event`]), each until there is
+/// none, then asks for the next deadline ([`Endpoint::next_deadline`]). Time never goes back.
 ///
-/// `R` is what its user knows of a route ([`Routes::Route`](super::Routes::Route)). Each connection keeps
-/// that of its own.
+/// `R` is the user's type of a route ([`Routes::Route`](super::Routes::Route)). Each connection keeps its
+/// own.
 pub struct Endpoint<R = ()> {
     pub(super) config: EndpointConfig,
     pub(super) secret: Secret,
     pub(super) numbers: InitialSequence,
     pub(super) connections: Table<Entry<R>>,
-    /// By place in `connections`: all that passes with time but pacing.
+    /// All deadlines of connections but those of pacing, by place in `connections`.
     pub(super) wheel: Wheel,
-    /// The same: when the next segment may leave of those that pace. That wants to be exact.
+    /// The times at which pacing releases the next segments, by place in `connections`. They are to be met
+    /// exactly.
     pub(super) paced: Wheel,
     pub(super) time_wait: TimeWait,
     pub(super) listeners: Listeners,
-    /// Connections that may have something to send, each once; but those in `tx_blocked`.
+    /// Connections that may have something to send, each once, without those in `tx_blocked`.
     pub(super) to_send: VecDeque<Id>,
     pub(super) tx_blocked: TxBlocked,
-    /// Interfaces that have no room now.
+    /// The interfaces that are full now.
     pub(super) full: EgressSet,
     pub(super) answers: VecDeque<Answer>,
-    /// How many of them may be resets.
+    /// The rate limit of resets among the answers.
     pub(super) resets: ReplyLimit,
-    /// What the user is to be notified of; each connection once.
+    /// The events of which the user is to be notified; each connection is in it once.
     pub(super) events: VecDeque<EndpointEvent>,
     pub(super) fast_open: Option<FastOpenCache>,
-    /// Made when there is something to remember.
+    /// The rates of earlier connections; created when there is something to remember.
     pub(super) rates: Option<RateCache>,
     pub(super) memory: Memory,
-    /// Bytes that may wait to be read, of each connection.
+    /// The upper limit in bytes of each connection's receive buffer.
     pub(super) receive_buffer_most: usize,
-    /// Connections that something came to out of order, in the order in which it did; each once.
+    /// Connections with data out of order, in the order in which that began; each once.
     pub(super) holes: VecDeque<Id>,
     pub(super) ports: Ports,
-    /// Connections that are over, if somebody wants to hear of them.
+    /// Connections that are over, for [`Endpoint::poll_ended`]; `None` unless the user asked for them.
     pub(super) ended: Option<VecDeque<(Id, FourTuple)>>,
     pub(super) counters: Counters,
 }
 
-/// What a segment matches.
+/// The owner of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
-    /// A connection's.
+    /// A connection.
     Connection(Id),
-    /// A connection's in TIME-WAIT.
+    /// A connection in TIME-WAIT.
     TimeWait,
-    /// No connection's: a listener's, if anybody's.
+    /// No connection, but perhaps a listener.
     None,
 }
 
-/// What a listener, TIME-WAIT or nobody answers.
+/// An answer on behalf of a listener, of TIME-WAIT, or of no connection.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) tuple: FourTuple,
     pub(super) header: Header,
-    /// It was sent before.
+    /// Whether the answer was sent before.
     pub(super) again: bool,
 }
 
@@ -103,40 +104,40 @@ pub(super) struct Answer {
 pub(super) struct Entry<R> {
     pub(super) connection: Connection,
     pub(super) holder: Holder,
-    /// The one that its segments take.
+    /// The route that the connection's segments take.
     pub(super) route: RouteHandle<R>,
-    /// It is in `to_send` or in `tx_blocked`.
+    /// Whether the connection is in `to_send` or in `tx_blocked`.
     pub(super) queued: bool,
-    /// It is in `events`.
+    /// Whether the connection is in `events`.
     pub(super) in_events: bool,
-    /// What the user was notified of, and still holds.
+    /// The readiness of which the user was last notified, as far as it still holds.
     pub(super) notified: Readiness,
-    /// Bytes of memory that are accounted to it: fewer than there are sequence numbers.
+    /// The bytes of memory that are accounted to the connection: fewer than there are sequence numbers.
     pub(super) held: u32,
-    /// It is in `holes`.
+    /// Whether the connection is in `holes`.
     pub(super) has_holes: bool,
-    /// It is counted in [`Counter::CurrEstab`].
+    /// Whether the connection is counted in [`Counter::CurrEstab`].
     pub(super) established: bool,
-    /// The Differentiated Services codepoint of what it sends.
+    /// The Differentiated Services codepoint of the segments that it sends.
     pub(super) dscp: u8,
-    /// Whose handshake made it.
+    /// The listener that made the connection; `None` if we opened it.
     pub(super) from: Option<ListenerId>,
-    /// Its listener waits to hear that the handshake is over (RFC 7413, 5.1).
+    /// Whether its listener is to be notified when the handshake is over (RFC 7413, 5.1).
     pub(super) early: bool,
 }
 
-/// Who has a connection open.
+/// The holder of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// Nobody yet: it waits to be accepted.
+    /// The listener: the connection waits to be accepted.
     Listener,
     User,
-    /// Nobody any more.
+    /// No holder: the user has closed the connection, or it ended before it was accepted.
     Nobody,
 }
 
 impl<R: Copy> Entry<R> {
-    /// A connection of which nobody has been told anything, and that nothing has happened to.
+    /// Returns the entry of a new connection, of which the user has not been notified.
     pub(super) fn new(connection: Connection, holder: Holder) -> Self {
         Self {
             connection,
@@ -156,8 +157,8 @@ impl<R: Copy> Entry<R> {
 }
 
 impl<R: Copy> Endpoint<R> {
-    /// An endpoint without connections. Sequence numbers, timestamps and hashes come from `secret`, which
-    /// nobody must know.
+    /// Creates an endpoint without connections. Sequence numbers, timestamps and hashes come from
+    /// `secret`, which must stay secret.
     #[must_use]
     pub fn new(config: EndpointConfig, secret: Secret) -> Self {
         let numbers = InitialSequence::new(secret);
@@ -187,52 +188,52 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// The settings in effect.
+    /// Returns the settings in effect.
     #[must_use]
     pub const fn config(&self) -> &EndpointConfig {
         &self.config
     }
 
-    /// What was counted up to now.
+    /// Returns the counters of all connections and listeners since the endpoint was created.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// How many connections there are, half-open ones and those that [wait](Self::waiting) aside. One that is
-    /// over is there until its user closes it.
+    /// Returns the number of connections, without half-open ones and those that [wait](Self::waiting). A
+    /// connection that is over counts until its user closes it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.connections.len()
     }
 
-    /// There is none.
+    /// Returns whether [`len`](Self::len) is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
     }
 
-    /// How many connections are in TIME-WAIT.
+    /// Returns the number of connections in TIME-WAIT.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.time_wait.len()
     }
 
-    /// A connection.
+    /// Returns the connection `id`; `None` if it is gone.
     #[must_use]
     pub fn connection(&self, id: Id) -> Option<&Connection> {
         self.connections.get(id).map(|entry| &entry.connection)
     }
 
-    /// Between whom it is.
+    /// Returns the addresses and ports of a connection.
     #[must_use]
     pub fn tuple(&self, id: Id) -> Option<&FourTuple> {
         self.connections.tuple(id)
     }
 
-    /// Whose a segment between these two ends is, and whether it opens a connection (SYN without ACK): for
-    /// early demultiplexing. One that does is for no connection in TIME-WAIT, because it may open another
-    /// (RFC 6191).
+    /// Returns the owner of a segment between these two ends, for early demultiplexing. `opens` says that
+    /// it opens a connection (SYN without ACK). Such a segment belongs to no connection in TIME-WAIT,
+    /// because it may open another (RFC 6191).
     #[must_use]
     pub fn whose(&self, tuple: &FourTuple, opens: bool) -> Match {
         let hash = self.connections.hash(tuple);
@@ -243,25 +244,25 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// The connection between these two ends.
+    /// Returns the connection between these two ends.
     #[must_use]
     pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
         self.connections.find(tuple)
     }
 
-    /// From now on [`Endpoint::poll_ended`] says which connections are over.
+    /// Makes [`Endpoint::poll_ended`] report connections that are over from now on.
     pub fn report_ends(&mut self) {
         self.ended.get_or_insert_default();
     }
 
-    /// From now on no new connection lets more than `most_bytes` wait to be read, whatever its options are,
-    /// and none can be told to.
+    /// Limits the receive buffers of new connections to `most_bytes`, whatever their options are; options
+    /// set later are limited, too.
     pub fn limit_receive_buffers(&mut self, most_bytes: usize) {
         self.receive_buffer_most = self.receive_buffer_most.min(most_bytes);
         self.config.connection = self.bounded(&self.config.connection);
     }
 
-    /// Options with that limit.
+    /// Returns `options` with the limit on receive buffers applied.
     pub(super) fn bounded(&self, options: &Arc<Config>) -> Arc<Config> {
         let most = self.receive_buffer_most;
         let mut options = Arc::clone(options);
@@ -273,25 +274,26 @@ impl<R: Copy> Endpoint<R> {
         options
     }
 
-    /// A connection to which no segment belongs any more: it is over, or in TIME-WAIT.
+    /// Returns a connection to which no segment belongs any more: it is over, or in TIME-WAIT. Each is
+    /// reported once, if [`Endpoint::report_ends`] was called.
     pub fn poll_ended(&mut self) -> Option<(Id, FourTuple)> {
         self.ended.as_mut()?.pop_front()
     }
 
-    /// Whether a connection waits to be accepted.
+    /// Returns whether a connection waits to be accepted.
     #[must_use]
     pub fn is_acceptable(&self, at: &ListenAt) -> bool {
         self.listeners.get(at).is_some_and(|listener| listener.accept_queue_len() > 0)
     }
 
-    /// Whether the listener's accept queue has room. If not, no more SYNs should be given to it (Druschel and
-    /// Banga, OSDI 1996, 3.4).
+    /// Returns whether the listener's accept queue has room. If not, the caller should give it no more
+    /// SYNs (Druschel and Banga, OSDI 1996, 3.4).
     #[must_use]
     pub fn accepts(&self, at: &ListenAt) -> bool {
         self.listeners.get(at).is_some_and(Listener::accepts)
     }
 
-    /// The listener for this end: of the address, else of all.
+    /// Returns the listener for a local address and port: that of the address, else that of all addresses.
     pub fn listener_for(&self, local: &IpEndpoint) -> Option<ListenAt> {
         self.listening(local).map(|(at, _)| at)
     }
@@ -308,13 +310,13 @@ impl<R: Copy> Endpoint<R> {
             ipv6: matches!(tuple.remote.addr, IpAddress::Ipv6(_)),
             mss,
             iss,
-            // Our clock, as it is for whoever answers in place of the connection.
+            // The offset is that of answers by listeners and TIME-WAIT in place of the connection.
             timestamp_offset: self.numbers.timestamp_offset(tuple),
         }
     }
 
-    /// Something has happened to a connection: what is kept about it is brought up to date. It may have
-    /// something to send, and the user something to hear.
+    /// Updates all records of a connection after something has happened to it. Queues it to send, and
+    /// notifies the user if it is ready for more than before.
     pub(super) fn touch(&mut self, id: Id) {
         let Some(entry) = self.connections.get_mut(id) else { return };
         if !core::mem::replace(&mut entry.queued, true) {
@@ -346,9 +348,9 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// The same where the user has only read or written: there is less for him to read, or less room to
-    /// write, of which he need not hear, and no other state. But if there was no room, there may be some by
-    /// now.
+    /// Updates the records of a connection after the user has only read or written. It does less than
+    /// [`Endpoint::touch`]: there is less to read, or less room to write, of which the user need not be
+    /// notified, and the state is unchanged. But if there was no room before, there may be some now.
     pub(super) fn touch_moved(&mut self, id: Id) {
         let Some(entry) = self.connections.get_mut(id) else { return };
         if !entry.notified.writable {
@@ -365,9 +367,10 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// A connection is over. Segments that come between its two ends are no longer its, but TIME-WAIT's, a
-    /// listener's or nobody's (RFC 9293, 3.10.7.1): a program that keeps a dead connection open must not keep
-    /// its peer from a new one (3.5.1). It has its name still, for what it may want to read or ask.
+    /// Removes a connection that is over from the lookup by addresses and ports. Later segments between
+    /// its ends belong to TIME-WAIT, to a listener or to no one (RFC 9293, 3.10.7.1): a program that keeps
+    /// a dead connection open must not keep its peer from a new one (3.5.1). Its `id` stays valid for
+    /// reads and queries.
     pub(super) fn unhash(&mut self, id: Id) {
         if !self.connections.unhash(id) {
             return;

@@ -29,15 +29,15 @@ const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 1);
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
 const HTTP: ListenAt = ListenAt { address: None, port: 80 };
 const MSS: u16 = 1_460;
-/// How a packet from the client comes.
+/// The IP header's part of a packet from the client.
 const FROM_CLIENT: Packet = Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotCapable, mss: MSS };
-/// All segments leave by one interface.
+/// Routes on which all segments leave through one interface.
 const ONE_WAY: Ways = Ways { generation: 0, by_port: BTreeMap::new() };
 
 type Endpoint = super::Endpoint<Egress>;
 
-/// By which interface the connections of each port of the client's leave, at either end: number 0 unless
-/// something else is said.
+/// Routes by port: the interface through which connections of each client port leave, at either end.
+/// Number 0 unless `set` says otherwise.
 #[derive(Debug)]
 struct Ways {
     generation: u32,
@@ -68,13 +68,13 @@ impl Routes for Ways {
     }
 }
 
-/// What happens to packets, in percent.
+/// The faults of the network: shares of packets in percent.
 #[derive(Debug, Clone, Copy, Default)]
 struct Faults {
     lost: u64,
     doubled: u64,
     damaged: u64,
-    /// Delays differ by up to so much: packets overtake one another.
+    /// The most by which delays differ: packets overtake one another.
     jitter: Duration,
 }
 
@@ -82,7 +82,8 @@ struct World {
     now: Instant,
     ends: [Endpoint; 2],
     routes: Ways,
-    /// By arrival, then in the order of sending: for which end, and the packet.
+    /// Packets in flight by time of arrival, then in the order of sending: the end that receives each, and
+    /// its bytes.
     wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     sent: u64,
     faults: Faults,
@@ -117,7 +118,7 @@ impl World {
         self.random.next() % 100 < percent
     }
 
-    /// Everything that can leave does.
+    /// Sends everything that can leave.
     fn send(&mut self) {
         for from in 0..2 {
             let mut bytes = [0; 2_000];
@@ -141,13 +142,13 @@ impl World {
         }
     }
 
-    /// When something happens next, once everything has left.
+    /// Returns the time of the next event, once everything has left.
     fn next(&mut self) -> Option<Instant> {
         let arrival = self.wire.first_key_value().map(|(key, _)| key.0);
         arrival.into_iter().chain(self.ends.iter_mut().filter_map(Endpoint::next_deadline)).min()
     }
 
-    /// Goes on to whatever happens next; false if nothing ever will.
+    /// Advances to the next event; false if there will never be one.
     fn step(&mut self) -> bool {
         self.send();
         let Some(next) = self.next() else { return false };
@@ -174,7 +175,7 @@ impl World {
         self.now = end;
     }
 
-    /// Nothing is left of any connection.
+    /// Asserts that nothing is left of any connection once no event is due.
     fn assert_empty(&mut self) {
         while self.step() {}
         for end in &self.ends {
@@ -214,7 +215,7 @@ fn what_a_connection_sends_bears_the_codepoint_that_its_user_chose() {
     assert_eq!(codepoints, [(1, 46), (2, 0)]);
 }
 
-/// Writes a stream of `len` bytes, reads the one that comes back, and checks it.
+/// A stream of `len` bytes to write, and the check of the stream that comes back.
 #[derive(Default)]
 struct Stream {
     len: usize,
@@ -252,7 +253,7 @@ impl Stream {
     }
 }
 
-/// What is kept of all connections together is what a look at each of them says.
+/// Asserts that the totals of an endpoint are the sums over its connections.
 fn assert_accounts_are_right(end: &Endpoint) {
     let held: usize = end.connections().map(|(_, _, info)| info.held).sum();
     assert_eq!(end.buffered(), held);
@@ -261,7 +262,8 @@ fn assert_accounts_are_right(end: &Endpoint) {
     assert_eq!(end.counters().get(Counter::CurrEstab), established as u64);
 }
 
-/// The client sends `len` bytes, and the server sends as many back, at the same time; says whether all came.
+/// Sends `len` bytes in each direction at the same time, and checks that all come. Returns the error of a
+/// connection that fails.
 fn exchange(world: &mut World, port: u16, len: usize) -> Result<(), Error> {
     let client = world.connect(port);
     let (mut there, mut back) = (Stream { len, ..Stream::default() }, Stream { len, ..Stream::default() });
@@ -444,7 +446,8 @@ fn a_connection_that_is_reset_gives_its_place_in_the_accept_queue_back() {
     assert_eq!(accepted, ids.len());
 }
 
-/// Each of 200 listeners has a half-open connection, and each says so when it is due: nobody asks them all.
+/// Each of 200 listeners has a half-open connection, and its deadline comes when it is due, without a
+/// search through all listeners.
 #[test]
 fn deadlines_of_listeners_come_when_they_are_due() {
     let mut end = Endpoint::new(EndpointConfig::default(), Secret::new([1; 16]));
@@ -507,8 +510,8 @@ fn a_port_in_time_wait_is_opened_again_by_a_later_syn() {
     world.assert_empty();
 }
 
-/// A connection from 40000 that the client closed first and that now is in TIME-WAIT there. Without
-/// `last_ack`, the server never hears that its FIN came.
+/// Returns a world with a connection from port 40000 that the client closed first and that now is in
+/// TIME-WAIT there. Without `last_ack`, the server never gets the acknowledgment of its FIN.
 fn closed_by_the_client(config: EndpointConfig, last_ack: bool) -> World {
     let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
     let client = world.connect(40_000);
@@ -672,7 +675,7 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
     assert_eq!(read.payload[0], b"200");
 }
 
-/// The sequence number of the next segment that leaves.
+/// Returns the sequence number of the next segment that leaves.
 fn next_seq(end: &mut Endpoint, now: Instant) -> SeqNumber {
     let mut bytes = [0; 2_000];
     let transmit = end.poll_transmit(now, &ONE_WAY, &mut bytes).unwrap();
@@ -715,7 +718,7 @@ fn the_network_refuses_a_connection_that_is_being_opened() {
     assert_eq!(world.ends[0].connection(id).unwrap().error(), Some(Error::Refused));
 }
 
-/// Linux: EHOSTUNREACH.
+/// The user gets the error of Linux's EHOSTUNREACH.
 #[test]
 fn a_next_hop_that_does_not_answer_ends_a_connection_that_is_being_opened() {
     let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
@@ -748,8 +751,8 @@ fn the_network_refuses_a_half_open_connection() {
     assert_eq!((fails(server), server.listeners.get(&HTTP).unwrap().syn_queue_len()), (1, 0));
 }
 
-/// The client writes all it can on each of 300 connections, and the server reads nothing. Neither holds much
-/// more than it may; and once the server reads, everything comes.
+/// The client writes all it can on each of 300 connections, and the server reads nothing. Neither side
+/// takes much more memory than its limit. Once the server reads, everything comes.
 #[test]
 fn slow_readers_fill_no_more_memory_than_there_is_and_everything_comes_in_the_end() {
     const CONNECTIONS: usize = 300;
@@ -801,8 +804,8 @@ fn slow_readers_fill_no_more_memory_than_there_is_and_everything_comes_in_the_en
     world.assert_empty();
 }
 
-/// Of each window only the last segment arrives: it takes the memory of all. Those who did so first lose it,
-/// and in the end everything comes all the same.
+/// Only the last segment of each window arrives, which takes memory for all of them. The first such
+/// connections lose it, and in the end everything comes.
 #[test]
 fn segments_far_from_the_others_do_not_take_the_memory_of_all() {
     const CONNECTIONS: u16 = 200;
@@ -857,8 +860,8 @@ fn what_a_connection_held_is_given_back_when_it_is_gone() {
     assert_eq!(world.ends.each_ref().map(Endpoint::buffered), [0, 0]);
 }
 
-/// A connection gets memory that another has left, and has all of it for as long as a byte of its stays: it
-/// is not to be much.
+/// A connection gets memory that another has left, and keeps all of it for as long as one byte is in it:
+/// it must not be much.
 #[test]
 fn a_byte_takes_little_memory_whatever_others_have_left() {
     let config =
@@ -881,8 +884,8 @@ fn a_byte_takes_little_memory_whatever_others_have_left() {
     }
 }
 
-/// Every segment that leaves is in one of two counters, while its connection lives, and every reset in a
-/// third.
+/// Every segment that leaves is in one of two counters, while its connection lives, and every reset is in
+/// a third.
 #[test]
 fn what_leaves_is_counted_when_it_leaves() {
     let faults = Faults { lost: 15, jitter: Duration::from_millis(20), ..Faults::default() };
@@ -947,7 +950,7 @@ fn reports_tell_of_every_connection_and_listener() {
     assert!(info.held >= 5_000 && info.receive_window < 65_535);
 }
 
-/// A world whose server gives cookies.
+/// Returns a world whose server gives cookies.
 fn with_fast_open() -> World {
     let mut world = World::new(EndpointConfig::default(), Faults::default(), 1);
     let server = FastOpenServer::new(Secret::new([9; 16]), 10);
@@ -955,7 +958,7 @@ fn with_fast_open() -> World {
     world
 }
 
-/// Says how long after the beginning the server had 1000 bytes to read.
+/// Returns the time from the start of the connection until the server had 1000 bytes to read.
 fn connect_with_data(world: &mut World) -> Duration {
     let start = world.now;
     let data: Vec<u8> = (0..1_000).map(byte).collect();
@@ -1049,7 +1052,7 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
     assert_eq!(open(&mut world), 0, "switched off");
 }
 
-/// Only so many may wait at a time for the handshake that their data came before. Each gives its place back,
+/// The number of connections with early data in SYN-RECEIVED has a limit. Each gives its place back,
 /// however it ends.
 #[test]
 fn early_connections_that_fail_give_their_place_back() {
@@ -1090,8 +1093,8 @@ fn an_idle_connection_is_small() {
     assert!(bytes <= 1_024, "{bytes}");
 }
 
-/// Who looks at the room there is, finds none and waits, hears when there is some: also if it was not a write
-/// that used it up, but the window that shrank after a pause.
+/// A user who finds no room to write is notified when there is room again: also if no write used it up,
+/// but the congestion window shrank after a pause.
 #[test]
 fn room_that_a_pause_took_away_is_told_of_when_it_is_back() {
     let mut world =
@@ -1125,8 +1128,9 @@ fn room_that_a_pause_took_away_is_told_of_when_it_is_back() {
     assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(client, writable)));
 }
 
-/// The same where a write has taken all the memory that others left, and nothing can leave: the next
-/// acknowledgment says that they have given it back.
+/// A user who finds no room to write is notified when there is room again: also if a write has taken all
+/// the memory that others left, and nothing can leave. The next acknowledgment finds the memory that
+/// others have freed.
 #[test]
 fn room_that_others_took_is_told_of_when_it_is_back() {
     let config = EndpointConfig { buffers: 40_000, ..EndpointConfig::default() };
@@ -1148,7 +1152,7 @@ fn room_that_others_took_is_told_of_when_it_is_back() {
     assert_eq!(world.ends[0].poll_event(), Some(EndpointEvent::Connection(client, writable)));
 }
 
-/// Whoever put the packet in wants to know whether it was worth it.
+/// The caller that gave the endpoint a packet learns its fate.
 #[test]
 fn what_became_of_a_segment_is_told() {
     let connection = Config {

@@ -1,19 +1,19 @@
-//! Connections that wait for their egress interface, which is full: others fill it, for instance. Each waits
-//! for the interface that its route has now, and holds up none that leaves by another.
+//! Connections that wait for their egress interface, which is full, for instance of other traffic. Each
+//! waits for the interface of its present route, and delays none that leaves through another.
 
 use std::collections::VecDeque;
 
 use super::super::table::Id;
 use super::egress::{Egress, EgressSet};
 
-/// Connections whose egress interface was full when it was their turn to send, each once.
+/// The connections whose egress interface was full at their turn to send, each once.
 #[derive(Debug, Default)]
 pub(super) struct TxBlocked {
-    /// By interface, up to the highest that was ever full.
+    /// The waiting connections by interface, up to the highest that was ever full.
     queues: Vec<VecDeque<Id>>,
-    /// Those whose queues are not empty.
+    /// The interfaces whose queues are not empty.
     waited_for: EgressSet,
-    /// Of the routes by which they wait where they do.
+    /// The generation of the routes under which the connections wait.
     generation: u32,
 }
 
@@ -22,17 +22,18 @@ impl TxBlocked {
         self.waited_for.is_empty()
     }
 
-    /// Whether anybody may have waited long enough: an interface is no longer full, or routes have changed.
+    /// Returns whether a connection may go on: its interface is no longer full, or routes have changed.
     pub(super) const fn may_go_on(&self, full: EgressSet, generation: u32) -> bool {
         !self.waited_for.without(full).is_empty() || (self.is_stale(generation) && !self.is_empty())
     }
 
-    /// Whether routes have changed since they began to wait: they may leave by another interface.
+    /// Returns whether routes have changed since the connections began to wait: they may leave through
+    /// another interface.
     pub(super) const fn is_stale(&self, generation: u32) -> bool {
         self.generation != generation
     }
 
-    /// Nobody may be here who began to wait under another generation.
+    /// Adds a connection. None that began to wait under another generation may be left.
     pub(super) fn push(&mut self, id: Id, egress: Egress, generation: u32) {
         let index = egress.index();
         if index >= self.queues.len() {
@@ -45,7 +46,8 @@ impl TxBlocked {
         }
     }
 
-    /// Who has waited longest for an interface that is not full: all of one, then of another.
+    /// Removes and returns the connection that has waited longest for the first interface that is not
+    /// full.
     pub(super) fn pop(&mut self, full: EgressSet) -> Option<Id> {
         let egress = self.waited_for.without(full).first()?;
         let queue = self.queues.get_mut(egress.index())?;

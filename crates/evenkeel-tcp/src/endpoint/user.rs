@@ -18,11 +18,11 @@ use super::state::{Endpoint, Entry, Holder};
 use crate::time::Instant;
 
 impl<R: Copy> Endpoint<R> {
-    /// Listens, and says where: if the port is zero, one is chosen. Window and options are those of
-    /// connections, whatever `config` says of them; `fast_open` takes data in SYNs.
+    /// Adds a listener, and returns where it listens: if the port is zero, one is chosen. Window and
+    /// options are those of connections, whatever `config` says of them; `fast_open` accepts data in SYNs.
     ///
     /// # Errors
-    /// Somebody listens there, or at all ports that may be chosen from.
+    /// Another listener is there, or at all ports to choose from.
     pub fn listen(
         &mut self,
         at: ListenAt,
@@ -33,8 +33,8 @@ impl<R: Copy> Endpoint<R> {
         self.listen_with(at, config, options, fast_open)
     }
 
-    /// The same, for connections that shall have options of their own, as what is accepted inherits those of
-    /// the socket that listens.
+    /// Adds a listener as [`Endpoint::listen`] does. Its connections have the settings `options`, as an
+    /// accepted connection inherits those of the listening socket.
     ///
     /// # Errors
     /// As [`Endpoint::listen`].
@@ -68,7 +68,7 @@ impl<R: Copy> Endpoint<R> {
         Ok(at)
     }
 
-    /// Listens no more. What waited to be accepted is reset.
+    /// Removes a listener. Connections that wait to be accepted are reset.
     pub fn unlisten(&mut self, at: &ListenAt) {
         let Some(mut listener) = self.listeners.remove(at) else { return };
         while let Some(id) = listener.accept() {
@@ -76,14 +76,14 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// The connection that has waited longest to be accepted.
+    /// Accepts the connection that has waited longest, and returns it.
     pub fn accept(&mut self, at: &ListenAt) -> Option<Id> {
         loop {
             let listener = self.listeners.get_mut(at)?;
             let id = listener.accept()?;
             let waits = |entry: &&mut Entry<R>| entry.holder == Holder::Listener;
             let Some(entry) = self.connections.get_mut(id).filter(waits) else {
-                // The peer has reset it meanwhile.
+                // The peer has reset the connection meanwhile.
                 listener.on_withdrawn_accepted();
                 continue;
             };
@@ -94,11 +94,11 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// Opens a connection. `mss` is that of [`Opening`]. If the local port is zero, one is chosen
-    /// ([`Endpoint::tuple`] says which).
+    /// Opens a connection actively. `mss` is that of [`Opening`]. If the local port is zero, one is chosen
+    /// ([`Endpoint::tuple`] returns it).
     ///
-    /// Where an earlier connection is in TIME-WAIT, timestamps may let it make way: see
-    /// [`TimeWait::may_open`](crate::TimeWait::may_open).
+    /// If an earlier connection between these ends is in TIME-WAIT, timestamps may allow a new one in its
+    /// place: see [`TimeWait::may_open`](crate::TimeWait::may_open).
     ///
     /// # Errors
     /// Nothing was opened.
@@ -106,8 +106,9 @@ impl<R: Copy> Endpoint<R> {
         self.connect_as(tuple, &Opening::new(mss), now).map(|(id, _)| id)
     }
 
-    /// The same as `opening` says; says also how much of its data was taken, the rest is to be written. What
-    /// is set on a connection before its SYN has left is in the SYN, too.
+    /// Opens a connection as [`Endpoint::connect`] does, with the parameters `opening`. Returns the
+    /// connection and the number of bytes of its data that were taken; the caller writes the rest. Options
+    /// that are set on a connection before its SYN has left are in the SYN.
     ///
     /// # Errors
     /// Nothing was opened.
@@ -153,7 +154,7 @@ impl<R: Copy> Endpoint<R> {
         Ok(id)
     }
 
-    /// As [`Connection::write`].
+    /// Writes to a connection as [`Connection::write`] does.
     ///
     /// # Errors
     /// Nothing was taken.
@@ -161,7 +162,7 @@ impl<R: Copy> Endpoint<R> {
         self.write_with(id, data.len(), |connection| connection.write(data))
     }
 
-    /// As [`Connection::read`].
+    /// Reads from a connection as [`Connection::read`] does.
     ///
     /// # Errors
     /// Nothing was given.
@@ -172,7 +173,7 @@ impl<R: Copy> Endpoint<R> {
         read
     }
 
-    /// As [`Connection::write_more`].
+    /// Writes to a connection as [`Connection::write_more`] does.
     ///
     /// # Errors
     /// Nothing was taken.
@@ -180,7 +181,7 @@ impl<R: Copy> Endpoint<R> {
         self.write_with(id, data.len(), |connection| connection.write_more(data))
     }
 
-    /// As [`Connection::peek`].
+    /// Peeks at the data of a connection as [`Connection::peek`] does.
     ///
     /// # Errors
     /// Nothing was given.
@@ -188,12 +189,12 @@ impl<R: Copy> Endpoint<R> {
         self.connection(id).map_or(Err(Unavailable::Closed), |connection| connection.peek(to))
     }
 
-    /// As [`Connection::take_error`].
+    /// Takes the error of a connection as [`Connection::take_error`] does.
     pub fn take_error(&mut self, id: Id) -> Option<Error> {
         self.call(id, Connection::take_error)?
     }
 
-    /// As [`Connection::shutdown`].
+    /// Closes the sending direction of a connection as [`Connection::shutdown`] does.
     ///
     /// # Errors
     /// The connection is over, or there is none.
@@ -201,7 +202,7 @@ impl<R: Copy> Endpoint<R> {
         self.change(id, Connection::shutdown)
     }
 
-    /// As [`Connection::shutdown_read`].
+    /// Closes the receiving direction of a connection as [`Connection::shutdown_read`] does.
     ///
     /// # Errors
     /// The connection is over, or there is none.
@@ -209,7 +210,8 @@ impl<R: Copy> Endpoint<R> {
         self.change(id, Connection::shutdown_read)
     }
 
-    /// As [`Connection::set`], within what [`Endpoint::limit_receive_buffers`] allows.
+    /// Sets an option of a connection as [`Connection::set`] does, within the limit of
+    /// [`Endpoint::limit_receive_buffers`].
     ///
     /// # Errors
     /// The connection is over, or there is none.
@@ -230,9 +232,9 @@ impl<R: Copy> Endpoint<R> {
         Ok(())
     }
 
-    /// How routers are to treat what the connection sends from now on: the Differentiated Services codepoint,
-    /// of which six bits count (RFC 9293, 3.9.1.9, MUST-48; RFC 2474). At first 0, the default. Not what
-    /// TIME-WAIT or a listener answers.
+    /// Sets the Differentiated Services codepoint of the segments that a connection sends, of which six
+    /// bits count (RFC 9293, 3.9.1.9, MUST-48; RFC 2474). It is 0 at first. Answers of TIME-WAIT and of
+    /// listeners do not have it.
     ///
     /// # Errors
     /// The connection is over, or there is none.
@@ -242,16 +244,16 @@ impl<R: Copy> Endpoint<R> {
         Ok(())
     }
 
-    /// As [`Connection::close`]. The name means nothing any more.
+    /// Closes a connection as [`Connection::close`] does. The user may not use `id` any more.
     pub fn close(&mut self, id: Id, now: Instant) {
         self.release(id);
         self.call(id, |connection| connection.close(now));
     }
 
-    /// As [`Connection::abort`]. The name means nothing any more.
+    /// Aborts a connection as [`Connection::abort`] does. The user may not use `id` any more.
     ///
     /// # Errors
-    /// There was nothing to give up: the connection was over, or there was none.
+    /// There was nothing to abort: the connection was over, or there was none.
     pub fn abort(&mut self, id: Id) -> Result<(), NotConnected> {
         self.release(id);
         let result = self.change(id, Connection::abort);
@@ -261,7 +263,7 @@ impl<R: Copy> Endpoint<R> {
         result
     }
 
-    /// What to tell the user next.
+    /// Returns the next event of which the user is to be notified.
     pub fn poll_event(&mut self) -> Option<EndpointEvent> {
         loop {
             let event = self.events.pop_front()?;
@@ -274,7 +276,8 @@ impl<R: Copy> Endpoint<R> {
         }
     }
 
-    /// What a connection is ready for now. One that is gone is over.
+    /// Returns the operations for which a connection is ready now. A connection that is gone counts as
+    /// over.
     #[must_use]
     #[inline]
     pub fn readiness(&self, id: Id) -> Readiness {

@@ -1,24 +1,25 @@
-//! Several interfaces to leave by, some of them full.
+//! Segments that leave through several interfaces, some of them full.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A segment's worth.
+/// The bytes of payload in a full segment.
 const PAYLOAD: usize = 1_448;
 
 fn only(egress: u8) -> EgressSet {
     EgressSet::one(Egress::new(egress))
 }
 
-/// Which connections the segments are of that the client may send now.
+/// Returns the client ports of the segments that the client may send now, `most` of them at most.
 fn leaving(world: &mut World, most: usize) -> Vec<u16> {
     let mut bytes = [0; 2_000];
     let next = || world.ends[0].poll_transmit(world.now, &world.routes, &mut bytes);
     core::iter::from_fn(next).take(most).map(|transmit| transmit.tuple.local.port).collect()
 }
 
-/// Four connections with four full segments each to send: the first two by interface 0, the others by 1.
+/// Returns a world and four connections with four full segments each to send: the first two through
+/// interface 0, the others through 1.
 fn by_two_interfaces() -> (World, [Id; 4]) {
     let listener = ListenerConfig::default();
     let mut world = World::listening(EndpointConfig::default(), &listener, Faults::default(), 1);
@@ -69,7 +70,7 @@ fn a_connection_whose_route_has_changed_leaves_by_the_new_one() {
     assert_eq!(leaving(&mut world, 100), [2; 3]);
 }
 
-/// The interface that it waited for may never have room again.
+/// A connection must not depend on its old interface, which may never have room again.
 #[test]
 fn a_blocked_connection_whose_route_has_changed_is_not_stuck() {
     let (mut world, _) = by_two_interfaces();
@@ -129,9 +130,9 @@ fn an_accepted_connection_waits_for_its_own_route_and_what_is_nobodys_for_none()
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// The connection of a port leaves by an interface from now on.
+    /// Routes the connection of a port through an interface.
     Route(u16, u8),
-    /// From now on these are full.
+    /// Sets the interfaces that are full, as bits.
     Full(u64),
     Write(usize),
     Send(usize),
@@ -147,8 +148,9 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever routes change and interfaces fill, each segment leaves by the route that its connection has
-    /// at that moment, no full interface gets one, and whoever waits does so for an interface that is full.
+    /// Whatever routes change and interfaces fill, each segment leaves by the route that its connection
+    /// has at that moment, no full interface gets one, and a connection that waits does so for a full
+    /// interface.
     #[test]
     fn segments_leave_by_the_routes_of_the_moment(steps in proptest::collection::vec(any_step(), 1..60)) {
         let (mut world, ids) = by_two_interfaces();

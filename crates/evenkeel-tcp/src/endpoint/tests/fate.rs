@@ -1,4 +1,4 @@
-//! What becomes of segments, as the endpoint says it.
+//! The fates of segments that the endpoint returns.
 
 use super::*;
 use crate::TcpDrop;

@@ -1,13 +1,13 @@
-//! Requests, each with a connection of its own, beside a flood of SYNs.
+//! Requests, each with a connection of its own, during a flood of SYNs.
 
 use super::*;
 
-/// Clients, each with one request at a time. They take turns with as many ports, so that the server, who
-/// closes first, has each of them in TIME-WAIT.
+/// The number of clients, each with one request at a time. They take turns with as many ports, so that the
+/// server, which closes first, has each of them in TIME-WAIT.
 const CLIENTS: usize = 8;
 const STEP: Duration = Duration::from_millis(1);
 
-/// So many SYNs a second at the server's port, from everywhere, and nobody ever answers.
+/// A flood of SYNs to the server's port, from addresses that never answer.
 struct Flood {
     per_second: u64,
     sent: u64,
@@ -33,7 +33,7 @@ impl Flood {
     }
 }
 
-/// Requests answered in the last ten of so many seconds.
+/// Returns the number of requests answered in the last ten of `seconds` seconds.
 fn requests(timestamps: bool, per_second: u64, seconds: u64) -> u32 {
     let plain = Config { timestamps, ..Config::default() };
     let config =
@@ -93,7 +93,7 @@ fn requests_go_on_beside_a_slow_flood_and_a_fast_one() {
     }
 }
 
-/// Gives the server a segment of somebody who has no connection; says how many resets leave.
+/// Gives the server a segment of no connection; returns the number of resets that leave.
 fn resets_to(world: &mut World, source: u32, port: u16, flags: Flags) -> u64 {
     let [_, b, c, d] = source.to_be_bytes();
     let source = IpAddress::v4(11, b, c, d);
@@ -113,8 +113,8 @@ fn with_few_resets() -> World {
     world
 }
 
-/// Segments at closed ports, and acknowledgments at a listener that nobody has a connection with, a million
-/// of them a second in turn. What connections have to say is not among what is limited.
+/// A million segments per second arrive, in turn at a closed port and at a listener without a connection.
+/// The limit on resets does not apply to those of connections.
 #[test]
 fn resets_of_no_connection_have_a_rate_limit() {
     const FLOOD: u32 = 300_000;
@@ -142,8 +142,8 @@ fn resets_of_no_connection_have_a_rate_limit() {
     }
 }
 
-/// Who counts the resets that he is sent learns neither whether others were sent any nor whether there is a
-/// connection.
+/// A peer that counts the resets it is sent learns neither whether others were sent any nor whether there
+/// is a connection.
 #[test]
 fn how_many_resets_leave_depends_on_the_secret() {
     let sent = |secret| {

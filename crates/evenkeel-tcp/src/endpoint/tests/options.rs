@@ -1,11 +1,11 @@
-//! What users choose for connections, and calls on connections that are over.
+//! Options that users set for connections, and calls on connections that are over.
 
 use super::*;
 use crate::connection::StreamOption;
 
 const PORT: u16 = 40_000;
 
-/// A connection from [`PORT`], and its ends.
+/// Returns a world with a connection from [`PORT`], the client's end and the server's end.
 fn opened() -> (World, Id, Id) {
     let mut world =
         World::listening(EndpointConfig::default(), &ListenerConfig::default(), Faults::default(), 1);
@@ -23,7 +23,7 @@ fn info(world: &World, end: usize, id: Id) -> crate::connection::Info {
     world.ends[end].connection(id).unwrap().info()
 }
 
-/// The next segment that leaves: its header, and how much payload it has.
+/// Returns the next segment that leaves: its header, and its bytes of payload.
 fn leaves(world: &mut World, end: usize) -> Option<(Header, usize)> {
     let mut bytes = [0; 2_000];
     let left = world.ends[end].poll_transmit(world.now, &world.routes, &mut bytes)?;
@@ -43,7 +43,7 @@ fn under_a_cork_only_full_segments_leave_and_the_rest_after_it() {
     assert_eq!(leaves(&mut world, 0).map(|(_, len)| len), Some(552));
 }
 
-/// As in Linux, where a cork holds for 200 ms: whoever forgets it must not wait for ever.
+/// A user who forgets a cork must not wait for ever. In Linux a cork holds for 200 ms.
 #[test]
 fn a_cork_that_is_forgotten_holds_for_a_timeout_only() {
     let (mut world, client, server) = opened();
@@ -87,7 +87,7 @@ fn who_peeks_reads_the_same_again() {
     assert_eq!(world.ends[1].peek(server, &mut to), Err(Unavailable::Closed));
 }
 
-/// More than any buffer holds comes, and goes, and the peer is not reset.
+/// More data than any buffer holds comes and is discarded, and the peer is not reset.
 #[test]
 fn who_reads_no_more_holds_nobody_up_and_nothing_in_memory() {
     let (mut world, client, server) = opened();
@@ -127,7 +127,7 @@ fn segments_are_no_larger_than_the_user_says_in_either_direction() {
     assert_eq!(info(&world, 1, server).mss, Config::MSS_MAX_LEAST - 12);
 }
 
-/// RFC 9293, 3.8.6: the right edge of a window moves back for no reason.
+/// The right edge of a window never moves back (RFC 9293, 3.8.6).
 #[test]
 fn buffers_have_the_size_that_the_user_says() {
     let (mut world, client, server) = opened();
@@ -148,7 +148,7 @@ fn buffers_have_the_size_that_the_user_says() {
     assert!(info.receive_limit == 4_000 && info.receive_window <= 4_000, "{info:?}");
 }
 
-/// What is chosen before the SYN has left is in it.
+/// Options that are set before the SYN has left are in the SYN.
 #[test]
 fn a_buffer_that_was_chosen_before_the_syn_is_offered_by_it() {
     let options = |size| {

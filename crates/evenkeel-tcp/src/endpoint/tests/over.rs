@@ -1,4 +1,4 @@
-//! Connections that are over, and that somebody still has open.
+//! Connections that are over, and that a program still has open.
 
 use super::*;
 
@@ -37,7 +37,7 @@ impl Opened {
         self.world.ends[end].connection(id).unwrap().state()
     }
 
-    /// Gives the server a segment of the client's, and says what leaves in answer.
+    /// Gives the server a segment of the client's, and returns the header of the answer.
     fn answer(&mut self, header: Header) -> Option<Header> {
         let mut bytes = [0; 2_000];
         let len = Segment::bare(header).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
@@ -47,7 +47,7 @@ impl Opened {
         Some(segment.header)
     }
 
-    /// What the client would send now, if it sent anything.
+    /// Returns the header of the next segment that the client could send.
     fn client_header(&self, flags: Flags) -> Header {
         let connection = self.world.ends[0].connection(self.client).unwrap();
         let (seq, ack) =
@@ -56,7 +56,7 @@ impl Opened {
     }
 }
 
-/// RFC 9293, 3.10.7.1: the server's program has not closed its socket yet, but the connection is over.
+/// The server's program has not closed its socket yet, but the connection is over (RFC 9293, 3.10.7.1).
 #[test]
 fn after_a_reset_what_comes_is_answered_as_if_nobody_had_the_connection() {
     let mut opened = opened();
@@ -83,15 +83,15 @@ fn after_a_reset_what_comes_is_answered_as_if_nobody_had_the_connection() {
 }
 
 impl Opened {
-    /// The connection as the server sees it.
+    /// Returns the connection's addresses and ports as the server sees them.
     fn flipped(&self) -> FourTuple {
         let FourTuple { local, remote } = tuple(PORT);
         FourTuple::new(remote, local)
     }
 }
 
-/// RFC 9293, 3.5.1: the client has lost its state, and begins anew with the same port: SYN, challenge ACK,
-/// RST, SYN again.
+/// The client has lost its state, and begins anew with the same port: SYN, challenge ACK, RST, SYN again
+/// (RFC 9293, 3.5.1).
 #[test]
 fn who_has_crashed_and_begun_anew_is_let_in_though_the_old_connection_is_open() {
     let mut opened = opened();
@@ -132,7 +132,7 @@ fn a_connection_that_was_given_up_is_no_obstacle_to_the_next() {
     assert_eq!(opened.answer(syn).map(|header| header.flags), Some(Flags::SYN | Flags::ACK));
 }
 
-/// Only `shutdown`: the program has the connection open while it is in TIME-WAIT.
+/// Returns a connection in TIME-WAIT that the program still has open: it only called `shutdown`.
 fn in_time_wait() -> Opened {
     let mut opened = opened_with(without_timestamps());
     opened.world.ends[0].write(opened.client, b"last").unwrap();
@@ -184,7 +184,7 @@ fn what_came_before_time_wait_can_be_read_in_it_and_after_it() {
     opened.world.assert_empty();
 }
 
-/// As in Linux, where `tcp_reset` leaves the receive queue alone.
+/// A reset leaves the receive queue alone, as `tcp_reset` of Linux does.
 #[test]
 fn what_was_acknowledged_is_read_before_the_reset_is_told_of() {
     let mut opened = opened();
@@ -209,7 +209,7 @@ fn a_program_that_gives_up_reads_no_more_and_holds_nothing() {
     assert_eq!(opened.world.ends[1].buffered(), 0);
 }
 
-/// LAST-ACK, with `len` bytes that never arrived, and then a reset.
+/// Returns a connection that was reset in LAST-ACK, with `len` bytes that never arrived.
 fn reset_in_last_ack(len: usize) -> Opened {
     let mut opened = opened();
     opened.world.ends[0].shutdown(opened.client).unwrap();
@@ -234,8 +234,8 @@ fn a_reset_after_both_have_closed_is_told_of_if_it_lost_anything() {
     assert_eq!((opened.error(1, opened.server), opened.state(1, opened.server)), (None, State::Closed));
 }
 
-/// What the peer said came whole: its FIN vouches for it. That ours did not arrive is told by the event and
-/// by the other calls.
+/// The peer's data came completely: its FIN confirms it. The event and the other calls report that ours
+/// did not arrive.
 #[test]
 fn the_end_of_the_stream_stays_the_end_after_a_reset() {
     let mut opened = reset_in_last_ack(10);
@@ -245,7 +245,7 @@ fn the_end_of_the_stream_stays_the_end_after_a_reset() {
     assert_eq!(opened.world.ends[1].write(opened.server, b"!"), Err(Unavailable::Failed(Error::Reset)));
 }
 
-/// A connection that waits to be accepted, and was reset, is none that a program could have.
+/// A program never gets a connection that was reset while it waited to be accepted.
 #[test]
 fn what_was_reset_before_it_was_accepted_is_never_accepted() {
     let mut world =
@@ -268,7 +268,7 @@ fn what_was_reset_before_it_was_accepted_is_never_accepted() {
     assert_eq!(world.ends[1].listeners.get(&HTTP).unwrap().accept_queue_len(), 0);
 }
 
-/// Whoever keeps connections that are over holds places, however many ports their peers have.
+/// Connections that are over and not closed count against the limit, however many ports their peers have.
 #[test]
 fn connections_that_are_over_count_until_they_are_closed() {
     let config = EndpointConfig { connections: 3, ..EndpointConfig::default() };
@@ -289,7 +289,8 @@ fn connections_that_are_over_count_until_they_are_closed() {
     assert!(world.ends[1].accept(&HTTP).is_some());
 }
 
-/// A ring that a connection had is another's as soon as no segment can come for it, once.
+/// The end is reported once, as soon as no segment can come for the connection: its receive ring can then
+/// be reused.
 #[test]
 fn the_end_is_reported_once_and_when_it_is_there() {
     let mut opened = opened();

@@ -4,8 +4,8 @@ use core::ops::RangeInclusive;
 
 use super::*;
 
-/// Opens a connection whenever there is a port, says something, and closes first. How many were opened in
-/// each of so many seconds?
+/// Opens a connection whenever there is a port, sends a byte, and closes first. Returns the number of
+/// connections opened in each of `seconds` seconds.
 fn opened_in(seconds: u64, ports: RangeInclusive<u16>, config: Config) -> Vec<usize> {
     let config = EndpointConfig { connection: Arc::new(config), ports, ..EndpointConfig::default() };
     let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
@@ -42,8 +42,8 @@ fn opened_in(seconds: u64, ports: RangeInclusive<u16>, config: Config) -> Vec<us
     opened
 }
 
-/// As Linux with `tcp_tw_reuse`: so many connections a second to one server as there are ports, and no end of
-/// them.
+/// As in Linux with `tcp_tw_reuse`, the client opens as many connections per second to one server as there
+/// are ports, without end.
 #[test]
 fn with_timestamps_each_port_is_used_again_after_a_second() {
     let opened = opened_in(20, 50_000..=50_003, Config::default());
