@@ -1,8 +1,8 @@
-//! `select` and `poll` as UNIX has them: they ask each descriptor, at each call. The baselines.
+//! `select` and `poll` as UNIX has them. They test each descriptor at each call, and serve as baselines.
 //!
-//! What they find is what [`Readiness`](crate::Readiness) finds, which remembers; what they cost is
-//! proportional to how many are asked for. `status` is asked with a descriptor, and what of it matters; it
-//! says what of that holds now, or nothing if there is no such descriptor.
+//! They find what [`Readiness`](crate::Readiness) finds, which remembers earlier results. Their cost is
+//! proportional to the number of descriptors that the caller asks for. `status` receives a descriptor and
+//! the kinds that matter; it returns which of them hold now, or `None` if there is no such descriptor.
 //!
 //! Source: Banga and Mogul, WRL 98/6, section 2.2.
 
@@ -11,10 +11,10 @@ use crate::descriptors::BadDescriptor;
 use crate::kinds::Kinds;
 use crate::set::{Bits, FdSets};
 
-/// Asks each descriptor of three sets, and says in `found` which are ready.
+/// Tests each descriptor of three sets, and sets `found` to those that are ready.
 ///
 /// # Errors
-/// One of them is not open.
+/// If one of them is not open.
 pub fn select(
     selecting: &FdSets,
     found: &mut FdSets,
@@ -37,7 +37,7 @@ pub fn select(
     Ok(answer)
 }
 
-/// Asks the descriptor of each entry, and says in it what holds.
+/// Tests the descriptor of each entry, and writes into the entry which kinds hold.
 pub fn poll(entries: &mut [PollEntry], mut status: impl FnMut(u32, Kinds) -> Option<Kinds>) -> Answer {
     let mut answer = Answer::default();
     for entry in entries {

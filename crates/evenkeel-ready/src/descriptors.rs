@@ -6,19 +6,20 @@ use core::fmt;
 use crate::numbers::{Allocation, AnyNumbers, Numbers, TooManyOpen};
 use crate::slab::{NONE, Slab};
 
-/// Names a process.
+/// The name of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId(pub u32);
 
-/// Names an open file: what descriptors refer to, several to the same one after `dup` or `fork`. When the
-/// last is closed, its name may become another file's.
+/// The name of an open file, to which descriptors refer: several to the same one after `dup` or `fork`.
+/// When the last is closed, another file may get the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
-/// The process has no such descriptor: `EBADF`. Or there is no such process, which has none.
+/// The error of a call on a descriptor that the process does not have: `EBADF`. A process that does not
+/// exist has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadDescriptor(
-    /// The one that was meant.
+    /// The number that the call named.
     pub u32,
 );
 
@@ -30,15 +31,15 @@ impl fmt::Display for BadDescriptor {
 
 impl core::error::Error for BadDescriptor {}
 
-/// Why a descriptor has no duplicate.
+/// An error of a call that duplicates a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DupError {
-    /// Not open: `EBADF`.
+    /// The descriptor is not open: `EBADF`.
     BadDescriptor(u32),
-    /// The number that the duplicate's is to be, or not to be below, is above the limit: `EBADF` of `dup2`,
-    /// `EINVAL` of `F_DUPFD`.
+    /// The number requested for the duplicate, or as its lower bound, is not below the limit: `EBADF` of
+    /// `dup2`, `EINVAL` of `F_DUPFD`.
     AboveLimit(u32),
-    /// `EMFILE`.
+    /// The process has as many descriptors as it may have: `EMFILE`.
     TooManyOpen,
 }
 
@@ -66,36 +67,38 @@ impl fmt::Display for DupError {
 
 impl core::error::Error for DupError {}
 
-/// A file was opened.
+/// A file that was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
     /// The descriptor.
     pub fd: u32,
-    /// What it refers to.
+    /// The file to which the descriptor refers.
     pub file: FileId,
 }
 
-/// A descriptor was closed.
+/// A descriptor that was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed<T> {
-    /// Its number, which may be another's from now on.
+    /// Its number, which another descriptor may get from now on.
     pub fd: u32,
-    /// What is behind the file.
+    /// The object behind the file.
     pub object: T,
-    /// No other descriptor refers to the file, which is gone.
+    /// Whether it was the last descriptor of the file, which is then gone.
     pub is_last: bool,
-    /// The file, and what the reference to it was called, for the one that knows who watches.
+    /// The file. Together with `reference`, the name of the reference to it, it finds the watches of the
+    /// descriptor.
     pub(crate) file: FileId,
     pub(crate) reference: u32,
 }
 
 /// The descriptors of all processes, and the files that they refer to.
 ///
-/// A process has numbers of its own, the lowest free one first. What is behind a file is the caller's: `T` is
-/// what he calls it by. A file knows who refers to it, so that a change of its state reaches all of them.
+/// A process has numbers of its own, and a new descriptor gets the lowest free one. The caller names the
+/// object behind a file by a value of type `T`. A file knows the descriptors that refer to it, so a change
+/// of its state reaches all of them.
 ///
-/// All calls take constant time, but for [`fork`](Self::fork) and [`exit`](Self::exit), and what the numbers
-/// take if they are found [one after the other](Allocation::Linear).
+/// All calls take constant time, except for [`fork`](Self::fork) and [`exit`](Self::exit), and for the
+/// search of numbers if that is [linear](Allocation::Linear).
 ///
 /// ```
 /// use evenkeel_ready::{Allocation, Descriptors};
@@ -124,26 +127,26 @@ pub struct Descriptors<T> {
     references: Slab<Reference>,
 }
 
-/// What a process has.
+/// The descriptors of one process.
 #[derive(Debug)]
 struct Table<T> {
     numbers: AnyNumbers,
-    /// By number.
+    /// The descriptors by number.
     descriptors: Vec<Option<Descriptor<T>>>,
 }
 
-/// What a number is.
+/// The entry of a number that is open.
 #[derive(Debug, Clone, Copy)]
 struct Descriptor<T> {
     reference: u32,
-    /// What is behind the file, which each call on the descriptor asks for.
+    /// The object behind the file, which each call on the descriptor needs.
     object: T,
 }
 
 #[derive(Debug)]
 struct File<T> {
     object: T,
-    /// The first of the list of references to it.
+    /// The first reference in the list of references to the file.
     first: u32,
 }
 
@@ -158,7 +161,7 @@ struct Reference {
 }
 
 impl<T: Copy> Descriptors<T> {
-    /// No processes, whose numbers will be found in this way.
+    /// Creates a table without processes. `allocation` is the way in which numbers are found.
     #[must_use]
     pub const fn new(allocation: Allocation) -> Self {
         Self { allocation, processes: Slab::new(), files: Slab::new(), references: Slab::new() }
@@ -166,14 +169,14 @@ impl<T: Copy> Descriptors<T> {
 
     // --- Processes ---
 
-    /// A process without descriptors, which may have those below `limit`.
+    /// Creates a process without descriptors. It may have descriptors below `limit`.
     pub fn spawn(&mut self, limit: u32) -> ProcessId {
         let numbers = AnyNumbers::new(self.allocation, limit);
         ProcessId(self.processes.insert(Table { numbers, descriptors: Vec::new() }))
     }
 
-    /// A process with the same descriptors as `parent`, if that exists: the same numbers, which refer to the
-    /// same files, but for those that it does not inherit.
+    /// Creates a process with the descriptors of `parent`, if that exists: the same numbers refer to the
+    /// same files. Descriptors of objects for which `inherits` returns false are left out.
     pub fn fork(&mut self, parent: ProcessId, mut inherits: impl FnMut(T) -> bool) -> Option<ProcessId> {
         let Table { numbers, descriptors } = self.processes.get(parent.0)?;
         let (limit, descriptors) = (numbers.limit(), descriptors.clone());
@@ -189,20 +192,20 @@ impl<T: Copy> Descriptors<T> {
         Some(child)
     }
 
-    /// A process is gone: all its descriptors are closed, and `closed` hears of each.
+    /// Removes a process and closes all its descriptors. Calls `closed` with each.
     pub fn exit(&mut self, process: ProcessId, closed: impl FnMut(Closed<T>)) {
         let Some(table) = self.processes.remove(process.0) else { return };
         let descriptors = table.descriptors.into_iter().flatten();
         descriptors.filter_map(|descriptor| self.drop_reference(descriptor.reference)).for_each(closed);
     }
 
-    /// The numbers of a process: which are open, their limit, and what it took to find them.
+    /// Returns the numbers of a process: those that are open, their limit, and the cost of finding them.
     #[must_use]
     pub fn numbers(&self, process: ProcessId) -> Option<&AnyNumbers> {
         Some(&self.processes.get(process.0)?.numbers)
     }
 
-    /// Sets how many descriptors a process may have. Those above stay open.
+    /// Sets the number of descriptors that a process may have. Open descriptors above it stay open.
     pub fn set_limit(&mut self, process: ProcessId, limit: u32) {
         if let Some(table) = self.processes.get_mut(process.0) {
             table.numbers.set_limit(limit);
@@ -211,10 +214,10 @@ impl<T: Copy> Descriptors<T> {
 
     // --- Calls of a process ---
 
-    /// Opens a file behind which is `object`.
+    /// Opens a file whose object is `object`.
     ///
     /// # Errors
-    /// The process has as many as it may have; one that does not exist may have none.
+    /// If the process has as many descriptors as it may have, or does not exist.
     pub fn open(&mut self, process: ProcessId, object: T) -> Result<Opened, TooManyOpen> {
         let fd = self.allocate(process, 0)?;
         let file = FileId(self.files.insert(File { object, first: NONE }));
@@ -234,7 +237,7 @@ impl<T: Copy> Descriptors<T> {
         self.drop_reference(reference).ok_or(BadDescriptor(fd))
     }
 
-    /// The lowest free number refers to the same file, too. Returns it.
+    /// Makes the lowest free number refer to the same file, too, and returns that number.
     ///
     /// # Errors
     /// The process has no such descriptor, or as many as it may have.
@@ -242,7 +245,8 @@ impl<T: Copy> Descriptors<T> {
         self.pass(process, fd, process)
     }
 
-    /// The lowest free number that is not below `lowest` refers to the same file, too (`F_DUPFD`).
+    /// Makes the lowest free number that is not below `lowest` refer to the same file, too (`F_DUPFD`), and
+    /// returns that number.
     ///
     /// # Errors
     /// The process has no such descriptor, or all that it may have from `lowest` on, or may not have any
@@ -257,8 +261,8 @@ impl<T: Copy> Descriptors<T> {
         Ok(new)
     }
 
-    /// The number `new` refers to the same file, too; what it referred to before is closed. If it is the same
-    /// number nothing is done.
+    /// Makes the number `new` refer to the same file, too, and closes what it referred to before. Does
+    /// nothing if `fd` and `new` are the same number.
     ///
     /// # Errors
     /// The process has no descriptor `fd`, or may not have `new`.
@@ -276,8 +280,8 @@ impl<T: Copy> Descriptors<T> {
         Ok(self.drop_reference(displaced))
     }
 
-    /// The lowest free number of another process refers to the same file, too, as when a descriptor is sent
-    /// by a message (`SCM_RIGHTS`). Returns it.
+    /// Makes the lowest free number of another process refer to the same file, too, as when a message
+    /// carries a descriptor (`SCM_RIGHTS`). Returns that number.
     ///
     /// # Errors
     /// The process has no such descriptor, or the other one as many as it may have.
@@ -290,21 +294,21 @@ impl<T: Copy> Descriptors<T> {
 
     // --- Questions ---
 
-    /// The file that a descriptor refers to.
+    /// Returns the file to which a descriptor refers.
     #[must_use]
     #[inline]
     pub fn file(&self, process: ProcessId, fd: u32) -> Option<FileId> {
         Some(self.reference(process, fd)?.0)
     }
 
-    /// What is behind a file.
+    /// Returns the object behind a file, or `None` if there is no such file.
     #[must_use]
     #[inline]
     pub fn object(&self, file: FileId) -> Option<T> {
         Some(self.files.get(file.0)?.object)
     }
 
-    /// Who refers to a file, the latest first.
+    /// Returns the processes and numbers that refer to a file, the latest first.
     pub fn references(&self, file: FileId) -> impl Iterator<Item = (ProcessId, u32)> + '_ {
         let mut next = self.files.get(file.0).map_or(NONE, |file| file.first);
         core::iter::from_fn(move || {
@@ -314,7 +318,7 @@ impl<T: Copy> Descriptors<T> {
         })
     }
 
-    /// What is behind the file that a descriptor refers to.
+    /// Returns the object behind the file to which a descriptor refers.
     #[must_use]
     #[inline]
     pub fn behind(&self, process: ProcessId, fd: u32) -> Option<T> {
@@ -326,12 +330,12 @@ impl<T: Copy> Descriptors<T> {
         self.processes.get(process.0)?.descriptors.get(fd as usize)?.as_ref()
     }
 
-    /// The process whose descriptor a reference is.
+    /// Returns the process to which the descriptor of a reference belongs.
     pub(crate) fn process_of(&self, reference: u32) -> Option<ProcessId> {
         Some(ProcessId(self.references.get(reference)?.process))
     }
 
-    /// The file that a descriptor refers to, and what the reference is called.
+    /// Returns the file to which a descriptor refers, and the name of the reference.
     #[inline]
     pub(crate) fn reference(&self, process: ProcessId, fd: u32) -> Option<(FileId, u32)> {
         let &Descriptor { reference, .. } = self.descriptor(process, fd)?;
@@ -344,12 +348,12 @@ impl<T: Copy> Descriptors<T> {
         self.processes.get_mut(process.0).ok_or(TooManyOpen)?.numbers.allocate_from(lowest)
     }
 
-    /// Takes a certain number, if the process may have it.
+    /// Takes a certain number, if the process may have it. Returns whether it may.
     fn claim(&mut self, process: ProcessId, fd: u32) -> bool {
         self.processes.get_mut(process.0).is_some_and(|table| table.numbers.claim(fd).is_ok())
     }
 
-    /// Has a number, which is taken, refer to a file.
+    /// Makes a number, which is taken, refer to a file.
     fn refer(&mut self, process: ProcessId, fd: u32, file: FileId) {
         let (Some(table), Some(of)) = (self.processes.get_mut(process.0), self.files.get_mut(file.0)) else {
             return;
@@ -367,7 +371,7 @@ impl<T: Copy> Descriptors<T> {
         table.descriptors[fd as usize] = Some(Descriptor { reference: place, object: of.object });
     }
 
-    /// Takes a reference out of the list of its file.
+    /// Removes a reference from the list of its file. Removes the file with its last reference.
     fn drop_reference(&mut self, place: u32) -> Option<Closed<T>> {
         let Reference { file, fd, next, previous, .. } = self.references.remove(place)?;
         if let Some(next) = self.references.get_mut(next) {
@@ -421,8 +425,8 @@ mod tests {
         ]
     }
 
-    /// Descriptors as UNIX has them, said as plainly as can be: to each number an object. Of what every file
-    /// is called by there is one.
+    /// A plain model of UNIX descriptors: a map from each number to an object. Each file has an object of
+    /// its own.
     #[derive(Debug, Default)]
     struct Model {
         tables: BTreeMap<ProcessId, (u32, BTreeMap<u32, u32>)>,
@@ -450,7 +454,7 @@ mod tests {
             self.tables.iter().flat_map(of).collect()
         }
 
-        /// The object, and whether no other number has it.
+        /// Removes a number. Returns its object and whether no other number has that object.
         fn take(&mut self, process: ProcessId, fd: u32) -> Option<(u32, bool)> {
             let object = self.tables.get_mut(&process)?.1.remove(&fd)?;
             Some((object, self.references(object).is_empty()))

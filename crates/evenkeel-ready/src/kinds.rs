@@ -1,17 +1,17 @@
-//! What a file can be ready for.
+//! Kinds of event that a file can be ready for.
 
 use core::fmt;
 
 /// A set of six kinds of event: what a file is ready for, or what a caller asks for.
 ///
-/// They are those of `poll`. Of them `select` makes three: a call to read or to write does not block either
-/// if it fails at once, so who selects a descriptor to read or to write is told of
-/// [a hang-up or an error](Self::HANG_UP_OR_ERROR), too.
+/// The kinds are those of `poll`. `select` has three: a call to read or to write does not block either if
+/// it fails at once. So a caller that selects a descriptor to read or to write also receives [a hang-up or
+/// an error](Self::HANG_UP_OR_ERROR).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Kinds(u8);
 
 impl Kinds {
-    /// No kind.
+    /// The empty set of kinds.
     pub const NONE: Self = Self(0);
     /// There is something to read or to accept, if only the end of what comes (`POLLIN`).
     pub const READABLE: Self = Self(1);
@@ -21,64 +21,64 @@ impl Kinds {
     pub const EXCEPTIONAL: Self = Self(4);
     /// Nothing more will come or go (`POLLHUP`).
     pub const HANG_UP: Self = Self(8);
-    /// The next call says what is wrong (`POLLERR`).
+    /// An error is pending, which the next call returns (`POLLERR`).
     pub const ERROR: Self = Self(16);
     /// [`HANG_UP`](Self::HANG_UP) and [`ERROR`](Self::ERROR): `poll` and event queues report both unasked.
     pub const HANG_UP_OR_ERROR: Self = Self(24);
-    /// There is no such descriptor (`POLLNVAL`): what only `poll` says.
+    /// There is no such descriptor (`POLLNVAL`). Only `poll` reports this.
     pub const INVALID: Self = Self(32);
-    /// The peer will send nothing more (`POLLRDHUP`). Reported only to those who ask for it; the end of the
+    /// The peer will send nothing more (`POLLRDHUP`). Reported only if it is asked for; the end of the
     /// stream is [readable](Self::READABLE), too.
     pub const READ_CLOSED: Self = Self(64);
     /// Every kind of event.
     pub const ALL: Self = Self(95);
 
-    /// Those that are reported only if they are asked for.
+    /// The kinds that are reported only if they are asked for.
     pub(crate) const ASKED_FOR: Self = Self(71);
 
-    /// Those of either.
+    /// Returns the kinds that are in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those of both.
+    /// Returns the kinds that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those of `self` that `other` has not.
+    /// Returns the kinds of `self` that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// `self`, if that `holds`.
+    /// Returns `self` if `holds`, else no kind.
     #[must_use]
     pub const fn when(self, holds: bool) -> Self {
         if holds { self } else { Self::NONE }
     }
 
-    /// Whether any kind is in both.
+    /// Returns whether any kind is in both sets.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether no kind is in it.
+    /// Returns whether the set has no kind.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// There is something to read or to accept, if only the end of what comes.
+    /// Returns whether there is something to read or to accept, which may be only the end of the stream.
     #[must_use]
     pub const fn is_readable(self) -> bool {
         self.intersects(Self::READABLE)
     }
 
-    /// There is room to write, or a connection is made.
+    /// Returns whether there is room to write, or a connection is made.
     #[must_use]
     pub const fn is_writable(self) -> bool {
         self.intersects(Self::WRITABLE)
@@ -90,7 +90,7 @@ impl Kinds {
         self.intersects(Self::READ_CLOSED)
     }
 
-    /// Nothing more will come or go.
+    /// Returns whether nothing more will come or go.
     #[must_use]
     pub const fn is_hang_up(self) -> bool {
         self.intersects(Self::HANG_UP)

@@ -1,15 +1,16 @@
-//! Readiness: descriptors, and how programs with very many of them find out which are ready, at a cost that
+//! Readiness of descriptors: programs with very many descriptors find out which are ready, at a cost that
 //! follows events and not descriptors.
 //!
 //! A server of many clients has thousands of connections, of which few are busy at a time. Classic `select`
-//! asks every one of them at each call, and whoever opens a descriptor searches all that are open for the
-//! first number that is free. This crate has what Banga and Mogul made of both ("Scalable kernel performance
-//! for Internet servers under realistic loads", WRL 98/6), and the interface that they asked for in its
-//! place: an event queue, shaped like `epoll` and `kqueue`. The classic ways are here, too, as baselines.
+//! tests every descriptor at each call, and opening a descriptor searches all open ones for the first free
+//! number. This crate has the improvements of Banga and Mogul to both ("Scalable kernel performance for
+//! Internet servers under realistic loads", WRL 98/6). It also has the interface that they propose in place
+//! of `select`: an event queue, shaped like `epoll` and `kqueue`. The classic calls are here as baselines.
 //!
-//! Sans-IO: nothing here makes a system call, reads a clock or starts a thread. A kernel, or whoever is one
-//! in user space, opens files for its programs, says when something may have become ready, and is asked for
-//! what is. All of it together is [`Readiness`], whose contract is there:
+//! Sans-IO: nothing here makes a system call, reads a clock or starts a thread. The host is a kernel, or a
+//! subsystem in user space. It opens files for its programs, gives hints when something may have become
+//! ready, and answers which kinds of event hold. [`Readiness`] combines all parts and documents the
+//! contract:
 //!
 //! ```
 //! use evenkeel_ready::{Allocation, FdSets, Kinds, Readiness, Wait};
@@ -52,11 +53,11 @@
 //! | looking for | see |
 //! | --- | --- |
 //! | which number a new descriptor gets | [`BitmapNumbers`]; by linear search: [`LinearNumbers`] |
-//! | the descriptors of processes, `dup`, `dup2`, `fork`; who refers to a file | [`Descriptors`] |
+//! | the descriptors of processes, `dup`, `dup2`, `fork`; the references to a file | [`Descriptors`] |
 //! | sets of descriptors, a word at a time | [`FdSet`], [`FdSets`] |
-//! | all of it together: processes, hints, who is woken | [`Readiness`] |
+//! | all of it together: processes, hints, callers to wake | [`Readiness`] |
 //! | `select` and `poll` | [`Readiness::select`], [`Readiness::poll`] |
-//! | those that remember nothing | [`classic`] |
+//! | `select` and `poll` that remember nothing | [`classic`] |
 //! | the event queue: what it reports and when | [`Readiness::open_queue`], [`Trigger`] |
 #![forbid(unsafe_code)]
 

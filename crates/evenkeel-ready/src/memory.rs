@@ -1,26 +1,27 @@
-//! What `select` and `poll` remember of a caller's descriptors between its calls.
+//! The memory of `select` and `poll`: what they know of a caller's descriptors between its calls.
 //!
-//! The paper has three sets: INTERESTED, those that the caller has ever asked for; READY, those of them that
-//! were ready when they were last looked at; HINTS, those that may have become ready since. Of a descriptor
-//! that is in INTERESTED alone it is known that it is not ready. Each is kept for each kind of event.
+//! The paper has three sets. INTERESTED are the descriptors that the caller has ever asked for. READY are
+//! those of them that were ready at their last test. HINTS are those that may have become ready since. A
+//! descriptor that is in INTERESTED alone is known not to be ready. Each set is kept for each kind of
+//! event.
 //!
-//! They are stored so that a call touches what it has to look at and no more. INTERESTED, which is large, is
-//! a bitmap for each of `select`'s sets, to be compared with what the caller asks for, many words at a time.
-//! All three lie together for each descriptor, too, in three bytes, with a bitmap of those that are in READY
-//! or in HINTS, which are few. A new interest is a hint that the caller gives himself.
+//! The storage lets a call touch only what it has to test. INTERESTED, which is large, is a bitmap for each
+//! of `select`'s sets, and is compared with the caller's sets many words at a time. All three are also
+//! stored for each descriptor, in three bytes, with a bitmap of the few that are in READY or in HINTS. A
+//! new interest counts as a hint.
 
 use crate::call::{Answer, InSets, PollEntry};
 use crate::descriptors::BadDescriptor;
 use crate::kinds::Kinds;
 use crate::set::{Bits, FdSet, FdSets};
 
-/// Descriptors, and for what somebody asks each of them.
+/// Descriptors, and the kinds of event that a caller asks for.
 #[derive(Debug, Default)]
 struct Asked {
     sets: FdSets,
-    /// Those that were asked for at all: their hang-ups and errors are reported unasked.
+    /// The descriptors that were asked for at all: their hang-ups and errors are reported in any case.
     hang_up_or_error: FdSet,
-    /// Those whose peer's end of sending was asked for, which `select` has no set for.
+    /// The descriptors for which [`Kinds::READ_CLOSED`] was asked for; `select` has no set for that.
     read_closed: FdSet,
 }
 
@@ -45,55 +46,56 @@ impl Asked {
         self.clear_beside_sets();
     }
 
-    /// Clears what only `poll` asks for.
+    /// Clears the sets that only `poll` uses.
     fn clear_beside_sets(&mut self) {
         self.hang_up_or_error.clear();
         self.read_closed.clear();
     }
 }
 
-/// What is remembered of one descriptor.
+/// The remembered state of one descriptor.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
-    /// For what it was ever asked. If for anything, hang-up and error are among it.
+    /// The kinds that were ever asked for. If there are any, hang-up and error are among them.
     interested: Kinds,
-    /// For what it was ready when it was last looked at.
+    /// The kinds that it was ready for at its last test.
     ready: Kinds,
-    /// For what it may have become ready since.
+    /// The kinds that it may have become ready for since.
     hints: Kinds,
 }
 
-/// Whether the caller is in a call.
+/// The state of the caller in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Sleep {
     #[default]
     Awake,
     Asleep,
-    /// Something has happened, and it has not looked yet.
+    /// A hint or a close has woken the caller, and it has not tested its descriptors yet.
     Woken,
 }
 
-/// INTERESTED, READY and HINTS of one caller, and what it sleeps on.
+/// The sets INTERESTED, READY and HINTS of one caller, and the descriptors on which it sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// Those that were asked for, by set.
+    /// The descriptors that were asked for, by set.
     interested: FdSets,
     marks: Vec<Mark>,
-    /// Those that were ready, or have a hint, by the sets that it matters to: what was ready to write costs
-    /// nothing while it is to be read from.
+    /// The descriptors that were ready or have a hint, by the sets that this concerns. A descriptor that
+    /// was ready to write costs nothing while the caller asks to read from it.
     pending: FdSets,
     sleep: Sleep,
-    /// What the call is about that the caller sleeps in.
+    /// The descriptors and kinds of the call in which the caller sleeps.
     asked: Asked,
-    /// One of these was closed in the meantime: what its number means is to be found out anew.
+    /// Whether one of these was closed in the meantime, so that the meaning of its number has to be found
+    /// out anew.
     is_overtaken: bool,
 }
 
 impl Memory {
     // --- Calls ---
 
-    /// `select`: looks at those of `selecting` that are new, were ready before, or for which there is a hint.
-    /// `meet` hears of each that was not known before, and says whether it is open.
+    /// Runs `select`: tests those of `selecting` that are new, were ready before, or have a hint. Calls
+    /// `meet` with each that was not known before; it returns whether that descriptor is open.
     pub(crate) fn select(
         &mut self,
         selecting: &FdSets,
@@ -107,15 +109,16 @@ impl Memory {
         Ok(self.scan(selecting, found, status))
     }
 
-    /// The caller sleeps until one of these is ready. It has just asked for them.
+    /// Puts the caller to sleep until one of these descriptors is ready. The caller has just asked for
+    /// them.
     pub(crate) fn sleep_on_sets(&mut self, selecting: &FdSets) {
         self.asked.sets.clone_from(selecting);
         self.asked.clear_beside_sets();
         self.fall_asleep();
     }
 
-    /// What `select` does when the caller is woken: looks at those for which there is a hint. If none is
-    /// ready the caller sleeps on.
+    /// Continues `select` when the caller is woken: tests the descriptors with a hint. If none is ready,
+    /// the caller sleeps on.
     pub(crate) fn woken(
         &mut self,
         found: &mut FdSets,
@@ -134,8 +137,8 @@ impl Memory {
         answer
     }
 
-    /// `poll`: goes through the entries, and asks those that are new, were ready before, or for which there
-    /// is a hint.
+    /// Runs `poll`: goes through the entries, and tests those that are new, were ready before, or have a
+    /// hint.
     pub(crate) fn poll(
         &mut self,
         entries: &mut [PollEntry],
@@ -158,7 +161,8 @@ impl Memory {
         answer
     }
 
-    /// The caller sleeps until one of these is ready. It has just asked for them.
+    /// Puts the caller to sleep until one of these descriptors is ready. The caller has just asked for
+    /// them.
     pub(crate) fn sleep_on_entries(&mut self, entries: &[PollEntry]) {
         self.asked.clear();
         for entry in entries.iter().filter(|entry| entry.fd != PollEntry::IGNORED) {
@@ -167,14 +171,14 @@ impl Memory {
         self.fall_asleep();
     }
 
-    /// The caller is in no call any more.
+    /// Ends the wait of the caller.
     pub(crate) const fn give_up(&mut self) {
         self.sleep = Sleep::Awake;
     }
 
     // --- What happens to descriptors ---
 
-    /// A descriptor may have become ready. Whether the caller is to be woken.
+    /// Records that a descriptor may have become ready. Returns whether the caller is to be woken.
     #[inline]
     pub(crate) fn hint(&mut self, fd: u32, kinds: Kinds) -> bool {
         let Some(mark) = self.marks.get_mut(fd as usize) else { return false };
@@ -191,7 +195,7 @@ impl Memory {
         wakes
     }
 
-    /// A descriptor is closed. Whether the caller is to be woken.
+    /// Forgets a descriptor that is closed. Returns whether the caller is to be woken.
     pub(crate) fn forget(&mut self, fd: u32) -> bool {
         self.interested.remove(fd);
         self.pending.remove(fd);
@@ -205,13 +209,13 @@ impl Memory {
         core::mem::replace(&mut self.sleep, Sleep::Woken) == Sleep::Asleep
     }
 
-    /// All that are known.
+    /// Returns all descriptors of which anything is remembered.
     pub(crate) fn known(&self) -> impl Iterator<Item = u32> + '_ {
         let marks = (0..).zip(&self.marks);
         marks.filter(|(_, mark)| !mark.interested.is_empty()).map(|(fd, _)| fd)
     }
 
-    /// Everything is forgotten. Its storage stays, for the classic calls forget at each call.
+    /// Forgets everything. The storage stays, because the classic calls forget at each call.
     pub(crate) fn clear(&mut self) {
         self.interested.clear();
         self.marks.clear();
@@ -228,7 +232,7 @@ impl Memory {
         self.is_overtaken = false;
     }
 
-    /// Adds all of `selecting` to INTERESTED: word by word those that are not in.
+    /// Adds all of `selecting` to INTERESTED: finds those that are not in it word by word.
     fn take_interest_in(
         &mut self,
         selecting: &FdSets,
@@ -246,8 +250,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds one to INTERESTED. If it was not known so far, hang-up and error are new as well: whoever asks
-    /// next for a call to read or to write will want to hear of them.
+    /// Adds a descriptor to INTERESTED. If it was not known so far, hang-up and error are new as well: a
+    /// later call to read or to write has to report them.
     #[inline]
     fn take_interest(
         &mut self,
@@ -275,7 +279,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Tests those of `selecting` that are in READY or in HINTS.
+    /// Tests those of `selecting` that are in READY or in HINTS, and adds those that are ready to `found`.
     fn scan(
         &mut self,
         selecting: &FdSets,
@@ -303,13 +307,13 @@ impl Memory {
         answer
     }
 
-    /// The first word from `from` on with descriptors that are to be tested, of the `nth` set.
+    /// Returns the first word from `from` on with descriptors to test, of the `nth` set.
     #[inline]
     fn next_due(&self, nth: usize, selecting: &FdSets, from: usize) -> Option<(usize, u64)> {
         self.pending.by_number(nth).next_common(selecting.by_number(nth), from)
     }
 
-    /// Of one it is known that it is not ready for any of `asked`.
+    /// Returns whether a descriptor is known not to be ready for any of `asked`.
     #[inline]
     fn is_quiet(&self, fd: u32, asked: Kinds) -> bool {
         self.marks.get(fd as usize).is_some_and(|mark| {
@@ -318,8 +322,9 @@ impl Memory {
         })
     }
 
-    /// What of `asked` one is ready for, which is in INTERESTED for all of it. Its status is asked for if
-    /// there is a hint, or it was ready before: the caller may have read what there was.
+    /// Returns the kinds of `asked` that a descriptor is ready for; INTERESTED must have it for all of
+    /// them. Requests the status if there is a hint, or if it was ready before: the caller may have read
+    /// the data.
     #[inline]
     fn test(
         &mut self,
@@ -342,7 +347,7 @@ impl Memory {
         ready
     }
 
-    /// What holds of every memory.
+    /// Asserts the invariants of a memory.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         for (fd, mark) in (0..).zip(&self.marks) {

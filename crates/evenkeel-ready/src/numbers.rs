@@ -1,14 +1,14 @@
-//! Which descriptors of a process are open, and which is the lowest that is not.
+//! The numbers of a process's descriptors: which are open, and which is the lowest free one.
 
 use core::fmt;
 
 use crate::set::Bits;
 use crate::tree::Tree;
 
-/// Descriptors in a word.
+/// The number of descriptors in a word.
 const WORD: usize = 64;
 
-/// No descriptor below the limit is free: `EMFILE`.
+/// The error of a process that has no free number below its limit: `EMFILE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyOpen;
 
@@ -22,56 +22,56 @@ impl core::error::Error for TooManyOpen {}
 
 /// The numbers of one process's descriptors.
 ///
-/// UNIX has a new descriptor be the lowest that is free, which programs rely on: that rules out a simple list
-/// of free ones. There are two ways to find it, which give the same and cost differently: [`BitmapNumbers`]
-/// and [`LinearNumbers`].
+/// UNIX gives a new descriptor the lowest free number, and programs rely on it. That rules out a simple
+/// list of free ones. [`BitmapNumbers`] and [`LinearNumbers`] find the same number at different cost.
 pub trait Numbers {
-    /// Opens the lowest one that is free.
+    /// Opens the lowest free number.
     ///
     /// # Errors
-    /// Those below the [`limit`](Self::limit) are all open.
+    /// If all numbers below the [`limit`](Self::limit) are open.
     fn allocate(&mut self) -> Result<u32, TooManyOpen> {
         self.allocate_from(0)
     }
 
-    /// Opens the lowest one that is free and not below `lowest`: what `F_DUPFD` needs.
+    /// Opens the lowest free number that is not below `lowest`, as `F_DUPFD` needs it.
     ///
     /// # Errors
-    /// From `lowest` to the [`limit`](Self::limit) all are open.
+    /// If all numbers from `lowest` to the [`limit`](Self::limit) are open.
     fn allocate_from(&mut self, lowest: u32) -> Result<u32, TooManyOpen>;
 
-    /// Opens a certain one, if it is not open: what `dup2` needs. Says whether it was not.
+    /// Opens a certain number, as `dup2` needs it. Returns whether it was free.
     ///
     /// # Errors
-    /// It is not below the [`limit`](Self::limit), and not open.
+    /// If the number is not below the [`limit`](Self::limit), and not open.
     fn claim(&mut self, number: u32) -> Result<bool, TooManyOpen>;
 
-    /// Closes one; says whether it was open.
+    /// Closes a number. Returns whether it was open.
     fn free(&mut self, number: u32) -> bool;
 
-    /// Whether one is open.
+    /// Returns whether a number is open.
     fn is_open(&self, number: u32) -> bool;
 
-    /// New ones are below this (`RLIMIT_NOFILE`).
+    /// Returns the limit, below which new numbers are (`RLIMIT_NOFILE`).
     fn limit(&self) -> u32;
 
-    /// Sets the limit. Those that are open at or above it stay open.
+    /// Sets the limit. Numbers that are open at or above it stay open.
     fn set_limit(&mut self, limit: u32);
 
-    /// Those that are open, 64 at a time: words that are not empty, each with the number of its lowest bit.
+    /// Returns the open numbers, 64 at a time: the words that are not empty, each with the number of its
+    /// lowest bit.
     fn open_words(&self) -> impl Iterator<Item = (u32, u64)>;
 
-    /// How many words of the bitmap, or entries of the table, were looked at so far: the cost, whatever the
-    /// machine.
+    /// Returns how many words of the bitmap, or entries of the table, were visited so far: a measure of
+    /// cost that does not depend on the machine.
     fn looks(&self) -> u64;
 
-    /// Those that are open, from the lowest to the highest.
+    /// Returns the open numbers, from the lowest to the highest.
     fn open(&self) -> impl Iterator<Item = u32> {
         self.open_words().flat_map(|(base, word)| Bits(word).map(move |bit| base + bit))
     }
 }
 
-/// Finds the lowest free number by a tree of bitmaps, in as many steps as the tree has levels.
+/// A tree of bitmaps that finds the lowest free number, in as many steps as the tree has levels.
 ///
 /// A word of 64 bits says which of 64 numbers are free, a bit above it whether any of them is, and so on:
 /// two levels for 4096 descriptors, as in the paper, four for sixteen million. The paper's words have a bit
@@ -99,7 +99,7 @@ pub struct BitmapNumbers {
 }
 
 impl BitmapNumbers {
-    /// All are free.
+    /// Creates numbers that are all free, for a process that may have those below `limit`.
     #[must_use]
     pub const fn new(limit: u32) -> Self {
         Self { free: Tree::new(), limit, looks: 0 }
@@ -173,7 +173,7 @@ impl Numbers for BitmapNumbers {
     }
 }
 
-/// Finds the lowest free number by looking at one after the other: the baseline.
+/// A table that finds the lowest free number by linear search: the baseline.
 ///
 /// That is `ufalloc` of Digital UNIX: through the table of descriptors from 0 to the first empty entry.
 /// (4.4BSD starts where it knows that all below are open, which helps until one of those is closed.)
@@ -187,7 +187,7 @@ pub struct LinearNumbers {
 }
 
 impl LinearNumbers {
-    /// All are free.
+    /// Creates numbers that are all free, for a process that may have those below `limit`.
     #[must_use]
     pub const fn new(limit: u32) -> Self {
         Self { is_open: Vec::new(), limit, looks: 0 }
@@ -258,17 +258,17 @@ impl Numbers for LinearNumbers {
     }
 }
 
-/// How the numbers of processes are found.
+/// The way in which the lowest free number of a process is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Allocation {
-    /// By a tree of bitmaps.
+    /// A tree of bitmaps ([`BitmapNumbers`]).
     #[default]
     Bitmap,
-    /// One after the other: the baseline.
+    /// A linear search ([`LinearNumbers`]): the baseline.
     Linear,
 }
 
-/// Numbers of either kind, for who chooses when the program runs.
+/// Numbers of either kind, for programs that choose it when they run.
 #[derive(Debug, Clone)]
 pub enum AnyNumbers {
     /// Found by a tree of bitmaps.
@@ -278,7 +278,7 @@ pub enum AnyNumbers {
 }
 
 impl AnyNumbers {
-    /// All are free.
+    /// Creates numbers that are all free, for a process that may have those below `limit`.
     #[must_use]
     pub const fn new(allocation: Allocation, limit: u32) -> Self {
         match allocation {
@@ -288,7 +288,7 @@ impl AnyNumbers {
     }
 }
 
-/// Does the same with numbers of either kind.
+/// Applies an expression to numbers of either kind.
 macro_rules! either {
     ($self:ident, $numbers:ident => $does:expr) => {
         match $self {
@@ -375,7 +375,7 @@ mod tests {
         ]
     }
 
-    /// What a step says: all that there is to see.
+    /// Performs a step and returns all its results.
     fn take(numbers: &mut impl Numbers, step: &Step) -> Vec<Result<u32, TooManyOpen>> {
         match *step {
             Step::Allocate => vec![numbers.allocate()],

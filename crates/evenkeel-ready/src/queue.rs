@@ -1,69 +1,70 @@
-//! The event queue: who is registered, and who of them may be ready.
+//! The event queue: registrations, and a list of those that may be ready.
 
 use crate::descriptors::FileId;
 use crate::kinds::Kinds;
 use crate::slab::{NONE, Slab};
 
-/// When a registration reports again.
+/// The condition under which a registration reports again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// In each call, as long as the file is ready.
+    /// The registration reports in each call, as long as the file is ready.
     Level,
-    /// When something has happened since it reported last (`EPOLLET`, `EV_CLEAR`): who was told reads until
-    /// there is nothing more.
+    /// The registration reports when something has happened since its last report (`EPOLLET`, `EV_CLEAR`).
+    /// The program reads until there is nothing more.
     Edge,
-    /// Once, and then not before it is modified (`EPOLLONESHOT`, `EV_DISPATCH`). `EPOLLET` with
-    /// `EPOLLONESHOT` is this, too: after its one report nothing is left for the edge to decide.
+    /// The registration reports once, and then not before it is modified (`EPOLLONESHOT`, `EV_DISPATCH`).
+    /// `EPOLLET` with `EPOLLONESHOT` has the effect of this trigger: after the one report the edge decides
+    /// nothing.
     OneShot,
 }
 
-/// What a registration asks for.
+/// The kinds of event that a registration asks for, and the way in which it reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest {
-    /// Readable, writable, exceptional, read-closed. [Hang-up and error](Kinds::HANG_UP_OR_ERROR) are
-    /// reported unasked.
+    /// The kinds asked for: readable, writable, exceptional, read-closed. [Hang-up and
+    /// error](Kinds::HANG_UP_OR_ERROR) are reported even if not asked for.
     pub events: Kinds,
-    /// When it reports again.
+    /// The condition under which the registration reports again.
     pub trigger: Trigger,
-    /// What its events are called: the caller's own.
+    /// A value that the caller chooses, and that each event of the registration returns.
     pub token: u64,
 }
 
 impl Interest {
-    /// What is to be looked at.
+    /// Returns the kinds to test: those asked for, hang-up and error.
     pub(crate) const fn asked(&self) -> Kinds {
         self.events.intersection(Kinds::ASKED_FOR).union(Kinds::HANG_UP_OR_ERROR)
     }
 }
 
-/// What an event queue reports.
+/// A report of an event queue about one registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Event {
-    /// Of which registration.
+    /// The token of the registration.
     pub token: u64,
-    /// What its file is ready for.
+    /// The kinds of event that the file of the registration is ready for.
     pub ready: Kinds,
 }
 
-/// What became of a hint.
+/// The effect of a hint on a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hinted {
-    /// The registration does not ask for that.
+    /// The registration does not ask for any of the kinds.
     Ignored,
-    /// It was in the list already.
+    /// The registration was in the list already.
     Again,
-    /// It is in the list now.
+    /// The registration was added to the list.
     Listed,
 }
 
 /// Registrations, each of a file, and a list of those that may be ready.
 ///
-/// The list goes through the registrations themselves: nothing is allocated for an event, and nobody looks
-/// at those that are not in it. It is a ring: to send the first to the end is to begin with the next.
+/// The list links the registrations themselves: an event allocates nothing, and registrations outside of
+/// the list cost nothing. It is a ring: to move the first to the end is to begin with the next.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     registrations: Slab<Registration>,
-    /// The first of the list, and how many are in it.
+    /// The first registration of the list. `listed` is the length of the list.
     first: u32,
     listed: usize,
 }
@@ -72,13 +73,14 @@ pub(crate) struct EventQueue {
 struct Registration {
     token: u64,
     file: FileId,
-    /// The neighbours in the list; if it is not in it there is no next one.
+    /// The neighbours in the list. `next` is `NONE` if the registration is not in the list.
     next: u32,
     previous: u32,
-    /// What is to be looked at; nothing after a one-shot has reported, until it is modified.
+    /// The kinds to test. None after a one-shot has reported, until it is modified.
     asked: Kinds,
     trigger: Trigger,
-    /// Of those of a file that are exclusive, a hint reaches only so many as it takes to wake a caller.
+    /// Whether the registration is exclusive: of a file's exclusive registrations, a hint reaches only as
+    /// many as it takes to wake a caller.
     is_exclusive: bool,
 }
 
@@ -87,7 +89,7 @@ impl EventQueue {
         Self { registrations: Slab::new(), first: NONE, listed: 0 }
     }
 
-    /// Adds a registration. Returns its key.
+    /// Adds a registration and returns its key.
     pub(crate) fn add(&mut self, file: FileId, interest: Interest, is_exclusive: bool) -> u32 {
         self.registrations.insert(Registration {
             token: interest.token,
@@ -106,7 +108,7 @@ impl EventQueue {
         self.registrations.get(key).is_some_and(|registration| registration.is_exclusive)
     }
 
-    /// It asks for something else from now on. If it is in the list it stays there: it will be asked.
+    /// Changes what a registration asks for. A registration in the list stays there and will be tested.
     pub(crate) fn modify(&mut self, key: u32, interest: Interest) {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.asked = interest.asked();
@@ -114,18 +116,19 @@ impl EventQueue {
         }
     }
 
-    /// Takes a registration out.
+    /// Removes a registration, also from the list.
     pub(crate) fn delete(&mut self, key: u32) {
         self.unlist(key);
         self.registrations.remove(key);
     }
 
-    /// The file of each registration.
+    /// Returns the file of each registration.
     pub(crate) fn registered(&self) -> impl Iterator<Item = FileId> {
         self.registrations.iter().map(|(_, registration)| registration.file)
     }
 
-    /// The file of a registration may have become ready.
+    /// Records that the file of a registration may have become ready: adds the registration to the list if
+    /// it asks for one of `kinds`.
     #[inline]
     pub(crate) fn hint(&mut self, key: u32, kinds: Kinds) -> Hinted {
         match self.registrations.get(key) {
@@ -140,20 +143,21 @@ impl EventQueue {
         }
     }
 
-    /// How many may be ready.
+    /// Returns the number of registrations that may be ready.
     pub(crate) const fn listed(&self) -> usize {
         self.listed
     }
 
-    /// The one that has been in the list for longest: its file, and what for it is to be asked.
+    /// Returns the file of the registration that has been in the list for longest, and the kinds to test.
     #[inline]
     pub(crate) fn first(&self) -> Option<(FileId, Kinds)> {
         let &Registration { file, asked, .. } = self.registrations.get(self.first)?;
         Some((file, asked))
     }
 
-    /// The first of the list was asked, and is `ready`: what to report. It leaves the list; if it is to
-    /// report as long as it is ready it goes to the end, so that the others come first.
+    /// Handles the test of the first registration in the list, which is `ready` for these kinds, and
+    /// returns the event to report. The registration leaves the list. With trigger
+    /// [`Level`](Trigger::Level) it moves to the end of the list instead, behind all others.
     #[inline]
     pub(crate) fn settle(&mut self, ready: Kinds) -> Option<Event> {
         if ready.is_empty() {
@@ -173,7 +177,7 @@ impl EventQueue {
         Some(event)
     }
 
-    /// Puts one that is not in the list at its end.
+    /// Adds a registration that is not in the list at the end of the list.
     #[inline]
     fn list(&mut self, key: u32) {
         let last = if let Some(first) = self.registrations.get_mut(self.first) {
@@ -192,7 +196,7 @@ impl EventQueue {
         self.listed += 1;
     }
 
-    /// Takes one out of the list, if it is in it.
+    /// Removes a registration from the list, if it is there.
     fn unlist(&mut self, key: u32) {
         let Some(registration) = self.registrations.get_mut(key) else { return };
         let (next, previous) = (core::mem::replace(&mut registration.next, NONE), registration.previous);

@@ -1,21 +1,21 @@
-//! Sets of descriptors, as `select` takes and gives them: bitmaps, worked on a word at a time.
+//! Sets of descriptors, as `select` takes and returns them: bitmaps, processed a word at a time.
 
 use core::fmt;
 
 use crate::tree::Tree;
 
-/// Descriptors in a word.
+/// The number of descriptors in a word.
 const WORD: usize = 64;
-/// Words that are compared before one looks which of them it was.
+/// The number of words that are compared at once, before the search for the one that differs.
 const MANY: usize = 64;
 
-/// A set of descriptors: a bitmap of 64-bit words that grows with the highest one that is in it.
+/// A set of descriptors: a bitmap of 64-bit words that grows with the highest descriptor that is in it.
 ///
-/// Which words are not empty is known from words above them, so that to look through a set costs what is in
-/// it, and to clear it, too; a set of few descriptors is cheap however high their numbers are. Who handles
-/// many does so by words ([`words`](Self::words)): Banga and Mogul (WRL 98/6, section 6.6) found most of a
-/// proxy's user time in a loop that went through its connections before each call of `select`, and had it
-/// vanish by keeping bitmaps and scanning them a word at a time.
+/// Words of a higher level show which words are not empty. So the cost to scan or clear a set follows the
+/// descriptors in it; a set of few descriptors is cheap however high their numbers are. Programs with many
+/// descriptors process a set by words ([`words`](Self::words)). Banga and Mogul (WRL 98/6, section 6.6)
+/// found most of a proxy's user time in a loop over its connections before each call of `select`. It
+/// vanished when they kept bitmaps and scanned them a word at a time.
 ///
 /// ```
 /// use evenkeel_ready::FdSet;
@@ -36,15 +36,15 @@ pub struct FdSet {
 }
 
 impl FdSet {
-    /// An empty set.
+    /// Creates an empty set. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self { tree: Tree::new() }
     }
 
-    /// Puts a descriptor in; whether it was not in.
+    /// Adds a descriptor. Returns whether it was not in the set.
     ///
-    /// Allocates if there was never one as high.
+    /// Allocates if the set has never had a descriptor as high.
     #[inline]
     pub fn insert(&mut self, fd: u32) -> bool {
         let fd = fd as usize;
@@ -56,7 +56,7 @@ impl FdSet {
         is_new
     }
 
-    /// Takes a descriptor out; whether it was in.
+    /// Removes a descriptor. Returns whether it was in the set.
     #[inline]
     pub fn remove(&mut self, fd: u32) -> bool {
         let was_in = self.contains(fd);
@@ -66,14 +66,14 @@ impl FdSet {
         was_in
     }
 
-    /// Whether a descriptor is in it.
+    /// Returns whether a descriptor is in the set.
     #[must_use]
     #[inline]
     pub fn contains(&self, fd: u32) -> bool {
         self.tree.contains(fd as usize)
     }
 
-    /// Takes all out: of the words, those are touched that are not empty. Memory is kept.
+    /// Removes all descriptors. Only words that are not empty are touched. Memory is kept.
     pub fn clear(&mut self) {
         let mut from = 0;
         while let Some((index, _)) = self.tree.next_word(from) {
@@ -82,19 +82,19 @@ impl FdSet {
         }
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tree.next_word(0).is_none()
     }
 
-    /// How many are in it: counted, a word at a time.
+    /// Returns the number of descriptors in the set. They are counted, a word at a time.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words().map(|(_, word)| word.count_ones() as usize).sum()
     }
 
-    /// Adds those of another set.
+    /// Adds the descriptors of another set.
     pub fn union_with(&mut self, other: &Self) {
         self.tree.grow(other.tree.words().len(), 0);
         let mut from = 0;
@@ -104,7 +104,7 @@ impl FdSet {
         }
     }
 
-    /// Keeps those that are in another set, too.
+    /// Removes the descriptors that are not in another set.
     pub fn intersect_with(&mut self, other: &Self) {
         let mut from = 0;
         while let Some((index, word)) = self.tree.next_word(from) {
@@ -113,7 +113,7 @@ impl FdSet {
         }
     }
 
-    /// Takes those out that are in another set.
+    /// Removes the descriptors that are in another set.
     pub fn subtract(&mut self, other: &Self) {
         let mut from = 0;
         while let Some((index, word)) = self.tree.next_word(from) {
@@ -122,7 +122,7 @@ impl FdSet {
         }
     }
 
-    /// The words that are not empty, each with the descriptor that its lowest bit stands for.
+    /// Returns the words that are not empty, each with the descriptor of its lowest bit.
     pub fn words(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         let mut from = 0;
         core::iter::from_fn(move || {
@@ -132,26 +132,28 @@ impl FdSet {
         })
     }
 
-    /// How many [words](Self::words) are not empty, at the cost of a 64th of them.
+    /// Returns the number of [words](Self::words) that are not empty, at the cost of a 64th of all words of
+    /// the bitmap.
     #[must_use]
     pub fn words_in_use(&self) -> usize {
         self.tree.words_in_use()
     }
 
-    /// Its descriptors, from the lowest to the highest.
+    /// Returns the descriptors of the set, from the lowest to the highest.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words().flat_map(|(base, word)| Bits(word).map(move |bit| base + bit))
     }
 
-    /// The word of a set in which descriptor `64 * index` has the lowest bit.
+    /// Returns the word in which descriptor `64 * index` has the lowest bit.
     #[inline]
     pub(crate) fn word(&self, index: usize) -> u64 {
         self.tree.word(index)
     }
 
-    /// The first word from `from` on with descriptors that `other` has, too: its index, and these.
+    /// Returns the first word from `from` on with descriptors that are also in `other`: its index, and
+    /// these descriptors.
     ///
-    /// Where either has nothing none are looked at, and where they have nothing in common many at a time.
+    /// Visits no words where either set is empty, and many at a time where the sets have nothing in common.
     pub(crate) fn next_common(&self, other: &Self, from: usize) -> Option<(usize, u64)> {
         let (ours, theirs) = (self.tree.words(), other.tree.words());
         let mut from = from;
@@ -172,10 +174,11 @@ impl FdSet {
         }
     }
 
-    /// The first word from `from` on with descriptors that `other` has not: its index, and these.
+    /// Returns the first word from `from` on with descriptors that are not in `other`: its index, and these
+    /// descriptors.
     ///
-    /// Words are compared many at a time, which a processor does many at once. Where nothing is in the set
-    /// none are.
+    /// Compares many words at a time, which a processor does in parallel. Visits no words where the set is
+    /// empty.
     pub(crate) fn next_not_in(&self, other: &Self, from: usize) -> Option<(usize, u64)> {
         let (ours, theirs) = (self.tree.words(), other.tree.words());
         let mut from = from;
@@ -201,7 +204,7 @@ impl Clone for FdSet {
         Self { tree: self.tree.clone() }
     }
 
-    /// Into the same memory.
+    /// Copies `other` into the memory of this set.
     fn clone_from(&mut self, other: &Self) {
         self.tree.clone_from(&other.tree);
     }
@@ -221,7 +224,7 @@ impl Extend<u32> for FdSet {
     }
 }
 
-/// Sets are equal that have the same in them, whatever room they have.
+/// Sets are equal if they have the same descriptors, whatever their capacity.
 impl PartialEq for FdSet {
     fn eq(&self, other: &Self) -> bool {
         self.words().eq(other.words())
@@ -236,51 +239,52 @@ impl fmt::Debug for FdSet {
     }
 }
 
-/// The three sets of `select`: who is to be looked at for what, or is ready for it.
+/// The three sets of `select`: the descriptors to test for each kind of event, or those that are ready for
+/// it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FdSets {
-    /// Those to read from: a call would not block, if only because it fails.
+    /// The descriptors to read from. One is ready if a call would not block, perhaps because it fails.
     pub read: FdSet,
-    /// Those to write to: a call would not block, if only because it fails.
+    /// The descriptors to write to. One is ready if a call would not block, perhaps because it fails.
     pub write: FdSet,
-    /// Those with something out of the ordinary.
+    /// The descriptors for exceptional conditions ([`Kinds::EXCEPTIONAL`](crate::Kinds::EXCEPTIONAL)).
     pub exception: FdSet,
 }
 
 impl FdSets {
-    /// Three empty sets.
+    /// Creates three empty sets. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self { read: FdSet::new(), write: FdSet::new(), exception: FdSet::new() }
     }
 
-    /// Takes all out of all three.
+    /// Removes all descriptors from the three sets.
     pub fn clear(&mut self) {
         self.read.clear();
         self.write.clear();
         self.exception.clear();
     }
 
-    /// Takes a descriptor out of all three, as one does who has closed it.
+    /// Removes a descriptor from the three sets, as a program does that has closed it.
     pub fn remove(&mut self, fd: u32) {
         self.read.remove(fd);
         self.write.remove(fd);
         self.exception.remove(fd);
     }
 
-    /// Whether all three are empty.
+    /// Returns whether all three sets are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.read.is_empty() && self.write.is_empty() && self.exception.is_empty()
     }
 
-    /// How many are in all three together, as `select` counts them.
+    /// Returns the sum of the numbers of descriptors in the three sets, as `select` counts them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.read.len() + self.write.len() + self.exception.len()
     }
 
-    /// One of the three.
+    /// Returns the set with number `nth`: 0 to read, 1 to write, 2 for exceptional conditions.
     #[inline]
     pub(crate) const fn by_number(&self, nth: usize) -> &FdSet {
         match nth {
@@ -290,7 +294,7 @@ impl FdSets {
         }
     }
 
-    /// The descriptors of a word that are in any of the three.
+    /// Returns the descriptors of a word that are in any of the three sets.
     #[inline]
     pub(crate) fn word(&self, index: usize) -> u64 {
         self.read.word(index) | self.write.word(index) | self.exception.word(index)
@@ -303,7 +307,7 @@ impl Clone for FdSets {
         Self { read, write, exception: self.exception.clone() }
     }
 
-    /// Into the same memory.
+    /// Copies `other` into the memory of these sets.
     fn clone_from(&mut self, other: &Self) {
         self.read.clone_from(&other.read);
         self.write.clone_from(&other.write);

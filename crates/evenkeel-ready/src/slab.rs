@@ -1,6 +1,6 @@
-//! Values by place: small numbers, used again.
+//! A store of values under small numbers, the places, which are used again.
 
-/// A place for each value. The place that was left last is taken first.
+/// A store with a place for each value. The place that became vacant last is used first.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
@@ -10,15 +10,15 @@ pub(crate) struct Slab<T> {
 #[derive(Debug)]
 enum Place<T> {
     Taken(T),
-    /// And the next one that is vacant.
+    /// A vacant place, with the next vacant one.
     Vacant(u32),
 }
 
-/// In place of a place: there is none.
+/// The value that stands for no place.
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl<T> Slab<T> {
-    /// What a place takes.
+    /// The size of a place in bytes.
     #[cfg(test)]
     pub(crate) const BYTES: usize = size_of::<Place<T>>();
 
@@ -65,7 +65,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// All, by place.
+    /// Returns all values with their places, in the order of places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(&self.places).filter_map(|(place, taken)| match taken {
             Place::Taken(value) => Some((place, value)),

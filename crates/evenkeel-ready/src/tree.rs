@@ -7,13 +7,14 @@
 //!   level 0   0000 0110  ·  0001  ·                  a bit for each number
 //! ```
 //!
-//! To put a number in, to take it out and to find the next one that is in takes as many steps as there are
-//! levels, and mostly one. Source: Banga and Mogul, WRL 98/6, section 4.2, generalised to any depth.
+//! Adding a number, removing it and finding the next one take at most as many steps as there are levels,
+//! and mostly one. Source: Banga and Mogul, WRL 98/6, section 4.2, generalised to any depth.
 
-/// A word has `1 << LOG` bits, of the 64 that would fit: tests have deep trees of few numbers.
+/// A set of numbers whose words have `1 << LOG` bits, of the 64 that would fit: tests have deep trees of
+/// few numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Tree<const LOG: u32> {
-    /// From the numbers up. The last level has one word; of an empty tree there is none.
+    /// The levels, from the numbers up. The last level has one word; an empty tree has no levels.
     levels: Vec<Vec<u64>>,
 }
 
@@ -27,19 +28,19 @@ impl<const LOG: u32> Tree<LOG> {
         Self { levels: Vec::new() }
     }
 
-    /// The words that hold the numbers.
+    /// Returns the words that hold the numbers.
     #[inline]
     pub(crate) fn words(&self) -> &[u64] {
         self.levels.first().map_or(&[], Vec::as_slice)
     }
 
-    /// A word of numbers; beyond the end they are empty.
+    /// Returns a word of numbers; words beyond the end are empty.
     #[inline]
     pub(crate) fn word(&self, index: usize) -> u64 {
         self.words().get(index).copied().unwrap_or(0)
     }
 
-    /// How many numbers there is room for.
+    /// Returns the number of bits in the lowest level: all numbers below it have room.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.words().len() << LOG
@@ -50,7 +51,7 @@ impl<const LOG: u32> Tree<LOG> {
         self.word(number >> LOG) & Self::bit(number) != 0
     }
 
-    /// Makes room for `words` words at least. New ones are `fill`.
+    /// Makes room for at least `words` words. New ones are `fill`.
     pub(crate) fn grow(&mut self, words: usize, fill: u64) {
         let before = self.words().len();
         if words <= before {
@@ -63,7 +64,7 @@ impl<const LOG: u32> Tree<LOG> {
         self.grow_level(1, before);
     }
 
-    /// Has a level look at the words below it from `first_new` on, which are new.
+    /// Updates a level for the words below it from `first_new` on, which are new.
     fn grow_level(&mut self, height: usize, first_new: usize) {
         let below = self.levels[height - 1].len();
         if below <= 1 {
@@ -85,13 +86,13 @@ impl<const LOG: u32> Tree<LOG> {
         self.grow_level(height + 1, first_new >> LOG);
     }
 
-    /// Puts a number in for which there is room. Returns how many words were looked at.
+    /// Adds a number for which there is room. Returns how many words were visited.
     #[inline]
     pub(crate) fn insert(&mut self, number: usize) -> u64 {
         self.set(0, number)
     }
 
-    /// Takes a number out for which there is room. Returns how many words were looked at.
+    /// Removes a number for which there is room. Returns how many words were visited.
     #[inline]
     pub(crate) fn remove(&mut self, number: usize) -> u64 {
         self.clear(0, number)
@@ -107,13 +108,13 @@ impl<const LOG: u32> Tree<LOG> {
         }
     }
 
-    /// The lowest number from `from` on. Counts the words that it looks at.
+    /// Returns the lowest number from `from` on. Adds the number of words that it visits to `looks`.
     #[inline]
     pub(crate) fn next(&self, from: usize, looks: &mut u64) -> Option<usize> {
         self.search(0, from, looks)
     }
 
-    /// The first word from `from` on that is not empty: its index, and the word.
+    /// Returns the first word from `from` on that is not empty: its index, and the word.
     #[inline]
     pub(crate) fn next_word(&self, from: usize) -> Option<(usize, u64)> {
         let words = self.words();
@@ -125,7 +126,7 @@ impl<const LOG: u32> Tree<LOG> {
         Some((index, words[index]))
     }
 
-    /// How many words are not empty: counted one level up.
+    /// Returns the number of words that are not empty. They are counted one level up.
     pub(crate) fn words_in_use(&self) -> usize {
         match self.levels.as_slice() {
             [] => 0,
@@ -169,8 +170,8 @@ impl<const LOG: u32> Tree<LOG> {
         looks
     }
 
-    /// The first bit from `index` on that is set in a level: up until there is one, then down to the first
-    /// below it.
+    /// Returns the first bit from `index` on that is set in a level: goes up until there is one, then down
+    /// to the first below it.
     fn search(&self, height: usize, mut index: usize, looks: &mut u64) -> Option<usize> {
         for (above, level) in self.levels.iter().enumerate().skip(height) {
             *looks += 1;
@@ -188,7 +189,7 @@ impl<const LOG: u32> Tree<LOG> {
         None
     }
 
-    /// What holds of every tree.
+    /// Asserts the invariants of a tree.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         for (below, above) in self.levels.iter().zip(self.levels.iter().skip(1)) {

@@ -1,4 +1,4 @@
-//! Who wants to hear of each file: callers that have asked for a descriptor of it, and registrations of event
+//! The watchers of each file: callers that have asked for a descriptor of it, and registrations of event
 //! queues.
 
 #[cfg(test)]
@@ -7,7 +7,7 @@ use core::cell::Cell;
 use crate::descriptors::FileId;
 use crate::slab::{NONE, Slab};
 
-/// Who hears of a file.
+/// A caller or registration that hints for a file reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watcher {
     /// A caller of `select` or `poll`, and the descriptor that it has asked for.
@@ -16,21 +16,21 @@ pub(crate) enum Watcher {
     Queue(u32, u32),
 }
 
-/// One who watches a file, by a descriptor of his.
+/// A watch on a file through one descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Watch {
     pub(crate) watcher: Watcher,
-    /// What the descriptor's reference to the file is called: when it is closed he watches no more.
+    /// The name of the descriptor's reference to the file. The watch ends when that is closed.
     pub(crate) reference: u32,
 }
 
-/// The watches of each file: a list for each. So a hint finds at once whether there are any.
+/// The watches of all files, in a list for each file. A hint sees at once whether a file has any.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// By file.
+    /// The first link of each file.
     first: Vec<u32>,
     links: Slab<Link>,
-    /// How many links were looked at.
+    /// The number of links that were visited.
     #[cfg(test)]
     pub(crate) looks: Cell<u64>,
 }
@@ -77,18 +77,18 @@ impl Watches {
         }
     }
 
-    /// Takes out the first watch of a file for which `is` holds.
+    /// Removes the first watch of a file for which `is` holds.
     pub(crate) fn remove(&mut self, file: FileId, is: impl Fn(Watch) -> bool) -> Option<Watcher> {
         self.remove_from(&mut self.beginning(file), is)
     }
 
-    /// The place before the first watch of a file.
+    /// Returns the place before the first watch of a file.
     pub(crate) fn beginning(&self, file: FileId) -> At {
         At { file, before: NONE, place: self.first(file) }
     }
 
-    /// Takes out the first watch from a place on for which `is` holds. The next search goes on behind it. No
-    /// other watch of that file may be added or removed in between.
+    /// Removes the first watch from a place on for which `is` holds. The next search continues behind it.
+    /// No other watch of that file may be added or removed in between.
     pub(crate) fn remove_from(&mut self, at: &mut At, is: impl Fn(Watch) -> bool) -> Option<Watcher> {
         loop {
             let &Link { watch, next } = self.link(at.place)?;
@@ -113,7 +113,7 @@ impl Watches {
         self.links.get(place)
     }
 
-    /// The watches of one file: the latest first, and behind all others those that were added as the last.
+    /// Returns the watches of one file: the latest first, and those added as the last behind all others.
     #[inline]
     pub(crate) fn of(&self, file: FileId) -> impl Iterator<Item = Watch> + '_ {
         let mut place = self.first(file);
@@ -124,7 +124,7 @@ impl Watches {
         })
     }
 
-    /// Whether anybody watches a file.
+    /// Returns whether a file has a watch.
     #[inline]
     pub(crate) fn is_watched(&self, file: FileId) -> bool {
         self.first(file) != NONE
@@ -135,7 +135,7 @@ impl Watches {
         self.first.get(file.0 as usize).copied().unwrap_or(NONE)
     }
 
-    /// All of them, of whatever files.
+    /// Returns the watches of all files.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Watch> {
         self.links.iter().map(|(_, link)| link.watch)

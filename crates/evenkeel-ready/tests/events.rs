@@ -99,7 +99,7 @@ enum Call {
 struct Caller {
     id: CallerId,
     process: ProcessId,
-    /// What it sleeps in, and whether it was woken.
+    /// The call in which it sleeps, and whether it was woken.
     sleep: Option<(Call, bool)>,
 }
 
@@ -113,7 +113,7 @@ struct World {
     queues: BTreeMap<QueueId, (ProcessId, Registrations)>,
     callers: Vec<Caller>,
     tokens: u64,
-    /// How often a registration became a candidate, and how many tests there were.
+    /// The number of times that a registration became a candidate. `tests` is the number of tests.
     candidacies: usize,
     tests: usize,
 }
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// What a queue is to report: to each token, what for.
+    /// Returns what a queue has to report: the token and the kinds of each registration.
     fn eligible(&self, queue: QueueId) -> BTreeMap<u64, Kinds> {
         let Some((process, registrations)) = self.queues.get(&queue) else { return BTreeMap::new() };
         let candidates = registrations.iter().filter(|(_, registration)| registration.is_candidate);
@@ -201,7 +201,7 @@ impl World {
         hinted.into_iter().for_each(|queue| self.hint(Object::Queue(queue), Kinds::READABLE));
     }
 
-    /// One is new or was modified.
+    /// Enters a registration that is new or was modified.
     fn look_at(&mut self, queue: QueueId, fd: u32, interest: Interest) {
         let (process, registrations) = self.queues.get_mut(&queue).unwrap();
         let process = *process;
@@ -230,7 +230,7 @@ impl World {
         queue == outer || self.inner(outer).into_iter().any(|inner| self.is_within(queue, inner))
     }
 
-    /// How high the highest would be.
+    /// Returns the height that the highest queue would have with `inner` registered at `outer`.
     fn height_with(&self, outer: QueueId, inner: QueueId) -> usize {
         let above = |queue: QueueId| -> usize {
             fn up(world: &World, queue: QueueId) -> usize {
@@ -512,7 +512,7 @@ proptest! {
     }
 }
 
-/// What happens to some files, all of which are registered by level.
+/// An event of a test whose files are all registered by level.
 #[derive(Debug, Clone)]
 enum Change {
     Open(Kinds),

@@ -1,5 +1,5 @@
-//! Registrations that are exclusive: one event for one of several callers who wait for the same file, each at
-//! an event queue of his own.
+//! Exclusive registrations: one event for one of several callers that wait for the same file, each at its
+//! own event queue.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use evenkeel_ready::{
@@ -48,7 +48,7 @@ impl Workers {
         self.host.wait(caller, queue, &mut [Event::default(); 4], wait, |_, _| status).unwrap().ready
     }
 
-    /// A connection comes. Who is woken.
+    /// Makes a connection arrive. Returns the workers that are woken.
     fn arrive(&mut self) -> Vec<usize> {
         self.host.hint(self.listener, READABLE);
         let woken = core::iter::from_fn(|| self.host.next_woken());

@@ -63,7 +63,7 @@ impl Server {
     }
 }
 
-/// What so many take each, in tables that double as they grow and are full.
+/// Returns the bytes that each of `many` objects takes, in tables that double as they grow and are full.
 fn bytes_of_each(many: u32, mut make: impl FnMut(u32)) -> u64 {
     let allocated = measure(|| (0..many).for_each(&mut make));
     (allocated.bytes_current / i64::from(many)).unsigned_abs()

@@ -60,7 +60,7 @@ fn kinds() -> impl Strategy<Value = Kinds> {
     ]
 }
 
-/// In three words.
+/// Generates descriptors in three words of a bitmap.
 fn fd() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 0..7_u32, 1 => 62..67_u32, 1 => 128..131_u32]
 }
@@ -114,12 +114,12 @@ struct Caller {
     id: CallerId,
     process: ProcessId,
     known: BTreeMap<u32, Known>,
-    /// What it sleeps in, and whether it was woken.
+    /// The call in which it sleeps, and whether it was woken.
     sleep: Option<(Call, bool)>,
 }
 
-/// Objects that are ready or not, the descriptors of each process, and what its callers have asked for. It
-/// is said as plainly as the paper says it, and knows nothing of how it is done.
+/// The objects that are ready or not, the descriptors of each process, and what its callers have asked for.
+/// The model follows the words of the paper and knows nothing of the implementation.
 struct World {
     host: Readiness<usize>,
     holds: Vec<Kinds>,
@@ -214,7 +214,7 @@ impl World {
         entries
     }
 
-    /// Whether a call would return now.
+    /// Returns whether a call would return now.
     fn would_return(&self, process: ProcessId, call: &Call) -> bool {
         match call {
             Call::Select(sets) => !self.classic_select(process, sets).is_ok_and(|found| found.is_empty()),

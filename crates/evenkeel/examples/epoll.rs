@@ -1,6 +1,6 @@
-//! A host that somebody else's event loop drives: epoll waits for evenkeel and for standard input alike. As
-//! root: `cargo run --example epoll -- tap:keel0 10.77.0.2/24`. Echoes datagrams to port 7 until the input
-//! ends, and says how many.
+//! A host that another event loop drives: epoll waits both for evenkeel and for standard input. As root:
+//! `cargo run --example epoll -- tap:keel0 10.77.0.2/24`. Echoes datagrams to port 7 until the input ends,
+//! and prints how many.
 #![allow(clippy::print_stdout, reason = "it shows what it did")]
 
 use std::error::Error;
@@ -10,8 +10,8 @@ use evenkeel::core::time::Instant;
 use evenkeel::{Engine, Next};
 use rustix::event::{Timespec, epoll};
 
-/// Serves until `other` is readable and at its end, which nobody but the loop knows of; says how many
-/// datagrams were echoed.
+/// Serves until `other`, which only the loop knows, is readable and at its end. Returns how many datagrams
+/// were echoed.
 pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Result<u64, Box<dyn Error>> {
     let me = engine.attach("epoll");
     let socket = engine.enter(me, |system| system.bind(None, 7))??;

@@ -9,7 +9,7 @@ use evenkeel::core::socket::{Event, Fd, Interest, Kinds, Trigger};
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::{Ended, Engine, Error};
 
-/// What is open, and when something came last from each connection.
+/// The open descriptors of the server, and the time when each connection last sent something.
 struct Server {
     queue: Fd,
     listener: Fd,

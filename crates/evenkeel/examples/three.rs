@@ -1,10 +1,10 @@
-//! Waits for two UDP sockets and a listener at once, in a thread of its own, and says what came.
+//! Waits for two UDP sockets and a listener at once, in a thread of its own, and prints where something came.
 //! As root: `cargo run --example three -- tap:keel0 10.77.0.2/24`, then for example `nc -u 10.77.0.2 1001`
 #![allow(clippy::print_stdout, reason = "it shows what it did")]
 
 use evenkeel::{Ended, Engine, Error, core::time::Instant};
 
-/// Serves in the calling thread until a certain time, and tells what came for which port.
+/// Serves in the calling thread until a certain time, and calls `say` with the port of each arrival.
 pub(crate) fn serve(mut engine: Engine, until: Instant, mut say: impl FnMut(u16)) -> Result<(), Error> {
     let me = engine.attach("three");
     let events = engine.enter(me, |system| system.events())??;

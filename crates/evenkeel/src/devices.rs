@@ -1,4 +1,5 @@
-//! The operating system's devices under a host, and what becomes of them while it runs: MTU, removal, return.
+//! The operating system's devices of a host, and their events while the host runs: MTU changes, removal,
+//! return.
 
 use core::fmt;
 use std::sync::Arc;
@@ -11,42 +12,42 @@ use evenkeel_link::{
     Address, Device, DeviceChange, DeviceChanges, DeviceState, MTU_MAX, Notifier, Status, device_now,
 };
 
-/// Something that happened to a host from outside, for whoever runs it to know.
+/// An external event that concerns a host, for the program that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// A device has another MTU, and from now on packets are made to fit.
+    /// The MTU of a device has changed. From now on packets are limited to the new MTU.
     Mtu {
         /// The device.
         name: String,
-        /// Its MTU.
+        /// The new MTU, in bytes.
         mtu: usize,
     },
     /// A device was removed.
     Removed {
-        /// Its name.
+        /// The name of the device.
         name: String,
     },
-    /// A device of the same name as one that was removed is there.
+    /// A device has appeared under the name of a device that was removed.
     Returned {
-        /// Whose place it could take.
+        /// The interface whose device it can replace.
         interface: InterfaceId,
-        /// Its name.
+        /// The name of the device.
         name: String,
         /// The kernel's number for it.
         index: u32,
     },
-    /// A device has taken the place of the one that was removed, or could not.
+    /// A new device has replaced a removed one, or could not replace it.
     Replaced {
-        /// Its name.
+        /// The name of the device.
         name: String,
-        /// Why it could not.
+        /// The reason why it could not; `None` if it did.
         error: Option<AddInterfaceError>,
     },
-    /// Somebody else uses an address of ours.
+    /// Another host uses an address of this host.
     Conflict {
-        /// Where.
+        /// The name of the device on which the conflict was seen.
         name: String,
-        /// Which, and by whom.
+        /// The address, and the hardware address of the other host.
         conflict: AddressConflict,
     },
 }
@@ -82,13 +83,14 @@ impl fmt::Display for Notice {
 /// A device of an engine.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// The first of its queues in the engine's [`Halt`](evenkeel_link::Halt); the others follow.
+    /// The index of its first queue in the engine's [`Halt`](evenkeel_link::Halt); its other queues follow.
     pub(crate) first: usize,
     queues: usize,
     pub(crate) interface: InterfaceId,
     pub(crate) status: Status,
     name: String,
-    /// The kernel's number for it; none if it is not a network device.
+    /// The kernel's interface index of it, or zero once it is removed; `None` if it is not a network
+    /// device.
     number: Option<u32>,
     mtu: usize,
     rings_in_memory: bool,
@@ -108,12 +110,13 @@ impl Watched {
         }
     }
 
-    /// The same, once its places are known.
+    /// Returns the device with `first` as the index of its first queue, and with its interface.
     pub(crate) fn placed(self, first: usize, interface: InterfaceId) -> Self {
         Self { first, interface, ..self }
     }
 
-    /// The interface and its queue behind a descriptor, if it is one of its queues.
+    /// Returns the interface and the queue behind the descriptor with this index, if it is one of this
+    /// device's queues.
     pub(crate) fn queue_of(&self, index: usize) -> Option<(InterfaceId, usize)> {
         let queue = index.checked_sub(self.first).filter(|&queue| queue < self.queues)?;
         Some((self.interface, queue))
@@ -131,12 +134,13 @@ impl Watched {
         &self.name
     }
 
-    /// Its name, and why no frame comes from it any more, if that was not foreseen.
+    /// Returns the name of the device and the reason why no more frames come from it, if that was not
+    /// foreseen.
     pub(crate) fn failure(&self) -> Option<String> {
         Some(format!("{}: {}", self.name, self.status.reason()?))
     }
 
-    /// Takes note of what the kernel says of some device; gives what is to be told of it.
+    /// Applies a kernel announcement of any device to this one. Returns the notice that results, if any.
     pub(crate) fn follow(&mut self, change: &DeviceChange, host: &mut Host) -> Option<Notice> {
         let number = self.number?;
         match change {
@@ -160,7 +164,8 @@ impl Watched {
         }
     }
 
-    /// What would have been announced if nothing had been lost.
+    /// Returns the announcements that describe the present state of the device, in place of any that were
+    /// lost.
     fn changes_now(&self) -> Vec<DeviceChange> {
         let now = device_now(&self.name);
         let there = matches!(&now, Some(DeviceChange::Is { index, .. }) if Some(*index) == self.number);
@@ -169,13 +174,13 @@ impl Watched {
     }
 }
 
-/// Who is told.
+/// The callback that receives device notices.
 pub(crate) type Tell = Box<dyn FnMut(Notice) + Send>;
 
-/// What the kernel announces of all devices.
+/// A subscription to the kernel's announcements of all devices.
 pub(crate) struct Following {
     pub(crate) index: usize,
-    /// There was an announcement when the descriptor was last asked, and none has been read since.
+    /// Whether an announcement was there when the descriptor was last polled, and none has been read since.
     pub(crate) readable: bool,
     changes: DeviceChanges,
     pub(crate) tell: Tell,
@@ -192,7 +197,8 @@ impl Following {
         Self { index, readable: false, changes, tell }
     }
 
-    /// Reads one announcement.
+    /// Reads one announcement and reports the notices that result from it. If announcements were lost,
+    /// checks every device.
     pub(crate) fn read(&mut self, devices: &mut [Watched], host: &mut Host) {
         let mut heard = Vec::new();
         // A socket that fails otherwise than by losing announcements does not get better.
@@ -208,7 +214,7 @@ impl Following {
         }
     }
 
-    /// Looks at each device as it is now.
+    /// Checks the present state of each device and reports the notices that result from it.
     pub(crate) fn look(&mut self, devices: &mut [Watched], host: &mut Host) {
         for device in devices {
             for change in device.changes_now() {
@@ -218,8 +224,8 @@ impl Following {
     }
 }
 
-/// Gives an engine devices in place of those that were removed, from another thread; copies are the same.
-/// Opening a device takes the kernel longer than a core that has packets to see to may be kept from it.
+/// A handle that gives an engine devices in place of removed ones. It is cloneable, and meant for another
+/// thread: opening a device may take the kernel longer than a core with pending packets may be blocked.
 #[derive(Debug, Clone)]
 pub struct Replacer {
     devices: Sender<(InterfaceId, Box<dyn Device>)>,
@@ -227,8 +233,8 @@ pub struct Replacer {
 }
 
 impl Replacer {
-    /// Has the engine put `device` in the place of an interface's, between two units of work.
-    /// [`Notice::Replaced`] tells what came of it.
+    /// Has the engine replace the device of an interface with `device`, between two units of work.
+    /// [`Notice::Replaced`] reports the result.
     pub fn replace(&self, interface: InterfaceId, device: Box<dyn Device>) {
         // An engine that is gone needs no device.
         let _ = self.devices.send((interface, device));
@@ -236,7 +242,7 @@ impl Replacer {
     }
 }
 
-/// Where an engine gets such devices.
+/// The channel through which an engine receives devices that replace removed ones.
 #[derive(Debug)]
 pub(crate) struct Replacements {
     pub(crate) devices: Receiver<(InterfaceId, Box<dyn Device>)>,

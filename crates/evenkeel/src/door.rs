@@ -1,6 +1,6 @@
-//! The door for threads of one's own: a thread that is no [`Program`](evenkeel_core::process::Program) makes
-//! calls on the host, waits for descriptors, and runs the host meanwhile; or lets an event loop of its own
-//! run it, a bounded turn at a time.
+//! Calls for threads that are not a [`Program`](evenkeel_core::process::Program). Such a thread makes calls
+//! on the host, waits for descriptors, and runs the host while it waits. Alternatively, its own event loop
+//! runs the host, a bounded number of work units at a time.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -17,17 +17,18 @@ use evenkeel_link::{Clock, LinkSpec};
 use crate::engine::{Ended, Engine};
 use crate::error::Error;
 
-/// What an event loop does until the next [`Engine::advance`].
+/// The action that an event loop takes after a call of [`Engine::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// There is more to do: other things, if they are due, and then at once the next turn.
+    /// More work is pending. Handle other events if they are due, then call [`Engine::advance`] again at
+    /// once.
     Again,
-    /// Nothing is pending. Wait until one of [`Engine::descriptors`] is readable, for so long at most;
-    /// `None`: for as long as it takes.
+    /// No work is pending. Wait until one of [`Engine::descriptors`] is readable, for at most this long;
+    /// `None` means without a limit.
     Wait(Option<Duration>),
 }
 
-/// Set when what a thread waits for is ready.
+/// A flag that a waker sets when the call that a thread waits for can go on.
 #[derive(Debug, Default)]
 struct Flag(AtomicBool);
 
@@ -38,11 +39,12 @@ impl Wake for Flag {
 }
 
 impl Engine {
-    /// A host with the default settings on a device of the operating system: `tap:NAME` or `packet:NAME`,
-    /// with an address such as `10.77.0.2/24` on it.
+    /// Opens a host with the default settings on a device of the operating system, `tap:NAME` or
+    /// `packet:NAME`. Its interface gets `address`, such as `10.77.0.2/24`.
     ///
     /// # Errors
-    /// What the device, the address or the process's limits have against it; nothing is left behind.
+    /// If the device cannot be opened, the address is not valid, or the process has reached a limit.
+    /// Nothing is left behind.
     pub fn open(device: &str, address: &str) -> Result<Self, Error> {
         let LinkSpec::Device(spec) = device.parse()? else {
             return Err(Error::NoDevice(device.to_owned()));
@@ -54,16 +56,16 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Admits the calling thread, or another, as a process of the host ([`Host::attach`]).
+    /// Registers the calling thread, or another thread, as a process of the host ([`Host::attach`]).
     pub fn attach(&mut self, name: &str) -> ProcessId {
         let now = self.clock().now();
         self.host_mut().attach(name, 0, now)
     }
 
-    /// Makes calls as a process that was attached, on its bill ([`Host::enter`]).
+    /// Makes calls as an attached process and charges their time to it ([`Host::enter`]).
     ///
     /// # Errors
-    /// [`NotAttached`]: nothing was called.
+    /// [`NotAttached`] if the process is not attached; `call` has then not been called.
     pub fn enter<T>(
         &mut self,
         process: ProcessId,
@@ -80,8 +82,8 @@ impl Engine {
     }
 
     /// Runs the host in the calling thread until a descriptor of `process` is ready ([`Ended::Done`]), or
-    /// until something ends the wait. To wait for many, wait for the process's event queue
-    /// ([`System::events`]).
+    /// until another condition ends the wait. To wait for several descriptors, wait for the event queue of
+    /// the process ([`System::events`]).
     ///
     /// # Errors
     /// If `process` is not attached, or halting fails: the kernel is out of memory.
@@ -92,9 +94,10 @@ impl Engine {
         self.run_until_raised(process, is_ready, &flag, until, |system| system.forget(socket, &waker))
     }
 
-    /// Runs the host in the calling thread until the last call of [`System::select`] or [`System::poll`] of
-    /// `process`, which has found nothing, would find something ([`Ended::Done`]), or until something ends
-    /// the wait. Then make the same call again. One that has found something is over at once.
+    /// Runs the host in the calling thread until the last [`System::select`] or [`System::poll`] call of
+    /// `process`, which found nothing, would find something ([`Ended::Done`]), or until another condition
+    /// ends the wait. The caller then repeats that call. If the last call found something, `block` does not
+    /// sleep.
     ///
     /// # Errors
     /// If `process` is not attached, or halting fails: the kernel is out of memory.
@@ -105,7 +108,8 @@ impl Engine {
         self.run_until_raised(process, is_over, &flag, until, |system| system.give_up())
     }
 
-    /// Runs the host until the flag is raised, if what is waited for `is_ready` not yet; else `forget`s it.
+    /// Runs the host until the flag is raised, unless `is_ready` already holds. If the wait ends without
+    /// the flag, calls `forget`.
     fn run_until_raised(
         &mut self,
         process: ProcessId,
@@ -115,7 +119,7 @@ impl Engine {
         forget: impl FnOnce(&mut System<'_>),
     ) -> Result<Ended, Error> {
         if is_ready {
-            // Whoever always finds something ready must not keep the host from its devices.
+            // A caller that always finds something ready must not keep the host from its devices.
             self.advance(UNITS_BETWEEN)?;
             return Ok(Ended::Done);
         }
@@ -126,11 +130,11 @@ impl Engine {
         Ok(ended)
     }
 
-    /// Runs at most `units` units of the host's work and comes back: for event loops that have other things
-    /// to do. Never sleeps.
+    /// Runs at most `units` units of the host's work, then returns. It never sleeps, so it suits event
+    /// loops that have other work, too.
     ///
     /// # Errors
-    /// If looking at the devices fails: the kernel is out of memory.
+    /// If polling the devices fails: the kernel is out of memory.
     pub fn advance(&mut self, units: usize) -> Result<Next, Error> {
         self.awake();
         self.observe_this_thread();
@@ -144,13 +148,13 @@ impl Engine {
                 None => self.clock().now(),
             };
         }
-        // Nobody knows when the next turn is.
+        // The time of the next call is unknown.
         self.host_mut().start_output(now);
         Ok(Next::Again)
     }
 
     fn next(&mut self, now: Instant) -> Next {
-        // A core that spins is awake: nobody has to write to a descriptor to wake it.
+        // A core that spins is awake, so no other thread has to write to a descriptor to wake it.
         let Some(halt_until) = self.halt_until(now) else { return Next::Again };
         // From here on a frame on a cable makes a descriptor readable; one that came before prevents the
         // wait.
@@ -161,16 +165,17 @@ impl Engine {
         Next::Wait((deadline != Instant::NEVER).then(|| deadline.since(now)))
     }
 
-    /// Makes one of [`Engine::descriptors`] readable, or the next turn come at once: for [`System::wait`],
-    /// when an event loop does the waiting.
+    /// Returns a waker that makes one of [`Engine::descriptors`] readable, or the next call of
+    /// [`Engine::advance`] due at once. An event loop passes it to [`System::wait`] when it does the
+    /// waiting itself.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.halt().waker()
     }
 
-    /// What to wait for between two turns: each is readable when there is something to do. They stay the same
-    /// until a device is added or replaced, or one that was removed has reported nothing but errors for a
-    /// while: it is no longer among them.
+    /// Returns the descriptors that an event loop waits for between two calls of [`Engine::advance`]. Each
+    /// is readable when there is work. The set changes only when a device is added or replaced, or when a
+    /// removed device has reported nothing but errors for a while and leaves the set.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.halt().descriptors()
     }

@@ -18,34 +18,34 @@ use crate::devices::{Following, Notice, Replacements, Replacer, Watched};
 use crate::observer::{Observer, Parts};
 use crate::soft::{SPIN_BEFORE, SoftEvents};
 
-/// While the host is busy, it is looked this often whether the run is to end, and what else can be seen
-/// without a system call; and devices whose rings are not in memory are asked whether they are readable.
+/// The interval at which a busy host checks whether the run is to end, and polls what is visible without a
+/// system call. It then also polls devices whose rings are not in memory.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
 
-/// With rings in memory only, descriptors are asked this often: what is urgent is seen without
-/// ([`Engine::attend_event`]).
+/// The interval at which descriptors are polled if all rings are in memory. Urgent events are seen without
+/// that ([`Engine::attend_event`]).
 const ASK_PERIOD: Duration = Duration::from_millis(1);
 
-/// A core with a cable that has nothing to do looks for more work for so long before it halts: about as long
-/// as it would take to halt, be woken by the core at the other end, which has a system call to make for that,
-/// and go on. Who waits that long loses at most as much again as if it had known how long the pause would be
-/// (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a shared-memory
-/// multiprocessor", SOSP 1991). The kernel wakes whoever waits for its devices, and may need this very core
-/// to do so: there the core halts at once.
+/// The time that an idle core with a cable polls for work before it halts. It is about the time that the
+/// core needs to halt, be woken with a system call of the peer core, and resume. A core that polls for so
+/// long loses at most as much again as if it had known the length of the pause (Karlin, Li, Manasse,
+/// Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP 1991).
+/// Without a cable the core halts at once: the kernel wakes the threads that wait for its devices, and may
+/// need this very core to do so.
 const BUSY_POLL: Duration = Duration::from_micros(20);
 
-/// A program that computes for longer than this is looked at in between: whoever wants to end the run need
-/// not wait for it.
+/// The longest time that a program computes before the engine checks other work. A request to end the run
+/// does not wait longer for it.
 const SLICE: Duration = Duration::from_millis(1);
-/// For a soft event or a paced segment it is looked at as soon as that is due, but not sooner than after
-/// this: a handler that is to be called in every trigger state is to leave it most of its time.
+/// The shortest time that a program computes before the engine interrupts it for a soft event or a paced
+/// segment. It leaves the program most of its time if a handler is due in every trigger state.
 const SLICE_MIN: Duration = Duration::from_micros(5);
 
-/// Runs a [`Host`] in real time.
+/// A driver that runs a [`Host`] in real time.
 ///
-/// The calling thread runs units in order of level as fast as it can; when nothing is pending it halts on the
-/// host's interfaces, which is what "interrupts enabled" means here; with a cable, when nothing has been for
-/// 20 µs. There is no other thread and no lock.
+/// The calling thread runs units in order of level as fast as it can. When nothing is pending it halts on
+/// the host's interfaces, which is what "interrupts enabled" means here. With a cable, it halts after 20 µs
+/// without work. There is no other thread and no lock.
 #[derive(Debug)]
 pub struct Engine {
     host: Host,
@@ -58,39 +58,40 @@ pub struct Engine {
     replacements: Option<Replacements>,
     stop: Option<&'static Stop>,
     next_look: Instant,
-    /// When descriptors are asked next.
+    /// The time when descriptors are polled next.
     next_ask: Instant,
-    /// Until then a busy core does no further piece of long work.
+    /// The time before which a busy core does no further piece of incremental work.
     next_piece: Instant,
     look_period: Duration,
-    /// Rings of some device can be seen by a system call only.
+    /// Whether the rings of some device are visible through a system call only.
     asks_often: bool,
     gather: Duration,
-    /// What comes is seen without a system call, so it pays to look for it before halting.
+    /// Whether the host has a cable. Its frames are visible without a system call, so the core polls before
+    /// it halts.
     busy_polls: bool,
-    /// Until then the core does not halt.
+    /// The time before which the core does not halt.
     busy_polls_until: Instant,
-    /// Nothing was done since frames were last left to gather.
+    /// Whether no unit has run since frames were last left to coalesce.
     gathered: bool,
-    /// The unit that a program is computing in.
+    /// The unit in which a program is computing.
     computing: Option<Computing>,
     observer: Observer,
     pub(crate) soft: SoftEvents,
 }
 
-/// A unit that takes as long as its program said. It may be longer than anybody wants to wait for it.
+/// A unit that takes as long as its program asked for. The engine may interrupt it.
 #[derive(Debug, Clone, Copy)]
 struct Computing {
     ran: Ran,
-    /// The time until then is charged.
+    /// The time up to which the unit has been charged.
     charged: Instant,
     end: Instant,
 }
 
-/// What is done about a descriptor that is readable; says whether there is more to do.
+/// The callback for a readable descriptor. It returns whether more work remains.
 type Attend = Box<dyn FnMut(&mut Host, Instant) -> bool + Send>;
 
-/// Who is told what neighbours say of themselves.
+/// The callback that receives neighbour updates.
 struct Tell(Box<dyn FnMut(NeighborUpdate) + Send>);
 
 impl fmt::Debug for Tell {
@@ -101,12 +102,12 @@ impl fmt::Debug for Tell {
 
 struct Attended {
     index: usize,
-    /// What the descriptor is of, if that can be asked without a system call.
+    /// The event behind the descriptor, if its state is visible without a system call.
     event: Option<EventFd>,
     attend: Attend,
-    /// The descriptor was readable when it was last asked, and has not been attended since.
+    /// Whether the descriptor was readable when it was last polled, and has not been attended since.
     readable: bool,
-    /// There is more to do, though the descriptor need not be readable.
+    /// Whether more work remains, even if the descriptor is not readable.
     more: bool,
 }
 
@@ -122,7 +123,7 @@ impl fmt::Debug for Attended {
     }
 }
 
-/// Why [`Engine::run`] returned.
+/// The reason why [`Engine::run`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// The time given has come.
@@ -136,8 +137,8 @@ pub enum Ended {
 }
 
 impl Engine {
-    /// Puts a host on this core. Unless it has a secret already, it gets one here: what runs in real time has
-    /// peers who may not guess it.
+    /// Creates an engine that runs `host`. A host without a secret gets a random one here, because peers in
+    /// real time must not be able to guess it.
     ///
     /// # Errors
     /// If the process may open no more descriptors, or there are no random bits.
@@ -169,15 +170,15 @@ impl Engine {
         })
     }
 
-    /// Ends [`Engine::run`] when the process is asked to end (Ctrl-C).
+    /// Makes [`Engine::run`] return when the process is asked to end (Ctrl-C).
     pub fn stop_on(&mut self, stop: &'static Stop) {
         self.halt.watch(stop.fd());
         self.stop = Some(stop);
     }
 
-    /// Calls `attend` between two units of work whenever `fd` is readable: at once while the core is halted,
-    /// within a millisecond or one unit while it is busy. `attend` must read what is there, or it is called
-    /// for ever; while it runs, nothing else does.
+    /// Registers `attend`, which the engine calls between two units of work whenever `fd` is readable: at
+    /// once while the core is halted, within a millisecond or one unit while it is busy. `attend` must read
+    /// what is there, or it is called forever. Nothing else runs while it runs.
     pub fn attend(&mut self, fd: Arc<OwnedFd>, mut attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
         self.attend_in_pieces(fd, move |host, now| {
             attend(host, now);
@@ -185,8 +186,8 @@ impl Engine {
         });
     }
 
-    /// The same for what another thread notifies: `attend` is called when it has, within 20 µs or one unit
-    /// while the core is busy, as that is seen without a system call.
+    /// Registers `attend`, which the engine calls after another thread has notified `event`. A busy core
+    /// calls it within 20 µs or one unit, because it sees the notification without a system call.
     pub fn attend_event(
         &mut self,
         event: &EventFd,
@@ -201,9 +202,9 @@ impl Engine {
         self.attended.last_mut().into_iter().for_each(|attended| attended.event = Some(event.clone()));
     }
 
-    /// The same for work that may be long: `attend` does a small piece of it, and says whether there is more.
-    /// It is then called again, at once if the core has nothing else to do, else so that three quarters of
-    /// the time are left for packets and programs.
+    /// Registers `attend` for long work, which starts when `fd` is readable. Each call does a small piece
+    /// and returns whether more remains. The engine then calls it again: at once if the core is idle,
+    /// otherwise so that three quarters of the time remain for packets and programs.
     pub fn attend_in_pieces(
         &mut self,
         fd: Arc<OwnedFd>,
@@ -214,23 +215,23 @@ impl Engine {
         self.attended.push(Attended { index, event: None, attend, readable: false, more: false });
     }
 
-    /// Follows what the kernel says of the host's devices from now on: packets are made to fit if an MTU
-    /// changes, and `tell` hears of that and of what else happens to devices and addresses.
+    /// Follows the kernel's announcements of the host's devices from now on. When an MTU changes, packets
+    /// are limited to it. `tell` receives a notice of that and of other events of devices and addresses.
     ///
     /// # Errors
-    /// If the kernel gives no socket for it.
+    /// If the kernel provides no socket for it.
     pub fn follow_devices(&mut self, tell: impl FnMut(Notice) + Send + 'static) -> io::Result<()> {
         let changes = DeviceChanges::open()?;
         let index = self.halt.watch(changes.fd());
         let mut following = Following::new(index, changes, Box::new(tell));
-        // Before this it was not heard of.
+        // Changes before this moment were not announced.
         following.look(&mut self.devices, &mut self.host);
         self.following = Some(following);
         Ok(())
     }
 
-    /// Has devices replaced when they were removed: who has this opens them anew. [`Engine::run`] then goes
-    /// on though all devices are gone.
+    /// Returns a handle that replaces removed devices with devices that its owner opens. Once it exists,
+    /// [`Engine::run`] does not end when all devices are gone.
     pub fn replacer(&mut self) -> Replacer {
         let wake = self.halt.notifier();
         self.replacements.get_or_insert_with(|| Replacements::new(wake)).replacer()
@@ -255,7 +256,7 @@ impl Engine {
             }
             if let Some(following) = &mut self.following {
                 (following.tell)(Notice::Replaced { name, error });
-                // What has happened to it since it was opened.
+                // The device may have changed since it was opened.
                 following.look(&mut self.devices, &mut self.host);
             }
         }
@@ -270,7 +271,7 @@ impl Engine {
         }
     }
 
-    /// Has `tell` hear what neighbours say of themselves, before the core halts or within 20 µs. The host
+    /// Registers `tell`, which receives neighbour updates before the core halts or within 20 µs. The host
     /// must keep neighbour updates.
     pub(crate) fn on_neighbor_update(&mut self, tell: impl FnMut(NeighborUpdate) + Send + 'static) {
         self.tell = Some(Tell(Box::new(tell)));
@@ -284,26 +285,27 @@ impl Engine {
         }
     }
 
-    /// When everything is done that there was, lets frames gather for this long before it looks for more.
-    /// Waking up costs as much as dozens of frames do; who can wait wakes up for many. With nothing to do at
-    /// all it still halts until something comes, and at once.
+    /// Sets the time for which frames coalesce after all pending work is done, before the engine looks for
+    /// more. A wake-up costs as much as dozens of frames, so programs that can wait save wake-ups. An
+    /// engine with no work at all still halts until a frame comes, and then wakes at once.
     pub fn gather(&mut self, time: Duration) {
         self.gather = time;
     }
 
-    /// Looks this often, while the host is busy, at what is else looked at every 20 µs. Descriptors are
-    /// asked each time if rings of some device are not in memory, else not more often than once a
-    /// millisecond.
+    /// Sets the interval of the checks that a busy host otherwise makes every 20 µs. Each check polls the
+    /// descriptors if rings of some device are not in memory; otherwise descriptors are polled at most once
+    /// a millisecond.
     pub fn look_every(&mut self, period: Duration) {
         self.look_period = period;
     }
 
-    /// Goes on running although the process was asked to end, for what is still to be done then.
+    /// Makes [`Engine::run`] ignore requests to end the process from now on, so that remaining work can be
+    /// done.
     pub fn ignore_stop(&mut self) {
         self.stop = None;
     }
 
-    /// Gives the host a device of the operating system. Its frames are received as suits the host and the
+    /// Adds a device of the operating system to the host. Its frames are received as suits the host and the
     /// device ([`Host::add_interface`]).
     ///
     /// # Errors
@@ -316,7 +318,8 @@ impl Engine {
         self.add_device_as(device, |host, device, now| host.add_interface(device, addresses, now))
     }
 
-    /// The same for a device whose frames are received as `plan` says ([`Host::add_interface_with`]).
+    /// Adds a device of the operating system whose frames are received along the receive path `plan`
+    /// ([`Host::add_interface_with`]).
     ///
     /// # Errors
     /// [`AddInterfaceError`]
@@ -344,7 +347,7 @@ impl Engine {
         Ok(interface)
     }
 
-    /// Gives the host one end of a cable.
+    /// Adds one end of a cable to the host.
     ///
     /// # Errors
     /// [`AddInterfaceError`]
@@ -354,58 +357,59 @@ impl Engine {
         self.host.add_interface(Box::new(end), addresses, self.clock.now())
     }
 
-    /// The host.
+    /// Returns the host that the engine runs.
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The host, to spawn programs on.
+    /// Returns the host for modification, for example to spawn programs.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
 
-    /// Why a device will bring no more frames, other than as foreseen: its name, and what happened. The first
-    /// such device.
+    /// Returns the name of the first device that has failed, and the reason why it brings no more frames.
+    /// An end that was foreseen is no failure.
     #[must_use]
     pub fn failed_device(&self) -> Option<String> {
         self.devices.iter().find_map(Watched::failure)
     }
 
-    /// The clock it runs by.
+    /// Returns the clock of the engine.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Time spent in calls that halt the core. For how much of it the thread slept, ask the
-    /// [`Observer`](Engine::observer).
+    /// Returns the time spent in calls that halt the core. The [`Observer`](Engine::observer) reports for
+    /// how much of it the thread slept.
     #[must_use]
     pub fn halted(&self) -> Duration {
         self.observer.halted()
     }
 
-    /// What is known of it beside what the host counts.
+    /// Returns a handle to the measurements that the host itself does not count.
     #[must_use]
     pub fn observer(&self) -> Observer {
         self.observer.clone()
     }
 
-    /// Runs until `until`, or until `done` holds (asked whenever the core is about to halt or look at its
-    /// devices, so at least every 20 µs, or 1 ms while a program computes), or until there is no point in
-    /// going on. A unit in which a program computes for longer than is left is interrupted, and goes on in
-    /// the next call.
+    /// Runs the host until `until`, until `done` returns true, or until another reason to end ([`Ended`]).
+    /// `done` is called whenever the core is about to halt or poll its devices, so at least every 20 µs, or
+    /// 1 ms while a program computes. A unit in which a program computes beyond the end is interrupted, and
+    /// continues in the next call.
     ///
     /// # Errors
     /// If halting fails: the kernel is out of memory.
     pub fn run(&mut self, until: Instant, done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
         let ended = self.run_for_a_while(until, done);
-        // When this thread has ended, the kernel knows it no more.
+        // The kernel forgets the time of this thread once it has ended.
         self.observer.read_thread();
         ended
     }
 
-    /// The same for who comes again soon.
+    /// Runs the host as [`Engine::run`] does, but without a reading of the thread's time at the end. For
+    /// callers that soon run the host again.
     pub(crate) fn run_for_a_while(
         &mut self,
         until: Instant,
@@ -415,7 +419,7 @@ impl Engine {
         link::set_timer_slack(Duration::from_nanos(1))?;
         self.observer.observe_this_thread();
         let ended = self.run_units(until, done);
-        // Nobody knows when the next run is.
+        // The time of the next run is unknown.
         self.host.start_output(self.clock.now());
         ended
     }
@@ -429,7 +433,7 @@ impl Engine {
                 if let Some(ended) = self.ended(until, now, &mut done) {
                     return Ok(ended);
                 }
-                // In the middle of a unit the host is nobody else's.
+                // In the middle of a unit nothing else may use the host.
                 if !computing {
                     self.pass_on_neighbor_updates();
                     self.replace_devices(now);
@@ -455,12 +459,12 @@ impl Engine {
         }
     }
 
-    /// To run the host with its trigger states.
+    /// Returns the host and the soft events, to run the host with its trigger states.
     pub(crate) const fn host_and_soft(&mut self) -> (&mut Host, &mut SoftEvents) {
         (&mut self.host, &mut self.soft)
     }
 
-    /// The calling thread runs the host, if not by [`Engine::run`].
+    /// Records that the calling thread runs the host, for calls other than [`Engine::run`].
     pub(crate) fn observe_this_thread(&self) {
         self.observer.observe_this_thread();
     }
@@ -477,12 +481,13 @@ impl Engine {
         self.halt.asleep()
     }
 
-    /// There is more to do about a descriptor that is attended.
+    /// Returns whether an attended descriptor has more work.
     pub(crate) fn has_pieces(&self) -> bool {
         self.attended.iter().any(|attended| attended.more)
     }
 
-    /// Looks at all that is outside of the host, descriptors too, unless it is in the middle of a unit.
+    /// Polls everything outside of the host, including descriptors, unless the host is in the middle of a
+    /// unit.
     pub(crate) fn look_at_all(&mut self, now: Instant) -> io::Result<()> {
         if self.computing.is_none() {
             self.pass_on_neighbor_updates();
@@ -493,7 +498,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Goes on with the unit that a program is computing in until it is over.
+    /// Continues the unit in which a program is computing until it is over.
     pub(crate) fn finish_computing(&mut self) {
         while let Some(computing) = self.computing.take() {
             let now = self.compute(computing);
@@ -501,7 +506,7 @@ impl Engine {
         }
     }
 
-    /// A trigger state: calls the handlers of soft events that are due, and says what time it is then.
+    /// Runs a trigger state: calls the handlers of soft events that are due. Returns the time after them.
     #[inline]
     pub(crate) fn trigger_at(&mut self, now: Instant) -> Instant {
         if self.soft.is_due(now) || self.computing.is_some() && self.host.exact_deadline() <= now {
@@ -513,7 +518,7 @@ impl Engine {
 
     fn call_due(&mut self, now: Instant) -> Instant {
         self.host.trigger(now, &mut self.soft);
-        // What they have sent is to leave now.
+        // The packets that the handlers have sent leave now.
         self.host.start_output(now);
         let end = self.clock.now();
         let took = end.since(now);
@@ -526,12 +531,12 @@ impl Engine {
         end
     }
 
-    /// When the next soft event is due, or the next paced segment: what is to be met exactly.
+    /// Returns the time of the next soft event or paced segment, which the core has to meet exactly.
     fn exact_deadline(&self) -> Instant {
         self.soft.next_due().min(self.host.exact_deadline())
     }
 
-    /// Until when an idle core may halt; `None` if it is to spin.
+    /// Returns the time until which an idle core may halt; `None` if it has to spin.
     pub(crate) fn halt_until(&self, now: Instant) -> Option<Instant> {
         let exact = self.exact_deadline();
         if exact == Instant::NEVER {
@@ -541,8 +546,9 @@ impl Engine {
         (until > now).then_some(until)
     }
 
-    /// Runs one unit, or [`SLICE`] of one in which a program computes for longer, and gives the time then.
-    /// The end of either is a trigger state, and so are the ends of calls in the unit.
+    /// Runs one unit, or at most [`SLICE`] of a unit in which a program computes for longer. Returns the
+    /// time after it; `None` if no unit is pending. The end of either is a trigger state, and so are the
+    /// ends of calls in the unit.
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
         if let Some(computing) = self.computing.take() {
             return Some(self.compute(computing));
@@ -595,7 +601,7 @@ impl Engine {
         all_ended.then_some(Ended::DevicesEnded)
     }
 
-    /// Looks at the devices without sleeping, if it is time to ask descriptors, and at what is attended.
+    /// Polls the descriptors without sleeping and serves those that are attended, each if it is due.
     fn look(&mut self, now: Instant) -> io::Result<()> {
         self.next_look = now + self.look_period;
         if now >= self.next_ask {
@@ -608,7 +614,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Asks descriptors whether they are readable: a system call.
+    /// Polls the descriptors for readability, with a system call.
     fn ask(&mut self, now: Instant) -> io::Result<()> {
         self.next_ask =
             now + if self.asks_often { self.look_period } else { ASK_PERIOD.max(self.look_period) };
@@ -644,8 +650,8 @@ impl Engine {
         Ok(end)
     }
 
-    /// Takes note of what the descriptors told when they were last asked. Devices see at once; what is
-    /// attended may have to wait for its turn.
+    /// Records which descriptors were readable when they were last polled. Devices see it at once; attended
+    /// descriptors may have to wait.
     fn note_readable(&mut self) {
         for index in self.halt.readable() {
             if let Some(attended) = self.attended.iter_mut().find(|attended| attended.index == index) {
@@ -664,8 +670,8 @@ impl Engine {
         }
     }
 
-    /// Does what there is to do about other descriptors, a piece of each. That is work, and charged to the
-    /// host. Says when it was over.
+    /// Serves each descriptor that is attended and due, with one piece of its work, and reads device
+    /// announcements. Charges the time to the host. Returns the time after it.
     fn attend_once(&mut self, now: Instant) -> Instant {
         let mut worked = false;
         for attended in self.attended.iter_mut().filter(|attended| attended.is_due()) {
@@ -687,7 +693,7 @@ impl Engine {
     }
 }
 
-/// Frames shed by the receive rings of an interface.
+/// Returns the number of frames that the receive rings of an interface have dropped.
 fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
     let Some(interface) = host.interface_mut(interface) else { return 0 };
     (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum()
@@ -716,7 +722,7 @@ mod tests {
 
     const US: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
 
-    /// Keeps the core from ever halting.
+    /// A program that keeps the core from ever halting.
     #[derive(Debug)]
     struct Spinner;
 
@@ -726,7 +732,7 @@ mod tests {
         }
     }
 
-    /// Computes for hours, in one step.
+    /// A program that computes for an hour in one step.
     #[derive(Debug)]
     struct Thinker;
 
@@ -765,7 +771,7 @@ mod tests {
         assert!(secret_of(Config { secret: Some(given), ..Config::default() }) == given);
     }
 
-    /// Listens, and waits for ever.
+    /// A program that listens and waits forever.
     #[derive(Debug)]
     struct Listens;
 
@@ -811,7 +817,7 @@ mod tests {
         assert!(seen.load(Ordering::Relaxed) >= u64::from(busy), "it has the host at hand");
     }
 
-    /// How often a busy core asks its descriptors in so many milliseconds.
+    /// Returns how often a busy core polls its descriptors in `millis` milliseconds.
     fn asked_in(millis: u64, asks_often: bool) -> u64 {
         let mut engine = Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap();
         engine.asks_often = asks_often;
@@ -875,7 +881,7 @@ mod tests {
         });
     }
 
-    /// Counters do not go backwards: what was lost is lost, whatever becomes of the device.
+    /// Counters never decrease, whatever happens to the device.
     #[test]
     fn what_was_counted_for_a_device_that_is_gone_counts_on_with_the_next() {
         in_namespace(&[&[("ip", "iproute2")]], || {
@@ -894,7 +900,8 @@ mod tests {
                 });
                 replacer.replace(interface, tap);
                 engine.replace_devices(engine.clock().now());
-                // What finds the device's queue full is lost, and so is what is sent by one that is down.
+                // A frame that finds the device's queue full is lost, and so is a frame sent by a device
+                // that is down.
                 let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
                 // The kernel takes a while to see that it has a carrier.
                 wait_for("a full queue", || {
@@ -925,7 +932,7 @@ mod tests {
         });
     }
 
-    /// Works for a while, and says what is known of the thread when it has ended.
+    /// Runs `work` in a thread. Returns the time that is known of the thread after it has ended.
     fn known_of_a_thread_that_has_ended(work: impl FnOnce(&mut Engine) + Send) -> Duration {
         let mut engine = engine();
         engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
@@ -969,7 +976,8 @@ mod tests {
         attended_while(true);
     }
 
-    /// Long work in pieces of 200 us, asked for once; gives how long it took, and how much of that it worked.
+    /// Does long work in 50 pieces of 200 µs, requested once. Returns the time until the end, the time that
+    /// the pieces worked, and the time that the host counted.
     fn pieces(busy: bool) -> (Duration, Duration, Duration) {
         const PIECES: u32 = 50;
         let mut engine = engine();
@@ -1004,8 +1012,8 @@ mod tests {
         assert!(counted >= worked * 9 / 10, "{counted:?} of {worked:?}");
     }
 
-    /// A core that never halts, with work that is always another piece, and a descriptor beside it. Gives how
-    /// often that was attended, and how often in vain.
+    /// Runs a core that never halts, with incremental work that never ends, and another descriptor. Returns
+    /// how often that descriptor was attended with something to read, and how often in vain.
     fn beside_long_work(said: u64) -> (u64, u64) {
         let mut engine = engine();
         engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
@@ -1067,7 +1075,7 @@ mod tests {
         Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap()
     }
 
-    /// Gives the engine one end of a cable, and the test the other.
+    /// Adds one end of a cable to the engine and returns the other to the test.
     fn plug_in(engine: &mut Engine) -> End {
         let (mut wire, end) = pair(Options::new("wire", 1), Options::new("host", 2));
         wire.attach(&mut Pool::with_limit(1_024)).unwrap();
@@ -1075,7 +1083,7 @@ mod tests {
         wire
     }
 
-    /// A device of the operating system that needs no privilege, and brings nothing.
+    /// Returns a device of the operating system that needs no privilege and brings no frames.
     fn silent_device(name: &str) -> Replay {
         let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}.pcap", std::process::id()));
         let header = [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 65_535, 1].map(u32::to_be_bytes);
@@ -1116,7 +1124,7 @@ mod tests {
         }
     }
 
-    /// It looks whether it is done as often as it can; at the second look a frame comes.
+    /// The engine calls `done` as often as it can; during the second call a frame arrives.
     #[test]
     fn what_comes_while_a_core_busy_polls_is_served_without_halting() {
         let mut engine = engine();

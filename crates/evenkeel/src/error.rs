@@ -1,4 +1,4 @@
-//! What a thread of one's own is told when something fails: by the host it enters, or by the machine.
+//! The error of calls that a thread makes on an engine and its host.
 
 use std::fmt;
 use std::io;
@@ -12,39 +12,39 @@ use evenkeel_core::socket::{
 use evenkeel_link::{LinkError, SpecError};
 use thiserror::Error;
 
-/// All that can fail between a thread of one's own and its host: each call has its own error, and `?` makes
-/// this of it.
+/// An error of any call that a thread makes on its engine or host. Each call has its own error type, and
+/// `?` converts it into this one.
 ///
-/// [`Debug`](fmt::Debug) prints the same text as [`Display`](fmt::Display): that is what the user of a
-/// program sees whose `main` returns it, or that unwraps it.
+/// [`Debug`](fmt::Debug) prints the same text as [`Display`](fmt::Display), because users see the debug
+/// output of a program that unwraps the error or returns it from `main`.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The thread makes calls as a process that it is not.
+    /// The thread made a call as a process that is not attached.
     #[error(transparent)]
     NotAttached(#[from] NotAttached),
-    /// A link that cannot be understood.
+    /// A link specification that cannot be parsed.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A link that is no device.
+    /// A link specification that names no device.
     #[error("{0} is no device: tap:NAME or packet:NAME")]
     NoDevice(String),
-    /// Not an address with its prefix, such as `10.77.0.2/24`.
+    /// A text that is no address with its prefix length, such as `10.77.0.2/24`.
     #[error("{0} is no address with its prefix, such as 10.77.0.2/24")]
     Address(String),
-    /// A device that cannot be had.
+    /// A device that cannot be opened or used.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The host cannot serve it.
+    /// An interface that the host cannot serve.
     #[error(transparent)]
     Interface(#[from] AddInterfaceError),
-    /// The host's memory limit.
+    /// A request beyond the host's memory limit.
     #[error(transparent)]
     Memory(#[from] PoolLimit),
-    /// What the operating system says.
+    /// An error that the operating system reported.
     #[error(transparent)]
     Os(#[from] io::Error),
-    /// A descriptor that the call cannot be made with.
+    /// A descriptor that does not exist or does not suit the call.
     #[error(transparent)]
     BadDescriptor(#[from] BadDescriptor),
     /// A socket could not be bound, or a group not joined.
@@ -83,9 +83,10 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// Whose fault it is ([`evenkeel_core::error`] has the table); nobody's that a call would block. What the
-    /// operating system refuses is a limit of the machine, but for the lack of a privilege, which the caller
-    /// has to see to.
+    /// Returns who has to act on the error ([`evenkeel_core::error`] has the table); `None` if the call
+    /// would only have blocked. A refusal of the operating system is a limit of the machine, unless a
+    /// privilege is missing, an argument is not valid or a name does not exist. The caller has to correct
+    /// those.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         Some(match self {
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
     use crate::Engine;
 
-    /// What Rust prints for an error that `main` returns.
+    /// Rust prints an error that `main` returns as a sentence.
     #[test]
     fn the_error_of_main_is_a_sentence() {
         let said = |device, address| format!("Error: {:?}", Engine::open(device, address).err().unwrap());

@@ -4,15 +4,15 @@
 //! polling thread, quota, feedback and cycle limit. The interface spreads flows over the queues by a hash, so
 //! a flow stays on one core and in order. There is no lock on the way of a packet.
 //!
-//! The paper leaves open how several polling threads are to share several processors (TOCS 1997, section 10).
-//! A pool of threads that serve the same interfaces needs locks around rings and tables, puts packets of one
-//! flow out of order, and makes a cycle limit of something that has no processor of its own. Here a limit is
-//! what it says, the share of *a core*; and to keep a processor for users altogether, a group has fewer hosts
-//! than there are processors.
+//! The paper leaves open how several polling threads are to share several processors (TOCS 1997, section
+//! 10). A pool of threads that serve the same interfaces needs locks around rings and tables and reorders
+//! packets of one flow. It also leaves a cycle limit without a processor to apply to. Here a limit is the
+//! share of *one core*. To keep a processor for users altogether, a group has fewer hosts than there are
+//! processors.
 //!
-//! What hosts must share is little and changes seldom: routes, addresses, neighbours. It is copied to all of
-//! them by messages, which each host takes in between two units of work. An answer of ARP or NDP reaches one
-//! host, and it may be another one that has asked: hosts pass on what neighbours say of themselves.
+//! The hosts share only routes, addresses and neighbours, which change seldom. Messages copy them to all
+//! hosts, and each host applies the messages between two units of work. An answer of ARP or NDP reaches one
+//! host, perhaps not the one that asked, so hosts forward the neighbour updates that they receive.
 
 use std::fmt;
 use std::io;
@@ -29,22 +29,23 @@ use evenkeel_link::{self as link, Clock, EventFd, Halt, Notifier};
 
 use crate::{Ended, Engine};
 
-/// Neighbour updates that may wait for one host. What neighbours say beyond that is lost, as a frame may be,
-/// and asked for again.
+/// The number of neighbour updates that may wait for one host. Further updates are lost, as a frame may be,
+/// and the host asks for them again.
 const UPDATES: usize = 1024;
 
 type Change = Box<dyn FnOnce(&mut Host, Instant) + Send>;
 
-/// Where a host gets its messages.
+/// The sending side of the messages for a host.
 #[derive(Clone)]
 struct Mailbox {
-    /// Whoever runs the hosts sends as many as there is memory for; the network is held to a limit.
+    /// The channel of changes. It has no limit, as the program that runs the hosts fills it; updates come
+    /// from the network and have a limit.
     changes: Sender<Change>,
     updates: SyncSender<NeighborUpdate>,
     event: EventFd,
 }
 
-/// What is read from it.
+/// The receiving side of a [`Mailbox`].
 struct Inbox {
     changes: Receiver<Change>,
     updates: Receiver<NeighborUpdate>,
@@ -64,7 +65,7 @@ impl Inbox {
     }
 }
 
-/// Changes all hosts of a group, from any thread; copies are the same.
+/// A cheap, cloneable handle that changes all hosts of a group, from any thread.
 #[derive(Clone)]
 pub struct Remote {
     boxes: Vec<Mailbox>,
@@ -77,8 +78,8 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// Has every host call `change` between two units of work: the same routes, the same addresses
-    /// everywhere. Changes take effect in the order of the calls, on each host in its own time, and not
+    /// Has every host call `change` between two units of work, so that all get the same routes and
+    /// addresses. Changes take effect in the order of the calls, on each host at its own time, and not
     /// before [`Group::run`].
     pub fn everywhere(&self, change: impl Fn(&mut Host, Instant) + Send + Sync + 'static) {
         let change = Arc::new(change);
@@ -88,8 +89,8 @@ impl Remote {
         }
     }
 
-    /// Has one host, by its place in the group, call `change` between two units of work: to change it, or to
-    /// see how it is getting on.
+    /// Has one host, given by its index in the group, call `change` between two units of work. `change` may
+    /// modify the host or only inspect it.
     pub fn on(&self, host: usize, change: impl FnOnce(&mut Host, Instant) + Send + 'static) {
         if let Some(mailbox) = self.boxes.get(host) {
             // A host that is gone needs no change.
@@ -107,7 +108,7 @@ impl Remote {
     }
 }
 
-/// Ends all hosts if one has failed, also by a panic.
+/// A guard that ends all hosts if one has failed, also by a panic.
 struct Failure<'a> {
     failed: &'a AtomicBool,
     remote: &'a Remote,
@@ -118,13 +119,13 @@ impl Drop for Failure<'_> {
     fn drop(&mut self) {
         if self.has_come {
             self.failed.store(true, Ordering::Relaxed);
-            // Those that are halted look up.
+            // A change wakes the hosts that are halted.
             self.remote.everywhere(|_, _| {});
         }
     }
 }
 
-/// Counts a host's thread until it ends, also by a panic.
+/// A guard that counts a host's thread as running until it ends, also by a panic.
 struct Running<'a> {
     running: &'a AtomicUsize,
     waiter: Arc<Notifier>,
@@ -139,11 +140,11 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Hosts that are one to the outside.
+/// A group of hosts that appears as one host to the network.
 ///
-/// They must have the same interfaces, added in the same order, and the same addresses; and if there are
+/// The hosts must have the same interfaces, added in the same order, and the same addresses. If there are
 /// several, their [`Config::neighbor_updates`](evenkeel_core::stack::Config::neighbor_updates) must not be
-/// zero. Their engines go by the same clock.
+/// zero. Their engines must use the same clock.
 #[derive(Debug)]
 pub struct Group {
     engines: Vec<Engine>,
@@ -169,29 +170,29 @@ impl Group {
         Ok(group)
     }
 
-    /// Changes all hosts, also while they run.
+    /// Returns a handle that changes all hosts, also while they run.
     #[must_use]
     pub fn remote(&self) -> Remote {
         self.remote.clone()
     }
 
-    /// The hosts' engines.
+    /// Returns the engines of the hosts.
     #[must_use]
     pub fn engines(&self) -> &[Engine] {
         &self.engines
     }
 
-    /// The same, to add programs.
+    /// Returns the engines of the hosts for modification, for example to add programs.
     pub fn engines_mut(&mut self) -> &mut [Engine] {
         &mut self.engines
     }
 
-    /// Runs each host on a thread of its own, bound to the processors in `cpus` one after the other as far as
-    /// there are any, until each ends as [`Engine::run`] does. `done` is asked with the host's place in the
-    /// group. If one fails, all end.
+    /// Runs each host on a thread of its own until each ends as [`Engine::run`] does. The threads are bound
+    /// to the processors in `cpus`, one after the other, as far as there are any. `done` is called with the
+    /// index of the host in the group. If one host fails, all end.
     ///
     /// # Errors
-    /// That of the first engine that failed, after all have ended.
+    /// The error of the failed engine with the lowest index, after all have ended.
     pub fn run(
         &mut self,
         cpus: &[usize],
@@ -201,9 +202,9 @@ impl Group {
         self.run_beside(cpus, until, done, Duration::MAX, &[], || {})
     }
 
-    /// Runs hosts as [`Group::run`] does, and while they run the calling thread calls `beside` again and
-    /// again, with a pause of `every` before each call. A descriptor of `wake` that is readable ends the
-    /// pause; `beside` has to read what is there. No host waits for it.
+    /// Runs the hosts as [`Group::run`] does, while the calling thread calls `beside` repeatedly, after a
+    /// pause of `every` each time. A readable descriptor of `wake` ends the pause; `beside` has to read it.
+    /// No host waits for `beside`.
     ///
     /// # Errors
     /// As [`Group::run`].
@@ -241,7 +242,7 @@ impl Group {
                 .collect();
             while running.load(Ordering::Acquire) > 0 {
                 let next = clock.now() + every;
-                // Without memory to wait with, nobody is looked at any more.
+                // If there is no memory for the wait, `beside` is not called any more.
                 if halt.until(&clock, next).is_err() {
                     break;
                 }

@@ -1,8 +1,8 @@
-//! A host of [`evenkeel_core`] on a real core, driven by the machine's clock, on the devices of
+//! Runs a host of [`evenkeel_core`] on a real core, driven by the machine's clock, on the devices of
 //! [`evenkeel_link`].
 //!
-//! [`Engine::open`] gives a host on a TAP device or a network interface. A thread is
-//! [attached](Engine::attach) to it as a process, [waits](Engine::wait) for its sockets, and
+//! [`Engine::open`] opens a host on a TAP device or a network interface. A thread
+//! [registers](Engine::attach) as a process of the host, [waits](Engine::wait) for its sockets, and
 //! [enters](Engine::enter) the host to make the calls of a [`System`](core::host::System):
 //!
 //! ```no_run
@@ -27,14 +27,15 @@
 //! }
 //! ```
 //!
-//! The thread that waits runs the host meanwhile, so protocol work is done at its priority and on its bill.
-//! An event loop that waits for other things, too, runs a bounded turn at a time ([`Engine::advance`]).
+//! A thread that waits runs the host meanwhile, so protocol work runs at the priority of that thread and is
+//! charged to it. An event loop that also waits for other things runs a bounded number of work units at a
+//! time ([`Engine::advance`]).
 //!
 //! # Several programs on a host
 //!
-//! A program that shares its host with others implements [`Program`](core::process::Program): the host
-//! schedules its steps. [`Engine::new`] takes a host with other settings than the default ones, and
-//! [`Engine::add_cable`] a link in memory, which needs no privilege:
+//! A program that shares its host with others implements [`Program`](core::process::Program), and the host
+//! schedules its steps. [`Engine::new`] takes a host with other settings than the default ones.
+//! [`Engine::add_cable`] adds a link in memory, which needs no privilege:
 //!
 //! ```
 //! use evenkeel::Engine;

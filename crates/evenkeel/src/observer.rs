@@ -1,5 +1,5 @@
-//! What is known of a running host beside what the host itself counts: how its thread has spent its time, and
-//! what the operating system says of its devices.
+//! Measurements of a running host that the host itself does not count: the time of its thread, and the
+//! operating system's counters of its devices.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,8 @@ use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use evenkeel_link::{Device, KernelCounters, KernelCounts, Status, ThreadMeter, ThreadTime};
 
-/// To be asked from any thread, also while the engine runs; copies say the same.
+/// A cheap, cloneable handle to the measurements of an engine. Usable from any thread, also while the
+/// engine runs.
 #[derive(Debug, Clone, Default)]
 pub struct Observer(Arc<Shared>);
 
@@ -24,14 +25,14 @@ struct Shared {
 struct Observed {
     interface: InterfaceId,
     device: Parts,
-    /// What was counted for those that were in its place before.
+    /// The counters of the devices that this one has replaced.
     earlier: Option<DeviceCounters>,
 }
 
 /// The threads that have run an engine, one after the other.
 #[derive(Debug, Default)]
 struct Threads {
-    /// What the earlier ones have used for it.
+    /// The time that earlier threads have used while they ran the engine.
     earlier: ThreadTime,
     present: Option<Present>,
 }
@@ -40,9 +41,9 @@ struct Threads {
 struct Present {
     id: ThreadId,
     meter: ThreadMeter,
-    /// What it had used before.
+    /// The time that the thread had used before it ran the engine.
     before: ThreadTime,
-    /// What was read last: it is what is known of a thread that has ended.
+    /// The time at the last reading, which remains once the thread has ended.
     last: ThreadTime,
 }
 
@@ -58,7 +59,8 @@ impl Threads {
         self.present = Some(Present { id, meter, before, last: before });
     }
 
-    /// What they have used so far, the present one as far as it can still be asked.
+    /// Returns the time that all threads have used so far. Reads the present thread again, if it still
+    /// exists.
     fn time(&mut self) -> ThreadTime {
         let Some(Present { meter, before, last, .. }) = &mut self.present else { return self.earlier };
         *last = meter.read().unwrap_or(*last);
@@ -66,21 +68,22 @@ impl Threads {
     }
 }
 
-/// How the threads that ran an engine have spent its time.
+/// The time that the threads of an engine have used, and the time that they have halted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CoreUse {
-    /// As the kernel has it: of each thread that has run the host ([`Engine::run`](crate::Engine::run),
-    /// [`wait`](crate::Engine::wait) or [`advance`](crate::Engine::advance)), all that it has used from the
-    /// first time until another one did, what it did beside included. Nothing if none has yet; of one that
-    /// has ended, what was read last: when it was asked for, and at the end of `run`.
+    /// The time that the kernel has counted for the threads that ran the host
+    /// ([`Engine::run`](crate::Engine::run), [`wait`](crate::Engine::wait) or
+    /// [`advance`](crate::Engine::advance)). A thread counts in full from its first such call until another
+    /// thread makes one; that includes its other work. Zero if no thread has run the host yet. A thread
+    /// that has ended counts with its last reading: readings are made on request and at the end of `run`.
     pub thread: ThreadTime,
-    /// In calls of the engine that halt the core: asleep, and on the way there and back. An event loop that
-    /// runs the host by turns halts by itself.
+    /// The time in calls of the engine that halt the core, from the start to the end of the call. An event
+    /// loop that runs the host with `advance` halts by itself, and this value does not include it.
     pub halted: Duration,
 }
 
 impl CoreUse {
-    /// What has come since `earlier`.
+    /// Returns the times that have been added since `earlier`, a previous value.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let halted = self.halted.saturating_sub(earlier.halted);
@@ -88,35 +91,37 @@ impl CoreUse {
     }
 }
 
-/// What the operating system says of a device, and of those that were in its place before.
+/// The operating system's counters of a device, including those of the devices that it has replaced.
 #[derive(Debug, Clone)]
 pub struct DeviceCounters {
-    /// Which interface of the host it is.
+    /// The interface of the host that the device serves.
     pub interface: InterfaceId,
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// Frames handed to the operating system.
+    /// The number of frames handed to the operating system.
     pub sent: u64,
-    /// System calls that took.
+    /// The number of system calls that sent these frames.
     pub send_calls: u64,
-    /// Of these frames, those that it did not take: the device was down, gone or full.
+    /// The number of these frames that the operating system did not accept: the device was down, gone or
+    /// full.
     pub refused: u64,
-    /// What the kernel has counted since the device was opened; none if it is no network device. Of one that
-    /// is gone, what was read last.
+    /// The kernel's counters since the device was opened; `None` if it is no network device. A removed
+    /// device keeps its last reading.
     pub kernel: Option<KernelCounts>,
-    /// Frames shed by the receive rings of those that were in its place before. What its own have shed the
-    /// host knows ([`RxQueue::missed`](evenkeel_core::interface::RxQueue::missed)).
+    /// The number of frames that the receive rings of replaced devices have dropped. The host counts what
+    /// the rings of the present device drop
+    /// ([`RxQueue::missed`](evenkeel_core::interface::RxQueue::missed)).
     pub missed_before: u64,
 }
 
 impl Observer {
-    /// How the thread of the engine has spent its time so far.
+    /// Returns the time that the threads of the engine have used and halted so far.
     #[must_use]
     pub fn core(&self) -> CoreUse {
         CoreUse { thread: lock(&self.0.threads).time(), halted: self.halted() }
     }
 
-    /// The devices, in the order in which they were added.
+    /// Returns the counters of all devices, in the order in which the devices were added.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceCounters> {
         lock(&self.0.devices).iter().map(Observed::counters).collect()
@@ -131,18 +136,18 @@ impl Observer {
         self.0.halted_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// Takes note of how the thread has spent its time, for when it can no longer be asked.
+    /// Reads the time of the thread, for requests after it has ended.
     pub(crate) fn read_thread(&self) {
         lock(&self.0.threads).time();
     }
 
-    /// The calling thread is the one to be observed.
+    /// Makes the calling thread the one that is observed.
     pub(crate) fn observe_this_thread(&self) {
         lock(&self.0.threads).observe();
     }
 
-    /// The device of this interface, be it the first or one in the place of another, whose receive rings have
-    /// shed so many frames.
+    /// Records the device of an interface. If it replaces another device, `missed` is the number of frames
+    /// that the receive rings of that device have dropped.
     pub(crate) fn observe(&self, interface: InterfaceId, device: Parts, missed: u64) {
         let mut all = lock(&self.0.devices);
         let Some(observed) = all.iter_mut().find(|observed| observed.interface == interface) else {
@@ -159,7 +164,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is kept of a device that is handed to a host.
+/// The parts of a device that the observer keeps when the host takes the device.
 #[derive(Debug)]
 pub(crate) struct Parts {
     name: String,
@@ -194,7 +199,7 @@ impl Observed {
 }
 
 impl DeviceCounters {
-    /// Together with those of the devices that were in its place before.
+    /// Returns the sum of these counters and those of the replaced devices.
     fn and(self, earlier: &Self) -> Self {
         Self {
             sent: self.sent + earlier.sent,

@@ -1,12 +1,13 @@
-//! Soft timers on a real core: handlers that are called in trigger states, without an interrupt for each.
+//! Soft timers on a real core: handlers that run in trigger states, without an interrupt for each.
 //!
 //! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
-//! processing", ACM TOCS 18(3), 2000. The facility is [`evenkeel_timers::SoftTimers`]; here is where it is
-//! looked at. Trigger states of an engine are the end of every unit, and so of every vector of frames and of
-//! every step of a program; within a step, or a visit of a thread outside ([`Engine::enter`]), the end of
-//! every call on a stream and of every eighth other call; the idle loop; and whatever the user calls one
-//! ([`Engine::trigger`], [`System::trigger`](evenkeel_core::host::System::trigger)). While a program computes
-//! by [`System::compute`](evenkeel_core::host::System::compute) the engine stops for events itself.
+//! processing", ACM TOCS 18(3), 2000. The facility is [`evenkeel_timers::SoftTimers`]; the engine polls it.
+//! Trigger states of an engine are the end of every unit, and so of every vector of frames and of every
+//! step of a program. Within a step, or a call of [`Engine::enter`], they are the end of every call on a
+//! stream and of every eighth other call. The idle loop is a trigger state, and so is each point that the
+//! user marks ([`Engine::trigger`], [`System::trigger`](evenkeel_core::host::System::trigger)). While a
+//! program computes with [`System::compute`](evenkeel_core::host::System::compute), the engine interrupts
+//! it for events.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -18,20 +19,20 @@ use evenkeel_timers::{Every, SoftEvent, SoftTimers};
 
 use crate::engine::Engine;
 
-/// The clock counts nanoseconds.
+/// The clock ticks per second: the clock counts nanoseconds.
 const MEASURE_RESOLUTION: u64 = 1_000_000_000;
-/// How often the core is sure to come by while its programs make calls or give it back: a core that halts is
-/// woken in time.
+/// The number of times a second that the core is sure to poll the events while its programs make calls or
+/// yield. A core that halts is woken in time.
 const INTERRUPT_CLOCK_RESOLUTION: u64 = 1_000;
 
-/// A core halts only if nothing is due for longer than this; it is woken so long before, and spins for the
-/// rest. To be woken takes some 50 µs, sometimes twice that.
+/// The time before the next event at which a halted core is woken; it spins for the rest. A core halts only
+/// if nothing is due for longer than this. A wake-up takes about 50 µs, sometimes twice that.
 pub(crate) const SPIN_BEFORE: Duration = Duration::from_micros(100);
 
-/// What is called when an event has come. Says after how long it is to be called again, if at all.
+/// The callback for an event. It returns the time after which the engine calls it again, if at all.
 type Handler = Box<dyn FnMut(&mut TriggerState<'_>, Instant) -> Option<Duration> + Send>;
 
-/// A handler that events can be scheduled for, any number of them.
+/// A handler for which any number of events can be scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SoftHandler(usize);
 
@@ -49,11 +50,11 @@ impl SoftEvents {
         Self { clock, timers, handlers: Vec::new(), called: 0 }
     }
 
-    /// Adds a handler, which stays as long as the engine. It is called with the host, to make calls as
-    /// processes that were [attached](Engine::attach), and the time; and says after how long it is to be
-    /// called again, if at all: that is an event like another.
+    /// Adds a handler, which stays as long as the engine. The engine calls it with the time, and with the
+    /// host, on which it makes calls as [attached](Engine::attach) processes. The handler returns the time
+    /// after which it is called again, if at all; that call is a new event.
     ///
-    /// It may be called in the middle of a program's step, whose time it then takes, as an interrupt does.
+    /// The handler may run in the middle of a program's step, and delays that step as an interrupt does.
     pub fn add_handler(
         &mut self,
         handler: impl FnMut(&mut TriggerState<'_>, Instant) -> Option<Duration> + Send + 'static,
@@ -62,11 +63,11 @@ impl SoftEvents {
         SoftHandler(self.handlers.len() - 1)
     }
 
-    /// Calls `handler` every `interval`, for the first time one interval after `now`, until it breaks.
+    /// Calls `handler` every `interval` until it breaks. The first call is due one interval after `now`.
     ///
-    /// The interval does not drift: each call is due when it would be if none had been late. After one that
-    /// was late by more than half an interval the next follows after half an interval, until all have been
-    /// made up for ([`Every`]).
+    /// The interval does not drift: each call is due when it would be if no call had been late. After a
+    /// call that was late by more than half an interval, the next follows after half an interval, until the
+    /// delay is made up for ([`Every`]).
     pub fn every(
         &mut self,
         now: Instant,
@@ -82,43 +83,44 @@ impl SoftEvents {
         number
     }
 
-    /// Has a handler called in the first trigger state that comes `after` has passed since `now`, never
-    /// before. Allocates nothing once as many were pending.
+    /// Schedules a call of `handler` in the first trigger state that comes `after` has passed since `now`,
+    /// never before. Allocates nothing if as many events were pending earlier.
     pub fn schedule(&mut self, now: Instant, after: Duration, handler: SoftHandler) -> SoftEvent {
         self.timers.schedule_soft_event(now.as_nanos(), nanos(after), handler)
     }
 
-    /// Cancels an event; says whether it was pending.
+    /// Cancels an event and returns whether it was pending.
     pub fn cancel(&mut self, event: SoftEvent) -> bool {
         self.timers.cancel(event).is_some()
     }
 
-    /// How many events are pending.
+    /// Returns the number of pending events.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.timers.len()
     }
 
-    /// No event is pending.
+    /// Returns whether no event is pending.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.timers.is_empty()
     }
 
-    /// Handlers called so far.
+    /// Returns the number of handler calls so far.
     #[must_use]
     pub const fn called(&self) -> u64 {
         self.called
     }
 
-    /// What a trigger state costs if nothing is due: a comparison.
+    /// Returns whether an event is due. This comparison is all that a trigger state costs if none is.
     #[inline]
     pub(crate) const fn is_due(&self, now: Instant) -> bool {
         self.timers.is_due(now.as_nanos())
     }
 }
 
-/// What to schedule an event after that is due in `time`: it happens a tick later than that.
+/// Returns the delay with which to schedule an event that is due in `time`: a tick less, because an event
+/// happens a tick after its delay.
 fn before(time: Duration) -> Duration {
     time.saturating_sub(Duration::from_nanos(1))
 }
@@ -151,13 +153,14 @@ impl fmt::Debug for SoftEvents {
 }
 
 impl Engine {
-    /// Events in microseconds: handlers that the engine calls when it comes by anyway.
+    /// Returns the soft events of this engine: handlers that it calls in its trigger states, at times in
+    /// microseconds.
     ///
-    /// They come on time as long as programs make calls, or give the core back: one that computes on its own
-    /// for a millisecond, without [`System::trigger`](evenkeel_core::host::System::trigger), delays them as
-    /// long. No timer of the kernel helps there: it would take a signal, and in a signal's handler nothing
-    /// is allowed that an event may want to do. A core that is idle spins for the last 100 µs before an
-    /// event is due, as it cannot be woken exactly enough.
+    /// Events come on time as long as programs make calls or yield the core. A program that computes on its
+    /// own for a millisecond, without [`System::trigger`](evenkeel_core::host::System::trigger), delays
+    /// them as long. A kernel timer does not help: it would need a signal, and a signal handler may not
+    /// make the calls that an event makes. An idle core spins for the last 100 µs before an event is due,
+    /// as it cannot be woken exactly enough.
     ///
     /// ```
     /// # use std::ops::ControlFlow;
@@ -177,7 +180,7 @@ impl Engine {
         &mut self.soft
     }
 
-    /// A trigger state of the caller's own: handlers of what is due are called.
+    /// Runs a trigger state: calls the handlers of the events that are due.
     pub fn trigger(&mut self) {
         self.trigger_at(self.clock().now());
     }
@@ -205,7 +208,8 @@ mod tests {
         Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap()
     }
 
-    /// Has an event every [`EVERY`]; when the handler was called.
+    /// Schedules an event every [`EVERY`]. Returns the list to which the handler adds the time of each
+    /// call.
     fn tick(engine: &mut Engine) -> Arc<Mutex<Vec<Instant>>> {
         let calls = Arc::<Mutex<Vec<Instant>>>::default();
         let noted = Arc::clone(&calls);
@@ -218,7 +222,7 @@ mod tests {
         calls
     }
 
-    /// Has something to do for as long as it is run.
+    /// A program that has work for as long as it is run.
     #[derive(Debug)]
     struct Busy;
 
@@ -251,8 +255,7 @@ mod tests {
         }
     }
 
-    /// A handler takes nearly half of the interval each time; some calls come when they would if it took
-    /// nothing.
+    /// A handler takes nearly half of the interval each time; some calls still come as if it took no time.
     #[test]
     fn calls_at_an_interval_do_not_drift_and_none_is_early() {
         const CALLS: u32 = 10;
@@ -296,12 +299,13 @@ mod tests {
         assert!(halted > Duration::from_millis(1), "{halted:?}");
     }
 
-    /// Does not end its step before a handler has been called three times; gives up at some time.
+    /// A program that does not end its step before a handler has been called three times. It gives up after
+    /// 10 s.
     #[derive(Debug)]
     struct Patient {
         calls: Arc<Mutex<Vec<Instant>>>,
         clock: Clock,
-        /// What it does meanwhile.
+        /// The call that the program repeats meanwhile.
         meanwhile: fn(&mut System<'_>),
     }
 

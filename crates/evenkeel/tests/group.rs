@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 trait Wire {
     fn send(&mut self, frame: &[u8], pool: &mut Pool);
 
-    /// The next frame that a host has sent, and which one, if that can be told.
+    /// Takes the next frame that a host has sent. Returns it with the index of the queue that it left by,
+    /// if that is known.
     fn take(&mut self, pool: &mut Pool) -> Option<(Option<usize>, Frame)>;
 }
 
@@ -56,7 +57,7 @@ impl Wire for Packet {
     }
 }
 
-/// What is around the router: somebody who sends, and the neighbour everything goes to.
+/// The peers of the router: a sender, and the neighbour to which all packets go.
 struct FarEnds<W> {
     source: W,
     sink: W,
@@ -76,8 +77,8 @@ impl<W: Wire> FarEnds<W> {
         self.source.send(frame, &mut self.pool);
     }
 
-    /// Takes what the hosts send. Whoever asks for the neighbour is answered, but all answers go the way of
-    /// what is not of any flow: to one of the hosts.
+    /// Takes the frames that the hosts send, and answers each question for the neighbour. All answers take
+    /// the path of packets without a flow, to one of the hosts.
     fn look(&mut self) {
         while let Some((queue, frame)) = self.sink.take(&mut self.pool) {
             match frame.bytes() {
@@ -155,7 +156,8 @@ fn on_cables(architecture: Architecture, clock: Clock) -> (FarEnds<Bundle>, Grou
     (FarEnds::new(source, sink, pool), group)
 }
 
-/// The same between veth pairs, in a network namespace that the calling thread is in.
+/// Connects the peers and a group of two hosts with veth pairs, in the network namespace of the calling
+/// thread.
 fn on_veths(architecture: Architecture, clock: Clock) -> (FarEnds<Packet>, Group) {
     let pairs = [("source", "left", ROUTER[0]), ("sink", "right", ROUTER[1])];
     let [(source, left), (sink, right)] = pairs.map(|(outside, inside, address)| {
@@ -292,7 +294,7 @@ fn a_route_set_from_outside_holds_on_all_hosts() {
     }
 }
 
-/// What is beside the hosts sees them at work, and no host stops for it.
+/// A thread outside of the group inspects the hosts while they run, and no host stops for it.
 #[test]
 fn hosts_are_looked_at_while_they_run() {
     let clock = Clock::start();

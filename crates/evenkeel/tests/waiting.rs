@@ -25,7 +25,7 @@ fn engine(architecture: Architecture, end: End, last: u8) -> Engine {
     engine
 }
 
-/// Sends a datagram to one of the ports whenever it is told which.
+/// Sends a datagram to each port that it receives from `ports`.
 fn sender(mut engine: Engine, ports: &mpsc::Receiver<u16>) {
     let me = engine.attach("sender");
     let socket = engine.enter(me, |system| system.bind(None, 0)).unwrap().unwrap();
@@ -45,7 +45,7 @@ fn sender(mut engine: Engine, ports: &mpsc::Receiver<u16>) {
     }
 }
 
-/// How a thread finds out which of three sockets is ready, and that it has to wait.
+/// A way in which a thread finds out which of three sockets is ready, or that it has to wait.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Select,

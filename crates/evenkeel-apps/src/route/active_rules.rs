@@ -1,5 +1,5 @@
-//! The rules in force: read by the screening process of each host, replaced from another thread without a
-//! packet in between.
+//! The rules in force. The screening process of each host reads them, and another thread replaces them
+//! without a gap between packets.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use super::screen::Screener;
 use super::text_error::TextError;
 use crate::text::read_text;
 
-/// Rules with a reader's counters.
+/// A set of rules with the counters of one reader.
 #[derive(Debug)]
 struct Chapter {
     edition: Arc<Edition>,
     tally: Tally,
-    /// Where the counters of each earlier rule go on.
+    /// For each rule of the previous set, the rule of this set that continues its counters.
     succession: Vec<Option<usize>>,
 }
 
@@ -34,10 +34,10 @@ struct Edition {
     remarks: Vec<String>,
 }
 
-/// A handle on the rules in force; copies are the same.
+/// A cheap, cloneable handle to the rules in force.
 ///
-/// There is one set of rules, and each reader turns to a new one by itself, at a packet of its own, and has
-/// counters of its own.
+/// All readers share one set of rules. Each reader switches to a new set on its own, between two packets,
+/// and has its own counters.
 #[derive(Debug, Clone)]
 pub struct ActiveRules(Arc<Shared>);
 
@@ -84,7 +84,7 @@ pub struct RuleCount {
 /// Rules as text, with the name of their file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// Where they are from.
+    /// The path of the file.
     pub file: PathBuf,
     /// The rules as they are written.
     pub text: String,
@@ -256,7 +256,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Screens by the rules in force.
+/// A screener that decides by the rules in force.
 #[derive(Debug)]
 pub struct RuleScreener {
     current: Arc<Chapter>,
@@ -265,7 +265,7 @@ pub struct RuleScreener {
     random: Random,
 }
 
-/// SplitMix64.
+/// A SplitMix64 generator of random numbers.
 #[derive(Debug)]
 struct Random(u64);
 

@@ -1,4 +1,4 @@
-//! Why a router could not run.
+//! The errors for which a router cannot run.
 
 use std::io;
 
@@ -6,25 +6,25 @@ use super::tables::Unusable;
 use super::text_error::TextError;
 use crate::host_setup::SetupError;
 
-/// Why a router could not run.
+/// An error for which a router cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
-    /// A link or the machine.
+    /// An error of a link or of the machine.
     #[error(transparent)]
     HostSetup(#[from] SetupError),
-    /// The rules.
+    /// An error in the rules.
     #[error(transparent)]
     Rules(#[from] TextError),
-    /// A route or neighbour.
+    /// A route or neighbour that cannot be used.
     #[error(transparent)]
     Table(#[from] Unusable),
-    /// The host does not take an entry.
+    /// An entry that the host does not accept.
     #[error("{0}")]
     Entry(String),
-    /// The links.
+    /// Links that do not fit together.
     #[error("{0}")]
     Links(String),
-    /// The processors.
+    /// Processors that the router cannot use.
     #[error("{0}")]
     Cores(String),
 }

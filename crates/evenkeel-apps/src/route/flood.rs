@@ -22,7 +22,7 @@ use crate::host_setup::{PATIENCE, SetupError};
 use crate::measure::{CoreTime, Generator, Schedule, drive, opposite, undisturbed};
 use crate::requests::{Requests, Shape};
 
-/// How a router is flooded.
+/// The settings of a router and of the flood that it is measured with.
 #[derive(Debug, Clone)]
 pub struct Flood {
     /// The router's settings.
@@ -35,48 +35,49 @@ pub struct Flood {
     pub screen_queue_pkts: usize,
     /// Packets a second, one rate after another; `None` for as many as can be.
     pub rates_pps: Vec<Option<u64>>,
-    /// How long each.
+    /// The time that each rate is offered.
     pub each: Duration,
     /// Requests for a report.
     pub reports: Option<&'static ReportRequests>,
 }
 
-/// What is told while a router is flooded.
+/// A notice to the caller of [`flood`] while it runs.
 #[derive(Debug)]
 pub enum News<'a> {
-    /// What came of a rate.
+    /// The result of one rate.
     Step(&'a Step),
-    /// What came of all rates so far, for which somebody has asked. That under way is not among them.
+    /// The results of all rates so far, in answer to a request for a report. The current rate is not among
+    /// them.
     Report(&'a Flooded),
 }
 
-/// What came of it.
+/// The results of a flood.
 #[derive(Debug, Clone, Serialize)]
 pub struct Flooded {
-    /// One for each rate.
+    /// The results, one for each rate.
     pub steps: Vec<Step>,
     /// The most that was forwarded at any rate, in packets a second.
     pub peak_pps: f64,
-    /// What was forwarded at the highest rate, by the peak.
+    /// The rate forwarded at the last step, divided by the peak; 0 if nothing was forwarded.
     pub retention: f64,
     /// Whether every frame is accounted for, at every rate.
     pub conserved: bool,
 }
 
-/// What came of one rate.
+/// The result of one rate.
 #[derive(Debug, Clone, Serialize)]
 pub struct Step {
     /// The rate asked for; `None` for as many as can be.
     pub target_pps: Option<u64>,
-    /// The rate really offered.
+    /// The rate that was actually offered, in packets a second.
     pub offered_pps: f64,
     /// Packets a second that came out at the other end, while they were offered.
     pub forwarded_pps: f64,
     /// The share of the time in which router and flooder really had their cores: the lesser of the two.
     pub core_share: f64,
-    /// What each rule did.
+    /// The counters of each rule.
     pub rules: Vec<RuleCount>,
-    /// What the host did.
+    /// The counters of the host.
     pub counters: HostCounters,
 }
 
@@ -94,7 +95,7 @@ const RINGS: Rings = Rings { receive_pkts: 2048, transmit_pkts: 2048 };
 /// Steps of a run that may be repeated because the machine had other things to do.
 const REPEATS: usize = 4;
 
-/// Floods a router at each of several rates in turn; calls `watch` with what came of each, and for each
+/// Floods a router at each of several rates in turn. Calls `watch` with the result of each, and for each
 /// request for a report.
 ///
 /// # Errors
@@ -129,7 +130,7 @@ impl Flooded {
     }
 }
 
-/// What the router did in a step.
+/// The router's own results of a step.
 struct Routed {
     core_share: f64,
     rules: Vec<RuleCount>,
@@ -201,7 +202,7 @@ impl Flood {
         let nets = [IpCidr::new(TARGET_NET, 24), IpCidr::new(TARGET_NET_V6, 64)];
         let wan = engine.add_cable(wan, &nets).map_err(SetupError::from)?;
         for target_address in [TARGET, TARGET_V6] {
-            // Nobody there answers questions.
+            // The peer does not answer ARP or NDP.
             let known = engine.host_mut().set_neighbor(wan, target_address, target, clock.now());
             known.map_err(|error| RouterError::Entry(error.to_string()))?;
             let everything = match target_address {

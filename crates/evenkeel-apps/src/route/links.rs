@@ -1,4 +1,4 @@
-//! Whether links suit each other: what is certainly a slip is refused, what is hardly meant is warned of.
+//! Checks that a router's links fit together. Certain mistakes are errors; unlikely settings give warnings.
 
 use evenkeel_core::wire::{IpAddress, IpCidr};
 use evenkeel_link::DeviceSpec;
@@ -6,10 +6,10 @@ use evenkeel_link::DeviceSpec;
 use super::error::RouterError;
 use super::plan::{Link, network};
 
-/// Looks at the links of a router; gives what is allowed and hardly meant.
+/// Checks the links of a router. Returns warnings about settings that are allowed but hardly intended.
 ///
 /// # Errors
-/// [`RouterError::Links`]: a name, a device, an address or a network that two links have.
+/// [`RouterError::Links`] if two links have the same name, device, address or network.
 pub(super) fn check(links: &[Link]) -> Result<Vec<String>, RouterError> {
     let mut warnings = Vec::new();
     for (index, link) in links.iter().enumerate() {

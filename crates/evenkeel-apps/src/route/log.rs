@@ -14,30 +14,29 @@ use serde::Serialize;
 /// Bytes kept of each packet: headers, and a little of what they carry.
 const SNAPLEN: usize = 160;
 
-/// How long the end waits for a disk that takes nothing.
+/// The time that the end of a log waits for a disk that accepts nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Writes packets down as far as there is room. The disk may be slow or full: what does not fit then is
-/// counted, and nobody waits.
+/// A log of packets. The disk may be slow or full: packets that do not fit are counted as lost, and no
+/// thread waits.
 #[derive(Debug)]
 pub struct Log {
     /// `None` once it has ended.
     output: Option<Output>,
     clock: Clock,
     handle: LogHandle,
-    /// Lost since the last entry.
+    /// The number of packets lost since the last entry.
     gap: u64,
 }
 
-/// A log that the screening processes of several hosts write to; copies are the same. It ends with the last
-/// of them.
+/// A cloneable log to which the screening processes of several hosts write. It ends with the last handle.
 ///
-/// Who writes holds it for as long as a packet's first bytes are copied.
+/// A writer locks it while the first bytes of a packet are copied.
 #[derive(Debug, Clone)]
 pub struct SharedLog(Arc<Mutex<Log>>);
 
 impl SharedLog {
-    /// Shares a log.
+    /// Makes a log that several screening processes can share.
     #[must_use]
     pub fn new(log: Log) -> Self {
         Self(Arc::new(Mutex::new(log)))
@@ -51,13 +50,13 @@ impl SharedLog {
         match self.0.try_lock() {
             Ok(mut log) => log.hand_over(),
             Err(TryLockError::Poisoned(log)) => log.into_inner().hand_over(),
-            // Who holds it will hand over when there is nothing more to do there.
+            // The process that holds the lock hands over when it has nothing else to do.
             Err(TryLockError::WouldBlock) => {}
         }
     }
 }
 
-/// How the log is getting on; copies see the same.
+/// A cheap, cloneable handle to the state of a log.
 #[derive(Debug, Clone)]
 pub struct LogHandle {
     writing: Writing,
@@ -82,9 +81,9 @@ pub struct Logged {
     pub lost: u64,
     /// Packets that are in the file.
     pub written: u64,
-    /// Why nothing is written at present.
+    /// The reason why nothing is written at present; `None` if writing works.
     pub failure: Option<String>,
-    /// What was wrong last, also if nothing is any more.
+    /// The reason of the last failure, even if writing works again.
     pub last_failure: Option<String>,
 }
 
@@ -105,13 +104,13 @@ impl Log {
         Ok(Self { output: Some(output), clock, handle, gap: 0 })
     }
 
-    /// A handle by which to ask how it is going.
+    /// Returns a handle to the state of the log.
     #[must_use]
     pub fn handle(&self) -> LogHandle {
         self.handle.clone()
     }
 
-    /// Writes a packet down, and what is to be said about it, unless there is no room.
+    /// Records a packet and a remark about it, unless there is no room.
     fn record(&mut self, transit: &Transit, now: Instant, remark: &str) {
         let frame = transit.frame();
         let bytes = frame.get(..SNAPLEN).unwrap_or(frame);
@@ -132,7 +131,7 @@ impl Log {
         add(&self.handle.counts.recorded);
     }
 
-    /// Lets the writer have what there is: there is nothing else to do.
+    /// Hands all recorded packets to the writer. Called when there is nothing else to do.
     fn hand_over(&mut self) {
         if let Some(output) = &mut self.output {
             output.flush();
@@ -143,14 +142,14 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         if let Some(output) = self.output.take() {
-            // What could not be written is told by the handle: taken, and not written.
+            // The handle reports packets that could not be written: taken, and not written.
             let _ = output.finish(PATIENCE, |_| {});
         }
     }
 }
 
 impl LogHandle {
-    /// How it is going.
+    /// Returns the state of the log at this moment.
     #[must_use]
     pub fn state(&self) -> Logged {
         Logged {
@@ -164,7 +163,8 @@ impl LogHandle {
     }
 }
 
-/// Only who holds the log counts, so that an addition need not be one operation.
+/// Adds one to a counter. Only the holder of the log counts, so the addition need not be one atomic
+/// operation.
 fn add(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }

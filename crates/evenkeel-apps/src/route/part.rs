@@ -1,4 +1,4 @@
-//! What belongs to one of a router's hosts, and how it describes itself.
+//! The parts of a router that belong to one of its hosts, and the report of that host.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,10 +14,10 @@ use super::screen::Report;
 use crate::counters::HostCounters;
 use crate::monitor::Capturing;
 
-/// Screening looks hung when packets have waited for so long and none was judged.
+/// The time after which screening counts as hung, if packets wait and none is judged.
 const STALLED: Duration = Duration::from_millis(500);
 
-/// What belongs to one host.
+/// The links, counters and capture of one host.
 pub(super) struct Part {
     pub(super) lines: Vec<Line>,
     pub(super) screened: Option<Screened>,
@@ -26,7 +26,7 @@ pub(super) struct Part {
     pub(super) observer: Observer,
 }
 
-/// What is captured of what comes and goes by all links.
+/// A capture of the packets that enter and leave by all links.
 pub(super) struct Captured {
     pub(super) capturing: Capturing,
     pub(super) clock: Clock,
@@ -39,12 +39,12 @@ pub(super) struct Screened {
 }
 
 impl Part {
-    /// Returns whether [`Part::describe`] has to be called every now and then, though nobody wants to know.
+    /// Returns whether [`Part::describe`] has to be called regularly, even if no report is requested.
     pub(super) const fn is_to_be_looked_at(&self) -> bool {
         self.screened.is_some() || self.capture.is_some()
     }
 
-    /// What one host has done, as far as it is its own. Looks after the capture, too.
+    /// Returns the report of one host, with its own counters only. Also serves the capture.
     pub(super) fn describe(&mut self, host: &mut Host, now: Instant, elapsed: Duration) -> Routed {
         if let Some(Captured { capturing, clock }) = &mut self.capture {
             capturing.attend(host, clock.wall_nanos(now));

@@ -1,4 +1,4 @@
-//! What a router is to be: its links, routes and neighbours, as they are written on the command line and in a
+//! The plan of a router: its links, routes and neighbours, as they are written on the command line and in a
 //! configuration file.
 
 use core::fmt;
@@ -12,14 +12,14 @@ use evenkeel_link::{Address, DeviceSpec, LinkSpec, NetSpec, SpecError, hardware_
 /// `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// What it is called in rules, routes and reports; the device's name if not given.
+    /// The name of the link in rules, routes and reports; the device's name if not given.
     pub name: String,
-    /// What it is.
+    /// The device of the link.
     pub device: DeviceSpec,
     /// The router's addresses on it.
     pub addresses: Vec<IpCidr>,
-    /// Its hardware address; if not given, one of its own, or if the kernel's tables are followed the
-    /// device's.
+    /// The hardware address of the link. If not given, it is one of its own, or the device's if the
+    /// kernel's tables are followed.
     pub mac: Option<Address>,
     /// For a TAP: addresses of the kernel's end.
     pub kernel_addresses: Vec<IpCidr>,
@@ -33,35 +33,35 @@ pub struct Link {
 pub struct StaticRoute {
     /// Destinations.
     pub to: IpCidr,
-    /// Where they are reached.
+    /// The way in which packets to these destinations leave.
     pub way: Way,
     /// The link, by name; if not given, that on whose network the gateway is.
     pub link: Option<String>,
-    /// Of several routes to the same prefix the lowest counts.
+    /// The metric: of several routes to the same prefix the lowest counts.
     pub metric: u32,
 }
 
-/// Where a static route leads.
+/// The way that a static route gives to packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// To a gateway.
+    /// Packets are sent to a gateway.
     Gateway(IpAddress),
-    /// To the hosts on the link themselves.
+    /// Packets are sent to their destination, a host on the link.
     OnLink,
-    /// Nowhere, without a word.
+    /// Packets are discarded silently.
     Blackhole,
-    /// Nowhere; the sender is told that it cannot be reached.
+    /// Packets are discarded, and the sender is notified that the destination cannot be reached.
     Unreachable,
-    /// Nowhere; the sender is told that it is prohibited.
+    /// Packets are discarded, and the sender is notified that the destination is prohibited.
     Prohibit,
 }
 
 /// A neighbour whose hardware address need not be asked for: `ADDRESS,HARDWARE[,link=NAME]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticNeighbor {
-    /// Its address.
+    /// The address of the neighbour.
     pub address: IpAddress,
-    /// Its hardware address.
+    /// The hardware address of the neighbour.
     pub hardware: EthernetAddress,
     /// The link, by name; if not given, that on whose network the address is.
     pub link: Option<String>,

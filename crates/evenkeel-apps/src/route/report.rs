@@ -1,4 +1,4 @@
-//! What a router has done, for people and programs.
+//! Reports of a router's work, for people and programs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,48 +13,48 @@ use super::log::Logged;
 use crate::counters::{self, HostCounters};
 use crate::monitor::EmbeddedCaptured;
 
-/// What a router has done.
+/// The report of a router.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Routed {
-    /// How long it ran, in seconds.
+    /// The time that the router has run, in seconds.
     pub seconds: f64,
     /// Packets sent on their way.
     pub forwarded: u64,
-    /// What passed through each link.
+    /// The report of each link.
     pub links: Vec<LinkReport>,
-    /// What screening did; `None` if all packets pass.
+    /// The report of screening; `None` if all packets pass.
     pub screening: Option<ScreeningReport>,
     /// Routes, those of the links' own networks included.
     pub routes: u64,
     /// Neighbours known or asked for.
     pub neighbors: u64,
-    /// What the kernel's tables were followed for; `None` if they were not.
+    /// The report about following the kernel's tables; `None` if they are not followed.
     pub kernel: Option<KernelReport>,
-    /// How often rules, routes and neighbours were read again.
+    /// The number of times that rules, routes and neighbours were read again.
     pub reloads: u64,
-    /// How often that failed, so that all stayed as it was.
+    /// The number of times that reading them again failed, so that all stayed as it was.
     pub reloads_failed: u64,
-    /// What the host did, or all of them together.
+    /// The counters of the host, or the sum of all hosts.
     pub counters: HostCounters,
-    /// What the host on each core did; empty if it was told none.
+    /// The report of the host on each core; empty if the router was given no cores.
     pub cores: Vec<CoreReport>,
-    /// What was captured; `None` while it runs, and if nothing was to be.
+    /// The result of the capture; `None` while the router runs, and if there was no capture.
     pub capture: Option<EmbeddedCaptured>,
 }
 
-/// What the host on a core did.
+/// The report of the host on one core.
 #[derive(Debug, Clone, Serialize)]
 pub struct CoreReport {
     /// The processor.
     pub core: usize,
-    /// Of this host.
+    /// The counters of this host.
     pub counters: HostCounters,
 }
 
-/// What passed through a link.
+/// The report of one link.
 #[derive(Debug, Clone, Serialize)]
 pub struct LinkReport {
-    /// Its name.
+    /// The name of the link.
     pub name: String,
     /// The device.
     pub device: String,
@@ -66,28 +66,29 @@ pub struct LinkReport {
     pub missed: u64,
     /// Frames handed to it.
     pub transmitted: u64,
-    /// Of these, frames that the operating system did not take.
+    /// The number of these frames that the operating system did not accept.
     pub refused: u64,
     /// Frames that found its output queue full.
     pub output_full: u64,
     /// Frames in its output queue.
     pub queued: u64,
-    /// Why no frame comes from it any more; `None` if all is well.
+    /// The reason why no more frames come from it; `None` if all is well.
     pub failed: Option<String>,
 }
 
-/// What screening did.
+/// The report of screening.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ScreeningReport {
     /// Packets let through.
     pub passed: u64,
-    /// Packets dropped without a word.
+    /// Packets dropped silently.
     pub dropped: u64,
-    /// Packets dropped and their senders told.
+    /// Packets dropped and their senders notified.
     pub rejected: u64,
     /// Packets that found the screening queue full.
     pub queue_full: u64,
-    /// For how many seconds packets have been waiting and none was judged: screening hangs. 0 if all is well.
+    /// The time in seconds for which packets have been waiting and none was judged: screening hangs. 0 if
+    /// all is well.
     pub stalled: f64,
     /// Packets that no rule matched, and so passed.
     pub unmatched: u64,
@@ -99,7 +100,7 @@ pub struct ScreeningReport {
     pub log: Option<Logged>,
 }
 
-/// What following the kernel's tables came to.
+/// The report about following the kernel's tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct KernelReport {
     /// Routes taken over.
@@ -108,7 +109,7 @@ pub struct KernelReport {
     pub neighbors: u64,
     /// Changes that were announced, and followed.
     pub changes: u64,
-    /// How often announcements were lost, and the tables read as a whole.
+    /// The number of times that announcements were lost and the tables were read as a whole.
     pub resyncs: u64,
     /// Entries that the host did not take, or that have no meaning here.
     pub skipped: u64,
@@ -117,14 +118,15 @@ pub struct KernelReport {
 }
 
 impl Routed {
-    /// Several hosts' reports as one.
+    /// Combines the reports of several hosts into one.
     pub(super) fn together(each: Vec<Self>) -> Self {
         let counters = HostCounters::together(each.iter().map(|routed| &routed.counters));
         let whole = each.into_iter().reduce(Self::with).unwrap_or_default();
         Self { counters, ..whole }
     }
 
-    /// What each host has seen a part of is added; what all of them have is the same.
+    /// Adds the report of another host. Values of which each host has a part are added; for values that all
+    /// hosts share, the largest counts.
     fn with(mut self, other: Self) -> Self {
         self.seconds = self.seconds.max(other.seconds);
         self.forwarded += other.forwarded;
@@ -168,7 +170,8 @@ impl ScreeningReport {
 }
 
 impl KernelReport {
-    /// Each host follows the same tables by itself; one may be behind.
+    /// Merges the report of another host. Each host follows the same tables on its own, and one may be
+    /// behind.
     fn merge(&mut self, other: &Self) {
         self.routes = self.routes.max(other.routes);
         self.neighbors = self.neighbors.max(other.neighbors);
@@ -189,7 +192,7 @@ pub(super) struct Line {
     pub(super) status: SharedStatus,
 }
 
-/// How a link's device is doing: that of the present device, if one was removed and has returned.
+/// The status of a link's present device: the new one, if a device was removed and has returned.
 pub(super) type SharedStatus = Arc<Mutex<Status>>;
 
 impl Line {
@@ -216,7 +219,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sees whether screening hangs: packets wait and none is judged.
+/// A detector that screening hangs: packets wait and none is judged.
 #[derive(Debug, Default)]
 pub(super) struct Stall {
     judged: u64,
@@ -224,8 +227,8 @@ pub(super) struct Stall {
 }
 
 impl Stall {
-    /// How long it has been hanging, at `now`. To be called again and again: between two calls something must
-    /// have been judged, or nothing may wait.
+    /// Returns the time for which screening has been hanging at `now`. The caller polls it: between two
+    /// calls some packet must have been judged, or none may wait.
     pub(super) fn look(&mut self, judged: u64, waiting: bool, now: Instant) -> Duration {
         if !waiting || judged != self.judged {
             *self = Self { judged, since: None };

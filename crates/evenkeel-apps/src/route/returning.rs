@@ -1,8 +1,7 @@
-//! What happens to a router's devices while it runs is said, and a device that was removed is taken up again
-//! when it returns.
+//! Reports events of a router's devices while it runs, and opens a removed device again when it returns.
 //!
-//! Opening a device takes the kernel milliseconds, so it is done on a thread of its own, and the cores go on
-//! with the other links.
+//! Opening a device takes the kernel milliseconds, so a separate thread does it, and the cores go on with
+//! the other links.
 
 use std::io;
 use std::sync::Arc;
@@ -17,15 +16,15 @@ use super::kernel::Arrivals;
 use super::report::{SharedStatus, lock};
 use super::router::{Router, Say};
 
-/// Opens devices again.
+/// The state of the thread that opens returned devices.
 pub(super) struct Returning {
     router: Router,
     clock: Clock,
-    /// Those who follow the kernel's tables must know the device's number there.
+    /// The handles to the followers of the kernel's tables, which must know the device's index.
     arrivals: Vec<Arrivals>,
     /// Of each host's links.
     statuses: Vec<Vec<SharedStatus>>,
-    /// What was tried last for each interface: the kernel's number for the device, and why it could not be
+    /// The last attempt for each interface: the kernel's index of the device, and why it could not be
     /// opened.
     tried: Vec<Option<(u32, Option<String>)>>,
 }
@@ -40,7 +39,8 @@ impl Returning {
         Self { router: router.clone(), clock, arrivals, statuses, tried: vec![None; router.links.len()] }
     }
 
-    /// Opens the device of an interface, which is there, for all hosts; gives what there is to say.
+    /// Opens the device of an interface, which has returned, for all hosts. Returns a message to show, if
+    /// any.
     fn take_up(&mut self, interface: InterfaceId, index: u32, hosts: &[Replacer]) -> Option<String> {
         let place = usize::from(interface.0);
         let tried = self.tried.get_mut(place)?;

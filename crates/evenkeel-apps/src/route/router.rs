@@ -21,7 +21,7 @@ use super::text_error::alternatives;
 use crate::host_setup::SetupError;
 use crate::monitor::Embedded;
 
-/// What a router is to be.
+/// The settings of a router.
 #[derive(Debug, Clone)]
 pub struct Router {
     /// Its links, in the order of their interfaces.
@@ -29,9 +29,9 @@ pub struct Router {
     /// The processors it forwards on: a host on each, bound to it, with its share of the flows of every link.
     /// Links are then `packet:NAME`, if there are several. Without any it is one host on the calling thread.
     pub cores: Vec<usize>,
-    /// How it receives and forwards, and its limits. Whether it forwards is not asked: it does.
+    /// The settings of its hosts: how they receive packets, and their limits. Forwarding is always on.
     pub config: Config,
-    /// What may change while it runs.
+    /// The settings that may change while it runs.
     pub changing: Changing,
     /// Whether addresses, routes and neighbours are the kernel's: all links are then `packet:NAME`.
     pub kernel_routes: bool,
@@ -39,9 +39,9 @@ pub struct Router {
     pub screen_queue_pkts: usize,
     /// Nice value of the screening process.
     pub screen_nice: i8,
-    /// Where packets go that rules with `log` decide about.
+    /// The file that records the packets that rules with `log` decide about.
     pub log: Option<PathBuf>,
-    /// A capture of what comes and goes by all links. Not if there are several cores.
+    /// A capture of the packets that enter and leave by all links. Not possible with several cores.
     pub capture: Option<Embedded>,
 }
 
@@ -49,7 +49,7 @@ pub struct Router {
 /// µs.
 const NEIGHBOR_UPDATES: usize = 256;
 
-/// What a router reads again when it is asked to.
+/// The settings that a router reads again when it is asked to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changing {
     /// Screening rules; without any, all packets pass. They can change, but neither come nor go.
@@ -58,7 +58,7 @@ pub struct Changing {
     pub tables: Written,
 }
 
-/// What a router's options come to.
+/// The plan that follows from a router's settings.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
     /// Its links.
@@ -69,7 +69,7 @@ pub struct Plan {
     pub neighbors: Vec<String>,
     /// Tables and rules; `None` if all packets pass.
     pub rules: Option<String>,
-    /// What is allowed, and hardly meant.
+    /// Warnings about settings that are allowed but hardly intended.
     pub warnings: Vec<String>,
 }
 
@@ -83,13 +83,14 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Reads again what may have changed, on SIGHUP; the error is shown. Called on a thread of its own.
+/// A callback that reads the changeable settings again, on SIGHUP. Its error is shown. Called on a separate
+/// thread.
 pub type Reread = Box<dyn FnMut() -> Result<Changing, String> + Send>;
-/// Tells people what happened while it runs, in one line.
+/// A callback that shows a message of one line while the router runs.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Router {
-    /// Whether it could run, as far as that can be said without its devices.
+    /// Checks whether the router could run, as far as that is known without its devices.
     ///
     /// # Errors
     /// [`RouterError`]
@@ -97,7 +98,7 @@ impl Router {
         self.plan().map(|_| ())
     }
 
-    /// What it comes to: links, tables and rules as they were understood.
+    /// Returns the plan of the router: links, tables and rules as they were understood.
     ///
     /// # Errors
     /// [`RouterError`]
@@ -168,15 +169,15 @@ impl Router {
         Ok(())
     }
 
-    /// How many hosts it is.
+    /// Returns the number of hosts that the router consists of.
     pub(super) fn hosts(&self) -> usize {
         self.cores.len().max(1)
     }
 
-    /// A host without links, the one with this place among them.
+    /// Creates the engine of the host with this index, without links.
     pub(super) fn engine(&self, index: usize, clock: Clock) -> Result<Engine, RouterError> {
         let mut config = self.config.clone();
-        // One speaks for all.
+        // One host announces the addresses for all.
         config.stack.announce = index == 0;
         config.stack.forwarding = true;
         config.stack.forward_only = self.kernel_routes;
@@ -190,8 +191,8 @@ impl Router {
     /// A link, as a device for each host.
     pub(super) fn open(&self, index: usize, clock: Clock) -> Result<Vec<Box<dyn Device>>, RouterError> {
         let Some(link) = self.links.get(index) else { return Ok(Vec::new()) };
-        // Who asks for the kernel's addresses is told its hardware address, and sends there what we are to
-        // forward.
+        // A peer that resolves the kernel's addresses gets the device's hardware address, and sends there
+        // the packets that we are to forward.
         let default = if self.kernel_routes { Address::Device } else { Address::Own };
         let address = link.mac.unwrap_or(default);
         if let (Address::Device, DeviceSpec::Packet(device)) = (address, &link.device) {

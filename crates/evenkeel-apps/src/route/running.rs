@@ -23,19 +23,18 @@ use super::screen::{Report, Screening};
 use super::tables::{Place, Tables};
 use crate::host_setup::{Limits, Occasion, SetupError};
 
-/// How often it is looked at least whether screening hangs, and how the capture is getting on, if there is
-/// either. That wakes the host, too.
+/// The longest interval between checks whether screening hangs and of the capture, if there is either. A
+/// check wakes the host.
 const LOOK: Duration = Duration::from_secs(2);
-/// How often hosts are asked for a report that was asked for, before it is given up.
+/// The number of times that hosts are asked for a requested report before it is given up.
 const ATTEMPTS: usize = 20;
-/// How long what was captured last may take to be written.
+/// The time that the last captured packets may take to be written.
 const DRAIN: Duration = Duration::from_millis(20);
 
-/// Runs a router until a limit is reached or the process is asked to end; calls `watch` as the limits say. On
-/// SIGHUP it asks `reread` for
-/// rules, routes and neighbours, and goes on with them; if they cannot be used, it says why and goes on as
-/// before. Without `reread` SIGHUP asks the process to end. A link whose device is removed is taken up again
-/// when a device of that name returns.
+/// Runs a router until a limit is reached or the process is asked to end. Calls `watch` as the limits say.
+/// On SIGHUP it calls `reread` for rules, routes and neighbours, and uses them; if they cannot be used, it
+/// shows why and continues as before. Without `reread`, SIGHUP asks the process to end. A link whose device
+/// is removed is opened again when a device of that name returns.
 ///
 /// # Errors
 /// [`RouterError`]
@@ -53,19 +52,19 @@ struct Running {
     group: Group,
     /// A processor for each host; none if the only one runs wherever the kernel puts it.
     cores: Vec<usize>,
-    /// What belongs to each host.
+    /// The parts of each host.
     parts: Vec<Arc<Mutex<Part>>>,
     telling: Telling,
 }
 
-/// What is told of all hosts together.
+/// The parts of the report that concern all hosts together.
 struct Telling {
     active: Option<ActiveRules>,
     log: Option<LogHandle>,
     reloads: Arc<Reloads>,
 }
 
-/// How often something new was read.
+/// The number of times that changeable settings were read again.
 #[derive(Debug, Default)]
 struct Reloads {
     done: AtomicU64,
@@ -180,7 +179,7 @@ impl Running {
 }
 
 impl Telling {
-    /// What all hosts together have done.
+    /// Combines the reports of all hosts, and adds what concerns all together.
     fn together(&self, cores: &[usize], each: Vec<Routed>) -> Routed {
         let counters = each.iter().map(|routed| routed.counters.clone());
         let cores =
@@ -224,7 +223,7 @@ fn attach(engines: &mut [Engine], router: &mut Router, clock: Clock) -> Result<V
     Ok(all)
 }
 
-/// Starts the capture. Only a single host may have one, so that nobody else writes the file.
+/// Starts the capture. Only a single host may have one, so that no other host writes the file.
 fn capture(engine: &mut Engine, router: &Router, lines: &[Line]) -> Result<Option<Captured>, RouterError> {
     let Some(inside) = &router.capture else { return Ok(None) };
     let interfaces: Vec<_> = lines.iter().map(|line| line.interface).collect();
@@ -254,13 +253,13 @@ fn screen(engine: &mut Engine, router: &Router, screener: RuleScreener) -> Scree
     Screened { process, report, stall: Stall::default() }
 }
 
-/// Reads again what may have changed, on a thread of its own: a large table must not hold up packets.
+/// The state of the thread that reads changeable settings again: a large table must not delay packets.
 struct Reloader {
     places: Vec<Place>,
     active: Option<ActiveRules>,
     reread: Reread,
     say: Say,
-    /// What the hosts have, or will have when they have read their messages.
+    /// The tables that the hosts have, or will have when they have read their messages.
     current: Arc<Tables>,
 }
 

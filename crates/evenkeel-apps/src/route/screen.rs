@@ -39,9 +39,9 @@ const PACKETS_PER_STEP: usize = 8;
 /// # is_screener(no_options);
 /// ```
 ///
-/// It runs on the host's core: while it computes, nothing else there does, and if it never returns, the host
-/// stands still. A function that may take long, or that asks others, belongs on a thread of its own:
-/// [`screen_on_thread`](super::screening_thread::screen_on_thread).
+/// A screener runs on the host's core: while it computes, nothing else runs there, and if it never returns,
+/// the host stands still. A function that may take long, or that waits for others, belongs on a thread of
+/// its own: [`screen_on_thread`](super::screening_thread::screen_on_thread).
 pub trait Screener: Send {
     /// Decides about one packet, which came in at `now`, and may change it.
     fn screen(&mut self, screened: &mut Screened<'_>, now: Instant) -> Verdict;
@@ -56,7 +56,7 @@ impl<F: FnMut(&Transit) -> Verdict + Send> Screener for F {
     }
 }
 
-/// What screening has done; may be read from anywhere while it runs.
+/// The counters of screening, which any thread may read while it runs.
 #[derive(Debug, Default)]
 pub struct Report {
     opened: AtomicBool,
@@ -67,37 +67,37 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the process has its queue.
+    /// Returns whether the screening process has its queue.
     #[must_use]
     pub fn opened(&self) -> bool {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Packets that were let through.
+    /// Returns the number of packets that were let through.
     #[must_use]
     pub fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// Packets that were dropped without a word.
+    /// Returns the number of packets that were dropped silently.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Packets that were dropped and their senders told.
+    /// Returns the number of packets that were dropped and whose senders were notified.
     #[must_use]
     pub fn rejected(&self) -> u64 {
         self.rejected.load(Ordering::Relaxed)
     }
 
-    /// All of them.
+    /// Returns the number of all packets that were judged.
     #[must_use]
     pub fn judged(&self) -> u64 {
         self.passed() + self.dropped() + self.rejected()
     }
 
-    /// Why it could not begin.
+    /// Returns the error for which screening could not begin, if any.
     #[must_use]
     pub fn refused(&self) -> Option<BindError> {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner)

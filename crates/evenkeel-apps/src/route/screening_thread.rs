@@ -53,28 +53,29 @@ struct ThreadScreening {
     report: Arc<Report>,
 }
 
-/// How a function on a thread of its own is getting on.
+/// A cheap, cloneable handle to the number of packets that wait for a screening function on a thread of its
+/// own.
 #[derive(Debug, Clone)]
 pub struct Waiting(Arc<AtomicU64>);
 
 impl Waiting {
-    /// Packets that it has been shown and has given no verdict on.
+    /// Returns the number of packets that the function has received and not judged yet.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How often the process looks by itself, should nobody wake it.
+/// The interval at which the process polls even if no thread wakes it.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Makes `function` screen all that the engine's host forwards from now on, on a thread of its own: however
-/// long it takes, and even if it never returns, the host goes on with everything that is not to be forwarded.
-/// At most `queue_pkts` packets are with the function, and as many wait for it; what comes beyond that is
-/// shed at the rings, or dropped by the screening queue.
+/// Makes `function` screen all packets that the engine's host forwards from now on, on a thread of its own.
+/// However long the function takes, and even if it never returns, the host goes on with everything that is
+/// not to be forwarded. At most `queue_pkts` packets are with the function, and as many wait for it.
+/// Further packets are dropped at the rings or by the screening queue.
 ///
-/// If the function panics, the packets that are with it are dropped, and so is everything to be forwarded
-/// from then on: as when a screening process ends.
+/// If the function panics, the packets that are with it are dropped, and so are all packets to be forwarded
+/// from then on, as when a screening process ends.
 ///
 /// # Errors
 /// If there can be no thread, or no further descriptor.
@@ -151,7 +152,8 @@ impl ThreadScreening {
         }
     }
 
-    /// Shows what waits, as far as there is room; false if nobody looks any more.
+    /// Shows the waiting packets to the thread, as far as there is room. Returns false if the thread is
+    /// gone.
     fn show(&mut self, system: &mut System<'_>, queue: Fd) -> bool {
         loop {
             let mut packet = self.spare.pop().unwrap_or_default();

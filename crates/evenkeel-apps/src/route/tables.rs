@@ -22,22 +22,22 @@ pub struct Written {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{entry}`: {what}")]
 pub struct Unusable {
-    /// As it is written.
+    /// The entry as it is written.
     pub entry: String,
-    /// What is wrong with it.
+    /// The reason why it cannot be used.
     pub what: String,
 }
 
-/// A link as far as routes go by it: its name, its addresses. Its place in a list is its interface.
+/// The name and addresses of a link, as far as routes need them. Its index in a list is its interface.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// In routes and rules.
+    /// The name of the link in routes and rules.
     pub name: String,
-    /// The router's own, whose prefixes are on the link.
+    /// The router's addresses on the link, whose prefixes are on the link.
     pub addresses: Vec<IpCidr>,
 }
 
-/// The same in the host's terms.
+/// Routes and neighbours in the host's terms, with interfaces in place of names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tables {
     routes: Vec<Route>,
@@ -45,7 +45,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Finds the links of what a user wrote.
+    /// Converts the tables that a user wrote: finds the links of their entries.
     ///
     /// # Errors
     /// The first entry that is [`Unusable`].
@@ -102,14 +102,14 @@ impl Tables {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Routes, and neighbours.
+    /// Returns the number of routes and the number of neighbours.
     #[must_use]
     pub fn len(&self) -> (usize, usize) {
         (self.routes.len(), self.neighbors.len())
     }
 }
 
-/// What a route is known by in a host's table: another one of this name takes its place.
+/// Returns the key of a route in a host's table: a new route with an equal key replaces the old one.
 fn name_of(route: &Route) -> (IpCidr, u32, Option<InterfaceId>) {
     (route.to, route.metric, route.via.interface())
 }
@@ -129,7 +129,7 @@ fn route_of(route: &StaticRoute, links: &[Place]) -> Result<Route, String> {
     Ok(Route { to: route.to, via, metric: route.metric })
 }
 
-/// Nobody sends to himself.
+/// Refuses an address of the router itself.
 fn not_ourselves(address: &IpAddress, links: &[Place]) -> Result<(), String> {
     let ours = links.iter().find(|link| link.addresses.iter().any(|cidr| cidr.address() == *address));
     ours.map_or(Ok(()), |link| Err(format!("{address} is the router's own address, on `{}`", link.name)))
@@ -213,8 +213,8 @@ mod tests {
         }
     }
 
-    /// What is read, compared with what is there and put into the host grows with the routes, and not with
-    /// their square: a hundred thousand of them would take minutes.
+    /// The time to read routes, compare them and put them into the host grows with their number, not with
+    /// its square: otherwise a hundred thousand would take minutes.
     #[test]
     fn a_hundred_thousand_routes_are_read_and_replaced_in_little_time() {
         let routes = |via: &str| {

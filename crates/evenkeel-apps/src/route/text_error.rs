@@ -1,17 +1,17 @@
-//! What is wrong in a text that a user wrote, and where.
+//! Errors in a text that a user wrote, with their position.
 
 use core::fmt;
 
 /// An error in a file: `rules.conf:7:12: expected an address, found `10.0.0``.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextError {
-    /// The file, or what else the text is called.
+    /// The name of the file, or of another source of the text.
     pub file: String,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong, and what was expected.
+    /// A description of the error and of what was expected.
     pub what: String,
 }
 

@@ -1,13 +1,14 @@
-//! What an event costs, and what a descriptor's number costs, beside the kernel's own calls, in one run.
+//! Compares the cost of an event and of a descriptor's number with the kernel's own calls, in one run.
 //!
-//! `cargo bench -p evenkeel-ready --bench kernel` prints both tables; `-- 1000 100000` only for so many idle
-//! descriptors. The kernel's are as many as the limit of descriptors allows, which is raised if it may be.
+//! `cargo bench -p evenkeel-ready --bench kernel` prints both tables; `-- 1000 100000` limits them to these
+//! numbers of idle descriptors. The kernel has as many descriptors as their limit allows; the benchmark
+//! raises the limit if it may.
 //!
-//! The kernel's descriptors are eventfds, ours are counters in this process: a call of ours makes no system
-//! call. So the comparison is of what a program pays, not of two ways to do the same in the kernel. In each
-//! round something arrives for a few descriptors, chosen at random; one call finds out for which; they are
-//! read. The call is timed, with whatever the program must do before and after it: classic `select`
-//! overwrites its sets, and `poll` leaves the search to its caller. Arrivals and reading are timed apart.
+//! The kernel's descriptors are eventfds, ours are counters in this process: our calls make no system call.
+//! So the tables compare what a program pays, not two implementations in the kernel. In each round
+//! something arrives for a few descriptors, chosen at random; one call finds out for which; they are read.
+//! The time of the call includes what the program must do before and after it: classic `select` overwrites
+//! its sets, and `poll` leaves the search to its caller. Arrivals and reading are timed separately.
 #![allow(clippy::print_stdout, reason = "it prints tables")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may fail")]
 #![allow(clippy::disallowed_methods, reason = "the kernel is measured by the clock")]
@@ -28,11 +29,11 @@ const TURNS: usize = 5;
 
 /// A way to wait for events, with all descriptors open.
 trait Contender {
-    /// Something arrives for these.
+    /// Makes something arrive for these descriptors.
     fn arrive(&mut self, hot: &[usize]);
-    /// Finds out for which; appends them to `found`.
+    /// Finds the descriptors for which something has arrived, and appends them to `found`.
     fn call(&mut self, found: &mut Vec<usize>);
-    /// What arrived is read.
+    /// Reads what arrived for these descriptors.
     fn read(&mut self, hot: &[usize]);
 }
 

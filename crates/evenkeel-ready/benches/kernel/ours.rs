@@ -7,8 +7,8 @@ use evenkeel_ready::{
 
 use crate::Contender;
 
-/// What is behind the descriptors: whether something has arrived for each. Their numbers count from 0, as
-/// the objects do.
+/// A host whose objects record whether something has arrived for each. Descriptors have the numbers of
+/// their objects, from 0.
 struct Host {
     readiness: Readiness<usize>,
     process: ProcessId,

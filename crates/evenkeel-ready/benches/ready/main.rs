@@ -1,4 +1,5 @@
-//! What readiness costs on a real core: a descriptor, and an event, beside so many that are idle.
+//! Measures the cost of readiness on a real core: per descriptor and per event, among given numbers of idle
+//! descriptors.
 //!
 //! `cargo bench -p evenkeel-ready` prints the table; `-- WORD` only the lines with that word in their names;
 //! `-- --check` and `-- --renew` compare instructions with the figures in `benches/instructions`, and write

@@ -84,7 +84,7 @@ fn count_instructions(scenario: &str) -> Result<f64, Uncounted> {
     instructions::count("measured_turn", &[scenario])
 }
 
-/// What this program does under callgrind. It prints how many things were handled.
+/// Runs a scenario under callgrind, and prints how many things were handled.
 #[expect(clippy::print_stdout, reason = "for the program that started this one")]
 fn run_to_be_counted(scenario: &Scenario) {
     let mut turn = (scenario.make)();

@@ -1,26 +1,26 @@
-//! What is measured. A process has so many descriptors that are idle, spread among which are those that are
-//! not.
+//! The scenarios that are measured. A process has a number of idle descriptors, and the active ones are
+//! spread among them.
 
 use evenkeel_ready::{
     Allocation, AnyNumbers, CallerId, Event, FdSet, FdSets, FileId, Interest, Kinds, Numbers, PollEntry,
     ProcessId, Readiness, Trigger, Wait, classic,
 };
 
-/// Does it some times.
+/// A function that performs one turn of a scenario.
 pub(crate) type Turn = Box<dyn FnMut()>;
 
 pub(crate) struct Scenario {
     pub(crate) name: String,
-    /// How many descriptors, calls or events a turn has.
+    /// The number of descriptors, calls or events in a turn.
     pub(crate) things: usize,
     pub(crate) make: Box<dyn Fn() -> Turn>,
 }
 
 const READABLE: Kinds = Kinds::READABLE;
-/// How often a turn does what it does with one event or descriptor at a time.
+/// The number of repetitions in a turn, if the scenario handles one event or descriptor at a time.
 const TIMES: usize = 32;
 
-/// 100000 as 100 000.
+/// Formats a number with a space between thousands: 100000 as 100 000.
 fn number(n: u32) -> String {
     let digits = n.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
@@ -91,7 +91,7 @@ fn allocate_and_free(allocation: Allocation, open: u32) -> Turn {
     })
 }
 
-/// A process, who calls there, and what it has open.
+/// A process, its caller, and its open descriptors.
 struct Server {
     host: Readiness<u32>,
     process: ProcessId,

@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use crate::set::FdSets;
 use crate::watches::{Watch, Watcher, Watches};
 
-/// A caller's memory, and what it needs to know of descriptors.
+/// The memory of a caller, and the parts of [`Readiness`] that its calls use.
 struct Call<'a, T> {
     memory: &'a mut Memory,
     descriptors: &'a Descriptors<Object<T>>,
@@ -20,16 +20,17 @@ struct Call<'a, T> {
 }
 
 impl<T: Copy> Readiness<T> {
-    /// Which of `selecting` are ready: `found` is set to them, or, if the call fails, to none.
+    /// Finds out which descriptors of `selecting` are ready, and sets `found` to them. If the call fails,
+    /// `found` is empty.
     ///
-    /// What it finds is what [the classic one](crate::classic::select) finds, which tests everything. This
-    /// one tests those that the caller has not asked for before, those that were ready when they were last
-    /// tested (he may have read what there was), and those for which there was a hint since. Of all others
-    /// it is known that they are not ready. A set is cleared and compared word by word, 64 descriptors each;
-    /// that is what remains to be paid for those that are idle.
+    /// The result is that of [the classic one](crate::classic::select), which tests every descriptor. This
+    /// call tests only descriptors that the caller has not asked for before, that were ready at their last
+    /// test (the caller may have read the data), or that have had a hint since. All others are known not to
+    /// be ready. Sets are cleared and compared word by word, 64 descriptors each; that is the remaining
+    /// cost of idle descriptors.
     ///
     /// # Errors
-    /// One of them is not open (`EBADF`); to a caller who does not exist none is.
+    /// If one of them is not open (`EBADF`), or the caller does not exist.
     pub fn select(
         &mut self,
         caller: CallerId,
@@ -52,11 +53,12 @@ impl<T: Copy> Readiness<T> {
         Ok(answer)
     }
 
-    /// A caller who slept in `select` is woken: which of those that he sleeps on are ready. Only those are
-    /// tested for which there was a hint. If none is ready he sleeps on.
+    /// Continues a `select` in which the caller slept until it was woken: finds out which of those
+    /// descriptors are ready. Only descriptors with a hint are tested. If none is ready, the caller sleeps
+    /// on.
     ///
     /// # Errors
-    /// One of them was closed in the meantime.
+    /// If one of them was closed in the meantime.
     pub fn woken(
         &mut self,
         caller: CallerId,
@@ -72,10 +74,10 @@ impl<T: Copy> Readiness<T> {
         )
     }
 
-    /// What the descriptor of each entry is ready for: it is written into the entry.
+    /// Writes into each entry what its descriptor is ready for.
     ///
-    /// It remembers as [`select`](Self::select) does, and the same: what one has found out the other knows.
-    /// A caller who slept here and is woken calls it again with the same entries.
+    /// The call shares its memory with [`select`](Self::select): each uses what the other has found out. A
+    /// caller that slept here and is woken calls `poll` again with the same entries.
     pub fn poll(
         &mut self,
         caller: CallerId,
@@ -107,7 +109,8 @@ impl<T: Copy> Readiness<T> {
     }
 }
 
-/// A caller asks for a descriptor for the first time. Whether it is open.
+/// Adds the watch of a caller that asks for a descriptor for the first time. Returns whether the descriptor
+/// is open.
 fn meet<T: Copy>(
     descriptors: &Descriptors<Object<T>>,
     watches: &mut Watches,
@@ -119,7 +122,7 @@ fn meet<T: Copy>(
     true
 }
 
-/// What of `asked` a descriptor is ready for.
+/// Returns the kinds of `asked` that a descriptor is ready for.
 fn look<T: Copy>(
     descriptors: &Descriptors<Object<T>>,
     queues: &mut Queues,

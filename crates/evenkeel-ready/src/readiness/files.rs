@@ -1,4 +1,4 @@
-//! Descriptors are opened and closed.
+//! Calls that open, duplicate and close descriptors.
 
 use super::{Object, Readiness};
 use crate::descriptors::{BadDescriptor, Closed, DupError, FileId, Opened, ProcessId};
@@ -6,23 +6,24 @@ use crate::numbers::TooManyOpen;
 use crate::watches::{Watch, Watcher};
 
 impl<T: Copy> Readiness<T> {
-    /// Sets how many descriptors a process may have. Those above stay open.
+    /// Sets the number of descriptors that a process may have. Open descriptors above it stay open.
     pub fn set_limit(&mut self, process: ProcessId, limit: u32) {
         self.descriptors.set_limit(process, limit);
     }
 
-    /// Opens a file behind which is `object`.
+    /// Opens a file whose object is `object`.
     ///
     /// # Errors
-    /// The process has as many as it may have.
+    /// If the process has as many descriptors as it may have.
     pub fn open(&mut self, process: ProcessId, object: T) -> Result<Opened, TooManyOpen> {
         self.descriptors.open(process, Object::Outside(object))
     }
 
-    /// Closes a descriptor. Returns what was behind it, if no other descriptor refers to it.
+    /// Closes a descriptor. Returns the object behind it if no other descriptor refers to the file.
     ///
-    /// All callers of the process forget it, and those that sleep on it are woken, to find that out; its
-    /// registrations at event queues are gone. Whatever gets the number next has no past.
+    /// All callers of the process forget the descriptor, and callers that sleep on it are woken to find
+    /// that out. Its registrations at event queues are removed. A file that gets the number later starts
+    /// without a past.
     ///
     /// # Errors
     /// The process has no such descriptor.
@@ -31,7 +32,7 @@ impl<T: Copy> Readiness<T> {
         Ok(self.forget(closed))
     }
 
-    /// The lowest free number refers to the same file, too. Returns it.
+    /// Makes the lowest free number refer to the same file, too, and returns that number.
     ///
     /// # Errors
     /// The process has no such descriptor, or as many as it may have.
@@ -39,7 +40,8 @@ impl<T: Copy> Readiness<T> {
         self.descriptors.dup(process, fd)
     }
 
-    /// The lowest free number that is not below `lowest` refers to the same file, too (`F_DUPFD`).
+    /// Makes the lowest free number that is not below `lowest` refer to the same file, too (`F_DUPFD`), and
+    /// returns that number.
     ///
     /// # Errors
     /// The process has no such descriptor, or all that it may have from `lowest` on, or may not have any
@@ -48,8 +50,8 @@ impl<T: Copy> Readiness<T> {
         self.descriptors.dup_from(process, fd, lowest)
     }
 
-    /// The number `new` refers to the same file, too; what it referred to before is closed. Returns what was
-    /// behind that, if no other descriptor refers to it.
+    /// Makes the number `new` refer to the same file, too, and closes what it referred to before. Returns
+    /// the object of that file, if no other descriptor refers to it.
     ///
     /// # Errors
     /// The process has no descriptor `fd`, or may not have `new`.
@@ -58,8 +60,8 @@ impl<T: Copy> Readiness<T> {
         Ok(displaced.and_then(|closed| self.forget(closed)))
     }
 
-    /// The lowest free number of another process refers to the same file, too, as when a descriptor is sent
-    /// by a message (`SCM_RIGHTS`). Returns it.
+    /// Makes the lowest free number of another process refer to the same file, too, as when a message
+    /// carries a descriptor (`SCM_RIGHTS`). Returns that number.
     ///
     /// # Errors
     /// The process has no such descriptor, or it is an event queue, which stays with its process; or the
@@ -71,15 +73,15 @@ impl<T: Copy> Readiness<T> {
         }
     }
 
-    /// What is behind a descriptor.
+    /// Returns the object behind a descriptor, or `None` if the descriptor is not open.
     #[must_use]
     #[inline]
     pub fn behind(&self, process: ProcessId, fd: u32) -> Option<Object<T>> {
         self.descriptors.behind(process, fd)
     }
 
-    /// Removes the watches of a file that a process has, which exits: its callers will not look any more, and
-    /// its event queues go with it.
+    /// Removes the watches that a process has on a file when the process exits: its callers test nothing
+    /// any more, and its event queues are removed with it.
     pub(super) fn forget_watchers_in(&mut self, process: ProcessId, file: FileId) {
         let Some(object) = self.descriptors.object(file) else { return };
         let mut at = self.watches.beginning(file);
@@ -94,8 +96,8 @@ impl<T: Copy> Readiness<T> {
         }
     }
 
-    /// Whoever watched a descriptor that is closed forgets it. Returns what was behind it, if it was the
-    /// last.
+    /// Removes the watches of a closed descriptor. Returns the object behind it, if it was the last of its
+    /// file.
     pub(super) fn forget(&mut self, closed: Closed<Object<T>>) -> Option<T> {
         let Closed { fd, object, is_last, file, reference } = closed;
         let mut at = self.watches.beginning(file);

@@ -1,4 +1,4 @@
-//! All of it together: processes and their callers, descriptors, what is remembered, event queues.
+//! Processes and their callers, descriptors, remembered readiness and event queues, all together.
 
 mod calls;
 mod files;
@@ -15,53 +15,55 @@ use crate::watches::{Watch, Watcher, Watches};
 pub use queues::QueueError;
 use queues::Queues;
 
-/// Names one who calls `select`, `poll` or `wait`: a thread of a process.
+/// The name of a caller of `select`, `poll` or `wait`: a thread of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallerId(pub u32);
 
-/// Names an event queue.
+/// The name of an event queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u32);
 
-/// What is behind a file.
+/// The object behind a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object<T> {
-    /// Something of the caller's.
+    /// An object of the host.
     Outside(T),
     /// An event queue.
     Queue(QueueId),
 }
 
-/// Processes and their descriptors, and who waits for what: readiness, of one host.
+/// The readiness of one host: its processes, their descriptors, and the callers that wait for them.
 ///
-/// The host opens files behind which are objects of its own (`T`: what it calls them by), and says when one
-/// may have become ready: [`hint`](Self::hint). Its programs ask, in any of three ways: [`select`] and
-/// [`poll`], which remember what they have found, and an event queue ([`add`], [`wait`]). To find out what
-/// holds they ask the host: each call gets a `status`, which is given an object and the kinds of event that
-/// matter, and says which of them hold now.
+/// The host opens files for objects of its own, which it names by values of type `T`. It gives a
+/// [`hint`](Self::hint) when an object may have become ready. Programs find out what is ready with
+/// [`select`] and [`poll`], which remember earlier results, or with an event queue ([`add`], [`wait`]).
+/// Each of these calls takes a `status` function. It receives an object and the kinds of event that matter,
+/// and returns which of them hold now.
 ///
 /// The contract:
 ///
-/// - Whenever an object becomes ready for a kind of event it was not ready for, the host gives a hint for
-///   its file. Hints too many cost a test each, and change no answer of `select` and `poll`. No hint is
-///   needed for what ceases to hold.
-/// - A caller whose call has found nothing is asleep, if it is to wait. After anything was done here, the
-///   host takes those that are to be woken ([`next_woken`](Self::next_woken)), and has each go on where it
-///   slept: with [`woken`] if in `select`, else with the same call again. If that finds nothing it sleeps on.
-/// - Whose time is over, or whom a signal has interrupted, [gives up](Self::give_up).
+/// - The host gives a hint for a file whenever its object becomes ready for a kind of event for which it
+///   was not ready. An unnecessary hint costs a test and changes no answer of `select` and `poll`. No hint
+///   is needed for a kind that ceases to hold.
+/// - A caller whose call has found nothing is asleep, if the call waits. After each call on this type, the
+///   host takes the callers to be woken ([`next_woken`](Self::next_woken)) and lets each continue: with
+///   [`woken`] if it slept in `select`, else with the same call again. If that finds nothing, the caller
+///   sleeps on.
+/// - A caller whose time is over, or that a signal has interrupted, [gives up](Self::give_up).
 ///
-/// What it costs. A hint: the callers and registrations that are interested in the file, and in each event
-/// queue that one of these is at, once, in however many ways it is reached. Not those that are not
-/// interested, and not what else they are interested in. `select`: a test for each descriptor that is new,
-/// was ready before or has a hint, and comparing bitmaps, 64 descriptors a word. `poll`: the same tests, and
-/// a look at each entry. `wait`: a test for each event. To register, to delete and to close: a look at each
-/// who watches the same file. How many descriptors are idle matters to none of them otherwise.
+/// Cost. A hint visits the callers and registrations that watch the file, and each event queue that has
+/// such a registration once, by however many paths it is reached. It visits no other callers, and not the
+/// other files of a watcher. `select` makes a test for each descriptor that is new, was ready before or has
+/// a hint, and compares bitmaps, 64 descriptors a word. `poll` makes the same tests and visits each entry.
+/// `wait` makes a test for each event. Calls that register, delete and close visit each watch of the file.
+/// The number of idle descriptors has no other effect.
 ///
-/// Memory: 32 bytes for each descriptor and what its object is called by, and for each file 12 and that
-/// again. For each registration at an event queue 44, whatever its number. Of each caller who selects or
-/// polls about 4 for each number up to the highest that he has asked for, and 20 for each descriptor that he
-/// is interested in, until it is closed. So very many threads, of which each asks for few of very many
-/// descriptors, do better with an event queue each. Tables double as they grow, and are kept.
+/// Memory. With a `T` of four bytes, a file with one descriptor takes 48 bytes, and each further descriptor
+/// of it 36. A registration at an event queue takes 44 bytes, whatever its number, and a watched file 4. A
+/// caller of `select` or `poll` takes about 4 bytes for each number up to the highest that it has asked
+/// for, and 20 bytes for each descriptor in which it is interested, until that is closed. So if very many
+/// threads each ask for few of very many descriptors, an event queue for each takes less. Tables double as
+/// they grow, and are kept.
 ///
 /// [`select`]: Self::select
 /// [`poll`]: Self::poll
@@ -75,7 +77,7 @@ pub struct Readiness<T> {
     callers: Slab<Caller>,
     queues: Queues,
     woken: VecDeque<CallerId>,
-    /// Event queues that a hint has reached and that are watched, each once: they may be readable, too.
+    /// The watched event queues that a hint has reached, each once: they may be readable, too.
     reached: Vec<QueueId>,
 }
 
@@ -83,12 +85,12 @@ pub struct Readiness<T> {
 struct Caller {
     process: ProcessId,
     memory: Memory,
-    /// The event queue that it sleeps on, or slept on until it was woken.
+    /// The event queue that the caller sleeps on, or slept on until it was woken.
     waits_on: Option<QueueId>,
 }
 
 impl<T: Copy> Readiness<T> {
-    /// No processes. The numbers of their descriptors will be found in this way.
+    /// Creates a host without processes. `allocation` is the way in which numbers of descriptors are found.
     #[must_use]
     pub fn new(allocation: Allocation) -> Self {
         Self {
@@ -101,7 +103,7 @@ impl<T: Copy> Readiness<T> {
         }
     }
 
-    /// Descriptors, files, and who refers to them.
+    /// Returns the descriptors of all processes and the files to which they refer.
     #[must_use]
     pub const fn descriptors(&self) -> &Descriptors<Object<T>> {
         &self.descriptors
@@ -109,25 +111,26 @@ impl<T: Copy> Readiness<T> {
 
     // --- From below ---
 
-    /// Whether anybody watches a file: a caller who has asked for a descriptor of it, or an event queue at
-    /// which one is registered. To all others a hint is nothing, and costs as little as this question.
+    /// Returns whether a caller that has asked for a descriptor of the file, or a registration at an event
+    /// queue, watches the file. A hint for an unwatched file does nothing and costs as little as this call.
     #[must_use]
     #[inline]
     pub fn is_watched(&self, file: FileId) -> bool {
         self.watches.is_watched(file)
     }
 
-    /// What is behind a file may have become ready for these kinds: those who are interested will look at it,
-    /// and those of them who sleep are woken. Of an event queue one caller is woken, the one who sleeps for
-    /// longest, since one takes the event.
+    /// Gives a hint: the object behind a file may have become ready for these kinds. Interested callers and
+    /// registrations will test it, and interested callers that sleep are woken. Of the callers that sleep
+    /// on an event queue only the one that has slept for longest is woken, since one caller takes the
+    /// event.
     #[inline]
     pub fn hint(&mut self, file: FileId, kinds: Kinds) {
         self.hint_and_tell(file, kinds, |_| false);
     }
 
-    /// Hints as [`hint`](Self::hint) does, and calls `told` with the file of an event queue for each of its
-    /// registrations that may have an event by it: for hosts some of whose callers wait for one file by means
-    /// of their own. It returns whether one does, who is woken.
+    /// Gives a hint as [`hint`](Self::hint) does, and calls `told` with the file of an event queue for each
+    /// of its registrations that may have an event from it. Hosts use it if some callers wait for one file
+    /// by other means. `told` returns whether it woke such a caller.
     #[inline]
     pub fn hint_and_tell(&mut self, file: FileId, kinds: Kinds, told: impl FnMut(FileId) -> bool) {
         if self.is_watched(file) {
@@ -135,7 +138,7 @@ impl<T: Copy> Readiness<T> {
         }
     }
 
-    /// Not inlined, for hints at what nobody watches.
+    /// Not inlined, so that a hint for an unwatched file stays cheap.
     #[inline(never)]
     fn hint_watched(&mut self, file: FileId, kinds: Kinds, mut told: impl FnMut(FileId) -> bool) {
         let Self { watches, callers, queues, woken, reached, .. } = self;
@@ -170,31 +173,31 @@ impl<T: Copy> Readiness<T> {
         }
     }
 
-    /// The next caller to be woken.
+    /// Returns the next caller to be woken, and removes it from the queue.
     pub fn next_woken(&mut self) -> Option<CallerId> {
         self.woken.pop_front()
     }
 
     // --- Processes and callers ---
 
-    /// A process without descriptors, which may have those below `limit`.
+    /// Creates a process without descriptors. It may have descriptors below `limit`.
     pub fn spawn(&mut self, limit: u32) -> ProcessId {
         self.descriptors.spawn(limit)
     }
 
-    /// A process with the same descriptors as `parent`, if that exists, but for event queues, which stay with
-    /// the process that made them (as those of `kqueue` do). It has no callers: whoever begins to call there
+    /// Creates a process with the descriptors of `parent`, if that exists. Event queues are left out: they
+    /// stay with the process that made them (as those of `kqueue` do). The new process has no callers and
     /// remembers nothing.
     pub fn fork(&mut self, parent: ProcessId) -> Option<ProcessId> {
         self.descriptors.fork(parent, |object| matches!(object, Object::Outside(_)))
     }
 
-    /// A process is gone, with its callers, wherever they sleep. `last` is given each object whose last
-    /// descriptor it had.
+    /// Removes a process and its callers, wherever they sleep. Calls `last` with each object whose last
+    /// descriptor the process had.
     pub fn exit(&mut self, process: ProcessId, mut last: impl FnMut(T)) {
         let open = self.descriptors.numbers(process).map(|numbers| numbers.open().collect::<Vec<_>>());
         let open = open.unwrap_or_default();
-        // Each file once, however many numbers refer to it and however many watch it by them.
+        // Each file once, however many numbers refer to it and however many watches they have.
         let mut files: Vec<_> = open.iter().filter_map(|fd| self.descriptors.file(process, *fd)).collect();
         files.sort_unstable();
         files.dedup();
@@ -213,19 +216,19 @@ impl<T: Copy> Readiness<T> {
         self.woken.retain(|caller| self.callers.get(caller.0).is_some());
     }
 
-    /// Somebody in a process will call.
+    /// Adds a caller to a process.
     pub fn attach(&mut self, process: ProcessId) -> CallerId {
         CallerId(self.callers.insert(Caller { process, memory: Memory::default(), waits_on: None }))
     }
 
-    /// He will not call any more, wherever he sleeps.
+    /// Removes a caller, wherever it sleeps.
     pub fn detach(&mut self, caller: CallerId) {
         self.give_up(caller);
         self.forget_all(caller);
         self.callers.remove(caller.0);
     }
 
-    /// A caller does not wait any longer: his time is over, or a signal has come.
+    /// Ends the wait of a caller, because its time is over or a signal has come.
     pub fn give_up(&mut self, caller: CallerId) {
         self.woken.retain(|woken| *woken != caller);
         let Some(Caller { memory, waits_on, .. }) = self.callers.get_mut(caller.0) else { return };
@@ -235,8 +238,9 @@ impl<T: Copy> Readiness<T> {
         }
     }
 
-    /// Forgets all that is remembered for a caller. The next `select` tests everything, as the classic one
-    /// does at each call: with this before each call, and when it is woken, this is the classic one.
+    /// Forgets everything that is remembered for a caller. The next `select` tests all descriptors, as the
+    /// classic one does at each call. With this before each call and after each wake-up, `select` is the
+    /// classic one.
     pub fn forget_all(&mut self, caller: CallerId) {
         let Some(Caller { process, memory, .. }) = self.callers.get_mut(caller.0) else { return };
         for fd in memory.known() {

@@ -12,19 +12,19 @@ use crate::queue::{Event, EventQueue, Hinted, Interest, Trigger};
 use crate::slab::Slab;
 use crate::watches::{Watch, Watcher};
 
-/// How many event queues may be below one another, in the outermost.
+/// The largest number of event queues that may be nested below one event queue, one within the other.
 const DEPTH: usize = 4;
 
-/// Why a call on an event queue fails.
+/// An error of a call on an event queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueError {
-    /// Not open: `EBADF`.
+    /// The descriptor is not open: `EBADF`.
     BadDescriptor(u32),
-    /// What should be an event queue is none: `EINVAL`.
+    /// The descriptor that should be an event queue is none: `EINVAL`.
     NotAQueue(u32),
-    /// It is registered there already: `EEXIST`.
+    /// The descriptor is registered at the event queue already: `EEXIST`.
     AlreadyAdded(u32),
-    /// It is not registered there: `ENOENT`.
+    /// The descriptor is not registered at the event queue: `ENOENT`.
     NotAdded(u32),
     /// An event queue cannot be registered at itself, nor changed or deleted there: `EINVAL`.
     Itself(u32),
@@ -33,7 +33,7 @@ pub enum QueueError {
     /// An event queue, a one-shot, or an interest in more than readable and writable cannot be exclusive, and
     /// what is cannot be modified: `EINVAL`.
     Exclusive(u32),
-    /// There is no room for any event: `EINVAL`.
+    /// The caller's buffer has no room for any event: `EINVAL`.
     NoRoom,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for QueueError {
 
 impl core::error::Error for QueueError {}
 
-/// All event queues.
+/// The event queues of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     queues: Slab<Queue>,
@@ -72,25 +72,26 @@ pub(super) struct Queues {
 struct Queue {
     events: EventQueue,
     file: FileId,
-    /// Those that sleep until there is an event, for longest first.
+    /// The callers that sleep until there is an event, the longest sleeper first.
     sleepers: VecDeque<CallerId>,
-    /// How many registrations are of event queues that have none below them, one, two and so on.
+    /// The number of registrations of event queues with no other event queue below them, with one level
+    /// below, with two, and so on.
     nested: [u32; DEPTH],
-    /// Whether a search among event queues that is under way has come by.
+    /// Whether the current search among event queues has visited this one.
     is_marked: bool,
 }
 
 /// An event queue that a hint has reached.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reached {
-    /// Its file: it may be readable.
+    /// The file of the event queue, which may be readable.
     pub(super) file: FileId,
-    /// Whether a caller was woken who slept there.
+    /// Whether a caller was woken that slept on the event queue.
     pub(super) has_woken: bool,
 }
 
 impl Queue {
-    /// How many event queues are below it, in a row.
+    /// Returns the number of event queues that are nested below this one, one within the other.
     fn height(&self) -> usize {
         self.nested.iter().rposition(|count| *count > 0).map_or(0, |height| height + 1)
     }
@@ -109,7 +110,7 @@ impl Queue {
 }
 
 impl Queues {
-    /// What one takes.
+    /// The size of an event queue in bytes.
     #[cfg(test)]
     pub(super) const BYTES: usize = Slab::<Queue>::BYTES;
 
@@ -127,7 +128,7 @@ impl Queues {
         self.queues.iter().all(|(_, queue)| !queue.is_marked)
     }
 
-    /// How many event queues are below one, in a row.
+    /// Returns the number of event queues that are nested below an event queue, one within the other.
     fn height(&self, id: QueueId) -> usize {
         self.queues.get(id.0).map_or(0, Queue::height)
     }
@@ -161,19 +162,20 @@ impl Queues {
         self.get_mut(id).is_some_and(|queue| !core::mem::replace(&mut queue.is_marked, true))
     }
 
-    /// Takes the mark off an event queue.
+    /// Removes the mark of an event queue.
     pub(super) fn unmark(&mut self, id: QueueId) {
         if let Some(queue) = self.get_mut(id) {
             queue.is_marked = false;
         }
     }
 
-    /// The file of an event queue.
+    /// Returns the file of an event queue.
     pub(super) fn file(&self, id: QueueId) -> Option<FileId> {
         Some(self.queues.get(id.0)?.file)
     }
 
-    /// A caller does not wait for events any more. If it was woken for one, another is woken in its place.
+    /// Ends the wait of a caller for events. If the caller was woken for an event, another is woken in its
+    /// place.
     pub(super) fn leave(&mut self, id: QueueId, caller: CallerId, woken: &mut VecDeque<CallerId>) {
         let Some(queue) = self.get_mut(id) else { return };
         queue.sleepers.retain(|sleeper| *sleeper != caller);
@@ -182,7 +184,7 @@ impl Queues {
 }
 
 impl<T: Copy> Descriptors<Object<T>> {
-    /// The event queue that a descriptor is.
+    /// Returns the event queue behind a descriptor.
     fn queue(&self, process: ProcessId, fd: u32) -> Result<QueueId, QueueError> {
         match self.file(process, fd).and_then(|file| self.object(file)) {
             Some(Object::Queue(id)) => Ok(id),
@@ -192,7 +194,7 @@ impl<T: Copy> Descriptors<Object<T>> {
     }
 }
 
-/// What of `asked` a file is ready for. An event queue is readable if it has an event.
+/// Returns the kinds of `asked` that a file is ready for. An event queue is readable if it has an event.
 #[inline]
 pub(super) fn status_of<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
     descriptors: &Descriptors<Object<T>>,
@@ -211,8 +213,8 @@ pub(super) fn status_of<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
     }
 }
 
-/// Whether an event queue has an event: tests those that may be ready until one is. Few ask an event queue
-/// about another one: whoever asks about something else is not to carry this along.
+/// Returns whether an event queue has an event: tests the candidates until one is ready. Not inlined, as
+/// few calls ask about event queues and the others need not contain it.
 #[inline(never)]
 fn has_event<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
     descriptors: &Descriptors<Object<T>>,
@@ -231,7 +233,8 @@ fn has_event<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
     false
 }
 
-/// Goes once through those that may be ready now, at most.
+/// Tests each registration that may be ready now at most once, and writes the events that it finds to
+/// `events`.
 fn take_events<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
     descriptors: &Descriptors<Object<T>>,
     queues: &mut Queues,
@@ -255,32 +258,34 @@ fn take_events<T: Copy, S: FnMut(T, Kinds) -> Kinds>(
     answer
 }
 
-/// The event queue: what `select` would be if it did not have to be told at each call what it is about.
+/// Calls on event queues. An event queue does what `select` does, without a list of descriptors in each
+/// call.
 ///
-/// A descriptor is registered once ([`add`](Self::add)), and reports when it is ready
-/// ([`wait`](Self::wait)), as with `epoll` and `kqueue`. An event costs the same however many others are
-/// registered. So Banga, Mogul and Druschel, "A scalable and explicit event delivery mechanism for UNIX",
-/// USENIX 1999, which the authors of WRL 98/6 announce there.
+/// A descriptor is registered once ([`add`](Self::add)) and reports when it is ready
+/// ([`wait`](Self::wait)), as with `epoll` and `kqueue`. The cost of an event does not depend on the number
+/// of registrations. Source: Banga, Mogul and Druschel, "A scalable and explicit event delivery mechanism
+/// for UNIX", USENIX 1999, which the authors of WRL 98/6 announce there.
 ///
-/// **Whose is a registration?** The descriptor's: closing that number takes it out, whatever else refers to
-/// the same file; so in `kqueue`. In `epoll` it is the open file's: if a duplicate of a descriptor is left
-/// somewhere, maybe in a child, the registration goes on reporting under a number that is closed, or another
-/// file's by now, and cannot be deleted, since there is no number left to delete it by.
+/// **Ownership.** A registration belongs to the descriptor: closing that number removes it, whatever else
+/// refers to the same file. `kqueue` does so, too. In `epoll` the registration belongs to the open file. If
+/// a duplicate of a descriptor remains somewhere, perhaps in a child, the registration goes on reporting
+/// under a number that is closed or that another file has by now. It cannot be deleted, since no number is
+/// left to delete it by.
 ///
-/// **What does it report?** Nothing that does not hold: whatever the [trigger](crate::Trigger), the status is
-/// asked for before. A registration is a candidate from a hint for what it asks for, or from when it was
-/// added or modified and its file was ready. [`wait`](Self::wait) takes candidates in the order in which they
-/// became that, and tests them. One that is not ready is none any more, silently. One that is ready is
-/// reported, with all that it asks for and that holds; then, if its trigger is
+/// **Reports.** An event queue reports only what holds: whatever the [trigger](crate::Trigger), it requests
+/// the status first. A registration becomes a candidate by a hint for a kind that it asks for, or when it
+/// is added or modified and its file is ready. [`wait`](Self::wait) tests candidates in the order in which
+/// they became candidates. A candidate that is not ready is dropped without a report. One that is ready is
+/// reported, with all kinds that it asks for and that hold. What follows depends on its trigger:
 ///
-/// - [`Level`](crate::Trigger::Level), it is a candidate again, after all others: it reports as long as it is
-///   ready, and keeps nobody else from reporting, however few events a call may take;
-/// - [`Edge`](crate::Trigger::Edge), it is one again at the next hint, also if it never ceased to be ready.
-///   So of several hints before a report there is one report, and of a hint after it there is another;
-/// - [`OneShot`](crate::Trigger::OneShot), it is one again when it is modified.
+/// - [`Level`](crate::Trigger::Level): it is a candidate again, after all others. It reports as long as it
+///   is ready, and delays no other registration, however few events a call may take.
+/// - [`Edge`](crate::Trigger::Edge): it is a candidate again at the next hint, even if it never ceased to
+///   be ready. So several hints before a report give one report, and a hint after it gives another.
+/// - [`OneShot`](crate::Trigger::OneShot): it is a candidate again when it is modified.
 ///
-/// An event queue is a file itself: readable if it has an event. It can be selected, polled and registered at
-/// another one; one may have four below one another, and never itself.
+/// An event queue is itself a file, which is readable if the queue has an event. It can be selected, polled
+/// and registered at another event queue. An event queue may have four levels below it, and never itself.
 ///
 /// ```
 /// use evenkeel_ready::{Allocation, Event, Interest, Kinds, Readiness, Trigger, Wait};
@@ -315,7 +320,7 @@ impl<T: Copy> Readiness<T> {
     /// Opens an event queue. It stays with the process: a child does not inherit it, and it cannot be passed.
     ///
     /// # Errors
-    /// The process has as many descriptors as it may have.
+    /// If the process has as many descriptors as it may have.
     pub fn open_queue(&mut self, process: ProcessId) -> Result<Opened, TooManyOpen> {
         let queue = Queue {
             events: EventQueue::new(),
@@ -360,12 +365,13 @@ impl<T: Copy> Readiness<T> {
         Ok(())
     }
 
-    /// Registers a descriptor as [`add`](Self::add) does, but exclusively (`EPOLLEXCLUSIVE`): so do several
-    /// callers wait for one file, each at an event queue of his own, of whom one is enough for an event.
+    /// Registers a descriptor exclusively (`EPOLLEXCLUSIVE`), otherwise as [`add`](Self::add) does. It is
+    /// for several callers that wait for one file, each at its own event queue, of which one is enough for
+    /// an event.
     ///
-    /// A hint for the file reaches every registration that is not exclusive, and of those that are, in the
-    /// order in which they were added, so many as it takes to wake one caller who sleeps at the event queue
-    /// itself. So at least one has the event, and each has if nobody sleeps.
+    /// A hint for the file reaches every registration that is not exclusive. It reaches the exclusive ones
+    /// in the order in which they were added, until it has woken one caller that sleeps at such an event
+    /// queue itself. So at least one has the event, and each has it if no caller sleeps.
     ///
     /// # Errors
     /// See [`QueueError`].
@@ -391,8 +397,8 @@ impl<T: Copy> Readiness<T> {
         Ok(())
     }
 
-    /// Has a registration ask for something else. It is looked at as if it were new, also one that has
-    /// reported and was to do so once.
+    /// Changes what a registration asks for. The registration is tested as if it were new, also a one-shot
+    /// that has reported.
     ///
     /// # Errors
     /// See [`QueueError`].
@@ -416,7 +422,7 @@ impl<T: Copy> Readiness<T> {
         Ok(())
     }
 
-    /// Takes a registration out. Nothing more is reported of it.
+    /// Removes a registration. It reports nothing more.
     ///
     /// # Errors
     /// See [`QueueError`].
@@ -430,13 +436,14 @@ impl<T: Copy> Readiness<T> {
         Ok(())
     }
 
-    /// Takes events from an event queue, as many as there are and `events` has room for: they are at its
-    /// beginning. Nothing is allocated.
+    /// Takes events from an event queue, as many as there are and `events` has room for. They are written
+    /// to the beginning of `events`. Nothing is allocated.
     ///
-    /// If several callers wait, an event wakes one of them, who has slept for longest; if he leaves some,
-    /// the next one. By level, what is reported and still holds is left: for several callers an edge, or
-    /// once, suits better. A caller who slept here and is woken calls it again. One that does not wait here
-    /// may go on to sleep in a `select` that has found nothing before.
+    /// If several callers wait, an event wakes the one that has slept for longest; if that one leaves some
+    /// events, the next one is woken. With the level trigger, an event that was reported and still holds is
+    /// left, so for several callers an edge or a one-shot suits better. A caller that slept here and is
+    /// woken calls `wait` again. A caller that does not wait here may go on to sleep in a `select` that
+    /// found nothing before.
     ///
     /// # Errors
     /// See [`QueueError`].
@@ -471,8 +478,8 @@ impl<T: Copy> Readiness<T> {
         Ok(answer)
     }
 
-    /// Whether a file is an event queue that has an event: [`wait`](Self::wait) would return at once. None is
-    /// taken.
+    /// Returns whether a file is an event queue that has an event, so that [`wait`](Self::wait) would
+    /// return at once. No event is taken.
     pub fn has_event(&mut self, queue: FileId, mut status: impl FnMut(T, Kinds) -> Kinds) -> bool {
         match self.descriptors.object(queue) {
             Some(Object::Queue(id)) => has_event(&self.descriptors, &mut self.queues, id, &mut status),
@@ -482,7 +489,7 @@ impl<T: Copy> Readiness<T> {
 
     // --- Registrations ---
 
-    /// Returns an event queue, and another file by the reference of a descriptor. Both numbers must be open,
+    /// Returns the event queue `queue`, and the file and reference of `fd`. Both numbers must be open,
     /// whatever else is wrong.
     fn both(&self, process: ProcessId, queue: u32, fd: u32) -> Result<(QueueId, FileId, u32), QueueError> {
         let (outer, _) = self.descriptors.reference(process, queue).ok_or(BadDescriptor(queue))?;
@@ -494,7 +501,7 @@ impl<T: Copy> Readiness<T> {
         Ok((id, file, reference))
     }
 
-    /// Registers a descriptor that may be.
+    /// Registers a descriptor that has passed all checks.
     fn register(
         &mut self,
         (id, file, reference): (QueueId, FileId, u32),
@@ -513,7 +520,7 @@ impl<T: Copy> Readiness<T> {
         self.look_at((id, key), file, interest.asked(), status);
     }
 
-    /// The key of the registration that a descriptor has at an event queue.
+    /// Returns the key of the registration that a descriptor has at an event queue.
     fn key_of(&self, file: FileId, by: u32, id: QueueId) -> Option<u32> {
         self.watches.of(file).find_map(|Watch { watcher, reference }| match watcher {
             Watcher::Queue(queue, key) if reference == by && queue == id.0 => Some(key),
@@ -521,7 +528,7 @@ impl<T: Copy> Readiness<T> {
         })
     }
 
-    /// Looks at a registration that is new or was modified: if it is ready, it is as if there was a hint.
+    /// Tests a registration that is new or was modified. If it is ready, acts as if there was a hint.
     fn look_at(
         &mut self,
         (id, key): (QueueId, u32),
@@ -535,7 +542,7 @@ impl<T: Copy> Readiness<T> {
         }
     }
 
-    /// A registration is gone, and nothing watches for it any more.
+    /// Removes a registration whose watch has been removed.
     pub(super) fn unregister(&mut self, id: QueueId, key: u32, object: Object<T>) {
         if let Some(queue) = self.queues.get_mut(id) {
             queue.events.delete(key);
@@ -545,8 +552,8 @@ impl<T: Copy> Readiness<T> {
         }
     }
 
-    /// Frees an event queue that is closed, with its registrations. Those that sleep there are woken, to find
-    /// that out.
+    /// Frees a closed event queue with its registrations. Callers that sleep on it are woken to find that
+    /// out.
     pub(super) fn free_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.queues.remove(id.0) else { return };
         let mut files: Vec<_> = queue.events.registered().collect();
@@ -562,7 +569,7 @@ impl<T: Copy> Readiness<T> {
 
     // --- Event queues in event queues ---
 
-    /// The event queues that a registration of another one is at, each as often as there are registrations.
+    /// Returns the event queues at which an event queue is registered, each once per registration.
     fn holders(&self, id: QueueId) -> impl Iterator<Item = QueueId> + '_ {
         let watches = self.queues.file(id).into_iter().flat_map(|file| self.watches.of(file));
         watches.filter_map(|watch| match watch.watcher {
@@ -571,9 +578,9 @@ impl<T: Copy> Readiness<T> {
         })
     }
 
-    /// Returns whether an event queue may have `inner` below it: there is no circle, and they are not too
-    /// many in a row. Goes up from `outer` level by level, each queue of a level once, so the work is what
-    /// there are of registrations and not of paths.
+    /// Returns whether `inner` may be registered at `outer`: it makes no circle, and no more than [`DEPTH`]
+    /// levels. Goes up from `outer` level by level and visits each queue of a level once, so the cost
+    /// follows the number of registrations and not of paths.
     fn may_hold(&mut self, outer: QueueId, inner: QueueId) -> bool {
         let height = self.queues.height(inner) + 1;
         let mut level = vec![outer];
@@ -592,8 +599,9 @@ impl<T: Copy> Readiness<T> {
         level.is_empty()
     }
 
-    /// Counts anew how many event queues are so many high below `outer`, where one was or is. The height of
-    /// an event queue changes [`DEPTH`] times at most by that, and each time its registrations are looked at.
+    /// Updates the count of event queues by height below `outer`: removes one of height `old` and adds one
+    /// of height `new`. The height of an event queue changes at most [`DEPTH`] times by that, and each
+    /// change visits its registrations.
     fn nest(&mut self, outer: QueueId, old: Option<usize>, new: Option<usize>) {
         let Some(queue) = self.queues.get_mut(outer) else { return };
         let before = queue.height();

@@ -6,8 +6,8 @@ use crate::descriptors::Opened;
 use crate::queue::{Event, Interest, Trigger};
 use crate::set::FdSets;
 
-/// Descriptors, callers and event queues come and go; whoever is gone is watched for by nobody, and watches
-/// nobody.
+/// Descriptors, callers and event queues come and go; those that are gone have no watches and are not
+/// watched.
 fn comes_and_goes(steps: &[(u8, u32, u32)]) {
     let mut host = Readiness::new(Allocation::Bitmap);
     let process = host.spawn(200);
@@ -92,7 +92,7 @@ impl Row {
         self.host.add(self.process, queue, fd, LEVEL, |_, _| Kinds::NONE)
     }
 
-    /// At how many watches this looks.
+    /// Returns how many watches `what` visits.
     fn looks(&mut self, what: impl FnOnce(&mut Self)) -> u64 {
         let before = self.host.watches.looks.get();
         what(self);

@@ -42,7 +42,8 @@ fn beside(serve: impl FnOnce(Engine, Instant) + Send + 'static, ask: impl FnOnce
 /// The exit status of `timeout` if it had to end the command.
 const TIMED_OUT: i32 = 124;
 
-/// What a client prints that gets `input`, and its end.
+/// Runs a client command with `input` and then end-of-file as its standard input. Returns its standard
+/// output.
 fn client(command: &str, input: &[u8]) -> Vec<u8> {
     let mut command = words(&format!("timeout 30 {command}"));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

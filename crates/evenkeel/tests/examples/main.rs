@@ -54,7 +54,7 @@ fn engine(architecture: Architecture, end: evenkeel::core::cable::End, last: u8)
 }
 
 impl Bench {
-    /// `serve` runs until the time it is given, within which the test is to be done: examples serve for ever.
+    /// Runs `serve`, which never ends by itself, with an end time that leaves the test enough time.
     fn new(architecture: Architecture, serve: impl FnOnce(Engine, Instant) + Send + 'static) -> Self {
         let demultiplexes = architecture == Architecture::NiLrp;
         let (near, far) =
@@ -77,8 +77,8 @@ impl Bench {
         self.call(|system| system.bind(None, 0)).unwrap()
     }
 
-    /// Sends until the answer is there: nobody says when the server has begun. What was asked before may be
-    /// answered twice.
+    /// Sends until the answer is there, because the start of the server is not announced. Earlier requests
+    /// may be answered twice.
     fn ask(&mut self, socket: Fd, port: u16, payload: &[u8], is: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let end = self.engine.clock().now() + PATIENCE;
         loop {

@@ -1,8 +1,9 @@
-//! The kernel's routing tables, rules and next-hop objects, and where they lead by our links.
+//! The kernel's routing tables, rules and next-hop objects, and the routes through our links that follow
+//! from them.
 //!
-//! Only what follows from the destination alone can be put into the host's table. What the kernel decides by
-//! more (sources, types of service, tunnels, devices that are not ours) is closed there: nothing is forwarded
-//! by another way than the kernel's.
+//! Only decisions by destination alone can be put into the host's table. If the kernel decides by more
+//! (sources, types of service, tunnels, devices that are not ours), the prefix is closed there: no packet
+//! is forwarded by another route than the kernel's.
 
 use core::ops::Bound;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,8 @@ use super::Round;
 use super::lookup::{Decision, Found, Kind, LOCAL};
 use super::table::{self, Ambiguous, Lengths, OneRoute, Table, end, everything, is_six, truncated, under};
 
-/// What has been taken over from the kernel, what that comes to, and what remains to be decided anew.
+/// The routing state taken over from the kernel, the decisions that follow from it, and the prefixes that
+/// are still to be decided anew.
 #[derive(Debug, Default)]
 pub(super) struct Fib {
     /// Our interfaces on the kernel's devices.
@@ -28,12 +30,12 @@ pub(super) struct Fib {
     ignores: BTreeSet<(bool, u32)>,
     objects: BTreeMap<u32, Object>,
     epoch: u64,
-    /// How many routes refer to each object.
+    /// The number of routes that refer to each object.
     users: BTreeMap<u32, u64>,
     families: [Family; 2],
-    /// What is being listed, until it is known as a whole.
+    /// The list that the kernel is sending, until it is complete.
     listing: Option<Listing>,
-    /// What was decided for each prefix, unless a shorter one says the same.
+    /// The decision for each prefix, unless a shorter prefix has an equal one.
     decided: BTreeMap<IpCidr, Decision>,
     lengths: [Lengths; 2],
     closed: u64,
@@ -105,7 +107,7 @@ impl Fib {
         self.ignores.contains(&(six, index))
     }
 
-    /// Whether one of our links is called so.
+    /// Returns whether one of our links has this name.
     pub(super) fn has_link(&self, name: &str) -> bool {
         self.interfaces.keys().any(|index| self.links.get(index).is_some_and(|(known, _)| known == name))
     }
@@ -124,13 +126,13 @@ impl Fib {
         if six { v6 } else { v4 }
     }
 
-    /// How many routes there are, those to the kernel's own addresses aside.
+    /// Returns the number of routes, except those to the kernel's own addresses.
     pub(super) fn routes(&self) -> u64 {
         let tables = self.families.iter().flat_map(|family| &family.tables);
         tables.filter(|(number, _)| **number != LOCAL).map(|(_, table)| table.count).sum()
     }
 
-    /// How many prefixes are closed, as the kernel's decision cannot be followed.
+    /// Returns the number of prefixes that are closed because the kernel's decision cannot be followed.
     pub(super) const fn closed(&self) -> u64 {
         self.closed
     }
@@ -419,12 +421,12 @@ impl Fib {
         }
     }
 
-    /// Whether something is to be decided anew.
+    /// Returns whether prefixes are still to be decided anew.
     pub(super) fn has_work(&self) -> bool {
         !self.dirty.is_empty() || !self.walks.is_empty()
     }
 
-    /// Looks at some of the prefixes that may have to be decided anew.
+    /// Checks some of the prefixes that may have to be decided anew.
     pub(super) fn walk_piece(&mut self, piece: usize) {
         for _ in 0..piece {
             let Some(walk) = self.walks.first_mut() else { return };
@@ -541,12 +543,12 @@ impl Fib {
         self.dirty.extend(others);
     }
 
-    /// What the host has for a prefix.
+    /// Returns the decision that the host has for a prefix.
     pub(super) fn decided(&self, to: &IpCidr) -> Option<&Decision> {
         self.decided.get(to)
     }
 
-    /// The nearest shorter prefix that the host has.
+    /// Returns the nearest shorter prefix that the host has.
     pub(super) fn shorter(&self, to: IpCidr) -> Option<IpCidr> {
         let [v4, v6] = &self.lengths;
         let lengths = if is_six(&to) { v6 } else { v4 };
@@ -561,7 +563,8 @@ impl Fib {
         self.decided.get(&self.shorter(to)?)
     }
 
-    /// Whether a table has it, or a rule: one that discards needs no route to any prefix.
+    /// Returns whether a table or a rule has the prefix. The prefix of all addresses also counts if some
+    /// rule discards, since that needs no route to any prefix.
     fn is_named(&self, to: &IpCidr) -> bool {
         let family = self.family(is_six(to));
         family.tables.values().any(|table| !table.at(to).is_empty())
@@ -611,7 +614,7 @@ impl Fib {
     }
 }
 
-/// How far the old has been swept out.
+/// The position up to which outdated routes have been removed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Swept {
     six: bool,

@@ -1,4 +1,4 @@
-//! Where the kernel would send packets to a prefix, as far as that can be said by the destination alone.
+//! The kernel's decision about packets to a prefix, as far as it follows from the destination alone.
 
 use evenkeel_core::stack::{InterfaceId, Multipath, NextHop, Via};
 use evenkeel_core::wire::IpCidr;
@@ -11,7 +11,7 @@ pub(super) const LOCAL: u32 = 255;
 pub(super) const MAIN: u32 = 254;
 pub(super) const DEFAULT: u32 = 253;
 
-/// What is decided about packets.
+/// A decision about packets to a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Decision {
     pub(super) via: Via,
@@ -40,45 +40,45 @@ impl Decision {
         Self { via, metric: 0, kind }
     }
 
-    /// No route, where a shorter prefix has one.
+    /// Returns the decision that there is no route, where a shorter prefix has one.
     pub(super) const fn none() -> Self {
         Self::of(Via::Unreachable)
     }
 
-    /// Nothing is forwarded, as whatever is would go by a way that may not be the kernel's. Any other route
-    /// to the prefix that a user has given comes first.
+    /// Returns the decision that forwards nothing, because a packet might take another route than the
+    /// kernel's. Any other route to the prefix that a user has given takes precedence.
     pub(super) const fn closed() -> Self {
         Self { via: Via::Unreachable, metric: u32::MAX, kind: Kind::Closed }
     }
 }
 
-/// A decision, and how long the prefix was that led to it.
+/// A decision, and the length of the prefix that led to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) decision: Decision,
     pub(super) length: u8,
 }
 
-/// What a table says.
+/// The result of a look-up in a table.
 enum Said {
-    /// To look on with the next rule.
+    /// The table has no route; the next rule decides.
     Nothing,
-    /// The same, by a route to a prefix of this length.
+    /// A throw route to a prefix of this length passes the decision to the next rule.
     Thrown(u8),
     Found(Found),
 }
 
-/// Whether a rule is for a packet.
+/// The extent to which a rule applies to packets to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Matches {
     No,
     Yes,
-    /// For some packets to this destination.
+    /// The rule applies to some packets to this destination.
     Some,
 }
 
 impl Fib {
-    /// Where the kernel sends packets to all addresses of the prefix for which it knows no longer one.
+    /// Returns the kernel's decision for all addresses of `to` for which it has no longer prefix.
     pub(super) fn decide(&self, to: IpCidr) -> Option<Found> {
         let rules = self.rules(is_six(&to));
         let found = self.by_rules(rules, 0, to);
@@ -131,7 +131,7 @@ impl Fib {
         None
     }
 
-    /// As the kernel does it without rules.
+    /// Returns the decision that the kernel makes without rules.
     fn at_once(&self, to: IpCidr) -> Option<Found> {
         let length = |said: &Said| match said {
             Said::Nothing => None,
@@ -266,7 +266,8 @@ impl Fib {
         self.ignores(six, index) || (!six && self.ignores(six, ALL_LINKS))
     }
 
-    /// By all next hops that are on our links. If none is, packets would leave by a device that is not ours.
+    /// Returns the decision to use all next hops that are on our links. If none is, packets would leave by
+    /// a device that is not ours, so the prefix is closed.
     fn by_hops(&self, hops: &[KernelHop]) -> Decision {
         let ours = |hop: &KernelHop| {
             let interface: InterfaceId = self.interface(hop.index)?;
@@ -282,10 +283,10 @@ impl Fib {
     }
 }
 
-/// What the routes to one prefix come to.
+/// The result of the routes to one prefix.
 #[derive(Debug, PartialEq, Eq)]
 enum Chosen {
-    /// None of them is of use.
+    /// None of the routes is usable.
     None,
     Throw,
     Route(Decision),
@@ -301,19 +302,21 @@ const fn closed(length: u8) -> Option<Found> {
     Some(Found { decision: Decision::closed(), length })
 }
 
-/// What a rule says that discards: of the length of its prefix.
+/// Returns the decision of a rule that discards, with the length of the rule's prefix.
 fn discards(rule: &KernelRule, via: Via) -> Option<Found> {
     let length = rule.to.map_or(0, |to| to.prefix_len());
     Some(Found { decision: Decision::of(via), length })
 }
 
-/// A route to a prefix that is too short does not count, unless it discards.
+/// Returns whether a rule suppresses a route because its prefix is too short. A route that discards is not
+/// suppressed.
 fn suppressed(rule: &KernelRule, found: &Found) -> bool {
     let short = rule.suppresses_to.is_some_and(|length| u32::from(found.length) <= length);
     short && found.decision.kind != Kind::Discards
 }
 
-/// Of two ways for different packets to the same destination; they must be one.
+/// Combines the decisions for different packets to the same destination. If they differ, the prefix is
+/// closed.
 fn either(one: Option<Found>, other: Option<Found>) -> Option<Found> {
     match (one, other) {
         (Some(one), Some(other)) if one.decision == other.decision => {

@@ -28,7 +28,7 @@ use fib::{Fib, Swept};
 use lookup::Decision;
 use table::truncated;
 
-/// What has been taken over from the kernel, and when it was last heard of.
+/// The entries taken over from the kernel, with the reading in which each was last seen.
 #[derive(Debug)]
 struct Follower {
     tables: KernelTables,
@@ -40,7 +40,7 @@ struct Follower {
     /// Prefixes that the host had no room for.
     left_out: BTreeSet<IpCidr>,
     round: Round,
-    /// What is being removed because a whole reading had nothing of it.
+    /// The removal in progress of entries that were not in the last whole reading.
     sweep: Option<Sweep>,
     report: Arc<Mutex<KernelReport>>,
 }
@@ -48,7 +48,7 @@ struct Follower {
 /// A reading of the whole tables.
 type Round = u64;
 
-/// How far the old has been swept out: what comes next is behind these.
+/// The position up to which outdated entries have been removed; the next ones come after it.
 #[derive(Debug)]
 enum Sweep {
     Addresses,
@@ -56,11 +56,11 @@ enum Sweep {
     Routes(Swept),
 }
 
-/// Entries that are taken over, or looked at, in one piece: a few dozen microseconds, in which no packet is
-/// forwarded.
+/// The number of entries that are taken over or checked in one piece: a few dozen microseconds, in which no
+/// packet is forwarded.
 const PIECE: usize = 32;
 
-/// Tells a follower that one of its interfaces is on another device of the kernel's now.
+/// A handle that notifies a follower when one of its interfaces is on another device of the kernel.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     arrived: Sender<(u32, InterfaceId)>,
@@ -142,7 +142,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Whether all that was announced, and what may have come with it, has been taken over.
+    /// Returns whether the follower has taken over all announcements and all changes that result from them.
     #[cfg(test)]
     fn is_settled(&self) -> bool {
         self.tables.is_settled() && self.sweep.is_none() && !self.fib.has_work()
@@ -152,7 +152,7 @@ impl Follower {
         Arc::clone(&self.report)
     }
 
-    /// Takes over a piece of what the kernel has announced; says whether there may be more.
+    /// Takes over a piece of the kernel's announcements. Returns whether there may be more.
     fn follow(&mut self, host: &mut Host, now: Instant) -> bool {
         if self.sweep.is_some() || self.fib.has_work() {
             self.work(host, now);
@@ -219,7 +219,7 @@ impl Follower {
                     }
                 }
             }
-            // The kernel is no longer sure of it: whoever has packets for it asks.
+            // The kernel is no longer sure of it, so a host with packets for it resolves it again.
             News::Is { entry: Entry::Neighbor { index, address, .. }, .. }
             | News::Gone(Entry::Neighbor { index, address, .. }) => {
                 if let Some(&interface) = self.interfaces.get(&index)
@@ -324,7 +324,8 @@ impl Follower {
         let _ = host.set_route(Route { to: shorter, via: closed.via, metric: closed.metric });
     }
 
-    /// Whether a longer prefix has been left out, which must not go where this one leads.
+    /// Returns whether a longer prefix has been left out, whose packets must not take the route of this
+    /// one.
     fn stands_in(&self, to: &IpCidr) -> bool {
         let mut under = self.left_out.range(table::under(*to));
         under.any(|left_out| left_out != to && self.fib.shorter(*left_out) == Some(*to))
@@ -390,8 +391,8 @@ mod tests {
         (0..count).map(|n| format!("route {verb} 20.{}.{}.0/24 dev d0\n", n >> 8, n & 255)).collect()
     }
 
-    /// What is taken over between two units of work is bounded, whatever comes at once; also what is swept
-    /// out because it is gone without a word.
+    /// The work between two units is bounded, however many changes come at once. That includes the removal
+    /// of entries whose end was not announced.
     #[test]
     fn changes_are_taken_over_in_small_pieces() {
         const COUNT: u32 = 2_000;

@@ -15,7 +15,7 @@ pub(super) struct Table {
     /// The routes to each prefix, in the order in which the kernel considers them.
     prefixes: BTreeMap<IpCidr, Vec<OneRoute>>,
     lengths: Lengths,
-    /// How many routes there are.
+    /// The number of routes in the table.
     pub(super) count: u64,
 }
 
@@ -23,14 +23,14 @@ pub(super) struct Table {
 #[derive(Debug, Clone)]
 pub(super) struct OneRoute {
     pub(super) route: KernelRoute,
-    /// Which of the next-hop objects that have had its number it refers to.
+    /// The number that tells which of the next-hop objects that have had its number it refers to.
     pub(super) epoch: u64,
     /// The reading in which it was listed or announced last.
     pub(super) heard: Round,
 }
 
 impl OneRoute {
-    /// Whether both ask for a source, or neither does.
+    /// Returns whether both routes ask for a source, or neither does.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         self.route.from_some == other.route.from_some
     }
@@ -111,7 +111,7 @@ fn put_v6(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
         return Ambiguous(!is_only);
     }
     let find = |is: &dyn Fn(&OneRoute) -> bool| find(list, &group, |one| !one.route.from_some && is(one));
-    // All next hops of a joined route are told together.
+    // All next hops of a joined route are announced together.
     let joined = find(&|one| one.route.joins);
     let known = find(&|one| one.route.identity == new.route.identity && !one.route.joins);
     let replaced = find(&|one| one.route.joins == new.route.joins).or(find(&|_| true));
@@ -119,7 +119,8 @@ fn put_v6(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
         Place::Replaces => {
             let by_object = matches!(new.route.way, KernelWay::Nexthop(_));
             if by_object && known.is_some() && known != replaced {
-                // It is told so also if the object of this one has changed.
+                // The kernel announces a replacement in this way also if the object of this one has
+                // changed.
                 return Ambiguous(true);
             }
             match replaced {
@@ -187,7 +188,7 @@ fn find(list: &[OneRoute], group: &Range<usize>, is: impl Fn(&OneRoute) -> bool)
     Some(group.start + at)
 }
 
-/// How many prefixes of each length there are.
+/// The number of prefixes of each length.
 #[derive(Debug, Default)]
 pub(super) struct Lengths(BTreeMap<u8, i64>);
 

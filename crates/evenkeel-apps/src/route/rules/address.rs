@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use super::names::number;
 
-/// IPv4 or IPv6.
+/// A family of IP addresses: IPv4 or IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// `inet`
@@ -16,11 +16,11 @@ pub enum Family {
 /// An address prefix. The bits after its length are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
-    /// Of what.
+    /// The family of the prefix.
     pub family: Family,
-    /// From 0 to 32, or to 128.
+    /// The number of bits in the prefix: 0 to 32 for IPv4, 0 to 128 for IPv6.
     pub length: u8,
-    /// Right-aligned for IPv4.
+    /// The bits of the address, right-aligned for IPv4.
     pub(super) bits: u128,
 }
 

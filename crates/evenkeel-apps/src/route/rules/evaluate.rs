@@ -90,7 +90,7 @@ impl Effect {
     }
 }
 
-/// What rules may ask beyond the packet itself.
+/// The information that rules use beyond the packet itself.
 pub trait Surroundings {
     /// Returns whether a route leads to an address.
     fn is_routed(&self, address: IpAddr) -> bool;
@@ -211,7 +211,7 @@ impl RuleSet {
 }
 
 impl Rule {
-    /// Whether the headers are those that the rule is about.
+    /// Returns whether the rule is about packets with these headers from this interface.
     pub(super) fn matches(
         &self,
         headers: &Headers,
@@ -254,14 +254,14 @@ impl Rule {
     }
 }
 
-/// What rules look at above IP; `None` for what a packet has not.
+/// The fields above IP that rules compare; `None` for a field that the packet does not have.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Upper {
     pub(super) source: Option<u16>,
     pub(super) destination: Option<u16>,
-    /// Those of TCP.
+    /// The flags of TCP.
     pub(super) flags: Option<u8>,
-    /// Type and code.
+    /// The type and code of ICMP.
     pub(super) icmp: Option<(u8, u8)>,
 }
 
@@ -330,7 +330,8 @@ impl LinkPart {
 }
 
 impl Part {
-    /// Whether `address` is the part of a network in which the router has the address `own`.
+    /// Returns whether `address` belongs to this part of a network with prefix length `length`, in which
+    /// the router has the address `own`.
     fn contains(self, own: IpAddr, length: u8, address: IpAddr) -> bool {
         match (self, own, address) {
             (Self::Own, own, address) => own == address,

@@ -1,4 +1,4 @@
-//! What rules look at in a packet: read once, from whatever bytes arrive.
+//! The header fields of a packet that rules compare. They are read once, from any bytes that arrive.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +22,7 @@ pub(super) struct Headers {
     pub(super) fragment: bool,
     /// The type of service, or the traffic class.
     pub(super) tos: u8,
-    /// Where the transport header begins, if there is one.
+    /// The offset of the transport header, if there is one.
     pub(super) transport_at: usize,
     /// `None` for a fragment that does not begin with one.
     pub(super) transport: Option<Transport>,
@@ -107,7 +107,7 @@ fn v6(address: Ipv6Addr) -> Address {
     core::net::IpAddr::V6(address).into()
 }
 
-/// What comes after the extension headers (RFC 8200 4).
+/// The upper layer of an IPv6 packet, after the extension headers (RFC 8200 4).
 struct Above<'a> {
     protocol: u8,
     fragment: bool,

@@ -99,7 +99,8 @@ impl RuleSet {
         (self.sources.get(rule.line.file).map_or("", |source| &source.name), rule.line.number)
     }
 
-    /// Which of these rules each of `earlier` goes on as: the one that is written the same, if there is one.
+    /// Returns, for each of the `earlier` rules, the rule of this set that is written the same, if there is
+    /// one. It continues the earlier rule.
     #[must_use]
     pub fn succession(&self, earlier: &Self) -> Vec<Option<usize>> {
         let mut places: BTreeMap<_, VecDeque<_>> = BTreeMap::new();

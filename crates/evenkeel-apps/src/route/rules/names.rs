@@ -232,7 +232,7 @@ const ICMPV6_TYPES: &[(&str, u8)] = &[
     ("mtrace", 201),
 ];
 
-/// Destination unreachable.
+/// The ICMP type of "destination unreachable"; that of ICMPv6 is `UNREACHABLE_V6`.
 pub(super) const UNREACHABLE: u8 = 3;
 pub(super) const UNREACHABLE_V6: u8 = 1;
 
@@ -403,7 +403,7 @@ pub(super) fn protocol(number: u8) -> String {
     name.unwrap_or_else(|| number.to_string())
 }
 
-/// Whether the rule is about ICMPv6 and nothing else.
+/// Returns whether a rule with these protocols is about ICMPv6 and nothing else.
 pub(super) fn is_icmpv6(protocols: &[u8]) -> bool {
     protocols == [ICMPV6]
 }

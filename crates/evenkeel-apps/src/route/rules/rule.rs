@@ -7,9 +7,9 @@ use super::table::Table;
 /// Rules as they were read, with the tables they refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleSet {
-    /// In the order they were defined.
+    /// The tables, in the order of their definition.
     pub tables: Vec<Table>,
-    /// In the order they are evaluated.
+    /// The rules, in the order of their evaluation.
     pub rules: Vec<Rule>,
     /// Links whose packets are not evaluated (`set skip on`).
     pub skip: Vec<On>,
@@ -51,9 +51,9 @@ pub struct Rule {
     pub family: Option<Family>,
     /// Protocol numbers above IP; any if there is none.
     pub protocols: Vec<u8>,
-    /// Where they come from.
+    /// The source addresses and ports of the packets.
     pub from: Side,
-    /// Where they go.
+    /// The destination addresses and ports of the packets.
     pub to: Side,
     /// TCP flags.
     pub flags: Option<Flags>,
@@ -77,7 +77,7 @@ pub struct Rule {
     pub changes: Changes,
     /// A name for reports.
     pub label: Option<String>,
-    /// Where it is written.
+    /// The line in which the rule begins.
     pub line: Line,
 }
 
@@ -100,18 +100,19 @@ impl Eq for Line {}
 /// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Action {
-    /// It is forwarded.
+    /// The packet is forwarded.
     #[default]
     Pass,
-    /// It is as it would be without this rule, but for tags, logging and changes.
+    /// The rule changes tags, logging and headers only; other rules decide about the packet.
     Match,
-    /// It is dropped, and nobody is told.
+    /// The packet is dropped silently.
     Drop,
-    /// It is dropped. The sender gets a TCP reset, or is told by ICMP that it is prohibited.
+    /// The packet is dropped. The sender gets a TCP reset, or an ICMP message that it is prohibited.
     Return,
-    /// It is dropped. The sender of a TCP segment gets a reset.
+    /// The packet is dropped. The sender of a TCP segment gets a reset.
     ReturnRst,
-    /// It is dropped, and its sender is told by ICMP that the destination is unreachable, with these codes.
+    /// The packet is dropped. Its sender gets an ICMP message that the destination is unreachable, with
+    /// these codes.
     ReturnIcmp {
         /// The code of ICMP.
         v4: u8,
@@ -123,13 +124,13 @@ pub enum Action {
 /// A link by name, and by number once the set is [bound](RuleSet::bind).
 #[derive(Debug, Clone)]
 pub struct On {
-    /// As in the rules; empty for `any`.
+    /// The name as in the rules; empty for `any`.
     pub name: String,
-    /// All others are meant.
+    /// Whether all other links are meant.
     pub not: bool,
     /// The interface that has this name.
     pub(super) interface: Option<u8>,
-    /// Where it stands.
+    /// The position of the name in the texts, in bytes.
     pub(super) at: usize,
 }
 
@@ -142,7 +143,7 @@ impl PartialEq for On {
 impl Eq for On {}
 
 impl On {
-    /// Whether a packet came in on it.
+    /// Returns whether this condition holds for a packet that came in on an interface.
     pub(super) fn is(&self, interface: u8) -> bool {
         match (self.name.as_str(), self.interface) {
             ("", _) => !self.not,
@@ -156,11 +157,11 @@ impl On {
 /// A link whose addresses rules name.
 #[derive(Debug, Clone)]
 pub struct LinkName {
-    /// As in the rules.
+    /// The name as in the rules.
     pub name: String,
     /// The interface that has this name, once the set is [bound](RuleSet::bind).
     pub(super) interface: Option<u8>,
-    /// Where it stands first.
+    /// The position of its first use in the texts, in bytes.
     pub(super) at: usize,
 }
 
@@ -171,7 +172,7 @@ impl PartialEq for LinkName {
 }
 impl Eq for LinkName {}
 
-/// One end of a packet's way: hosts and ports.
+/// The source or the destination of packets: hosts and ports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Side {
     /// Addresses.
@@ -192,16 +193,16 @@ pub enum Hosts {
     /// Every address.
     #[default]
     Any,
-    /// Those of one, or all others of its family.
+    /// The addresses of one set, or all others of its family.
     One(Host),
-    /// Those of any of several.
+    /// The addresses that are in any of several sets.
     List(Vec<Host>),
 }
 
 /// A set of addresses, or all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Host {
-    /// All others.
+    /// Whether all other addresses are meant.
     pub not: bool,
     /// The set.
     pub set: HostSet,
@@ -229,18 +230,18 @@ pub enum HostSet {
 pub struct LinkPart {
     /// The link, by its place in [`RuleSet::links`]; `None` for all links (`self`).
     pub link: Option<usize>,
-    /// Which part.
+    /// The part of the link's addresses.
     pub part: Part,
-    /// Only the link's first address of each family (`:0`).
+    /// Whether only the link's first address of each family counts (`:0`).
     pub first: bool,
 }
 
-/// What of a link's addresses is meant.
+/// The part of a link's addresses that a rule names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
-    /// The router's own.
+    /// The router's own addresses.
     Own,
-    /// Those of the networks on the link (`:network`).
+    /// The addresses of the networks on the link (`:network`).
     Network,
     /// The directed broadcast addresses of these (`:broadcast`).
     Broadcast,
@@ -251,7 +252,8 @@ pub enum Part {
 pub struct Tos(pub u8);
 
 impl Tos {
-    /// Whether a packet has it. The two bits of ECN count only if they are asked for (RFC 3168 5).
+    /// Returns whether `byte` of a packet has this value. The two bits of ECN count only if the rule asks
+    /// for them (RFC 3168 5).
     pub(super) const fn is(self, byte: u8) -> bool {
         let mask = if self.0 & 3 == 0 { !3 } else { 0xff };
         byte & mask == self.0
@@ -261,21 +263,21 @@ impl Tos {
 /// A tag that a packet must have, or must not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tagged {
-    /// It must not have it.
+    /// Whether the packet must not have the tag.
     pub not: bool,
     /// The place in [`RuleSet::tags`].
     pub tag: u16,
 }
 
-/// A chance, in parts of a thousand million.
+/// A probability, in parts of a thousand million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Probability(pub u32);
 
 impl Probability {
-    /// All of it.
+    /// The probability of a rule that always applies.
     pub const ONE: u32 = 1_000_000_000;
 
-    /// Whether it comes true for a random number.
+    /// Returns whether the rule applies for this random number.
     pub(super) fn holds(self, random: u32) -> bool {
         (u64::from(random) * u64::from(Self::ONE)) >> 32 < u64::from(self.0)
     }
@@ -287,7 +289,7 @@ impl Probability {
 pub struct Changes {
     /// The largest segment that a TCP SYN may offer.
     pub max_mss: Option<u16>,
-    /// The bit that forbids fragmentation is cleared (IPv4).
+    /// Whether the bit that forbids fragmentation is cleared (IPv4).
     pub no_df: bool,
     /// The least time to live.
     pub min_ttl: Option<u8>,
@@ -305,26 +307,26 @@ impl Changes {
     }
 }
 
-/// Ports that match.
+/// A condition on a port number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ports {
-    /// This one.
+    /// This port.
     Equal(u16),
-    /// All but this one.
+    /// All ports except this one.
     NotEqual(u16),
-    /// Those below.
+    /// The ports below this one.
     Less(u16),
-    /// It and those below.
+    /// This port and those below.
     LessOrEqual(u16),
-    /// Those above.
+    /// The ports above this one.
     Greater(u16),
-    /// It and those above.
+    /// This port and those above.
     GreaterOrEqual(u16),
-    /// From one to the other, both included: `1000:2000`.
+    /// The ports from the first to the second, both included: `1000:2000`.
     Range(u16, u16),
-    /// Between the two, neither included: `1000 >< 2000`.
+    /// The ports between the two, neither included: `1000 >< 2000`.
     Between(u16, u16),
-    /// Neither the two nor any between them: `1000 <> 2000`.
+    /// All ports except the two and those between them: `1000 <> 2000`.
     Outside(u16, u16),
 }
 
@@ -347,23 +349,23 @@ impl Ports {
 /// TCP flags: those of `mask` must be just those of `set`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flags {
-    /// Which are set.
+    /// The flags of the mask that are set; the others of the mask are not.
     pub set: u8,
-    /// Which are looked at.
+    /// The flags that the rule compares.
     pub mask: u8,
 }
 
 /// An ICMP or ICMPv6 message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Icmp {
-    /// Its type.
+    /// The type of the message.
     pub kind: u8,
-    /// Its code; any if not given.
+    /// The code of the message; any if not given.
     pub code: Option<u8>,
 }
 
 impl Flags {
-    /// Whether these are the flags of a segment, as far as they matter.
+    /// Returns whether a segment with `flags` fulfils the condition; only the bits of the mask count.
     pub(super) const fn are(self, flags: u8) -> bool {
         flags & self.mask == self.set
     }

@@ -14,7 +14,7 @@ pub(super) struct Sources {
 
 #[derive(Debug, Clone)]
 pub(super) struct Source {
-    /// What it is called in messages.
+    /// The name of the text in messages.
     pub(super) name: String,
     pub(super) text: String,
     /// The place of its first byte.

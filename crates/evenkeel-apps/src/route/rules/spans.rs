@@ -2,7 +2,7 @@
 
 /// A number that a header field holds.
 pub(super) trait Number: Copy + Ord {
-    /// The largest one.
+    /// The largest number of this type.
     const MAX: Self;
     /// Returns the number as the widest kind.
     fn wide(self) -> u128;
@@ -79,7 +79,7 @@ impl<K: Number> Spans<K> {
         Index::of(&self.0, |(first, _)| *first)
     }
 
-    /// Whether a number is in the set, of which `index` is the index.
+    /// Returns whether a number is in the set. `index` is the index of the set.
     pub(super) fn contains(&self, number: K, index: &Index<K>) -> bool {
         let behind = index.behind(&self.0, |(first, _)| *first, number);
         behind.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|&(_, last)| number <= last)
@@ -101,21 +101,21 @@ impl<K: Number> Spans<K> {
 /// Bits of a number that tell where to search for it, at most.
 const INDEX_BITS: u32 = 16;
 
-/// Where to search among things in the order of a number that each has, by some bits of its distance from
-/// that of the second one; the first one may be far from the others.
+/// An index to items that are sorted by a number of theirs. It narrows a search by some bits of the
+/// number's distance from that of the second item; the first item may be far from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Index<K> {
     origin: K,
     shift: u32,
-    /// For each value of the bits, how many things come before the first one that has it; and how many there
-    /// are.
+    /// For each value of the bits, the number of items before the first one that has it; finally the number
+    /// of all items.
     before: Vec<u32>,
-    /// Halvings that are enough wherever is searched.
+    /// The number of halvings that is enough for any search.
     halvings: u32,
 }
 
 impl<K: Number> Index<K> {
-    /// Indexes things, whose numbers grow.
+    /// Creates an index of items whose numbers ascend.
     pub(super) fn of<T>(things: &[T], number: impl Fn(&T) -> K) -> Self {
         let (Some(origin), Some(last)) = (things.get(1).map(&number), things.last().map(&number)) else {
             return Self { origin: K::MAX, shift: 0, before: Vec::new(), halvings: 1 };

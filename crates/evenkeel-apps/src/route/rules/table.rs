@@ -5,21 +5,21 @@ use core::fmt;
 use super::address::{Address, Family, Prefix};
 use super::spans::{Index, Number, Spans};
 
-/// A named set of prefixes, some of them excepted. The longest prefix that an address is in says whether the
-/// address is in the table, as in pf.
+/// A named set of prefixes, some of them excepted. The longest prefix that contains an address decides
+/// whether the address is in the table, as in pf.
 ///
 /// A look-up is a search among the few addresses where the table begins or ends that have the first bits of
 /// the one that is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// As in `<name>`.
+    /// The name, as in `<name>`.
     pub name: String,
-    /// Of each family and length one, the longest first.
+    /// The prefixes of each family and length, the longest first.
     lengths: Vec<OfLength>,
     /// The addresses that are in it.
     pub(super) v4: Spans<u32>,
     pub(super) v6: Spans<u128>,
-    /// Where to search for one, for each family.
+    /// The index of the addresses of each family.
     indices: (Index<u32>, Index<u128>),
 }
 
@@ -65,13 +65,13 @@ impl Table {
         }
     }
 
-    /// Prefixes in it.
+    /// Returns the number of prefixes in the table.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lengths.iter().map(|of| of.prefixes.len()).sum()
     }
 
-    /// Whether there is none.
+    /// Returns whether the table has no prefix.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()

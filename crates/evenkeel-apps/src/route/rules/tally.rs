@@ -8,7 +8,7 @@ use super::rule::{Rule, RuleSet};
 #[derive(Debug, Default)]
 pub struct Tally {
     rules: Vec<Counters>,
-    /// What is seldom looked at, for each rule.
+    /// The rarely used counters of each rule.
     shares: Vec<Share>,
     /// Packets that the rules were evaluated for.
     evaluated: AtomicU64,
@@ -16,8 +16,8 @@ pub struct Tally {
     malformed: AtomicU64,
 }
 
-/// What a rule has done. Four of them lie in a cache line: there are many rules, and each packet may meet
-/// another one.
+/// The counters of a rule. Four of them share a cache line, because there are many rules and each packet
+/// may match another one.
 #[derive(Debug, Default)]
 #[repr(align(16))]
 struct Counters {

@@ -26,7 +26,7 @@ pub(super) struct Token<'s> {
 pub(super) enum Kind {
     /// A keyword, name, number, address.
     Word,
-    /// What stands between double quotes.
+    /// A text between double quotes.
     Text,
     /// `$name`, without the sign.
     Macro,
@@ -116,7 +116,7 @@ pub(super) fn tokens(sources: &Sources) -> Result<Vec<Token<'_>>, TextError> {
     Ok(expansion.done)
 }
 
-/// What is wrong with the character at `at`, where no word begins.
+/// Returns a message about the character at `at`, where no word begins.
 pub(super) fn unreadable(text: &str, at: usize) -> String {
     let found = text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or(' ');
     match found {
@@ -166,7 +166,7 @@ fn name<'s>(input: &mut Text<'s>) -> Result<&'s str, EmptyError> {
     take_while(1.., |c: char| c.is_ascii_alphanumeric() || c == '_').parse_next(input)
 }
 
-/// What addresses, ports, names and flags are written with.
+/// Returns whether a character can be part of a word: an address, port, name or flag.
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '/' | '-' | '_' | '*' | '@' | '+' | '%' | ';')
 }

@@ -7,7 +7,7 @@ use evenkeel_core::wire::IpAddress;
 use evenkeel_testing::Scratch;
 use serde_json::Value;
 
-/// Where the kernel sends packets.
+/// The destination to which the kernel sends packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     /// To one of these devices and gateways.
@@ -81,7 +81,7 @@ fn refusal(why: &str) -> Answer {
     }
 }
 
-/// Where a route leads, and its next hops that are out of use.
+/// Returns the destination of a route, and those of its next hops that are out of use.
 fn of_route(route: &Value, failed: &str) -> (Answer, Vec<Hop>) {
     let other = match route["type"].as_str() {
         None | Some("unicast") => None,

@@ -19,13 +19,14 @@ use super::Follower;
 use answer::{Answer, Answered, Hop, answers};
 use change::{Changes, DESTINATIONS};
 
-/// The router's links.
+/// The names of the router's links.
 const LINKS: [&str; 4] = ["d0", "d1", "d2", "d3"];
-/// How often answers that differ are asked for again, a few milliseconds apart: the kernel notices carriers
-/// and reads addresses in its own time, and the follower may have to wait for its next reading.
+/// The number of times that differing answers are requested again, a few milliseconds apart. The kernel
+/// notices carriers and reads addresses in its own time, and the follower may have to wait for its next
+/// reading.
 const PATIENCE: u32 = 1000;
 
-/// What a step's answers came to.
+/// The counts of a step's answers.
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     agreed: u64,
@@ -160,7 +161,7 @@ impl Bench {
         Some(InterfaceId(number as u8))
     }
 
-    /// Whether packets are forwarded, or not, as the kernel would.
+    /// Returns whether the host forwards packets, or does not, as the kernel would.
     fn agrees(&self, ours: Option<&Route>, answered: &Answered) -> bool {
         let Answered { destination, plain, whole, dead } = answered;
         let Some(via) = ours.map(|route| &route.via) else { return matches!(plain, Answer::Unreachable) };

@@ -52,7 +52,7 @@ pub(super) struct Placed<'a, K> {
     /// Of two rules that match, the one with the lower rank decides. Of those that depend on others, the one
     /// with the lower rank is the earlier one.
     pub(super) rank: u32,
-    /// Its place in the set.
+    /// The rule's place in the set.
     pub(super) index: u32,
     pub(super) rule: &'a Rule,
     pub(super) from: Wanted<K>,
@@ -74,7 +74,7 @@ impl<'a, K: FamilyAddress> Placed<'a, K> {
         Brief::of(self.rule, &self.from, &self.to)
     }
 
-    /// Which of the fields it leaves open that have many values.
+    /// Returns which of the fields with many values it leaves open.
     fn shape(&self) -> u8 {
         [self.from.is_any(), self.to.is_any(), self.rule.from.ports.is_empty(), self.rule.to.ports.is_empty()]
             .into_iter()

@@ -6,9 +6,9 @@ use crate::route::rules::spans::{Index, Number, Spans};
 /// A field of many values. Values between two places where a rule begins or ends have one row.
 #[derive(Debug)]
 pub(super) struct Field<K> {
-    /// Where the rows begin. The first one begins at zero.
+    /// The lowest value of each row, in ascending order. The first row begins at zero.
     starts: Vec<K>,
-    /// Where they are.
+    /// The place of each row in `rows`.
     rows_at: Vec<u32>,
     index: Index<K>,
     rows: Rows,

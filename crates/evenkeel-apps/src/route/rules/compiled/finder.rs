@@ -52,9 +52,9 @@ pub(super) struct Finder<K: Copy> {
 /// The rule that has a rank.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outcome {
-    /// Its place in the set.
+    /// The rule's place in the set.
     pub(super) rule: u32,
-    /// Its place among different effects.
+    /// The place of the rule's effect among different effects.
     effect: u32,
 }
 

@@ -72,7 +72,7 @@ impl Compiled {
         Self { set, effects, looked_up, v4, v6 }
     }
 
-    /// Returns the rules.
+    /// Returns the rules that were compiled.
     #[must_use]
     pub const fn set(&self) -> &RuleSet {
         &self.set

@@ -87,7 +87,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Where there is no row: rules that take every value take that, too.
+    /// The place of a value without a row, which fits only the rules that take every value.
     pub(super) const BASE: u32 = u32::MAX;
 
     /// Returns the row at a place, with its summary.
@@ -240,12 +240,12 @@ impl<'a> Matching<'a> {
         self.summary.iter().fold(0, |all, word| all | word) != 0
     }
 
-    /// Gives up all rules.
+    /// Removes all rules, so that none matches.
     pub(super) fn clear(&mut self) {
         self.summary = [0; GROUPS];
     }
 
-    /// Whether rules of a row with this summary may be among them.
+    /// Returns whether rules of a row with this summary may be among the matching rules.
     pub(super) fn overlaps(&self, summary: &Summary) -> bool {
         self.summary.iter().zip(summary).any(|(one, other)| one & other != 0)
     }

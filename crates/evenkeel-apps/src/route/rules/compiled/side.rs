@@ -120,7 +120,7 @@ impl<K: FamilyAddress> Wanted<K> {
             .then_some(Self { spelled_out: Some(spelled_out), looked_up: sets })
     }
 
-    /// Whether it takes all addresses.
+    /// Returns whether the rule takes all addresses.
     pub(super) fn is_any(&self) -> bool {
         self.spelled_out.is_none()
     }
@@ -149,9 +149,9 @@ pub(super) struct Side<K> {
 #[derive(Debug)]
 struct Named {
     place: usize,
-    /// The address must not be in it.
+    /// Whether the address must not be in the set.
     not: bool,
-    /// The rules that are content with that.
+    /// The rules that have this condition.
     rules: Row,
     summary: Summary,
 }
@@ -183,7 +183,7 @@ impl<K: FamilyAddress> Side<K> {
         Ok(Self { spelled_out: Field::new(wanted.map(spans), words_max)?, looked_up })
     }
 
-    /// Whether sets are looked up.
+    /// Returns whether rules look up sets.
     pub(super) fn looks_up(&self) -> bool {
         !self.looked_up.is_empty()
     }
@@ -231,7 +231,8 @@ impl Answers {
         Self { address, known: [0; Self::WORDS], yes: [0; Self::WORDS] }
     }
 
-    /// Whether the address is in the set at this place.
+    /// Returns whether the address is in the set at this place. The set is looked up at most once for a
+    /// packet, if there is room for its answer.
     pub(super) fn is_in(
         &mut self,
         place: usize,

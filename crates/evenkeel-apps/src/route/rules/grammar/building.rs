@@ -26,7 +26,7 @@ pub(super) struct Building<'a, 's> {
     tables: BTreeMap<&'s str, usize>,
     links: BTreeMap<&'s str, usize>,
     tags: BTreeMap<&'s str, u16>,
-    /// What `block` means without more.
+    /// The action of `block` without an option (`set block-policy`).
     block_policy: Action,
     done: RuleSet,
 }
@@ -45,7 +45,7 @@ impl<'a, 's> Building<'a, 's> {
         }
     }
 
-    /// Returns the rules.
+    /// Returns the finished set of rules.
     pub(super) fn done(self) -> Result<RuleSet, TextError> {
         Ok(self.done)
     }

@@ -1,4 +1,4 @@
-//! What was read, before names are looked up.
+//! Statements as they were parsed, before names are looked up.
 
 use crate::route::rules::address::{Family, Prefix, Range};
 use crate::route::rules::rule::{Action, Changes, Flags, Icmp, On, Part, Ports, Probability, Tos};
@@ -63,7 +63,7 @@ impl Addresses {
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'s> {
     pub(super) not: bool,
-    /// Where it stands.
+    /// The position of the entry in the texts, in bytes.
     pub(super) at: usize,
     pub(super) host: DraftHost<'s>,
 }
@@ -98,7 +98,7 @@ pub(super) struct Draft<'s> {
     pub(super) from: DraftSide<'s>,
     pub(super) to: DraftSide<'s>,
     pub(super) options: Vec<(Token<'s>, Opt<'s>)>,
-    /// What to remark about it.
+    /// A remark about the rule, for the user.
     pub(super) note: Option<&'static str>,
 }
 

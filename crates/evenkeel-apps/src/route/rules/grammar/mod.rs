@@ -100,7 +100,7 @@ fn address_file(file: &str, text: &str) -> Result<Vec<draft::Listed>, TextError>
     Ok(all)
 }
 
-/// What was found where it went wrong, and what would have been right.
+/// Returns the position of a syntax error, and a message about what was found and what was expected.
 fn unexpected(end: usize, tokens: &[Token<'_>], furthest: &Furthest) -> (usize, String) {
     let found = tokens.len().checked_sub(furthest.left).and_then(|index| tokens.get(index));
     let expected = alternatives(furthest.expected.iter().copied());

@@ -1,4 +1,4 @@
-//! What stands behind the addresses of a rule.
+//! The options of a rule, which follow its addresses.
 
 use winnow::Parser;
 use winnow::combinator::{alt, opt, preceded, repeat};
@@ -89,7 +89,7 @@ fn probability(text: &str) -> Option<Probability> {
     u32::try_from(all).ok().filter(|all| *all <= Probability::ONE).map(Probability)
 }
 
-/// Changes in parentheses.
+/// Reads changes in parentheses, with or without commas.
 fn within<'i, 's: 'i>(
     one: fn(&mut Input<'i, 's>) -> Parsed<Changes>,
 ) -> impl FnMut(&mut Input<'i, 's>) -> Parsed<Changes> {

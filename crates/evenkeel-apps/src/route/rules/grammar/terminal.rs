@@ -104,8 +104,8 @@ pub(super) fn one_or_list<'i, 's: 'i, T>(
     }
 }
 
-/// What follows an opening brace, to the closing one. No recursion: macros can nest braces as deep as they
-/// like.
+/// Reads the contents of a list after its opening brace, up to the closing one. It does not recurse,
+/// because macros can nest braces to any depth.
 pub(super) fn list<'i, 's: 'i, T>(
     one: &mut impl FnMut(&mut Input<'i, 's>) -> Parsed<T>,
     input: &mut Input<'i, 's>,

@@ -146,7 +146,7 @@ impl Made {
     }
 }
 
-/// What becomes of a packet that came in on interface 0.
+/// Returns the action for a packet that came in on interface 0.
 fn decide(text: &str, packet: &Made) -> Action {
     let rules = rules(text);
     decided(&rules, &packet.bytes(), 0).action

@@ -64,7 +64,7 @@ fn described(words: &[&str]) -> (Vec<u8>, u8) {
     (packet, u8::from(*link == "wan"))
 }
 
-/// What became of a packet, in the words that describe it.
+/// Returns the fate of a packet, in the words of the test's files.
 fn fate(set: &RuleSet, packet: &mut [u8], interface: u8) -> (String, Vec<String>) {
     let decision = decided(set, packet, interface);
     let fate = match decision.verdict() {
