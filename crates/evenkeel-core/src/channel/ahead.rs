@@ -1,11 +1,12 @@
-//! How much of what changes the way to send is processed ahead of frames that came after it.
+//! The bound on the messages that a host processes ahead of frames that arrived after them.
 //!
-//! Channels keep no order among each other. Yet a neighbour that moves says so and sends a packet right
-//! behind, and the answer must not go to where it was (RFC 4861 7.2.3, 7.2.5, RFC 826); the same with a
-//! router that reports a smaller path MTU. So before a frame is taken up, what waits in the channels of such
-//! messages is processed, on the bill of whoever takes the frame up. A flood of such messages cannot use
-//! that: it gets one frame for each frame that is taken up, some a second, and a small burst. What exceeds
-//! this waits for its daemon, as all control traffic does.
+//! Frames in different channels have no order. Yet a neighbour that changes its hardware address may send a
+//! packet right behind the announcement, and the answer must not go to the old address (RFC 4861 7.2.3,
+//! 7.2.5, RFC 826). A router that reports a smaller path MTU has the same need. So before a frame is
+//! dequeued, the messages that wait in these channels are processed, and the process that dequeues the
+//! frame is charged for it. A flood of such messages cannot exploit this: of each kind one message is
+//! allowed for each frame that the host passes on, plus one a millisecond, in bursts of at most 64. Further
+//! messages wait for their daemon, as all control traffic does.
 
 use crate::interface::Arrived;
 use crate::time::{Duration, Instant};
@@ -15,12 +16,12 @@ const BURST: u64 = 64;
 /// So often one more may be, even if nothing else is received.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// What was processed ahead of other frames, and what was not.
+/// Counters of the messages that were processed ahead of other frames, and of the frames that overtook one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AheadCounters {
     /// Messages that change how to send, processed before a frame that came after them.
     pub processed: u64,
-    /// Frames, or bursts of them, that were taken up before such a message, as too many of these had come.
+    /// Frames, or bursts of them, that were dequeued before such a message because its budget was used up.
     pub overtook: u64,
 }
 
@@ -28,10 +29,10 @@ pub struct AheadCounters {
 #[derive(Debug, Clone, Copy)]
 struct Budget(u64);
 
-/// Whether such messages may wait, and how many of each kind may be processed ahead.
+/// The state that decides whether neighbour and path MTU messages are processed ahead of other frames.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    /// Whether such a message may wait. Interfaces that fill channels set it, too.
+    /// The flag that such a message may wait. Interfaces that fill channels set it, too.
     may_wait: Arrived,
     /// Of neighbours, and of path MTUs: those from far away take nothing from those on the link.
     budgets: [Budget; 2],
@@ -53,13 +54,13 @@ impl Ahead {
         }
     }
 
-    /// Whether there may be a message to be processed.
+    /// Returns whether a neighbour or path MTU message may wait in its channel.
     #[inline(always)]
     pub(crate) fn may_wait(&self) -> bool {
         self.may_wait.is_set()
     }
 
-    /// The flag that an interface sets when it puts such a message into its channel.
+    /// Returns the flag that an interface sets when it puts such a message into its channel.
     pub(crate) fn flag(&self) -> Arrived {
         self.may_wait.clone()
     }
@@ -74,7 +75,9 @@ impl Ahead {
         self.may_wait.clear();
     }
 
-    /// Earns messages: a frame is to be taken up, after `passed` others since the beginning.
+    /// Adds to the budgets before a frame is dequeued: one message, one for each frame passed on since the
+    /// last call, and one for each millisecond. `passed` is the number of frames passed on since the
+    /// beginning.
     pub(crate) fn begin(&mut self, passed: u64, now: Instant) {
         let interval = INTERVAL.as_nanos() as u64;
         let intervals = now.nanos_since(self.earned_until) / interval;
@@ -86,7 +89,7 @@ impl Ahead {
         }
     }
 
-    /// Whether one more message of a kind may be processed.
+    /// Takes one message of `kind` from its budget and counts it. Returns whether the budget allowed it.
     pub(crate) fn spend(&mut self, kind: usize) -> bool {
         let Some(budget) = self.budgets.get_mut(kind) else { return false };
         let left = budget.0.checked_sub(1);

@@ -9,12 +9,12 @@ use crate::plain::Plain;
 use crate::poll::Gate;
 use crate::tcp::table::Id;
 
-/// What a channel of TCP holds segments for.
+/// The segments that a channel of TCP holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SegmentKind {
     /// SYNs for a listener.
     Syns(SocketId),
-    /// What else comes for its port.
+    /// All other segments for the port of a listener.
     Handshakes(SocketId),
     /// A connection.
     Connection(Id),
@@ -25,7 +25,7 @@ pub(crate) enum SegmentKind {
 /// The states of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Empty, and nobody waits: an arrival is stored without further ado.
+    /// The channel is empty, and no receiver waits: an arrival is stored without further action.
     Quiet,
     /// Empty, and a receiver sleeps: the next arrival raises one interrupt.
     Armed,
@@ -35,12 +35,12 @@ pub enum State {
     Full,
 }
 
-/// What an arrival asks the host to do.
+/// The actions that the arrival of a frame asks of the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// The channel was armed: wake its receiver. The channel is no longer armed.
     pub interrupt: bool,
-    /// It was empty before.
+    /// Whether the channel was empty before.
     pub first: bool,
 }
 
@@ -66,8 +66,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Where to find what is needed of it, if it is a plain datagram that the demultiplexing table, in the
-    /// state `generation`, has led here.
+    /// Returns the offsets and lengths of a plain UDP datagram. The result is `None` for any other frame,
+    /// and for one that a demultiplexing table of another `generation` led here.
     #[inline]
     pub(crate) fn plain_datagram(&self, generation: u32) -> Option<Plain> {
         let Verdict { plain, generation: found } = self.verdict?;
@@ -75,7 +75,7 @@ impl Waiting {
     }
 }
 
-/// What is known of a plain frame: protocol input need not look again.
+/// The result of demultiplexing a plain frame, which saves protocol input from parsing it again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {
     pub(crate) plain: Plain,
@@ -89,7 +89,7 @@ pub struct Channel {
     queue: VecDeque<Waiting>,
     capacity_pkts: usize,
     armed: bool,
-    /// What each ring of it holds; none on any interface if 0.
+    /// The capacity of each of the channel's rings on interfaces, in frames. 0 if it has no rings.
     ring_pkts: usize,
     /// Whether the buffers of its queue are reserved apart, to several together.
     reserved_apart: bool,
@@ -108,8 +108,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// An empty, quiet channel that holds at most `capacity_pkts` frames. Allocates its queue here, never
-    /// later.
+    /// Creates an empty, quiet channel that holds at most `capacity_pkts` frames. Allocates its queue here,
+    /// never later.
     #[must_use]
     pub fn new(capacity_pkts: usize, gate: Gate) -> Self {
         Self {
@@ -128,19 +128,21 @@ impl Channel {
         }
     }
 
-    /// One whose queue takes memory as it needs it, up to that capacity, and keeps it; its buffers are
-    /// reserved apart. Has rings of `ring_pkts`, or none if that is 0. Gives no feedback.
+    /// Creates a channel whose queue grows as needed, up to `capacity_pkts` frames, and never shrinks; its
+    /// buffers are reserved separately. The channel has rings of `ring_pkts` frames, or none if that is 0.
+    /// It gives no feedback.
     pub(crate) fn growing(capacity_pkts: usize, ring_pkts: usize) -> Self {
         Self { capacity_pkts, ring_pkts, reserved_apart: true, ..Self::new(0, Gate::open()) }
     }
 
-    /// One without rings, whatever interfaces there are, and whose buffers are reserved apart. Gives no
-    /// feedback.
+    /// Creates a channel without rings, whatever interfaces there are; its buffers are reserved separately.
+    /// It gives no feedback.
     pub(crate) fn without_rings(capacity_pkts: usize) -> Self {
         Self { ring_pkts: 0, reserved_apart: true, ..Self::new(capacity_pkts, Gate::open()) }
     }
 
-    /// What each ring of it holds; 0 if it is to have none.
+    /// Returns the capacity of each of the channel's rings on interfaces, in frames; 0 if it is to have
+    /// none.
     pub(crate) const fn ring_pkts(&self) -> usize {
         self.ring_pkts
     }
@@ -176,13 +178,13 @@ impl Channel {
         Ok(self.append(Waiting { frame, interface, verdict: None }))
     }
 
-    /// Whether it holds as many frames as it may.
+    /// Returns whether the queue holds as many frames as its capacity allows.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.queue.len() >= self.capacity_pkts
     }
 
-    /// Frames that it has room for while it holds fewer than `pkts`.
+    /// Returns the number of frames that the channel has room for while it holds fewer than `pkts`.
     #[inline]
     pub(crate) fn room(&self, pkts: usize) -> usize {
         pkts.saturating_sub(1).min(self.capacity_pkts).saturating_sub(self.queue.len())
@@ -195,13 +197,13 @@ impl Channel {
         self.appended(1)
     }
 
-    /// The same, without the rest, of which there is one for several.
+    /// Stores a frame without counting it. The caller counts several at once with `appended`.
     #[inline(always)]
     pub(crate) fn append_uncounted(&mut self, waiting: Waiting) {
         self.queue.push_back(waiting);
     }
 
-    /// So many frames have been appended.
+    /// Counts frames that have been appended. Returns the actions that their arrival asks for.
     #[inline]
     pub(crate) fn appended(&mut self, frames: usize) -> Arrival {
         let queued = self.queue.len();
@@ -248,32 +250,33 @@ impl Channel {
         self.gate.reopen(self.queue.len())
     }
 
-    /// Frames waiting in the host's memory; those in interface rings are the interface's until taken.
+    /// Returns the number of frames that wait in the host's memory. Frames in interface rings belong to the
+    /// interface until they are taken.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Frames waiting, in the host's memory or in rings.
+    /// Returns the number of frames that wait, in the host's memory or in rings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len() + self.rings.iter().map(|(_, ring)| ring.pending()).sum::<usize>()
     }
 
-    /// Whether no frame waits.
+    /// Returns whether no frame waits, in the queue or in any ring on an interface.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.rings.iter().all(|(_, ring)| ring.pending() == 0)
     }
 
-    /// Most frames its queue may hold.
+    /// Returns the number of frames that the channel's queue may hold.
     #[must_use]
     pub fn capacity_pkts(&self) -> usize {
         self.capacity_pkts
     }
 
-    /// Its state.
+    /// Returns the state of the channel: quiet, armed, nonempty or full.
     #[must_use]
     pub fn state(&self) -> State {
         match self.len() {
@@ -284,7 +287,7 @@ impl Channel {
         }
     }
 
-    /// Its counters; discards by interface rings included.
+    /// Returns the channel's counters, with the discards by interface rings included.
     #[must_use]
     pub fn counters(&self) -> ChannelCounters {
         let missed: u64 = self.rings.iter().map(|(_, ring)| ring.missed()).sum();
@@ -295,7 +298,7 @@ impl Channel {
         }
     }
 
-    /// Whether the channel has rings on interfaces.
+    /// Returns whether the channel has rings on interfaces.
     #[must_use]
     pub fn has_rings(&self) -> bool {
         !self.rings.is_empty()

@@ -43,7 +43,7 @@ impl ChannelTable {
         }
     }
 
-    /// The number that the next channel will have: its rings are opened before it is there.
+    /// Returns the number that the next channel gets. Its rings are opened before the channel exists.
     pub(crate) fn vacant(&self) -> ChannelId {
         ChannelId(self.channels.vacant())
     }
@@ -52,7 +52,7 @@ impl ChannelTable {
         ChannelId(self.channels.insert(channel))
     }
 
-    /// Takes a channel out. Nobody looks at it any more.
+    /// Removes a channel from the table, and returns it. The channel is no longer polled.
     pub(crate) fn remove(&mut self, id: ChannelId) -> Option<Channel> {
         let channel = self.channels.remove(id.0)?;
         self.listed.retain(|&other| other != id);
@@ -79,12 +79,12 @@ impl ChannelTable {
         self.channels.len()
     }
 
-    /// Frames in the host's memory.
+    /// Returns the number of frames in the host's memory.
     pub(crate) fn queued(&self) -> u64 {
         self.iter().map(|(_, channel)| channel.queued() as u64).sum()
     }
 
-    /// Frames in rings on interfaces.
+    /// Returns the number of frames in rings on interfaces.
     pub(crate) fn in_rings(&self) -> usize {
         self.iter().map(|(_, channel)| channel.len() - channel.queued()).sum()
     }
@@ -95,13 +95,13 @@ impl ChannelTable {
 
     // --- Daemons ---
 
-    /// The channels of traffic without a socket, and who reads them.
+    /// Returns the channels of traffic without a socket, and their readers.
     #[inline]
     pub(crate) const fn daemons(&self) -> &Daemons {
         &self.daemons
     }
 
-    /// A channel is that of traffic without a socket, as `binding` says.
+    /// Makes a channel that of traffic without a socket, as `binding` says.
     pub(crate) const fn set_daemon_channel(&mut self, binding: Binding, id: ChannelId) {
         let daemons = &mut self.daemons;
         match binding {
@@ -121,7 +121,7 @@ impl ChannelTable {
 
     // --- The idle level ---
 
-    /// The idle level is to look at a channel. Those of daemons are theirs.
+    /// Lists a channel for the idle level to poll, unless a daemon reads it.
     pub(crate) fn list(&mut self, id: ChannelId) {
         if self.daemons.reader(id).is_some() {
             return;
@@ -137,8 +137,8 @@ impl ChannelTable {
         !self.listed.is_empty()
     }
 
-    /// The channel that the idle level looks at. It is [listed again](Self::keep_listed) or
-    /// [not](Self::unlist).
+    /// Takes the next channel from the list of the idle level. The caller [lists it
+    /// again](Self::keep_listed) or [does not](Self::unlist).
     pub(crate) fn next_listed(&mut self) -> Option<ChannelId> {
         self.listed.pop_front()
     }
@@ -155,12 +155,13 @@ impl ChannelTable {
 
     // --- Interrupts ---
 
-    /// Its interrupt is not enabled until the core halts.
+    /// Records a channel whose interrupt is not enabled until the core halts.
     pub(crate) fn disarm(&mut self, id: ChannelId) {
         self.disarmed.push(id);
     }
 
-    /// Those whose interrupt is to be enabled. What does not get it is [disarmed](Self::disarm) again.
+    /// Takes the list of channels whose interrupt is to be enabled. A channel whose interrupt stays
+    /// disabled is [disarmed](Self::disarm) again.
     pub(crate) fn take_disarmed(&mut self) -> Vec<ChannelId> {
         core::mem::take(&mut self.disarmed)
     }
@@ -170,7 +171,7 @@ impl ChannelTable {
         self.disarmed = disarmed;
     }
 
-    /// Its interrupt is pending: a frame came while nobody looked.
+    /// Marks the interrupt of a channel as pending: a frame arrived while the channel was not polled.
     pub(crate) fn raise(&mut self, id: ChannelId) {
         self.interrupts.push_back(id);
     }
@@ -185,32 +186,33 @@ impl ChannelTable {
 }
 
 impl Daemons {
-    /// The other channel that the daemon of `channel` reads, if it reads two.
+    /// Returns the other channel that the daemon of `channel` reads, if it reads two.
     pub(crate) fn read_along_with(&self, channel: ChannelId) -> Option<ChannelId> {
         self.path.filter(|_| self.control == Some(channel))
     }
 
-    /// The channels of messages that change how to send: of neighbours, and of path MTUs.
+    /// Returns the channels of neighbour messages and of path MTU messages.
     pub(crate) const fn ahead(&self) -> [Option<ChannelId>; 2] {
         [self.neighbor, self.path]
     }
 
-    /// Whether a channel is one of messages that change how to send.
+    /// Returns whether a channel holds neighbour or path MTU messages, which may be processed ahead of
+    /// other frames.
     pub(crate) fn is_ahead(&self, channel: ChannelId) -> bool {
         self.ahead().contains(&Some(channel))
     }
 
-    /// The daemon that reads a channel, if one does.
+    /// Returns the daemon that reads a channel, if one does.
     pub(crate) fn reader(&self, channel: ChannelId) -> Option<ProcessId> {
         self.readers.iter().find(|(c, _)| *c == channel).map(|&(_, process)| process)
     }
 
-    /// The daemon of control traffic.
+    /// Returns the daemon of control traffic.
     pub(crate) fn control_reader(&self) -> Option<ProcessId> {
         self.reader(self.control?)
     }
 
-    /// The daemon of forwarding, under the lazy architectures.
+    /// Returns the daemon of forwarding, under the lazy architectures.
     pub(crate) fn forwarder(&self) -> Option<ProcessId> {
         self.reader(self.forward?)
     }

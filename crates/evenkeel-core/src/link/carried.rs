@@ -4,24 +4,28 @@ use crate::demux::LastClass;
 use crate::id::ChannelId;
 use crate::time::{Duration, Instant};
 
-/// Whoever has received by a ring within this time is taken to go on.
+/// The time for which a receiver of a ring counts as active after its last frame.
 const MEMORY: Duration = Duration::from_secs(1);
-/// A ring that has not been empty for so long carries more than a burst, as does one that overflows while it
-/// is held back; a flood is over when neither that nor a discard has happened for so long.
+/// The time limit of a burst. A ring that has not been empty for so long receives more than a burst, as
+/// does one that overflows while it is paused. A flood is over when neither an overflow nor a discard has
+/// happened for so long.
 const BURST: Duration = Duration::from_millis(10);
 
-/// How long frames are discarded until it is judged whether that keeps up with what comes.
+/// The period over which a ring is measured while frames of it are discarded. At its end, the host judges
+/// whether discarding keeps up with the arrivals.
 const PERIOD: Duration = Duration::from_millis(25);
-/// It does not if the ring sheds more than one in so many.
+/// The share of shed frames that is too many: discarding does not keep up if a ring sheds more than one in
+/// so many.
 const ONE_IN: u64 = 8;
 
-/// What a ring has given and shed for a while, in which frames of it are discarded.
+/// The number of frames that a ring has delivered and shed in the current period, while frames of it are
+/// discarded.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     since: Instant,
     last: Instant,
     taken: u64,
-    /// What it had shed when that began, if it is known.
+    /// The number of frames that the ring had shed when the period began, if it is known.
     missed: Option<u64>,
     was_empty: bool,
 }
@@ -31,7 +35,8 @@ impl Pace {
         Self { since: now, last: now, taken: 0, missed, was_empty: false }
     }
 
-    /// Whether the ring was read as fast as it filled, if it has `missed` so many until now.
+    /// Returns whether the ring was read as fast as it filled. `missed` is the number of frames that it has
+    /// shed until now. If a count is not known, the ring kept up if it was ever empty in this period.
     fn keeps_up(&self, missed: Option<u64>) -> bool {
         let (Some(before), Some(missed)) = (self.missed, missed) else { return self.was_empty };
         let shed = missed.saturating_sub(before);
@@ -39,28 +44,30 @@ impl Pace {
     }
 }
 
-/// What is known of a ring's traffic.
+/// The recent traffic of a ring: its channels, and signs of a flood.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Carried {
     /// The last two channels that frames were for, and when the last one for each came.
     last: Option<(ChannelId, Instant)>,
     before: Option<(ChannelId, Instant)>,
-    /// Since when it has held frames whenever it was looked at.
+    /// The time since which the ring has held frames after each poll.
     filled_since: Option<Instant>,
-    /// What it had shed when it was held back, if it was when frames were last taken, and that is known.
+    /// The number of frames that the ring had shed when it was paused. `None` unless the last poll of it
+    /// ended with a pause and the number was known.
     missed_until_held: Option<u64>,
-    /// When a frame was last discarded for a full channel, or the ring had shed some because it was held
-    /// back.
+    /// The last time when a frame was discarded for a full channel, or the ring was found to have shed
+    /// frames while it was paused.
     shed_at: Option<Instant>,
-    /// What it has given and shed of late, if frames of it are discarded.
+    /// The measurement of the current period, if frames of the ring are discarded.
     pace: Option<Pace>,
-    /// Where the last frame led if it was a plain datagram, and by which generation of the demultiplexing
-    /// table.
+    /// The class of the last frame if it was a plain datagram, and the generation of the demultiplexing
+    /// table that found it.
     last_class: Option<(LastClass, u32)>,
 }
 
 impl Carried {
-    /// A frame has come for a channel. Says whether frames come for others, too.
+    /// Records a frame for a channel. Returns whether the ring has also brought frames for another channel
+    /// within the last second.
     #[inline]
     pub(crate) fn note(&mut self, channel: ChannelId, now: Instant) -> bool {
         match &mut self.last {
@@ -70,7 +77,8 @@ impl Carried {
         self.before.is_some_and(|(_, at)| now.since(at) < MEMORY)
     }
 
-    /// Where the last frame led, as far as that holds for the next.
+    /// Returns the class of the last frame. `None` unless the demultiplexing table still has the
+    /// `generation` that found it.
     #[inline]
     pub(crate) fn last_class(&self, generation: u32) -> Option<LastClass> {
         self.last_class.filter(|&(_, found_by)| found_by == generation).map(|(last, _)| last)
@@ -81,7 +89,8 @@ impl Carried {
         self.last_class = last.map(|last| (last, generation));
     }
 
-    /// Frames were taken, and what is left of them or not. `discarded`: for full channels.
+    /// Records that frames were taken. `is_empty` says whether the ring is empty now, `discarded` whether
+    /// any frame found its channel full.
     pub(crate) fn taken(&mut self, is_empty: bool, discarded: bool, now: Instant) {
         self.filled_since = if is_empty { None } else { self.filled_since.or(Some(now)) };
         if discarded {
@@ -89,9 +98,10 @@ impl Carried {
         }
     }
 
-    /// Records a turn that took frames, discarded some of them, and left `more` in the ring or not. Returns
-    /// whether that keeps up with what comes, as far as it is known by now. `missed` says what the ring has
-    /// shed until now. If that is not known, a ring that has always held more does not keep up.
+    /// Records a poll that took frames, discarded some of them, and left `more` in the ring or not. Returns
+    /// whether the polls keep up with the arrivals, as far as it is known by now. `missed` returns the
+    /// number of frames that the ring has shed until now. If that is not known, a ring that has always held
+    /// more does not keep up.
     pub(crate) fn keeps_up(
         &mut self,
         taken: usize,
@@ -113,14 +123,16 @@ impl Carried {
         core::mem::replace(pace, next).keeps_up(next.missed)
     }
 
-    /// No more are to be taken for now. `missed`: what the ring has shed until now, if that is known.
+    /// Records that the ring is paused. `missed` is the number of frames that it has shed until now, if
+    /// that is known.
     pub(crate) fn held_back(&mut self, missed: Option<u64>) {
         self.missed_until_held = missed;
     }
 
-    /// Whether more comes than a ring can keep until there is time for it. How busy the core is says nothing
-    /// about that: a receiver may sleep. Nor does it count what the ring has `missed` while it was not held
-    /// back: that was not for want of discarding.
+    /// Returns whether the ring receives more than a burst: it was never empty for 10 ms, or frames were
+    /// shed or discarded within the last 10 ms. The load of the core is no sign of a flood, because a
+    /// receiver may sleep. Frames that the ring has `missed` while it was not paused do not count either:
+    /// discarding would not have saved them.
     #[inline]
     pub(crate) fn is_flooded(&mut self, now: Instant, missed: impl FnOnce() -> Option<u64>) -> bool {
         if self.missed_until_held.is_some() && self.missed_until_held.take() != missed() {

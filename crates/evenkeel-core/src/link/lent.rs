@@ -1,4 +1,4 @@
-//! What stands in the place of an interface while frames are taken from it.
+//! The placeholder for an interface while frames are taken from it.
 
 use std::collections::VecDeque;
 

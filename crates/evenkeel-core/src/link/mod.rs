@@ -36,7 +36,7 @@ use transmit::TransmitQueue;
 
 /// Frames for what one unit of work sends.
 pub(crate) const OUTPUT_PKTS: usize = 256;
-/// Frames gather no longer than this before they are handed over.
+/// The longest time for which frames are batched before they are handed over.
 const GATHER_PERIOD: Duration = Duration::from_micros(50);
 /// An interface that cannot send, and will not say when it can, is tried again after this time.
 const STALL_PERIOD: Duration = Duration::from_millis(1);
@@ -48,8 +48,8 @@ pub enum AddInterfaceError {
     CannotDemultiplex,
     /// The interface demultiplexes, so the host cannot. Choose `ni-lrp` for this one.
     Demultiplexes,
-    /// A lazy plan was asked for on a host whose own architecture is not lazy: nobody would process what its
-    /// channels hold.
+    /// A lazy plan was requested on a host whose own architecture is not lazy, where no process would read
+    /// the channels.
     NotLazy,
     /// The interface has fewer rings than the host has channels.
     NoRing,
@@ -118,21 +118,21 @@ pub(crate) struct Links {
     next_port_served: u16,
     /// Those of interfaces that never have anything to say: they send at once.
     silent: Sources,
-    /// How many interfaces demultiplex.
+    /// The number of interfaces that demultiplex.
     demultiplexing: usize,
     /// Of the interfaces that demultiplex, the one whose channels interrupt next.
     next_interface_served: usize,
-    /// Sources that neither feedback nor the cycle limit holds back, because their driver does its work in
-    /// the interrupt.
+    /// Sources that neither feedback nor the cycle limit pauses, because their driver does its work in the
+    /// interrupt.
     unlimited: Sources,
     moderation: Option<Box<Moderation>>,
     polled: Option<Polled>,
-    /// What the unit that runs sends.
+    /// The frames that the current work item sends.
     out: VecDeque<(InterfaceId, Frame)>,
-    /// When what waits is handed over though nobody says that it can be: what gathers, and what an interface
-    /// could not send.
+    /// The time when waiting frames are handed over without a notification: frames in a batch, and frames
+    /// that an interface could not send.
     next_start: Instant,
-    /// Frames gather in a transmit queue.
+    /// Whether frames are batched in a transmit queue.
     gathers: bool,
     /// Device interrupts taken.
     interrupts: u64,
@@ -193,8 +193,8 @@ impl Links {
         Some(id)
     }
 
-    /// Whether an interface may take the place of another: the host takes frames from both, and from as many
-    /// rings.
+    /// Returns whether an interface may replace another: the host takes frames from both, and both have the
+    /// same number of receive queues.
     pub(crate) fn can_replace(&self, id: InterfaceId, interface: &mut dyn Interface) -> bool {
         let alike =
             |link: &Link| !link.plan.is_on_interface() && link.interface.queues() == interface.queues();
@@ -221,7 +221,7 @@ impl Links {
         Some(earlier)
     }
 
-    /// Which transmit sides never interrupt.
+    /// Finds the transmit sides that never interrupt.
     fn find_silent(&mut self) {
         let is_silent = |port: &&Port| {
             port.is_transmit()
@@ -235,44 +235,47 @@ impl Links {
         self.links.len()
     }
 
-    /// Where frames of a channel wait: whether in the host's own queue, and in how many rings on interfaces.
+    /// Returns where frames of a channel wait: whether in the host's own queue, and in how many rings on
+    /// interfaces.
     pub(crate) fn places(&self) -> (bool, usize) {
         (self.links.is_empty() || self.demultiplexing < self.links.len(), self.demultiplexing)
     }
 
-    /// The same once there is another interface, received from as `plan` says.
+    /// Returns the result of [`Links::places`] if one more interface were added that is received from as
+    /// `plan` says.
     pub(crate) fn places_with(&self, plan: Plan) -> (bool, usize) {
         let rings = self.demultiplexing + usize::from(plan.is_on_interface());
         (rings <= self.links.len(), rings)
     }
 
-    /// Whether an interface demultiplexes.
+    /// Returns whether any interface demultiplexes.
     pub(crate) const fn has_demultiplexer(&self) -> bool {
         self.demultiplexing > 0
     }
 
-    /// Whether the interface demultiplexes by which segments leave.
+    /// Returns whether the interface of `egress` demultiplexes.
     pub(crate) fn demultiplexes(&self, egress: Egress) -> bool {
         let mut links = self.links.iter().zip(0..);
         links.any(|(link, number)| link.plan.is_on_interface() && InterfaceId(number).egress() == egress)
     }
 
-    /// Whether what the peer of `flow` sends comes to this host, if it comes by a certain interface.
+    /// Returns whether the segments that the peer of `flow` sends reach this host if they arrive by the
+    /// interface `id`.
     pub(crate) fn receives(&self, id: InterfaceId, flow: &FourTuple) -> bool {
         self.link(id).is_none_or(|link| link.interface.receives(flow))
     }
 
-    /// Whether there is one whose frames the host puts into channels.
+    /// Returns whether there is an interface whose frames the host puts into channels.
     pub(crate) fn has_host_channels(&self) -> bool {
         self.links.iter().any(|link| link.plan.is_lazy() && !link.plan.is_on_interface())
     }
 
-    /// What the next interface will be called.
+    /// Returns the number that the next interface gets.
     pub(crate) fn next_id(&self) -> InterfaceId {
         InterfaceId(self.links.len() as u8)
     }
 
-    /// Whether an interface with so many receive rings can be added.
+    /// Returns whether an interface with `queues` receive rings can be added.
     pub(crate) fn has_ports_for(&self, queues: usize) -> bool {
         self.ports.len() + queues < Sources::MAX
     }
@@ -293,7 +296,7 @@ impl Links {
         self.links.get_mut(usize::from(id.0))
     }
 
-    /// The interfaces that put frames into channels themselves, each with its demultiplexer.
+    /// Returns the interfaces that put frames into channels themselves, each with its demultiplexer.
     pub(crate) fn demultiplexers(
         &mut self,
     ) -> impl Iterator<Item = (InterfaceId, &mut (dyn Demultiplexer + '_))> {
@@ -304,23 +307,23 @@ impl Links {
             .filter_map(|(link, number)| Some((InterfaceId(number), link.interface.demultiplexer()?)))
     }
 
-    /// What has passed through an interface.
+    /// Returns the counters of an interface's traffic. `None` if there is no such interface.
     pub(crate) fn traffic(&self, id: InterfaceId) -> Option<Traffic> {
         let link = self.link(id)?;
         Some(Traffic { received: link.received, ..link.output.traffic() })
     }
 
-    /// Device interrupts taken.
+    /// Returns the number of device interrupts taken.
     pub(crate) const fn interrupts(&self) -> u64 {
         self.interrupts
     }
 
-    /// Frames in receive rings.
+    /// Returns the number of frames in receive rings.
     pub(crate) fn pending(&self) -> usize {
         self.rings().map(RxQueue::pending).sum()
     }
 
-    /// Frames that receive rings hold back for the moment.
+    /// Returns the number of frames that receive rings buffer and do not yet show as pending.
     pub(crate) fn buffered(&self) -> u64 {
         self.rings().map(RxQueue::buffered).sum()
     }
@@ -331,26 +334,26 @@ impl Links {
 
     // --- Time ---
 
-    /// When clocked interrupts tick next.
+    /// Returns when clocked interrupts tick next; [`Instant::NEVER`] if they are off.
     #[inline]
     pub(crate) fn next_tick(&self) -> Instant {
         self.clocked().map_or(Instant::NEVER, moderation::Clocked::next_tick)
     }
 
-    /// The tick of clocked interrupts, or a poll.
+    /// Processes the tick of clocked interrupts, or a poll.
     pub(crate) fn tick(&mut self, now: Instant) {
         let asking = self.asking();
         self.clocked_mut(|clocked| clocked.tick(asking, now));
     }
 
-    /// The sources that have a reason to interrupt.
+    /// Returns the sources that have a reason to interrupt.
     fn asking(&self) -> Sources {
         let asking = self.ports.iter().filter(|&&port| self.asks(port));
         asking.fold(Sources::NONE, |all, port| all.union(Sources::one(port.source)))
     }
 
-    /// The core has nothing to do. If it polls while it is busy, interrupts are on from now on. Says whether
-    /// that changed anything.
+    /// Records that the core is idle. If interfaces are polled while the core is busy, interrupts are on
+    /// from now on. Returns whether that changed anything.
     #[inline]
     pub(crate) fn enter_idle(&mut self) -> bool {
         if self.moderation.is_none() || !self.polls() {
@@ -360,7 +363,7 @@ impl Links {
         true
     }
 
-    /// The core has something to do: if it polls while it has, it begins to.
+    /// Records that the core has work. If interfaces are polled on a busy core, polling begins.
     #[inline]
     pub(crate) fn leave_idle(&mut self, now: Instant) {
         if self.moderation.is_none() || !self.clocked().is_some_and(moderation::Clocked::is_off) {
@@ -370,18 +373,19 @@ impl Links {
         self.clocked_mut(|clocked| clocked.leave_idle(asking, now));
     }
 
-    /// Whether interfaces are polled at the moment, and would not be if the core were idle.
+    /// Returns whether interfaces are polled at the moment, and would not be if the core were idle.
     fn polls(&self) -> bool {
         self.clocked().is_some_and(|clocked| clocked.is_off_when_idle() && !clocked.is_off())
     }
 
-    /// When what has gathered is handed over, and an interface that could not send is tried again.
+    /// Returns when the batched frames are handed over, and when an interface that could not send is tried
+    /// again.
     #[inline]
     pub(crate) const fn next_start(&self) -> Instant {
         self.next_start
     }
 
-    /// Whether frames gather in a transmit queue.
+    /// Returns whether frames are batched in a transmit queue.
     #[inline]
     pub(crate) const fn gathers(&self) -> bool {
         self.gathers
@@ -398,13 +402,13 @@ impl Links {
 
     // --- Interrupts ---
 
-    /// The sources whose interrupts are enabled: what is polled only between two episodes, and nothing holds
-    /// back drivers that do not poll.
+    /// Returns the sources whose interrupts are enabled. A polled source interrupts only between two
+    /// polling episodes. Drivers that do not poll are never paused.
     fn enabled(&self, poller: &Poller<QueueId>) -> Sources {
         poller.may_interrupt().union(self.unlimited).without(self.silent)
     }
 
-    /// The port whose interrupt is taken next. Ports take turns.
+    /// Returns the port whose interrupt is taken next. Ports take turns.
     #[inline]
     pub(crate) fn interrupting_port(&self, poller: &Poller<QueueId>) -> Option<usize> {
         let enabled = self.enabled(poller);
@@ -421,7 +425,8 @@ impl Links {
         }
     }
 
-    /// The same if the core had nothing else to do, and is polling until then.
+    /// Returns the port whose interrupt would be taken next if the core were idle. `None` unless interfaces
+    /// are polled now and would not be on an idle core.
     #[inline]
     pub(crate) fn interrupting_port_when_idle(&self, poller: &Poller<QueueId>) -> Option<usize> {
         if self.moderation.is_none() || !self.polls() {
@@ -430,7 +435,7 @@ impl Links {
         self.next_port(self.enabled(poller), |port| self.asks(port))
     }
 
-    /// The port whose interrupt is taken next at a lower level, if there is such a level.
+    /// Returns the port whose interrupt is taken next at a lower level, if there is such a level.
     #[inline]
     pub(crate) fn low_interrupting_port(&self, poller: &Poller<QueueId>) -> Option<usize> {
         let moderation = self.moderation.as_ref()?;
@@ -452,7 +457,7 @@ impl Links {
         None
     }
 
-    /// Frames that a port has work with.
+    /// Returns the number of frames that a port has work with.
     fn waiting(&self, port: Port) -> usize {
         let Some(link) = self.link(port.interface) else { return 0 };
         match port.side {
@@ -461,7 +466,7 @@ impl Links {
         }
     }
 
-    /// Frames that its ring had no room for.
+    /// Returns the number of frames that a port's ring had no room for.
     fn missed(&self, port: Port) -> u64 {
         match (port.side, self.link(port.interface)) {
             (Side::Receive(queue), Some(link)) => link.interface.queue(queue).missed(),
@@ -469,7 +474,8 @@ impl Links {
         }
     }
 
-    /// Whether a port has a reason to interrupt: work, or for a handler that only sets a flag, something new.
+    /// Returns whether a port has a reason to interrupt: waiting frames, or new ones if its handler only
+    /// sets a flag.
     fn asks(&self, port: Port) -> bool {
         match self.flags(port) {
             Some(flags) => self.come(port) > flags.last_count(port.source),
@@ -477,13 +483,13 @@ impl Links {
         }
     }
 
-    /// What has come to a port and not been taken from it: what waits, and what its ring had no room for.
-    /// Both are reasons to interrupt.
+    /// Returns the number of frames that wait at a port, plus those that its ring had no room for. Both are
+    /// reasons to interrupt.
     fn come(&self, port: Port) -> u64 {
         self.waiting(port) as u64 + self.missed(port)
     }
 
-    /// If the handler of the port only sets a flag.
+    /// Returns the flags of the handlers, if the handler of the port only sets a flag.
     fn flags(&self, port: Port) -> Option<&Flags> {
         self.moderation.as_ref()?.flags.as_ref().filter(|_| port.is_polled())
     }
@@ -492,13 +498,13 @@ impl Links {
         self.moderation.as_mut()?.flags.as_mut()
     }
 
-    /// Whether the interrupt of a port only starts the polling thread.
+    /// Returns whether the interrupt of a port only starts the polling thread.
     pub(crate) fn is_polled(&self, index: usize) -> bool {
         self.ports.get(index).is_some_and(|port| port.is_polled())
     }
 
-    /// A port interrupts. Returns it if its device work is to be done in the handler, and not by the polling
-    /// thread.
+    /// Processes the interrupt of a port. Returns the port if its device work is to be done in the handler,
+    /// and not by the polling thread.
     pub(crate) fn interrupt(&mut self, index: usize, cx: &mut Cx<'_>) -> Option<Port> {
         let port = *self.ports.get(index)?;
         self.next_port_served = port.source.0 + 1;
@@ -521,7 +527,7 @@ impl Links {
         None
     }
 
-    /// A handler has done its device work.
+    /// Records that a handler has done its device work.
     pub(crate) fn interrupt_served(&mut self, port: Port, cx: &mut Cx<'_>) {
         if port.is_transmit() {
             self.restart(port.interface, cx);
@@ -529,7 +535,7 @@ impl Links {
         cx.poller.callback_over(port.source);
     }
 
-    /// The handler returns: its time is over.
+    /// Records that the handler returns, after its time has passed.
     #[inline]
     pub(crate) fn finish_interrupt(&mut self) {
         if self.moderation.is_none() {
@@ -559,12 +565,12 @@ impl Links {
         pending
     }
 
-    /// Whether a channel on an interface interrupts.
+    /// Returns whether a channel on an interface interrupts.
     pub(crate) fn has_channel_interrupt(&self) -> bool {
         self.demultiplexing > 0 && self.links.iter().any(|link| link.interface.channel_interrupts())
     }
 
-    /// The next channel that interrupts; interfaces take turns.
+    /// Returns the next channel that interrupts. Interfaces take turns.
     pub(crate) fn next_channel_interrupt(&mut self) -> Option<ChannelId> {
         for _ in 0..self.links.len() {
             let next = self.next_interface_served % self.links.len();
@@ -580,7 +586,7 @@ impl Links {
 
     // --- The polling thread ---
 
-    /// The port to serve now, and how many frames it may still give.
+    /// Returns the port to serve now, and the number of frames that may still be taken from it.
     pub(crate) fn begin_poll(&self, cx: &mut Cx<'_>) -> Option<(Port, usize)> {
         let (source, left, begins) = cx.poller.turn(cx.now)?;
         if begins {
@@ -589,7 +595,8 @@ impl Links {
         Some((*self.ports.get(usize::from(source.0))?, left))
     }
 
-    /// A turn has taken `done` frames of a port, which had `left` and was to take `limit` at most.
+    /// Records the frames `taken` in a poll of a port, whose quota had `left` frames and which was to give
+    /// at most `limit`.
     pub(crate) fn end_poll(&mut self, port: Port, left: usize, limit: usize, taken: Taken, cx: &mut Cx<'_>) {
         let Taken { done, discarded, full } = taken;
         let end = if done == left {
@@ -618,8 +625,9 @@ impl Links {
         Some((port.source, elapsed * discarded as u32 / done.max(1) as u32, full))
     }
 
-    /// The time of the turn is over. A callback that used its quota stays marked (TOCS 1997, section 6.4),
-    /// and so does one that an inhibition ended. Else the interrupt comes back when nothing waits by now.
+    /// Ends a poll when its time has passed. A callback that used its quota stays marked (TOCS 1997,
+    /// section 6.4), and so does one that may go on while frames wait. Otherwise the source gets its
+    /// interrupt back.
     pub(crate) fn finish_poll(&mut self, poller: &mut Poller<QueueId>, now: Instant) {
         let Some(Polled { port, done, discarded, end, .. }) = self.polled.take() else { return };
         let more = end == End::UsedUp || (end == End::Open && self.waiting(port) > 0);
@@ -635,7 +643,7 @@ impl Links {
         poller.served(port.source, done, more, now);
     }
 
-    /// Whether the ring of a port, of which frames are discarded, is read as fast as it fills.
+    /// Returns whether the ring of a port is read as fast as it fills, while frames of it are discarded.
     fn keeps_up(&mut self, port: Port, done: usize, more: bool, now: Instant) -> bool {
         let Side::Receive(queue) = port.side else { return true };
         let Self { links, carried, .. } = self;
@@ -644,26 +652,28 @@ impl Links {
         carried.keeps_up(done, more, now, || link.interface.queue(queue).missed_by_now())
     }
 
-    /// Whether what was taken has filled a queue, so that no more is to be taken.
+    /// Returns whether feedback or a limit stops the port now, so that nothing more is to be taken from it.
+    /// A driver that does its work in the interrupt is never stopped.
     #[inline]
     pub(crate) fn stops(&self, port: Port, poller: &Poller<QueueId>) -> bool {
         poller.stops(port.source) && !self.unlimited.contains(port.source)
     }
 
-    /// The source of a port, if anything may hold it back.
+    /// Returns the source of a port, if feedback or a limit may pause it; the empty set otherwise.
     pub(crate) fn held_back(&self, port: Port) -> Sources {
         Sources::one(port.source).without(self.unlimited)
     }
 
     // --- Input ---
 
-    /// Lends an interface to whoever takes frames from it: meanwhile it can do nothing else.
+    /// Takes an interface out of its slot, so that frames can be received from it. A placeholder stands in
+    /// its slot until [`Links::put_back`].
     #[inline]
     pub(crate) fn lend(&mut self, id: InterfaceId) -> Option<Box<dyn Interface>> {
         Some(core::mem::replace(&mut self.link_mut(id)?.interface, Box::new(Lent)))
     }
 
-    /// Takes it back.
+    /// Puts an interface back into its slot after [`Links::lend`].
     #[inline]
     pub(crate) fn put_back(&mut self, id: InterfaceId, interface: Box<dyn Interface>) {
         if let Some(link) = self.link_mut(id) {
@@ -671,7 +681,7 @@ impl Links {
         }
     }
 
-    /// Whose traffic comes by the ring of a port.
+    /// Returns the recent traffic of a port's ring.
     #[inline]
     pub(crate) fn carried(&mut self, port: Port) -> Option<&mut Carried> {
         self.carried.get_mut(usize::from(port.source.0))
@@ -690,12 +700,13 @@ impl Links {
 
     // --- Output ---
 
-    /// What the unit that runs sends, to be appended to.
+    /// Returns the frames that the current work item sends, to append to.
     pub(crate) const fn out(&mut self) -> &mut VecDeque<(InterfaceId, Frame)> {
         &mut self.out
     }
 
-    /// Whether room was found in the transmit queue of an interface.
+    /// Returns whether the transmit queue of an interface has room. If it is full, first hands frames over
+    /// to the interface.
     #[inline]
     pub(crate) fn make_room(&mut self, id: InterfaceId, cx: &mut Cx<'_>) -> bool {
         let Some(link) = self.links.get_mut(usize::from(id.0)) else { return false };
@@ -725,8 +736,8 @@ impl Links {
         self.start_if(|_| true, cx);
     }
 
-    /// A unit has sent something, and others follow. What is less than its interface would have at a time
-    /// gathers for a while.
+    /// Hands over the transmit queues that hold a batch. Smaller numbers of frames wait for a while,
+    /// because other work items follow soon.
     pub(crate) fn gather(&mut self, cx: &mut Cx<'_>) {
         self.start_if(Link::has_batch, cx);
         if self.links.iter().any(|link| !link.output.is_empty() && !link.has_batch()) {
@@ -744,9 +755,9 @@ impl Links {
         }
     }
 
-    /// Room in the transmit queues for what may still come in this unit. An interface that cannot send at all
-    /// has room: what is sent there is lost, so that connections find out and fail in time, rather than wait
-    /// for it without end.
+    /// Returns the room in the transmit queues for further frames of this work item. An interface that
+    /// cannot send at all counts as having room: frames for it are lost, so that connections notice and
+    /// fail in time instead of waiting without end.
     pub(crate) fn output_room(&self) -> OutputRoom {
         let sending = self.out.len();
         let most = OUTPUT_PKTS.saturating_sub(sending);
@@ -763,8 +774,8 @@ impl Links {
         OutputRoom { full, pkts: least.map_or(0, |least| least.min(most)) }
     }
 
-    /// The first half of the service of the transmit side: takes back the buffers of at most `limit` frames
-    /// that have left.
+    /// Takes back the buffers of at most `limit` frames that have left. This is the first half of the
+    /// service of the transmit side.
     pub(crate) fn reclaim(&mut self, id: InterfaceId, limit: usize, cx: &mut Cx<'_>) -> usize {
         let Some(link) = self.link_mut(id) else { return 0 };
         let reclaimed = link.interface.reclaim(cx.pool, limit);
@@ -772,9 +783,9 @@ impl Links {
         reclaimed
     }
 
-    /// The second half, when a callback or an interrupt handler is through with the first: hands over what
-    /// waits. A callback may take many units of work; what it hands over in between would have left before it
-    /// is through, and it would go on for ever.
+    /// Hands over the waiting frames, once a callback or an interrupt handler is through with
+    /// [`Links::reclaim`]. A callback may take many work items. Frames handed over in between would have
+    /// left before its end, so that it would go on for ever.
     fn restart(&mut self, id: InterfaceId, cx: &mut Cx<'_>) {
         let Some(link) = self.link_mut(id) else { return };
         link.output.sent();
@@ -786,20 +797,21 @@ impl Links {
         self.link_mut(id).is_some_and(|link| link.output.reopen())
     }
 
-    /// Frames in transmit queues.
+    /// Returns the number of frames in transmit queues.
     pub(crate) fn output_queued(&self) -> u64 {
         self.links.iter().map(|link| link.output.len() as u64).sum()
     }
 
-    /// Frames that have left, and whose buffers have not been taken back.
+    /// Returns the number of frames that have left and whose buffers have not been taken back.
     pub(crate) fn unreclaimed(&self) -> u64 {
         self.iter().filter_map(Interface::unreclaimed).map(|frames| frames as u64).sum()
     }
 }
 
 impl Link {
-    /// Whether as much waits as the interface would have at a time, or as the queue should hold: TCP takes
-    /// one that fills for an interface that cannot send.
+    /// Returns whether the transmit queue holds a batch: as many frames as the interface takes at a time,
+    /// but at most a quarter of the queue's limit. TCP takes a queue that fills for an interface that
+    /// cannot send.
     fn has_batch(&self) -> bool {
         let batch = self.interface.transmit_batch().min(self.output.limit_pkts() / 4).max(1);
         self.output.len() >= batch

@@ -17,7 +17,7 @@ pub(super) struct Moderation {
 }
 
 impl Moderation {
-    /// `None` if there is nothing to moderate.
+    /// Returns the moderation that `config` asks for, or `None` if there is nothing to moderate.
     pub(super) fn of(config: &Config) -> Option<Box<Self>> {
         let moderation = Self {
             service: config.alternatives.transmit_service,
@@ -35,7 +35,7 @@ impl Moderation {
     }
 }
 
-/// How long it is from one tick to the next.
+/// The interval between two ticks: fixed, or adapted by network polling.
 #[derive(Debug)]
 enum Period {
     Fixed(Duration),
@@ -67,13 +67,15 @@ impl Adaptive {
         Self { interval, idle: true, first: true, found: 0 }
     }
 
-    /// What is taken from now on interrupts have brought.
+    /// Begins to poll after an idle time. Frames that are taken before the first poll were brought by
+    /// interrupts and do not adapt the interval.
     const fn begin(&mut self) {
         self.interval.restart();
         (self.idle, self.first, self.found) = (false, true, 0);
     }
 
-    /// Another poll. Says how long to wait for the next, by what the last has found.
+    /// Ends a poll interval. Returns the interval to the next poll, adapted to the number of packets that
+    /// this one found.
     fn polled(&mut self) -> Duration {
         let found = core::mem::take(&mut self.found);
         let first = core::mem::take(&mut self.first);
@@ -110,24 +112,25 @@ impl Clocked {
         if self.is_off() { Instant::NEVER } else { self.next_tick }
     }
 
-    /// Interrupts are as if it were not there: it polls, and the core is idle.
+    /// Returns whether clocked interrupts are off: network polling is configured and the core is idle.
     pub(super) const fn is_off(&self) -> bool {
         matches!(self.period, Period::Adaptive(Adaptive { idle: true, .. }))
     }
 
-    /// Whether it is so when the core is idle.
+    /// Returns whether clocked interrupts are off while the core is idle, which is so with network polling.
     pub(super) const fn is_off_when_idle(&self) -> bool {
         matches!(self.period, Period::Adaptive(_))
     }
 
-    /// The core has nothing to do.
+    /// Records that the core is idle.
     pub(super) const fn enter_idle(&mut self) {
         if let Period::Adaptive(adaptive) = &mut self.period {
             adaptive.idle = true;
         }
     }
 
-    /// It has again. `asking` may still interrupt, until they are found empty.
+    /// Records that the core has work again. The sources `asking` may still interrupt, until they are found
+    /// empty.
     pub(super) fn leave_idle(&mut self, asking: Sources, now: Instant) {
         if let Period::Adaptive(adaptive) = &mut self.period {
             adaptive.begin();
@@ -140,7 +143,7 @@ impl Clocked {
         if self.is_off() { Sources::ALL } else { self.ticked }
     }
 
-    /// The clock ticks: `asking` may interrupt.
+    /// Ticks the clock: the sources `asking` may interrupt.
     pub(super) fn tick(&mut self, asking: Sources, now: Instant) {
         let period = match &mut self.period {
             Period::Fixed(period) => *period,
@@ -155,33 +158,34 @@ impl Clocked {
         self.entered = Sources::NONE;
     }
 
-    /// Packets were taken.
+    /// Counts packets that were taken since the last poll. The count adapts the interval of network
+    /// polling.
     pub(super) const fn taken(&mut self, pkts: usize) {
         if let Period::Adaptive(adaptive) = &mut self.period {
             adaptive.found += pkts;
         }
     }
 
-    /// A source interrupts. Returns whether that is a new interrupt: a handler that goes on with its ring is
-    /// the same one still.
+    /// Records that a source interrupts. Returns whether that is a new interrupt: a handler that goes on
+    /// with its ring is still the previous one.
     pub(super) fn enter(&mut self, source: SourceId) -> bool {
         let is_new = !self.entered.contains(source);
         self.entered = self.entered.union(Sources::one(source));
         is_new
     }
 
-    /// The handler of a source does the device work itself.
+    /// Records the source whose handler does the device work itself.
     pub(super) const fn serve(&mut self, source: SourceId) {
         self.serving = Some(source);
     }
 
-    /// The source whose handler returns.
+    /// Returns the source whose handler ends now, if one was running.
     pub(super) const fn leave(&mut self) -> Option<SourceId> {
         self.serving.take()
     }
 
-    /// Nothing is left of what the tick found, or the polling thread sees to it: what comes from now on waits
-    /// for the next tick.
+    /// Records that a source has nothing left of what the tick found, or that the polling thread serves it.
+    /// Later arrivals wait for the next tick.
     pub(super) fn settle(&mut self, source: SourceId) {
         self.ticked = self.ticked.without(Sources::one(source));
     }
@@ -209,7 +213,7 @@ impl Flags {
         }
     }
 
-    /// Frames were taken.
+    /// Subtracts `pkts` taken frames from the count that the source's handler saw last.
     pub(super) fn taken(&mut self, source: SourceId, pkts: usize) {
         self.note(source, self.last_count(source).saturating_sub(pkts as u64));
     }

@@ -10,7 +10,7 @@ pub(crate) struct Port {
     pub(crate) interface: InterfaceId,
     pub(crate) side: Side,
     pub(crate) source: SourceId,
-    /// How its interface's frames are received.
+    /// The receive path of the interface.
     pub(crate) plan: Plan,
 }
 
@@ -23,7 +23,7 @@ pub(crate) enum Side {
 }
 
 impl Port {
-    /// Whether its interrupt only starts the polling thread.
+    /// Returns whether the interrupt of the port only starts the polling thread.
     pub(crate) fn is_polled(self) -> bool {
         self.plan.device == DeviceWork::Polled
     }
@@ -33,7 +33,7 @@ impl Port {
     }
 }
 
-/// What device work has come to.
+/// The outcome of device work on a ring: the frames that it took and discarded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     /// Frames it took.
@@ -57,7 +57,7 @@ pub(super) struct Polled {
     pub(super) end: End,
 }
 
-/// How a turn left its callback.
+/// The state in which a poll left its callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// The quota is used.

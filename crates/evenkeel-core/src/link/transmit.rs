@@ -13,7 +13,8 @@ use crate::tcp::endpoint::EgressSet;
 pub(super) struct TransmitQueue {
     queue: VecDeque<Frame>,
     limit_pkts: usize,
-    /// Whether the interface is sending, and will say when it has sent. `None` if nobody asks.
+    /// Whether the interface is sending and will report when it has sent. `None` if the host does not track
+    /// this.
     active: Option<bool>,
     /// The interface could not send all, and will not say when it can.
     stalled: bool,
@@ -22,7 +23,7 @@ pub(super) struct TransmitQueue {
     dropped: u64,
 }
 
-/// What room there is in transmit queues.
+/// The room in the transmit queues of all interfaces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputRoom {
     /// Interfaces that have none.
@@ -31,7 +32,7 @@ pub(crate) struct OutputRoom {
     pub(crate) pkts: usize,
 }
 
-/// What has passed through an interface.
+/// The frames that have passed through an interface, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Frames taken from its receive rings.
@@ -81,7 +82,7 @@ impl TransmitQueue {
         self.gate.reopen(self.queue.len())
     }
 
-    /// What has passed through, as far as it is known here.
+    /// Returns the counters of transmitted, dropped and queued frames. The caller adds received frames.
     pub(super) fn traffic(&self) -> Traffic {
         let queued = self.queue.len() as u64;
         Traffic { transmitted: self.transmitted, dropped: self.dropped, queued, ..Traffic::default() }
@@ -98,23 +99,23 @@ impl TransmitQueue {
         Ok(())
     }
 
-    /// Whether the interface is to be left alone until it has said that frames have left.
+    /// Returns whether the interface must not be called until it has reported that frames have left.
     pub(super) fn is_active(&self) -> bool {
         self.active == Some(true)
     }
 
-    /// Whether the interface is to be tried again, because it will not say when it can send.
+    /// Returns whether the interface is to be tried again, because it does not report when it can send.
     pub(super) const fn is_stalled(&self) -> bool {
         self.stalled
     }
 
-    /// It has said so.
+    /// Records the interface's report that frames have left.
     pub(super) fn sent(&mut self) {
         self.active = self.active.map(|_| false);
     }
 
-    /// Hands over what the interface has descriptors for. Says how many frames, and whether input may resume
-    /// now that they are gone.
+    /// Hands over as many frames as the interface has descriptors for. Returns their number, and whether
+    /// input may resume now that they are gone.
     pub(super) fn hand_over(&mut self, interface: &mut dyn Interface, pool: &mut Pool) -> (usize, bool) {
         let count = interface.transmit(&mut self.queue, pool);
         self.transmitted += count as u64;

@@ -1,12 +1,13 @@
-//! What changes how to send is processed before what came after it, though it waits in another channel.
+//! Processing of messages that change neighbours or path MTUs ahead of frames that arrived after them in
+//! other channels.
 
 use super::state::Net;
 use crate::id::ChannelId;
 use crate::time::Instant;
 
 impl Net {
-    /// To be called before a frame is taken up from a channel, on the bill of whoever takes it: what has come
-    /// before it and changes neighbours or path MTUs is processed first, within a bound.
+    /// Processes, within a bound, the waiting messages that change neighbours or path MTUs. Called before a
+    /// frame is dequeued from a channel; the process that dequeues the frame is charged.
     #[inline(always)]
     pub(super) fn keep_order(&mut self, now: Instant) {
         if self.ahead.may_wait() {

@@ -25,7 +25,7 @@ pub(super) struct Monitors<'a> {
 }
 
 impl Monitors<'_> {
-    /// Shows a frame to all of them. What is sent is fed by nothing that could be held back.
+    /// Shows a frame to all packet monitors. A sent frame has no source that could be paused.
     #[inline]
     pub(super) fn see(&mut self, tapped: &Tapped<'_>, fed_by: Sources) {
         let mut index = 0;
@@ -61,7 +61,7 @@ impl Monitors<'_> {
 }
 
 impl Net {
-    /// Whoever watches what passes.
+    /// Returns the packet monitors.
     pub(super) fn monitors(&mut self) -> Monitors<'_> {
         let Self { descriptors, config, ledger, ready, poller, work, .. } = self;
         Monitors { descriptors, config, ledger, ready, poller, work }
@@ -93,7 +93,7 @@ impl Net {
         if let Descriptor::Capture(capture) = self.descriptor_mut(id)? { Some(capture) } else { None }
     }
 
-    /// The oldest frame in a capture queue.
+    /// Returns the oldest frame in a capture queue.
     #[inline]
     pub(crate) fn captured(&mut self, id: SocketId) -> Option<Captured<'_>> {
         self.last_read = Some(id);

@@ -17,7 +17,7 @@ use crate::time::{Duration, Instant};
 use crate::work::Work;
 
 impl Net {
-    /// The device interrupt: all device work here, or only a note for the polling thread.
+    /// Handles the device interrupt: does all device work here, or only records it for the polling thread.
     pub(crate) fn device_interrupt(&mut self, index: usize, now: Instant) {
         let (links, mut cx) = self.links(now);
         let Some(port) = links.interrupt(index, &mut cx) else { return };
@@ -26,8 +26,8 @@ impl Net {
         links.interrupt_served(port, &mut cx);
     }
 
-    /// One turn of the polling thread: part of the callback of one source, at most its quota. Interfaces take
-    /// turns, and so do the receive and transmit sides of each.
+    /// Runs one turn of the polling thread: part of the callback of one source, at most its quota.
+    /// Interfaces take turns, and so do the receive and transmit sides of each.
     pub(crate) fn poll(&mut self, now: Instant) {
         let (links, mut cx) = self.links(now);
         let Some((port, left)) = links.begin_poll(&mut cx) else { return };
@@ -47,7 +47,7 @@ impl Net {
         Some((source, spent, full.and_then(|id| self.receiver(id))))
     }
 
-    /// The process that receives from a channel; of several, the first.
+    /// Returns the process that receives from a channel; of several, the first.
     fn receiver(&self, id: ChannelId) -> Option<ProcessId> {
         let channel = self.channel(id)?;
         if let Some(segments_for) = channel.segments_for {
@@ -57,7 +57,7 @@ impl Net {
         member.or_else(|| self.channels.daemons().reader(id))
     }
 
-    /// Does at most `limit` frames' work of a port; says how many there were.
+    /// Does device work of a port for at most `limit` frames. Returns how many there were.
     fn device_work(&mut self, port: Port, limit: usize, now: Instant) -> Taken {
         match port.side {
             Side::Receive(queue) => self.receive_from(port, queue, limit, now),
@@ -68,8 +68,8 @@ impl Net {
         }
     }
 
-    /// Takes at most `limit` frames from a ring, and does what is to be done about each, up to the one that
-    /// fills a queue so that no more is to be taken. Says how many there were.
+    /// Takes at most `limit` frames from a ring and processes each. Stops after a frame that fills a queue
+    /// for which the ring is paused. Returns how many frames there were.
     fn receive_from(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> Taken {
         let Some(mut interface) = self.links.lend(port.interface) else {
             return Taken { done: 0, discarded: 0, full: None };
@@ -145,7 +145,7 @@ impl Net {
         }
     }
 
-    /// The channel that a frame leads to, or why it leads nowhere.
+    /// Returns the channel that a frame leads to, or the reason why it has none.
     #[inline]
     fn channel_of(&mut self, bytes: &[u8], plain: Option<Plain>, now: Instant) -> Result<ChannelId, Reason> {
         if let Some(plain) = plain {
@@ -169,8 +169,8 @@ impl Net {
         }
     }
 
-    /// What becomes of a frame that leads to a channel: whether there is room for it. If not, that is counted
-    /// there.
+    /// Decides whether the channel of a frame has room for it. If not, the channel counts the frame as
+    /// refused.
     #[inline(always)]
     fn offer(&mut self, id: ChannelId, fed_by: Sources, now: Instant) -> Offered {
         let Some(channel) = self.channels.get_mut(id) else { return Offered::NoChannel };
@@ -187,7 +187,7 @@ impl Net {
         }
     }
 
-    /// The same for channels of TCP. What finds one full holds nothing back.
+    /// Decides whether a channel of TCP has room for a segment. A full one pauses no ring.
     fn offer_segment(&mut self, id: ChannelId, segments_for: SegmentKind) -> Offered {
         let shared = self.segments_held_max();
         let Some(channel) = self.channels.get_mut(id) else { return Offered::NoChannel };
@@ -209,7 +209,7 @@ impl Net {
         Offered::Discarded { stops: false }
     }
 
-    /// Puts a frame into a channel, which has room for it. Says whether that may hold back its ring.
+    /// Puts a frame into a channel, which has room for it. Returns whether the ring may be paused for that.
     #[inline(always)]
     fn put_into_channel(&mut self, id: ChannelId, waiting: Waiting, fed_by: Sources, now: Instant) -> bool {
         let Some(channel) = self.channels.get_mut(id) else {
@@ -227,7 +227,8 @@ impl Net {
         stops
     }
 
-    /// A channel has a frame where it had none, or whoever reads it is to be woken.
+    /// Acts on an arrival in a channel: activates or lists a channel that was empty before, and wakes a
+    /// receiver that waits.
     fn arrived(&mut self, id: ChannelId, arrival: Arrival) {
         if let Some(segments_for) = self.channel(id).and_then(|channel| channel.segments_for) {
             self.count_held(segments_for);
@@ -260,12 +261,12 @@ impl Net {
         }
     }
 
-    /// Whether a channel on an interface interrupts.
+    /// Returns whether any channel, of the host or on an interface, interrupts.
     pub(crate) fn has_channel_interrupt(&self) -> bool {
         self.channels.has_interrupt() || self.links.has_channel_interrupt()
     }
 
-    /// The interrupt of a channel on an interface: wakes its receiver, nothing more.
+    /// Handles the interrupt of a channel on an interface: wakes its receiver, nothing more.
     pub(crate) fn channel_interrupt(&mut self) {
         self.work.add(Work::Interrupt);
         let next = self.channels.next_interrupt().or_else(|| self.links.next_channel_interrupt());
@@ -284,13 +285,14 @@ struct DeviceBurst<'a> {
     net: &'a mut Net,
     port: Port,
     now: Instant,
-    /// What is inhibited for a queue that frames of this ring fill, unless others receive from it, too.
+    /// The sources to inhibit for a queue that frames of this ring fill, unless the ring also feeds other
+    /// receivers.
     fed_by: Sources,
     /// Whether it matters if they do: discarding has a bound.
     separates: bool,
     /// Whether it matters now: more comes than a burst.
     is_flooded: bool,
-    /// What is inhibited for the queue of the frame that was just seen.
+    /// The sources to inhibit for the queue of the current frame.
     feeds: Sources,
     /// Whether anything may hold this ring back.
     is_limited: bool,
@@ -299,9 +301,10 @@ struct DeviceBurst<'a> {
     only_demultiplexes: bool,
     /// Of the demultiplexing table, which does not change meanwhile.
     generation: u32,
-    /// Where the frame that was just seen goes.
+    /// The channel of the current frame, and its verdict if the frame is plain. `None` if it has no
+    /// channel.
     to: Option<(ChannelId, Option<Verdict>)>,
-    /// Where the last frame led, if it was a plain datagram.
+    /// The class of the last frame, if it was a plain datagram.
     last: Option<LastClass>,
     /// Whether a frame of this burst has led there, so that `feeds` fits.
     is_noted: bool,
@@ -349,7 +352,7 @@ impl<'a> DeviceBurst<'a> {
         }
     }
 
-    /// Whether there is to be another frame.
+    /// Returns whether the burst may go on with another frame.
     #[inline]
     fn goes_on(&self) -> bool {
         !self.is_limited || !self.net.poller.stops(self.port.source)
@@ -360,7 +363,7 @@ impl<'a> DeviceBurst<'a> {
         if self.goes_on() { Seen::Discard } else { Seen::DiscardLast }
     }
 
-    /// Early demultiplexing, with early discard: the frame is looked at where it lies.
+    /// Demultiplexes a frame in place, with early discard.
     #[inline]
     fn demultiplex(&mut self, bytes: &[u8]) -> Seen {
         self.demultiplexed += 1;
@@ -467,17 +470,17 @@ impl<'a> DeviceBurst<'a> {
         self.is_noted = true;
     }
 
-    /// A frame leads nowhere.
+    /// Counts a frame that leads to no channel.
     fn dropped(&mut self, reason: Reason) -> Seen {
         self.net.ledger.drop_input(reason, 1);
         if self.is_watched { self.discarded() } else { Seen::Discard }
     }
 }
 
-/// What becomes of a frame that leads to a channel.
+/// The outcome of offering a frame to its channel.
 enum Offered {
     Taken,
-    /// It is full; and whether that may hold back the ring.
+    /// The channel is full. `stops` says whether the ring may be paused for it.
     Discarded {
         stops: bool,
     },

@@ -22,7 +22,7 @@ impl Net {
         !self.ip_queue.is_empty()
     }
 
-    /// The software interrupt: protocol input for frames of the shared IP queue.
+    /// Runs the software interrupt: protocol input for frames of the shared IP queue.
     pub(crate) fn soft_interrupt(&mut self, dispatch: bool, now: Instant) {
         if dispatch {
             self.work.add(Work::SoftInterrupt);
@@ -37,20 +37,21 @@ impl Net {
         }
     }
 
-    /// IP input of one frame from a channel, to completion. Nothing is held back for what it fills: whoever
-    /// receives fills its own queue.
+    /// Processes one frame from a channel by IP input, to completion. No source is paused for the queues
+    /// that this fills, because the receiving process fills its own queue.
     pub(super) fn input_waiting(&mut self, waiting: Waiting, now: Instant) {
         let received = self.input_frame(waiting, now);
         self.take_up(received, Sources::NONE, now);
     }
 
-    /// IP input of one frame, to completion.
+    /// Processes one frame by IP input, to completion.
     pub(super) fn input(&mut self, interface: InterfaceId, frame: Frame, fed_by: Sources, now: Instant) {
         let received = self.input_frame(Waiting { frame, interface, verdict: None }, now);
         self.take_up(received, fed_by, now);
     }
 
-    /// What IP input has left to do.
+    /// Processes the result of IP input: dispatches a datagram, passes a segment or an ICMP error to TCP,
+    /// or forwards a packet in transit.
     pub(super) fn take_up(&mut self, received: Option<Received>, fed_by: Sources, now: Instant) {
         match received {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
@@ -129,7 +130,7 @@ impl Net {
         self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
     }
 
-    /// The receive call. Under the lazy architectures protocol input happens here.
+    /// Receives a datagram for a socket. Under the lazy architectures protocol input happens here.
     pub(crate) fn receive(&mut self, id: SocketId, now: Instant) -> Option<Datagram> {
         let mut datagram = None;
         self.receive_into(id, &mut datagram, now);
@@ -248,7 +249,7 @@ impl Net {
         }
     }
 
-    /// The next frame for a socket from one of its channels, which take turns.
+    /// Takes the next frame for a socket from one of its channels, which take turns.
     pub(super) fn take_for_socket(&mut self, id: SocketId, now: Instant) -> Option<Waiting> {
         let channels = self.socket(id)?.channels.len();
         for _ in 0..channels {
@@ -279,8 +280,8 @@ impl Net {
         Some(waiting)
     }
 
-    /// One step of a proxy daemon: protocol input for frames of its channel, and of the other if it reads
-    /// two.
+    /// Runs one step of a proxy daemon: protocol input for frames of its channel, and of the other if it
+    /// reads two.
     pub(crate) fn daemon_step(&mut self, id: ChannelId, now: Instant) {
         let daemons = self.channels.daemons();
         let (other, keeps_order) = (daemons.read_along_with(id), !daemons.is_ahead(id));
@@ -313,8 +314,8 @@ impl Net {
         self.channels.has_listed()
     }
 
-    /// Idle-level processing: protocol input for one frame, so that laziness adds no delay when the core has
-    /// nothing else to do.
+    /// Runs idle-level processing: protocol input for one frame, so that laziness adds no delay when the
+    /// core has nothing else to do.
     pub(crate) fn idle_input(&mut self, now: Instant) {
         let Some(id) = self.channels.next_listed() else { return };
         let room = self

@@ -46,7 +46,8 @@ impl Net {
         }
     }
 
-    /// The same at the end of a unit, which others follow before long: frames may gather.
+    /// Puts frames that protocol work has produced into the transmit queues, where they may form a batch.
+    /// Called at the end of a work item that others follow soon.
     pub(crate) fn transmit_gathering(&mut self, now: Instant) {
         let any = self.enqueue_all(now);
         // It may be long until a program that computes has done so.
@@ -65,7 +66,8 @@ impl Net {
         links.start_all(&mut cx);
     }
 
-    /// Whether there was anything.
+    /// Puts the frames that protocol work has produced into the transmit queues. Returns whether there were
+    /// any.
     fn enqueue_all(&mut self, now: Instant) -> bool {
         let any = !self.links.out().is_empty();
         while let Some((id, frame)) = self.links.out().pop_front() {

@@ -1,4 +1,5 @@
-//! What descriptors are ready for, and how programs ask: `select`, `poll`, event queues, and waiting for one.
+//! Readiness of descriptors, and the ways in which programs query it: `select`, `poll`, event queues, and
+//! waiting for one descriptor.
 
 use core::task::Waker;
 
@@ -16,7 +17,7 @@ use crate::tcp::Endpoint;
 use crate::time::Instant;
 use crate::work::{Work, WorkLog};
 
-/// Where it is found out what a file is ready for.
+/// The tables that determine the readiness of a descriptor.
 struct Status<'a> {
     descriptors: &'a DescriptorTable,
     channels: &'a mut ChannelTable,
@@ -26,7 +27,8 @@ struct Status<'a> {
 }
 
 impl Status<'_> {
-    /// What of `asked` a file is ready for. If it is not readable, what comes from now on will be a hint.
+    /// Returns those kinds of `asked` that a descriptor is ready for. If it is not readable, the next
+    /// arrival raises a hint.
     fn of(&mut self, id: SocketId, asked: Kinds) -> Kinds {
         self.work.add(Work::StatusTest);
         match self.descriptors.get(id) {
@@ -70,7 +72,8 @@ impl Net {
 
     // --- Descriptors ---
 
-    /// The lowest free number of a process refers to the same, too, or the lowest that is not below `lowest`.
+    /// Makes the lowest free number of a process that is not below `lowest` refer to the descriptor of
+    /// `fd`, too.
     pub(crate) fn dup_from(&mut self, process: ProcessId, fd: Fd, lowest: u32) -> Result<Fd, DupError> {
         let looks = self.ready.looks(process);
         let new = self.ready.dup_from(process, fd, lowest)?;
@@ -79,7 +82,8 @@ impl Net {
         Ok(new)
     }
 
-    /// A certain number refers to the same, too; what it referred to before is closed.
+    /// Makes the number `new` refer to the descriptor of `fd`, too. The descriptor that `new` referred to
+    /// before is closed.
     pub(crate) fn dup2(&mut self, process: ProcessId, fd: Fd, new: Fd, now: Instant) -> Result<(), DupError> {
         if let Some(displaced) = self.ready.dup2(process, fd, new)? {
             self.close(displaced, now);
@@ -90,7 +94,7 @@ impl Net {
         Ok(())
     }
 
-    /// Closes a descriptor, and with the last one what it refers to. Says whether it was open.
+    /// Closes a descriptor number, and with the last number its descriptor. Returns whether it was open.
     pub(crate) fn close_descriptor(&mut self, process: ProcessId, fd: Fd, now: Instant) -> bool {
         let closed = self.ready.close(process, fd);
         if let Some((id, true)) = closed {
@@ -99,7 +103,8 @@ impl Net {
         closed.is_some()
     }
 
-    /// What it took to find a free number, since `before`.
+    /// Counts the work of finding a free descriptor number: the table look-ups of `process` since their
+    /// number was `before`.
     pub(super) fn count_looks(&mut self, process: ProcessId, before: u64) {
         let looks = self.ready.looks(process).saturating_sub(before);
         self.work.add_times(Work::NumberLook, u32::try_from(looks).unwrap_or(u32::MAX));
@@ -164,7 +169,8 @@ impl Net {
         Ok(ready.take_events(process, queue, events, |id, asked| status.of(id, asked))?)
     }
 
-    /// The event queue of a process that all its descriptors are added to, opened if there is none.
+    /// Returns the event queue of a process that all its descriptors are added to. Opens it if there is
+    /// none.
     pub(crate) fn open_events(&mut self, owner: ProcessId) -> Result<Fd, TooManyOpen> {
         if let Some(events) = self.ready.events_of(owner) {
             return Ok(events);
@@ -177,7 +183,7 @@ impl Net {
         Ok(events)
     }
 
-    /// A process hears of a descriptor, if it hears of all.
+    /// Adds a descriptor to the event queue of its process, if that queue receives all descriptors.
     pub(crate) fn add_to_events(&mut self, process: ProcessId, fd: Fd) {
         let Some((events, interest)) = self.event_of(process, fd) else { return };
         // An event queue stands for descriptors that are in this one: they would be reported twice.
@@ -187,7 +193,8 @@ impl Net {
         }
     }
 
-    /// The same for one that was opened just now. Of a stream TCP will tell when it is ready.
+    /// Adds a newly opened descriptor to the event queue of its process, if that queue receives all
+    /// descriptors. A stream is added as idle, because TCP reports when it is ready.
     pub(crate) fn add_opened_to_events(&mut self, process: ProcessId, fd: Fd) {
         let Some((events, interest)) = self.event_of(process, fd) else { return };
         if matches!(self.behind(process, fd), Some(Descriptor::Stream(_))) {
@@ -197,7 +204,8 @@ impl Net {
         }
     }
 
-    /// The event queue of all descriptors of a process, if there is one, and how another one is added to it.
+    /// Returns the event queue of all descriptors of a process, if there is one, and the interest with
+    /// which another one is added to it.
     fn event_of(&self, process: ProcessId, fd: Fd) -> Option<(Fd, Interest)> {
         let events = self.ready.events_of(process).filter(|&events| events != fd)?;
         Some((events, Interest { events: Kinds::ALL, trigger: Trigger::Edge, token: fd.token() }))
@@ -220,8 +228,8 @@ impl Net {
         Some(id)
     }
 
-    /// Whether there is something to be had from a descriptor. If not, what comes from now on will wake those
-    /// who wait for it.
+    /// Returns whether a descriptor has something to receive. If not, the next arrival wakes the processes
+    /// that wait for it.
     pub(crate) fn is_ready_to_wait_for(&mut self, id: SocketId) -> bool {
         match self.descriptor(id) {
             None => true,

@@ -38,7 +38,7 @@ impl Net {
         self.screened = true;
     }
 
-    /// A packet for somebody else: forwarded at once, or put into the screening queue.
+    /// Forwards a packet for another host at once, or puts it into the screening queue.
     pub(super) fn transit(&mut self, transit: Transit, fed_by: Sources, now: Instant) {
         if !self.screened {
             return self.forward(transit, now);
@@ -62,13 +62,14 @@ impl Net {
         self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
     }
 
-    /// Whether a process reads the channel to screen what is in it, and so does the IP input of that. The
-    /// forwarding daemon rests meanwhile.
+    /// Returns whether a process screens the packets of the forwarding channel, and thereby does their IP
+    /// input. The forwarding daemon rests meanwhile.
     pub(super) fn is_screened(&self, channel: ChannelId) -> bool {
         self.descriptors.screen_id().is_some() && self.channels.daemons().forward == Some(channel)
     }
 
-    /// Nobody screens any more: packets that wait are the forwarding daemon's again, which drops them.
+    /// Ends screening: drops the packets that wait for a verdict, and wakes the forwarding daemon, which
+    /// drops those in its channel.
     pub(super) fn close_screen(&mut self, screen: Screen) {
         self.pool.shrink(2 * screen.queue.limit());
         for transit in screen.judging.into_iter().chain(screen.queue.into_items()) {
@@ -79,7 +80,7 @@ impl Net {
         daemon.into_iter().for_each(|daemon| self.ready.wake_process(daemon));
     }
 
-    /// Packets that wait for a verdict.
+    /// Returns the number of packets that wait for a verdict.
     pub(crate) fn waiting_for_verdict(&self) -> u64 {
         let Some(screen) = self.descriptors.screen() else { return 0 };
         let channel = self.channels.daemons().forward.and_then(|id| self.channels.get(id));
@@ -138,7 +139,7 @@ impl Net {
         true
     }
 
-    /// The verdict on the packet that has been judged for longest. Returns whether there was one.
+    /// Applies a verdict to the packet that has been judged for longest. Returns whether there was one.
     pub(crate) fn judge_screened(&mut self, id: SocketId, verdict: Verdict, now: Instant) -> bool {
         let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) else { return false };
         let Some(transit) = screen.judging.pop_front() else { return false };

@@ -28,7 +28,8 @@ impl Net {
         Channel::new(capacity, gate)
     }
 
-    /// The same for one that is there. Reserves its buffers.
+    /// Opens an existing channel that `binding` leads to, with a ring on each interface that demultiplexes.
+    /// Reserves its buffers.
     pub(super) fn add_channel(
         &mut self,
         mut channel: Channel,
@@ -69,8 +70,8 @@ impl Net {
         self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.close(id));
     }
 
-    /// The gate of a queue that device work fills: it gives feedback if that is configured, and if there is
-    /// input to be held back.
+    /// Creates the gate of a queue that device work fills. It gives feedback if that is configured and if
+    /// there is input to be paused.
     pub(super) fn gate(&self, limit_pkts: usize) -> Gate {
         let held_back = self.config.plan_for(false).device == DeviceWork::Polled
             || self.config.alternatives.limit_interrupts;
@@ -80,8 +81,8 @@ impl Net {
         }
     }
 
-    /// How full the queue is that a process reads, or the channel in front of it: in percent. One that gives
-    /// no feedback counts as empty.
+    /// Returns the fill level, in percent, of the queue that a process reads or of the channel before it,
+    /// whichever is fuller. A queue that gives no feedback counts as empty.
     pub(crate) fn filled_percent(&self, id: SocketId) -> u8 {
         let Some(descriptor) = self.descriptor(id) else { return 0 };
         let channel = match descriptor {
@@ -104,7 +105,7 @@ impl Net {
         Ok(id)
     }
 
-    /// The same for one that the next to be inserted will be.
+    /// Reserves the lowest free number of `owner` for the next descriptor to be inserted.
     pub(super) fn reserve_descriptor(
         &mut self,
         owner: Option<ProcessId>,
@@ -338,7 +339,7 @@ impl Net {
         self.channels.get_mut(id)
     }
 
-    /// A daemon goes to sleep: its channels are armed. Returns whether frames wait.
+    /// Arms the channels of a daemon that goes to sleep. Returns whether frames wait.
     pub(crate) fn arm_channel(&mut self, id: ChannelId) -> bool {
         if self.is_screened(id) {
             return false;

@@ -44,7 +44,7 @@ pub(crate) struct Net {
     pub(crate) links: Links,
     pub(crate) table: DemuxTable,
     pub(super) channels: ChannelTable,
-    /// What of it is processed ahead of other frames.
+    /// The bound on messages that are processed ahead of other frames.
     pub(crate) ahead: Ahead,
     pub(super) descriptors: DescriptorTable,
     pub(crate) tcp: Tcp,
@@ -107,7 +107,7 @@ impl Net {
         Ok(net)
     }
 
-    /// A channel of traffic without sockets, before there is any interface.
+    /// Opens a channel of traffic without sockets, before there is any interface.
     fn open_daemon_channel(&mut self, binding: Binding) -> Result<(), PoolLimit> {
         let channel = self.new_channel();
         self.pool.grow(channel.reserved_pkts(self.links.places()))?;
@@ -116,7 +116,7 @@ impl Net {
         Ok(())
     }
 
-    /// The channels of the proxy daemons, under the lazy architectures.
+    /// Returns the channels of the proxy daemons, under the lazy architectures.
     pub(crate) fn daemon_channels(&self) -> impl Iterator<Item = (&'static str, i8, ChannelId)> + use<> {
         let daemons = self.channels.daemons();
         let neighbor = daemons.neighbor.map(|c| ("arpd", 0, c));
@@ -140,7 +140,7 @@ impl Net {
         f(&mut self.stack, &mut io)
     }
 
-    /// The links, and what their methods take.
+    /// Returns the links, and the context that their methods take.
     pub(super) fn links(&mut self, now: Instant) -> (&mut Links, Cx<'_>) {
         let Self { links, pool, ledger, work, poller, .. } = self;
         (links, Cx { now, pool, ledger, work, poller })
@@ -161,7 +161,7 @@ impl Net {
         hear(Deadline::Timers, self.timers.next_deadline());
     }
 
-    /// The first of them.
+    /// Returns the next deadline of any part of the host.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Instant {
         self.links
@@ -174,19 +174,20 @@ impl Net {
             .min(self.timers.next_deadline())
     }
 
-    /// The first of those that want to be exact: a segment that is paced. The others may be late, by as long
-    /// as it takes to wake the core.
+    /// Returns the next deadline that must be exact: that of a paced segment. Other deadlines may be late
+    /// by the time that it takes to wake the core.
     #[inline]
     pub(crate) const fn exact_deadline(&self) -> Instant {
         self.tcp.next_paced()
     }
 
-    /// From now on every deadline is exact, as long as nothing happens.
+    /// Makes every deadline exact from now on, as long as nothing happens.
     pub(crate) fn settle_deadlines(&mut self) {
         self.tcp.settle_deadline();
     }
 
-    /// The same, for what seems to be due at `now`.
+    /// Makes every deadline exact, if one seems due at `now`. Deadlines stay exact as long as nothing
+    /// happens.
     #[inline]
     pub(crate) fn settle_due(&mut self, now: Instant) {
         if self.tcp.next_deadline() <= now {
@@ -194,8 +195,8 @@ impl Net {
         }
     }
 
-    /// When to look at the special fragment channel, if there is anything in it, though the core is too busy
-    /// for the idle level to look.
+    /// Returns when the special fragment channel must be read even if the core is too busy to reach the
+    /// idle level; [`Instant::NEVER`] if the channel is empty.
     #[inline]
     fn fragments_deadline(&self) -> Instant {
         let waiting = self.fragment_channel().is_some_and(|channel| !channel.is_empty());
@@ -236,7 +237,7 @@ impl Net {
         }
     }
 
-    /// Ends what full queues and limits have held back long enough.
+    /// Ends the inhibitions by full queues and limits that have lasted long enough.
     fn expire_inhibitions(&mut self, now: Instant) {
         while let Some((queue, sources)) = self.poller.expire(now) {
             if self.reopen(queue) {
@@ -290,19 +291,19 @@ impl Net {
         self.pool.recycle(frame);
     }
 
-    /// Frames queued on the way up.
+    /// Returns the number of frames queued on the way up.
     pub(crate) fn queued(&self) -> u64 {
         let descriptors: u64 = self.descriptors.iter().map(|(_, descriptor)| queued_in(descriptor)).sum();
         self.ip_queue.len() as u64 + self.channels.queued() + descriptors + self.stack.reassembling()
     }
 
-    /// Frames in receive rings and in channels on interfaces.
+    /// Returns the number of frames in receive rings and in channels on interfaces.
     pub(crate) fn in_rings(&self) -> u64 {
         (self.channels.in_rings() + self.links.pending()) as u64
     }
 }
 
-/// The polling thread with the policies that are asked for.
+/// Creates the polling thread with the policies that the configuration asks for.
 fn poller(config: &Config) -> Poller<QueueId> {
     let timeout = config.feedback.map_or(Duration::MAX, |f| f.timeout);
     let mut poller = Poller::new(config.quota, timeout, config.cycle_limit)

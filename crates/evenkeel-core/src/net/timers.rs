@@ -13,7 +13,7 @@ impl Net {
         self.install_descriptor(Descriptor::Timer(Box::new(timer)))
     }
 
-    /// Sets a timer, or stops it if that is [`Instant::NEVER`]. Expirations that nobody has heard of are
+    /// Sets a timer, or stops it if `at` is [`Instant::NEVER`]. Expirations that have not been read are
     /// forgotten.
     pub(crate) fn set_timer(&mut self, id: SocketId, at: Instant, interval: Option<Duration>) {
         let Self { descriptors, timers, .. } = self;
@@ -26,7 +26,7 @@ impl Net {
         timer.timer = Some(handle);
     }
 
-    /// How often a timer has expired since it was set or asked.
+    /// Returns how often a timer has expired since it was set or last read, and resets the count.
     pub(crate) fn take_expirations(&mut self, id: SocketId) -> u64 {
         match self.descriptor_mut(id) {
             Some(Descriptor::Timer(timer)) => core::mem::take(&mut timer.expirations),
@@ -64,7 +64,7 @@ impl Net {
         }
     }
 
-    /// What was posted to it since it was last asked.
+    /// Returns the count that was posted to a user event since the last read, and resets it.
     pub(crate) fn take_posted(&mut self, id: SocketId) -> u64 {
         match self.descriptor_mut(id) {
             Some(Descriptor::UserEvent(event)) => core::mem::take(&mut event.posted),

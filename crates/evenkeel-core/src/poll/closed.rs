@@ -28,7 +28,7 @@ impl<Q: Copy + PartialEq> Inhibitions<Q> {
         Self { timeout, closed: Vec::new(), sources: Sources::NONE }
     }
 
-    /// No gate is closed.
+    /// Returns whether no gate is closed.
     pub(super) const fn is_empty(&self) -> bool {
         self.closed.is_empty()
     }
@@ -58,14 +58,14 @@ impl<Q: Copy + PartialEq> Inhibitions<Q> {
         Some((closed.queue, closed.sources))
     }
 
-    /// The slice is over: the timeouts that it held up begin.
+    /// Ends a slice: the timeouts that it delayed begin.
     pub(super) fn slice_over(&mut self, slice: Sources, now: Instant) {
         for closed in self.closed.iter_mut().filter(|c| !c.sources.and(slice).is_empty()) {
             closed.until = now + self.timeout;
         }
     }
 
-    /// When [`Inhibitions::expire`] has something to do.
+    /// Returns when [`Inhibitions::expire`] has something to do; [`Instant::NEVER`] if no inhibition runs.
     pub(super) fn next_deadline(&self, slice: Sources) -> Instant {
         let running = self.closed.iter().filter(|c| c.sources.and(slice).is_empty());
         running.map(|c| c.until).min().unwrap_or(Instant::NEVER)

@@ -13,7 +13,7 @@ pub struct CycleLimit {
     pub percent: u8,
 }
 
-/// What has been used of the limit in this period.
+/// The CPU time that has been used of a cycle limit in the current period.
 ///
 /// Time is charged when a unit of work is over, so the limit is overrun by one unit at most.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Budget {
         Self { limit, used: Duration::ZERO, period_ends: Instant::ZERO + limit.period }
     }
 
-    /// Whether more has been used than `percent` of the limit.
+    /// Returns whether more than `percent` of the limit's CPU time has been used in this period.
     pub(super) fn exceeds(&self, percent: u8) -> bool {
         self.used > self.limit.period * u32::from(self.limit.percent) / 100 * u32::from(percent) / 100
     }
@@ -37,7 +37,7 @@ impl Budget {
         self.period_ends
     }
 
-    /// Begins a new period if this one is over, and says whether.
+    /// Begins a new period if this one is over. Returns whether it was.
     pub(super) fn renew(&mut self, now: Instant) -> bool {
         let over = now >= self.period_ends;
         if over {
@@ -47,8 +47,8 @@ impl Budget {
         over
     }
 
-    /// The next period begins with the next work, so that none gets what is left of one period and all of
-    /// another.
+    /// Resets the budget: the next period begins with the next work, so that no work gets the rest of one
+    /// period and all of another.
     pub(super) fn reset(&mut self) {
         self.used = Duration::ZERO;
         self.period_ends = Instant::ZERO;

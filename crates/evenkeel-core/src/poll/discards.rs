@@ -1,52 +1,53 @@
-//! What discarding may cost, where a ring carries the traffic of several.
+//! The limit on the cost of discarding frames from a ring that several processes share.
 //!
-//! A full queue need not hold back the ring that feeds it if its excess can be discarded at little cost, and
-//! must not if others receive from that ring: what a ring sheds, it sheds of all alike, in the proportion in
-//! which more comes than is looked at. So nothing is lost of the others' only if everything is looked at.
+//! A full queue need not pause the ring that feeds it if its excess frames can be discarded at little cost.
+//! It must not pause the ring if others receive from it: a ring sheds frames of all receivers alike, in
+//! proportion to the excess of arrivals over polled frames. So the others lose nothing only if every frame
+//! is polled.
 //!
-//! Discarding has a share of the core for that. What it takes beyond its share, the process pays whose frames
-//! are discarded, out of its own share of the core: then the others on the ring lose nothing, and nobody else
-//! has less. That is worth its price only if it is enough. If the ring overflows all the same, frames of all
-//! are lost whatever is spent, and discarding is kept to its share for a while.
+//! Discarding has a share of the core for that. The process whose frames are discarded pays for any time
+//! beyond this share, out of its own share of the core. Then the others on the ring lose nothing, and no
+//! third process gets less. That is worth its price only if it is enough. If the ring overflows all the
+//! same, frames of all are lost whatever is spent, and discarding is kept to its share for a while.
 
 use super::sources::{SourceId, Sources};
 use crate::time::{Duration, Instant};
 
-/// How far the cost of discarding may run ahead of what it may take until sources are held back until it no
-/// longer does: less than it takes to read a channel, so that whoever is flooded has something to read
-/// meanwhile.
+/// The longest time until the cost of discarding is paid for, within its share. Beyond it sources are
+/// paused until then. It is shorter than the time to read a channel, so that the flooded process has
+/// something to read meanwhile.
 const WINDOW: Duration = Duration::from_micros(50);
-/// The same for what it takes beyond its share: rings keep what comes meanwhile, and each time that they are
-/// held back costs something.
+/// The longest time until the cost beyond the share is paid for. Beyond it sources are paused until then.
+/// It is long because rings keep arrivals during a pause, and each pause costs something.
 const EXTRA_WINDOW: Duration = Duration::from_micros(500);
-/// How many times its share discarding may take beyond it.
+/// The limit of the cost beyond the share, in multiples of the share.
 const TIMES: u32 = 3;
-/// How much of its share of the core a process pays at most for what is discarded of its frames: it is to go
-/// on receiving.
+/// The largest part of its share of the core that a process pays for its discarded frames. The rest lets it
+/// go on receiving.
 const PART: (u32, u32) = (15, 16);
-/// How long discarding is kept to its share once it does not keep up.
+/// The time for which discarding is kept to its share once it does not keep up.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// The time that discarding takes of the core, and for which sources.
+/// The CPU time spent on discarding, and the sources whose frames were discarded.
 ///
 /// It is paid for with time in which they are held back: three times as much if it may take a quarter.
 #[derive(Debug)]
 pub(super) struct Discards {
     percent: u8,
     now: Instant,
-    /// When what it took until now is its share of the time.
+    /// The time at which the cost of discarding until now amounts to no more than its share.
     paid_at: Instant,
-    /// The same for what it took beyond, of what it may take beyond.
+    /// The time at which the cost beyond the share amounts to no more than its own limit.
     extra_paid_at: Instant,
-    /// Until when it has no more than its share.
+    /// The time until which discarding is kept to its share.
     kept_until: Instant,
-    /// Whose frames were discarded since it was last paid for.
+    /// The sources whose frames were discarded since the cost was last paid for.
     sources: Sources,
     is_held_back: bool,
 }
 
 impl Discards {
-    /// Discarding may take `percent` of the core.
+    /// Creates a limit that lets discarding take `percent` of the core.
     pub(super) const fn new(percent: u8) -> Self {
         Self {
             percent,
@@ -78,7 +79,7 @@ impl Discards {
         extra
     }
 
-    /// Whether discarding may take more than its share now.
+    /// Returns whether discarding may take more than its share now.
     #[inline]
     pub(super) fn takes_extra(&self) -> bool {
         self.percent < 100 && self.now >= self.kept_until
@@ -100,12 +101,12 @@ impl Discards {
         extra
     }
 
-    /// When all is paid for.
+    /// Returns when the whole cost of discarding is paid for.
     fn due(&self) -> Instant {
         self.paid_at.max(self.extra_paid_at)
     }
 
-    /// The sources held back: those whose frames were discarded, once it has taken too long.
+    /// Returns the paused sources: those whose frames were discarded, once that has taken too long.
     pub(super) const fn held_back(&self) -> Sources {
         if self.is_held_back { self.sources } else { Sources::NONE }
     }
@@ -122,14 +123,14 @@ impl Discards {
         is_paid
     }
 
-    /// Forgets what is not paid for: the core is idle, and there is nobody to whom it could be left.
+    /// Forgets the cost that is not paid for: the core is idle, so no other work needs the time.
     pub(super) fn idle(&mut self) {
         (self.paid_at, self.extra_paid_at) = (self.now, self.now);
         self.sources = Sources::NONE;
         self.is_held_back = false;
     }
 
-    /// When [`Discards::roll`] has something to do.
+    /// Returns when [`Discards::roll`] has something to do; [`Instant::NEVER`] if no source is paused.
     pub(super) fn next_deadline(&self) -> Instant {
         if self.is_held_back { self.due() } else { Instant::NEVER }
     }

@@ -14,19 +14,19 @@ pub enum FeedbackScope {
     Feeding,
 }
 
-/// When an inhibition of input takes effect.
+/// The time at which an inhibition of input takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Inhibition {
     /// At once, in the middle of a callback: nothing more is taken from the ring, and what comes dies there,
     /// for free.
     #[default]
     AtOnce,
-    /// When the callback in progress has used its quota, as in the paper's packet monitor and cycle limit.
+    /// After the callback in progress has used its quota, as in the paper's packet monitor and cycle limit.
     /// With a quota above the room that the high mark leaves, frames die in the full queue.
     AfterCallback,
 }
 
-/// What a queue's length does to input.
+/// The way in which a queue's length acts on input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FeedbackBy {
     /// At the high mark input stops until the low mark or the timeout, as in the paper.
@@ -51,23 +51,24 @@ pub struct Feedback {
     /// Whether input also resumes at the low mark. The paper's packet monitor has only the timeout (its
     /// section 9).
     pub resume_on_space: bool,
-    /// What is inhibited.
+    /// The sources of input that a full queue inhibits.
     ///
-    /// Under the lazy architectures what comes for a full channel is discarded at little cost. So
-    /// [`FeedbackScope::Feeding`] holds a ring back there only if all that has come by it in the last second
-    /// was for the full channel: then the excess is shed in the ring, at no cost. If others receive from it,
-    /// too, it is discarded, up to [`discard_percent`](Self::discard_percent). What the ring is rid of within
-    /// 10 ms, without having overflowed while it was held back, was a burst, and no excess: the ring keeps
-    /// it. Where interrupts do the device work there is no such bound, and a full channel always holds its
-    /// ring back.
+    /// Under the lazy architectures, discarding a frame for a full channel costs little. So
+    /// [`FeedbackScope::Feeding`] pauses a ring there only if all its frames of the last second were for
+    /// the full channel: then the ring sheds the excess, at no cost. If others receive from the ring, too,
+    /// the excess is discarded, up to [`discard_percent`](Self::discard_percent). If the ring is emptied
+    /// within 10 ms and has not overflowed while it was paused, its frames were a burst and no excess: the
+    /// ring keeps them. Where interrupts do the device work there is no such bound, and a full channel
+    /// always pauses its ring.
     pub scope: FeedbackScope,
     /// Share of the core, in percent, for taking frames from a ring that are then discarded. Default 25.
-    /// Discarding may take up to three times as much beyond that, as long as the ring is then read as fast as
-    /// it fills: the process pays for it whose frames are discarded, with up to 15/16 of its own share of the
-    /// core. If more is needed, the ring is held back, whoever receives from it. While the core is idle there
-    /// is no limit, and at 100 there is none.
+    /// Discarding may take up to three times as much beyond that, as long as the ring is then read as fast
+    /// as it fills. The process whose frames are discarded pays for it, with up to 15/16 of its own share
+    /// of the core. If more is needed, the ring is paused for all its receivers. While the core is idle
+    /// there is no limit, and at 100 there is none.
     pub discard_percent: u8,
-    /// Whether a queue acts at its marks, or by its length all the time. Default [`FeedbackBy::Marks`].
+    /// The choice whether a queue acts at its marks, or by its length all the time. Default
+    /// [`FeedbackBy::Marks`].
     pub by: FeedbackBy,
 }
 
@@ -99,14 +100,14 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate that never closes.
+    /// Returns a gate that never closes.
     #[must_use]
     pub const fn open() -> Self {
         let closed = Sources::NONE;
         Self { limit_pkts: usize::MAX, high_pkts: usize::MAX, low_pkts: None, closed, taken: false }
     }
 
-    /// The gate of a queue that holds at most `limit_pkts`.
+    /// Creates the gate of a queue that holds at most `limit_pkts`.
     #[must_use]
     pub fn new(feedback: &Feedback, limit_pkts: usize) -> Self {
         let share = |percent: u8| limit_pkts * usize::from(percent) / 100;
@@ -121,21 +122,22 @@ impl Gate {
         }
     }
 
-    /// How full the queue is, in percent.
+    /// Returns the fill level of a queue with `occupancy_pkts` frames, in percent of the limit, at most
+    /// 100.
     #[must_use]
     pub const fn filled_percent(&self, occupancy_pkts: usize) -> u8 {
         let percent = occupancy_pkts.saturating_mul(100) / self.limit_pkts;
         if percent > 100 { 100 } else { percent as u8 }
     }
 
-    /// [`Gate::on_enqueue`] has nothing to say as long as the queue holds fewer than so many.
+    /// Returns the queue length, in frames, below which [`Gate::on_enqueue`] returns `None`.
     #[inline]
     pub(crate) fn silent_pkts(&self, fed_by: Sources) -> usize {
         if self.closed.union(fed_by) == self.closed { usize::MAX } else { self.high_pkts }
     }
 
-    /// After an enqueue (or the attempt): the sources to inhibit besides those inhibited already, if the high
-    /// mark is reached.
+    /// Returns the sources to inhibit on behalf of the queue, if the high mark is reached and any of
+    /// `fed_by` is not inhibited for it yet. To be called after an enqueue or the attempt.
     #[inline]
     pub fn on_enqueue(&mut self, occupancy_pkts: usize, fed_by: Sources) -> Option<Sources> {
         if occupancy_pkts < self.high_pkts || self.closed.union(fed_by) == self.closed {
@@ -146,7 +148,7 @@ impl Gate {
         Some(self.closed)
     }
 
-    /// After a dequeue: whether the low mark is reached and input may resume.
+    /// Returns whether the low mark is reached and input may resume. To be called after a dequeue.
     #[inline]
     pub fn on_dequeue(&mut self, occupancy_pkts: usize) -> bool {
         self.taken = true;
@@ -157,16 +159,16 @@ impl Gate {
         resume
     }
 
-    /// The timeout opened the gate. It closes again at the next enqueue at or above the high mark. Returns
-    /// whether the consumer hangs: the queue is at the high mark still, and nothing was taken from it
-    /// meanwhile. One that is only slow needs no more than it has.
+    /// Opens the gate after its timeout. It closes again at the next enqueue at or above the high mark.
+    /// Returns whether the consumer hangs: the queue is still at the high mark, and nothing was dequeued
+    /// meanwhile. A consumer that is only slow needs no help.
     pub fn reopen(&mut self, occupancy_pkts: usize) -> bool {
         self.closed = Sources::NONE;
         occupancy_pkts >= self.high_pkts && !self.taken
     }
 }
 
-/// Why input resumed.
+/// The number of times that input resumed, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resumes {
     /// A queue fell to its low mark.

@@ -22,8 +22,8 @@ pub struct NetworkPolling {
 }
 
 impl NetworkPolling {
-    /// For that aggregation quota; 10 µs to 1 ms apart: the paper's shortest period of events, and its
-    /// backing.
+    /// Creates the configuration for an aggregation quota, with intervals of 10 µs to 1 ms: the paper's
+    /// shortest period of events, and its backing.
     #[must_use]
     pub const fn new(aggregation_quota: u32) -> Self {
         let (shortest, longest) = (Duration::from_micros(10), Duration::from_millis(1));
@@ -31,17 +31,17 @@ impl NetworkPolling {
     }
 }
 
-/// How long to wait from one poll of the network to the next, so that each finds a given number of packets on
-/// average: the *aggregation quota*.
+/// An adaptive interval from one poll of the network to the next, chosen so that each poll finds a given
+/// number of packets on average: the *aggregation quota*.
 ///
-/// With a quota of one, polls come about as often as packets do, and avoid interrupts; with a larger one
-/// packets are processed several at a time, and wait the longer. For polling between interrupts, in a system
-/// that is busy: a core that idles has interrupts on, and does not ask.
+/// With a quota of one, polls are about as frequent as packets, and avoid interrupts. With a larger quota,
+/// packets are processed several at a time, and wait longer. The interval is for polling between interrupts,
+/// in a busy system: an idle core has interrupts on, and does not poll.
 ///
-/// The last polls have found so many packets in intervals that were to be so long, and the next is as long as
-/// the quota asks by that. A poll may be late, as a soft timer's is, and finds what has come meanwhile as
-/// well: then the interval is so much the shorter, and the average is the quota whatever the lateness is, as
-/// long as the quota takes longer to come. A poll that finds nothing lets the next wait up to twice as long.
+/// The next interval follows from the rate of packets that the last polls found in their planned intervals. A
+/// poll may be late, as a soft timer's is, and then finds the packets of the delay as well. The interval is
+/// shortened accordingly, so that the average is the quota whatever the lateness is, as long as the quota
+/// takes longer to arrive. After a poll that finds nothing, the next interval is up to twice as long.
 ///
 /// ```
 /// use core::time::Duration;
@@ -76,21 +76,21 @@ const WEIGHT: u64 = 16;
 const FOUND_MAX: usize = 1 << 16;
 
 impl PollInterval {
-    /// For so many packets a poll, at least one; and what the interval is at least and at most. It begins
-    /// with the least.
+    /// Creates an interval for `quota` packets a poll, at least one, bounded by `least` and `most`. It
+    /// begins with `least`.
     #[must_use]
     pub fn new(quota: u32, [least, most]: [Duration; 2]) -> Self {
         let bounds = [least, most.max(least)];
         Self { quota: quota.max(1), bounds, interval: least, found: 0, waited: 0 }
     }
 
-    /// How long to wait for the next poll.
+    /// Returns the time to wait for the next poll.
     #[must_use]
     pub const fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// A poll has found so many packets. Returns how long to wait for the next.
+    /// Records that a poll has found so many packets. Returns the time to wait for the next.
     pub fn polled(&mut self, found: usize) -> Duration {
         let waited = nanos(self.interval).min(1 << 40);
         self.found += found.min(FOUND_MAX) as u64 * ONE;

@@ -14,7 +14,7 @@ use crate::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct QueueShare {
     budget: Budget,
-    /// How full the fullest queue was when a packet was put into it in this period.
+    /// The highest fill level, in percent, that a queue had in this period when a packet was put into it.
     fullest_percent: u8,
 }
 

@@ -53,7 +53,7 @@ impl Order {
         }
     }
 
-    /// A callback of the source has used time.
+    /// Charges the time that a callback of the source has used.
     pub(super) fn charge(&mut self, source: SourceId, is_input: bool, elapsed: Duration) {
         if let Self::Weighted(tasks) = self {
             tasks.charge(source, is_input, elapsed);
@@ -61,14 +61,14 @@ impl Order {
     }
 }
 
-/// What each task has had: stride scheduling, with time for strides.
+/// The CPU time that each task has had. The basis of stride scheduling, with time for strides.
 #[derive(Debug)]
 pub(super) struct Tasks {
     weights: TaskWeights,
     /// CPU time, in nanoseconds by weight, of each source.
     had: Box<[u64; Sources::MAX]>,
-    /// What the task that was served last had had. One that has had less for want of work makes no claim to
-    /// the rest.
+    /// The CPU time, by weight, that the last served task had had. A task that has had less because it had
+    /// no work has no claim to the difference.
     virtual_time: u64,
 }
 
@@ -106,7 +106,7 @@ mod tests {
         Order::Weighted(Tasks::new(TaskWeights { receive, transmit }))
     }
 
-    /// How often each of the two is served in a hundred turns that take so long.
+    /// Returns how often each of two sources is served in a hundred turns that take `us` microseconds each.
     fn turns(order: &mut Order, servable: Sources, us: [u32; 2]) -> [u32; 2] {
         let mut turns = [0, 0];
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! The polling thread: which source is served next, how much of it, and what is held back meanwhile.
+//! The polling thread: the order of sources, their quotas, and the inhibition of input.
 
 use super::closed::Inhibitions;
 use super::cycle::{Budget, CycleLimit};
@@ -43,13 +43,14 @@ pub struct Poller<Q> {
     queues: Inhibitions<Q>,
     limits: Vec<Box<dyn Limit>>,
     discards: Discards,
-    /// What discarding too much holds back.
+    /// The sources that are paused because discarding takes too much of the core.
     discarding: Sources,
     resumes: Resumes,
 }
 
 impl<Q: Copy + PartialEq> Poller<Q> {
-    /// A polling thread with no sources. `timeout` is the longest that feedback inhibits input.
+    /// Creates a polling thread with no sources. `timeout` is the longest time for which feedback inhibits
+    /// input.
     #[must_use]
     pub fn new(quota: Quota, timeout: Duration, cycle_limit: Option<CycleLimit>) -> Self {
         let (quota_pkts, dynamic) = match quota {
@@ -79,27 +80,27 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         }
     }
 
-    /// The same with sources held back, too, whose frames take more than `percent` of the core to be
-    /// discarded.
+    /// Returns the poller with a limit on discarding: it also pauses sources whose frames take more than
+    /// `percent` of the core to be discarded.
     #[must_use]
     pub fn with_discards(self, percent: u8) -> Self {
         Self { discards: Discards::new(percent), ..self }
     }
 
-    /// The same with inhibitions that take effect as `inhibition` says.
+    /// Returns the poller with inhibitions that take effect as `inhibition` says.
     #[must_use]
     pub fn with_inhibition(self, inhibition: Inhibition) -> Self {
         Self { inhibition, ..self }
     }
 
-    /// The same with input also limited by what clock ticks find the core at.
+    /// Returns the poller with input also limited by sampling the core's activity at clock ticks.
     #[must_use]
     pub fn with_tick_sampling(mut self, sampling: TickSampling) -> Self {
         self.limits.push(Box::new(Sampler::new(sampling)));
         self
     }
 
-    /// The same with input also limited by the length of queues, in periods of so long
+    /// Returns the poller with input also limited by the length of queues, in periods of `period`
     /// ([`FeedbackBy::Length`](super::FeedbackBy::Length)).
     #[must_use]
     pub fn with_queue_lengths(mut self, period: Duration) -> Self {
@@ -107,17 +108,17 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self
     }
 
-    /// The same with sources served by weight instead of round robin, and interrupts that stay enabled while
-    /// they are.
+    /// Returns the poller with sources served by weight instead of round robin. Their interrupts stay
+    /// enabled while the sources are served.
     #[must_use]
     pub fn with_tasks(self, weights: TaskWeights) -> Self {
         Self { order: Order::Weighted(Tasks::new(weights)), ..self }
     }
 
-    /// Registers a source; its interrupt is enabled. Sources are numbered from 0. `None` when there are
-    /// [`Sources::MAX`] already.
+    /// Registers a source; its interrupt is enabled. Sources are numbered from 0. Returns `None` when there
+    /// are [`Sources::MAX`] already.
     ///
-    /// Feedback and the cycle limit hold back `input` only: the transmit side goes on, or buffers would never
+    /// Feedback and the cycle limit inhibit `input` only. The transmit side goes on, or buffers would never
     /// come back.
     pub fn register(&mut self, input: bool) -> Option<SourceId> {
         if usize::from(self.registered) >= Sources::MAX {
@@ -132,13 +133,13 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         Some(source)
     }
 
-    /// The sources that are receive rings; all others are transmit sides.
+    /// Returns the sources that are receive rings. All others are transmit sides.
     #[must_use]
     pub const fn inputs(&self) -> Sources {
         self.inputs
     }
 
-    /// The sources held back at present, by feedback or a limit.
+    /// Returns the sources that feedback or a limit inhibits at present.
     #[must_use]
     #[inline]
     pub fn held_back(&self) -> Sources {
@@ -146,14 +147,15 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         if limited { self.inputs } else { self.inputs.and(self.queues.sources().union(self.discarding)) }
     }
 
-    /// The sources that may interrupt.
+    /// Returns the sources that may interrupt.
     #[must_use]
     pub fn may_interrupt(&self) -> Sources {
         self.enabled.without(self.held_back())
     }
 
-    /// The interrupt handler: notes that the source wants service and disables its interrupt. At most once
-    /// per polling episode; the handlers of real-time tasks leave it enabled.
+    /// Handles an interrupt: records that the source wants service, and disables its interrupt. It is
+    /// called at most once per polling episode. The handlers of real-time tasks leave the interrupt
+    /// enabled.
     pub fn interrupt(&mut self, source: SourceId) {
         if !matches!(self.order, Order::Weighted(_)) {
             self.enabled = self.enabled.without(Sources::one(source));
@@ -161,14 +163,14 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.wants = self.wants.union(Sources::one(source));
     }
 
-    /// Whether the thread has something to do: a source that wants service and is not inhibited.
+    /// Returns whether the thread has something to do: a source that wants service and is not inhibited.
     #[must_use]
     pub fn is_runnable(&self) -> bool {
         !self.servable().is_empty()
     }
 
-    /// The same if the core has nothing else to do: then limits have nobody to protect, and only queues hold
-    /// sources back.
+    /// Returns whether the thread would have something to do on an idle core. Limits protect no other work
+    /// there, so only full queues inhibit sources.
     #[must_use]
     pub fn is_runnable_when_idle(&self) -> bool {
         !self.wants.without(self.inputs.and(self.queues.sources())).is_empty() || self.is_runnable()
@@ -188,7 +190,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.inhibition == Inhibition::AfterCallback || self.granted.contains(source)
     }
 
-    /// Whether a callback of the source is to take nothing more, in the middle of it.
+    /// Returns whether a callback of the source must stop now, before its quota is used.
     #[must_use]
     #[inline]
     pub fn stops(&self, source: SourceId) -> bool {
@@ -204,13 +206,13 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.callback = self.callback.filter(|callback| !sources.contains(callback.source));
     }
 
-    /// A callback of the source is over.
+    /// Ends a callback of the source, and with it the permission to finish although inhibited.
     pub fn callback_over(&mut self, source: SourceId) {
         self.granted = self.granted.without(Sources::one(source));
     }
 
-    /// The source to serve now, how many frames it may still give in this callback, and whether the callback
-    /// begins here.
+    /// Returns the source to serve now, the number of frames that it may still give in this callback, and
+    /// whether the callback begins here.
     pub fn turn(&mut self, now: Instant) -> Option<(SourceId, usize, bool)> {
         self.roll(now);
         let servable = self.servable();
@@ -225,8 +227,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         Some((source, left_pkts, true))
     }
 
-    /// The callback took `pkts` frames, and says whether the source has `more`. A source with no more gets
-    /// its interrupt back.
+    /// Records that the callback took `pkts` frames, and whether the source has `more`. A source with no
+    /// more gets its interrupt back.
     pub fn served(&mut self, source: SourceId, pkts: usize, more: bool, now: Instant) {
         let left_pkts = self.callback.map_or(0, |callback| callback.left_pkts.saturating_sub(pkts));
         if !more {
@@ -244,8 +246,8 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.callback_over(source);
     }
 
-    /// A frame that this thread took in died on its way out, all its work for nothing: what a dynamic quota
-    /// goes by.
+    /// Records that a frame which this thread took in was dropped on its way out. A dynamic quota adapts to
+    /// such losses.
     pub fn wasted(&mut self) {
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.wasted();
@@ -253,14 +255,14 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         }
     }
 
-    /// What a callback may take at present; `usize::MAX` without a quota.
+    /// Returns the number of frames that a callback may take at present; `usize::MAX` without a quota.
     #[must_use]
     pub const fn quota_pkts(&self) -> usize {
         self.quota_pkts
     }
 
-    /// A frame that came from `fed_by` was put into a queue, or found no room in it. Says whether more may be
-    /// held back than before.
+    /// Records that a frame from `fed_by` was put into a queue, or found no room in it. Returns whether
+    /// more sources may be inhibited than before.
     #[inline(always)]
     pub fn enqueued(
         &mut self,
@@ -284,7 +286,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         inhibited.is_some() || !self.limits.is_empty()
     }
 
-    /// Whether every enqueue matters to it, not only those at a high mark.
+    /// Returns whether the poller must be notified of every enqueue, not only of those at a high mark.
     #[inline]
     pub(crate) const fn is_told_of_lengths(&self) -> bool {
         !self.limits.is_empty()
@@ -299,13 +301,13 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.queues.begin(queue, sources, now);
     }
 
-    /// The queue fell to its low mark.
+    /// Lifts the inhibition on behalf of a queue that fell to its low mark.
     pub fn resume(&mut self, queue: Q) {
         self.queues.end(queue);
         self.resumes.low_mark += 1;
     }
 
-    /// The queue is no more.
+    /// Forgets a queue that no longer exists.
     pub fn forget(&mut self, queue: Q) {
         self.queues.end(queue);
     }
@@ -319,7 +321,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         expired
     }
 
-    /// The source of a granted callback that is under way.
+    /// Returns the source of a granted callback that is under way.
     fn slice(&self) -> Sources {
         let callback = self.callback.filter(|_| self.inhibition == Inhibition::AtOnce);
         let source = callback.map_or(Sources::NONE, |callback| Sources::one(callback.source));
@@ -337,21 +339,22 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         }
     }
 
-    /// When [`Poller::expire`] has something to do.
+    /// Returns when [`Poller::expire`] has something to do.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Instant {
         self.feedback_deadline().min(self.limit_deadline())
     }
 
-    /// When the next inhibition on behalf of a full queue has lasted for its timeout.
+    /// Returns when the next inhibition on behalf of a full queue reaches its timeout.
     #[must_use]
     #[inline]
     pub fn feedback_deadline(&self) -> Instant {
         if self.queues.is_empty() { Instant::NEVER } else { self.queues.next_deadline(self.slice()) }
     }
 
-    /// When the next period of a limit that is reached begins.
+    /// Returns when the next period of a reached limit begins, or when too costly discarding has been paid
+    /// for.
     #[must_use]
     #[inline]
     pub fn limit_deadline(&self) -> Instant {
@@ -377,7 +380,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         pays
     }
 
-    /// Whether discarding may take more than its share now.
+    /// Returns whether discarding may take more than its share now.
     #[inline]
     pub fn takes_extra(&self) -> bool {
         self.discards.takes_extra()
@@ -395,7 +398,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         }
     }
 
-    /// The core is idle: limits have nobody to protect.
+    /// Records that the core is idle, so that limits have no other work to protect.
     pub fn idle(&mut self) {
         for limit in &mut self.limits {
             self.resumes.idle += u64::from(limit.idle());
@@ -404,7 +407,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.discarding = Sources::NONE;
     }
 
-    /// How often input resumed, by reason.
+    /// Returns how often input resumed, by reason.
     #[must_use]
     pub const fn resumes(&self) -> Resumes {
         self.resumes

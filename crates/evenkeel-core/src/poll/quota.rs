@@ -1,4 +1,5 @@
-//! How many frames one callback of the polling thread may take (TOCS 1997, section 6.6.2).
+//! Quotas: the number of frames that one callback of the polling thread may take (TOCS 1997, section
+//! 6.6.2).
 
 /// The quota of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl Dynamic {
         self.quota_pkts
     }
 
-    /// A callback used its whole quota.
+    /// Records that a callback used its whole quota.
     pub(super) fn used_up(&mut self) {
         self.blind = self.blind.saturating_sub(1);
         self.full += 1;
@@ -60,7 +61,7 @@ impl Dynamic {
         }
     }
 
-    /// A frame died after its input work was done, for want of room on the way out.
+    /// Records that a frame was dropped after its input work was done, for want of room on the way out.
     pub(super) fn wasted(&mut self) {
         self.full = 0;
         if self.blind == 0 {

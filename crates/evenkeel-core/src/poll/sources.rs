@@ -1,7 +1,7 @@
-//! What a polling thread serves.
+//! The sources that a polling thread serves, and sets of them.
 
-/// What a polling thread serves: the receive ring of one queue of one interface, or the transmit side of an
-/// interface.
+/// A source that a polling thread serves: the receive ring of one queue of one interface, or the transmit
+/// side of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u16);
 
@@ -12,43 +12,43 @@ pub struct Sources(u64);
 impl Sources {
     /// Most sources a set can hold.
     pub const MAX: usize = 64;
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
-    /// All there can be.
+    /// The set of all possible sources.
     pub const ALL: Self = Self(u64::MAX);
 
-    /// The set of one source.
+    /// Returns the set of one source.
     #[must_use]
     pub const fn one(source: SourceId) -> Self {
         Self(1 << (source.0 as u64 % Self::MAX as u64))
     }
 
-    /// Whether the source is in the set.
+    /// Returns whether the source is in the set.
     #[must_use]
     pub const fn contains(self, source: SourceId) -> bool {
         self.0 & Self::one(source).0 != 0
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those of this set that are not in `other`.
+    /// Returns the sources of this set that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Those in both sets.
+    /// Returns the intersection of two sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The first source of the set whose number is at least `from`, or else the first of all: whose turn it
-    /// is.
+    /// Returns the first source of the set whose number is at least `from`, or else the first of all: the
+    /// source whose turn it is.
     #[must_use]
     pub const fn next(self, from: u16) -> Option<SourceId> {
         let later = if from < Self::MAX as u16 { self.0 >> from << from } else { 0 };
@@ -59,12 +59,12 @@ impl Sources {
         }
     }
 
-    /// The sources of the set, lowest number first.
+    /// Returns the sources of the set, lowest number first.
     pub fn iter(self) -> impl Iterator<Item = SourceId> {
         (0..Self::MAX as u16).map(SourceId).filter(move |&source| self.contains(source))
     }
 
-    /// Both sets together.
+    /// Returns the union of two sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -22,7 +22,8 @@ pub struct TickSampling {
 pub(super) struct Sampler {
     sampling: TickSampling,
     next_tick: Instant,
-    /// What the core is at: the last time that passed was charged to taking packets in.
+    /// Whether the last charged time went to taking packets in. A clock tick takes this as the activity of
+    /// the core.
     takes_in: bool,
     /// Samples in a row that found it so.
     found: u32,

@@ -1,11 +1,11 @@
-//! What addresses mean: which cannot be anybody's, which belong to a link, which an interface has.
+//! Meanings of addresses: impossible ones, those with the scope of a link, and those of an interface.
 
 use crate::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Cidr, Ipv6Address, Ipv6Cidr};
 
 /// The group that every IPv6 router is in (RFC 4291 2.8).
 pub(crate) const ALL_ROUTERS: Ipv6Address = Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
-/// How a packet was addressed to us.
+/// The kind of address by which a packet was addressed to this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Cast {
@@ -14,7 +14,7 @@ pub(crate) enum Cast {
     Broadcast,
 }
 
-/// What the stack knows of an interface.
+/// The hardware address, MTU and IP addresses of an interface.
 #[derive(Debug)]
 pub(crate) struct InterfaceAddresses {
     pub(crate) hardware: EthernetAddress,
@@ -32,7 +32,7 @@ impl InterfaceAddresses {
         self.v6.iter().any(|cidr| cidr.address() == address)
     }
 
-    /// Whether `address` is a unicast address of this interface.
+    /// Returns whether `address` is a unicast address of this interface.
     pub(super) fn owns(&self, address: &IpAddress) -> bool {
         match *address {
             IpAddress::Ipv4(address) => self.owns_v4(address),
@@ -40,7 +40,7 @@ impl InterfaceAddresses {
         }
     }
 
-    /// Whether an address has the prefix of `cidr`.
+    /// Returns whether an address of this interface has the prefix of `cidr`.
     pub(crate) fn has_prefix(&self, cidr: &IpCidr) -> bool {
         let same =
             |other: IpCidr| other.prefix_len() == cidr.prefix_len() && other.contains_addr(&cidr.address());
@@ -50,31 +50,32 @@ impl InterfaceAddresses {
         }
     }
 
-    /// Whether `address` is the directed broadcast of a prefix of ours.
+    /// Returns whether `address` is the directed broadcast of a prefix of this interface.
     pub(crate) fn broadcasts_to(&self, address: Ipv4Address) -> bool {
         self.v4.iter().any(|cidr| cidr.broadcast() == Some(address))
     }
 
-    /// The address to say membership reports from: link-local (RFC 2710 3).
+    /// Returns the link-local address from which membership reports are sent (RFC 2710 3).
     pub(crate) fn link_local(&self) -> Option<Ipv6Address> {
         self.v6.iter().map(Ipv6Cidr::address).find(|address| address.is_unicast_link_local())
     }
 }
 
-/// The interface identifier of a hardware address (RFC 4291 appendix A), behind fe80::/64.
+/// Returns the link-local address of a hardware address: its interface identifier (RFC 4291 appendix A)
+/// behind fe80::/64.
 pub(crate) fn link_local_of(hardware: EthernetAddress) -> Ipv6Cidr {
     let [a, b, c, d, e, f] = hardware.0;
     let bytes = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
     Ipv6Cidr::new(Ipv6Address::from(bytes), 64)
 }
 
-/// The group that neighbours ask for `address` (RFC 4291 2.7.1).
+/// Returns the group to which neighbours send solicitations for `address` (RFC 4291 2.7.1).
 pub(crate) fn solicited_node(address: Ipv6Address) -> Ipv6Address {
     let [.., a, b, c] = address.octets();
     Ipv6Address::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, a, b, c])
 }
 
-/// The hardware group of an IP group (RFC 1112 6.4, RFC 2464 7).
+/// Returns the hardware group of an IP group (RFC 1112 6.4, RFC 2464 7).
 pub(crate) fn hardware_group(group: IpAddress) -> EthernetAddress {
     match group {
         IpAddress::Ipv4(group) => {
@@ -88,19 +89,20 @@ pub(crate) fn hardware_group(group: IpAddress) -> EthernetAddress {
     }
 }
 
-/// Whether no packet on a wire can come from `source` (RFC 1122 3.2.1.3; 0.0.0.0 is the caller's to judge).
+/// Returns whether no packet on a wire can have the source `source` (RFC 1122 3.2.1.3). The caller judges
+/// 0.0.0.0 itself.
 pub(super) fn is_martian_v4(source: Ipv4Address) -> bool {
     let first = source.octets()[0];
     first == 127 || first >= 224 || (first == 0 && !source.is_unspecified())
 }
 
-/// The same for IPv6 (RFC 4291 2.5.3, 2.5.5.2, 2.7).
+/// Returns whether no packet on a wire can have the IPv6 source `source` (RFC 4291 2.5.3, 2.5.5.2, 2.7).
 pub(super) fn is_martian_v6(source: Ipv6Address) -> bool {
     source.is_multicast() || source.is_loopback() || source.to_ipv4_mapped().is_some()
 }
 
-/// Whether no packet that a router forwards bears `address`, as source or destination (RFC 1812 4.2.2.11 and
-/// 5.3.7, RFC 4291 2.5.2, 2.5.3, 2.5.5.2).
+/// Returns whether no packet that a router forwards bears `address`, as source or destination (RFC 1812
+/// 4.2.2.11 and 5.3.7, RFC 4291 2.5.2, 2.5.3, 2.5.5.2).
 pub(crate) fn is_reserved(address: &IpAddress) -> bool {
     match *address {
         IpAddress::Ipv4(address) => address.is_unspecified() || is_martian_v4(address),
@@ -108,7 +110,7 @@ pub(crate) fn is_reserved(address: &IpAddress) -> bool {
     }
 }
 
-/// Whether `address` is link-local, of either family (RFC 3927, RFC 4291 2.5.6).
+/// Returns whether `address` is link-local, of either family (RFC 3927, RFC 4291 2.5.6).
 pub(crate) fn is_link_local(address: &IpAddress) -> bool {
     match *address {
         IpAddress::Ipv4(address) => address.is_link_local(),
@@ -116,12 +118,13 @@ pub(crate) fn is_link_local(address: &IpAddress) -> bool {
     }
 }
 
-/// Whether `address` means something on its own link only.
+/// Returns whether `address` is valid on its own link only: it is link-local, or a group of at most
+/// link-local scope.
 pub(crate) fn is_link_scope(address: Ipv6Address) -> bool {
     address.is_unicast_link_local() || (address.is_multicast() && address.octets()[1] & 0xf <= 2)
 }
 
-/// Source and destination, as they stand in a header.
+/// Returns source and destination, as they stand in a header.
 #[inline(always)]
 pub(super) const fn ends_v4(addresses: &[u8; 8]) -> (IpAddress, IpAddress) {
     let &[a, b, c, d, e, f, g, h] = addresses;

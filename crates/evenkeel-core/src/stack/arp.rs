@@ -63,19 +63,20 @@ impl Stack {
         self.addresses_of(interface).is_some_and(|a| a.v4.iter().any(|cidr| cidr.address() == address))
     }
 
-    /// Asks whether anybody has `address`, without saying that we do (RFC 5227 2.1.1).
+    /// Sends an ARP probe for `address`, which does not claim it (RFC 5227 2.1.1).
     pub(super) fn arp_probe(&mut self, interface: InterfaceId, address: Ipv4Address, io: &mut Io<'_>) {
         let (nobody, to) = (EthernetAddress::default(), EthernetAddress::BROADCAST);
         self.send_arp(interface, ArpOperation::Request, Ipv4Address::UNSPECIFIED, address, nobody, to, io);
     }
 
-    /// Says that `address` is ours, to all who remember who had it (RFC 5227 2.3).
+    /// Announces by ARP that `address` belongs to this host, so that neighbours update their caches (RFC
+    /// 5227 2.3).
     pub(super) fn arp_announcement(&mut self, interface: InterfaceId, address: Ipv4Address, io: &mut Io<'_>) {
         let (nobody, to) = (EthernetAddress::default(), EthernetAddress::BROADCAST);
         self.send_arp(interface, ArpOperation::Request, address, address, nobody, to, io);
     }
 
-    /// Whether a neighbour of `interface` cannot have the address `sender`.
+    /// Returns whether a neighbour of `interface` cannot have the address `sender`.
     fn is_bad_sender(&self, sender: Ipv4Address, interface: InterfaceId) -> bool {
         let address = IpAddress::Ipv4(sender);
         sender.is_unspecified()
@@ -96,7 +97,7 @@ impl Stack {
         self.learn_neighbor(NeighborUpdate::advertised(key, said), io);
     }
 
-    /// Asks who has `target`: everybody, or the one who had it (RFC 1122 2.3.2.1).
+    /// Sends an ARP request for `target`: to all nodes, or to the node that had it (RFC 1122 2.3.2.1).
     pub(super) fn arp_request(
         &mut self,
         interface: InterfaceId,

@@ -8,21 +8,21 @@ use core::time::Duration;
 /// grows it by [`Stack::frames_held_max`](super::Stack::frames_held_max).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Whether packets for somebody else are forwarded: whether this is a router. False (RFC 1122 3.1).
+    /// Whether packets for other hosts are forwarded, so that this is a router. False (RFC 1122 3.1).
     pub forwarding: bool,
     /// Whether a packet is forwarded only if it came by the interface that leads back to its source (RFC 1812
     /// 5.3.8, BCP 38). False: where ways differ there and back it would cut them.
     pub reverse_path: bool,
-    /// Whether a neighbour that sends through us what it could send to another on its own link is told so
-    /// (RFC 1812 5.2.7.2, RFC 4861 8.2). True. The packet is forwarded all the same.
+    /// Whether a neighbour is redirected that sends packets through this host although their next hop is on
+    /// its own link (RFC 1812 5.2.7.2, RFC 4861 8.2). True. The packet is forwarded all the same.
     pub redirects: bool,
-    /// Whether the addresses are somebody else's, who answers to them: the kernel's, when its tables are
-    /// followed. What is addressed to them is then left alone: neither ARP nor NDP nor echo is answered,
-    /// nothing is delivered, no group reported. False.
+    /// Whether the addresses belong to another stack that answers for them: the kernel's, when its tables
+    /// are followed. Packets to these addresses are then ignored: neither ARP nor NDP nor echo is answered,
+    /// nothing is delivered, and no group is reported. False.
     pub forward_only: bool,
-    /// Whether new addresses are probed for and announced, and defended against others who claim them (RFC
-    /// 5227, RFC 4861 7.2.6). False: on links whose hosts are all known nobody has to be told. Conflicts are
-    /// reported in any case ([`Stack::next_conflict`](super::Stack::next_conflict)).
+    /// Whether new addresses are probed for and announced, and defended against other hosts that claim them
+    /// (RFC 5227, RFC 4861 7.2.6). False: on links whose hosts are all known, no announcement is needed.
+    /// Conflicts are reported in any case ([`Stack::next_conflict`](super::Stack::next_conflict)).
     pub announce: bool,
     /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at
     /// about 100 bytes each.
@@ -41,10 +41,10 @@ pub struct Config {
     pub fragments_per_packet: usize,
     /// Fragments held in reassembly altogether, hence frames. 256; the oldest packet makes room.
     pub fragment_pkts: usize,
-    /// How long an IPv4 packet may stay in reassembly. 60 s (RFC 1122 3.3.2: between 60 and 120; the least,
-    /// because later fragments may be of another packet with the same identification).
+    /// The time for which an IPv4 packet may stay in reassembly. 60 s (RFC 1122 3.3.2: between 60 and 120;
+    /// the least, because later fragments may be of another packet with the same identification).
     pub reassembly_v4: Duration,
-    /// How long an IPv6 packet may stay in reassembly. 60 s (RFC 8200 4.5).
+    /// The time for which an IPv6 packet may stay in reassembly. 60 s (RFC 8200 4.5).
     pub reassembly_v6: Duration,
     /// ICMP and ICMPv6 errors a second, all together (RFC 4443 2.4 f); a quarter of it to one prefix of
     /// addresses, and somewhat more or less at random: see [`reply_limit`](crate::tcp::reply_limit). 100; 0
@@ -100,7 +100,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Frames the stack may hold at most: what its pool must be able to spare.
+    /// Returns the largest number of frames that the stack may hold. Its pool must be able to spare as
+    /// many.
     pub(crate) const fn held_pkts(&self) -> usize {
         self.pending_pkts + self.fragment_pkts
     }

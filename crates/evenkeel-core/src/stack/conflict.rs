@@ -24,18 +24,18 @@ const DEFEND: Duration = Duration::from_secs(10);
 /// Conflicts that may wait to be reported.
 const WAITING: usize = 16;
 
-/// Somebody else uses an address of ours.
+/// A report that another host uses an address of this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressConflict {
-    /// Where.
+    /// The interface by which the other host's claim came.
     pub interface: InterfaceId,
-    /// Which.
+    /// The address in conflict.
     pub address: IpAddress,
-    /// Its hardware address.
+    /// The hardware address of the other host.
     pub hardware: EthernetAddress,
 }
 
-/// What is sent next for a new address.
+/// The packet that is sent next for a new address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Probe,
@@ -51,11 +51,11 @@ pub(super) struct Pending {
     pub(super) step: Step,
 }
 
-/// New addresses, and those that somebody else has claimed.
+/// The addresses that are probed or announced, and the recent claims of other hosts.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     pending: Vec<Pending>,
-    /// When each was claimed last, as far as that is not long ago.
+    /// The time of the last claim by another host to each address, kept while it is recent.
     claimed: Vec<(InterfaceId, IpAddress, Instant)>,
     pub(super) waiting: VecDeque<AddressConflict>,
 }
@@ -74,7 +74,7 @@ impl Claims {
         self.pending.iter().map(|p| p.due).min().unwrap_or(Instant::NEVER)
     }
 
-    /// The next thing that is due, and what follows it is entered.
+    /// Takes the next due step, and schedules the one that follows it.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Pending> {
         let place = self.pending.iter().position(|p| p.due <= now)?;
         let pending = self.pending.get_mut(place)?;
@@ -91,8 +91,9 @@ impl Claims {
         Some(taken)
     }
 
-    /// Somebody claims an address of ours. Says whether that is news; and if so, whether it is to be
-    /// defended: not while it is only probed for, when the other one was first.
+    /// Records that another host claims an address of this host. Returns `None` if that is already known.
+    /// Else returns whether the address is to be defended: not while it is only probed for, when the other
+    /// host was first.
     pub(super) fn claimed(&mut self, conflict: AddressConflict, now: Instant) -> Option<bool> {
         let AddressConflict { interface, address, .. } = conflict;
         self.claimed.retain(|&(_, _, at)| now < at + DEFEND);

@@ -7,7 +7,8 @@ use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress};
 
 impl Stack {
-    /// Somebody else has been heard to use `address`, which is ours on this interface.
+    /// Processes the evidence that another host uses `address`, which belongs to this host on this
+    /// interface.
     pub(super) fn conflicts(
         &mut self,
         interface: InterfaceId,
@@ -25,8 +26,8 @@ impl Stack {
         }
     }
 
-    /// The oldest conflict that has not been reported. Of the same address there is one in ten seconds at
-    /// most.
+    /// Returns the oldest conflict that has not been reported. Conflicts about one address are reported at
+    /// most once in ten seconds.
     pub fn next_conflict(&mut self) -> Option<AddressConflict> {
         self.claims.waiting.pop_front()
     }

@@ -3,13 +3,13 @@
 use super::problem::Problem;
 use crate::wire::IpProtocol;
 
-/// The fixed header.
+/// The length of the fixed IPv6 header, in bytes.
 pub(super) const FIXED: usize = 40;
 /// Extension headers followed in one packet. RFC 8504 5.3 lets a host limit them; honest packets have two or
 /// three.
 const EXTENSIONS_MAX: usize = 8;
 
-/// Where a walk along extension headers ended.
+/// The header at which a walk along extension headers ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// At a header of an upper layer, of this protocol, whose name stands at `field`.
@@ -57,7 +57,7 @@ impl Walk<'_> {
         Err(Refusal::Silent)
     }
 
-    /// Bytes of an extension header, which must be there whole.
+    /// Returns the length of an extension header, in bytes. The header must be there whole.
     fn header_len(&self, at: usize) -> Result<usize, Refusal> {
         let len = (usize::from(self.byte(at + 1)?) + 1) * 8;
         if at + len <= self.packet.len() { Ok(len) } else { Err(Refusal::Silent) }
@@ -99,8 +99,8 @@ impl Walk<'_> {
         }
     }
 
-    /// We are no hop of any source route. Type 0 is treated as any type unknown to us (RFC 5095 3): it is
-    /// passed over if nothing of the route is left, and refused otherwise.
+    /// Checks a routing header. This host is no hop of any source route. Type 0 is treated as any unknown
+    /// type (RFC 5095 3): it is skipped if nothing of the route is left, and refused otherwise.
     fn check_routing(&self, at: usize) -> Result<(), Refusal> {
         if self.byte(at + 3)? == 0 {
             return Ok(());
@@ -109,8 +109,8 @@ impl Walk<'_> {
     }
 }
 
-/// What a packet about which an error may be sent carries, and where it begins; `None` for what is no first
-/// fragment.
+/// Returns the upper-layer protocol of a packet about which an error may be sent, and the offset of its
+/// header. `None` for a fragment that is not the first.
 pub(super) fn upper_of(packet: &[u8]) -> Option<(u8, usize)> {
     let mut walk = (*packet.get(6)?, FIXED);
     for _ in 0..=EXTENSIONS_MAX {

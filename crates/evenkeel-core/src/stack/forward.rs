@@ -23,7 +23,7 @@ use crate::frame::Frame;
 use crate::id::InterfaceId;
 use crate::wire::{IpAddress, Ipv4Packet, Ipv6Packet};
 
-/// What forwarding looks at in a header.
+/// The fields of an IP header that forwarding needs.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     source: IpAddress,
@@ -31,7 +31,8 @@ struct Header {
     hop_limit: u8,
     /// Of the whole packet.
     len: usize,
-    /// Where its payload would end in the packet that it is a fragment of, if it may be cut at all.
+    /// The payload's end, in bytes, within the unfragmented packet. `None` if the packet must not be
+    /// fragmented.
     may_cut_to: Option<usize>,
 }
 
@@ -61,14 +62,14 @@ impl Header {
     }
 }
 
-/// Where a packet goes, and what fits there.
+/// The next hop of a packet, and the MTU of the way there.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     hop: Hop,
     mtu: usize,
 }
 
-/// Why a packet is not forwarded, and what its sender is told.
+/// The reason why a packet is not forwarded, and the problem that its sender is notified of.
 #[derive(Debug, Clone, Copy)]
 struct Obstacle {
     reason: IpDrop,
@@ -86,11 +87,12 @@ impl Obstacle {
 }
 
 impl Stack {
-    /// Whether a packet that is not for us is one to forward, as far as its addresses say.
+    /// Checks by its addresses whether a packet that is not for this host may be forwarded.
     ///
-    /// Not forwarded are what came by link-layer broadcast or multicast (RFC 1812 5.3.4), multicasts (there
-    /// is no multicast routing) and broadcasts, directed ones included (RFC 2644), addresses that nobody can
-    /// have (RFC 1812 5.3.7), and those that mean something on one link only (RFC 3927 7, RFC 4291 2.5.6).
+    /// The check refuses packets that came by link-layer broadcast or multicast (RFC 1812 5.3.4). It also
+    /// refuses multicasts (there is no multicast routing) and broadcasts, directed ones included (RFC
+    /// 2644), addresses that no host can have (RFC 1812 5.3.7), and those that are valid on one link only
+    /// (RFC 3927 7, RFC 4291 2.5.6).
     pub(super) fn admit_transit(
         &self,
         source: &IpAddress,
@@ -115,8 +117,8 @@ impl Stack {
         Received::Transit(Transit::new(interface, frame, len))
     }
 
-    /// Sends a packet on its way: TTL, route, MTU, neighbour. It ends in [`Io::out`], held for a neighbour,
-    /// or dropped; its sender is told as RFC 1812 5.2.7 and RFC 4443 want it.
+    /// Forwards a packet: TTL, route, MTU, neighbour. It ends in [`Io::out`], waiting for a neighbour, or
+    /// dropped. Its sender is notified as RFC 1812 5.2.7 and RFC 4443 require.
     pub fn forward(&mut self, transit: Transit, io: &mut Io<'_>) {
         let Some(header) = Header::of(transit.packet()) else {
             return io.drop_frame(transit.frame, IpDrop::Malformed);
@@ -155,8 +157,8 @@ impl Stack {
         }
     }
 
-    /// Whether packets to `source` would, or with several next hops could, leave by the interface that its
-    /// packet came by (RFC 3704 2.2, strict).
+    /// Returns whether packets to `source` would, or with several next hops could, leave by the interface
+    /// that its packet came by (RFC 3704 2.2, strict).
     pub(super) fn leads_back(&self, source: &IpAddress, came_by: InterfaceId) -> bool {
         self.routes.lookup(source).is_some_and(|via| via.leads_by(came_by))
     }

@@ -7,7 +7,7 @@ const FIXED: usize = 20;
 const OPTIONS_MAX: usize = 40;
 const MORE: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
-/// The bit of an option's type that says it belongs into every fragment.
+/// The bit of an option's type that marks it as one for every fragment.
 const COPIED: u8 = 0x80;
 
 /// The options of fragments other than the first.
@@ -18,8 +18,8 @@ struct Options {
 }
 
 impl Options {
-    /// Those of `options` that say so of themselves, padded with "end of options". The list has been checked
-    /// on input.
+    /// Copies those of `options` that are marked for every fragment, padded with "end of options". The list
+    /// has been checked on input.
     fn copied_from(mut options: &[u8]) -> Self {
         const END: u8 = 0;
         const NOTHING: u8 = 1;
@@ -81,7 +81,7 @@ impl<'a> Cutter<'a> {
         if left == 0 { 0 } else { 1 + left.saturating_sub(next).div_ceil(self.room(self.offset + next)) }
     }
 
-    /// Payload of the fragment at `offset`, at most.
+    /// Returns the largest payload, in bytes, of the fragment at `offset`.
     fn room(&self, offset: usize) -> usize {
         self.mtu.saturating_sub(FIXED + self.options_at(offset).len()).max(8) & !7
     }
@@ -90,7 +90,7 @@ impl<'a> Cutter<'a> {
         if offset == 0 { self.options } else { self.later.as_slice() }
     }
 
-    /// The next fragment. `None` if none is left, or no buffer is free.
+    /// Returns the next fragment. `None` if none is left, or no buffer is free.
     pub(super) fn next(&mut self, pool: &mut Pool) -> Option<Frame> {
         let end = self.payload.len().min(self.offset + self.room(self.offset));
         let part = self.payload.get(self.offset..end).filter(|part| !part.is_empty())?;
@@ -101,7 +101,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// One fragment, `offset` bytes into the payload of the packet with the header `fixed`.
+/// Writes one fragment, `offset` bytes into the payload of the packet with the header `fixed`.
 fn emit(
     fixed: &[u8; FIXED],
     options: &[u8],

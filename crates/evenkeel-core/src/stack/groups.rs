@@ -7,13 +7,14 @@ use crate::id::InterfaceId;
 use crate::time::Instant;
 use crate::wire::{IpAddress, Ipv4Address, Ipv6Address};
 
-/// How often an unsolicited report is repeated: the robustness variable of 2, less the first (RFC 3376 8.1).
+/// The number of times that an unsolicited report is repeated: the robustness variable of 2, less the first
+/// report (RFC 3376 8.1).
 const REPEATS: u8 = 1;
 
 const ALL_SYSTEMS: Ipv4Address = Ipv4Address::new(224, 0, 0, 1);
 const ALL_NODES_V6: Ipv6Address = Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// What a report says; the numbers are the record types of RFC 3376 4.2.12 and RFC 3810 5.2.12.
+/// The content of a report. The numbers are the record types of RFC 3376 4.2.12 and RFC 3810 5.2.12.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Report {
     /// An answer: member, of every source.
@@ -32,7 +33,7 @@ pub(super) struct Member {
     users: u32,
     /// Needed for an address of ours, so never left.
     pinned: bool,
-    /// When to report next; [`Instant::NEVER`] if there is no need.
+    /// The time of the next report; [`Instant::NEVER`] if none is needed.
     pub(super) due: Instant,
     /// Unsolicited reports still to be sent. Zero: `due` is for an answer.
     unsolicited: u8,
@@ -47,7 +48,8 @@ pub(crate) struct Groups {
     old_querier: Vec<(Instant, Instant)>,
 }
 
-/// Groups that everybody is in, always and without a report (RFC 3376 5, RFC 3810 6).
+/// Returns whether a group is one that all nodes are in, always and without a report (RFC 3376 5, RFC 3810
+/// 6).
 pub(super) fn is_everybody(group: &IpAddress) -> bool {
     match *group {
         IpAddress::Ipv4(group) => group == ALL_SYSTEMS,
@@ -55,8 +57,8 @@ pub(super) fn is_everybody(group: &IpAddress) -> bool {
     }
 }
 
-/// Whether membership of the group is anybody else's business: scopes 0 and 1 do not leave the host (RFC 3810
-/// 6).
+/// Returns whether membership of the group is reported to other nodes. It is not for the groups of all
+/// nodes, nor for IPv6 scopes 0 and 1, which do not leave the host (RFC 3810 6).
 pub(super) fn is_reported(group: &IpAddress) -> bool {
     match *group {
         IpAddress::Ipv4(_) => !is_everybody(group),
@@ -69,12 +71,12 @@ impl Groups {
         is_everybody(&group) || self.members.iter().any(|m| m.group == group && m.interface == interface)
     }
 
-    /// Whether it is joined on any interface.
+    /// Returns whether the group is joined on any interface.
     pub(crate) fn is_member_anywhere(&self, group: &IpAddress) -> bool {
         is_everybody(group) || self.members.iter().any(|member| member.group == *group)
     }
 
-    /// Every group a packet may come for.
+    /// Returns every group that a packet may be addressed to.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddress> {
         let everybody = [IpAddress::Ipv4(ALL_SYSTEMS), IpAddress::Ipv6(ALL_NODES_V6)];
         everybody.into_iter().chain(self.members.iter().map(|member| member.group))
@@ -103,8 +105,8 @@ impl Groups {
         }
     }
 
-    /// Undoes [`Groups::pin`]; nobody is told: reports of a solicited-node group only teach switches, whose
-    /// memory fades.
+    /// Undoes [`Groups::pin`]. No report is sent: reports of a solicited-node group only teach switches,
+    /// whose memory fades.
     pub(crate) fn unpin(&mut self, group: IpAddress, interface: InterfaceId) {
         if let Some(place) = self.members.iter().position(|m| m.group == group && m.interface == interface) {
             let Some(member) = self.members.get_mut(place) else { return };
@@ -132,7 +134,7 @@ impl Groups {
         self.members.iter_mut().find(|m| m.group == group && m.interface == interface)
     }
 
-    /// Leaves once; says whether that was the last.
+    /// Leaves a group once. Returns whether that was the last membership.
     pub(super) fn leave(&mut self, group: IpAddress, interface: InterfaceId) -> Result<bool, GroupError> {
         let found = self.members.iter().position(|m| m.group == group && m.interface == interface);
         let (Some(place), false) = (found, is_everybody(&group)) else { return Err(GroupError::NotJoined) };
@@ -159,7 +161,7 @@ impl Groups {
         &mut self.old_querier[place]
     }
 
-    /// A report that is due at `now`, with a new due time for the next one after `jitter`.
+    /// Returns a report that is due at `now`, and schedules the next one after `jitter`.
     pub(super) fn poll(
         &mut self,
         now: Instant,

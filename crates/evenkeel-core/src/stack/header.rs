@@ -15,21 +15,21 @@ const FRAGMENT_V6: usize = 8;
 /// No IP packet is longer.
 pub(super) const PACKET_MAX: usize = 65_535;
 
-/// What is to stand in the IP header.
+/// The fields of the IP header of a packet to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
     pub(super) source: IpAddress,
     pub(super) destination: IpAddress,
     pub(super) protocol: IpProtocol,
     pub(super) hop_limit: u8,
-    /// Asks routers to look at it (IGMP, MLD).
+    /// Whether the header asks routers to examine the packet (IGMP, MLD).
     pub(super) router_alert: bool,
-    /// How it is to be treated on the way: the six bits of RFC 2474.
+    /// The differentiated services code point of the packet: the six bits of RFC 2474.
     pub(super) dscp: u8,
-    /// What it says about congestion.
+    /// The ECN field of the packet.
     pub(super) ecn: Ecn,
-    /// Routers are to say that it is too big rather than fragment it. Of IPv4; IPv6 packets never are
-    /// fragmented by routers.
+    /// Whether routers must report that the packet is too big instead of fragmenting it. For IPv4 only;
+    /// routers never fragment IPv6 packets.
     pub(super) dont_fragment: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Part {
 }
 
 impl Header {
-    /// An ordinary header.
+    /// Creates a header without router alert.
     pub(super) const fn new(
         source: IpAddress,
         destination: IpAddress,
@@ -72,7 +72,7 @@ impl Header {
         }
     }
 
-    /// Bytes of header in front of each fragment.
+    /// Returns the length of the headers in front of each fragment's payload, in bytes.
     pub(super) const fn fragment_len(&self) -> usize {
         match self.source {
             IpAddress::Ipv4(_) => self.len(),

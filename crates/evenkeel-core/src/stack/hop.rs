@@ -1,9 +1,9 @@
-//! Where a packet goes next.
+//! The next hop of a packet.
 
 use crate::id::InterfaceId;
 use crate::wire::IpAddress;
 
-/// Where a packet goes next.
+/// The next hop of a packet: an interface and a neighbour on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hop {
     pub(crate) interface: InterfaceId,

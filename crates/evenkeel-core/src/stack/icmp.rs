@@ -43,7 +43,8 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
-/// The packet, if its kind allows an error to be sent about it (RFC 1122 3.2.2, RFC 4443 2.4 e).
+/// Returns the parts of a packet that an error about it needs, if its kind allows an error (RFC 1122 3.2.2,
+/// RFC 4443 2.4 e).
 pub(super) fn offender(packet: &[u8], even_to_group: bool) -> Option<Offender<'_>> {
     match packet.first()? >> 4 {
         4 => offender_v4(packet),
@@ -86,7 +87,8 @@ fn offender_v6(packet: &[u8], even_to_group: bool) -> Option<Offender<'_>> {
 }
 
 impl Stack {
-    /// Tells the sender of the packet in `frame` of a problem, if that is allowed and within the rate limit.
+    /// Notifies the sender of the packet in `frame` of a problem, if that is allowed and within the rate
+    /// limit.
     ///
     /// A fragment that is not the first is never reported: `frame` is then the first one's, or nothing.
     pub(super) fn report(
@@ -132,7 +134,8 @@ impl Stack {
         self.reply_icmp(interface, offender.source, offender.destination, head, quote, io);
     }
 
-    /// Whether one more error may be sent there now; counts it as dropped if not.
+    /// Returns whether the rate limit allows one more error to `to` now. If not, counts the error as
+    /// dropped.
     pub(super) fn within_rate(&mut self, to: &IpAddress, io: &mut Io<'_>) -> bool {
         let passes = self.errors.pass(to, io.now);
         if !passes {
@@ -157,8 +160,10 @@ impl Stack {
         }
     }
 
-    /// What was for us, or came from a neighbour, is answered by the interface it came by. The sender of
-    /// another packet in transit may be behind any.
+    /// Returns the header and the path of an ICMP message to `to`, about a packet that was sent to `from`.
+    /// If that packet was for this host or came from a neighbour, the message leaves by the interface that
+    /// the packet came by. The sender of another packet in transit may be behind any interface, so the
+    /// routes decide.
     fn way_back(&self, interface: InterfaceId, to: IpAddress, from: IpAddress) -> Option<(Header, Path)> {
         let on_link = matches!(to, IpAddress::Ipv6(address) if is_link_scope(address));
         let goes_back = on_link || self.cast(&from, interface).is_some() || self.is_neighbor(&to, interface);
@@ -176,8 +181,8 @@ impl Stack {
         Some((Header::new(source, to, protocol, hop_limit), path))
     }
 
-    /// An address of the interface by which an error leaves (RFC 1812 4.3.2.4), or of another one if that has
-    /// none that means anything where the error goes.
+    /// Returns an address of the interface by which an error leaves (RFC 1812 4.3.2.4). If that has none
+    /// which is valid where the error goes, returns one of another interface.
     fn source_of_error(&self, to: &IpAddress, path: Path) -> Option<IpAddress> {
         let next = if let Next::Neighbor(neighbor) = path.next { neighbor } else { *to };
         let suits = |source: &IpAddress| is_link_local(to) || !is_link_local(source);
@@ -223,7 +228,7 @@ impl Stack {
         }
     }
 
-    /// "Fragmentation needed": believed if it quotes a packet of ours (RFC 1191).
+    /// Learns a path MTU from "fragmentation needed", if that quotes a packet of this host (RFC 1191).
     fn learn_path_mtu_v4(&mut self, payload: &Payload, mtu: u16, io: &Io<'_>) {
         let Some(quoted) = payload.head().get(8..) else { return };
         let (Some(IpAddress::Ipv4(source)), Some(destination)) =
@@ -236,7 +241,7 @@ impl Stack {
         }
     }
 
-    /// "Packet too big" (RFC 8201 4).
+    /// Learns a path MTU from "packet too big" (RFC 8201 4).
     pub(super) fn learn_path_mtu_v6(&mut self, packet: &Packet, mtu: u32, io: &Io<'_>) {
         let Some(quoted) = packet.payload.head().get(8..) else { return };
         let (Some(IpAddress::Ipv6(source)), Some(destination)) =

@@ -17,10 +17,10 @@ use crate::wire::IpAddress;
 /// 16 KiB. A power of two.
 const COUNTERS: usize = 4096;
 
-/// What the hash is for: see [`Secret::hash_for`].
+/// The label of this use of the hash: see [`Secret::hash_for`].
 const LABEL: u64 = 1;
 
-/// Counts identifications.
+/// The counters that identifications are drawn from, indexed by a keyed hash.
 #[derive(Debug)]
 pub(super) struct Identifications {
     secret: Secret,
@@ -32,8 +32,8 @@ impl Identifications {
         Self { secret, counters: vec![0; COUNTERS].into_boxed_slice() }
     }
 
-    /// That of the next packet from `source` to `destination`. Over IPv4 the `protocol` tells packets apart,
-    /// too; over IPv6 it does not.
+    /// Returns the identification of the next packet from `source` to `destination`. Over IPv4 each
+    /// `protocol` has its own sequence; over IPv6 all protocols share one.
     pub(super) fn next(&mut self, source: &IpAddress, destination: &IpAddress, protocol: u8) -> u32 {
         let mut key = [0; 33];
         let (from, rest) = key.split_at_mut(16);
@@ -84,7 +84,8 @@ mod tests {
         assert_eq!(ids.next(&US, &to(1), 17) as u16, first);
     }
 
-    /// Where one is says nothing of where others are, nor of where it will be with another secret.
+    /// The start of one sequence says nothing about the start of others, nor about its own with another
+    /// secret.
     #[test]
     fn each_pair_begins_somewhere_else() {
         let other_source = IpAddress::v4(10, 0, 0, 2);

@@ -28,7 +28,7 @@ impl Stack {
         self.input_any(interface, frame, io)
     }
 
-    /// The long way, which every frame can take.
+    /// Receives any frame by the long way.
     pub(crate) fn input_any(
         &mut self,
         interface: InterfaceId,
@@ -54,7 +54,8 @@ impl Stack {
         None
     }
 
-    /// How a frame is addressed to us, if it is. Which groups are joined, IP sees to.
+    /// Returns how a frame is addressed to this host; `None` if it is for another. IP checks which groups
+    /// are joined.
     fn link_cast(&self, interface: InterfaceId, destination: EthernetAddress) -> Option<Cast> {
         let own = self.addresses_of(interface)?;
         if destination == own.hardware {
@@ -66,8 +67,8 @@ impl Stack {
         }
     }
 
-    /// Says "port unreachable" to the sender of a datagram that no socket takes, unless the rules forbid it
-    /// (RFC 1122 3.2.2, RFC 4443 2.4 e) or the rate limit is reached. The caller drops the datagram
+    /// Sends "port unreachable" to the sender of a datagram that no socket takes, unless the rules forbid
+    /// it (RFC 1122 3.2.2, RFC 4443 2.4 e) or the rate limit is reached. The caller drops the datagram
     /// afterwards.
     pub fn port_unreachable(&mut self, datagram: &Datagram, io: &mut Io<'_>) {
         self.report(datagram.interface, datagram.payload.first_frame(), Problem::Port, io);

@@ -39,8 +39,8 @@ impl Stack {
         self.tick_claims(io);
     }
 
-    /// Takes an address away from an interface, and its prefix off the link unless another address has the
-    /// same. Says whether it was there. Routes by gateways of that prefix stay.
+    /// Removes an address from an interface, and its prefix from the link unless another address has the
+    /// same prefix. Returns whether the address was there. Routes by gateways of that prefix stay.
     pub fn remove_address(&mut self, interface: InterfaceId, cidr: IpCidr) -> bool {
         let Some(own) = self.interfaces.get_mut(usize::from(interface.0)) else { return false };
         let removed = match cidr {

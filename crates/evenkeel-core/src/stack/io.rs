@@ -1,4 +1,4 @@
-//! What protocol work needs from the host around it.
+//! The parts of a host that protocol work needs.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::id::InterfaceId;
 use crate::ledger::Ledger;
 use crate::time::Instant;
 
-/// What protocol work needs from the host around it.
+/// The parts of a host that protocol work needs: time, buffers, counters, and the output queue.
 ///
 /// Every frame put into `out` counts in [`Ledger::originated`] or [`Ledger::forwarded`] already; the host
 /// counts [`Ledger::transmitted`] when an interface has taken it.
@@ -17,9 +17,9 @@ use crate::time::Instant;
 pub struct Io<'a> {
     /// The time of this piece of work.
     pub now: Instant,
-    /// Where frames come from and go back to.
+    /// The pool that frames are allocated from and recycled to.
     pub pool: &'a mut Pool,
-    /// Where every frame is accounted for.
+    /// The ledger that accounts for every frame.
     pub ledger: &'a mut Ledger,
     /// Frames ready for transmission, Ethernet header included.
     pub out: &'a mut VecDeque<(InterfaceId, Frame)>,

@@ -14,7 +14,7 @@ use crate::id::InterfaceId;
 use crate::tcp::{Checksum, Ecn};
 use crate::wire::{IpAddress, IpProtocol, Ipv4Packet};
 
-/// What input needs of an IPv4 header.
+/// The fields of an IPv4 header that input needs.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     source: IpAddress,
@@ -114,8 +114,12 @@ impl Stack {
         self.deliver_v4(next_header, packet, io)
     }
 
-    /// Whether a packet with this header is of believable origin and for us (then how), or to be forwarded
-    /// (then `None`).
+    /// Checks the addresses of a packet. Returns how it is addressed to this host, or `None` if it is to be
+    /// forwarded.
+    ///
+    /// # Errors
+    /// Returns the reason to drop a packet that has an impossible source, or is neither for this host nor
+    /// to be forwarded.
     fn admit_v4(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Option<Cast>, IpDrop> {
         if header.source.is_unspecified() {
             // "This host" as a source: hosts that have no address yet, and IGMP from switches (RFC 4541

@@ -102,8 +102,12 @@ impl Stack {
         }
     }
 
-    /// Whether a packet with this header is of believable origin and for us (then how), or to be forwarded
-    /// (then `None`).
+    /// Checks the addresses of a packet. Returns how it is addressed to this host, or `None` if it is to be
+    /// forwarded.
+    ///
+    /// # Errors
+    /// Returns the reason to drop a packet that has an impossible source, or is neither for this host nor
+    /// to be forwarded.
     fn admit_v6(&self, header: &Header, interface: InterfaceId, link: Cast) -> Result<Option<Cast>, IpDrop> {
         // The unspecified address is a source in NDP and MLD only; `deliver_v6` sees to that.
         if !header.source.is_unspecified() && self.is_martian(&header.source, interface) {
@@ -177,8 +181,8 @@ impl Stack {
         self.reassembly.insert(key, interface, fragment, io)
     }
 
-    /// Whether a first fragment has every header up to and with the upper layer's (RFC 8200 4.5, RFC 7112 5).
-    /// Of one unknown to us its first byte must do.
+    /// Returns whether a first fragment has all headers, the upper layer's included (RFC 8200 4.5, RFC 7112
+    /// 5). If that protocol is unknown here, the first byte of its header is enough.
     fn has_all_headers(packet: &[u8], next: u8, at: usize) -> bool {
         let walk = Walk { packet, multicast: false };
         match walk.follow(next, at + 8, at) {

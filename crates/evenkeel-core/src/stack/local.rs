@@ -15,8 +15,8 @@ impl Stack {
         self.interfaces.iter().any(|own| own.owns_v4(address))
     }
 
-    /// Whether `address` is ours, as seen from `interface`: link-local addresses count on their own link
-    /// only.
+    /// Returns whether `address` belongs to this host, as seen from `interface`. A link-local address
+    /// counts on its own link only.
     pub(super) fn owns_v6(&self, address: Ipv6Address, interface: InterfaceId) -> bool {
         if address.is_unicast_link_local() {
             return self.addresses_of(interface).is_some_and(|own| own.owns_v6(address));
@@ -24,12 +24,13 @@ impl Stack {
         self.interfaces.iter().any(|own| own.owns_v6(address))
     }
 
-    /// Whether `address` is a unicast address of ours, on any interface.
+    /// Returns whether `address` is a unicast address of any interface of this host.
     pub(crate) fn is_own(&self, address: &IpAddress) -> bool {
         self.interfaces.iter().any(|own| own.owns(address))
     }
 
-    /// Whether a source address must not be believed: nobody outside can have it, or it is our own.
+    /// Returns whether a source address must be rejected: no other host can have it, or it belongs to this
+    /// host.
     pub(super) fn is_martian(&self, source: &IpAddress, interface: InterfaceId) -> bool {
         match *source {
             IpAddress::Ipv4(source) => {
@@ -41,8 +42,8 @@ impl Stack {
         }
     }
 
-    /// Whether `address` is the limited broadcast, or a directed one of any prefix of ours, be it in the old
-    /// form with zeros (RFC 1812 4.2.3.1).
+    /// Returns whether `address` is the limited broadcast, or a directed one of any prefix of this host.
+    /// The old form with zeros counts, too (RFC 1812 4.2.3.1).
     pub(crate) fn is_broadcast(&self, address: &IpAddress) -> bool {
         match *address {
             IpAddress::Ipv4(address) => {
@@ -56,7 +57,8 @@ impl Stack {
         }
     }
 
-    /// How `destination` is addressed to us, if it is.
+    /// Returns how a packet to `destination` that came by `interface` is addressed to this host; `None` if
+    /// it is for another.
     pub(super) fn cast(&self, destination: &IpAddress, interface: InterfaceId) -> Option<Cast> {
         match *destination {
             IpAddress::Ipv4(address) if self.owns_v4(address) => Some(Cast::Unicast),
@@ -75,13 +77,13 @@ impl Stack {
         self.groups.is_member(group, interface).then_some(Cast::Multicast)
     }
 
-    /// The address of ours that suits what goes by `path` to `destination`.
+    /// Returns the address of this host that suits a packet by `path` to `destination`.
     pub(super) fn source_by(&self, destination: &IpAddress, path: Path) -> Option<IpAddress> {
         let next = if let Next::Neighbor(next) = path.next { next } else { *destination };
         self.source_for(destination, &next, path.interface)
     }
 
-    /// The address of ours to send from to `destination` by way of `next` on `interface`.
+    /// Returns the address of this host to send from to `destination` by way of `next` on `interface`.
     ///
     /// Same scope first, then the longest prefix in common (RFC 6724 5, rules 2 and 8; RFC 1122 3.3.4.3).
     pub(super) fn source_for(
@@ -108,8 +110,8 @@ impl Stack {
         }
     }
 
-    /// Whether a packet to `address` ends here: a unicast address of ours, a broadcast of ours, or a joined
-    /// group.
+    /// Returns whether a packet to `address` ends here: a unicast address of this host, a broadcast address
+    /// of one of its links, or a group that it has joined.
     #[must_use]
     pub fn is_local(&self, address: &IpAddress) -> bool {
         if address.is_multicast() {
@@ -118,8 +120,8 @@ impl Stack {
         (0..self.interfaces.len()).any(|i| self.cast(address, InterfaceId(i as u8)).is_some())
     }
 
-    /// Every address that packets to this host may bear: its own on all interfaces, the directed broadcasts
-    /// of its prefixes, the limited broadcast, and the groups it is in. Some may come twice.
+    /// Returns every address that packets to this host may bear: its own on all interfaces, the directed
+    /// broadcasts of its prefixes, the limited broadcast, and the groups it is in. Some may come twice.
     pub fn local_addresses(&self) -> impl Iterator<Item = IpAddress> {
         let v4 = self.interfaces.iter().flat_map(|own| &own.v4);
         let v6 = self.interfaces.iter().flat_map(|own| &own.v6);

@@ -21,7 +21,7 @@ use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
 
 /// Unsolicited reports are repeated within this time (RFC 3376 8.11, RFC 3810 9.11).
 const UNSOLICITED: Duration = Duration::from_secs(1);
-/// How long a querier of the old version is deferred to (RFC 3376 8.12: 2 x 125 s + 10 s).
+/// The time for which the host defers to a querier of the old version (RFC 3376 8.12: 2 x 125 s + 10 s).
 const OLD_QUERIER: Duration = Duration::from_secs(260);
 /// Longest delay of an answer to IGMPv1 queriers, which name none (RFC 2236 4).
 const IGMP_V1_DELAY: Duration = Duration::from_secs(10);

@@ -44,7 +44,8 @@ impl NextHop {
 }
 
 impl Multipath {
-    /// Next hops in this order, of which the first 256 count; `None` without any.
+    /// Creates a route over several next hops, in this order, of which the first 256 count. `None` if there
+    /// are none.
     #[must_use]
     pub fn new(hops: &[NextHop]) -> Option<Self> {
         const HOPS_MAX: usize = 256;
@@ -59,12 +60,12 @@ impl Multipath {
         Some(Self(regions.collect())).filter(|all| !all.0.is_empty())
     }
 
-    /// The next hops.
+    /// Returns the next hops among which the flows are divided.
     pub fn hops(&self) -> impl Iterator<Item = NextHop> {
         self.0.iter().map(|region| region.hop)
     }
 
-    /// That of a flow, by `interface` if one is asked for.
+    /// Returns the next hop of a flow, by `interface` if that is given.
     pub(super) fn of_flow(&self, hash: u32, interface: Option<InterfaceId>) -> Option<NextHop> {
         let Some(interface) = interface else {
             let place = self.0.partition_point(|region| region.last < hash);

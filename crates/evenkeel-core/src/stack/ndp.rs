@@ -34,7 +34,8 @@ struct Options {
 }
 
 impl Options {
-    /// Every option is checked for its length; those we have no use for are passed over (RFC 4861 7.1.1).
+    /// Parses the options. Every option is checked for its length; unused ones are skipped (RFC 4861
+    /// 7.1.1).
     fn parse(mut bytes: &[u8]) -> Option<Self> {
         let mut found = Self::default();
         while let [kind, len, ..] = *bytes {
@@ -128,7 +129,7 @@ impl Stack {
         self.addresses_of(interface).is_some_and(|a| a.v6.iter().any(|cidr| cidr.address() == address))
     }
 
-    /// Whether `address` is on the link of `interface`, so that its hardware address is of use.
+    /// Returns whether `address` is on the link of `interface`, so that its hardware address is of use.
     pub(super) fn is_neighbor(&self, address: &IpAddress, interface: InterfaceId) -> bool {
         self.routes.hop(address, Some(interface)).is_some_and(|hop| hop.on_link)
     }
@@ -152,7 +153,7 @@ impl Stack {
         true
     }
 
-    /// Asks whether anybody has `target`, without saying that we do (RFC 4862 5.4.2).
+    /// Sends a probe for `target`, which does not claim it (RFC 4862 5.4.2).
     pub(super) fn duplicate_probe(&mut self, interface: InterfaceId, target: Ipv6Address, io: &mut Io<'_>) {
         let destination = IpAddress::Ipv6(solicited_node(target));
         let path = Path { interface, next: Next::Group(super::address::hardware_group(destination)) };
@@ -162,7 +163,8 @@ impl Stack {
         self.send_icmp(header, path, head, core::iter::once(&target.octets()[..]), io);
     }
 
-    /// Says that `target` is ours: to the one who asked, or to all nodes.
+    /// Advertises `target` as an address of this host: to the node `to` that solicited it, or to all nodes
+    /// if `to` is `None`.
     pub(super) fn neighbor_advertisement(
         &mut self,
         interface: InterfaceId,

@@ -21,14 +21,15 @@ use crate::wire::{EthernetAddress, IpAddress};
 const RETRANSMIT: Duration = Duration::from_secs(1);
 /// Solicitations before giving up (RFC 4861 10, MAX_MULTICAST_SOLICIT and MAX_UNICAST_SOLICIT).
 const SOLICITATIONS: u8 = 3;
-/// How long an answer is believed on average (RFC 4861 10, REACHABLE_TIME).
+/// The average time for which a confirmed neighbour counts as reachable (RFC 4861 10, REACHABLE_TIME).
 const REACHABLE: Duration = Duration::from_secs(30);
-/// How long a doubtful entry is used before it is probed (RFC 4861 10, DELAY_FIRST_PROBE_TIME).
+/// The time for which a stale entry is used before it is probed (RFC 4861 10, DELAY_FIRST_PROBE_TIME).
 const DELAY: Duration = Duration::from_secs(5);
-/// How coarsely last use is noted: sorting entries anew on every packet would cost more than it tells.
+/// The granularity with which an entry's last use is recorded. Sorting entries anew for every packet would
+/// cost more than the precision is worth.
 const USE_GRAIN: Duration = Duration::from_secs(1);
 
-/// A neighbour's name.
+/// The key of a neighbour in the cache: its interface and its address.
 pub(crate) type Key = (InterfaceId, IpAddress);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,35 +42,36 @@ enum State {
     Delay,
     /// Being probed.
     Probe { asked: u8 },
-    /// Given by whoever runs the host: neither doubted, nor changed by what is heard, nor forgotten.
+    /// The entry was set by the operator: it is neither probed, nor changed by received packets, nor
+    /// forgotten.
     Static,
 }
 
-/// What the host knows of a neighbour.
+/// A neighbour's entry in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbor {
-    /// Whose link it is on.
+    /// The interface to whose link the neighbour is attached.
     pub interface: InterfaceId,
     /// Its address.
     pub address: IpAddress,
     /// Its hardware address, if known.
     pub hardware: Option<EthernetAddress>,
-    /// How well it is known.
+    /// The state of the neighbour's entry.
     pub state: NeighborState,
 }
 
-/// How well a neighbour is known (RFC 4861 7.3.2), by Linux's names.
+/// The state of a neighbour's entry (RFC 4861 7.3.2), by Linux's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeighborState {
-    /// Asked for, no answer yet.
+    /// A solicitation was sent and not answered yet.
     Incomplete,
-    /// Has answered recently.
+    /// The neighbour has answered recently.
     Reachable,
-    /// Has been heard of; when used it will be asked.
+    /// The neighbour's address is known but not confirmed. After its next use the neighbour is probed.
     Stale,
-    /// In use, about to be asked.
+    /// The entry is in use; the neighbour is about to be probed.
     Delay,
-    /// Being asked.
+    /// The neighbour is being probed.
     Probe,
     /// Set by [`Stack::set_neighbor`](super::Stack::set_neighbor).
     Permanent,
@@ -81,7 +83,7 @@ struct Entry {
     state: State,
     /// Meaningless while the state is `Incomplete`.
     hardware: EthernetAddress,
-    /// When the state's timer fires; [`Instant::NEVER`] if it has none.
+    /// The time when the state's timer fires; [`Instant::NEVER`] if it has none.
     due: Instant,
     /// Whether it ever answered a question of ours.
     proven: bool,
@@ -100,10 +102,10 @@ pub(crate) struct Waiting {
     pub(crate) came_by: Option<InterfaceId>,
 }
 
-/// What a timer asks for.
+/// The action that an expired timer asks for.
 #[derive(Debug)]
 pub(crate) enum Due {
-    /// A question.
+    /// The solicitation to send.
     Ask(Solicitation),
     /// The neighbour does not answer: these packets will not reach it. They no longer count as held.
     GaveUp(VecDeque<Waiting>),
@@ -119,21 +121,21 @@ impl Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Solicitation {
     pub(crate) key: Key,
-    /// Whom to ask; `None` for everybody.
+    /// The hardware address to send the solicitation to; `None` for all nodes.
     pub(crate) hardware: Option<EthernetAddress>,
 }
 
-/// What a neighbour said of itself.
+/// The content of a neighbour's advertisement or ARP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Advertisement {
     pub(crate) hardware: Option<EthernetAddress>,
-    /// It says that it answers a question.
+    /// Whether it answers a solicitation, as it says.
     pub(crate) solicited: bool,
-    /// It may replace another address (RFC 4861 4.4; always so in ARP).
+    /// Whether it may replace a known hardware address (RFC 4861 4.4; always so in ARP).
     pub(crate) overrides: bool,
 }
 
-/// The neighbour cache.
+/// The neighbour cache: resolved hardware addresses, and packets that wait for one.
 #[derive(Debug)]
 pub(crate) struct Neighbors {
     slots: Vec<Option<Entry>>,
@@ -141,7 +143,7 @@ pub(crate) struct Neighbors {
     by_key: BTreeMap<Key, usize>,
     /// The slot that a packet was sent to last.
     last: usize,
-    /// Who goes first when room is needed.
+    /// The order in which entries are evicted when room is needed.
     order: BTreeSet<(bool, Instant, usize)>,
     timers: BTreeSet<(Instant, usize)>,
     /// Frames that wait, of all entries.
@@ -176,15 +178,15 @@ impl Neighbors {
         self.random = Random::new(seed);
     }
 
-    /// Until when an answer of now is believed: from half to one and a half times [`REACHABLE`] (RFC 4861
-    /// 6.3.2, MIN_RANDOM_FACTOR and MAX_RANDOM_FACTOR), so that those who learnt of each other at the same
-    /// time do not ask at the same time for ever. Chosen anew for each answer, which is oftener than the few
-    /// hours that are asked for.
+    /// Returns until when a neighbour that has answered now counts as reachable: for half to one and a half
+    /// times [`REACHABLE`] (RFC 4861 6.3.2, MIN_RANDOM_FACTOR and MAX_RANDOM_FACTOR). So hosts that learnt
+    /// of each other at the same time do not probe at the same time for ever. The time is chosen anew for
+    /// each answer, which is more often than the few hours that the RFC asks for.
     fn reachable_until(&mut self, now: Instant) -> Instant {
         now + REACHABLE / 2 + self.random.up_to(REACHABLE)
     }
 
-    /// Frames that wait.
+    /// Returns the number of frames that wait for a neighbour's hardware address.
     pub(crate) const fn held(&self) -> u64 {
         self.waiting as u64
     }
@@ -203,7 +205,8 @@ impl Neighbors {
         self.slots.get_mut(slot)?.as_mut()
     }
 
-    /// The hardware address to send to, if there is one to try. Doubt about it starts its timer.
+    /// Returns the hardware address to send to, if there is one to try. A stale address starts the timer of
+    /// its probe.
     pub(crate) fn resolve(&mut self, key: Key, now: Instant) -> Option<EthernetAddress> {
         let slot = self.slot_again(key)?;
         self.touch(slot, now);
@@ -219,7 +222,8 @@ impl Neighbors {
         Some(hardware)
     }
 
-    /// The slot of an entry. The one that was asked for last is often asked for again.
+    /// Returns the slot of an entry. The last slot is tried first, because look-ups of one entry often
+    /// follow each other.
     #[inline]
     fn slot_again(&mut self, key: Key) -> Option<usize> {
         if self.entry(self.last).is_none_or(|entry| entry.key != key) {
@@ -228,14 +232,14 @@ impl Neighbors {
         Some(self.last)
     }
 
-    /// The hardware address as far as it is known, without using it.
+    /// Returns the hardware address as far as it is known, without marking the entry as used.
     pub(crate) fn hardware(&self, key: Key) -> Option<EthernetAddress> {
         let entry = self.slots.get(*self.by_key.get(&key)?)?.as_ref()?;
         (!matches!(entry.state, State::Incomplete { .. })).then_some(entry.hardware)
     }
 
-    /// Lets a frame wait for a neighbour that [`Neighbors::resolve`] did not know; says whether to ask for it
-    /// now.
+    /// Lets a frame wait for a neighbour that [`Neighbors::resolve`] did not know. Returns the solicitation
+    /// to send, if the neighbour is new to the cache.
     ///
     /// The oldest frame goes when there are too many (RFC 1122 2.3.2.2).
     pub(crate) fn park(&mut self, key: Key, waiting: Waiting, io: &mut Io<'_>) -> Option<Solicitation> {
@@ -293,7 +297,8 @@ impl Neighbors {
         }
     }
 
-    /// A neighbour asked for an address of ours and said its own: RFC 4861 7.2.3, RFC 826 "merge".
+    /// Records the hardware address of a neighbour that solicited an address of this host: RFC 4861 7.2.3,
+    /// RFC 826 "merge".
     ///
     /// Returns the frames that waited for it.
     pub(crate) fn heard(
@@ -321,7 +326,7 @@ impl Neighbors {
         }
     }
 
-    /// A neighbour advertised itself: RFC 4861 7.2.5, and alike for ARP. Only an entry that is there is
+    /// Processes a neighbour's advertisement: RFC 4861 7.2.5, and alike for ARP. Only an existing entry is
     /// changed.
     ///
     /// Returns the frames that waited for it, with its address.
@@ -399,7 +404,8 @@ impl Neighbors {
         Some(Due::Ask(Solicitation { key, hardware: ask_it.then_some(hardware) }))
     }
 
-    /// Nobody has answered yet. Begins again for the youngest packets that wait; returns the others.
+    /// Restarts the resolution of a neighbour that has not answered, for the youngest packets that wait.
+    /// Returns the others.
     fn ask_anew(&mut self, slot: usize, youngest: usize, now: Instant) -> VecDeque<Waiting> {
         self.enter(slot, State::Incomplete { asked: 0 }, now);
         let Some(entry) = self.entry(slot) else { return VecDeque::new() };
@@ -428,14 +434,15 @@ impl Neighbors {
         self.release(slot, io.now)
     }
 
-    /// Forgets one neighbour; says whether it was known or asked for. Frames that wait for it are dropped.
+    /// Forgets one neighbour. Returns whether it was known or solicited. Frames that wait for it are
+    /// dropped.
     pub(crate) fn forget(&mut self, key: Key, io: &mut Io<'_>) -> bool {
         let slot = self.by_key.get(&key).copied();
         slot.into_iter().for_each(|slot| self.remove(slot, io));
         slot.is_some()
     }
 
-    /// Everybody, in order of interface and address.
+    /// Returns every entry, in order of interface and address.
     pub(crate) fn iter(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
         self.by_key.iter().filter_map(move |(&(interface, address), &slot)| {
             let entry = self.slots.get(slot)?.as_ref()?;
@@ -452,7 +459,7 @@ impl Neighbors {
         })
     }
 
-    /// Forgets everybody; frames that wait are dropped.
+    /// Forgets all neighbours. Frames that wait are dropped.
     pub(crate) fn drain(&mut self, io: &mut Io<'_>) {
         for slot in 0..self.slots.len() {
             self.remove(slot, io);

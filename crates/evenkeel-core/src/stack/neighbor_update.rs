@@ -1,9 +1,9 @@
-//! Neighbour updates: what neighbours say of themselves, to keep the caches of several hosts in sync.
+//! Neighbour updates: news of neighbours that several hosts exchange to keep their caches in sync.
 //!
-//! Several hosts, one on each core, may be one to the outside: they have the same addresses, and each
-//! receives its share of an interface's frames. An answer of ARP or NDP then reaches one of them, and it may
-//! be another one that has asked. So each passes on what it hears, and takes in what it is told as if it had
-//! heard it itself; only, it answers nothing.
+//! Several hosts, one on each core, may appear as one to the outside: they have the same addresses, and
+//! each receives its share of an interface's frames. An ARP or NDP answer then reaches one of them, which
+//! need not be the host that sent the solicitation. So each host passes on the news that it receives. It
+//! processes updates from the others as if it had received the packets itself, but it sends no answer.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::neighbor::{Advertisement, Key};
 use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress};
 
-/// Something that a neighbour said of itself, for the caches of other hosts.
+/// An announcement, answer or solicitation of a neighbour, for the caches of other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighborUpdate {
     pub(super) key: Key,
@@ -20,9 +20,9 @@ pub struct NeighborUpdate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
-    /// It asked for an address of ours.
+    /// The neighbour solicited an address of this host.
     Asked(EthernetAddress),
-    /// It answered, or announced itself.
+    /// The neighbour answered a solicitation, or announced itself.
     Advertised(Advertisement),
 }
 
@@ -35,13 +35,14 @@ impl NeighborUpdate {
         Self { key, said: Said::Advertised(said) }
     }
 
-    /// Whose link the neighbour is on. Hosts that tell each other must number their interfaces alike.
+    /// Returns the interface to whose link the neighbour is attached. Hosts that exchange updates must
+    /// number their interfaces alike.
     #[must_use]
     pub const fn interface(&self) -> InterfaceId {
         self.key.0
     }
 
-    /// The neighbour.
+    /// Returns the IP address of the neighbour.
     #[must_use]
     pub const fn address(&self) -> IpAddress {
         self.key.1
@@ -60,7 +61,8 @@ impl Updates {
         Self { waiting: VecDeque::with_capacity(limit), limit }
     }
 
-    /// What there is no room for is lost: whoever wants to know asks again.
+    /// Queues an update for the other hosts. An update that finds the queue full is lost: a host that needs
+    /// it sends its own solicitation.
     pub(super) fn note(&mut self, update: NeighborUpdate) {
         if self.waiting.len() < self.limit {
             self.waiting.push_back(update);

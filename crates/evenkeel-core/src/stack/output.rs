@@ -152,8 +152,9 @@ impl Stack {
         Ok(())
     }
 
-    /// A new identification. What is whole and to remain so has none: over IPv6 every packet without a
-    /// fragment header (RFC 8200 4.5), over IPv4 what routers may not fragment (RFC 6864 4.1).
+    /// Returns a new identification. A packet that is whole and remains so has zero: over IPv6 every packet
+    /// without a fragment header (RFC 8200 4.5), over IPv4 one that routers may not fragment (RFC 6864
+    /// 4.1).
     fn identify(&mut self, header: &Header, fragmented: bool) -> u32 {
         let is_atomic = header.dont_fragment || matches!(header.source, IpAddress::Ipv6(_));
         if is_atomic && !fragmented {

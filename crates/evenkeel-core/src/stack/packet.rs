@@ -15,7 +15,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Bytes `start..end` of `frame`; what is not in the frame reads as nothing.
+    /// Creates a piece of the bytes `start..end` of `frame`. A range beyond the frame reads as empty.
     pub(crate) const fn new(frame: Frame, start: usize, end: usize) -> Self {
         Self { frame, start: start as u32, end: end as u32 }
     }
@@ -28,12 +28,12 @@ impl Piece {
         self.end.saturating_sub(self.start) as usize
     }
 
-    /// Where it begins in the frame.
+    /// Returns the offset of the first byte within the frame.
     pub(crate) const fn start(&self) -> usize {
         self.start as usize
     }
 
-    /// Takes up to `len` bytes off the front; says how many were there.
+    /// Takes up to `len` bytes off the front. Returns how many there were.
     fn strip(&mut self, len: usize) -> usize {
         let taken = len.min(self.len());
         self.start += taken as u32;
@@ -46,7 +46,7 @@ impl Piece {
     }
 }
 
-/// What an IP packet carries: one run of bytes, or several after reassembly.
+/// The payload of an IP packet: one run of bytes, or several after reassembly.
 #[derive(Debug)]
 pub(crate) enum Payload {
     One(Piece),
@@ -69,17 +69,19 @@ impl Payload {
         }
     }
 
-    /// The runs of bytes, in order.
+    /// Returns the runs of bytes, in order.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces().iter().map(Piece::bytes)
     }
 
-    /// The first run: any header of an upper layer must lie in it whole (RFC 7112 5 asks for that over IPv6).
+    /// Returns the first run. Any header of an upper layer must lie in it whole (RFC 7112 5 asks for that
+    /// over IPv6).
     pub(crate) fn head(&self) -> &[u8] {
         self.first().map(Piece::bytes).unwrap_or_default()
     }
 
-    /// The first run, and its frame from the Ethernet header on: the headers in it speak for the packet.
+    /// Returns the first run with its frame, from the Ethernet header on. The headers in that frame count
+    /// for the whole packet.
     #[inline]
     pub(crate) fn first(&self) -> Option<&Piece> {
         match self {
@@ -88,12 +90,12 @@ impl Payload {
         }
     }
 
-    /// Where the first run begins in its frame.
+    /// Returns the offset of the first run within its frame; 0 if there is none.
     pub(crate) fn head_start(&self) -> usize {
         self.first().map_or(0, Piece::start)
     }
 
-    /// The frame of the first run, whose headers speak for the packet.
+    /// Returns the frame of the first run, whose headers count for the whole packet.
     pub(crate) fn first_frame(&self) -> Option<&Frame> {
         self.first().map(|piece| &piece.frame)
     }
@@ -121,7 +123,7 @@ impl Payload {
         }
     }
 
-    /// A copy, frame by frame, or `None` if the pool has too few free buffers.
+    /// Returns a copy, frame by frame, or `None` if the pool has too few free buffers.
     pub(crate) fn duplicate(&self, pool: &mut Pool) -> Option<Self> {
         let mut copy = |piece: &Piece| {
             let frame = pool.take_copy(piece.frame.bytes())?;

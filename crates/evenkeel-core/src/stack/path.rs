@@ -1,12 +1,12 @@
-//! Where the way of a packet begins.
+//! Paths of packets: the interface, the next hop and the source address.
 
 use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress};
 
-/// Who takes a packet next.
+/// The receiver of a packet on the next link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Everybody at a hardware address that is known beforehand.
+    /// All nodes at a hardware address that needs no resolution.
     Group(EthernetAddress),
     Neighbor(IpAddress),
 }
@@ -43,7 +43,7 @@ struct Kept {
     way: Way,
 }
 
-/// What TCP asks a route for, and the generation of addresses and routes under which it does.
+/// A route request of TCP, and the generation of addresses and routes under which it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) generation: u32,

@@ -1,4 +1,4 @@
-//! What has been learnt of path MTUs.
+//! Path MTUs that routers have reported.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::time::Instant;
 use crate::wire::IpAddress;
 
-/// How long a reduced path MTU is believed (RFC 8201 5.3, RFC 1191 6.3).
+/// The time for which a reduced path MTU is used (RFC 8201 5.3, RFC 1191 6.3).
 const PATH_MTU_LIFE: Duration = Duration::from_secs(600);
 
 /// Every host takes packets of so many bytes (RFC 791 3.2), so nobody need send less.
@@ -17,13 +17,14 @@ pub(super) const MIN_V6: usize = 1280;
 /// Path MTUs that routers have reported, a limited number, the oldest forgotten first.
 #[derive(Debug, Default)]
 pub(crate) struct PathMtus {
-    /// What it is, and until when it is believed.
+    /// The path MTU to each destination, in bytes, and the time at which it expires.
     known: BTreeMap<IpAddress, (usize, Instant)>,
 }
 
 impl PathMtus {
-    /// A router says so. Less than every link takes is not believed, for old ones say zero (RFC 1191 5), nor
-    /// that the path takes more than was thought (RFC 8201 4): only time tells that.
+    /// Records a path MTU that a router has reported. A value below the minimum of every link is raised to
+    /// that minimum, because old routers report zero (RFC 1191 5). A value above the known one is ignored
+    /// (RFC 8201 4): the estimate grows only by expiry.
     pub(crate) fn learn(&mut self, destination: IpAddress, mtu: usize, now: Instant, limit: usize) {
         let least = if matches!(destination, IpAddress::Ipv4(_)) { MIN_V4 } else { MIN_V6 };
         let mtu = mtu.max(least);

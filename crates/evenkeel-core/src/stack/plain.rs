@@ -1,7 +1,7 @@
-//! The short way up: a plain packet from somebody believable to an address of ours.
+//! The short way up: a plain packet from a trusted source to an address of this host.
 //!
-//! What it takes, the [long way](super::Stack::input) would take just so, and what it drops (a datagram with
-//! a wrong sum) that would drop. All else it gives back.
+//! A packet that it takes, the [long way](super::Stack::input) would take alike. A packet that it drops (a
+//! datagram with a wrong checksum), the long way would drop, too. It gives all others back.
 
 use super::address::{Cast, ends_v4, ends_v6};
 use super::believed::Between;
@@ -54,10 +54,11 @@ impl Stack {
         Ok(Some(Received::Segment(TcpPacket { interface, source, destination, ecn, payload })))
     }
 
-    /// The same for one that carries UDP: the datagram is given to `to`. Says whether there was one.
+    /// Receives a plain frame that carries UDP, and gives its datagram to `to`. Returns whether there was
+    /// one; a datagram with a wrong checksum is dropped.
     ///
     /// # Errors
-    /// As there.
+    /// Gives back a frame that has to take the long way.
     #[inline(always)]
     pub(crate) fn input_plain_udp(
         &self,
@@ -89,7 +90,7 @@ impl Stack {
         Ok(true)
     }
 
-    /// Between whom a plain packet is, if the long way would let it in.
+    /// Returns source, destination and ECN field of a plain packet, if the long way would admit it.
     fn admit(
         &self,
         interface: InterfaceId,
@@ -106,10 +107,10 @@ impl Stack {
         Some((source, destination, ecn))
     }
 
-    /// The same for a packet over IPv4 that is for somebody else: a router's.
+    /// Receives a plain IPv4 packet that is to be forwarded.
     ///
     /// # Errors
-    /// As there.
+    /// Gives back a frame that has to take the long way.
     fn transit_plain(&self, interface: InterfaceId, frame: Frame, plain: Plain) -> Result<Received, Frame> {
         let bytes = frame.bytes();
         let Some(header) = bytes.get(14..).and_then(<[u8]>::first_chunk::<20>) else { return Err(frame) };
@@ -122,13 +123,15 @@ impl Stack {
         if is_in_transit { Ok(Self::transit(interface, frame, plain.end() - 14)) } else { Err(frame) }
     }
 
-    /// A host that answers has to do with it.
+    /// Returns whether a frame is for the hardware address of `interface`, on a host that does not only
+    /// forward.
     #[inline(always)]
     fn is_for_us(&self, interface: InterfaceId, frame: &[u8]) -> bool {
         !self.config.forward_only && self.is_to_our_hardware(interface, frame)
     }
 
-    /// What an adaptor must have seen to.
+    /// Returns whether a frame is for the hardware address of `interface`. An adaptor that demultiplexes
+    /// must have checked this.
     #[inline(always)]
     fn is_to_our_hardware(&self, interface: InterfaceId, frame: &[u8]) -> bool {
         #[cfg(test)]
@@ -185,15 +188,16 @@ impl Stack {
     }
 }
 
-/// What a plain frame says of the datagram in it.
+/// The length of a datagram in a plain frame, or the finding that its checksum is wrong.
 enum Length {
     /// Header and payload.
     Of(usize),
-    /// Its sum is wrong.
+    /// The checksum is wrong.
     Wrong,
 }
 
-/// The length of the datagram in a frame, if length and sum are as the short way wants them.
+/// Returns the length of the datagram in a frame, or the finding that its checksum is wrong; `None` if the
+/// datagram has to take the long way.
 #[inline(always)]
 fn length<const N: usize>(frame: &[u8], plain: Plain, addresses: &[u8; N]) -> Option<Length> {
     let udp = frame.get(plain.transport()..plain.end())?;

@@ -1,21 +1,22 @@
-//! What is wrong with a packet, and how ICMP and ICMPv6 say it (RFC 792, RFC 1812 5.2.7, RFC 4443 3).
+//! The problems of packets, and the ICMP and ICMPv6 messages that report them (RFC 792, RFC 1812 5.2.7, RFC
+//! 4443 3).
 
-/// Something to tell the sender of a packet.
+/// A problem that the sender of a packet is notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Problem {
     /// No socket is bound to the port.
     Port,
-    /// Nobody takes the protocol (IPv4).
+    /// No receiver takes the protocol (IPv4).
     UnknownProtocol,
     /// No route leads to the destination.
     NoRoute,
-    /// The route to the destination says that it cannot be reached.
+    /// The route to the destination is one that reports it as unreachable.
     RouteRejects,
     /// The next hop does not answer.
     Host,
-    /// It is not to go there: screening or a route says so.
+    /// The packet is prohibited by screening or by a route.
     Prohibited,
-    /// Screening refuses it, and says with which code of "destination unreachable".
+    /// Screening refuses the packet with a certain code of "destination unreachable".
     Refused {
         /// The code, of the packet's family.
         code: u8,
@@ -26,7 +27,7 @@ pub(super) enum Problem {
     HopLimit,
     /// It is larger than the next link takes, and must not be fragmented.
     TooBig {
-        /// What the link takes, in bytes.
+        /// The MTU of the next link, in bytes.
         mtu: u32,
     },
     /// Fragments are missing and their time is over.
@@ -51,13 +52,13 @@ pub(super) enum Problem {
 }
 
 impl Problem {
-    /// Whether it may be reported about a packet to a group (RFC 4443 2.4 e 3; "packet too big" the same, but
-    /// we forward none).
+    /// Returns whether the problem may be reported about a packet to a group (RFC 4443 2.4 e 3). "Packet
+    /// too big" could be as well, but no packet to a group is forwarded.
     pub(super) const fn may_answer_group(self) -> bool {
         matches!(self, Self::Option { .. })
     }
 
-    /// Type, code and the second word of the ICMP message; `None` if IPv4 has none.
+    /// Returns type, code and the second word of the ICMP message; `None` if IPv4 has none.
     pub(super) const fn v4(self) -> Option<(u8, u8, u32)> {
         match self {
             Self::NoRoute => Some((3, 0, 0)),
@@ -77,7 +78,7 @@ impl Problem {
         }
     }
 
-    /// The same of ICMPv6.
+    /// Returns type, code and the second word of the ICMPv6 message.
     pub(super) const fn v6(self) -> (u8, u8, u32) {
         match self {
             Self::NoRoute => (1, 0, 0),

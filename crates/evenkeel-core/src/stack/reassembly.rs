@@ -15,7 +15,7 @@ use crate::tcp::Ecn;
 use crate::time::Instant;
 use crate::wire::IpAddress;
 
-/// What says that fragments are of one packet.
+/// The key that all fragments of one packet share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) source: IpAddress,
@@ -25,7 +25,7 @@ pub(crate) struct Key {
     pub(crate) protocol: u8,
 }
 
-/// One fragment.
+/// A fragment of a packet in reassembly.
 #[derive(Debug)]
 pub(crate) struct Fragment {
     pub(crate) piece: Piece,
@@ -33,9 +33,9 @@ pub(crate) struct Fragment {
     pub(crate) offset: usize,
     /// Whether more come behind it.
     pub(crate) more: bool,
-    /// What its payload begins with, if it is the first.
+    /// The protocol number of its payload's first header, if the fragment is the packet's first.
     pub(crate) next_header: u8,
-    /// What its IP header says about congestion.
+    /// The ECN field of its IP header.
     pub(crate) ecn: Ecn,
 }
 
@@ -44,7 +44,8 @@ impl Fragment {
         self.offset + self.piece.len()
     }
 
-    /// Whether `other` is the same fragment come again, as networks that duplicate packets deliver it.
+    /// Returns whether `other` is a duplicate of this fragment, as networks that duplicate packets deliver
+    /// it.
     fn is_same(&self, other: &Self) -> bool {
         self.offset == other.offset && self.more == other.more && self.piece.bytes() == other.piece.bytes()
     }
@@ -58,10 +59,11 @@ pub(crate) struct Whole {
     pub(crate) ecn: Ecn,
 }
 
-/// What the packet says about congestion if its fragments say this; `None` if they contradict each other.
+/// Returns the ECN field of a packet whose fragments have these; `None` if they contradict each other.
 ///
-/// Congestion that one of them met is not forgotten, and none is made up for a transport that does not know
-/// ECN (RFC 3168 5.3). What is capable only in part is no honest packet either, and ends as it does in Linux.
+/// A congestion mark of any fragment is kept, and no mark is invented for a transport that does not know
+/// ECN (RFC 3168 5.3). A packet with only some fragments capable of ECN is no honest one either, and is
+/// discarded as in Linux.
 fn ecn_of(fragments: &[Fragment]) -> Option<Ecn> {
     let of_all = |ecn| fragments.iter().all(|fragment| fragment.ecn == ecn);
     let of_any = |ecn| fragments.iter().any(|fragment| fragment.ecn == ecn);
@@ -82,7 +84,7 @@ pub(crate) struct Expired {
 }
 
 impl Expired {
-    /// The first fragment, if it came: only then is an error due (RFC 792, RFC 8200 4.5).
+    /// Returns the first fragment, if it came. Only then is an error due (RFC 792, RFC 8200 4.5).
     pub(crate) fn first(&self) -> Option<&Piece> {
         self.fragments.first().filter(|fragment| fragment.offset == 0).map(|fragment| &fragment.piece)
     }
@@ -107,7 +109,7 @@ struct Assembly {
     condemned: bool,
 }
 
-/// Where a fragment goes.
+/// The place of a fragment among those of its packet, or the reason why it has none.
 enum Fit {
     At(usize),
     Duplicate,
@@ -138,7 +140,7 @@ impl Assembly {
         self.total == Some(self.bytes)
     }
 
-    /// The packet, unless its fragments contradict each other.
+    /// Returns the packet, unless the ECN fields of its fragments contradict each other.
     fn into_whole(self, io: &mut Io<'_>) -> Option<Whole> {
         let next_header = self.fragments.first().map_or(0, |first| first.next_header);
         let Some(ecn) = ecn_of(&self.fragments) else {
@@ -184,12 +186,12 @@ impl Reassembly {
         }
     }
 
-    /// Frames held.
+    /// Returns the number of frames in reassembly.
     pub(crate) const fn held(&self) -> u64 {
         self.fragments as u64
     }
 
-    /// When the next packet's time is over.
+    /// Returns when the next packet times out.
     pub(crate) const fn next_deadline(&self) -> Instant {
         self.next_deadline
     }

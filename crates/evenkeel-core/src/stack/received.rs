@@ -1,18 +1,18 @@
-//! What input gives to the host.
+//! The results of input that the host has to process further.
 
 use super::tcp::{IcmpError, TcpPacket};
 use super::transit::Transit;
 use super::udp::Datagram;
 
-/// What a received frame comes to, if it does not end inside.
+/// The result of input of a frame that the stack does not process to completion.
 #[derive(Debug)]
 pub enum Received {
     /// A whole datagram for a socket.
     Datagram(Datagram),
     /// A segment for a connection or a listener.
     Segment(TcpPacket),
-    /// What ICMP says of a segment that we have sent. Its frame is consumed.
+    /// An ICMP error about a segment of this host. Its frame is consumed.
     IcmpError(IcmpError),
-    /// A packet for somebody else; only if [`Config::forwarding`](super::Config::forwarding).
+    /// A packet for another host; only if [`Config::forwarding`](super::Config::forwarding).
     Transit(Transit),
 }

@@ -21,8 +21,8 @@ const REDIRECTED_HEADER: u8 = 4;
 const QUOTE_V6_MAX: usize = 1280 - 40 - 8 - 32 - 8 - 8;
 
 impl Stack {
-    /// The packet came by `interface` and leaves there for `neighbor`: redirects its sender, if it is on that
-    /// link and redirects are on.
+    /// Redirects the sender of a packet that came by `interface` and leaves there for `neighbor`, if the
+    /// sender is on that link and redirects are on.
     pub(super) fn redirect(
         &mut self,
         packet: &[u8],
@@ -56,15 +56,16 @@ impl Stack {
         }
     }
 
-    /// Whether both are on the same logical network of `interface`.
+    /// Returns whether `source` and `gateway` are on the same logical network of `interface`.
     fn share_prefix_v4(&self, source: Ipv4Address, gateway: Ipv4Address, interface: InterfaceId) -> bool {
         self.addresses_of(interface).is_some_and(|own| {
             own.v4.iter().any(|cidr| cidr.contains_addr(&source) && cidr.contains_addr(&gateway))
         })
     }
 
-    /// Whether `source` is a neighbour, and `target` what it can be redirected to: the destination itself, or
-    /// a router by its link-local address, which is how routers are known (RFC 4861 8.2).
+    /// Returns whether `source` is a neighbour and `target` is a valid redirect target. That is the
+    /// destination itself, or a router by its link-local address, by which routers are known (RFC 4861
+    /// 8.2).
     fn is_better_v6(
         &self,
         source: Ipv6Address,

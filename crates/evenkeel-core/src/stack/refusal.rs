@@ -1,4 +1,4 @@
-//! Packets that screening refuses, and what their senders are told.
+//! Packets that screening refuses, and the notification of their senders.
 
 use super::extension::upper_of;
 use super::header::Header;
@@ -78,8 +78,8 @@ impl Stack {
     }
 }
 
-/// The header of the reset that answers a segment (RFC 9293 3.10.7.1); `None` for what is not answered: a
-/// reset, and a segment whose checksum is wrong or that is cut off.
+/// Returns the header of the reset that answers a segment (RFC 9293 3.10.7.1). `None` for a segment that is
+/// not answered: a reset, or one whose checksum is wrong or that is cut off.
 fn reset_of(segment: &[u8], source: &IpAddress, destination: &IpAddress) -> Option<[u8; RESET]> {
     let tcp = TcpPacket::new_checked(segment).ok()?;
     if tcp.rst() || !tcp.verify_checksum(source, destination) {

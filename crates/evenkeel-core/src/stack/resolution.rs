@@ -1,4 +1,4 @@
-//! Address resolution: neighbours asked, heard, set and given up.
+//! Address resolution: solicitations, advertisements, and the neighbours that are set or given up.
 
 use super::error::{NeighborError, OutputError};
 use super::io::Io;
@@ -43,8 +43,8 @@ impl Stack {
         Ok(ResolvedHop { interface, neighbor: Some(neighbor), hardware })
     }
 
-    /// Gives a neighbour its hardware address, for good: it is not asked for, and what it says of itself
-    /// changes nothing. [`Config::neighbors`](super::Config::neighbors) does not count it.
+    /// Sets a neighbour's hardware address for good: the neighbour is not probed, and its advertisements
+    /// change nothing. [`Config::neighbors`](super::Config::neighbors) does not count it.
     ///
     /// # Errors
     /// [`NeighborError`]; nothing is changed then.
@@ -64,8 +64,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Forgets what is known of a neighbour, however it became known; says whether anything was. Packets that
-    /// wait for it are dropped.
+    /// Forgets a neighbour, however it became known. Returns whether it was known. Packets that wait for it
+    /// are dropped.
     pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, io: &mut Io<'_>) -> bool {
         self.neighbors.forget((interface, address), io)
     }
@@ -81,12 +81,12 @@ impl Stack {
         }
     }
 
-    /// Every neighbour known or asked for, as it stands at `now`.
+    /// Returns every neighbour known or solicited, as it stands at `now`.
     pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
         self.neighbors.iter(now)
     }
 
-    /// A neighbour said something of itself to this host: for its cache, and for those of others.
+    /// Processes an update that a neighbour sent to this host: for its own cache, and for those of others.
     pub(super) fn learn_neighbor(&mut self, update: NeighborUpdate, io: &mut Io<'_>) {
         self.updates.note(update);
         self.sync_neighbor(update, io);
@@ -103,7 +103,7 @@ impl Stack {
         }
     }
 
-    /// The oldest update that has not been passed on, if the stack is to keep them
+    /// Returns the oldest update that has not been passed on, if the stack is to keep them
     /// ([`Config::neighbor_updates`](super::Config::neighbor_updates)).
     pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
         self.updates.waiting.pop_front()

@@ -18,13 +18,13 @@ use crate::wire::{IpAddress, IpCidr};
 pub struct Route {
     /// The destinations; `0.0.0.0/0` and `::/0` are all of a family.
     pub to: IpCidr,
-    /// Where they are sent.
+    /// The next hop or hops of these destinations, or the way in which their packets are refused.
     pub via: Via,
     /// Of several routes to the same prefix the one with the lowest is taken; of equal ones, the oldest.
     pub metric: u32,
 }
 
-/// Where a route leads. The kinds are those of Linux's `ip route`.
+/// The target of a route. The kinds are those of Linux's `ip route`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Via {
     /// To neighbours on the link itself.
@@ -35,14 +35,14 @@ pub enum Via {
     Multipath(Multipath),
     /// Nowhere, without a word.
     Blackhole,
-    /// Nowhere; the sender is told that the host (over IPv6, the route) cannot be reached.
+    /// Nowhere; the sender is notified that the host (over IPv6, the route) cannot be reached.
     Unreachable,
-    /// Nowhere; the sender is told that it is prohibited.
+    /// Nowhere; the sender is notified that it is prohibited.
     Prohibit,
 }
 
 impl Via {
-    /// The one interface it leaves by, if it is one.
+    /// Returns the one interface by which packets leave. `None` if there is none or several next hops.
     #[must_use]
     pub const fn interface(&self) -> Option<InterfaceId> {
         match *self {
@@ -51,12 +51,12 @@ impl Via {
         }
     }
 
-    /// Whether packets end here, with or without a word.
+    /// Returns whether packets end here, with or without an ICMP error.
     pub(crate) const fn leads_nowhere(&self) -> bool {
         matches!(self, Self::Blackhole | Self::Unreachable | Self::Prohibit)
     }
 
-    /// Whether packets may leave by this interface.
+    /// Returns whether packets may leave by this interface.
     #[must_use]
     pub fn leads_by(&self, interface: InterfaceId) -> bool {
         match self {
@@ -65,7 +65,7 @@ impl Via {
         }
     }
 
-    /// The next hops of it, if it leads anywhere: interfaces and gateways.
+    /// Returns the next hops, interfaces and gateways, if the route leads anywhere.
     pub fn hops(&self) -> impl Iterator<Item = (InterfaceId, Option<IpAddress>)> {
         let (one, all) = match *self {
             Self::Link(interface) => (Some((interface, None)), None),
@@ -77,8 +77,8 @@ impl Via {
         one.into_iter().chain(all)
     }
 
-    /// The next hop of a packet to `destination`, by `interface` if one is asked for. The hash of its flow
-    /// decides among several.
+    /// Returns the next hop of a packet to `destination`, by `interface` if that is given. The hash of its
+    /// flow decides among several.
     pub(crate) fn hop(
         &self,
         destination: &IpAddress,
@@ -169,7 +169,7 @@ impl Routes {
         }
     }
 
-    /// Removes the route of this name; says whether there was one.
+    /// Removes the route of this name. Returns whether there was one.
     pub(crate) fn remove(&mut self, route: &Route) -> bool {
         let key = key(&route.to);
         let choices = match key {
@@ -189,18 +189,18 @@ impl Routes {
         true
     }
 
-    /// The best route for `destination`, wherever it leads.
+    /// Returns the best route for `destination`, even one that leads nowhere.
     pub(crate) fn lookup(&self, destination: &IpAddress) -> Option<&Via> {
         self.best(destination).map(|(_, via)| via)
     }
 
-    /// The best route for `destination`, wherever it leads, and the length of its prefix.
+    /// Returns the best route for `destination`, even one that leads nowhere, and the length of its prefix.
     pub(crate) fn best(&self, destination: &IpAddress) -> Option<(u8, &Via)> {
         let (length, choices) = self.choices(destination)?;
         choices.first().map(|choice| (length, &choice.via))
     }
 
-    /// Whether any route of the longest prefix for `destination` is as `is` says.
+    /// Returns whether `is` holds for any route of the longest prefix that matches `destination`.
     pub(crate) fn any_best(&self, destination: &IpAddress, is: impl Fn(&Via) -> bool) -> bool {
         self.choices(destination).is_some_and(|(_, choices)| choices.iter().any(|choice| is(&choice.via)))
     }
@@ -216,8 +216,8 @@ impl Routes {
         }
     }
 
-    /// The next hop on the way to `destination`, by `interface` if one is asked for. Of several, all packets
-    /// to this destination take the same.
+    /// Returns the next hop on the way to `destination`, by `interface` if that is given. Of several next
+    /// hops, all packets to this destination take the same one.
     pub(crate) fn hop(&self, destination: &IpAddress, interface: Option<InterfaceId>) -> Option<Hop> {
         let via = match interface {
             None => self.lookup(destination),
@@ -226,8 +226,8 @@ impl Routes {
         via.and_then(|via| via.hop(destination, interface, || spread(destination)))
     }
 
-    /// The best of the routes for `destination` that leave by `interface`: from the longest prefix to shorter
-    /// ones until one has such a route. It is nearly always the first.
+    /// Returns the best of the routes for `destination` that leave by `interface`. Tries the longest prefix
+    /// first, then shorter ones until one has such a route. It is nearly always the first.
     fn lookup_by(&self, destination: &IpAddress, interface: InterfaceId) -> Option<&Via> {
         let mut length = match destination {
             IpAddress::Ipv4(_) => 32,
@@ -252,7 +252,7 @@ impl Routes {
         }
     }
 
-    /// Every route, in order of family, prefix and metric.
+    /// Returns every route, in order of family, prefix and metric.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Route> {
         let route = |to, choice: &Choice| Route { to, via: choice.via.clone(), metric: choice.metric };
         let v4 = self.v4.iter().flat_map(move |((bits, length), choices)| {
@@ -268,13 +268,14 @@ impl Routes {
 }
 
 impl Choice {
-    /// Whether it has the name of `route`, whose prefix it has.
+    /// Returns whether the choice and `route`, which have the same prefix, are the same route by metric and
+    /// interface.
     fn is(&self, route: &Route) -> bool {
         self.metric == route.metric && self.via.interface() == route.via.interface()
     }
 }
 
-/// A hash of an address.
+/// Returns a hash of an address.
 fn spread(address: &IpAddress) -> u32 {
     let bits = match *address {
         IpAddress::Ipv4(address) => address.to_bits().into(),
@@ -385,7 +386,7 @@ mod tests {
         )
     }
 
-    /// What a table that is searched in order would say.
+    /// Returns the result of looking a destination up in a table that is searched in order.
     fn searched(table: &[Route], destination: &IpAddress, interface: Option<InterfaceId>) -> Option<Via> {
         let matching = table.iter().filter(|route| {
             route.to.contains_addr(destination)

@@ -42,25 +42,25 @@ impl Stack {
         self.routes.set(route, self.config.routes)
     }
 
-    /// Removes the route with the prefix, interface and metric of `route`; says whether there was one. Its
-    /// gateway does not matter.
+    /// Removes the route with the prefix, interface and metric of `route`. Returns whether there was one.
+    /// Its gateway does not matter.
     pub fn remove_route(&mut self, route: &Route) -> bool {
         self.raise_generation();
         self.routes.remove(route)
     }
 
-    /// How many routes there are, those of our own prefixes included.
+    /// Returns the number of routes, those of this host's own prefixes included.
     #[must_use]
     pub const fn route_count(&self) -> usize {
         self.routes.len
     }
 
-    /// Every route, those of our own prefixes included.
+    /// Returns every route, those of this host's own prefixes included.
     pub fn routes(&self) -> impl Iterator<Item = Route> {
         self.routes.iter()
     }
 
-    /// The way to `destination`, by `interface` if one is asked for.
+    /// Returns the path to `destination`, by `interface` if that is given.
     pub(super) fn path_to(
         &self,
         destination: &IpAddress,
@@ -114,7 +114,8 @@ impl Stack {
         Ok(Path { interface, next })
     }
 
-    /// The interface for a group or broadcast: the one asked for, the one a route names, or the first.
+    /// Returns the interface for a group or broadcast: the given one, the one that a route names, or the
+    /// first.
     fn interface_for_group(
         &self,
         destination: &IpAddress,
@@ -126,7 +127,8 @@ impl Stack {
         self.addresses_of(chosen).map(|_| chosen).ok_or(OutputError::NoRoute)
     }
 
-    /// The largest packet for `destination`: the interface's MTU, or less if a router said so.
+    /// Returns the size of the largest packet for `destination`, in bytes: the interface's MTU, or less if
+    /// a router reported so.
     pub(super) fn mtu_to(&self, path: Path, destination: &IpAddress, io: &Io<'_>) -> usize {
         let mtu = self.addresses_of(path.interface).map_or(0, |own| own.mtu);
         self.path_mtus.get(destination, io.now).map_or(mtu, |known| known.min(mtu))
@@ -175,8 +177,8 @@ impl Stack {
         }
     }
 
-    /// Whether a route by `interface` is as good as the best one: it has the same prefix, or both are the
-    /// prefixes of links.
+    /// Returns whether a route by `interface` is as good as the best one: it has the same prefix, or both
+    /// are the prefixes of links.
     fn is_as_good_by(&self, destination: &IpAddress, interface: InterfaceId) -> bool {
         let Some((length, best)) = self.routes.best(destination) else { return false };
         let is_of_link = |interface, length| {

@@ -17,7 +17,7 @@ impl<'a> Screened<'a> {
         Self { transit, stack }
     }
 
-    /// Returns the packet.
+    /// Returns the packet that the verdict is about.
     #[must_use]
     pub const fn transit(&self) -> &Transit {
         self.transit

@@ -51,17 +51,17 @@ pub struct Stack {
     pub(super) identifications: Identifications,
     /// Which flows take which of several next hops.
     pub(super) flows: u64,
-    /// No frame is to take the short way.
+    /// Whether every frame must take the long way.
     #[cfg(test)]
     pub(crate) long_way_only: bool,
-    /// How many have taken the long one.
+    /// The number of frames that have taken the long way.
     #[cfg(test)]
     pub(crate) long_ways: Cell<u64>,
 }
 
 impl Stack {
-    /// A stack without interfaces. `seed` is where identifications and jitter come from: equal seeds, equal
-    /// runs. On a real network it wants a secret besides ([`Stack::set_secret`]).
+    /// Creates a stack without interfaces. Identifications and jitter are derived from `seed`: equal seeds
+    /// give equal runs. On a real network, a secret is needed as well ([`Stack::set_secret`]).
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
@@ -91,8 +91,8 @@ impl Stack {
         }
     }
 
-    /// From now on identifications, jitter, how many ICMP errors leave, and what flows take which of several
-    /// next hops come from `secret`.
+    /// Derives from `secret`, from now on: identifications, jitter, the number of ICMP errors that leave,
+    /// and the choice of a flow among several next hops.
     pub fn set_secret(&mut self, secret: Secret) {
         let seed = |label| secret.hash_for(label, &[]);
         self.identifications = Identifications::new(secret);
@@ -102,24 +102,25 @@ impl Stack {
         self.flows = seed(4);
     }
 
-    /// An address or a route has changed.
+    /// Records that an address or a route has changed.
     pub(super) const fn raise_generation(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// The limits it was made with.
+    /// Returns the limits that the stack was made with.
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Frames a stack with these limits holds at most: what its pool must be able to spare.
+    /// Returns the largest number of frames that a stack with these limits holds. Its pool must be able to
+    /// spare as many.
     #[must_use]
     pub const fn frames_held_max(config: &Config) -> usize {
         config.held_pkts()
     }
 
-    /// When [`Stack::tick`] has something to do next; [`Instant::NEVER`] if it has nothing.
+    /// Returns when [`Stack::tick`] has something to do next; [`Instant::NEVER`] if it has nothing.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
         let mut next = Instant::NEVER;
@@ -127,11 +128,11 @@ impl Stack {
         next
     }
 
-    /// Who wants [`Stack::tick`] to be called.
+    /// The parts of the stack that need [`Stack::tick`] to be called.
     pub(crate) const DEADLINES: [Deadline; 4] =
         [Deadline::Reassembly, Deadline::Neighbors, Deadline::Groups, Deadline::Claims];
 
-    /// When each of them next does.
+    /// Calls `hear` with the next deadline of each part of the stack that needs [`Stack::tick`].
     #[inline]
     pub(crate) fn each_deadline(&self, mut hear: impl FnMut(Deadline, Instant)) {
         hear(Deadline::Reassembly, self.reassembly.next_deadline());
@@ -146,14 +147,14 @@ impl Stack {
         self.reassembly.held()
     }
 
-    /// Frames that wait for a neighbour: the ledger's `held`.
+    /// Returns the number of frames that wait for a neighbour: the ledger's `held`.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.neighbors.held()
     }
 }
 
-/// The rate limit of ICMP errors.
+/// Returns the rate limit of ICMP errors.
 fn error_limit(config: &Config, secret: Secret) -> ReplyLimit {
     /// Among others with the same secret.
     const LABEL: u64 = 2;
@@ -168,7 +169,7 @@ impl Waits for Stack {
 
 #[cfg(test)]
 impl Stack {
-    /// What must hold between any two calls.
+    /// Checks the invariants that hold between any two calls.
     pub(super) fn check_invariants(&self) {
         self.neighbors.check_invariants(&self.config);
         self.reassembly.check_invariants();

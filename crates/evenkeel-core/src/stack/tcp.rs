@@ -32,17 +32,17 @@ const TCP_HEADER: usize = 20;
 pub struct TcpPacket {
     /// The interface it came in by.
     pub interface: InterfaceId,
-    /// Who sent it.
+    /// The address of the sender.
     pub source: IpAddress,
     /// The address of ours that it was sent to.
     pub destination: IpAddress,
-    /// What the IP header says about congestion.
+    /// The ECN field of the IP header.
     pub ecn: Ecn,
     pub(super) payload: Payload,
 }
 
 impl TcpPacket {
-    /// The segment, from the TCP header on: where it lies, or gathered if it came in fragments.
+    /// Returns the segment, from the TCP header on: in place, or copied together if it came in fragments.
     #[must_use]
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self.payload.pieces() {
@@ -70,16 +70,17 @@ impl TcpPacket {
     }
 }
 
-/// What ICMP says of a segment of ours. Whether to believe it, its connection knows (RFC 5927 4.1).
+/// An ICMP error about a segment of this host. The segment's connection decides whether to trust it (RFC
+/// 5927 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpError {
     /// The segment that it quotes.
     pub quote: Quote,
-    /// What became of it.
+    /// The kind of the error.
     pub kind: IcmpErrorKind,
 }
 
-/// What became of a segment.
+/// The kind of an ICMP error about a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IcmpErrorKind {
     /// It was too big for a link that takes packets of so many bytes.
@@ -87,19 +88,19 @@ pub enum IcmpErrorKind {
         /// Bytes, IP header included.
         mtu: usize,
     },
-    /// It did not arrive, and `hard` says that others will not either (RFC 1122 4.2.3.9).
+    /// The segment did not arrive. `hard` says that others will not arrive either (RFC 1122 4.2.3.9).
     Unreachable {
         /// Port or protocol unreachable, or prohibited.
         hard: bool,
     },
 }
 
-/// Where a connection's segments go first, or why they cannot.
+/// The first hop of a connection's segments, or the reason why they cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstHop(Result<Path, OutputError>);
 
 impl FirstHop {
-    /// By which interface they leave.
+    /// Returns the interface by which the segments leave.
     pub(crate) fn interface(&self) -> Option<InterfaceId> {
         self.0.ok().map(|path| path.interface)
     }
@@ -122,7 +123,8 @@ impl Routes for Stack {
 }
 
 impl Stack {
-    /// What an ICMP message says of a segment of ours, if that is what it is about.
+    /// Returns the ICMP error about a segment of this host that an ICMP `message` reports, if it reports
+    /// one.
     pub(super) fn icmp_error_v4(&self, message: &[u8]) -> Option<IcmpError> {
         let (&[kind, code, _, _, _, _, high, low], quoted) = message.split_first_chunk()?;
         let kind = match (kind, code) {
@@ -136,7 +138,8 @@ impl Stack {
         self.owns_v4(source).then_some(IcmpError { quote, kind })
     }
 
-    /// The same of ICMPv6.
+    /// Returns the ICMP error about a segment of this host that an ICMPv6 `message` reports, if it reports
+    /// one.
     pub(super) fn icmp_error_v6(&self, message: &[u8], interface: InterfaceId) -> Option<IcmpError> {
         let (&[kind, code, _, _, a, b, c, d], quoted) = message.split_first_chunk()?;
         let kind = match (kind, code) {
@@ -171,14 +174,14 @@ impl Stack {
         self.unresolved.pop_front()
     }
 
-    /// A connection believes that the way to `destination` takes packets of `mtu` bytes only: others begin
-    /// with that.
+    /// Records the finding of a connection that the way to `destination` takes packets of at most `mtu`
+    /// bytes. Other connections begin with that.
     pub(crate) fn learn_path_mtu(&mut self, destination: IpAddress, mtu: usize, now: Instant) {
         self.path_mtus.learn(destination, mtu, now, self.config.path_mtus);
     }
 
-    /// TCP is between two hosts: what was sent to several is dropped without an answer (RFC 9293 3.9.2.3,
-    /// MUST-57).
+    /// Returns the segment of a packet for TCP. TCP is between two hosts: a packet to several is dropped
+    /// without an answer (RFC 9293 3.9.2.3, MUST-57).
     pub(super) fn input_tcp(packet: Packet, io: &mut Io<'_>) -> Option<TcpPacket> {
         if packet.cast != Cast::Unicast {
             io.drop_payload(packet.payload, TcpDrop::NotUnicast);
@@ -188,9 +191,10 @@ impl Stack {
         Some(TcpPacket { interface, source, destination, ecn, payload })
     }
 
-    /// The address of ours from which a connection to `destination` is opened if its user names none, the
-    /// bytes that a segment to there may have behind the 20 bytes of its header, options included, and where
-    /// it goes first. Connections are to a single host only (RFC 9293 3.9.1.1, MUST-46).
+    /// Returns the source address, the segment size and the first hop of a connection to `destination`. The
+    /// address is one of this host, for a connection whose user names none. The size is the number of bytes
+    /// that a segment may have behind the 20 bytes of its header, options included. Connections are to a
+    /// single host only (RFC 9293 3.9.1.1, MUST-46).
     pub(crate) fn open_to(
         &self,
         source: Option<IpAddress>,
@@ -208,7 +212,8 @@ impl Stack {
         Ok((source.ok_or(OutputError::NoAddress)?, segment_max(mtu, destination), FirstHop(Ok(path))))
     }
 
-    /// The same for a neighbour's segment that came by `interface`: what can come that way.
+    /// Returns the maximum segment size, in bytes, that a neighbour's segments can have on the link of
+    /// `interface`.
     pub(crate) fn mss_by(&self, interface: InterfaceId, peer: &IpAddress) -> u16 {
         segment_max(self.addresses_of(interface).map_or(0, |own| own.mtu), peer)
     }

@@ -1,4 +1,4 @@
-//! What time brings about, and what is given up at the end.
+//! Timer work of the stack, and its shutdown.
 
 use super::io::Io;
 use super::problem::Problem;

@@ -4,7 +4,7 @@ use super::header::ETHERNET;
 use crate::frame::{Frame, Pool};
 use crate::id::InterfaceId;
 
-/// A packet for somebody else: checked, not yet forwarded.
+/// A packet for another host: checked, not yet forwarded.
 ///
 /// Its frame is part of the counters: it ends in [`Stack::forward`](super::Stack::forward), in
 /// [`Stack::refuse_transit`](super::Stack::refuse_transit), or with whoever counts it as dropped and recycles
@@ -16,21 +16,21 @@ pub struct Transit {
 }
 
 impl Transit {
-    /// A packet of `len` bytes behind the Ethernet header of `frame`; what comes after it, padding, is cut
-    /// off.
+    /// Creates a packet of `len` bytes behind the Ethernet header of `frame`. Padding behind the packet is
+    /// cut off.
     pub(super) fn new(interface: InterfaceId, mut frame: Frame, len: usize) -> Self {
         // The header's length has been checked against the frame's.
         let _ = frame.resize(ETHERNET + len);
         Self { interface, frame }
     }
 
-    /// The interface it came in by.
+    /// Returns the interface that the packet came in by.
     #[must_use]
     pub const fn interface(&self) -> InterfaceId {
         self.interface
     }
 
-    /// The packet, from the IP header to its end.
+    /// Returns the packet, from the IP header to its end.
     #[must_use]
     pub fn packet(&self) -> &[u8] {
         self.frame.bytes().get(ETHERNET..).unwrap_or_default()
@@ -40,7 +40,7 @@ impl Transit {
         self.frame.bytes_mut().get_mut(ETHERNET..).unwrap_or_default()
     }
 
-    /// The whole frame, from the Ethernet header on; without padding.
+    /// Returns the whole frame, from the Ethernet header on; without padding.
     #[must_use]
     pub fn frame(&self) -> &[u8] {
         self.frame.bytes()

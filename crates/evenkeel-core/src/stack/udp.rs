@@ -34,19 +34,21 @@ impl Datagram {
         Self { interface, cast: cast as u8, payload }
     }
 
-    /// Who sent it.
+    /// Returns the address and port of the sender.
     #[must_use]
     pub fn source(&self) -> IpEndpoint {
         self.ends().0
     }
 
-    /// Where it was sent: an address of ours, a broadcast, or a group.
+    /// Returns the address and port that the datagram was sent to. The address is one of this host, a
+    /// broadcast, or a group.
     #[must_use]
     pub fn destination(&self) -> IpEndpoint {
         self.ends().1
     }
 
-    /// Whether it was sent to an address of this host alone, and not to a group or a broadcast.
+    /// Returns whether the datagram was sent to an address of this host alone, and not to a group or a
+    /// broadcast.
     #[must_use]
     pub const fn is_unicast(&self) -> bool {
         self.cast == Cast::Unicast as u8
@@ -61,7 +63,7 @@ impl Datagram {
         Origin { address, interface: Some(self.interface) }
     }
 
-    /// Source and destination, as its headers say.
+    /// Returns source and destination, as the datagram's headers say.
     fn ends(&self) -> (IpEndpoint, IpEndpoint) {
         let first = self.payload.first();
         let ends = first.and_then(|piece| Self::ends_in(piece.frame.bytes(), piece.start()));
@@ -69,7 +71,7 @@ impl Datagram {
         ends.unwrap_or_else(|| [IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0); 2].into())
     }
 
-    /// The same of a frame whose UDP header ends before `payload`.
+    /// Returns the source and destination of a frame whose UDP header ends before the offset `payload`.
     #[inline]
     fn ends_in(frame: &[u8], payload: usize) -> Option<(IpEndpoint, IpEndpoint)> {
         let &[a, b, c, d] = frame.get(payload.checked_sub(HEADER)?..)?.first_chunk()?;
@@ -82,25 +84,25 @@ impl Datagram {
         Some((IpEndpoint::new(source, ports[0]), IpEndpoint::new(destination, ports[1])))
     }
 
-    /// Bytes of payload.
+    /// Returns the length of the payload, in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.payload.len()
     }
 
-    /// Whether the payload is empty, which UDP allows.
+    /// Returns whether the payload is empty, which UDP allows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Frames it came in: more than one if it was fragmented.
+    /// Returns the number of frames that the datagram came in: more than one if it was fragmented.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.payload.frames()
     }
 
-    /// The payload where it lies in one frame.
+    /// Returns the payload in place, if it lies in one frame.
     #[must_use]
     pub fn as_slice(&self) -> Option<&[u8]> {
         match &self.payload {
@@ -109,12 +111,12 @@ impl Datagram {
         }
     }
 
-    /// The payload, in order, frame by frame.
+    /// Returns the payload, in order, frame by frame.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.payload.chunks()
     }
 
-    /// Copies as much of the payload as fits; says how much.
+    /// Copies as much of the payload as fits. Returns the number of bytes copied.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let mut copied = 0;
         for chunk in self.chunks() {
@@ -126,8 +128,8 @@ impl Datagram {
         copied
     }
 
-    /// A copy in frames of its own, for one more receiver of a group. The copy's frames are not counted
-    /// anywhere yet.
+    /// Returns a copy in frames of its own, for one more receiver of a group. The copy's frames are not
+    /// counted anywhere yet.
     ///
     /// `None` if the pool has too few free buffers.
     #[must_use]
@@ -143,7 +145,7 @@ impl Datagram {
     }
 }
 
-/// Whoever takes datagrams as they come up.
+/// A receiver of datagrams as they come up.
 pub(crate) trait TakesDatagrams {
     fn has_room(&self) -> bool;
     fn put(&mut self, datagram: Datagram);
@@ -160,7 +162,7 @@ impl TakesDatagrams for Option<Datagram> {
     }
 }
 
-/// Where a datagram is sent from.
+/// The origin and the port that a datagram is sent from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Source {
     /// The address and the interface. Link-local and multicast destinations want an interface when the host

@@ -74,7 +74,7 @@ impl Net {
         }
     }
 
-    /// The connection that has waited longest, as a socket of `owner`; with it, its peer.
+    /// Accepts the connection that has waited longest, as a socket of `owner`. Returns its peer as well.
     pub(crate) fn accept(
         &mut self,
         listener: SocketId,
@@ -136,7 +136,7 @@ impl Net {
         Ok((socket, taken))
     }
 
-    /// What was reserved refers to a connection.
+    /// Inserts the descriptor of a connection under the reserved number `socket`, and records its owner.
     fn open_stream(&mut self, socket: SocketId, id: Id, owner: ProcessId) {
         self.descriptors.insert(Descriptor::Stream(Stream { owner, id }));
         let channel = self.tcp.owner(id).and_then(|owner| owner.channel);
@@ -159,19 +159,22 @@ impl Net {
         }
     }
 
-    /// What there is to say of a connection that is over.
+    /// Returns the error of a connection that is over; [`StreamError::Closed`] if it ended without one.
     fn why_over(&self, id: Id) -> StreamError {
         let error = self.tcp.endpoint.connection(id).and_then(Connection::error);
         error.map_or(StreamError::Closed, StreamError::Failed)
     }
 
-    /// A call on a stream's connection.
+    /// Makes a call on a stream's connection.
     pub(crate) fn with_stream<R>(&mut self, id: Id, call: impl FnOnce(&mut Endpoint, Id) -> R) -> R {
         self.tcp.pending = true;
         call(&mut self.tcp.endpoint, id)
     }
 
-    /// The same for a call that needs one that is not over.
+    /// Makes a call on a stream's connection, which must not be over.
+    ///
+    /// # Errors
+    /// Returns the reason why the connection is over, if the call finds it not connected.
     pub(crate) fn change_stream(
         &mut self,
         id: Id,
@@ -211,7 +214,8 @@ impl Net {
         Some((*self.tcp.endpoint.tuple(id)?, self.tcp.endpoint.connection(id)?.info()))
     }
 
-    /// Whether there is something to receive.
+    /// Returns whether a stream has something to receive. A connection that no longer exists counts as
+    /// readable.
     pub(in crate::net) fn is_stream_readable(&self, id: Id) -> bool {
         self.tcp.endpoint.connection(id).is_none_or(Connection::is_readable)
     }
@@ -228,7 +232,7 @@ impl Net {
         &self.tcp.endpoint
     }
 
-    /// The process to which a connection belongs, and its socket if it is open.
+    /// Returns the process to which a connection belongs, and its socket if it is open.
     pub(crate) fn owner_of(&self, id: Id) -> (Option<ProcessId>, Option<SocketId>) {
         self.tcp.owner(id).map_or((None, None), |owner| (owner.process, owner.socket))
     }

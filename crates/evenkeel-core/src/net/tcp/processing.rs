@@ -37,7 +37,7 @@ impl Net {
         &mut self.tcp.processing[index]
     }
 
-    /// Whether the process has protocol processing to do.
+    /// Returns whether the process has segments that wait for protocol processing.
     pub(crate) fn has_segments(&self, process: ProcessId) -> bool {
         self.tcp.processing.get(process.0 as usize).is_some_and(|processing| !processing.active.is_empty())
     }
@@ -85,10 +85,10 @@ impl Net {
         Ok(id)
     }
 
-    /// Whether a channel of TCP's gives feedback. That of SYNs does, unless its listener can take none: a
-    /// ring then keeps a burst of them on a core that keeps up, where a SYN that is lost costs its sender a
-    /// second. Other senders are paced by windows. The excess of those who are not ends in the channel, and
-    /// is no reason to hold back what shares a ring with it.
+    /// Sets whether a channel of TCP gives feedback. A channel of SYNs does, unless its listener can take
+    /// none: a ring then keeps a burst of SYNs on a core that keeps up, because each lost SYN costs its
+    /// sender a second. Other senders are paced by windows. If one is not, its excess segments end in the
+    /// channel, and are no reason to pause other traffic of the ring.
     fn set_gate(&mut self, id: ChannelId, gives_feedback: bool) {
         let separates = self.config.separates();
         let Some(channel) = self.channels.get(id) else { return };
@@ -100,14 +100,15 @@ impl Net {
         }
     }
 
-    /// From now on the first segment in a channel on an adaptor interrupts. If there is one already, it has.
+    /// Arms a channel on an adaptor, so that its next segment interrupts. If a segment is there already,
+    /// the interrupt is raised at once.
     pub(in crate::net) fn arm_segment_channel(&mut self, id: ChannelId) {
         if self.channel_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
             self.channels.raise(id);
         }
     }
 
-    /// Whether the host puts segments into channels, or will once it has an interface.
+    /// Returns whether the host puts segments into channels, or will once it has an interface.
     pub(super) fn fills_channels(&self) -> bool {
         self.plan.is_lazy() && (!self.plan.is_on_interface() || self.links.has_host_channels())
     }
@@ -175,8 +176,8 @@ impl Net {
         self.tcp.free_list.ringed.push(channel);
     }
 
-    /// The channel of a segment of ours: its connection's, that of all connections in TIME-WAIT, or where the
-    /// demultiplexing table says that others go.
+    /// Returns the channel of a segment for this host: its connection's, that of all connections in
+    /// TIME-WAIT, or the one that the demultiplexing table names for all others.
     #[inline]
     pub(in crate::net) fn segment_channel(&mut self, tuple: &FourTuple, opens: bool) -> Option<ChannelId> {
         match self.tcp.endpoint.whose(tuple, opens) {
@@ -186,7 +187,8 @@ impl Net {
         }
     }
 
-    /// The same, with early discard: what is nobody's and would not even be answered leads nowhere.
+    /// Returns the channel of a plain segment, with early discard: a segment that belongs to no socket and
+    /// would not even be answered has none.
     pub(in crate::net) fn plain_segment_channel(
         &mut self,
         tuple: &FourTuple,
@@ -231,7 +233,8 @@ impl Net {
         self.channels.insert(channel)
     }
 
-    /// Segments that a connection's channel may hold in the host's memory if no other holds any.
+    /// Returns the number of segments that a connection's channel may hold in the host's memory if no other
+    /// holds any.
     fn held_max(&self) -> usize {
         self.config.segment_pkts.div_ceil(CHANNEL_SHARE)
     }
@@ -241,7 +244,7 @@ impl Net {
         self.descriptor(*self.tcp.listeners.get(&at)?)?.owner()
     }
 
-    /// Segments that a channel of a connection may hold.
+    /// Returns the number of segments that a channel of a connection may hold.
     ///
     /// They share their buffers: each may have half of those that are free, so that one can take a whole
     /// window, and when several are flooded there is room left for others ("Dynamic queue length thresholds
@@ -269,7 +272,7 @@ impl Net {
 
     // --- Processing ---
 
-    /// A channel of TCP has segments: its process is to process them.
+    /// Activates a channel of TCP that has segments, so that its process processes them.
     pub(in crate::net) fn activate(&mut self, id: ChannelId, segments_for: SegmentKind) {
         if self.channel_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
             return;
@@ -286,7 +289,7 @@ impl Net {
         process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.orphan_owner())
     }
 
-    /// The process that has the socket or the connection which segments are for.
+    /// Returns the process that has the socket or the connection which the segments are for.
     pub(in crate::net) fn owner_for(&self, segments_for: SegmentKind) -> Option<ProcessId> {
         match segments_for {
             SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
@@ -302,7 +305,7 @@ impl Net {
         self.channels.daemons().control_reader().unwrap_or(ProcessId(0))
     }
 
-    /// One step of protocol processing for a process: segments of its channels, one of each in turn.
+    /// Runs one step of protocol processing for a process: segments of its channels, one of each in turn.
     pub(crate) fn process_segments(&mut self, process: ProcessId, now: Instant) {
         for _ in 0..self.config.batch_pkts {
             let Some(id) = self.processing_of(process).active.pop_front() else { return };
@@ -323,7 +326,8 @@ impl Net {
         }
     }
 
-    /// Protocol input of a frame from a channel of TCP's: a connection's channel says whose segment it is.
+    /// Processes a frame from a channel of TCP. A connection's channel predicts the connection of the
+    /// segment.
     fn input_from(&mut self, segments_for: Option<SegmentKind>, waiting: Waiting, now: Instant) {
         self.keep_order(now);
         match (self.input_frame(waiting, now), segments_for) {
@@ -343,7 +347,7 @@ impl Net {
         self.take_from_channel(id, now)
     }
 
-    /// Whether a listener can take no more connections: its SYNs are left in their channel.
+    /// Returns whether a listener can take no more connections, so that its SYNs stay in their channel.
     fn is_overloaded(&self, socket: SocketId) -> bool {
         matches!(self.descriptor(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
     }
@@ -397,12 +401,13 @@ impl Net {
         }
     }
 
-    /// A channel is no more: nobody need look at it.
+    /// Removes a channel from the active ones of a process.
     pub(super) fn deactivate(&mut self, channel: ChannelId, process: ProcessId) {
         self.processing_of(process).active.retain(|&other| other != channel);
     }
 
-    /// A process has ended: the daemon goes on with its connections.
+    /// Records that a process has ended, and passes its channels with segments to the daemon of control
+    /// traffic.
     pub(crate) fn end_processing(&mut self, process: ProcessId) {
         let processing = self.processing_of(process);
         processing.ended = true;

@@ -1,4 +1,4 @@
-//! Segments in and out, passing time, and what programs are told.
+//! Segments in and out, passing time, and notification of programs.
 
 use super::super::state::Net;
 use crate::link::{OUTPUT_PKTS, OutputRoom};
@@ -16,7 +16,7 @@ const SEGMENTS_PER_UNIT: usize = OUTPUT_PKTS / 2;
 const UNITS_HELD_MAX: u8 = 8;
 
 impl Net {
-    /// TCP input of a segment, which was in the channel of the connection `expected`, or in none's.
+    /// Processes a segment that was in the channel of the connection `expected`, or in no connection's.
     pub(in crate::net) fn input_segment(&mut self, packet: TcpPacket, expected: Option<Id>, now: Instant) {
         self.work.add(Work::Segment);
         let of = Packet {
@@ -38,7 +38,7 @@ impl Net {
         }
     }
 
-    /// What ICMP says of a segment of ours.
+    /// Passes an ICMP error about a segment of this host to its connection.
     pub(in crate::net) fn input_icmp_error(&mut self, error: IcmpError, now: Instant) {
         let IcmpError { quote: Quote { tuple, seq }, kind } = error;
         self.tcp.pending = true;
@@ -53,7 +53,7 @@ impl Net {
         }
     }
 
-    /// Tells TCP which of its segments were given up because their next hop does not answer.
+    /// Reports to TCP the segments that were given up because their next hop does not answer.
     pub(in crate::net) fn take_unresolved(&mut self) {
         while let Some(Quote { tuple, seq }) = self.stack.next_unresolved() {
             self.tcp.endpoint.next_hop_silent(&tuple, seq);
@@ -71,8 +71,8 @@ impl Net {
             && endpoint.listener_for(&tuple.local).is_some_and(|at| !endpoint.accepts(&at))
     }
 
-    /// Whether TCP has segments left to send that the last unit had no time for, or whose interface has room
-    /// by now.
+    /// Returns whether TCP has segments left to send, because the last work item had no time for them or
+    /// because their interface has room only now.
     pub(crate) fn has_segments_to_send(&self) -> bool {
         self.tcp.pending && self.tcp.held == 0 && {
             let OutputRoom { full, pkts } = self.links.output_room();
@@ -80,7 +80,8 @@ impl Net {
         }
     }
 
-    /// Programs hear of whatever TCP was told in this unit. To be called at the end of every unit.
+    /// Notifies programs of the events that TCP reported in this work item. To be called at the end of
+    /// every work item.
     pub(crate) fn notify_programs(&mut self) {
         if !self.tcp.pending {
             return;
@@ -115,8 +116,8 @@ impl Net {
         self.tcp.look_ahead();
     }
 
-    /// What there is to send waits for one more unit, [`UNITS_HELD_MAX`] at most: it may leave together with
-    /// what a program has to say to it.
+    /// Defers the waiting segments by one more work item, at most [`UNITS_HELD_MAX`]: they may leave
+    /// together with data that a program adds.
     pub(crate) const fn hold_segments(&mut self) {
         self.tcp.held += 1;
     }
@@ -125,12 +126,12 @@ impl Net {
         self.tcp.held > 0
     }
 
-    /// Whether they have not waited for long.
+    /// Returns whether the waiting segments may be deferred once more.
     pub(crate) const fn may_hold_segments(&self) -> bool {
         self.tcp.held < UNITS_HELD_MAX
     }
 
-    /// Sends what there is to send by interfaces that have room; says whether that was all. TCP has its
+    /// Sends waiting segments by interfaces that have room. Returns whether none is left. TCP keeps its
     /// segments until they are acknowledged, so they can wait.
     fn send_segments(&mut self, now: Instant) -> bool {
         let mut left_pkts = 0;
@@ -184,9 +185,9 @@ impl Net {
     }
 }
 
-/// Whether a segment wants a new connection.
+/// Returns whether a segment opens a new connection.
 fn opens(bytes: &[u8]) -> bool {
-    /// Where the header has its flags.
+    /// The offset of the flags in a TCP header, in bytes.
     const FLAGS: usize = 13;
     bytes.get(FLAGS).is_some_and(|&flags| Flags::from_bits(flags).opens())
 }

@@ -1,4 +1,4 @@
-//! What TCP is told of its host.
+//! Settings of TCP that depend on the host.
 
 use super::super::state::Net;
 use super::state::Tcp;
@@ -19,10 +19,11 @@ impl Net {
         true
     }
 
-    /// What TCP is to know of who demultiplexes. To be called when that has changed.
+    /// Adapts TCP to whether the host or an adaptor demultiplexes. To be called when that has changed.
     ///
-    /// If the host does, a window is no larger than what a channel holds: all of it may come before the
-    /// process has its turn, and what the peer was told to send is not to be dropped.
+    /// If the host demultiplexes, a window is at most as large as the capacity of a channel. All of the
+    /// window may arrive before the process runs, and data that the peer was allowed to send must not be
+    /// dropped.
     pub(in crate::net) fn adapt_tcp(&mut self) {
         if self.links.has_demultiplexer() {
             self.tcp.endpoint.report_ends();

@@ -1,4 +1,4 @@
-//! What a host knows of its connections, beside what their endpoint knows.
+//! The state that a host keeps of its connections, in addition to their endpoint's.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,25 +17,25 @@ pub(crate) type Endpoint = tcp::Endpoint<FirstHop>;
 #[derive(Debug)]
 pub(crate) struct Tcp {
     pub(crate) endpoint: Endpoint,
-    /// What the host knows of each connection, by its place in the endpoint's table.
+    /// The owner of each connection, by the connection's index in the endpoint's table.
     pub(super) owners: Vec<Option<Stored>>,
     /// Sockets that listen.
     pub(super) listeners: BTreeMap<ListenAt, SocketId>,
     /// Those whose SYNs wait in their channel until there is room in the accept queue.
     pub(super) stopped: Vec<SocketId>,
-    /// There may be segments to send, or something to tell.
+    /// Whether there may be segments to send, or events to report.
     pub(super) pending: bool,
-    /// When the endpoint next has something to do, as it last said; or, unless that is `exact`, somewhat
-    /// earlier.
+    /// The endpoint's next deadline. Unless `exact`, it may be somewhat earlier than the true one.
     deadline: Instant,
     exact: bool,
-    /// When the next paced segment may leave: a part of `deadline`, and as exact.
+    /// The time when the next paced segment may leave. It is included in `deadline`, and exact when that
+    /// is.
     paced: Instant,
     /// For so many units they have waited for a program to have its turn.
     pub(super) held: u8,
     /// Of each process.
     pub(super) processing: Vec<Processing>,
-    /// Processes that have segments to process, and have to be told.
+    /// Processes that have segments to process, and must be notified.
     pub(crate) called: Vec<ProcessId>,
     /// Channels of connections that hold nothing at the moment.
     pub(super) free_list: FreeList,
@@ -45,9 +45,10 @@ pub(crate) struct Tcp {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
     pub(super) id: Id,
-    /// Who processes its segments: its user, also when it is closed, or its listener's.
+    /// The process that processes the connection's segments: its user, even after a close, or its
+    /// listener's.
     pub(super) process: Option<ProcessId>,
-    /// The descriptor, as long as somebody has it open.
+    /// The connection's descriptor, as long as a program has it open.
     pub(super) socket: Option<SocketId>,
     /// Its channel, while that holds segments, or is on an adaptor.
     pub(super) channel: Option<ChannelId>,
@@ -72,43 +73,44 @@ impl Tcp {
         }
     }
 
-    /// Whether anybody listens, or there are connections.
+    /// Returns whether any socket listens, or there are connections.
     pub(in crate::net) fn is_used(&self) -> bool {
         !self.listeners.is_empty() || !self.endpoint.is_empty()
     }
 
-    /// Whether there may be segments to send, or something to tell.
+    /// Returns whether there may be segments to send, or events to report.
     #[inline]
     pub(crate) const fn is_pending(&self) -> bool {
         self.pending
     }
 
-    /// When it next has something to do, though nothing comes; perhaps somewhat earlier, until that
-    /// [is settled](Self::settle_deadline).
+    /// Returns the next deadline of TCP. It may be somewhat earlier than the true one until it [is
+    /// settled](Self::settle_deadline).
     #[inline]
     pub(in crate::net) const fn next_deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// When the next paced segment may leave, as exactly.
+    /// Returns when the next paced segment may leave. It may be early until [`Tcp::settle_deadline`].
     #[inline]
     pub(in crate::net) const fn next_paced(&self) -> Instant {
         self.paced
     }
 
-    /// What there is to send has left. Who is busy need not know exactly what is due next.
+    /// Computes a lower bound of the next deadline, after the pending segments have left. A busy core need
+    /// not know the exact deadline.
     pub(super) fn look_ahead(&mut self) {
         self.deadline = self.endpoint.not_before().unwrap_or(Instant::NEVER);
         self.exact = self.deadline == Instant::NEVER;
         self.paced = self.endpoint.paced_not_before().unwrap_or(Instant::NEVER);
     }
 
-    /// Nothing is due before what there is to send has left.
+    /// Records that nothing is due before the pending segments have left.
     pub(super) const fn nothing_due(&mut self) {
         (self.deadline, self.exact, self.paced) = (Instant::NEVER, true, Instant::NEVER);
     }
 
-    /// From now on [`Tcp::next_deadline`] is exact, as long as nothing happens.
+    /// Makes [`Tcp::next_deadline`] exact from now on, as long as nothing happens.
     #[inline]
     pub(in crate::net) fn settle_deadline(&mut self) {
         if !self.exact {
@@ -118,14 +120,14 @@ impl Tcp {
         }
     }
 
-    /// The SYNs of a listener wait until there is room in its accept queue.
+    /// Defers the SYNs of a listener until there is room in its accept queue.
     pub(super) fn stop(&mut self, listener: SocketId) {
         if !self.stopped.contains(&listener) {
             self.stopped.push(listener);
         }
     }
 
-    /// What is known of a connection, if its place has had no other since.
+    /// Returns the owner of a connection; `None` if another connection has taken its index since.
     pub(super) fn owner(&self, id: Id) -> Option<Owner> {
         self.owners.get(id.index() as usize)?.filter(|stored| stored.id == id).map(Stored::read)
     }
@@ -140,7 +142,7 @@ impl Tcp {
         }
     }
 
-    /// From now on its channel is this one, or none, if anything is known of a connection.
+    /// Sets the channel of a connection, or none, if the connection has an owner.
     pub(super) fn set_channel(&mut self, id: Id, channel: Option<ChannelId>) {
         if let Some(Some(stored)) = self.owners.get_mut(id.index() as usize)
             && stored.id == id
@@ -168,7 +170,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// There is none.
+    /// The number that stands for no value.
     const NONE: u32 = u32::MAX;
 
     fn of(owner: Owner) -> Self {

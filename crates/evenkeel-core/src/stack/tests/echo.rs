@@ -22,7 +22,7 @@ pub(super) fn fragments_v4(protocol: u8, id: u16, payload: &[u8], step: usize) -
     payload.chunks(step).enumerate().map(part).collect()
 }
 
-/// The same over IPv6.
+/// The IPv6 payload as fragments of `step` bytes.
 pub(super) fn fragments_v6(next: u8, id: u32, payload: &[u8], step: usize) -> Vec<Vec<u8>> {
     let part = |(n, part): (usize, &[u8])| {
         let offset = n * step;

@@ -233,7 +233,7 @@ fn advertisement(flags: u8, hardware: Option<u8>) -> Vec<u8> {
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
-/// What a node knows of node 1.
+/// The hardware address and the state that a node's cache has for node 1.
 fn known(node: &Node) -> (Option<EthernetAddress>, NeighborState) {
     let mut neighbors = node.stack.neighbors(node.now).filter(|n| n.address == v6(1));
     let neighbor = neighbors.next().expect("a neighbour");

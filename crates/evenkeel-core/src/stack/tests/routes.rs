@@ -1,4 +1,4 @@
-//! What was looked up before, and what would be found now.
+//! Comparison of cached routes with the result of a fresh look-up.
 
 use std::collections::BTreeMap;
 
