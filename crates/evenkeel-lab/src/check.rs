@@ -1,5 +1,5 @@
-//! One comparison with what a paper says: where the expected value comes from, and whether anything was
-//! fitted to it.
+//! A comparison with a paper's statement: the origin of the expected value, and whether anything was fitted
+//! to it.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// The least and the greatest number in it.
+    /// Returns the least and the greatest number of a figure; `None` for text.
     const fn ends(&self) -> Option<[f64; 2]> {
         match self {
             Self::Number(n) => Some([*n, *n]),
@@ -29,7 +29,7 @@ impl Figure {
         }
     }
 
-    /// A number if both ends are the same.
+    /// Returns a number if both ends are equal, and a range otherwise.
     fn of_ends([low, high]: [f64; 2]) -> Self {
         if low == high { Self::Number(low) } else { Self::Range([low, high]) }
     }
@@ -45,7 +45,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// Four digits are enough for a reader.
+/// Rounds to four digits, which are enough for a reader.
 pub(crate) fn round(n: f64) -> f64 {
     if n == 0.0 || !n.is_finite() {
         return n;
@@ -54,22 +54,22 @@ pub(crate) fn round(n: f64) -> f64 {
     if scale < 1.0 { n.round() } else { (n * scale).round() / scale }
 }
 
-/// Where an expected value comes from.
+/// The origin of an expected value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// It stands in the paper.
+    /// A figure that the paper states.
     Paper,
-    /// The paper says it in words ("no livelock", "slightly"); the bounds are ours.
+    /// A statement of the paper in words ("no livelock", "slightly"), with our bounds.
     Words,
-    /// Arithmetic on figures of the paper.
+    /// A result of arithmetic on figures of the paper.
     Derived,
-    /// The paper says nothing of it.
+    /// An expectation of ours, of which the paper says nothing.
     Ours,
 }
 
 impl Origin {
-    /// One word for a table.
+    /// Returns one word for a table.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -81,25 +81,25 @@ impl Origin {
     }
 }
 
-/// What it means that a check holds.
+/// The significance of a check that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "basis", content = "fitted", rename_all = "kebab-case")]
 pub enum Basis {
-    /// Little: this parameter was fitted to the expected value, or the value follows from those that were. A
-    /// path (`cost.receive`) is one of the machine model; anything else is described in
-    /// `docs/machine-models.md`.
+    /// A parameter was fitted to the expected value, or the value follows from fitted parameters, so the
+    /// check shows little. A path (`cost.receive`) is one of the machine model; any other parameter is
+    /// described in `docs/machine-models.md`.
     Calibrated(&'static str),
-    /// That the mechanisms are right, as far as this shows: nothing was fitted to it.
+    /// Nothing was fitted to the value, so the check supports the modelled mechanisms.
     Predicted,
-    /// That the other checks mean something.
+    /// The check is a condition for the other checks to be meaningful.
     Condition,
 }
 
 impl Basis {
-    /// What a reader calls the checks of each kind.
+    /// The names of the kinds of checks, for readers.
     pub(crate) const KINDS: [&'static str; 3] = ["predicted", "calibrated", "conditions"];
 
-    /// Which of [`Self::KINDS`] it is.
+    /// Returns the name of this basis among [`Self::KINDS`].
     pub(crate) const fn kind(self) -> &'static str {
         match self {
             Self::Predicted => "predicted",
@@ -109,7 +109,7 @@ impl Basis {
     }
 }
 
-/// When a measured figure agrees.
+/// The rule by which a measured figure agrees with the expected one.
 #[derive(Debug, Clone, PartialEq)]
 enum Rule {
     Near(f64, f64),
@@ -132,8 +132,8 @@ impl Rule {
     }
 }
 
-/// What is to be compared, before it is: with no word on where the value comes from and on what basis it is
-/// expected there is no check.
+/// A claim to be checked. It names the origin of the expected value and the basis of the expectation, which
+/// every check needs.
 #[derive(Debug, Clone)]
 pub struct Claim {
     name: String,
@@ -141,33 +141,33 @@ pub struct Claim {
     basis: Basis,
 }
 
-/// Nothing was fitted to it.
+/// Creates a claim to which nothing was fitted.
 #[must_use]
 pub fn predicted(origin: Origin, name: impl Into<String>) -> Claim {
     Claim { name: name.into(), origin, basis: Basis::Predicted }
 }
 
-/// `fitted` was fitted to it, or it follows from `fitted`.
+/// Creates a claim to which `fitted` was fitted, or which follows from `fitted`.
 #[must_use]
 pub fn calibrated(fitted: &'static str, origin: Origin, name: impl Into<String>) -> Claim {
     Claim { name: name.into(), origin, basis: Basis::Calibrated(fitted) }
 }
 
-/// It must hold for the rest to mean anything.
+/// Creates a condition, which must hold for the other checks to be meaningful.
 #[must_use]
 pub fn condition(name: impl Into<String>) -> Claim {
     Claim { name: name.into(), origin: Origin::Ours, basis: Basis::Condition }
 }
 
 impl Claim {
-    /// The measured number is the expected one, give or take a fraction of it.
+    /// Checks that the measured number is the expected one, within `tolerance` as a fraction of it.
     #[must_use]
     pub fn near(self, expected: f64, measured: f64, tolerance: f64) -> Check {
         let measured = Figure::Number(measured);
         self.judge(Figure::Number(expected), tolerance, Rule::Near(expected, tolerance), measured)
     }
 
-    /// All measured numbers lie between two. One that is not a number does not.
+    /// Checks that all measured numbers lie between two. A NaN does not.
     #[must_use]
     pub fn within(self, expected: [f64; 2], measured: &[f64]) -> Check {
         let measured = if measured.is_empty() {
@@ -182,7 +182,7 @@ impl Claim {
         self.judge(Figure::Range(expected), 0.0, Rule::Within(expected), measured)
     }
 
-    /// What came out reads as expected.
+    /// Checks that the measured text equals the expected one.
     #[must_use]
     pub fn equal(self, expected: impl Into<String>, measured: impl Into<String>) -> Check {
         let expected = expected.into();
@@ -197,29 +197,29 @@ impl Claim {
     }
 }
 
-/// One comparison with the paper. Made of a [`Claim`].
+/// A comparison with the paper, made from a [`Claim`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
-    /// What is compared.
+    /// The name of the compared figure, with its unit.
     pub name: String,
-    /// What is expected.
+    /// The expected figure.
     pub expected: Figure,
-    /// What came out here: over several seeds the median of each end, or the text that came out most often.
+    /// The measured figure. Over several seeds, the median of each end, or the most frequent text.
     pub measured: Figure,
-    /// By what fraction of the expected value the measured one may be off. 0 for a range, whose ends are the
-    /// tolerance, and for text, which must be equal.
+    /// The fraction of the expected value by which the measured one may be off. 0 for a range, whose ends
+    /// are the tolerance, and for text, which must be equal.
     pub tolerance: f64,
-    /// Whether it is within.
+    /// Whether the measured figure is within the tolerance.
     pub ok: bool,
-    /// Where the expected value comes from.
+    /// The origin of the expected value.
     pub origin: Origin,
-    /// What it means if it holds.
+    /// The significance of the check if it holds.
     #[serde(flatten)]
     pub basis: Basis,
-    /// Why the model misses it, if that is known.
+    /// The reason why the model misses the figure, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_miss: Option<&'static str>,
-    /// How it came out over several seeds.
+    /// The results over several seeds, if the run had several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<Over>,
     #[serde(skip)]
@@ -229,23 +229,25 @@ pub struct Check {
 /// A check over several seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Over {
-    /// How many there were.
+    /// The number of seeds.
     pub seeds: usize,
-    /// The share of them for which it holds.
+    /// The share of the seeds for which the check holds.
     pub passing: f64,
-    /// The least and the greatest number that was measured with any of them.
+    /// The least and the greatest number that was measured with any seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
 }
 
 impl Check {
-    /// The model is known to miss it, and why. A test demands that it does.
+    /// Marks the check as one that the model is known to miss, with the reason. A test demands that the
+    /// model does miss it.
     #[must_use]
     pub fn known_miss(self, why: &'static str) -> Self {
         Self { known_miss: Some(why), ..self }
     }
 
-    /// The same check over several seeds, judged by the median. `runs` are not empty, and all of one check.
+    /// Combines the results of one check over several seeds, judged by the median. `runs` must not be
+    /// empty.
     pub(crate) fn over(runs: &[Self]) -> Option<Self> {
         let first = runs.first()?.clone();
         let ends: Option<Vec<[f64; 2]>> = runs.iter().map(|run| run.measured.ends()).collect();
@@ -263,7 +265,7 @@ impl Check {
         Some(Self { measured, ok, over, ..first })
     }
 
-    /// How its result is marked: it holds, is known to be missed, or fails.
+    /// Returns the mark of the result: `ok`, `MISS` for a known miss, or `FAIL`.
     #[must_use]
     pub const fn mark(&self) -> &'static str {
         match (self.ok, self.known_miss.is_some()) {
@@ -274,7 +276,7 @@ impl Check {
     }
 }
 
-/// The text that came out most often; of several, one that is not what is expected.
+/// Returns the most frequent text; if several are, one that differs from the expected text.
 fn most_frequent(runs: &[Check]) -> String {
     let count = |text: &str| runs.iter().filter(|run| run.measured.to_string() == text).count();
     let texts = runs.iter().map(|run| (run.measured.to_string(), run.ok));
@@ -282,8 +284,8 @@ fn most_frequent(runs: &[Check]) -> String {
     most.map(|(text, _)| text).unwrap_or_default()
 }
 
-/// Names, greatest first, as `a > b > c`; those with the same value are told as equal, and what is not a
-/// number as such.
+/// Returns names in descending order of their values, as `a > b > c`. Names with equal values are shown as
+/// equal, and a NaN is shown as such.
 pub(crate) fn ranking(of: &[(&str, f64)]) -> String {
     let mut of = of.to_vec();
     of.sort_by(|a, b| b.1.total_cmp(&a.1));

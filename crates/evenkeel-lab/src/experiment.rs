@@ -1,4 +1,4 @@
-//! What an experiment is, and what it reports.
+//! Experiments and their reports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,16 +12,16 @@ use crate::statistics::median;
 use evenkeel_apps::chart::{Axis, Curve, LineChart, Scale};
 use evenkeel_apps::quantity::short;
 
-/// What the names of series that nobody measured begin with.
+/// The prefixes of series that were not measured.
 const REFERENCES: [&str; 2] = ["paper: ", "derived: "];
 
-/// How an experiment passes its time.
+/// The clock of an experiment: virtual or real time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// In virtual time, on a machine model: exact and repeatable.
+    /// Virtual time on a machine model: exact and repeatable.
     Virtual,
-    /// On this machine, in real time.
+    /// Real time on this machine.
     Real,
 }
 
@@ -34,12 +34,12 @@ impl fmt::Display for Mode {
     }
 }
 
-/// One figure or table of a paper, to be measured again.
+/// A figure or table of a paper, to be measured again.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
     /// Its name on the command line.
     pub id: &'static str,
-    /// What it shows.
+    /// The title, which says what the experiment shows.
     pub title: &'static str,
     /// The paper and the place in it.
     pub source: &'static str,
@@ -47,14 +47,14 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Runs it in virtual time. The same seed gives the same report.
+    /// Runs the experiment in virtual time. Runs with one seed give equal reports.
     #[must_use]
     pub fn run(&self, seed: u64) -> Report {
         Report::new(self, Mode::Virtual, [seed, 1], None, (self.measure)(seed))
     }
 
-    /// Runs it over seeds, on all cores that there are; `progress` hears how many of how many are done. The
-    /// same seeds give the same report, whatever the number of cores.
+    /// Runs the experiment over seeds, on all cores. Calls `progress` with the number of finished runs and
+    /// of all runs. The report does not depend on the number of cores.
     #[must_use]
     pub fn run_over(&self, seeds: Seeds, progress: &mut dyn FnMut(usize, usize)) -> Report {
         if seeds.count == 1 {
@@ -66,7 +66,7 @@ impl Experiment {
     }
 }
 
-/// What was measured.
+/// The measurements of an experiment, and its checks.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// The label of the points' `x`, with the unit.
@@ -80,8 +80,8 @@ pub struct Outcome {
     pub points: Vec<Point>,
     /// The comparison with the paper.
     pub checks: Vec<Check>,
-    /// In real time: the share of its peak that each variant kept at the highest load, as the checks have it.
-    /// Measured apart from the points.
+    /// The share of its peak that each variant kept at the highest load, in real time, as the checks use
+    /// it. It is measured separately from the points.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kept: BTreeMap<String, f64>,
 }
@@ -97,7 +97,7 @@ impl Outcome {
         Self { x, y, y_max: None, points, checks, kept: BTreeMap::new() }
     }
 
-    /// The same over several seeds: medians, and between what they are. `None` of nothing.
+    /// Combines the outcomes of several seeds into medians and ranges. Returns `None` without outcomes.
     pub(crate) fn over(outcomes: &[Self]) -> Option<Self> {
         let first = outcomes.first()?.clone();
         let check = |nth: usize| {
@@ -113,19 +113,19 @@ impl Outcome {
     }
 }
 
-/// One point of a curve.
+/// A point of a curve.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
-    /// Which curve.
+    /// The name of the curve.
     pub series: String,
-    /// Where.
+    /// The position of the point on the x axis.
     pub x: f64,
-    /// What was measured there: over several seeds the median.
+    /// The measured value. Over several seeds, the median.
     pub y: f64,
-    /// Over several seeds, the least and the greatest.
+    /// The least and the greatest value over several seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
-    /// What else was counted there, such as drops by place.
+    /// Further counts at this point, such as drops by place.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub more: BTreeMap<&'static str, f64>,
 }
@@ -135,17 +135,18 @@ impl Point {
         Self { series: series.into(), x, y, range: None, more: BTreeMap::new() }
     }
 
-    /// The same, and what else was counted there.
+    /// Returns this point with further counts.
     pub(crate) fn with<const N: usize>(self, more: [(&'static str, f64); N]) -> Self {
         Self { more: more.into(), ..self }
     }
 
-    /// What a paper says of some points of a curve.
+    /// Returns points of a curve that a paper states.
     pub(crate) fn of_paper(series: &str, points: &[(f64, f64)]) -> impl Iterator<Item = Self> {
         Self::dashed("paper", series, points)
     }
 
-    /// What arithmetic on figures of a paper gives, or its words, where it has no figures.
+    /// Returns points of a curve that follow from a paper's figures by arithmetic, or from its words where
+    /// it has no figures.
     pub(crate) fn derived(series: &str, points: &[(f64, f64)]) -> impl Iterator<Item = Self> {
         Self::dashed("derived", series, points)
     }
@@ -155,9 +156,9 @@ impl Point {
         points.iter().map(move |&(x, y)| Self::new(series.clone(), x, y))
     }
 
-    /// The points of several seeds. Those of a curve are put together in their order if every seed has as
-    /// many, for what was really offered differs by a little; and else by where they are, if half of the
-    /// seeds have one there.
+    /// Combines the points of several seeds. The points of a curve are combined in their order if every
+    /// seed has as many, since the offered load differs a little; otherwise by their position, if at least
+    /// half of the seeds have a point there.
     fn over(outcomes: &[Outcome]) -> Vec<Self> {
         let first = outcomes.iter().max_by_key(|o| o.points.len()).map_or(&[][..], |o| &o.points);
         let curves: Vec<BTreeMap<&str, Vec<&Self>>> = outcomes.iter().map(Outcome::by_series).collect();
@@ -206,12 +207,12 @@ impl Outcome {
     }
 }
 
-/// A field of comma-separated values (RFC 4180).
+/// Returns a field of comma-separated values (RFC 4180).
 fn quoted(text: &str) -> String {
     if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
 
-/// What a run of an experiment reports.
+/// A report on a run of an experiment.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// [`Experiment::id`].
@@ -220,18 +221,18 @@ pub struct Report {
     pub title: &'static str,
     /// [`Experiment::source`].
     pub source: &'static str,
-    /// How time passed.
+    /// The clock of the run.
     pub mode: Mode,
-    /// The seed of the run, or the first of those that it was over.
+    /// The seed of the run, or the first one of several.
     pub seed: u64,
-    /// Over how many seeds it was, one after the other.
+    /// The number of consecutive seeds.
     pub seeds: u64,
-    /// In real time: on what, and how, it was measured.
+    /// The place and the conditions of a measurement in real time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<String>,
-    /// How many checks there are, and how many of them hold.
+    /// The number of checks of each kind, and the number of those that hold.
     pub summary: Summary,
-    /// What was measured.
+    /// The measurements and checks.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -241,9 +242,9 @@ pub struct Report {
 pub struct Count {
     /// Checks of this kind.
     pub checks: usize,
-    /// Of these, those that hold.
+    /// The number of these checks that hold.
     pub hold: usize,
-    /// Of these, those that are known to be missed, and are.
+    /// The number of these checks that are known to be missed, and are.
     pub known_misses: usize,
 }
 
@@ -260,12 +261,12 @@ pub struct Summary {
     pub predicted: Count,
     /// Something was fitted to these.
     pub calibrated: Count,
-    /// These say whether the others mean anything.
+    /// The conditions, without which the other checks are not meaningful.
     pub conditions: Count,
 }
 
 impl Summary {
-    /// Of some checks.
+    /// Counts the checks of each kind, and those that hold.
     #[must_use]
     pub fn of<'a>(checks: impl IntoIterator<Item = &'a Check>) -> Self {
         let mut summary = Self::default();
@@ -294,7 +295,7 @@ impl fmt::Display for Summary {
 }
 
 impl Report {
-    /// The report of an outcome over so many seeds from one on.
+    /// Creates the report of an outcome over seeds from the first one on.
     pub(crate) fn new(
         experiment: &Experiment,
         mode: Mode,
@@ -307,26 +308,27 @@ impl Report {
         Self { id, title, source, mode, seed, seeds, conditions, summary, outcome }
     }
 
-    /// Whether every check holds.
+    /// Returns whether every check holds.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.outcome.checks.iter().all(|c| c.ok)
     }
 
-    /// Whether every check holds but those that are known to miss, each with its reason.
+    /// Returns whether every check holds except known misses, each of which has its reason.
     #[must_use]
     pub fn as_known(&self) -> bool {
         self.outcome.checks.iter().all(|c| c.ok || c.known_miss.is_some())
     }
 
-    /// The picture of the curves; `None` of a table, between whose rows there is nothing to be drawn.
+    /// Returns the picture of the curves; `None` for a table, whose rows have nothing to be drawn between
+    /// them.
     #[must_use]
     pub fn picture(&self) -> Option<LineChart> {
         let numbers_rows = self.outcome.x.starts_with("row") || self.outcome.x.starts_with("1 ");
         (!numbers_rows).then(|| self.chart())
     }
 
-    /// The curves as a picture. What the paper has is drawn dashed, in the colour of what was measured.
+    /// Returns the curves as a chart. The paper's figures are dashed, in the colour of the measured curve.
     #[must_use]
     pub fn chart(&self) -> LineChart {
         let axis = |label: &str, max| Axis {
@@ -360,7 +362,7 @@ impl Report {
         }
     }
 
-    /// The points as comma-separated values, one line each, with a header.
+    /// Returns the points as comma-separated values, one line each, with a header.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut extras: Vec<&str> = self.outcome.points.iter().flat_map(|p| p.more.keys().copied()).collect();
@@ -385,7 +387,7 @@ impl Report {
         text
     }
 
-    /// The report for a reader: the curves as a table, then the comparison with the paper.
+    /// Returns the report for a reader: the curves as a table, then the comparison with the paper.
     #[must_use]
     pub fn text(&self) -> String {
         let seeds = match self.seeds {
@@ -406,7 +408,7 @@ impl Report {
         text
     }
 
-    /// The checks of one kind, under a heading.
+    /// Writes the checks of one kind, under a heading.
     fn write_checks(&self, text: &mut String, kind: &str) {
         let mut checks = self.outcome.checks.iter().filter(|check| check.basis.kind() == kind).peekable();
         if checks.peek().is_none() {
@@ -432,7 +434,7 @@ impl Report {
         names
     }
 
-    /// What a variant kept of its peak, below its curve.
+    /// Writes the share of its peak that each variant kept, in a row below the curves.
     fn write_kept(&self, series: &[&str], text: &mut String) {
         if self.outcome.kept.is_empty() {
             return;
@@ -474,7 +476,7 @@ impl Report {
 }
 
 impl Check {
-    /// One line, or three if it is about words; one more for what is known of a miss.
+    /// Writes the check in one line, or in three if it compares words, and a known miss in another.
     fn write_to(&self, text: &mut String) {
         let (mark, from) = (self.mark(), self.origin.word());
         let (expected, measured) = (self.expected.to_string(), self.measured.to_string());

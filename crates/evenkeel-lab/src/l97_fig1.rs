@@ -1,5 +1,5 @@
-//! How long the first packet of a burst takes to its receiver: Mogul and Ramakrishnan, TOCS 1997, figure 1
-//! and section 4.3.
+//! Latency of the first packet of a burst at its receiver: Mogul and Ramakrishnan, TOCS 1997, figure 1 and
+//! section 4.3.
 //!
 //! An interrupt-driven host does the device work of a whole burst, and then the protocol work of the whole
 //! burst, before the process that waits for the first packet gets to run. So the first packet's latency grows
@@ -31,7 +31,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const PAPER: [(u32, f64); 4] = [(1, 1.23), (2, 1.54), (4, 2.02), (16, 5.03)];
 /// The two sums that were fitted to these four.
 const FITTED: &str = "the prices of decstation-3100";
-/// Until the third packet of a burst of four is copied, in milliseconds (L97.F1.copy3).
+/// The time until the third packet of a burst of four is copied, in milliseconds (L97.F1.copy3).
 const THIRD_COPY: f64 = 1.33;
 /// Spacing of packets inside a burst (L97.F1.gap).
 const GAP: Duration = Duration::from_micros(108);
@@ -39,7 +39,7 @@ const BURST_MAX: u32 = 16;
 
 const PORT: u16 = 5001;
 const ADDRESS: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
-/// When the burst comes: the receiver has long been waiting.
+/// The start of the burst, when the receiver is already waiting.
 const START: Instant = Instant::from_millis(100);
 const END: Instant = Instant::from_millis(200);
 
@@ -114,7 +114,8 @@ impl Bench {
     }
 }
 
-/// From the arrival of the first packet at the interface to the return of the call that received it.
+/// Returns the time from the arrival of the first packet at the interface to the return of the call that
+/// received it.
 fn first_latency_ms(pkts: u32, seed: u64) -> f64 {
     let mut bench = Bench::new(pkts, seed);
     bench.world.run_until(END);

@@ -1,4 +1,5 @@
-//! What a process that computes gets beside a router: Mogul and Ramakrishnan, TOCS 1997, figure 10.
+//! CPU share of a process that computes on a router under load: Mogul and Ramakrishnan, TOCS 1997, figure
+//! 10.
 //!
 //! The polling thread measures its own time; when it has had its share of a period of 10 ms, input stops
 //! until the period is over.
@@ -17,12 +18,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
     pub(super) const BASE_PERCENT: f64 = 94.0;
     /// Points by which a share may be off.
     pub(super) const POINTS: f64 = 3.0;
-    /// L97.F10.quota.
+    /// The quota of the polling thread, in packets (L97.F10.quota).
     pub(super) const QUOTA: usize = 5;
     /// The paper looks at the limit after each round: it can be overrun by one, of 1 ms in 10
     /// (L97.F10.burst).
@@ -88,7 +89,8 @@ fn ends(none: &Curve, seed: u64) -> Vec<Check> {
     ]
 }
 
-/// In overload, the user gets what the limit leaves, less one round and what comes after the limit.
+/// Checks the user's share in overload: the share that the limit leaves, less one round and the work after
+/// the limit.
 fn plateau(curve: &Curve, percent: f64) -> [Check; 2] {
     let shares = user_percent(curve, |rate| rate >= SATURATED);
     let most = paper::BASE_PERCENT - percent;
@@ -110,8 +112,9 @@ fn dip(curve: &Curve) -> Check {
         .within([1.0, 15.0], &[beyond - lowest])
 }
 
-/// The same in the case that the paper explains it by: each packet is handled before the next comes, so that
-/// no two share an interrupt (L97.F10.dip). The bursts of the generator (L97.F15.noise) do share some.
+/// Checks the dip in the case by which the paper explains it: each packet is handled before the next
+/// arrives, so no two share an interrupt (L97.F10.dip). Packets in the bursts of the generator
+/// (L97.F15.noise) do share some.
 fn dip_one_by_one(limit: u8, seed: u64) -> Check {
     let setup = Setup { spinner: true, ..router(Some(limit)) };
     let rates = (2_000..=3_750).step_by(250).chain([SATURATED]);
@@ -119,7 +122,7 @@ fn dip_one_by_one(limit: u8, seed: u64) -> Check {
     dip(&Curve::under(Load::Spaced, name, &setup, rates, seed))
 }
 
-/// A limit has nobody to protect while the CPU would idle.
+/// Checks that the limit leaves output alone while the CPU would idle: then there is no process to protect.
 fn idle(seed: u64) -> Check {
     let measured = Router::new(&router(Some(1)), Load::Rate(1_000), seed).measure(WARM_UP, TIME);
     let share = measured.forwarded_pps / measured.offered_pps;

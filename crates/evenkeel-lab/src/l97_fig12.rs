@@ -1,5 +1,4 @@
-//! When what happens to a packet that the router forwards by polling: Mogul and Ramakrishnan, TOCS 1997,
-//! figure 12.
+//! Timeline of a packet that the router forwards by polling: Mogul and Ramakrishnan, TOCS 1997, figure 12.
 //!
 //! Some moments of the paper have no counterpart: that a poll is asked for (21 µs), a call in the middle of
 //! taking the packet in (160), and the enabling of interrupts (430 and 586), which cost nothing here.

@@ -1,4 +1,4 @@
-//! How long a packet takes from its interrupt to IP input: Mogul and Ramakrishnan, TOCS 1997, figure 13.
+//! Latency of a packet from its interrupt to IP input: Mogul and Ramakrishnan, TOCS 1997, figure 13.
 //!
 //! Under polling a packet is not put into the shared IP queue and taken out again, and no software interrupt
 //! is dispatched for it.
@@ -20,19 +20,19 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
-    /// L97.F13.n.
+    /// The number of packets (L97.F13.n).
     pub(super) const PACKETS: u32 = 10_000;
     pub(super) const MEDIAN_US: f64 = 13.0;
-    /// What two traces suggest that polling saves (L97.F13.pair), and of how much work it relieves a packet
-    /// in the end (L97.F13.work).
+    /// The saving by polling that two traces suggest (L97.F13.pair), and the time of the work that a packet
+    /// is spared in the end (L97.F13.work).
     pub(super) const TRACED_US: f64 = 30.0;
     pub(super) const WORK_US: f64 = 10.0;
 }
 
-/// One packet at a random moment of each of these: the paper's were echo requests, each sent when the last
-/// one had been answered.
+/// The interval in which one packet is sent at a random moment. The paper's packets were echo requests,
+/// each sent when the last one had been answered.
 const INTERVAL: Duration = Duration::from_millis(10);
 const BIN_US: f64 = 2.0;
 
@@ -58,7 +58,8 @@ fn measure(seed: u64) -> Outcome {
 
 const DISPATCH: &str = "cost.soft-interrupt";
 
-/// What the single traces of figures 11 and 12 suggest, up to the interface.
+/// Checks the saving that the single traces of figures 11 and 12 suggest, up to the hand-over to the
+/// interface.
 fn traced(seed: u64) -> Check {
     let [off, polling] = [POLLING_OFF, Setup::POLLING].map(|setup| handed_over(&setup, 1, seed)[0]);
     let name = "saved until a packet is handed to the interface, stretched as if traced (µs)";
@@ -68,10 +69,10 @@ fn traced(seed: u64) -> Check {
     )
 }
 
-/// The same kernel, as in the paper: with polling off.
+/// The paper's setup of the modified kernel with polling off.
 const POLLING_OFF: Setup = Setup { kernel: Kernel::PollingOff, ..Setup::UNMODIFIED };
 
-/// Microseconds, sorted.
+/// Sorted latencies in microseconds.
 struct Latencies(Vec<f64>);
 
 impl Latencies {
@@ -102,7 +103,7 @@ impl Latencies {
         deviation(&self.0)
     }
 
-    /// The distribution in bins.
+    /// Returns the distribution in bins.
     fn points(&self, series: &str) -> Vec<Point> {
         let (first, last) = (self.0.first().copied().unwrap_or(0.0), self.0.last().copied().unwrap_or(0.0));
         let bins = (first / BIN_US) as u32..=(last / BIN_US) as u32;

@@ -1,5 +1,5 @@
-//! When each packet of a burst of three is handed to the output interface: Mogul and Ramakrishnan, TOCS 1997,
-//! figure 14.
+//! Times at which the packets of a burst of three are handed to the output interface: Mogul and
+//! Ramakrishnan, TOCS 1997, figure 14.
 //!
 //! The polling kernel is sooner with the first packet, and later with the others: 4.2BSD hands nothing more
 //! to an interface that is *active*, and the polling thread serves the transmit interrupt only when it is
@@ -22,20 +22,21 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says: microseconds from the interrupt to the hand-over of each packet.
+/// The times that the paper states: microseconds from the interrupt to the hand-over of each packet.
 mod paper {
     pub(super) const NO_POLLING: [f64; 3] = [462.0, 682.0, 949.0];
     pub(super) const POLLING: [f64; 3] = [366.0, 898.0, 978.0];
-    /// Of a packet alone, from figures 11 and 12: without polling, and with.
+    /// The times of a packet alone, from figures 11 and 12: without polling, and with.
     pub(super) const ALONE: [f64; 2] = [327.0, 294.0];
-    /// Where the second and the third would leave with the cure; the first is not held up.
+    /// The times at which the second and the third packet would leave with the cure; the first is not
+    /// delayed.
     pub(super) const CURED: [f64; 3] = [366.0, 628.0, 775.0];
     /// The transmit interrupt of the first, without polling and with (L97.F14.txint).
     pub(super) const TRANSMITTED: [f64; 2] = [590.0, 534.0];
 }
 
-/// By how much tracing stretched the paper's times: one factor for all of them, by least squares. The paper
-/// says that tracing adds "several hundred microseconds" in all, and to take the times as illustrative.
+/// The factor by which tracing stretched the paper's times, by least squares. The paper states that tracing
+/// adds "several hundred microseconds" in all, and that the times are illustrative.
 pub(crate) const TRACED: f64 = 1.49;
 pub(crate) const TRACING: &str = "one factor for tracing";
 
@@ -133,7 +134,8 @@ fn times(setup: &Setup, pkts: u32, seed: u64) -> Vec<f64> {
     handed_over.map(|at| at.since(arrival).as_secs_f64() * 1e6).collect()
 }
 
-/// The same of three packets, stretched as tracing stretched the paper's.
+/// Returns the hand-over times of a burst of `pkts` packets in microseconds, stretched as tracing stretched
+/// the paper's. The result has three entries, filled up with NaN.
 pub(crate) fn handed_over(setup: &Setup, pkts: u32, seed: u64) -> Vec<f64> {
     let mut times: Vec<f64> = times(setup, pkts, seed).into_iter().map(|us| us * TRACED).collect();
     times.resize(3, f64::NAN);
@@ -172,7 +174,7 @@ fn price(cured: &Setup, seed: u64) -> Vec<Check> {
 
 const BURSTS: [u32; 6] = [1, 2, 3, 4, 8, 16];
 
-/// The time of the first packet of bursts, of that of a packet alone (L97.F14.expect).
+/// Returns the time of the first packet of bursts, as a share of that of a packet alone (L97.F14.expect).
 fn first_of_bursts(setup: &Setup, seed: u64) -> [f64; BURSTS.len()] {
     let first = BURSTS.map(|pkts| times(setup, pkts, seed).first().copied().unwrap_or(f64::NAN));
     first.map(|us| us / first[0])

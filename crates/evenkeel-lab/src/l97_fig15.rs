@@ -1,4 +1,5 @@
-//! What a network monitor captures over what passes by: Mogul and Ramakrishnan, TOCS 1997, figure 15.
+//! Capture rate of a network monitor, against the rate of packets on its network: Mogul and Ramakrishnan,
+//! TOCS 1997, figure 15.
 //!
 //! The polling kernel filters packets and queues copies for `tcpdump`. Feedback stops polling when fewer than
 //! eight of 32 slots are free; only a timeout of 1 ms brings it back, by when `tcpdump` has not always
@@ -17,7 +18,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
     /// A disk file, with feedback: saturated at this input rate, and capturing so much.
     pub(super) const DISK: (u64, f64) = (9_000, 7700.0);
@@ -41,7 +42,7 @@ impl Curve {
         self.measured.iter().min_by_key(|(r, _)| r.abs_diff(rate)).expect("there are points").1
     }
 
-    /// The most it captures of what the paper's generator could send.
+    /// Returns the greatest capture rate at loads that the paper's generator could send.
     fn peak(&self) -> f64 {
         self.tested().map(|m| m.captured_pps).fold(0.0, f64::max)
     }
@@ -50,7 +51,7 @@ impl Curve {
         self.measured.iter().filter(|(rate, _)| *rate <= paper::HIGHEST).map(|(_, m)| m)
     }
 
-    /// The maximum loss-free rate.
+    /// Returns the maximum loss-free rate.
     fn mlfrr(&self) -> f64 {
         let free = self.measured.iter().take_while(|(_, m)| m.ring + m.queue <= 1e-3 * m.offered_pps);
         free.last().map_or(f64::NAN, |(_, m)| m.offered_pps)

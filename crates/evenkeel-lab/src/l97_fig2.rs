@@ -1,4 +1,4 @@
-//! What an interrupt-driven router forwards over what it gets: Mogul and Ramakrishnan, TOCS 1997, figure 2.
+//! Output of an interrupt-driven router against its input: Mogul and Ramakrishnan, TOCS 1997, figure 2.
 //!
 //! Receive interrupts come before everything else, so work on packets that will be dropped starves work on
 //! those that could be forwarded. With `screend`, a user process that decides about each packet, the starved
@@ -16,7 +16,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
     pub(super) const PEAK: f64 = 4700.0;
     pub(super) const ETHERNET_MAX: f64 = 14_880.0;
@@ -24,7 +24,7 @@ mod paper {
     pub(super) const SCREEND_LIVELOCK: f64 = 6000.0;
 }
 
-/// What follows from the paper's figures.
+/// The figures that follow from the paper's.
 mod derived {
     /// D.L97.dev: the device interrupt alone takes 72 µs, by its traces.
     pub(super) const LIVELOCK: f64 = 13_890.0;

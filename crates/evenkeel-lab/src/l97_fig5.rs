@@ -1,4 +1,4 @@
-//! What polling changes: Mogul and Ramakrishnan, TOCS 1997, figure 5.
+//! Effect of polling on a router: Mogul and Ramakrishnan, TOCS 1997, figure 5.
 //!
 //! Interrupts only start a thread that polls, processes each packet to completion, and takes turns between
 //! input and output. The excess dies in the receive ring, for free. Without a quota the thread never gets to
@@ -18,7 +18,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says, and what follows from it.
+/// The figures that the paper states, and those that follow from them.
 mod paper {
     /// "With the system forwarding about 5000 packets/sec." (section 7).
     pub(super) const PEAK: f64 = 5000.0;
@@ -75,7 +75,7 @@ fn polling_off(unmodified: &Curve, off: &Curve) -> Check {
     .within([1.0 - paper::SLIGHTLY, 0.999], &shares)
 }
 
-/// Beyond what any of them can forward, and short of livelock.
+/// Rates beyond the capacity of each system, and short of livelock.
 const OVERLOAD: [u64; 4] = [6_000, 7_000, 8_000, 10_000];
 
 fn share(of: &Curve, whole: &Curve, rate: u64) -> f64 {

@@ -1,4 +1,4 @@
-//! What feedback from the screening queue changes: Mogul and Ramakrishnan, TOCS 1997, figure 6.
+//! Effect of feedback from the screening queue: Mogul and Ramakrishnan, TOCS 1997, figure 6.
 //!
 //! A user process decides about each packet. Polling alone does not help it: the polling thread comes before
 //! all processes. A screening queue that is three quarters full stops input until it is a quarter full, or
@@ -17,7 +17,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
     /// "From under 2000 packets/sec. to over 2900".
     pub(super) const MLFRR: [f64; 2] = [2000.0, 2900.0];
@@ -61,8 +61,8 @@ fn measure(seed: u64) -> Outcome {
 const UNMODIFIED: &str = "architecture.eager.deliver";
 const FEEDBACK: &str = "cost.deliver, cost.system-call, program.screend";
 
-/// The peak of a curve. It is 3 % above what follows it, at the brink of saturation, where one second in a
-/// hundred seeds has 5 %: the rate is measured again.
+/// Returns the peak of a curve. The peak is 3 % above its successors, at the brink of saturation, where one
+/// second in a hundred seeds has 5 %: so the rate is measured again.
 fn peak(curve: &Curve, setup: &Setup, seed: u64) -> f64 {
     let rate = curve.peak_rate();
     let again = |seed| Curve::measure("", setup, [rate], seed).peak();
@@ -88,8 +88,8 @@ fn peaks(unmodified: &Curve, feedback: &Curve, peak: f64) -> Vec<Check> {
     ]
 }
 
-/// As rates agree if 5 % apart. At the brink of saturation input is seldom inhibited, and output 3 % above
-/// what it is beyond.
+/// The range of ratios in which rates count as equal. At the brink of saturation input is seldom inhibited,
+/// and output is 3 % above that beyond.
 pub(crate) const FLAT: [f64; 2] = [0.95, 1.0];
 
 fn overload(unmodified: &Curve, no_feedback: &Curve, feedback: &Curve) -> Vec<Check> {

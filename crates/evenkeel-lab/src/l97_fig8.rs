@@ -1,4 +1,4 @@
-//! Which quota is best: Mogul and Ramakrishnan, TOCS 1997, figure 8.
+//! Best quota of the polling thread: Mogul and Ramakrishnan, TOCS 1997, figure 8.
 //!
 //! A small quota spreads the cost of a round over few packets. One above what the transmit side can take in a
 //! round lets packets in that die in the output queue.
@@ -17,15 +17,15 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
     pub(super) const QUOTAS: std::ops::RangeInclusive<usize> = 2..=20;
     pub(super) const BEST: f64 = 8.0;
-    /// What the paper of 1996 recommends for the same system (L96.quota).
+    /// The range of quotas that the paper of 1996 recommends for this system (L96.quota).
     pub(super) const BEST_1996: [f64; 2] = [10.0, 20.0];
 }
 
-/// Where the peaks are.
+/// The input rates (pps) among which the peaks are.
 const PEAK_RATES: std::ops::RangeInclusive<u64> = 4_300..=5_200;
 /// The highest rate tested.
 const HIGHEST: u64 = 12_000;

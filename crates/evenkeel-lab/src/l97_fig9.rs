@@ -19,7 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
     /// Small quotas reduce the maximum by "about 5 %".
     pub(super) const LOSS_PERCENT: f64 = 5.0;

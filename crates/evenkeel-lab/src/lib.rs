@@ -72,7 +72,7 @@ pub use check::{Check, Figure};
 pub use experiment::{Experiment, Mode, Outcome, Point, Report, Summary};
 pub use seeds::Seeds;
 
-/// Every experiment there is.
+/// Returns every experiment of the papers.
 #[must_use]
 pub fn experiments() -> &'static [Experiment] {
     &[
@@ -124,7 +124,7 @@ pub fn experiments() -> &'static [Experiment] {
     ]
 }
 
-/// The experiment with that id.
+/// Returns the experiment with this id.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Experiment> {
     experiments().iter().find(|e| e.id == id)
@@ -150,27 +150,27 @@ mod nearest_tests {
     }
 }
 
-/// What `evenkeel lab list` says of an experiment.
+/// An entry of `evenkeel lab list`, for one experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listing {
     /// Its name on the command line.
     pub id: &'static str,
-    /// What it shows.
+    /// The title, which says what the experiment shows.
     pub title: &'static str,
     /// The paper and the place in it.
     pub source: &'static str,
-    /// How it can be run, the usual way first.
+    /// The modes in which the experiment can be run, with the default first.
     pub modes: Vec<Mode>,
 }
 
-/// Every experiment, and how it can be run.
+/// Returns every experiment with its modes.
 #[must_use]
 pub fn list() -> Vec<Listing> {
     experiments().iter().map(Experiment::listing).collect()
 }
 
 impl Experiment {
-    /// What a list says of it.
+    /// Returns the entry of this experiment in the list.
     #[must_use]
     pub fn listing(&self) -> Listing {
         let real = real::has(self.id).then_some(Mode::Real);

@@ -28,10 +28,10 @@ const PATTERN: Pattern = Pattern::Bursts { mean_pkts: Ratio::new(3, 2), gap: Dur
 /// the IP queue first overflows where it did in the paper.
 const FLOOD_PATTERN: Pattern =
     Pattern::Bursts { mean_pkts: Ratio::new(5, 2), gap: Duration::from_micros(35) };
-/// O96.F3.size.
+/// Bytes of payload of a datagram (O96.F3.size).
 const PAYLOAD_BYTES: usize = 14;
 
-/// What an experiment has otherwise than the others.
+/// The parameters that differ between experiments.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tuning {
     /// Datagrams that a socket queue, or a channel, holds.
@@ -87,8 +87,8 @@ pub(crate) fn machine() -> Machine {
     Machine::built_in("sparcstation-20").expect("a test checks the built-in models")
 }
 
-/// A listener of the time: no cookies, and as many half-open connections as 4.4BSD lets a backlog have, three
-/// halves of it.
+/// Returns the options of a listener of the time: no cookies, and as many half-open connections as 4.4BSD
+/// lets a backlog have, three halves of it.
 pub(crate) fn listener(backlog: usize) -> ListenerConfig {
     ListenerConfig {
         backlog,
@@ -156,7 +156,7 @@ fn blast(to: (HostId, Ipv4Address, u16), rate_pps: u64, start: Instant) -> Flow 
 /// The blaster's place, beyond those of the hosts.
 const BLASTER: u8 = 200;
 
-/// 155 Mbit/s (O96.m.net), through a switch.
+/// Returns the conditions of a wire of 155 Mbit/s (O96.m.net), through a switch.
 fn wire() -> Conditions {
     Conditions::wire(155_000_000, Duration::from_micros(5), 1000)
 }
@@ -168,12 +168,12 @@ pub(crate) struct Lost {
     pub(crate) socket: u64,
     pub(crate) channel: u64,
     pub(crate) ring: u64,
-    /// For any other reason, such as want of a buffer.
+    /// Losses for any other reason, such as lack of a buffer.
     pub(crate) elsewhere: u64,
 }
 
 impl Lost {
-    /// By `host`. What found no room in an adaptor of any host counts as its loss, too.
+    /// Returns the losses of `host`. Frames that found no room in an adaptor of any host are included.
     pub(crate) fn by(world: &World, host: HostId) -> Self {
         let (host, missed) = (world.host(host), world.arrivals_missed());
         let drops = |reason: Reason| host.ledger().input_drops(reason);

@@ -16,7 +16,7 @@ use crate::experiment::Point;
 use crate::router_setup::MonitorSetup;
 use crate::router_testbed::{PAYLOAD_BYTES, START, bursts, keep_house, machine, port, program, wire};
 
-/// L97.F15.snap.
+/// The bytes of each frame that `tcpdump` captures (L97.F15.snap).
 const SNAPLEN: usize = 68;
 const PORT: u16 = 9;
 const MONITOR: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
@@ -32,7 +32,7 @@ pub(crate) struct Monitor {
     captured: Tally,
 }
 
-/// What a monitor did for a while, per second.
+/// The rates of a monitor in a measured interval, per second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Captured {
     pub(crate) offered_pps: f64,
@@ -84,7 +84,7 @@ impl Monitor {
         Captured { offered_pps: per_s(0), captured_pps: per_s(1), ring: per_s(2), queue: per_s(3) }
     }
 
-    /// Sent, captured, shed at the ring, dropped at the capture queue.
+    /// Returns the packets that were sent, captured, shed at the ring, and dropped at the capture queue.
     fn snapshot(&self) -> [u64; 4] {
         let ledger = self.world.host(self.host).ledger();
         let queue = ledger.input_drops(QueueDrop::Capture);
@@ -99,13 +99,13 @@ impl Captured {
     }
 }
 
-/// stdio writes 8 KiB at a time: records of 16 + 68 bytes.
+/// Returns the times of `tcpdump`. Its stdio writes 8 KiB at a time: records of 16 + 68 bytes.
 fn writing(setup: &MonitorSetup) -> Writing {
     let flush = if setup.disk { program("write-to-disk") } else { Duration::ZERO };
     Writing { frame: program("tcpdump"), buffer_pkts: 8192 / (16 + SNAPLEN as u64), flush }
 }
 
-/// From the generator to a third host of the same Ethernet (L97.F15.filter).
+/// Returns the flow from the generator to a third host of the Ethernet (L97.F15.filter).
 fn flow(setup: &MonitorSetup, rate_pps: u64) -> Flow {
     let station = |number: u8| Station {
         hardware: hardware_address(usize::from(number), 0),

@@ -25,7 +25,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const SYSTEMS: [Architecture; 4] =
     [Architecture::Eager, Architecture::EarlyDemux, Architecture::SoftLrp, Architecture::NiLrp];
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
     pub(super) const BSD_PEAK: f64 = 7380.0;
     pub(super) const SOFT_PEAK: f64 = 9760.0;
@@ -38,7 +38,7 @@ mod paper {
 
 const PORT: u16 = 5001;
 
-/// One point of a curve.
+/// The measurements at a point of a curve.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     offered_pps: f64,
@@ -59,7 +59,7 @@ struct Bench {
     received: Tally,
 }
 
-/// What has been counted up to some time.
+/// The counters at one moment.
 #[derive(Clone, Copy)]
 struct Snapshot {
     sent: u64,
@@ -108,10 +108,11 @@ impl Bench {
 }
 
 const ADDRESS: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
-/// When the load starts: the receiver has long been waiting.
+/// The start of the load, when the receiver is already waiting.
 const START: Instant = Instant::from_millis(1);
 
-/// Closer together where the peaks are, and where 4.4BSD's IP queue overflows and it livelocks.
+/// Returns the rates, with smaller steps at the peaks and where 4.4BSD's IP queue overflows and it
+/// livelocks.
 fn rates(architecture: Architecture) -> Vec<u64> {
     let coarse = (1_000..=25_000).step_by(1_000);
     let fine = (6_750..8_000).step_by(250).chain((9_250..11_000).step_by(250));
@@ -178,12 +179,12 @@ impl Curve {
         nearest.expect("there are points").1
     }
 
-    /// The most that is lost at no queue, channel or ring.
+    /// Returns the greatest loss at places other than queues, channels and rings.
     fn elsewhere(&self) -> f64 {
         self.measured.iter().map(|(_, m)| m.elsewhere).fold(0.0, f64::max)
     }
 
-    /// The lowest rate beyond the peak from which on `is` holds.
+    /// Returns the lowest rate beyond the peak from which on `is` holds.
     fn onset(&self, is: impl Fn(&Measured) -> bool) -> f64 {
         let last_not = self.measured.iter().rposition(|(_, m)| !is(m)).map_or(0, |i| i + 1);
         self.measured.get(last_not).map_or(f64::NAN, |(rate, _)| *rate as f64)
@@ -255,7 +256,7 @@ fn loss_free(seed: u64) -> Vec<Check> {
 const LOSS_FREE: &str = "one limit for all queues and one length of bursts were fitted to both rates, whose \
      ratio comes out at 1.34 instead of 1.44; the paper reports neither limits nor bursts";
 
-/// How long nothing may be lost at a rate that counts as loss-free.
+/// The time in which no datagram may be lost at a rate that counts as loss-free.
 const LOSS_FREE_TIME: Duration = Duration::from_secs(4);
 const RATE_STEP: u64 = 20;
 

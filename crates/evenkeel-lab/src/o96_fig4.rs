@@ -45,19 +45,19 @@ const BLAST_START: Instant = Instant::from_millis(500);
 const WARM_UP: Duration = Duration::from_secs(3);
 const TIME: Duration = Duration::from_secs(4);
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
     /// Height of the hump of 4.4BSD and of the LRP systems, in microseconds (O96.F4.peak). Whether these are
     /// round trips or what is added to them the paper leaves open.
     pub(super) const HUMP_US: [f64; 2] = [1020.0, 750.0];
-    /// Where the blast server nears saturation, and the effect ends (O96.F4.sched).
+    /// The blast rate (pps) at which the blast server nears saturation and the effect ends (O96.F4.sched).
     pub(super) const HUMP_AT: f64 = 6_000.0;
     /// 4.4BSD's round trips cannot be measured beyond this rate, for its IP queue drops pings
     /// (O96.F4.bsdmax).
     pub(super) const PINGS_LOST: f64 = 15_000.0;
 }
 
-/// One point of a curve.
+/// The measurements at a point of a curve.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     round_trip_us: f64,
@@ -114,7 +114,8 @@ fn add_machine(
     host
 }
 
-/// Closer together where the hump is; and then where something happens: with the LRP systems nothing does.
+/// Returns the rates, with smaller steps at the hump, and beyond it those at which 4.4BSD's curve changes.
+/// The curves of the LRP systems do not change there.
 fn rates(architecture: Architecture) -> Vec<u64> {
     let hump = (0..7_000).step_by(500);
     if architecture == Architecture::Eager {
@@ -138,7 +139,7 @@ impl Curve {
         Self { architecture, measured: measured.collect() }
     }
 
-    /// Where no ping came back there is no round trip to show.
+    /// Returns the points of the curve. A rate at which no ping came back has none.
     fn points(&self) -> impl Iterator<Item = Point> {
         self.measured.iter().filter(|(_, m)| m.round_trip_us.is_finite()).map(|(rate, m)| {
             Point::new(self.architecture.name(), *rate as f64, m.round_trip_us).with([
@@ -154,8 +155,8 @@ impl Curve {
         self.measured.iter().find(|(r, _)| *r == rate).map_or(f64::NAN, |(_, m)| m.round_trip_us)
     }
 
-    /// The rate and the height of the hump: the greatest round trip that a smaller one follows before the
-    /// hump's end.
+    /// Returns the rate and the height of the hump: the greatest round trip that a smaller one follows
+    /// before the hump's end.
     fn hump(&self) -> (u64, f64) {
         let before_end: Vec<(u64, f64)> = self
             .measured
@@ -168,7 +169,7 @@ impl Curve {
         tops.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, f64::NAN))
     }
 
-    /// The smallest round trip after the hump, as a share of it.
+    /// Returns the smallest round trip after the hump, as a share of the hump.
     fn fall(&self) -> f64 {
         let (at, top) = self.hump();
         let after = self.measured.iter().filter(|(r, _)| *r > at && *r <= HUMP_END);
@@ -207,7 +208,7 @@ fn orders(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
 
 const SWITCHES: &str = "cost.wakeup, cost.switch, cost.output";
 
-/// The effect of scheduling: its heights, where it is highest, and that it ends.
+/// Checks the effect of scheduling: the heights of humps, their rates, and their ends.
 fn humps(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
     let all = [bsd, soft, ni];
     let lrp_us = f64::midpoint(soft.hump().1, ni.hump().1);
@@ -244,7 +245,7 @@ const PINGS: &str = "from 15000/s on the IP queue overflows here, too, but a pin
     one was \
      answered, which is when that queue had just been empty";
 
-/// Beyond the hump.
+/// Checks the curves beyond the hump.
 fn far(bsd: &Curve, soft: &Curve, ni: &Curve) -> Vec<Check> {
     vec![
         predicted(Words, "NI-LRP at 20000/s over no blast: barely noticeable")

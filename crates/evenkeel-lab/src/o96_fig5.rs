@@ -27,19 +27,19 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 const SYSTEMS: [Architecture; 3] = [Architecture::Eager, Architecture::SoftLrp, Architecture::NiLrp];
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
-    /// O96.F5.bsdlive.
+    /// The rate of SYNs per second from which 4.4BSD livelocks (O96.F5.bsdlive).
     pub(super) const BSD_LIVELOCK: f64 = 10_000.0;
-    /// O96.F5.bsdip.
+    /// The rate of SYNs per second from which 4.4BSD drops packets at the IP queue (O96.F5.bsdip).
     pub(super) const BSD_IP_DROPS: f64 = 6_400.0;
-    /// O96.F5.lrp.
+    /// The share of its peak that SOFT-LRP keeps at 20 000 SYNs per second (O96.F5.lrp).
     pub(super) const SOFT_KEEPS: f64 = 0.5;
 }
 
-/// O96.F5.clients.
+/// The number of HTTP clients (O96.F5.clients).
 pub(crate) const CLIENTS: usize = 8;
-/// Bytes (O96.F5.clients).
+/// Bytes of a document (O96.F5.clients).
 pub(crate) const DOCUMENT: usize = 1300;
 
 const CLIENT: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
@@ -57,7 +57,7 @@ const FLOOD_START: Instant = Instant::from_millis(1_000);
 const WARM_UP: Duration = Duration::from_secs(4);
 const TIME: Duration = Duration::from_secs(10);
 
-/// One point of a curve.
+/// The measurements at a point of a curve.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     flood_pps: f64,
@@ -141,7 +141,8 @@ impl Bench {
     }
 }
 
-/// Closer together where 4.4BSD first loses packets and where it livelocks; the others have nothing there.
+/// Returns the rates, with smaller steps where 4.4BSD first loses packets and where it livelocks. The
+/// curves of the other systems do not change there.
 fn rates(architecture: Architecture) -> Vec<u64> {
     if architecture != Architecture::Eager {
         return (0..=20_000).step_by(4_000).collect();
@@ -185,13 +186,13 @@ impl Curve {
         self.measured.last().expect("there are points").1
     }
 
-    /// The lowest rate from which on `is` holds.
+    /// Returns the lowest rate from which on `is` holds.
     fn onset(&self, is: impl Fn(&Measured) -> bool) -> f64 {
         let last_not = self.measured.iter().rposition(|(_, m)| !is(m)).map_or(0, |i| i + 1);
         self.measured.get(last_not).map_or(f64::NAN, |(rate, _)| *rate as f64)
     }
 
-    /// The shares of the flood that died at the channel, where there is one.
+    /// Returns the shares of the flood that died at the channel, at the rates with a flood.
     fn at_channel(&self) -> Vec<f64> {
         self.measured.iter().filter(|(rate, _)| *rate > 0).map(|(_, m)| m.channel / m.flood_pps).collect()
     }
@@ -236,5 +237,5 @@ fn measure(seed: u64) -> Outcome {
 }
 
 const INTERRUPTION: &str = "cost.interrupt, cost.receive, cost.demultiplex, cost.enqueue";
-/// By which a share may be off.
+/// The tolerance of a share.
 const POINTS: f64 = 0.03;

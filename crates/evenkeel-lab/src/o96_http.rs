@@ -29,9 +29,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 const SYSTEMS: [Architecture; 3] = [Architecture::Eager, Architecture::SoftLrp, Architecture::NiLrp];
 
-/// O96.h.rate.
+/// The rate of the load in pps (O96.h.rate).
 const RATE: u64 = 10_000;
-/// The paper does not say how many there were.
+/// The number of clients. The paper does not state it.
 const CLIENTS: usize = 2;
 const CLIENT: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
 const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
@@ -47,7 +47,7 @@ const TIME: Duration = Duration::from_secs(10);
 const KEY_EVERY: Duration = Duration::from_millis(250);
 const KEY_WORK: Duration = Duration::from_millis(2);
 
-/// Somebody at the console: how long after each key its echo was there.
+/// A user at the console, with the time from each key to its echo.
 #[derive(Debug)]
 struct Console {
     struck: Instant,
@@ -79,7 +79,7 @@ impl Program for Console {
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     transfers: f64,
-    /// Until the console answers, in milliseconds: the mean, and the worst.
+    /// The time until the console answers, in milliseconds: the mean, and the worst.
     echo_ms: [f64; 2],
 }
 
@@ -134,7 +134,7 @@ fn measure(seed: u64) -> Outcome {
 /// A reader calls that frozen, or dead.
 const FROZEN: f64 = 0.05;
 const DEAD_MS: f64 = 5_000.0;
-/// Beyond that nobody calls a console responsive.
+/// The echo time (ms) beyond which a console is not responsive.
 const RESPONSIVE_MS: f64 = 500.0;
 
 const FREEZE: &str = "by its own prices 60 % of the core goes to interruptions at this rate, and decay-usage \

@@ -31,14 +31,14 @@ const SYSTEMS: [(Architecture, [f64; 3]); 3] = [
     (Architecture::SoftLrp, [864.0, 86.0, 66.0]),
 ];
 
-/// How much longer round trips are when packets find both machines in the idle loop (O96.T1.anomaly): the
-/// paper's authors could not say why. The model has the times with a process in the background, as in the
-/// paper's other experiments, so this is taken off.
+/// The additional time (µs) of a round trip when packets find both machines in the idle loop
+/// (O96.T1.anomaly). The paper's authors could not explain it. The model has the times with a process in
+/// the background, as in the paper's other experiments, so this time is subtracted.
 const ANOMALY_US: f64 = 300.0;
-/// O96.T1.tcp.
+/// The bytes that a TCP transfer moves (O96.T1.tcp).
 const STREAM: usize = 24 << 20;
-/// As the paper's file systems moved them; it does not say how long its messages were, nor how many were
-/// under way.
+/// The bytes of a message, as the paper's file systems moved them. The paper states neither the length of
+/// its messages nor how many were under way.
 const MESSAGE: usize = 8 << 10;
 const MESSAGES: u64 = 2_000;
 const WINDOW: u64 = 8;
@@ -73,7 +73,7 @@ fn to() -> IpEndpoint {
     IpEndpoint::new(SERVER.into(), PORT)
 }
 
-/// Mean of many round trips, in microseconds.
+/// Returns the mean of many round trips, in microseconds.
 fn round_trip(architecture: Architecture, seed: u64) -> f64 {
     let Bench { mut world, client, server } = Bench::new(architecture, seed);
     for host in [client, server] {
@@ -90,7 +90,8 @@ fn round_trip(architecture: Architecture, seed: u64) -> f64 {
     times.iter().sum::<f64>() / times.len() as f64
 }
 
-/// Mbit/s of user data. Checksums were off in this test; copying is the same as for TCP all the same.
+/// Returns the throughput in Mbit/s of user data. Checksums were off in this test; copying costs as much as
+/// for TCP.
 fn udp(architecture: Architecture, seed: u64) -> f64 {
     let mut bench = Bench::new(architecture, seed);
     let (receiver, arrivals) = WindowReceiver::new(PORT, ACK_EVERY, copying("udp-copy"));
@@ -172,7 +173,7 @@ fn system(architecture: Architecture, here: &Row, paper: &Row) -> [Check; 3] {
     ]
 }
 
-/// The order of the three systems in one column.
+/// Checks the order of the three systems in one column.
 fn order(column: usize, here: &[Row], paper: &[Row]) -> Check {
     let ranked = |rows: &[Row]| {
         let values =

@@ -56,13 +56,13 @@ const ROWS: [Row; 3] = [
     },
 ];
 
-/// O96.T2.worker.
+/// The CPU time that the worker computes (O96.T2.worker).
 const WORKER_CPU: Duration = Duration::from_millis(11_500);
 const CLIENT: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
 const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
 const WORKER_PORT: u16 = 5000;
 const RPC_PORTS: [u16; 2] = [5001, 5002];
-/// When all of them are called for the first time.
+/// The time of the first calls to the worker and the servers.
 const START: Instant = Instant::from_millis(1_000);
 /// The worker is given up after that.
 const LONGEST: Duration = Duration::from_secs(100);
@@ -75,7 +75,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// CPU time of the call over the time it took.
+    /// Returns the CPU time of the call, as a share of the time it took.
     fn share(&self) -> f64 {
         WORKER_CPU.as_secs_f64() / self.elapsed_s
     }
@@ -121,7 +121,7 @@ fn run(architecture: Architecture, program: &str, seed: u64) -> Measured {
     }
 }
 
-/// What one row came out at, by system.
+/// The measurements of one row, by system.
 type Systems = [Measured; 3];
 
 fn measure(seed: u64) -> Outcome {
@@ -154,8 +154,8 @@ fn measure(seed: u64) -> Outcome {
 const CALLS: &str = "program.rpc-fast, program.rpc-medium, program.rpc-slow";
 const REFILL: &str = "program.worker-refill";
 
-/// What a call computes is what NI-LRP's rows leave for it, and what an interruption costs the worker what
-/// 4.4BSD's do.
+/// Returns a claim with its basis. NI-LRP's rows fix the time that a call computes, and 4.4BSD's rows fix
+/// the cost of an interruption to the worker, so their claims are calibrated; all others are predictions.
 fn of_system(architecture: Architecture, name: String) -> Claim {
     match architecture {
         Architecture::NiLrp => calibrated(CALLS, Paper, name),
@@ -164,8 +164,8 @@ fn of_system(architecture: Architecture, name: String) -> Claim {
     }
 }
 
-/// The worker's share in each row, as the paper's elapsed times have it: 23 to 26 % under 4.4BSD, 29 to 33 %
-/// under the LRP systems.
+/// Checks the worker's share in each row, which follows from the paper's elapsed times: 23 to 26 % under
+/// 4.4BSD, 29 to 33 % under the LRP systems.
 fn shares(rows: &[Systems]) -> Vec<Check> {
     let off = |system: usize| -> Vec<f64> {
         let share = |row: &Row| WORKER_CPU.as_secs_f64() / row.paper[system].0;
@@ -178,12 +178,12 @@ fn shares(rows: &[Systems]) -> Vec<Check> {
     SYSTEMS.iter().enumerate().map(check).collect()
 }
 
-/// A share, give or take three points.
+/// Returns the range of three points around a share.
 fn points(share: f64) -> [f64; 2] {
     [share - 0.03, share + 0.03]
 }
 
-/// By what fraction the worker is done sooner than under 4.4BSD.
+/// Checks the fraction by which the worker is done sooner than under 4.4BSD.
 fn sooner(fast: &Systems, medium: &Systems) -> [Check; 3] {
     let sooner = |row: &Systems, system: usize| 1.0 - row[system].elapsed_s / row[0].elapsed_s;
     [
@@ -200,7 +200,7 @@ fn sooner(fast: &Systems, medium: &Systems) -> [Check; 3] {
 const SOONER: &str =
     "here 4.4BSD's servers answer fewer calls than the paper's, and so leave the worker more";
 
-/// How the servers' rates differ (O96.T2.med, O96.T2.fast).
+/// Checks the differences between the systems' rates of calls (O96.T2.med, O96.T2.fast).
 fn rates(fast: &Systems, medium: &Systems) -> [Check; 2] {
     let rates = medium.map(|m| m.rpc_per_s);
     let (least, most) = rates.iter().fold((f64::MAX, 0.0), |(l, m): (f64, f64), &r| (l.min(r), m.max(r)));

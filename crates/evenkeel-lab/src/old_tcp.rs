@@ -43,7 +43,7 @@ pub(crate) fn tcp_of_the_time(initial_window_segments: u32) -> EndpointConfig {
     }
 }
 
-/// O96.T1.tcp.
+/// The bytes of a socket buffer (O96.T1.tcp).
 pub(crate) const SOCKET_BUFFER: usize = 32 << 10;
 /// O96.F5.tw. In the paper on scalable kernels a minute of it would cost memory and nothing else.
 const TIME_WAIT: Duration = Duration::from_millis(500);

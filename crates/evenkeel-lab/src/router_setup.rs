@@ -1,4 +1,4 @@
-//! What the livelock paper's experiments switch on and off in a router, whatever makes its time pass.
+//! Settings of a router in the livelock paper's experiments, for virtual and real time.
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::host::{Alternatives, Config, Transmit};
@@ -11,12 +11,12 @@ use evenkeel_core::time::Duration;
 const QUEUE_PKTS: usize = 50;
 /// Limit of the screening queue (L97.F6.qlen).
 pub(crate) const SCREENING_QUEUE_PKTS: usize = 32;
-/// One tick of the clock, 1024 of which are a second (L97.F6.timeout, L97.m.hz).
+/// A tick of the clock, of 1024 per second (L97.F6.timeout, L97.m.hz).
 pub(crate) const TICK: Duration = Duration::from_nanos(976_562);
-/// L97.F6.quota.
+/// The quota of the polling thread with screening (L97.F6.quota).
 pub(crate) const SCREENING_QUOTA: Quota = Quota::Fixed(10);
 
-/// Which kernel the router runs.
+/// The kernel of the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
     /// 4.2BSD's way.
@@ -67,7 +67,7 @@ impl Setup {
         }
     }
 
-    /// The configuration of the host that is this router.
+    /// Returns the configuration of the host that is this router.
     pub(crate) fn config(&self) -> Config {
         // 75 % and 25 % full (L97.F6.hi, L97.F6.lo).
         let feedback = |timeout| Feedback { scope: FeedbackScope::All, timeout, ..Feedback::default() };
@@ -107,10 +107,10 @@ pub(crate) struct MonitorSetup {
 }
 
 impl MonitorSetup {
-    /// L97.F15.qlen.
+    /// The greatest number of packets in the monitor's queue (L97.F15.qlen).
     pub(crate) const QUEUE_PKTS: usize = 32;
 
-    /// The configuration of the host that is this monitor.
+    /// Returns the configuration of the host that is this monitor.
     pub(crate) fn config(&self) -> Config {
         let feedback = Feedback {
             // Fewer than eight free slots of 32: 25 (L97.F15.room).

@@ -26,11 +26,11 @@ const RING_PKTS: usize = 32;
 /// Descriptors of its transmit ring (D.L97.txring): with so many, figure 8 has its maxima where the paper has
 /// them.
 const TRANSMIT_RING_PKTS: usize = 8;
-/// What it is called where it explains a figure.
+/// The name of that ring where it explains a figure.
 pub(crate) const TRANSMIT_RING: &str = "eight transmit descriptors";
 /// Back to back: the shortest frames of a 10 Mbit/s Ethernet (L97.m.ethmax).
 const FRAME_TIME: Duration = Duration::from_nanos(67_200);
-/// L97.w.size.
+/// Bytes of payload of a packet (L97.w.size).
 pub(crate) const PAYLOAD_BYTES: usize = 4;
 
 const IN: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
@@ -39,28 +39,28 @@ const GENERATOR: u8 = 9;
 /// The destination that does not exist (L97.w.dst).
 const PHANTOM: Ipv4Address = Ipv4Address::new(10, 0, 1, 2);
 
-/// When the load begins: screend has long been waiting.
+/// The start of the load, when `screend` is already waiting.
 pub(crate) const START: Instant = Instant::from_millis(20);
 
-/// What comes in.
+/// The packets that come in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Load {
-    /// At a mean rate, in bursts.
+    /// Packets at a mean rate, in bursts.
     Rate(u64),
-    /// At a rate, one by one.
+    /// Packets at a rate, one by one.
     Spaced(u64),
-    /// One packet at a random moment of each interval.
+    /// A single packet at a random moment of each interval.
     Single(Duration),
-    /// So many packets, so far apart, once.
+    /// This number of packets at this distance, once.
     Once(u32, Duration),
 }
 
-/// The machine that all these experiments are about.
+/// Returns the machine of all these experiments.
 pub(crate) fn machine() -> Machine {
     Machine::built_in("decstation-3000-300").expect("a test checks the built-in models")
 }
 
-/// What a program of the paper's takes in user mode.
+/// Returns the time that a program of the paper takes in user mode.
 pub(crate) fn program(name: &str) -> Duration {
     machine().program(name).expect("the model knows the paper's programs")
 }
@@ -75,7 +75,7 @@ pub(crate) struct Router {
     spinner: Option<ProcessId>,
 }
 
-/// What a router did for a while, per second; the last is a share.
+/// The rates of a router in a measured interval, per second; the last field is a share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     pub(crate) offered_pps: f64,
@@ -122,7 +122,7 @@ impl Router {
         Self { world, host, source, out, spinner }
     }
 
-    /// What it does between `warm_up` after the start of the load and `time` later.
+    /// Measures the router for `time`, from `warm_up` after the start of the load.
     pub(crate) fn measure(&mut self, warm_up: Duration, time: Duration) -> Measured {
         self.world.run_until(START + warm_up);
         let before = self.snapshot();
@@ -163,7 +163,7 @@ impl Router {
         }
     }
 
-    /// Notes what the CPU does when, until `end`.
+    /// Records a timeline of the CPU until `end`.
     pub(crate) fn record(&mut self, end: Instant) -> &Cpu {
         self.world.cpu_mut(self.host).record();
         self.world.run_until(end);
@@ -172,7 +172,7 @@ impl Router {
 }
 
 impl Measured {
-    /// A point of a curve of output over input.
+    /// Returns a point of a curve of output against input.
     pub(crate) fn point(&self, series: &str) -> Point {
         self.point_at(series, self.offered_pps, self.forwarded_pps)
     }
@@ -192,7 +192,8 @@ impl Measured {
         self.ring + self.ip_queue + self.screening + self.output
     }
 
-    /// Where packets were lost: the places with more than a hundredth of the loss, most first.
+    /// Returns the places where packets were lost: those with more than a hundredth of the loss, in
+    /// descending order.
     pub(crate) fn places(&self) -> String {
         let mut all = [
             ("ring", self.ring),
@@ -215,14 +216,14 @@ pub(crate) struct Curve {
 
 /// Time until a queue that is going to fill has filled.
 pub(crate) const WARM_UP: Duration = Duration::from_millis(300);
-/// As many packets as in the paper (L97.w.n) at the rates that matter.
+/// The time of a measurement. It covers as many packets as the paper's (L97.w.n) at the rates that matter.
 pub(crate) const TIME: Duration = Duration::from_secs(2);
 /// A router is free of loss if it loses no more of what it gets.
 const LOSS_FREE: f64 = 1e-3;
 /// A router is livelocked if it forwards no more of what it could.
 const LIVELOCKED: f64 = 0.02;
 
-/// What came out over what came in, one line for each curve.
+/// Returns the outcome for output against input, with one line for each curve.
 pub(crate) fn output_over_input(curves: &[Curve], checks: Vec<Check>) -> Outcome {
     let points = curves.iter().flat_map(Curve::points).collect();
     Outcome::new("input (pps)", "output (pps)", points, checks)
@@ -238,7 +239,7 @@ impl Curve {
         Self::under(Load::Rate, name, setup, rates, seed)
     }
 
-    /// The same under another load than bursts.
+    /// Measures a curve under another load than bursts.
     pub(crate) fn under(
         load: fn(u64) -> Load,
         name: impl Into<String>,
@@ -276,7 +277,7 @@ impl Curve {
         self.measured.iter()
     }
 
-    /// How many packets it forwards for each time that input resumes.
+    /// Returns the number of packets that the router forwards each time that input resumes.
     pub(crate) fn per_resume(&self, rate: u64) -> f64 {
         let measured = self.at(rate);
         measured.forwarded_pps / measured.resumes
@@ -286,7 +287,7 @@ impl Curve {
         self.measured.iter().map(|(_, m)| m.forwarded_pps).fold(0.0, f64::max)
     }
 
-    /// The rate at which the output is highest.
+    /// Returns the rate at which the output is highest.
     pub(crate) fn peak_rate(&self) -> u64 {
         let highest =
             self.measured.iter().max_by(|(_, a), (_, b)| a.forwarded_pps.total_cmp(&b.forwarded_pps));
@@ -297,24 +298,24 @@ impl Curve {
         self.measured.iter().min_by_key(|(r, _)| r.abs_diff(rate)).expect("there are points").1
     }
 
-    /// Output at the highest rate.
+    /// Returns the output at the highest rate.
     pub(crate) fn asymptote(&self) -> f64 {
         self.measured.last().expect("there are points").1.forwarded_pps
     }
 
-    /// Output from `rate` on, as shares of the peak.
+    /// Returns the output from `rate` on, as shares of the peak.
     pub(crate) fn shares_from(&self, rate: u64) -> Vec<f64> {
         let beyond = self.measured.iter().filter(|(r, _)| *r >= rate);
         beyond.map(|(_, m)| m.forwarded_pps / self.peak()).collect()
     }
 
-    /// The maximum loss-free receive rate.
+    /// Returns the maximum loss-free receive rate.
     pub(crate) fn mlfrr(&self) -> f64 {
         let free = self.measured.iter().take_while(|(_, m)| m.lost() <= LOSS_FREE * m.offered_pps);
         free.last().map_or(f64::NAN, |(_, m)| m.offered_pps)
     }
 
-    /// The lowest rate from which on next to nothing is forwarded.
+    /// Returns the lowest rate from which on next to nothing is forwarded.
     pub(crate) fn livelock(&self) -> f64 {
         let alive = self.measured.iter().rposition(|(_, m)| m.forwarded_pps > LIVELOCKED * self.peak());
         alive.and_then(|index| self.measured.get(index + 1)).map_or(f64::NAN, |(_, m)| m.offered_pps)
@@ -345,26 +346,26 @@ pub(crate) fn port(segment: SegmentId, address: Ipv4Address) -> Port {
     Port { ring_pkts: RING_PKTS, transmit_ring_pkts: Some(TRANSMIT_RING_PKTS), ..port }
 }
 
-/// 10 Mbit/s (L97.m.net), and room for whatever a generator sends.
+/// Returns the conditions of a wire of 10 Mbit/s (L97.m.net), with room for all that a generator sends.
 pub(crate) fn wire() -> Conditions {
     Conditions::wire(10_000_000, Duration::ZERO, 10_000)
 }
 
-/// What the system does besides: the clock, and background processes (L97.F10.base).
+/// Adds the clock and the background processes of the system (L97.F10.base).
 pub(crate) fn keep_house(world: &mut World, host: HostId) {
     world.cpu_mut(host).set_clock(TICK);
     let housekeeping = Housekeeping::new(Duration::from_millis(10), program("housekeeping"));
     world.host_mut(host).spawn("housekeeping", -20, Box::new(housekeeping));
 }
 
-/// How the generator spreads what it sends. It is bursty around its mean rate (L97.w.pace), and its bursts
-/// change with the rate (L97.F15.noise): taken to be a process that wakes at every tick of its clock and then
-/// sends what is due.
+/// Returns the pattern of the generator's packets. The generator is bursty around its mean rate
+/// (L97.w.pace), and its bursts change with the rate (L97.F15.noise). The model is a process that wakes at
+/// every tick of its clock and sends what is due.
 pub(crate) const fn pattern() -> Pattern {
     bursts(1)
 }
 
-/// The same, at every `ticks`th tick.
+/// Returns the pattern of a generator that wakes at every `ticks`th tick.
 pub(crate) const fn bursts(ticks: u32) -> Pattern {
     Pattern::Ticks { period: TICK.saturating_mul(ticks), gap: FRAME_TIME }
 }

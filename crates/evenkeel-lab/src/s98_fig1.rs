@@ -1,4 +1,4 @@
-//! What `select` costs in the unmodified kernel, against cold connections: Banga and Mogul, WRL 98/6, figure
+//! Cost of `select` in the unmodified kernel, against cold connections: Banga and Mogul, WRL 98/6, figure
 //! 1.
 //!
 //! Some ten or fifty clients ask a proxy for 100 pages a second, while a load-adding client holds connections
@@ -17,20 +17,20 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// S98.w.cold.
+/// The numbers of cold connections (S98.w.cold).
 const COLD: [usize; 9] = [100, 250, 500, 750, 1_000, 1_250, 1_500, 1_750, 2_000];
-/// S98.w.hot.
+/// The numbers of hot connections (S98.w.hot).
 const HOT: [usize; 2] = [10, 50];
-/// S98.F1.rate.
+/// Requests per second (S98.F1.rate).
 const RATE: f64 = 100.0;
 
-/// What the paper says, in percent of the CPU.
+/// The figures that the paper states, in percent of the CPU.
 mod paper {
-    /// S98.F1.k.
+    /// The greatest share of `select` in the kernel (S98.F1.k).
     pub(super) const KERNEL: f64 = 53.0;
-    /// S98.F1.u.
+    /// The greatest share of the loop around `select` in user mode (S98.F1.u).
     pub(super) const USER: f64 = 11.0;
-    /// S98.F1.hot.
+    /// The number of cold connections up to which the cost does not depend on hot ones (S98.F1.hot).
     pub(super) const INDEPENDENT_UP_TO: usize = 1_000;
 }
 
@@ -65,8 +65,8 @@ fn at([hot, cold]: [usize; 2], seed: u64) -> Measured {
     run(Kernel::Unmodified, Server::Squid, Load { cold, hot, rate: RATE, bytes: SHORT }, seed)
 }
 
-/// The greatest share of the kernel. The greatest of 18 points is that with the greatest noise: its place is
-/// measured again.
+/// Returns the greatest share of the kernel. The greatest of 18 points is that with the greatest noise, so
+/// it is measured again.
 fn greatest_select(curves: &[Curve; 2], seed: u64) -> f64 {
     let points = HOT.into_iter().zip(curves);
     let points = points.flat_map(|(hot, curve)| curve.iter().map(move |(cold, m)| ([hot, *cold], m.select)));

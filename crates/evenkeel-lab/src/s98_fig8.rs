@@ -14,17 +14,17 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says.
+/// The figures that the paper states.
 mod paper {
     /// S98.F8.gain, of 1259 bytes and of 8192.
     pub(super) const GAIN: [f64; 2] = [1.58, 1.37];
     /// S98.F8.idle1259, percent at 100 requests/s: unmodified, modified.
     pub(super) const IDLE_SHORT: [f64; 2] = [16.0, 88.0];
-    /// S98.F8.idle8192.
+    /// The idle time with 8192 bytes, in percent at 100 requests/s: unmodified, modified (S98.F8.idle8192).
     pub(super) const IDLE_LONG: [f64; 2] = [0.0, 73.0];
 }
 
-/// Requests a second.
+/// Requests per second at which idle time is compared.
 const RATE: f64 = 100.0;
 
 fn measure(seed: u64) -> Outcome {

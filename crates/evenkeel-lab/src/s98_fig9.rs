@@ -1,4 +1,4 @@
-//! What a saturated proxy answers, against cold connections: Banga and Mogul, WRL 98/6, figure 9.
+//! Throughput of a saturated proxy, against cold connections: Banga and Mogul, WRL 98/6, figure 9.
 
 use crate::check::{Check, Origin::*, predicted, ranking};
 use crate::experiment::{Experiment, Outcome, Point};
@@ -14,7 +14,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const KERNELS: [Kernel; 3] = [Kernel::Unmodified, Kernel::NewUfalloc, Kernel::Modified];
 const COLD: [usize; 6] = [0, 250, 500, 1_000, 1_500, 2_000];
 
-/// S98.F9.old and S98.F9.new.
+/// The share of its throughput that each kernel loses with 2000 cold connections (S98.F9.old and
+/// S98.F9.new).
 const DROP_OLD: f64 = 0.44;
 const DROP_NEW: f64 = 0.14;
 

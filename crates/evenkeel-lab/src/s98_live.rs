@@ -37,7 +37,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What ran.
+/// The live trials of a proxy.
 #[derive(Debug, Clone, Copy)]
 struct Trials {
     name: &'static str,
@@ -55,9 +55,9 @@ const SQUID: Trials =
     Trials { name: "Squid 1.1.20Mod", program: "squid-mod", requests: [2_242_373.0, 2_591_284.0], hour: 11 };
 const KERNELS: [(&str, Kernel); 2] = [("old", Kernel::Unmodified), ("new", Kernel::Modified)];
 
-/// In place of fifteen minutes.
+/// The time of a sample, in place of fifteen minutes.
 const SAMPLE: Duration = Duration::from_secs(10);
-/// Until there are as many connections as at any other time of the night.
+/// The time until there are as many connections as at any other time of the night.
 const WARM_UP: Duration = Duration::from_secs(20);
 
 /// S98.r.resp: the median of the time an answer takes. It is taken to be distributed log-normally; then this
@@ -65,14 +65,14 @@ const WARM_UP: Duration = Duration::from_secs(20);
 /// day is short.
 const MEDIAN_S: f64 = 0.25;
 const DEVIATION: f64 = 2.146;
-/// With that time the busiest moment of the day has a third of the descriptors that table 3 has: a connection
-/// lasts longer than its answer takes, and the paper's figure is a year older than its trials. With this
-/// factor it has as many.
+/// The factor by which connections last longer than answers. Without it the busiest moment of the day has a
+/// third of the descriptors in table 3: a connection lasts longer than its answer takes, and the paper's
+/// figure is a year older than its trials. With this factor it has as many.
 const SLOWER: f64 = 5.5;
 const LONGEST_S: f64 = 30.0;
 /// Chosen: the paper has no sizes of the live trials.
 const PIECE: usize = 8_192 / PIECES as usize;
-/// How many pieces an answer comes in, so that the old kernel's `select` takes what table 6 says.
+/// The number of pieces of an answer, chosen so that the old kernel's `select` takes the share in table 6.
 const PIECES: u32 = 16;
 
 /// A sample: what part of the CPU was in which mode, and the rate.
@@ -82,9 +82,9 @@ struct Sample {
     idle: f64,
     kernel: f64,
     user: f64,
-    /// Of the kernel's.
+    /// The part of `kernel` that `select` takes.
     select: f64,
-    /// Of the user's.
+    /// The part of `user` that the loop around `select` takes.
     around: f64,
     ufalloc: f64,
     calls: f64,
@@ -109,7 +109,7 @@ struct Bench {
     world: World,
     proxy: HostId,
     around: LoopCounts,
-    /// What the kernel does for a request beside packets, calls and `select`.
+    /// The time of the kernel for a request, without packets, calls and `select`.
     kernel_request: Duration,
 }
 
@@ -140,7 +140,7 @@ impl Bench {
     }
 }
 
-/// The times at which requests are due.
+/// Returns the times at which requests are due.
 fn due(requests: f64, seed: u64) -> VecDeque<Instant> {
     let mean = requests / 86_400.0;
     let day = Day::synthetic().scaled(mean, None).expect("a mean of any height can be had");
@@ -209,7 +209,7 @@ impl Line {
         Self { slope, at_zero: y - slope * x, correlation: xy / (xx * yy).sqrt() }
     }
 
-    /// Where it reaches zero.
+    /// Returns the rate at which the line reaches zero.
     fn ends(&self) -> f64 {
         -self.at_zero / self.slope
     }
@@ -229,13 +229,13 @@ impl Day96 {
         Line::through(&samples.map(|sample| (sample.rate, 100.0 * share(sample))).collect::<Vec<_>>())
     }
 
-    /// The mean over the hour of the profile.
+    /// Returns the mean over the hour of the profile.
     fn hour(&self, of: fn(&Sample) -> f64) -> f64 {
         let hour = &self.samples[4 * self.hour..4 * (self.hour + 1)];
         hour.iter().map(of).sum::<f64>() / hour.len() as f64
     }
 
-    /// In percent of the time that was not idle.
+    /// Returns a share of the time that was not idle, in percent.
     fn busy_share(&self, of: fn(&Sample) -> f64) -> f64 {
         100.0 * self.hour(of) / (1.0 - self.hour(|sample| sample.idle))
     }
@@ -256,12 +256,12 @@ fn measure(seed: u64) -> Outcome {
     Outcome::new("requests/s", "share of the CPU (%)", points, checks(&days))
 }
 
-/// By which a slope, and where a line ends, may be off.
+/// The relative tolerance of a slope, and of the rate at which a line ends.
 const SLOPE: f64 = 0.1;
-/// By which a share of a few percent at most may be off, of itself.
+/// The relative tolerance of a share of a few percent at most.
 const SMALL: f64 = 0.25;
 
-/// What the paper says, old kernel and new.
+/// The figures that the paper states, for the old kernel and the new one.
 mod paper {
     /// Regressions: the slopes of idle, kernel and user time, percent of the CPU for a request a second; and
     /// the rate at which no idle time is left.
@@ -272,14 +272,14 @@ mod paper {
         pub(super) ends: [f64; 2],
     }
 
-    /// S98.Tab4, S98.F10.x.
+    /// The lines of NetCache through all samples (S98.Tab4, S98.F10.x).
     pub(super) const NETCACHE: Lines =
         Lines { idle: [-1.67, -1.34], kernel: [1.09, 0.85], user: [0.58, 0.49], ends: [58.0, 69.0] };
     /// S98.Tab5, S98.F10.x20: the samples with more than [`ABOVE`].
     pub(super) const NETCACHE_ABOVE: Lines =
         Lines { idle: [-1.69, -1.46], kernel: [1.02, 0.85], user: [0.68, 0.65], ends: [57.0, 68.0] };
     pub(super) const ABOVE: f64 = 20.0;
-    /// S98.Tab15, S98.F13.x.
+    /// The lines of Squid through all samples (S98.Tab15, S98.F13.x).
     pub(super) const SQUID: Lines =
         Lines { idle: [-1.69, -1.26], kernel: [1.05, 0.73], user: [0.64, 0.54], ends: [55.0, 83.0] };
     /// S98.Tab6, S98.Tab7 and S98.Tab16, S98.Tab13: select, and the loop around it, of the time that was not
@@ -298,11 +298,13 @@ mod paper {
     pub(super) const DESCRIPTORS: f64 = 755.0;
     /// S98.Tab14: the same of Squid.
     pub(super) const SQUID_DESCRIPTORS: f64 = 1_714.0;
-    /// S98.T7.calls.
+    /// Calls of `select` for a request of NetCache: the new kernel's number, divided by the old one's
+    /// (S98.T7.calls).
     pub(super) const MORE_CALLS: f64 = 7.0;
-    /// S98.T7.ufalloc, of NetCache.
+    /// The share of `ufalloc` with NetCache, in percent: old kernel, new kernel (S98.T7.ufalloc).
     pub(super) const UFALLOC: [f64; 2] = [0.20, 0.03];
-    /// S98.F10.gain, S98.F13.gain.
+    /// The rate at which no idle time is left, of NetCache and of Squid: the new kernel's, divided by the
+    /// old one's (S98.F10.gain, S98.F13.gain).
     pub(super) const GAINS: [f64; 2] = [1.19, 1.51];
 }
 
@@ -367,7 +369,7 @@ fn fitted([netcache, new]: &[Day96; 2], [squid, _]: &[Day96; 2]) -> Vec<Check> {
     ]
 }
 
-/// What the paper says of all trials.
+/// Checks the paper's statements about all trials.
 fn lines(days: &[[Day96; 2]; 2]) -> Vec<Check> {
     let all = |share: fn(&Sample) -> f64| -> Vec<f64> {
         days.iter().flatten().map(|day| day.line(share, 0.0).correlation).collect()
@@ -393,15 +395,15 @@ struct Regressions<'a> {
     day: &'a Day96,
     /// The old kernel or the new one.
     kernel: usize,
-    /// What was fitted to the old kernel's day.
+    /// The prices that were fitted to the old kernel's day.
     prices: &'static str,
     above: f64,
     paper: paper::Lines,
 }
 
 impl Regressions<'_> {
-    /// The slopes of idle, kernel and user time, and where no idle time is left, each with the reason why it
-    /// is missed.
+    /// Checks the slopes of idle, kernel and user time, and the rate at which no idle time is left, each
+    /// with the reason for a known miss.
     fn checks(&self, missed: [Option<&'static str>; 4]) -> Vec<Check> {
         let line = |share| self.day.line(share, self.above);
         let (idle, slopes) = (line(|s| s.idle), "(% for a request/s)");
@@ -477,7 +479,7 @@ fn gains(days: &[[Day96; 2]; 2]) -> Vec<Check> {
     ]
 }
 
-/// The hour of the profiles.
+/// Checks the hour of the profiles.
 fn hours([netcache, netcache_new]: &[Day96; 2], [squid, squid_new]: &[Day96; 2]) -> Vec<Check> {
     let (n, s) = (paper::NETCACHE_HOUR, paper::SQUID_HOUR);
     let select = |day: &Day96| day.busy_share(|s| s.select);

@@ -4,19 +4,19 @@
 use crate::experiment::Point;
 use crate::s98_testbed::{HOT, Kernel, Load, Measured, SHORT, SLOW, Server, run};
 
-/// Of table 1 and table 2.
+/// Requests per second in table 1 and table 2.
 pub(crate) const RATE: f64 = 220.0;
 
 pub(crate) fn profile(kernel: Kernel, seed: u64) -> Measured {
     run(kernel, Server::Squid, Load { cold: SLOW, hot: HOT, rate: RATE, bytes: SHORT }, seed)
 }
 
-/// Percent of the CPU: select, ufalloc, the loop around select, idle, and the rest.
+/// Returns percentages of the CPU: `select`, `ufalloc`, the loop around `select`, idle, and the rest.
 pub(crate) fn rows(m: &Measured) -> [f64; 5] {
     [m.select, m.ufalloc, m.around, m.idle, m.others()].map(|share| 100.0 * share)
 }
 
-/// One above the other, beside what the paper has.
+/// Returns the points of the measured profile and of the paper's.
 pub(crate) fn points(measured: &Measured, paper: [f64; 5]) -> Vec<Point> {
     let line =
         |rows: [f64; 5]| (1..).zip(rows).map(|(row, share)| (f64::from(row), share)).collect::<Vec<_>>();
@@ -30,10 +30,10 @@ pub(crate) fn points(measured: &Measured, paper: [f64; 5]) -> Vec<Point> {
 /// The label of the rows.
 pub(crate) const ROWS: &str = "row: select, ufalloc, loop around select, idle, others";
 
-/// By which a share may be off.
+/// The tolerance of a share, in percentage points.
 pub(crate) const POINTS: f64 = 3.0;
 
-/// What the paper has, give or take that.
+/// Returns the range of [`POINTS`] around a share of the paper, in percent.
 pub(crate) fn about(share: f64) -> [f64; 2] {
     [(share - POINTS).max(0.0), share + POINTS]
 }

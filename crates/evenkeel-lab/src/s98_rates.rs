@@ -15,7 +15,7 @@ const fn rates(server: Server) -> &'static [f64] {
     }
 }
 
-/// What the load-adding client does (S98.w.naive, S98.w.real).
+/// The behaviour of the load-adding client (S98.w.naive, S98.w.real).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Benchmark {
     Naive,
@@ -38,7 +38,7 @@ impl Benchmark {
     }
 }
 
-/// One kernel under one benchmark.
+/// The measurements of one kernel under one benchmark.
 #[derive(Debug, Clone)]
 pub(crate) struct Curve {
     kernel: Kernel,
@@ -46,7 +46,8 @@ pub(crate) struct Curve {
     measured: Vec<(f64, Measured)>,
 }
 
-/// Figures 3 to 7 show the same runs: each is made once, or twice if two ask at a time.
+/// The measured curves. Figures 3 to 7 share their runs: each is made once, or twice if two figures need it
+/// at a time.
 static MEASURED: Mutex<BTreeMap<Run, Curve>> = Mutex::new(BTreeMap::new());
 
 type Run = ((Server, usize), Kernel, Benchmark, u64);
@@ -76,12 +77,12 @@ impl Curve {
         format!("{}, {}", self.benchmark.name(), self.kernel.name())
     }
 
-    /// Against what was answered.
+    /// Returns points against the throughput.
     pub(crate) fn points(&self, y: impl Fn(&Measured) -> f64) -> Vec<Point> {
         self.points_of(&self.name(), y)
     }
 
-    /// The same of a part of it.
+    /// Returns points of a part of the measured value, against the throughput.
     pub(crate) fn parts(&self, part: &str, y: impl Fn(&Measured) -> f64) -> Vec<Point> {
         self.points_of(&format!("{part}, {}", self.kernel.name()), y)
     }
@@ -104,7 +105,7 @@ impl Curve {
         self.measured.iter().map(|(_, m)| point(m)).collect()
     }
 
-    /// What it answers at most.
+    /// Returns the greatest throughput of the server.
     pub(crate) fn saturation(&self) -> f64 {
         self.saturated().throughput
     }
@@ -113,7 +114,7 @@ impl Curve {
         &self.measured.last().expect("there is a point").1
     }
 
-    /// What was measured at a rate that it answers.
+    /// Returns the measurement at this request rate, if the server can answer it.
     pub(crate) fn at(&self, rate: f64) -> Option<&Measured> {
         self.measured.iter().find(|(at, _)| *at == rate).map(|(_, m)| m)
     }
@@ -122,7 +123,7 @@ impl Curve {
         self.measured.iter().map(|(_, m)| m)
     }
 
-    /// At the rates that both answer.
+    /// Returns the measurements at the rates that both curves have.
     pub(crate) fn beside<'a>(
         &'a self,
         other: &'a Self,
@@ -135,7 +136,7 @@ impl Curve {
 /// The kernels of figures 3 to 8.
 pub(crate) const KERNELS: [Kernel; 3] = [Kernel::Unmodified, Kernel::NewSelect, Kernel::Modified];
 
-/// All of them under a benchmark.
+/// Returns the curves of all kernels under a benchmark.
 pub(crate) fn all(of: (Server, usize), benchmark: Benchmark, seed: u64) -> [Curve; 3] {
     KERNELS.map(|kernel| Curve::measure(of, kernel, benchmark, seed))
 }

@@ -12,7 +12,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What the paper says (S98.Tab1): select, ufalloc, `comm_select`, idle; and what is left.
+/// The paper's profile in percent (S98.Tab1): `select`, `ufalloc`, `comm_select`, idle, and the rest.
 const PAPER: [f64; 5] = [21.91, 17.79, 4.23, 1.32, 54.75];
 
 fn measure(seed: u64) -> Outcome {

@@ -60,7 +60,7 @@ impl Kernel {
     }
 }
 
-/// What serves.
+/// The server under load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Server {
     /// Squid 1.1.11, with the origin.
@@ -69,7 +69,7 @@ pub(crate) enum Server {
     Thttpd,
 }
 
-/// A load.
+/// A load of hot clients and cold connections on a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     /// Connections over which nothing comes.
@@ -82,24 +82,24 @@ pub(crate) struct Load {
     pub(crate) bytes: usize,
 }
 
-/// S98.w.size.
+/// The bytes of a short answer (S98.w.size).
 pub(crate) const SHORT: usize = 1_259;
 pub(crate) const LONG: usize = 8_192;
-/// S98.w.real.
+/// The number of cold connections of the realistic benchmark (S98.w.real).
 pub(crate) const SLOW: usize = 750;
-/// S98.w.hot, the most.
+/// The greatest number of hot clients (S98.w.hot).
 pub(crate) const HOT: usize = 50;
-/// Beyond what any of the kernels answers.
+/// A request rate beyond the capacity of all kernels.
 pub(crate) const SATURATING: f64 = 5_000.0;
 
-/// What came of a load. Shares are of all the time there was.
+/// The measurements under a load. Shares are of the whole time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     /// Requests begun, a second.
     pub(crate) offered: f64,
     /// Answers, a second.
     pub(crate) throughput: f64,
-    /// From opening the connection to the end of the answer, the mean, in milliseconds.
+    /// The mean time from opening the connection to the end of the answer, in milliseconds.
     pub(crate) response_ms: f64,
     pub(crate) idle: f64,
     /// The kernel's part of `select`.
@@ -116,7 +116,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// All else that the CPU did.
+    /// Returns the share of all other work of the CPU.
     pub(crate) fn others(&self) -> f64 {
         1.0 - self.idle - self.select - self.ufalloc - self.around
     }
@@ -138,7 +138,7 @@ pub(crate) const CLIENT: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
 pub(crate) const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
 pub(crate) const ORIGIN: Ipv4Address = Ipv4Address::new(10, 0, 0, 3);
 pub(crate) const HTTP: u16 = 80;
-/// As large as could be configured: no client of these experiments is turned away.
+/// The listen backlog, as large as could be configured: no client of these experiments is rejected.
 const BACKLOG: usize = 4_096;
 /// An answer that says no more than that nothing has changed.
 const NOT_MODIFIED: usize = 100;
@@ -252,7 +252,7 @@ pub(crate) fn machine() -> Machine {
     Machine::built_in("alphastation-500").expect("a test checks the built-in models")
 }
 
-/// An AlphaStation with one of the paper's kernels.
+/// Adds an AlphaStation with one of the paper's kernels.
 pub(crate) fn add_alpha(
     world: &mut World,
     segment: SegmentId,
@@ -279,7 +279,7 @@ pub(crate) fn add_alpha(
     host
 }
 
-/// A machine that takes no time for anything.
+/// Adds a machine that takes no time for its work.
 pub(crate) fn add_free_machine(world: &mut World, segment: SegmentId, address: Ipv4Address) -> HostId {
     let config = Config { tcp: tcp_of_the_time(2), ..Config::of(Architecture::Polled) };
     let port = Port { ring_pkts: 1_024, ..Port::new(segment, IpCidr::new(address.into(), 24)) };
@@ -290,7 +290,7 @@ pub(crate) fn add_free_machine(world: &mut World, segment: SegmentId, address: I
 /// Digital UNIX has 1024 ticks a second.
 const TICK: Duration = Duration::from_nanos(976_562);
 
-/// 100 Mbit/s (S98.m.net), with frames as long as those of Ethernet.
+/// Returns the conditions of 100 Mbit/s (S98.m.net), with frames as long as those of Ethernet.
 fn fddi() -> Conditions {
     Conditions::wire(100_000_000, Duration::from_micros(10), 1_000)
 }

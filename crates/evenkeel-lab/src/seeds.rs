@@ -1,4 +1,4 @@
-//! The same measurement over several seeds, on all cores.
+//! Measurements that are repeated over several seeds, on all cores.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use crate::experiment::Outcome;
 /// Seeds, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seeds {
-    /// The first of them.
+    /// The first seed.
     pub first: u64,
-    /// How many there are.
+    /// The number of consecutive seeds.
     pub count: u32,
 }
 
@@ -22,8 +22,8 @@ impl Seeds {
     }
 }
 
-/// Measures with each seed, and gives what came out in the order of the seeds. `progress` hears how many of
-/// how many are done.
+/// Measures with each seed, and returns the outcomes in the order of the seeds. Calls `progress` with the
+/// number of finished runs and of all runs.
 pub(crate) fn each(
     seeds: Seeds,
     measure: fn(u64) -> Outcome,

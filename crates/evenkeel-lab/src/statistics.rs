@@ -1,17 +1,17 @@
-//! What a list of numbers comes to.
+//! Medians, means and deviations of measurements.
 
 use std::time::Duration;
 
 /// Measurements of a figure whose noise is as wide as what its check has left.
 const DRAWS: u64 = 5;
 
-/// The median of some measurements, of which `first` is the one with `seed`.
+/// Returns the median of several measurements, of which `first` is the one with `seed`.
 pub(crate) fn settled(first: f64, seed: u64, measure: impl Fn(u64) -> f64) -> f64 {
     let others = (1..DRAWS).map(|nth| measure(seed ^ nth << 48));
     median([first].into_iter().chain(others))
 }
 
-/// The middle one, or the mean of the two in the middle. What is not a number counts as greatest.
+/// Returns the middle number, or the mean of the two in the middle. NaN counts as greatest.
 pub(crate) fn median(of: impl Iterator<Item = f64>) -> f64 {
     let mut of: Vec<f64> = of.collect();
     of.sort_by(f64::total_cmp);
@@ -27,7 +27,7 @@ pub(crate) fn mean(of: &[f64]) -> f64 {
     of.iter().sum::<f64>() / of.len() as f64
 }
 
-/// The standard deviation.
+/// Returns the standard deviation.
 pub(crate) fn deviation(of: &[f64]) -> f64 {
     let mean = mean(of);
     (of.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / of.len() as f64).sqrt()

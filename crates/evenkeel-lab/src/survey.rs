@@ -27,7 +27,7 @@ figures (*derived*), or the paper says nothing of it (*ours*). Tolerances stand 
 miss may be met.
 ";
 
-/// What each paper has and no experiment does, and why; papers by their keys.
+/// The parts of each paper that no experiment covers, with the reason; papers by their keys.
 const MISSING: [(&str, &str); 4] = [
     (
         "O96",
@@ -83,7 +83,7 @@ const MISSING: [(&str, &str); 4] = [
     ),
 ];
 
-/// The page of some reports, which says that `command` has written it.
+/// Returns the page of some reports, which states that `command` has written it.
 #[must_use]
 pub fn markdown(reports: &[Report], command: &str) -> String {
     let seeds = reports.iter().map(|report| report.seeds).max().unwrap_or(1).to_string();
@@ -114,7 +114,7 @@ fn totals(page: &mut String, reports: &[Report]) {
     page.push_str("\nEach column says how many checks hold, of how many.\n");
 }
 
-/// The first two lines of a table.
+/// Returns the first two lines of a table.
 fn header(columns: &[&str]) -> String {
     format!("| {} |\n|{}\n", columns.join(" | "), " --- |".repeat(columns.len()))
 }
@@ -134,12 +134,12 @@ fn misses(page: &mut String, reports: &[Report]) {
     }
 }
 
-/// The key of the paper that an experiment is of.
+/// Returns the key of the paper of an experiment.
 fn paper(id: &str) -> String {
     id.split('-').next().unwrap_or_default().to_uppercase()
 }
 
-/// Of the machines of some papers.
+/// Writes the prices that differ by architecture or variant, for the machines of some papers.
 fn prices(page: &mut String, papers: &BTreeSet<String>) {
     let machines =
         Machine::names().map(|name| Machine::built_in(name).expect("a test checks the built-in models"));
@@ -155,7 +155,7 @@ fn prices(page: &mut String, papers: &BTreeSet<String>) {
     }
 }
 
-/// A machine's prices that differ.
+/// Returns the rows of a machine's prices that differ by architecture or variant.
 fn different(machine: &Machine) -> String {
     let mut rows = String::new();
     for price in machine.prices() {

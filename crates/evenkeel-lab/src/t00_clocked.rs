@@ -40,9 +40,9 @@ impl Clocked {
 pub(crate) struct Table {
     pub(crate) x: &'static str,
     pub(crate) on: Pentium,
-    /// What the timer that interrupts is called.
+    /// The name of the timer that interrupts.
     pub(crate) timer: &'static str,
-    /// Of each server.
+    /// The row of each server.
     pub(crate) rows: [Row; 2],
 }
 
@@ -50,17 +50,17 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     /// The timer that interrupts it.
     pub(crate) hard: Timer,
-    /// What the paper says it loses, to that and to soft timers.
+    /// The losses that the paper states in percent: to the timer that interrupts, and to soft timers.
     pub(crate) paper: [f64; 2],
-    /// What was fitted to that, if anything was.
+    /// The parameters that were fitted to those losses, if there are any.
     pub(crate) fitted: Option<[&'static str; 2]>,
 }
 
-/// By which the overheads may be off, in points.
+/// The tolerances of the overheads, in percentage points.
 const POINTS: [f64; 2] = [3.0, 1.0];
 
 impl Table {
-    /// `more` is to hold beside the overheads.
+    /// Measures both servers. `more` returns further checks.
     pub(crate) fn measure(&self, seed: u64, more: fn([&Clocked; 2]) -> Vec<Check>) -> Outcome {
         let of =
             |nth: usize| Clocked::measure(Load::new(Server::BOTH[nth], self.on), self.rows[nth].hard, seed);
@@ -76,7 +76,7 @@ impl Table {
         Outcome::new(self.x, "overhead (%)", points, checks)
     }
 
-    /// What a server loses by either.
+    /// Checks the losses of a server to the timer that interrupts and to soft timers.
     fn overheads(&self, server: usize, measured: &Clocked) -> [Check; 2] {
         let (row, losses) = (&self.rows[server], measured.losses());
         [0, 1].map(|nth| {
@@ -90,7 +90,7 @@ impl Table {
     }
 }
 
-/// So many points about a percentage.
+/// Returns the range of `points` around a percentage.
 pub(crate) fn about(percent: f64, points: f64) -> [f64; 2] {
     [percent - points, percent + points]
 }

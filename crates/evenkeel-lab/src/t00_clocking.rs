@@ -10,7 +10,7 @@ use crate::t00_gaps::State;
 /// All lateness is made up for, as in the paper: longer than that no event is late.
 const CREDIT: Duration = Duration::from_secs(1);
 
-/// A target and a minimum, in microseconds.
+/// Returns the spacing with this target and minimum, in microseconds.
 pub(crate) const fn spacing([target, minimum]: [u64; 2]) -> Spacing {
     let [target, minimum] = [Duration::from_micros(target), Duration::from_micros(minimum)];
     Spacing { target, minimum, credit: CREDIT }
@@ -37,8 +37,8 @@ pub(crate) fn adaptive(states: &[State], hz: u64, spacing: Spacing) -> Vec<f64> 
     intervals(&sent)
 }
 
-/// The same with an event for each packet, all scheduled when the train starts: what the paper argues
-/// against.
+/// Returns the intervals of a train with an event for each packet, all scheduled when the train starts. The
+/// paper argues against this.
 pub(crate) fn fixed(states: &[State], hz: u64, target: u64) -> Vec<f64> {
     let mut events = SoftTimers::new(hz, 1_000);
     let (Some(first), Some(last)) = (states.first(), states.last()) else { return Vec::new() };
@@ -61,7 +61,7 @@ pub(crate) fn intervals(sent: &[Instant]) -> Vec<f64> {
     sent.windows(2).map(|pair| micros(pair[1].since(pair[0]))).collect()
 }
 
-/// How many ticks of its clock a time has, at least.
+/// Returns the ticks of the events' clock in a time, rounded down.
 pub(crate) fn ticks(events: &SoftTimers<()>, time: Duration) -> u64 {
     (time.as_nanos() * u128::from(events.measure_resolution()) / 1_000_000_000) as u64
 }

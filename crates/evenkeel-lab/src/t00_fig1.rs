@@ -63,7 +63,7 @@ fn ends(of: &[f64]) -> [f64; 2] {
     [of.iter().copied().fold(f64::INFINITY, f64::min), of.iter().copied().fold(0.0, f64::max)]
 }
 
-/// The greatest distance of a tenth's share from a tenth.
+/// Returns the greatest difference between a tenth of the range's share of the delays and a tenth.
 fn unevenness(delays: &[f64], end: f64) -> f64 {
     let share = |nth: f64| {
         let within =

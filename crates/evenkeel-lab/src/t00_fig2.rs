@@ -1,4 +1,4 @@
-//! How far trigger states are apart: Aron and Druschel, TOCS 2000, figure 2.
+//! Intervals between trigger states: Aron and Druschel, TOCS 2000, figure 2.
 
 use crate::check::{Check, Origin::*, calibrated, condition, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
@@ -13,14 +13,15 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// What shapes the distribution: which calls there are, and how user mode is divided among them.
+/// The parameters that shape the distribution: the list of calls, and the division of user mode among them.
 pub(crate) const CALLS: &str = "the list of Apache's calls, the variation of times";
-/// What shapes it, too: times vary by up to 40 % about their means, not by 20 or by 60.
+/// The variation of times, which also shapes the distribution: times vary by up to 40 % about their means,
+/// not by 20 or by 60.
 pub(crate) const VARIATION: &str = "the variation of times";
 
 pub(crate) const AT: [f64; 12] = [2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0, 80.0, 100.0, 120.0, 150.0];
 
-/// The cumulative distribution of some intervals.
+/// Returns the cumulative distribution of intervals.
 pub(crate) fn cdf<'a>(series: &'a str, gaps: &'a Gaps) -> impl Iterator<Item = Point> + 'a {
     AT.iter().map(move |at| Point::new(series, *at, 100.0 - gaps.percent_over(*at)))
 }

@@ -25,7 +25,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// With a clock of so many Hz; and its record.
+    /// Creates a recorder with a clock of `hz`, and its log.
     pub(crate) fn new(hz: u64) -> (Self, Log<State>) {
         let log = Log::default();
         let mut events = SoftTimers::new(hz, 1_000);
@@ -78,19 +78,19 @@ impl Gaps {
         deviation(&self.0)
     }
 
-    /// How many percent are longer than that.
+    /// Returns the percentage of intervals that are longer than `micros`.
     pub(crate) fn percent_over(&self, micros: f64) -> f64 {
         100.0 * (self.0.len() - self.0.partition_point(|gap| *gap <= micros)) as f64 / self.0.len() as f64
     }
 
-    /// That many percent are no longer than this.
+    /// Returns the length that this percentage of the intervals does not exceed.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
         let nth = (percent / 100.0 * self.0.len() as f64) as usize;
         self.0.get(nth.min(self.0.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
     }
 }
 
-/// The medians of the intervals that end in each window of that length.
+/// Returns the medians of the intervals that end in each window of this length.
 pub(crate) fn medians(states: &[State], window: Duration) -> Vec<(f64, f64)> {
     let mut windows: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for pair in states.windows(2) {

@@ -1,4 +1,4 @@
-//! What timers take of a busy web server's throughput.
+//! Losses of a busy web server's throughput to timers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::t00_testbed::{Bench, Load, Pentium, Server};
 
 const TIME: Duration = Duration::from_millis(600);
 
-/// What fires, and does something or nothing.
+/// The timer that fires events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     /// No timer.
@@ -24,33 +24,34 @@ pub(crate) enum Timer {
     Hard { period: Duration, interrupt: Duration },
     /// An event at every trigger state.
     Soft,
-    /// The same, and interrupts of a one-shot for those that have no trigger state within so long.
+    /// An event at every trigger state, and an interrupt of a one-shot timer for each event that finds no
+    /// trigger state within the deadline.
     Backed { deadline: Duration },
 }
 
-/// What a handler is for.
+/// The action of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Handler {
-    /// It returns immediately.
+    /// Returns immediately.
     Null,
-    /// It sends one packet, if one waits.
+    /// Sends one packet, if one waits.
     Send,
 }
 
-/// What came of it.
+/// The measurements of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     /// Answers a second.
     pub(crate) throughput: f64,
-    /// Between packets of which the second waited when the first was sent, or between calls of a null
-    /// handler: the mean, in microseconds.
+    /// The mean interval in microseconds between packets of which the second waited when the first was
+    /// sent, or between calls of a null handler.
     pub(crate) interval: f64,
     /// The share of events that the one-shot fired, in percent.
     pub(crate) one_shot: f64,
 }
 
 impl Measured {
-    /// By how many percent the throughput is less than another.
+    /// Returns the percentage by which the throughput is less than that of `of`.
     pub(crate) fn loss(&self, of: &Self) -> f64 {
         100.0 * (1.0 - self.throughput / of.throughput)
     }
@@ -146,7 +147,7 @@ impl Clocking {
         clocking
     }
 
-    /// For the next trigger state.
+    /// Schedules an event for the next trigger state.
     fn schedule(&mut self, measure_time: u64) {
         match self.timer {
             Timer::Soft => _ = self.events.schedule_soft_event(measure_time, 0, ()),
@@ -220,13 +221,13 @@ impl Handlers for Clocking {
     }
 }
 
-/// The 8253 of a machine, at that period.
+/// Returns the 8253 of a machine, at this period.
 pub(crate) fn off_chip(on: Pentium, period: Duration) -> Timer {
     let price = if on == Pentium::Iii { "timer-8253-iii" } else { "timer-8253-ii" };
     Timer::Hard { period, interrupt: Pentium::fixed(price) }
 }
 
-/// The APIC of a Pentium III.
+/// Returns the APIC of a Pentium III, at this period.
 pub(crate) fn on_chip(period: Duration) -> Timer {
     Timer::Hard { period, interrupt: Pentium::fixed("apic-iii") }
 }

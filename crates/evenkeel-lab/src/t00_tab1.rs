@@ -16,7 +16,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// T00.TabI.
+/// The cost of an event in microseconds with the 8253, on a Pentium II and a Pentium III (T00.TabI).
 const OFF_CHIP: [f64; 2] = [4.45, 4.36];
 const ON_CHIP: f64 = 0.8;
 const KHZ: [u32; 3] = [10, 25, 50];
@@ -25,7 +25,7 @@ struct Costs {
     machine: Pentium,
     base: Measured,
     soft: Measured,
-    /// What an event costs, by the frequency of its timer in kHz.
+    /// The cost of an event in microseconds, by the frequency of its timer in kHz.
     off_chip: Vec<(f64, f64)>,
     on_chip: Vec<(f64, f64)>,
 }

@@ -40,22 +40,22 @@ pub(crate) const EXPERIMENT_100: Experiment = Experiment {
     measure: |seed| measure(100_000_000, seed),
 };
 
-/// T00.T10.delay.
+/// The delay of the network in one direction (T00.T10.delay).
 pub(crate) const ONE_WAY: Duration = Duration::from_millis(50);
 pub(crate) const RTT: Duration = Duration::from_millis(100);
 /// IP header and all.
 pub(crate) const PACKET_BYTES: u32 = 1_500;
-/// D.T00.mss.
+/// The payload bytes of a packet (D.T00.mss).
 pub(crate) const PAYLOAD: u64 = 1_448;
-/// What the simulated network counts of a packet: no IP header, and 24 bytes of an Ethernet.
+/// The bytes of a packet that the simulated network counts: no IP header, and 24 bytes of Ethernet.
 const COUNTED_BYTES: u64 = PACKET_BYTES as u64 - 20 + 24;
 
 /// D.T00.rbc, and one in between.
 const PACKETS: [u32; 6] = [5, 10, 100, 1_000, 10_000, 100_000];
-/// Those that are for today's TCP as well.
+/// The greatest answer, in packets, that today's TCP is measured with.
 const TODAY_MAX: u32 = 10_000;
 
-/// T00.A.delack.
+/// The greatest delay of an acknowledgment (T00.A.delack).
 const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
 /// A request, and how long the connection is silent before: longer than retransmission timeouts then.
 const REQUEST: [u8; 4] = [0; 4];
@@ -68,13 +68,13 @@ const CLIENT: usize = 0;
 const HTTP: ListenAt = ListenAt { address: None, port: 80 };
 const THERE: Direction = Direction { link: 0, back: false };
 
-/// Response time of so many packets at a known capacity: a round trip, and their time on the bottleneck
-/// (D.T00.rbc).
+/// Returns the response time of `packets` packets at a known capacity: a round trip, and their time on the
+/// bottleneck (D.T00.rbc).
 pub(crate) fn ideal(packets: u32, bps: u64) -> Duration {
     RTT + Rate::bits_per_s(bps).time_for(PACKET_BYTES) * packets
 }
 
-/// Whose TCP.
+/// The TCP of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sender {
     /// The paper's, as it was.
@@ -102,7 +102,7 @@ impl Sender {
         packets <= TODAY_MAX || matches!(self, Self::OfTheTime | Self::Clocked)
     }
 
-    /// Client and server are alike, but for how the server sends.
+    /// Returns the configuration of client and server, which differ only in the way the server sends.
     fn endpoint(self, bps: u64, ack_delay: Duration) -> EndpointConfig {
         let mut config = match self {
             Self::OfTheTime | Self::Clocked => tcp_of_the_time(1),
@@ -146,11 +146,12 @@ struct Transfer {
     /// Bytes that the server has yet to write, and that the client has yet to read.
     unwritten: u64,
     unread: u64,
-    /// When the last of them was read.
+    /// The time at which the client read the last byte.
     read_at: Option<Instant>,
-    /// What a request asks for.
+    /// The bytes of an answer.
     bytes: u64,
-    /// When the server's last packet of the answer left, and the shortest time from one to the next.
+    /// The time at which the server's last packet of the answer left, and the shortest interval between two
+    /// of them.
     sent_at: Option<Instant>,
     shortest: Option<Duration>,
 }
@@ -217,9 +218,9 @@ fn payload(segment: &[u8]) -> usize {
     segment.len().saturating_sub(header)
 }
 
-/// An answer.
+/// The measurements of an answer.
 struct Response {
-    /// From the request to the last byte, in milliseconds.
+    /// The time from the request to the last byte, in milliseconds.
     ms: f64,
     /// Packets that the router dropped.
     dropped: u64,
@@ -227,7 +228,7 @@ struct Response {
     shortest_us: f64,
 }
 
-/// An answer of so many packets.
+/// Measures an answer of `packets` packets.
 fn respond(sender: Sender, packets: u32, bps: u64, seed: u64) -> Response {
     let mut rng = Rng::new(seed);
     let mut network = Network::new(seed);
@@ -297,7 +298,7 @@ impl Responses {
         found.map_or(f64::NAN, |(_, _, response)| *response)
     }
 
-    /// By how many per cent clocking shortens it.
+    /// Returns the percentage by which clocking shortens the response time.
     fn reduction(&self, packets: u32) -> f64 {
         let [slow, clocked] = [Sender::OfTheTime, Sender::Clocked].map(|s| self.response(s, packets));
         100.0 * (1.0 - clocked / slow)

@@ -23,9 +23,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// T00.T12.quota: the first and the last are the paper's.
 const QUOTAS: [u32; 5] = [1, 2, 5, 10, 15];
-/// T00.T12.gain.
+/// The gains that the paper states in percent: the least and the greatest (T00.T12.gain).
 const GAINS: [f64; 2] = [3.0, 25.0];
-/// On a persistent connection.
+/// The number of requests on a persistent connection.
 const REQUESTS: u32 = 10;
 /// Enough for a gain of a few tenths of a percent to be seen: Apache answers hundreds of requests a second.
 const TIME: Duration = Duration::from_secs(2);
@@ -88,7 +88,7 @@ struct Curve {
     server: Server,
     persistent: bool,
     interrupts: f64,
-    /// By quota: throughput, and packets that a poll has found.
+    /// The throughput and the packets that a poll has found, by quota.
     polled: Vec<(u32, f64, f64)>,
 }
 
@@ -123,7 +123,7 @@ impl Curve {
         format!("{}, {}", self.server.name(), if self.persistent { "P-HTTP" } else { "HTTP" })
     }
 
-    /// By how many percent polling is better, for each quota.
+    /// Returns the percentage by which polling is better, for each quota.
     fn gains(&self) -> Vec<f64> {
         self.polled.iter().map(|(_, throughput, _)| 100.0 * (throughput / self.interrupts - 1.0)).collect()
     }

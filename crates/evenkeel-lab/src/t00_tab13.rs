@@ -17,11 +17,11 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 const DEADLINES: [u64; 6] = [10, 20, 30, 50, 100, 1_000];
-/// T00.TabXIII: deadline, overhead.
+/// The deadlines in microseconds that the paper states, each with its overhead in percent (T00.TabXIII).
 const PAPER: [(f64, f64); 4] = [(10.0, 4.6), (20.0, 2.1), (50.0, 1.3), (1_000.0, 1.0)];
 /// T00.TabXIII, at the shortest deadline.
 const FIRED: f64 = 26.3;
-/// How far what deadlines add may be off.
+/// The relative tolerance for the overhead that deadlines add.
 const ADDED: f64 = 0.25;
 
 const SELDOM: &str = "one event in sixty has no trigger state within 50 µs here, and its interrupt \

@@ -16,9 +16,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// T00.F1.worst: mean and median of the workload with the longest intervals.
 const WORST: [f64; 2] = [31.6, 18.0];
-/// T00.T1.rate.
+/// The mean intervals of ST-Flash in microseconds, on a Pentium II and a Pentium III (T00.T1.rate).
 pub(crate) const FLASH: [f64; 2] = [22.53, 12.45];
-/// What the second of them follows from: the first, and prices that are divided by the ratio of the clocks.
+/// The parameters from which the second mean follows: the one fitted to the first, and the ratio of the
+/// clocks, which divides prices.
 pub(crate) const FASTER: &str = "program.flash-user, the ratio of the clocks";
 const APACHE_III: Workload = Workload::Web(Server::Apache, Pentium::Iii);
 const FLASH_II: Workload = Workload::Web(Server::Flash, Pentium::Ii);

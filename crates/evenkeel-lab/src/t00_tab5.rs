@@ -1,4 +1,4 @@
-//! Where trigger states come from: Aron and Druschel, TOCS 2000, table V.
+//! Sources of trigger states: Aron and Druschel, TOCS 2000, table V.
 
 use evenkeel_sim::trigger::Source;
 
@@ -14,11 +14,11 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// Those that the paper names.
+/// The sources that the paper names.
 pub(crate) const SOURCES: [Source; 5] =
     [Source::SystemCall, Source::Output, Source::Input, Source::Others, Source::Trap];
 
-/// The percentage of the states that come from it.
+/// Returns the percentage of the states that come from `source`.
 fn share(trace: &Trace, source: Source) -> f64 {
     let of = trace.states.iter().filter(|state| state.source == source).count();
     100.0 * of as f64 / trace.states.len() as f64

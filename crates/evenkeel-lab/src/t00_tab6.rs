@@ -1,4 +1,5 @@
-//! What clocking of packets takes of a web server on a Pentium II: Aron and Druschel, TOCS 2000, table VI.
+//! Losses of a web server on a Pentium II to the clocking of packets: Aron and Druschel, TOCS 2000, table
+//! VI.
 
 use evenkeel_core::time::Duration;
 
@@ -16,14 +17,14 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// T00.T6.hz.
+/// The period of the timer (T00.T6.hz).
 const PERIOD: Duration = Duration::from_micros(20);
 
 /// T00.T6.base: percent of the throughput, of the dispatch of events alone.
 const DISPATCH: f64 = 22.0;
 /// T00.T6.poll: what handlers that interrupt displace more than others, at least, of Apache and of Flash.
 const DISPLACED: [f64; 2] = [4.0, 8.0];
-/// By which those may be off, in points.
+/// The tolerance of those figures, in percentage points.
 const POINTS: f64 = 3.0;
 
 const LOST: &str = "a packet that is sent by an interrupt takes 38 or 48 µs here, more than the period: of \
@@ -48,8 +49,8 @@ fn measure(seed: u64) -> Outcome {
     outcome
 }
 
-/// What the paper divides the overhead of interrupts into: their dispatch, and what handlers cost more there
-/// than they do from trigger states.
+/// Checks the two parts of the overhead of interrupts in the paper: their dispatch, and the additional cost
+/// of handlers there, compared with handlers at trigger states.
 fn dispatch(seed: u64) -> [Check; 2] {
     let hard = off_chip(Pentium::Ii, PERIOD);
     let parts = Server::BOTH.map(|server| {

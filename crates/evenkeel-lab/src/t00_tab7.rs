@@ -1,4 +1,5 @@
-//! What clocking of packets takes of a web server on a Pentium III: Aron and Druschel, TOCS 2000, table VII.
+//! Losses of a web server on a Pentium III to the clocking of packets: Aron and Druschel, TOCS 2000, table
+//! VII.
 
 use evenkeel_core::time::Duration;
 

@@ -28,9 +28,9 @@ pub(crate) const EXPERIMENT_60: Experiment = Experiment {
     measure: |seed| measure(60, seed),
 };
 
-/// Those of a gigabit link, and more.
+/// The minima for a gigabit link, and larger ones, in microseconds.
 const MINIMA: [u64; 6] = [12, 15, 20, 25, 30, 35];
-/// T00.T8.sd.
+/// The range of standard deviations of the intervals, in microseconds (T00.T8.sd).
 const DEVIATION: [f64; 2] = [30.0, 35.0];
 
 const TWO_INTERVALS: &str = "packets are scheduled 12 or 60 µs ahead, and that alone deviates by over 20 \
@@ -82,7 +82,7 @@ impl Handlers for Interrupted {
     }
 }
 
-/// The intervals by a hardware timer that is programmed to the target.
+/// Returns the intervals by a hardware timer that is programmed to the target.
 fn hard(target: u64, seed: u64) -> Vec<f64> {
     let log = Log::default();
     let timer =

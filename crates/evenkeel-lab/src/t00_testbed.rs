@@ -33,7 +33,7 @@ pub(crate) enum Pentium {
 }
 
 impl Pentium {
-    /// Its clock.
+    /// Returns the clock frequency in Hz.
     pub(crate) const fn hz(self) -> u64 {
         match self {
             Self::Ii => 300_000_000,
@@ -42,23 +42,23 @@ impl Pentium {
         }
     }
 
-    /// A time of the slowest of them on this one.
+    /// Scales a time of the slowest processor to this one.
     pub(crate) fn scaled(self, time: Duration) -> Duration {
         let nanos = time.as_nanos() * u128::from(Self::Ii.hz()) / u128::from(self.hz());
         Duration::from_nanos(nanos as u64)
     }
 
-    /// What a program, or a part of one, takes on it.
+    /// Returns the time that a program, or a part of one, takes on this processor.
     pub(crate) fn program(self, name: &str) -> Duration {
         self.scaled(machine().program(name).expect("the model has it"))
     }
 
-    /// What does not go by its clock.
+    /// Returns a time of the model that does not scale with the processor's clock.
     pub(crate) fn fixed(name: &str) -> Duration {
         machine().program(name).expect("the model has it")
     }
 
-    /// What it takes to send a segment.
+    /// Returns the time to send a segment.
     pub(crate) fn output(self) -> Duration {
         let costs = self.costs();
         costs.of(Work::SegmentOutput) + costs.of(Work::Transmit)
@@ -69,7 +69,7 @@ impl Pentium {
     }
 }
 
-/// A web server.
+/// A web server of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Server {
     /// Apache 1.3.3: a process for each connection.
@@ -88,8 +88,8 @@ impl Server {
         }
     }
 
-    /// How many processes it has, each for a connection at a time if there are several. Each listens at a
-    /// port of its own, in place of a lock around `accept`.
+    /// Returns the number of processes of the server. If there are several, each serves a connection at a
+    /// time, and listens at a port of its own, in place of a lock around `accept`.
     const fn processes(self) -> u16 {
         match self {
             Self::Apache => CONNECTIONS,
@@ -97,7 +97,8 @@ impl Server {
         }
     }
 
-    /// What it calls. The user mode of a request is divided by the numbers at the left.
+    /// Returns the plan of the server's calls. The user mode of a request is divided by the numbers at the
+    /// left.
     fn plan(self, on: Pentium, requests: u32) -> Plan {
         use Call::{Close, Fault, Other, Read, Shutdown, Write};
         let [short, file, map, copy] =
@@ -163,11 +164,11 @@ impl Server {
 
 /// T00.m.load: six kilobytes, with a header.
 const ANSWER: usize = 6 * 1_024 + 250;
-/// As many as saturate it.
+/// The number of connections, enough to saturate the server.
 const CONNECTIONS: u16 = 24;
-/// How far times vary about their means.
+/// The percentage by which times vary about their means.
 const VARYING_PERCENT: u32 = 40;
-/// The backing (T00.F1.typ).
+/// The period of the clock interrupt that backs soft timers (T00.F1.typ).
 pub(crate) const BACKING: Duration = Duration::from_millis(1);
 pub(crate) const WARM_UP: Duration = Duration::from_millis(300);
 
@@ -184,7 +185,7 @@ pub(crate) struct Bench {
     answered: Vec<Tally>,
 }
 
-/// What serves whom.
+/// A load: a server, its processor and its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
     pub(crate) server: Server,
@@ -193,12 +194,12 @@ pub(crate) struct Load {
     pub(crate) requests: u32,
     /// Interfaces, each with a network of its own.
     pub(crate) interfaces: u8,
-    /// A process computes beside the server.
+    /// Whether a process computes in addition to the server.
     pub(crate) computes: bool,
 }
 
 impl Load {
-    /// HTTP over as many networks as saturate the machine.
+    /// Creates a load of HTTP over as many networks as saturate the machine.
     pub(crate) const fn new(server: Server, on: Pentium) -> Self {
         let interfaces = if matches!(on, Pentium::Ii) { 1 } else { 4 };
         Self { server, on, requests: 1, interfaces, computes: false }
@@ -206,12 +207,12 @@ impl Load {
 }
 
 impl Bench {
-    /// With `handlers` at its trigger states. It has had time to settle.
+    /// Sets up a bench with `handlers` at the trigger states of its CPU, which has had time to settle.
     pub(crate) fn new(load: Load, handlers: Box<dyn Handlers>, seed: u64) -> Self {
         Self::with(load, handlers, |_| (), seed)
     }
 
-    /// The same, and what else the machine is to have.
+    /// Sets up a bench like [`Bench::new`], and calls `set_up` on its CPU.
     pub(crate) fn with(
         load: Load,
         handlers: Box<dyn Handlers>,
@@ -268,7 +269,7 @@ impl Bench {
         bench
     }
 
-    /// Lets time pass; says how many requests were answered a second.
+    /// Lets time pass. Returns the requests answered per second.
     pub(crate) fn run(&mut self, time: Duration) -> f64 {
         let answered = |bench: &Self| bench.answered.iter().map(Tally::get).sum::<u64>();
         let before = answered(self);
@@ -277,7 +278,8 @@ impl Bench {
     }
 }
 
-/// FreeBSD of the time. On its own network its TCP sends all that there is at once (section 5.5).
+/// Returns the configuration of FreeBSD of the time. On its own network its TCP sends everything at once
+/// (section 5.5).
 pub(crate) fn config() -> Config {
     Config {
         device_work: DeviceWork::Interrupt,
@@ -289,7 +291,7 @@ pub(crate) fn config() -> Config {
     }
 }
 
-/// T00.m.srv.
+/// Returns the conditions of the server's Ethernet (T00.m.srv).
 pub(crate) fn ethernet() -> Conditions {
     Conditions::wire(100_000_000, Duration::from_micros(20), 1_000)
 }

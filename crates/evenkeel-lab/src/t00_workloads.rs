@@ -20,7 +20,7 @@ use evenkeel_sim::world::{HostId, Port, World, hardware_address};
 use crate::t00_gaps::{Gaps, Recorder, State};
 use crate::t00_testbed::{BACKING, Bench, Load, Pentium, Server, WARM_UP, config, ethernet, machine};
 
-/// What a machine does.
+/// The workload of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Workload {
     Web(Server, Pentium),
@@ -32,7 +32,7 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    /// Those of figure 2.
+    /// The workloads of figure 2.
     pub(crate) const ON_PENTIUM_II: [Self; 6] = [
         Self::APACHE,
         Self::ApacheCompute,
@@ -58,7 +58,7 @@ impl Workload {
     }
 }
 
-/// What came of a workload.
+/// The measurements of a workload.
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub(crate) states: Vec<State>,
@@ -70,7 +70,8 @@ pub(crate) struct Trace {
 /// Long enough for 30 000 states of the slowest.
 const TIME: Duration = Duration::from_secs(1);
 
-/// Several tables and figures show the same runs: each is made once, or twice if two ask at a time.
+/// The recorded traces. Several tables and figures share their runs: each is made once, or twice if two
+/// need it at a time.
 static TRACES: Mutex<BTreeMap<(Workload, u64), Arc<Trace>>> = Mutex::new(BTreeMap::new());
 
 pub(crate) fn trace(workload: Workload, seed: u64) -> Arc<Trace> {
@@ -107,7 +108,7 @@ fn anew(workload: Workload, seed: u64) -> Trace {
     Trace { gaps: Gaps::of(states.iter().copied()), states, idle }
 }
 
-/// A machine that does something else than serve the web.
+/// Sets up a machine whose workload is not web service.
 fn alone(workload: Workload, recorder: Recorder, seed: u64) -> (World, HostId) {
     const PORT: u16 = 2_049;
     let (on, address) = (Pentium::Ii, Ipv4Address::new(10, 0, 0, 2));

@@ -9,7 +9,7 @@ use crate::l97_fig14::{GAP, TRACED};
 use crate::router_setup::Setup;
 use crate::router_testbed::{Load, Router, START, costs};
 
-/// Which end of a piece of work.
+/// The end of a piece of work that a stamp marks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     Begins,
@@ -26,13 +26,13 @@ pub(crate) struct Stamp {
     pub(crate) missed: Option<&'static str>,
 }
 
-/// A moment of the paper's trace.
+/// Creates a stamp for a moment of the paper's trace.
 pub(crate) const fn stamp(us: f64, what: &'static str, at: (End, Work, usize)) -> Stamp {
     Stamp { us, what, at, missed: None }
 }
 
 impl Stamp {
-    /// The same, and why the model misses it.
+    /// Returns this stamp with the reason why the model misses it.
     pub(crate) const fn missed(self, why: &'static str) -> Self {
         Self { missed: Some(why), ..self }
     }

@@ -49,7 +49,7 @@ fn run(id: &str) -> Report {
     report
 }
 
-/// What is named as fitted is in a machine model, if it looks like a path in one.
+/// Each fitted parameter that looks like a path in a machine model is in one.
 fn what_was_fitted_is_there(report: &Report) {
     let built_in = |name| Machine::built_in(name).expect("a machine that is built in");
     let machines: Vec<Machine> = Machine::names().map(built_in).collect();

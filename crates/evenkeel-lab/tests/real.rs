@@ -27,7 +27,7 @@ fn run_with(id: &str, options: &Options) -> io::Result<Report> {
     real::run(experiment, options, &mut |_| ()).expect("one that runs in real time")
 }
 
-/// How the check on the counters is called: on devices of the kernel only a part of a frame's way is ours.
+/// The name of the check on the counters. On devices of the kernel, only a part of a frame's path is ours.
 const ALL_OF_THE_WAY: &str = "every frame is accounted for";
 const OUR_PART: &str =
     "the router accounts for every frame, has no more than were sent, and no more come out than it sent";

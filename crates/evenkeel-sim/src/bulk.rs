@@ -9,7 +9,7 @@ use evenkeel_core::time::{Duration, Instant};
 
 use crate::workload::{Log, open};
 
-/// What copying takes, beside everything that is paid for each packet and call.
+/// The CPU time for copying payload, added to the prices of packets and calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copying {
     /// CPU time for 1024 bytes.
@@ -36,7 +36,7 @@ pub struct WindowSender {
 }
 
 impl WindowSender {
-    /// A sender of `datagrams` of `bytes` each.
+    /// Creates a sender of `datagrams` of `bytes` each.
     #[must_use]
     pub const fn new(to: IpEndpoint, datagrams: u64, bytes: usize, window: u64, copying: Copying) -> Self {
         Self { to, bytes, window, left: datagrams, sent: 0, acked: 0, copying, socket: None }
@@ -75,7 +75,8 @@ pub struct WindowReceiver {
 }
 
 impl WindowReceiver {
-    /// A receiver on `port` that acknowledges every `every` datagrams, and when it had each.
+    /// Creates a receiver on `port` that acknowledges every `every` datagrams, and the log of the times at
+    /// which it had each.
     #[must_use]
     pub fn new(port: u16, every: u64, copying: Copying) -> (Self, Log<Instant>) {
         let arrivals = Log::default();
@@ -118,7 +119,7 @@ pub struct StreamSource {
 }
 
 impl StreamSource {
-    /// A source of `bytes` to `to`.
+    /// Creates a source of `bytes` to `to`.
     #[must_use]
     pub const fn new(to: IpEndpoint, bytes: usize, copying: Copying) -> Self {
         Self { to, left: bytes, copying, stream: None }
@@ -167,14 +168,14 @@ pub struct StreamSink {
 pub struct Arrived {
     /// Bytes.
     pub bytes: usize,
-    /// When it was accepted.
+    /// The time at which the sink accepted the connection.
     pub began: Instant,
-    /// When the last byte had been read.
+    /// The time at which the sink had read the last byte.
     pub ended: Instant,
 }
 
 impl StreamSink {
-    /// A sink on `port`, and what it has read.
+    /// Creates a sink on `port`, and the log of the streams that it has read.
     #[must_use]
     pub fn new(port: u16, config: ListenerConfig, copying: Copying) -> (Self, Log<Arrived>) {
         let arrived = Log::default();

@@ -1,5 +1,5 @@
-//! Programs as lists of what they call: servers whose every system call is a step, so that a simulated CPU
-//! passes through a trigger state at the end of each; and who loads them.
+//! Programs as lists of their calls: servers whose every system call is a step, so that a simulated CPU
+//! passes through a trigger state at the end of each; and the clients that load them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,31 +13,31 @@ use evenkeel_core::time::{Duration, Instant};
 use crate::rng::{Ratio, Rng};
 use crate::workload::Tally;
 
-/// What a program does at the end of a step.
+/// A call that a program makes at the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// Reads the request.
     Read,
     /// Writes the whole answer.
     Write,
-    /// Says that no more will follow.
+    /// Shuts the sending direction down, after the last answer.
     Shutdown,
     /// Closes the connection.
     Close,
     /// Any other system call: of files, time, signals.
     Other,
-    /// It has touched a page that is not there.
+    /// Causes a page fault: the program has touched a page that is not there.
     Fault,
 }
 
 /// A step: user mode, then a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned {
-    /// In user mode, on average.
+    /// The mean time in user mode before the call.
     pub user: Duration,
-    /// What it calls.
+    /// The call at the end of that time.
     pub call: Call,
-    /// In the kernel, beside entering and leaving and what the network does; on average.
+    /// The mean time in the kernel, without entering, leaving and the work of the network subsystem.
     pub kernel: Duration,
 }
 
@@ -57,14 +57,14 @@ impl Varying {
     }
 }
 
-/// What a web server does for each connection, and for each request on it.
+/// The calls of a web server for each connection, and for each request on a connection.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// To get at a connection, and take it.
+    /// The calls that wait for a connection and accept it.
     pub accept: Vec<Planned>,
-    /// For a request; with one [`Call::Read`] at the beginning and one [`Call::Write`].
+    /// The calls for a request, with one [`Call::Read`] at the beginning and one [`Call::Write`].
     pub request: Vec<Planned>,
-    /// When the last request is answered.
+    /// The calls after the answer to the last request.
     pub end: Vec<Planned>,
     /// Requests on a connection.
     pub requests: u32,
@@ -85,22 +85,22 @@ pub struct CallServer {
     open: Option<Opened>,
     /// Connections, with how many requests were answered.
     streams: BTreeMap<Fd, u32>,
-    /// Those that have something to read.
+    /// Connections with a request to read.
     ready: VecDeque<Fd>,
     acceptable: bool,
     now: Option<Work>,
 }
 
-/// What it has opened when it began.
+/// The descriptors that a process of the server opens when it begins.
 #[derive(Debug, Clone, Copy)]
 struct Opened {
     listener: Fd,
     events: Fd,
-    /// For calls that have nothing to do with the network.
+    /// The descriptor for calls that do not concern the network.
     other: Fd,
 }
 
-/// Where it is on a connection.
+/// The progress of a process of the server on a connection.
 #[derive(Debug)]
 struct Work {
     /// None before it is accepted.
@@ -109,7 +109,8 @@ struct Work {
 }
 
 impl CallServer {
-    /// A server on `port`, its `traps` where a CPU looks for them; and the count of requests answered.
+    /// Creates a server on `port`, and the counter of answered requests. The server counts its exceptions
+    /// in `traps`, which the CPU reads.
     #[must_use]
     pub fn new(
         (port, config): (u16, ListenerConfig),
@@ -147,7 +148,7 @@ impl CallServer {
         })
     }
 
-    /// Hears what is ready; says whether there is something to do.
+    /// Processes the ready descriptors. Returns whether there is something to do.
     fn hear(&mut self, opened: Opened, system: &mut System<'_>) -> bool {
         while let Ok(event) = system.next_event(opened.events) {
             let fd = Fd::of(&event);
@@ -166,7 +167,7 @@ impl CallServer {
         self.now.is_some()
     }
 
-    /// A step of what it is at.
+    /// Makes the next call of `work`.
     fn go_on(&mut self, mut work: Work, opened: Opened, system: &mut System<'_>) -> Option<Work> {
         let Some(Planned { user, call, kernel }) = work.steps.pop_front() else {
             return self.next(work, opened, system);
@@ -220,7 +221,7 @@ impl CallServer {
         }
     }
 
-    /// At the end of a list of steps.
+    /// Continues at the end of a list of steps.
     fn next(&mut self, work: Work, opened: Opened, system: &mut System<'_>) -> Option<Work> {
         let Some(stream) = work.stream else {
             // The steps before were to get at it.
@@ -262,7 +263,7 @@ impl Program for CallServer {
 /// Clients that ask again as soon as they have an answer: so many requests on each connection, then another.
 #[derive(Debug)]
 pub struct Customers {
-    /// Where nobody is connected to.
+    /// The server addresses that have no connection at present.
     free: VecDeque<IpEndpoint>,
     requests: u32,
     /// Bytes of an answer.
@@ -280,7 +281,8 @@ struct Asking {
 const REQUEST: &[u8] = b"GET /index.html HTTP/1.0\r\nHost: server\r\nUser-Agent: customer\r\n\r\n";
 
 impl Customers {
-    /// One connection at a time to each of these addresses, some of which may be the same.
+    /// Creates clients with one connection at a time to each of these addresses. An address may occur
+    /// several times.
     #[must_use]
     pub fn new(to: Vec<IpEndpoint>, requests: u32, bytes: usize) -> Self {
         Self { free: to.into(), requests, bytes, streams: BTreeMap::new() }
@@ -293,7 +295,7 @@ impl Customers {
         }
     }
 
-    /// Goes on with a connection; says whether it is over.
+    /// Continues with a connection. Returns whether it is over.
     fn go_on(&mut self, stream: Fd, system: &mut System<'_>) -> bool {
         let Some(asking) = self.streams.get_mut(&stream) else { return false };
         let mut chunk = [0; 16 << 10];
@@ -337,7 +339,7 @@ impl Program for Customers {
 #[derive(Debug)]
 pub struct Caller {
     mix: Vec<Planned>,
-    /// After how many percent of the calls, and how long on average.
+    /// The probability in percent that the program waits after a call, and the mean time that it waits.
     waits: (u32, Duration),
     varying: Varying,
     traps: Tally,
@@ -345,7 +347,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A program with that mix; its `traps` where a CPU looks for them.
+    /// Creates a program with this mix of calls. The program counts its exceptions in `traps`, which the
+    /// CPU reads.
     #[must_use]
     pub const fn new(mix: Vec<Planned>, waits: (u32, Duration), varying: Varying, traps: Tally) -> Self {
         Self { mix, waits, varying, traps, other: None }
@@ -392,8 +395,8 @@ pub struct DiskServer {
 }
 
 impl DiskServer {
-    /// A server on `port` whose answers have `bytes`, with the CPU time and the time at the disk of each
-    /// request; and the count of those it answered.
+    /// Creates a server on `port` whose answers have `bytes`, with the CPU time and the time at the disk of
+    /// each request; and the counter of its answers.
     #[must_use]
     pub fn new(
         port: u16,

@@ -39,7 +39,7 @@ pub struct Cpu {
     suspended: Vec<Busy>,
     /// Steps of processes that were preempted.
     steps: Vec<(ProcessId, Busy)>,
-    /// What units that are not over have sent, in the order in which they did.
+    /// Frames that unfinished units have sent, in the order of sending.
     held: VecDeque<(usize, Vec<u8>)>,
     /// Frames that the host has sent so far, held ones included.
     handed_over: u64,
@@ -61,33 +61,34 @@ struct Clock {
     next: Instant,
 }
 
-/// What a CPU did.
+/// Counters of a CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Units started.
     pub units: u64,
     /// Units suspended by a higher level.
     pub preemptions: u64,
-    /// Times it had nothing to do and halted.
+    /// Times that the CPU had nothing to do and halted.
     pub halts: u64,
 }
 
-/// A unit whose time has not all passed.
+/// A unit whose time has not completely passed.
 #[derive(Debug)]
 struct Busy {
     ran: Ran,
     left: Duration,
-    /// What it does in that time, if somebody wants to know.
+    /// The stages of the unit in that time; empty without a timeline.
     stages: Stages,
     /// Frames that the host had sent when it had started, if it sent any itself: they leave when the unit is
     /// over.
     frames_up_to: Option<u64>,
-    /// Trigger states that it has not passed, by how much of it is left there; if somebody wants to know.
+    /// The trigger states that the unit has not passed yet, by the time that is left of the unit there;
+    /// empty without handlers.
     states: VecDeque<(Duration, Source)>,
     then: Then,
 }
 
-/// What a unit that is not the host's has to do when it is over.
+/// The work at the end of a unit that does not belong to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Nothing,
@@ -98,8 +99,8 @@ enum Then {
 }
 
 impl Cpu {
-    /// `host` on a CPU with these costs. `wires` are the cables that the host has as interfaces, in the order
-    /// in which they were added to it.
+    /// Creates a CPU with these costs that runs `host`. `wires` are the cables that the host has as
+    /// interfaces, in the order in which they were added to it.
     #[must_use]
     pub fn new(host: Host, costs: Costs, wires: Vec<Wire>) -> Self {
         Self {
@@ -123,9 +124,9 @@ impl Cpu {
         }
     }
 
-    /// From now on calls `handlers` in every trigger state. `traps` counts exceptions: a step in which it is
-    /// raised, and that makes no system call, ends in the handler of one. An idle CPU with an event that is
-    /// pending goes round its loop in `spin`.
+    /// Calls `handlers` in every trigger state from now on. `traps` counts exceptions: a step in which it
+    /// is raised, and that makes no system call, ends in the handler of one. An idle CPU with an event that
+    /// is pending goes round its loop in `spin`.
     pub fn set_handlers(&mut self, handlers: Box<dyn Handlers>, traps: Tally, spin: Duration) {
         let devices = Devices::default();
         let spin = spin.max(Duration::from_nanos(1));
@@ -147,30 +148,30 @@ impl Cpu {
         self.traps = Some((traps.clone(), traps.get()));
     }
 
-    /// A timer that interrupts for the handlers ([`Handlers::periodic`]).
+    /// Adds a timer that interrupts for the handlers ([`Handlers::periodic`]).
     pub fn set_periodic_timer(&mut self, timer: PeriodicTimer) {
         let now = self.now;
         self.soft_mut().timer = Some(Ticking::new(timer, now));
     }
 
-    /// What the interrupt of the handlers' one-shot timer takes ([`Handlers::one_shot`]).
+    /// Sets the time that the interrupt of the handlers' one-shot timer takes ([`Handlers::one_shot`]).
     pub fn set_one_shot(&mut self, interrupt: Duration) {
         self.soft_mut().one_shot = interrupt;
     }
 
-    /// From now on segments with data are not sent by who has made them but by a handler
-    /// ([`Devices::send_one`]), who takes the time for it.
+    /// Makes handlers send the segments with data from now on ([`Devices::send_one`]), in place of the
+    /// units that produce the segments. The handler takes the time for sending.
     pub fn clock_output(&mut self) {
         self.soft_mut().devices.clock_output();
     }
 
-    /// From now on interfaces do not interrupt while the CPU is busy: a handler polls them
-    /// ([`Devices::poll`]), who takes the time for it.
+    /// Stops interrupts of interfaces while the CPU is busy, from now on. A handler polls them
+    /// ([`Devices::poll`]) and takes the time for it.
     pub fn poll_devices(&mut self) {
         self.soft_mut().devices.poll_devices();
     }
 
-    /// Device interrupts take that much more than their price says.
+    /// Adds this time to the price of each device interrupt.
     pub fn set_device_entry(&mut self, more: Duration) {
         self.soft_mut().device_entry = more;
     }
@@ -185,47 +186,47 @@ impl Cpu {
         self.soft.as_mut().expect("there are handlers")
     }
 
-    /// From now on a clock interrupts at every `period`, at the cost of [`Work::Clock`].
+    /// Adds a clock that interrupts at every `period` from now on, at the cost of [`Work::Clock`].
     pub fn set_clock(&mut self, period: Duration) {
         self.clock = Some(Clock { period, next: self.now + period });
     }
 
-    /// From now on notes what is done when.
+    /// Records a timeline of work from now on.
     pub fn record(&mut self) {
         self.timeline = Some(Timeline::default());
     }
 
-    /// What was done when, if that was asked for.
+    /// Returns the timeline of pieces of work, if the CPU records one.
     #[must_use]
     pub const fn timeline(&self) -> Option<&Timeline> {
         self.timeline.as_ref()
     }
 
-    /// The host.
+    /// Returns the host that runs on the CPU.
     #[must_use]
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The host, to start programs on it.
+    /// Returns the host, to start programs on it.
     #[must_use]
     pub const fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
 
-    /// What it did so far.
+    /// Returns the counters since the creation of the CPU.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Where its time went so far.
+    /// Returns the CPU time so far by kind of work.
     #[must_use]
     pub const fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// A frame reaches interface `index`. Returns whether there was room in its ring.
+    /// Passes a frame that reaches interface `index`. Returns whether there was room in its ring.
     pub fn arrive(&mut self, now: Instant, index: usize, frame: &[u8]) -> bool {
         if self.is_busy() && self.soft.as_mut().is_some_and(|soft| soft.devices.keeps(index, frame)) {
             return true;
@@ -240,17 +241,17 @@ impl Cpu {
         accepted
     }
 
-    /// It does something, or has something to go on with.
+    /// Returns whether the CPU runs a unit or has a suspended one.
     fn is_busy(&self) -> bool {
         self.running.is_some() || !self.suspended.is_empty() || !self.steps.is_empty()
     }
 
-    /// The next frame that has left the host, and the interface it left from.
+    /// Returns the next frame that has left the host, with the number of its interface.
     pub fn poll_frame(&mut self) -> Option<(usize, Vec<u8>)> {
         self.sent.pop_front()
     }
 
-    /// When [`Cpu::run`] has something to do even if no frame arrives.
+    /// Returns the time at which [`Cpu::run`] has something to do even if no frame arrives.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         let due = self.host.next_deadline();
@@ -306,7 +307,7 @@ impl Cpu {
         }
     }
 
-    /// What it does, and what it would do next, in words.
+    /// Describes the running unit, the next one and the deadlines, for a failure report.
     pub(crate) fn doing(&self) -> String {
         let running = self.running.as_ref().map(|busy| (busy.ran, busy.left));
         let names = self.host.processes().map(|(id, name, _)| format!("{} {name}", id.0));
@@ -321,7 +322,7 @@ impl Cpu {
         )
     }
 
-    /// The unit that runs has used the time since the last call.
+    /// Charges the running unit for the time since the last call.
     fn pass(&mut self, now: Instant) {
         let elapsed = now.since(self.now);
         self.now = self.now.max(now);
@@ -355,8 +356,8 @@ impl Cpu {
         }
     }
 
-    /// Frames up to number `last` leave. Those of a unit that is still suspended are among them if it sent
-    /// them earlier: an interface sends in the order in which it was told to.
+    /// Releases the frames up to number `last`. Those of a unit that is still suspended are among them if
+    /// it sent them earlier: an interface sends frames in the order of the calls.
     fn release(&mut self, last: u64) {
         let first = self.handed_over - self.held.len() as u64;
         let count = last.saturating_sub(first) as usize;
@@ -380,13 +381,13 @@ impl Cpu {
         }
     }
 
-    /// Whether the clock interrupts what runs at `level`.
+    /// Returns whether a clock or timer interrupt is due that preempts work at `level`.
     fn interrupts(&self, level: Level) -> bool {
         level > Level::Interrupt && self.next_interrupt() <= self.now
             || level > Level::SoftInterrupt && self.is_dispatched()
     }
 
-    /// When a clock or a timer interrupts.
+    /// Returns the time of the next interrupt of the clock, the periodic timer or the one-shot timer.
     fn next_interrupt(&self) -> Instant {
         let clock = self.clock.map_or(Instant::NEVER, |clock| clock.next);
         let Some(soft) = &self.soft else { return clock };
@@ -394,7 +395,7 @@ impl Cpu {
         clock.min(timer).min(soft.one_shot_at)
     }
 
-    /// The interrupt of a handlers' timer, if it is due.
+    /// Runs the interrupt of a handlers' timer, if it is due.
     fn timers_interrupt(&mut self) -> bool {
         let now = self.now;
         let Some(soft) = &mut self.soft else { return false };
@@ -418,8 +419,8 @@ impl Cpu {
         self.soft.as_ref().is_some_and(|soft| soft.timer.is_some_and(|timer| timer.dispatched))
     }
 
-    /// What a timer's interrupt has dispatched, if no device waits and there is no protocol input to do: a
-    /// timer must not keep that from being done.
+    /// Runs the work that a timer's interrupt has dispatched, and returns whether it did. Waiting devices
+    /// and protocol input go first, so that a timer cannot starve them.
     fn dispatched(&mut self) -> bool {
         let is_free = self.suspended.iter().all(|busy| busy.ran.level > Level::SoftInterrupt);
         let waits = self.host.peek(self.now).is_some_and(|next| next.level <= Level::SoftInterrupt);
@@ -444,7 +445,7 @@ impl Cpu {
         }
     }
 
-    /// Calls handlers; says what they took.
+    /// Calls the handlers. Returns the time that they took.
     fn handle(
         &mut self,
         call: impl FnOnce(&mut dyn Handlers, Instant, &mut Devices) -> Duration,
@@ -474,7 +475,8 @@ impl Cpu {
         self.running = Some(Busy { ran, left, stages, frames_up_to: None, states, then });
     }
 
-    /// The running unit is in a trigger state: what handlers take comes before the rest of it.
+    /// Passes a trigger state of the running unit. The time of the handlers passes before the rest of the
+    /// unit.
     fn pass_state(&mut self) -> bool {
         let Some(busy) = &mut self.running else { return false };
         let Some((_, source)) = busy.states.pop_front_if(|(left, _)| *left >= busy.left) else {
@@ -488,7 +490,8 @@ impl Cpu {
         true
     }
 
-    /// When an idle CPU, that goes round its loop, next finds something due.
+    /// Returns the time at which the loop of an idle CPU next finds an event due; [`Instant::NEVER`] if the
+    /// CPU is not idle or no event is scheduled.
     fn next_look(&self) -> Instant {
         let Some(Soft { handlers, spin, idle_since: Some(since), .. }) = &self.soft else {
             return Instant::NEVER;
@@ -500,7 +503,7 @@ impl Cpu {
         *since + Duration::from_nanos((rounds * spin.as_nanos()) as u64)
     }
 
-    /// The idle loop, when it has gone round.
+    /// Calls the handlers from the idle loop, when it has gone round.
     fn look(&mut self) -> bool {
         let now = self.now;
         let Some(soft) = &mut self.soft else { return false };
@@ -517,7 +520,7 @@ impl Cpu {
         true
     }
 
-    /// The clock interrupt, if it is due.
+    /// Runs the clock interrupt, if it is due.
     fn tick(&mut self) -> bool {
         let Some(clock) = self.clock.as_mut().filter(|clock| clock.next <= self.now) else { return false };
         clock.next += clock.period;
@@ -614,8 +617,8 @@ impl Cpu {
         self.host.peek(self.now).is_some()
     }
 
-    /// Takes what the host has put on its cables. Says how many frames it has sent in all, if there were any
-    /// now; and how many wait for a handler to send them.
+    /// Takes the frames that the host has put on its cables. Returns the number of frames sent since the
+    /// start, if there are new ones; and the number of frames that wait for a handler to send them.
     fn collect(&mut self) -> (Option<u64>, u32) {
         let (before, mut clocked) = (self.held.len(), 0);
         for (index, wire) in self.wires.iter_mut().enumerate() {
@@ -635,7 +638,7 @@ impl Cpu {
 }
 
 impl Busy {
-    /// Until it is over, or in a trigger state before.
+    /// Returns the time until the unit is over, or in a trigger state before.
     fn to_next_state(&self) -> Duration {
         let left_then = self.states.front().map_or(Duration::ZERO, |(left, _)| *left);
         self.left.saturating_sub(left_then)

@@ -1,4 +1,4 @@
-//! What runs on a router or a network monitor: `screend`, `tcpdump`, and what a system does besides.
+//! Programs that run on a router or a network monitor: `screend`, `tcpdump`, and background processes.
 
 use evenkeel_core::capture::Capture;
 use evenkeel_core::host::System;
@@ -19,8 +19,8 @@ pub struct Screend {
 }
 
 impl Screend {
-    /// A screening process with a queue of at most `queue_pkts` that takes `rules` for each packet to find
-    /// the rule that matches; and the count of packets that passed.
+    /// Creates a screening process with a queue of at most `queue_pkts`, and the counter of packets that
+    /// passed. The process takes `rules` for each packet to find the matching rule.
     #[must_use]
     pub fn new(queue_pkts: usize, rules: Duration) -> (Self, Tally) {
         let passed = Tally::default();
@@ -43,7 +43,7 @@ impl Program for Screend {
     }
 }
 
-/// What a packet monitor does with what it captured.
+/// The times that a packet monitor takes for captured frames.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing {
     /// Time for each frame.
@@ -64,7 +64,7 @@ pub struct Tcpdump {
 }
 
 impl Tcpdump {
-    /// A packet monitor, and the count of frames it read.
+    /// Creates a packet monitor, and the counter of frames that it read.
     #[must_use]
     pub fn new(wanted: Capture, writing: Writing) -> (Self, Tally) {
         let captured = Tally::default();
@@ -95,7 +95,7 @@ impl Program for Tcpdump {
     }
 }
 
-/// What a system does besides: computes for a while at every interval.
+/// The background processes of a system, which compute for a while in every interval.
 #[derive(Debug, Clone, Copy)]
 pub struct Housekeeping {
     interval: Duration,
@@ -104,7 +104,7 @@ pub struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// Housekeeping that takes `busy` out of every `interval`.
+    /// Creates housekeeping that takes `busy` out of every `interval`.
     #[must_use]
     pub const fn new(interval: Duration, busy: Duration) -> Self {
         Self { interval, busy, next: Instant::ZERO }

@@ -1,8 +1,8 @@
-//! Virtual time: the same [`evenkeel_core`] host, run by a simulated CPU over an emulated network.
+//! Virtual time: an unmodified [`evenkeel_core`] host, run by a simulated CPU over an emulated network.
 //!
-//! A *machine model* says what each kind of work costs, the *simulated CPU* lets that time pass with
-//! preemptive-resume priorities, the *network emulator* delays, loses and mangles frames. All dice are rolled
-//! by one seeded generator: the same seed gives the same run.
+//! A *machine model* has the cost of each kind of work, the *simulated CPU* lets that time pass with
+//! preemptive-resume priorities, and the *network emulator* delays, loses and corrupts frames. One seeded
+//! generator is the source of all randomness, so runs with one seed are equal.
 #![forbid(unsafe_code)]
 
 pub mod bulk;

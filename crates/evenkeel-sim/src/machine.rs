@@ -13,7 +13,8 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::work::{Work, WorkLog};
 use serde::Deserialize;
 
-/// A machine's costs.
+/// A machine model: the costs of work under each architecture and in each variant, and the times of
+/// programs.
 #[derive(Debug, Clone)]
 pub struct Machine {
     name: String,
@@ -30,12 +31,13 @@ pub struct Machine {
 pub struct Price {
     /// Its place in the file: `cost.receive`, `architecture.eager.deliver`, `program.screend`.
     pub path: String,
-    /// What it is.
+    /// The time that one piece of the work takes.
     pub time: Duration,
-    /// Where the number comes from.
+    /// The source of the number: a key of a paper's figure, a derivation or a fit.
     pub source: String,
-    /// Why it is another one under this architecture or in this variant, as the paper tells; `None` for one
-    /// that is not. It begins with `none: ` if the paper does not tell.
+    /// The reason why the price differs under this architecture or in this variant, as the paper explains
+    /// it; `None` for a price that does not differ. The reason begins with `none: ` if the paper gives
+    /// none.
     pub reason: Option<String>,
 }
 
@@ -49,19 +51,20 @@ impl Costs {
     /// A machine on which everything is free, but for the nanosecond that every unit takes.
     pub const FREE: Self = Self { nanos: [0; Work::ALL.len()] };
 
-    /// What one piece of `work` costs.
+    /// Returns the time that one piece of `work` takes.
     #[must_use]
     pub fn of(&self, work: Work) -> Duration {
         Duration::from_nanos(self.nanos[work as usize])
     }
 
-    /// The same on a machine whose clock has `to` Hz in place of `from`: all prices in cycles are the same.
+    /// Returns these costs for a clock of `to` Hz in place of `from`: the prices in cycles stay equal.
     #[must_use]
     pub fn scaled(&self, from: u64, to: u64) -> Self {
         Self { nanos: self.nanos.map(|nanos| nanos * from / to.max(1)) }
     }
 
-    /// What a unit that did this costs. At least a nanosecond, so that time passes whatever programs do.
+    /// Returns the time that a unit with this work log takes: at least a nanosecond, so that time passes
+    /// whatever programs do.
     #[must_use]
     pub fn total(&self, log: &WorkLog) -> Duration {
         let work: u64 = log.iter().map(|(work, count)| self.nanos[work as usize] * u64::from(count)).sum();
@@ -95,7 +98,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl Machine {
-    /// A model that comes with evenkeel, by the name in it.
+    /// Returns the built-in model with this name.
     ///
     /// # Errors
     /// [`MachineError`] naming those there are, or what is wrong with the file.
@@ -109,7 +112,7 @@ impl Machine {
         Self::parse(file, text)
     }
 
-    /// The names of the models that come with evenkeel.
+    /// Returns the names of the built-in models.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(file, _)| file.trim_end_matches(".toml"))
     }
@@ -168,19 +171,19 @@ impl Machine {
         })
     }
 
-    /// Every price in the file.
+    /// Returns every price in the file.
     #[must_use]
     pub fn prices(&self) -> &[Price] {
         &self.prices
     }
 
-    /// The name of the model.
+    /// Returns the name of the model.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Which machine it is, in words.
+    /// Returns a description of the machine.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about
@@ -207,7 +210,8 @@ impl Machine {
         with.map_err(|(field, problem)| MachineError { file: self.name.clone(), field, problem })
     }
 
-    /// What a program that the paper ran on it takes for each thing it does.
+    /// Returns the time that one action of a program takes, for a program that the paper ran on this
+    /// machine.
     ///
     /// # Errors
     /// [`MachineError`] if the model does not know the program.
@@ -221,7 +225,7 @@ impl Machine {
 }
 
 impl Costs {
-    /// These costs, with those of a table of the file put over them.
+    /// Returns these costs with the entries of a table of the file in their place.
     fn with(mut self, table: &str, entries: &BTreeMap<String, Entry>) -> Result<Self, (String, String)> {
         for (kind, entry) in entries {
             let field = format!("{table}.{kind}");
@@ -236,7 +240,7 @@ impl Costs {
     }
 }
 
-/// A model file.
+/// The contents of a model file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Model {
@@ -270,7 +274,7 @@ impl Model {
     }
 }
 
-/// One cost and where it comes from; and why it differs, if it does.
+/// A cost with its source, and the reason why it differs if it does.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -282,7 +286,7 @@ struct Entry {
 /// A piece of work that takes longer than this is a slip of the pen.
 const NS_MAX: u64 = 1_000_000_000;
 
-/// What a source may begin with: a paper's key, arithmetic on such figures (`D.`), or a fit to them.
+/// The allowed beginnings of a source: a paper's key, arithmetic on such figures (`D.`), or a fit to them.
 const SOURCES: &[&str] = &["L96.", "L97.", "O96.", "S98.", "T00.", "D.", "fit: "];
 
 impl Entry {

@@ -23,9 +23,9 @@ pub struct Conditions {
     pub duplication: Ratio,
     /// Frames in which one bit is flipped, anywhere.
     pub corruption: Ratio,
-    /// Frames held back by [`Conditions::reordering_delay`], so that later ones overtake them.
+    /// Frames delayed by [`Conditions::reordering_delay`], so that later ones overtake them.
     pub reordering: Ratio,
-    /// How long they are held back.
+    /// The additional delay of a reordered frame.
     pub reordering_delay: Duration,
 }
 
@@ -43,13 +43,14 @@ impl Conditions {
         reordering_delay: Duration::ZERO,
     };
 
-    /// A wire of `rate_bps` and `delay`, with room for `queue_pkts` frames in front of it, and no faults.
+    /// Returns the conditions of a wire of `rate_bps` and `delay`, with room for `queue_pkts` frames in
+    /// front of it, and no faults.
     #[must_use]
     pub const fn wire(rate_bps: u64, delay: Duration, queue_pkts: usize) -> Self {
         Self { rate_bps: Some(rate_bps), delay, queue_pkts, ..Self::PERFECT }
     }
 
-    /// The same rate, delay and queue, without faults.
+    /// Returns conditions with this rate, delay and queue, without faults.
     #[must_use]
     pub const fn without_faults(self) -> Self {
         Self {
@@ -80,7 +81,7 @@ impl From<Conditions> for Settings {
     }
 }
 
-/// One direction of a link of these conditions: [`evenkeel_wan::Path`], where all is said.
+/// One direction of a link with these conditions. [`evenkeel_wan::Path`] has the details.
 #[derive(Debug)]
 pub struct Path<F = Vec<u8>> {
     conditions: Conditions,
@@ -88,7 +89,7 @@ pub struct Path<F = Vec<u8>> {
 }
 
 impl<F: Frame + Clone> Path<F> {
-    /// A path with these conditions, its faults drawn from `rng`.
+    /// Creates a path with these conditions, its faults drawn from `rng`.
     #[must_use]
     pub fn new(conditions: Conditions, rng: Rng) -> Self {
         Self { conditions, path: evenkeel_wan::Path::new(conditions.into(), rng, Instant::ZERO) }
@@ -100,42 +101,43 @@ impl<F: Frame + Clone> Path<F> {
         self.path.set_settings(conditions.into());
     }
 
-    /// The present conditions.
+    /// Returns the present conditions of the path.
     #[must_use]
     pub const fn conditions(&self) -> Conditions {
         self.conditions
     }
 
-    /// What it did so far.
+    /// Returns the counters of the path since its creation.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.path.counters()
     }
 
-    /// Frames under way.
+    /// Returns the number of frames under way.
     #[must_use]
     pub fn flying(&self) -> usize {
         self.path.under_way()
     }
 
-    /// A frame enters, from the Ethernet header on.
+    /// Takes a frame that enters the path, from the Ethernet header on.
     pub fn handle_frame(&mut self, now: Instant, frame: F) {
         self.path.handle_frame(now, frame);
     }
 
-    /// The next frame that has arrived by `now`.
+    /// Returns the next frame that has arrived by `now`.
     pub fn poll_frame(&mut self, now: Instant) -> Option<F> {
         self.path.poll_frame(now)
     }
 
-    /// When the next frame arrives; [`Instant::NEVER`] if none is under way.
+    /// Returns the time at which the next frame arrives; [`Instant::NEVER`] if none is under way.
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
         self.path.poll_timeout()
     }
 }
 
-/// How long a frame of `len_bytes` occupies a wire of `rate_bps`. The shortest takes 67.2 us at 10 Mbit/s.
+/// Returns the time that a frame of `len_bytes` occupies a wire of `rate_bps`. The shortest frame takes
+/// 67.2 µs at 10 Mbit/s.
 pub(crate) fn ethernet_time(len_bytes: usize, rate_bps: u64) -> Duration {
     let bits = u64::from(Size::ETHERNET.of(len_bytes)) * 8;
     Duration::from_nanos(bits * 1_000_000_000 / rate_bps.max(1))

@@ -27,7 +27,7 @@ pub const IP_HEADERS_BYTES: usize = 14 + 20;
 /// The shortest Ethernet frame, without frame check sequence.
 pub(crate) const FRAME_BYTES_MIN: usize = 60;
 
-/// A frame with one UDP datagram from `from` to `to`, from the Ethernet header on.
+/// Creates a frame with one UDP datagram from `from` to `to`, from the Ethernet header on.
 #[must_use]
 pub fn udp_frame(from: Station, to: Station, payload: &[u8]) -> Vec<u8> {
     let mut bytes = ip_frame(from, to, IpProtocol::Udp, 8 + payload.len());
@@ -41,7 +41,7 @@ pub fn udp_frame(from: Station, to: Station, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A frame with one TCP segment from `from` to `to`; the ports in `header` do not matter.
+/// Creates a frame with one TCP segment from `from` to `to`. The ports in `header` are ignored.
 #[must_use]
 pub fn segment_frame(from: Station, to: Station, header: Header, payload: &[u8]) -> Vec<u8> {
     let header = Header { source: from.port, destination: to.port, ..header };
@@ -54,7 +54,7 @@ pub fn segment_frame(from: Station, to: Station, header: Header, payload: &[u8])
     bytes
 }
 
-/// A SYN as floods have them: of any port of `from`'s, with any number.
+/// Creates a SYN of a flood, with a random port of `from` and a random sequence number.
 #[must_use]
 pub fn flood_syn(from: Station, to: Station, rng: &mut Rng) -> Vec<u8> {
     let from = Station { port: rng.between(1_024, 65_535) as u16, ..from };
@@ -68,12 +68,13 @@ pub fn flood_syn(from: Station, to: Station, rng: &mut Rng) -> Vec<u8> {
     )
 }
 
-/// Any address of 172.16.0.0/16: nobody has it, and nobody answers a SYN-ACK that goes there.
+/// Returns a random address of 172.16.0.0/16. No host has it, so none answers a SYN-ACK that goes there.
 pub fn address_of_nobody(rng: &mut Rng) -> Ipv4Address {
     Ipv4Address::new(172, 16, rng.below(256) as u8, rng.between(1, 254) as u8)
 }
 
-/// A frame that asks everybody for the hardware address of `to`: who has it notes that of `from` (RFC 826).
+/// Creates a broadcast frame that requests the hardware address of `to`. The host that has `to` records the
+/// hardware address of `from` (RFC 826).
 #[must_use]
 pub fn arp_request(from: Station, to: Ipv4Address) -> Vec<u8> {
     let mut bytes = vec![0; FRAME_BYTES_MIN];
@@ -94,7 +95,7 @@ pub fn arp_request(from: Station, to: Ipv4Address) -> Vec<u8> {
     bytes
 }
 
-/// A frame with an IPv4 header, and room for `len` bytes behind it.
+/// Creates a frame with an IPv4 header, and room for `len` bytes behind it.
 fn ip_frame(from: Station, to: Station, protocol: IpProtocol, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; (IP_HEADERS_BYTES + len).max(FRAME_BYTES_MIN)];
     let mut ethernet = EthernetFrame::new_unchecked(&mut bytes[..]);
@@ -124,7 +125,7 @@ pub fn write_payload(frame: &mut [u8], from: Ipv4Address, to: Ipv4Address, paylo
     udp.fill_checksum(&from.into(), &to.into());
 }
 
-/// The hardware address a frame is sent to, if it is long enough to have one.
+/// Returns the hardware address a frame is sent to, if it is long enough to have one.
 #[must_use]
 pub fn destination(frame: &[u8]) -> Option<EthernetAddress> {
     frame.first_chunk().copied().map(EthernetAddress)

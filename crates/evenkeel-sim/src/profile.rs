@@ -1,4 +1,4 @@
-//! Where a CPU's time went, by kind of work: what a profiler of all code would find.
+//! A profile of a CPU: its time by kind of work, as a profiler of all code would report it.
 
 use evenkeel_core::time::Duration;
 use evenkeel_core::work::{Work, WorkLog};
@@ -13,25 +13,25 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// What one kind of work has taken.
+    /// Returns the CPU time of one kind of work.
     #[must_use]
     pub const fn of(&self, work: Work) -> Duration {
         self.work[work as usize]
     }
 
-    /// What programs have computed: user mode.
+    /// Returns the CPU time in user mode: the time that programs have computed.
     #[must_use]
     pub const fn compute(&self) -> Duration {
         self.compute
     }
 
-    /// All of it.
+    /// Returns the sum of all CPU time: all kinds of work, and user mode.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.work.iter().sum::<Duration>() + self.compute
     }
 
-    /// What has been added since `earlier`.
+    /// Returns the CPU time that was added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let work = core::array::from_fn(|kind| self.work[kind].saturating_sub(earlier.work[kind]));

@@ -23,7 +23,7 @@ pub struct RpcServer {
 }
 
 impl RpcServer {
-    /// A server on `port` whose calls take `compute` of CPU time.
+    /// Creates a server on `port` whose calls take `compute` of CPU time.
     #[must_use]
     pub const fn new(port: u16, compute: Duration) -> Self {
         Self { port, compute, socket: None, answer: None }
@@ -72,7 +72,7 @@ const SLICE: Duration = Duration::from_micros(500);
 const INTERRUPTS_MAX: Duration = Duration::from_millis(10);
 
 impl Worker {
-    /// A worker on `port` whose call takes `compute` of CPU time if nothing disturbs it.
+    /// Creates a worker on `port` whose call takes `compute` of CPU time if nothing disturbs it.
     #[must_use]
     pub const fn new(port: u16, compute: Duration, refill: Ratio) -> Self {
         Self { port, compute, refill, socket: None, work: None }
@@ -131,23 +131,24 @@ struct Server {
     answered: u64,
     /// Answers a second, over the last few periods.
     served_per_s: f64,
-    /// When the interval was last adapted, and how many answers there were then.
+    /// The time at which the interval was last adapted, and the number of answers at that time.
     adapted: (Instant, u64),
 }
 
-/// How many calls a server has outstanding at most.
+/// The greatest number of calls that are outstanding at one server.
 pub const OUTSTANDING_MAX: u64 = 4_000;
-/// And on the whole: so many that it is never without, even if the scheduler lets it run for half a second,
-/// and never has them all.
+/// The target for the calls outstanding at one server. The server does not run out of calls even if the
+/// scheduler lets it run for half a second, and the number stays below [`OUTSTANDING_MAX`].
 const OUTSTANDING: f64 = 2_000.0;
-/// How often the rate of calls is adapted to that of answers. Processes take turns within that time.
+/// The interval at which the rate of calls is adapted to the rate of answers. Processes take turns within
+/// that time.
 const ADAPT: Duration = Duration::from_millis(600);
 /// Faster than any server answers, so that calls are outstanding soon.
 const FIRST_RATE: f64 = 4_000.0;
 
 impl RpcClient {
-    /// A client that calls `worker` at `start`, and `servers` from then on; with the count of the servers'
-    /// answers, and how long the worker took.
+    /// Creates a client that calls `worker` at `start`, and `servers` from then on; with the counter of the
+    /// servers' answers, and the log of the worker's times.
     #[must_use]
     pub fn new(worker: IpEndpoint, servers: &[IpEndpoint], start: Instant) -> (Self, Tally, Log<Duration>) {
         let (answered, worked) = (Tally::default(), Log::default());
@@ -193,8 +194,8 @@ impl Server {
         self.sent - self.answered
     }
 
-    /// As many calls as answers, and up to half as many more or less if far fewer or more are outstanding
-    /// than should be.
+    /// Sets the rate of calls to that of answers, and up to half as much more or less if the number of
+    /// outstanding calls is far from the target.
     fn adapt(&mut self, now: Instant) {
         let (since, answered) = self.adapted;
         if now < since + ADAPT {

@@ -1,12 +1,13 @@
-//! A bound for worlds that would run for ever: whoever goes on and on while no time to speak of passes is
-//! found out.
+//! A bound for worlds that would run for ever: it detects hosts that continue to work while hardly any time
+//! passes.
 
 use evenkeel_core::time::{Duration, Instant};
 
-/// How long it is watched at a time.
+/// The length of one observation interval.
 const SPAN: Duration = Duration::from_millis(1);
-/// How often something may go on in [`SPAN`]. Work that costs nothing takes a nanosecond, so a host that
-/// finds such work again and again gets there in a third of it; bursts of some ten thousand frames do not.
+/// The number of events in [`SPAN`] that counts as a standstill. Work that costs nothing takes a
+/// nanosecond, so a host that finds such work again and again reaches this number in a third of [`SPAN`];
+/// bursts of some ten thousand frames do not.
 pub(crate) const MOST: u64 = 1_000_000;
 
 /// Counts how often something goes on while little time passes.

@@ -33,7 +33,7 @@ struct Echoing {
 }
 
 impl StreamEcho {
-    /// A server on `port`, and the count of the connections it accepted.
+    /// Creates a server on `port`, and the counter of the connections it accepted.
     #[must_use]
     pub fn new(port: u16, config: ListenerConfig) -> (Self, Tally) {
         let accepted = Tally::default();
@@ -104,7 +104,7 @@ pub struct StreamDummy {
 }
 
 impl StreamDummy {
-    /// A listener on `port`.
+    /// Creates a listener on `port`.
     #[must_use]
     pub const fn new(port: u16, config: ListenerConfig) -> Self {
         Self { port, config, listener: None }
@@ -121,12 +121,12 @@ impl Program for StreamDummy {
     }
 }
 
-/// What became of a stream of a [`StreamClient`].
+/// The outcome of a stream of a [`StreamClient`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Every byte came back, in order.
     Echoed,
-    /// The connection failed, and said so.
+    /// The connection failed with this error.
     Failed(StreamError),
     /// No connection was opened.
     NotOpened,
@@ -134,19 +134,19 @@ pub enum Outcome {
     Left,
     /// Something else came back than was sent.
     Wrong {
-        /// How many bytes had come back rightly before.
+        /// The number of bytes that had come back correctly before.
         after: usize,
     },
 }
 
-/// Opens connections, one after the other or several at the same time; sends bytes over each and compares
-/// what comes back.
+/// Opens connections, one after the other or several at once; sends bytes over each and compares them with
+/// the bytes that come back.
 #[derive(Debug)]
 pub struct StreamClient {
     to: IpEndpoint,
     /// Connections to open yet.
     left: usize,
-    /// Connections at the same time.
+    /// The number of simultaneous connections.
     abreast: usize,
     bytes: usize,
     manners: Manners,
@@ -155,7 +155,7 @@ pub struct StreamClient {
     outcomes: Log<Outcome>,
 }
 
-/// How a [`StreamClient`] begins and ends its connections.
+/// The options of a [`StreamClient`] for the beginning and the end of its connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Manners {
     /// Gives its first bytes to the call that opens the connection (RFC 7413).
@@ -172,20 +172,20 @@ struct Asking {
     back: usize,
 }
 
-/// What a stream is to carry at a place.
+/// Returns the byte at `place` of the stream with this number.
 fn byte(number: usize, place: usize) -> u8 {
     (place.wrapping_mul(31) ^ (place >> 8).wrapping_mul(7) ^ number.wrapping_mul(131)) as u8
 }
 
 impl StreamClient {
-    /// A client that opens `connections` of `bytes` each to `to`, `abreast` at a time; and what became of
-    /// each.
+    /// Creates a client that opens `connections` of `bytes` each to `to`, `abreast` at a time; and the log
+    /// of their outcomes.
     #[must_use]
     pub fn new(to: IpEndpoint, connections: usize, abreast: usize, bytes: usize) -> (Self, Log<Outcome>) {
         Self::with_manners(to, connections, abreast, bytes, Manners::default())
     }
 
-    /// The same, in its own way.
+    /// Creates a client like [`StreamClient::new`], with these `manners`.
     #[must_use]
     pub fn with_manners(
         to: IpEndpoint,
@@ -225,7 +225,7 @@ impl StreamClient {
         true
     }
 
-    /// Opens a connection; says how much of what it is to carry was taken.
+    /// Opens a connection. Returns the stream, and the number of bytes that the call has taken.
     fn connect(&self, number: usize, system: &mut System<'_>) -> Result<(Fd, usize), ConnectError> {
         if !self.manners.early {
             return system.connect(self.to).map(|stream| (stream, 0));
@@ -239,12 +239,13 @@ impl StreamClient {
         Ok((stream, taken))
     }
 
-    /// Whether it has had enough.
+    /// Returns whether the client leaves this stream now: an odd one, after `leaves_after` bytes have come
+    /// back.
     fn leaves(&self, asking: &Asking) -> bool {
         asking.number % 2 == 1 && self.manners.leaves_after.is_some_and(|enough| asking.back >= enough)
     }
 
-    /// Moves what can be moved; says what became of the stream once that is known.
+    /// Sends and receives what is possible. Returns the outcome of the stream once it is known.
     fn ask(&self, stream: Fd, asking: &mut Asking, system: &mut System<'_>) -> Option<Outcome> {
         while asking.sent < self.bytes {
             let end = self.bytes.min(asking.sent + CHUNK);

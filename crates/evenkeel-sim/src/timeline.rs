@@ -1,4 +1,4 @@
-//! When a CPU began each piece of work: what an instrumented kernel would note.
+//! A timeline of a CPU: the start of each piece of work, as an instrumented kernel would record it.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// When each piece of `work` was begun.
+    /// Returns the times at which pieces of `work` began.
     pub fn times(&self, work: Work) -> impl Iterator<Item = Instant> {
         self.begun.iter().filter(move |(_, w)| *w == work).map(|&(at, _)| at)
     }
 
-    /// When each frame was put into a receive ring.
+    /// Returns the times at which frames were put into a receive ring.
     #[must_use]
     pub fn arrivals(&self) -> &[Instant] {
         &self.arrivals
@@ -31,7 +31,7 @@ impl Timeline {
     }
 }
 
-/// What is done before anything else in a unit: getting there, and the buffers that come back.
+/// The kinds of work at the beginning of a unit: its entry, and the buffers that come back.
 const FIRST: [Work; 6] =
     [Work::Interrupt, Work::Clock, Work::SoftInterrupt, Work::PollRound, Work::Switch, Work::Reclaim];
 
@@ -43,8 +43,8 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// The pieces of a unit. A log says how often each kind was done; they are taken to follow each other as
-    /// a frame goes its way.
+    /// Returns the pieces of a unit. A log has the number of pieces of each kind; they are assumed to
+    /// follow each other in the order in which a frame passes.
     pub(crate) fn of(log: &WorkLog, costs: &Costs) -> Self {
         let first = FIRST.iter().copied();
         let rest = Work::ALL.iter().copied().filter(|work| !FIRST.contains(work));
@@ -59,12 +59,12 @@ impl Stages {
         Self { used: Duration::ZERO, ahead }
     }
 
-    /// Something else comes before the rest.
+    /// Delays the remaining pieces by `time`, for other work.
     pub(crate) fn delay(&mut self, time: Duration) {
         self.ahead.iter_mut().for_each(|(at, _)| *at += time);
     }
 
-    /// The unit has used the CPU for the time `elapsed` up to `now`.
+    /// Records that the unit has used the CPU for the time `elapsed` up to `now`.
     pub(crate) fn pass(&mut self, now: Instant, elapsed: Duration, timeline: &mut Timeline) {
         self.used += elapsed;
         while let Some(&(at, work)) = self.ahead.front().filter(|(at, _)| *at <= self.used) {

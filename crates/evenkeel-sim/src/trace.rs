@@ -1,4 +1,4 @@
-//! What happened, as one number: two runs of one seed must give the same.
+//! A trace of a run as one number: two runs with one seed must give equal numbers.
 
 use evenkeel_core::time::Instant;
 
@@ -23,13 +23,13 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// An empty trace.
+    /// Creates an empty trace.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes that `what` happened, with up to three numbers that tell it from others of its kind.
+    /// Records that `what` happened, with up to three numbers that distinguish it from others of its kind.
     pub fn note(&mut self, now: Instant, what: &'static str, numbers: [u64; 3]) {
         self.mix(&now.as_nanos().to_le_bytes());
         self.mix(what.as_bytes());
@@ -55,19 +55,19 @@ impl Trace {
         }
     }
 
-    /// The hash of everything noted so far.
+    /// Returns the hash of everything recorded so far.
     #[must_use]
     pub const fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Number of events noted.
+    /// Returns the number of recorded events.
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.events
     }
 
-    /// The last events, oldest first, one line each.
+    /// Returns the last events, oldest first, one line each.
     #[must_use]
     pub fn recent(&self) -> String {
         use std::fmt::Write as _;

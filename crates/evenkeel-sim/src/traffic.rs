@@ -8,7 +8,7 @@ use evenkeel_core::time::{Duration, Instant};
 use crate::packet::{Station, udp_frame, write_payload};
 use crate::rng::{Ratio, Rng};
 
-/// How frames are spread over time.
+/// The distribution of frames over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// One every so often, as exact as can be.
@@ -39,22 +39,22 @@ pub enum Pattern {
     },
 }
 
-/// What a source sends, and when.
+/// The frames of a source, and their times.
 #[derive(Debug, Clone)]
 pub struct Flow {
-    /// Where the datagrams say they come from.
+    /// The station in the source addresses of the datagrams.
     pub from: Station,
-    /// Where they go.
+    /// The station to which the datagrams go.
     pub to: Station,
     /// Bytes of payload; the first eight are a sequence number, as far as there is room.
     pub payload_bytes: usize,
     /// Mean rate.
     pub rate_pps: u64,
-    /// How the frames are spread.
+    /// The distribution of the frames over time.
     pub pattern: Pattern,
-    /// When it starts.
+    /// The time from which frames are sent.
     pub start: Instant,
-    /// When it stops.
+    /// The time from which no more frames are sent.
     pub stop: Instant,
 }
 
@@ -86,7 +86,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source, its dice from `rng`.
+    /// Creates a source of datagrams with randomness from `rng`.
     #[must_use]
     pub fn new(flow: Flow, rng: Rng) -> Self {
         let frame = udp_frame(flow.from, flow.to, &vec![0; flow.payload_bytes]);
@@ -104,8 +104,8 @@ impl Source {
         source
     }
 
-    /// A source of other frames than datagrams: `make` makes each, from how many there were before and from
-    /// dice.
+    /// Creates a source of other frames than datagrams. `make` makes each frame, from the number of earlier
+    /// ones and from a random number generator.
     #[must_use]
     pub fn of_frames(
         flow: Flow,
@@ -115,25 +115,25 @@ impl Source {
         Self { maker: Some(Maker(Box::new(make))), ..Self::new(flow, rng) }
     }
 
-    /// Its flow.
+    /// Returns the flow of the source.
     #[must_use]
     pub const fn flow(&self) -> &Flow {
         &self.flow
     }
 
-    /// Frames sent so far.
+    /// Returns the number of frames sent so far.
     #[must_use]
     pub const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// When the next frame is due; [`Instant::NEVER`] after the end.
+    /// Returns the time at which the next frame is due; [`Instant::NEVER`] after the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
         if self.next < self.flow.stop { self.next } else { Instant::NEVER }
     }
 
-    /// The next frame, if it is due by `now`.
+    /// Returns the next frame, if it is due by `now`.
     pub fn poll_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.poll_timeout() > now || self.poll_timeout() == Instant::NEVER {
             return None;
@@ -179,7 +179,8 @@ impl Source {
         self.begin_burst();
     }
 
-    /// The next tick at which something is due, and how much. `burst` is the beginning of the tick.
+    /// Returns a random time in the next tick at which frames are due, and records the number of these
+    /// frames. `burst` is the beginning of the tick.
     fn next_tick(&mut self, period: Duration) -> Instant {
         let mut due = 0;
         while due == 0 {

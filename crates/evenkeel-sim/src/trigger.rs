@@ -13,7 +13,7 @@ use evenkeel_core::work::{Work, WorkLog};
 
 use crate::machine::Costs;
 
-/// What a CPU did that brought it to a trigger state.
+/// The activity of a CPU that brought it to a trigger state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// A system call ends.
@@ -33,7 +33,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The name the paper has for it.
+    /// Returns the paper's name of the source.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,53 +48,54 @@ impl Source {
     }
 }
 
-/// What is called at trigger states, and by timers. Each says what CPU time its handlers have taken, which
-/// passes before the CPU goes on.
+/// Handlers that a CPU calls at trigger states and from timers. Each call returns the CPU time that the
+/// handlers have taken, which passes before the CPU goes on.
 pub trait Handlers: fmt::Debug + Send {
-    /// The CPU is in a trigger state.
+    /// Runs the events that are due when the CPU is in a trigger state.
     fn trigger(&mut self, now: Instant, at: Source, devices: &mut Devices) -> Duration;
 
-    /// When the next event is due: before that an idle CPU need not look.
+    /// Returns the time of the next event, before which an idle CPU need not check; `None` if no event is
+    /// scheduled.
     fn next_due(&self) -> Option<Instant>;
 
-    /// What the interrupt of the periodic timer has dispatched: see [`PeriodicTimer`].
+    /// Runs the work that the interrupt of the periodic timer has dispatched: see [`PeriodicTimer`].
     fn periodic(&mut self, now: Instant, devices: &mut Devices) -> Duration {
         let _ = (now, devices);
         Duration::ZERO
     }
 
-    /// What a one-shot timer is aimed at, if there is one.
+    /// Returns the time for which a one-shot timer is to be set, if there is one.
     fn one_shot(&mut self) -> Option<Instant> {
         None
     }
 
-    /// The one-shot timer has gone off.
+    /// Runs the overdue events when the one-shot timer has fired.
     fn overdue(&mut self, now: Instant, devices: &mut Devices) -> Duration {
         let _ = (now, devices);
         Duration::ZERO
     }
 }
 
-/// A timer that interrupts, beside the clock of the system. Its interrupt dispatches a software interrupt,
-/// which waits while another runs; what it is dispatched for meanwhile is done once.
+/// A timer that interrupts, in addition to the system's clock. Its interrupt dispatches a software
+/// interrupt, which waits while another runs. Dispatches during that wait are combined into one.
 #[derive(Debug, Clone, Copy)]
 pub struct PeriodicTimer {
-    /// From one interrupt to the next.
+    /// The time from one interrupt to the next.
     pub period: Duration,
-    /// What the interrupt takes, without what it dispatches.
+    /// The time that the interrupt takes, without the work that it dispatches.
     pub interrupt: Duration,
 }
 
-/// What handlers can do to the interfaces of the CPU's host.
+/// The interfaces of the CPU's host, as handlers use them.
 #[derive(Debug, Default)]
 pub struct Devices {
     /// Frames that wait for a handler to send them; if data is clocked.
     clocked: Option<VecDeque<(usize, Vec<u8>)>>,
-    /// Those that a handler has sent just now.
+    /// The frames that a handler has just sent.
     pub(crate) sent: Vec<(usize, Vec<u8>)>,
     /// Frames that have arrived while interrupts were off; if it is polled.
     polled: Option<VecDeque<(usize, Vec<u8>)>>,
-    /// Those that a handler has found just now.
+    /// The frames that a handler has just found by a poll.
     pub(crate) found: Vec<(usize, Vec<u8>)>,
     /// Interfaces, with how many frames have left while interrupts were off; and those a handler has found.
     left: BTreeMap<usize, u64>,
@@ -103,27 +104,28 @@ pub struct Devices {
 
 /// Shorter frames carry no data worth clocking: they are acknowledgments, and ends of connections.
 const DATA_BYTES: usize = 200;
-/// Where a segment's ports are in a frame without options of IP.
+/// The place of a segment's ports in an IPv4 frame without IP options.
 const PORTS: core::ops::Range<usize> = 34..38;
 
 impl Devices {
-    /// From now on segments with data wait for a handler, and others of the same connection behind them.
+    /// Makes segments with data wait for a handler from now on, and others of the same connection behind
+    /// them.
     pub(crate) fn clock_output(&mut self) {
         self.clocked = Some(VecDeque::new());
     }
 
-    /// From now on what happens to interfaces while the CPU is busy waits to be polled.
+    /// Makes events of interfaces while the CPU is busy wait for a poll from now on.
     pub(crate) fn poll_devices(&mut self) {
         self.polled = Some(VecDeque::new());
     }
 
-    /// How many frames wait to be sent by a handler.
+    /// Returns the number of frames that wait for a handler to send them.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.clocked.as_ref().map_or(0, VecDeque::len)
     }
 
-    /// Sends the frame that has waited longest. Says whether there was one.
+    /// Sends the frame that has waited longest. Returns whether there was one.
     pub fn send_one(&mut self) -> bool {
         let frame = self.clocked.as_mut().and_then(VecDeque::pop_front);
         let is_one = frame.is_some();
@@ -131,8 +133,8 @@ impl Devices {
         is_one
     }
 
-    /// Takes in what has arrived on all interfaces; says how many frames that are. Those that have left are
-    /// freed.
+    /// Takes the frames that have arrived on all interfaces and returns their number. Frees the buffers of
+    /// frames that have left.
     pub fn poll(&mut self) -> usize {
         let before = self.found.len();
         self.found.extend(self.polled.iter_mut().flat_map(|polled| polled.drain(..)));
@@ -140,13 +142,13 @@ impl Devices {
         self.found.len() - before
     }
 
-    /// What has happened until now raises interrupts; says whether anything has.
+    /// Raises interrupts for all that has happened so far. Returns whether anything has.
     pub(crate) fn turn_interrupts_on(&mut self) -> bool {
         self.poll();
         !self.found.is_empty() || !self.found_left.is_empty()
     }
 
-    /// Keeps word of a frame that has left, if the busy CPU polls. Says whether it does.
+    /// Counts a frame that has left, if the busy CPU polls its devices. Returns whether it polls.
     pub(crate) fn keeps_left(&mut self, index: usize) -> bool {
         if self.polled.is_some() {
             *self.left.entry(index).or_default() += 1;
@@ -154,7 +156,7 @@ impl Devices {
         self.polled.is_some()
     }
 
-    /// A frame that the host sends, if it need not wait.
+    /// Takes a frame that the host sends. Returns it if it need not wait for a handler.
     pub(crate) fn clocks(&mut self, index: usize, frame: Vec<u8>) -> Option<Vec<u8>> {
         let Some(waiting) = &mut self.clocked else { return Some(frame) };
         let behind = waiting.iter().any(|(_, other)| other.get(PORTS) == frame.get(PORTS));
@@ -165,7 +167,7 @@ impl Devices {
         None
     }
 
-    /// Keeps a frame that arrives at a busy CPU, if that polls. Says whether it did.
+    /// Keeps a frame that arrives at a busy CPU which polls its devices. Returns whether it did.
     pub(crate) fn keeps(&mut self, index: usize, frame: &[u8]) -> bool {
         let Some(polled) = &mut self.polled else { return false };
         polled.push_back((index, frame.to_vec()));
@@ -183,19 +185,20 @@ pub(crate) struct Soft {
     /// Since when the CPU is in that loop.
     pub(crate) idle_since: Option<Instant>,
     pub(crate) timer: Option<Ticking>,
-    /// What the interrupt of the one-shot takes, and when it is to come.
+    /// The time that the interrupt of the one-shot timer takes. `one_shot_at` is its next time.
     pub(crate) one_shot: Duration,
     pub(crate) one_shot_at: Instant,
-    /// What a device interrupt takes more than its price says.
+    /// The time that a device interrupt takes beyond its price.
     pub(crate) device_entry: Duration,
-    /// What came last was found by a poll.
+    /// Whether a poll found the latest arrivals, in place of an interrupt.
     pub(crate) polled: bool,
-    /// What a frame after the first costs less.
+    /// The saving on each frame of a unit after the first.
     pub(crate) warm: Duration,
 }
 
 impl Soft {
-    /// What a unit takes less than its prices say: what handlers will do, and what polls do cheaper.
+    /// Returns the time by which a unit is shorter than its prices: handlers do part of the work, and polls
+    /// make other work cheaper.
     pub(crate) fn saved(&self, log: &WorkLog, costs: &Costs, clocked: u32) -> Duration {
         let later = (costs.of(Work::SegmentOutput) + costs.of(Work::Transmit)) * clocked;
         let warm = self.warm * log.count(Work::Input).saturating_sub(1);
@@ -211,7 +214,7 @@ impl Soft {
 pub(crate) struct Ticking {
     pub(crate) timer: PeriodicTimer,
     pub(crate) next: Instant,
-    /// What it has dispatched has not run.
+    /// Whether the timer's interrupt has dispatched work that has not run yet.
     pub(crate) dispatched: bool,
 }
 
@@ -224,7 +227,7 @@ impl Ticking {
         }
     }
 
-    /// It interrupts now. Interrupts that were to come since, while it could not, are lost.
+    /// Runs the timer's interrupt now. Interrupts that were due earlier, but could not occur, are lost.
     pub(crate) fn interrupt(&mut self, now: Instant) {
         while self.next <= now {
             self.next += self.timer.period;
@@ -232,7 +235,7 @@ impl Ticking {
     }
 }
 
-/// Where a unit passes trigger states: how much of it is left then.
+/// Returns the trigger states that a unit passes, by the time that is left of the unit there.
 pub(crate) fn states(
     level: Level,
     log: &WorkLog,

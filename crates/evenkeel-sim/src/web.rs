@@ -14,7 +14,7 @@ use crate::workload::Tally;
 const REQUEST: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
 /// The end of a request.
 const BLANK_LINE: &[u8] = b"\r\n\r\n";
-/// Longer requests are nobody's here.
+/// The longest request that is accepted, in bytes.
 const REQUEST_MAX: usize = 4 << 10;
 const CHUNK: usize = 16 << 10;
 
@@ -28,7 +28,7 @@ pub struct WebServer {
     answer: Vec<u8>,
     listener: Option<Fd>,
     streams: BTreeMap<Fd, Conversation>,
-    /// Those whose requests were worked on.
+    /// The connections whose requests have been handled.
     ready: VecDeque<Fd>,
     answered: Tally,
 }
@@ -41,8 +41,8 @@ struct Conversation {
 }
 
 impl WebServer {
-    /// A server on `port` of a document of `bytes`, with `compute` of CPU time for each request; and the
-    /// count of the requests answered.
+    /// Creates a server on `port` of a document of `bytes`, with `compute` of CPU time for each request;
+    /// and the counter of answered requests.
     #[must_use]
     pub fn new(port: u16, config: ListenerConfig, bytes: usize, compute: Duration) -> (Self, Tally) {
         let mut answer = format!("HTTP/1.0 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
@@ -61,7 +61,7 @@ impl WebServer {
         (server, answered)
     }
 
-    /// Reads what has come of a request, and does the work once it is whole.
+    /// Reads the bytes of a request, and does the work once it is complete.
     fn hear(&mut self, stream: Fd, system: &mut System<'_>) {
         let Some(conversation) = self.streams.get_mut(&stream) else { return };
         let mut chunk = [0; 1 << 10];
@@ -140,7 +140,7 @@ pub struct WebClient {
     to: IpEndpoint,
     /// Bytes of a document.
     bytes: usize,
-    /// Between a failure and the next try.
+    /// The time between a failure and the next try.
     pause: Duration,
     /// An answer that has not come by then is given up.
     patience: Duration,
@@ -148,7 +148,7 @@ pub struct WebClient {
     counts: WebCounts,
 }
 
-/// What became of a client's fetches.
+/// Counters of a client's fetches.
 #[derive(Debug, Clone, Default)]
 pub struct WebCounts {
     /// Documents that came whole.
@@ -167,7 +167,8 @@ struct Fetch {
 }
 
 impl WebClient {
-    /// A client of the server at `to`, whose documents have `bytes`; and what becomes of its fetches.
+    /// Creates a client of the server at `to`, whose documents have `bytes`; and the counters of its
+    /// fetches.
     #[must_use]
     pub fn new(to: IpEndpoint, bytes: usize) -> (Self, WebCounts) {
         let counts = WebCounts::default();
@@ -185,7 +186,7 @@ impl WebClient {
         Step::Again
     }
 
-    /// Goes on with a fetch; says whether it was whole once it is over.
+    /// Continues with a fetch. Once it is over, returns whether the document was complete.
     fn go_on(stream: Fd, fetch: &mut Fetch, bytes: usize, system: &mut System<'_>) -> Option<bool> {
         if !fetch.asked {
             match system.write(stream, REQUEST) {

@@ -1,5 +1,5 @@
 //! The outside end of a host's cable: the adaptor's transmitter, which puts one frame at a time on the wire
-//! and tells when it has left.
+//! and reports when it has left.
 
 use std::collections::VecDeque;
 
@@ -24,12 +24,12 @@ pub struct Wire {
     rate_bps: Option<u64>,
     /// Frames given to the transmitter; the first is on the wire.
     sending: VecDeque<Vec<u8>>,
-    /// When the first has left.
+    /// The time at which the first frame has left; [`Instant::NEVER`] if there is none.
     leaves: Instant,
 }
 
 impl Wire {
-    /// The cable with this outside end; `rate_bps` is what the host's adaptor sends at.
+    /// Creates the cable with this outside end; the host's adaptor sends at `rate_bps`.
     #[must_use]
     pub fn new(mut end: End, rate_bps: Option<u64>) -> Self {
         let mut pool = Pool::with_limit(2 * WIRE_PKTS);
@@ -38,14 +38,14 @@ impl Wire {
         Self { end, pool, rate_bps, sending: VecDeque::new(), leaves: Instant::NEVER }
     }
 
-    /// A frame reaches the host. Returns whether there was room in its ring.
+    /// Passes a frame to the host. Returns whether there was room in its ring.
     pub(crate) fn arrive(&mut self, frame: &[u8]) -> bool {
         let accepted = self.end.send(frame);
         self.end.flush();
         accepted
     }
 
-    /// The next frame that the host has handed over.
+    /// Takes the next frame that the host has handed over.
     pub(crate) fn take(&mut self) -> Option<Vec<u8>> {
         let frame = self.end.queue_mut(0).take(&mut self.pool)?;
         let bytes = frame.bytes().to_vec();
@@ -53,7 +53,7 @@ impl Wire {
         Some(bytes)
     }
 
-    /// The transmitter gets a frame.
+    /// Gives a frame to the transmitter.
     pub(crate) fn send(&mut self, frame: Vec<u8>, now: Instant) {
         if self.sending.is_empty() {
             self.leaves = now + self.time_of(&frame);
@@ -65,17 +65,18 @@ impl Wire {
         self.rate_bps.map(|rate| ethernet_time(frame.len(), rate)).unwrap_or_default()
     }
 
-    /// When the next frame has left; [`Instant::NEVER`] if there is none.
+    /// Returns the time at which the next frame has left; [`Instant::NEVER`] if there is none.
     pub(crate) const fn poll_timeout(&self) -> Instant {
         self.leaves
     }
 
-    /// So many frames that have left: the host's adaptor learns of it.
+    /// Reports to the host's adaptor that this number of frames have left.
     pub(crate) fn complete(&mut self, frames: u64) {
         self.end.complete(frames);
     }
 
-    /// The next frame that has left by `now`. The host's adaptor is to be told ([`Self::complete`]).
+    /// Returns the next frame that has left by `now`. The caller must notify the host's adaptor
+    /// ([`Self::complete`]).
     pub(crate) fn poll_frame(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.leaves > now {
             return None;

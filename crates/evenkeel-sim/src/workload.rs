@@ -16,22 +16,22 @@ use crate::rng::Rng;
 pub struct Tally(Arc<AtomicU64>);
 
 impl Tally {
-    /// One more.
+    /// Adds one to the counter.
     pub fn add_one(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many more.
+    /// Adds `count` to the counter.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// So many at least.
+    /// Raises the counter to `count`, if it is less.
     pub fn raise_to(&self, count: u64) {
         self.0.fetch_max(count, Ordering::Relaxed);
     }
 
-    /// How many so far.
+    /// Returns the present count.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -55,7 +55,7 @@ impl<T> Default for Log<T> {
 }
 
 impl<T> Log<T> {
-    /// Appends.
+    /// Appends `item` to the log.
     pub fn push(&self, item: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(item);
     }
@@ -88,7 +88,8 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// A sink on `port` that burns `compute` for each datagram, and the count of datagrams it received.
+    /// Creates a sink on `port` that computes for `compute` for each datagram, and the counter of received
+    /// datagrams.
     #[must_use]
     pub fn new(port: u16, compute: Duration) -> (Self, Tally) {
         let received = Tally::default();
@@ -110,11 +111,11 @@ impl Program for Sink {
 /// A datagram as a program got it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// When the receive call returned.
+    /// The time at which the receive call returned.
     pub at: Instant,
-    /// Who sent it.
+    /// The endpoint that sent the datagram.
     pub from: IpEndpoint,
-    /// What was in it.
+    /// The payload of the datagram.
     pub payload: Vec<u8>,
 }
 
@@ -128,7 +129,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder on `port`, and its record.
+    /// Creates a recorder on `port`, and its log.
     #[must_use]
     pub fn new(port: u16) -> (Self, Log<Delivery>) {
         let log = Log::default();
@@ -160,7 +161,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// An echo server on `port`.
+    /// Creates an echo server on `port`.
     #[must_use]
     pub const fn new(port: u16) -> Self {
         Self { port, socket: None, answer: None }
@@ -186,7 +187,7 @@ impl Program for Echo {
 #[derive(Debug, Clone, Copy)]
 pub struct Spinner;
 
-/// How long a spinner computes between two looks at the scheduler.
+/// The time that a spinner computes before it returns to the scheduler.
 const SPIN: Duration = Duration::from_millis(1);
 
 impl Program for Spinner {
@@ -199,7 +200,7 @@ impl Program for Spinner {
 /// The outcome of one ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ping {
-    /// When it was sent.
+    /// The time at which the message was sent.
     pub at: Instant,
     /// Time from sending to having the answer; `None` if none came in time.
     pub round_trip: Option<Duration>,
@@ -224,7 +225,7 @@ enum Ponging {
 }
 
 impl PingPong {
-    /// A client of the echo server at `to` that gives up on an answer after `timeout`; and its record.
+    /// Creates a client of the echo server at `to` that gives up on an answer after `timeout`; and its log.
     #[must_use]
     pub fn new(to: IpEndpoint, timeout: Duration) -> (Self, Log<Ping>) {
         let log = Log::default();
@@ -273,15 +274,15 @@ impl Program for PingPong {
 /// A datagram as a talker sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// When the send call began.
+    /// The time at which the send call began.
     pub at: Instant,
-    /// Where to.
+    /// The endpoint to which the datagram went.
     pub to: IpEndpoint,
-    /// What was in it: unlike any other datagram's.
+    /// The payload of the datagram, which differs from that of any other datagram.
     pub payload: Vec<u8>,
 }
 
-/// Sends datagrams that can be told apart to random peers at random times.
+/// Sends distinguishable datagrams to random peers at random times.
 #[derive(Debug)]
 pub struct Talker {
     name: u64,
@@ -296,8 +297,8 @@ pub struct Talker {
 }
 
 impl Talker {
-    /// A talker with a `name` of its own. It sends to one of `peers` every `gap` on average until `until`;
-    /// and the record of what it sent.
+    /// Creates a talker with a `name` of its own, and the log of the datagrams that it sent. The talker
+    /// sends to one of `peers` every `gap` on average until `until`.
     #[must_use]
     pub fn new(
         name: u64,
@@ -313,14 +314,14 @@ impl Talker {
         (talker, log)
     }
 
-    /// The same with payloads of up to `bytes` bytes: above the MTU they go in fragments.
+    /// Sets the greatest payload in bytes. Datagrams above the MTU are sent in fragments.
     #[must_use]
     pub const fn with_payload_bytes_max(mut self, bytes: u64) -> Self {
         self.payload_bytes_max = bytes;
         self
     }
 
-    /// Name, number, and random bytes after them.
+    /// Returns a payload: the name, a number, and random bytes.
     fn payload(&mut self) -> Vec<u8> {
         let mut payload = Vec::from(self.name.to_be_bytes());
         payload.extend(self.number.to_be_bytes());

@@ -42,16 +42,16 @@ pub struct Port {
     pub down: Conditions,
     /// Frames the interface's receive ring holds.
     pub ring_pkts: usize,
-    /// Descriptors of its transmit ring. The adaptor then sends one frame at a time, at the rate of `up`, and
-    /// interrupts when it has left. `None` is an adaptor whose frames have left at once, into whatever queue
-    /// `up` has.
+    /// The number of descriptors of the transmit ring. The adaptor then sends one frame at a time, at the
+    /// rate of `up`, and interrupts when it has left. With `None`, the frames leave the adaptor at once,
+    /// into the queue of `up`.
     pub transmit_ring_pkts: Option<usize>,
     /// Its driver knows nothing of polling ([`Host::add_legacy_interface`]).
     pub legacy: bool,
 }
 
 impl Port {
-    /// An interface on a perfect wire, with a receive ring of 64 frames.
+    /// Creates an interface on a perfect wire, with a receive ring of 64 frames.
     #[must_use]
     pub fn new(segment: SegmentId, address: IpCidr) -> Self {
         let wire = Conditions::PERFECT;
@@ -66,13 +66,13 @@ impl Port {
         }
     }
 
-    /// The same over wires with these conditions, in both directions.
+    /// Sets the conditions of the port's wires in both directions.
     #[must_use]
     pub fn with_conditions(self, conditions: Conditions) -> Self {
         Self { up: conditions, down: conditions, ..self }
     }
 
-    /// The adaptor's half of the cable.
+    /// Returns the options of the adaptor's half of the cable.
     fn adaptor(&self, name: &str, hardware: EthernetAddress, demultiplexes: bool) -> Options {
         let options =
             Options { address: hardware, ring_pkts: self.ring_pkts, demultiplexes, ..Options::new(name, 0) };
@@ -84,7 +84,7 @@ impl Port {
         }
     }
 
-    /// At which rate the adaptor sends, and what is left for the wire to do.
+    /// Returns the rate at which the adaptor sends, and the conditions that are left for the wire.
     fn transmitter(&self) -> (Option<u64>, Conditions) {
         match self.transmit_ring_pkts {
             Some(_) => (self.up.rate_bps, Conditions { rate_bps: None, ..self.up }),
@@ -98,7 +98,7 @@ impl Port {
 pub enum SetupError {
     /// Its configuration allows too little memory.
     Memory(PoolLimit),
-    /// It does not take an interface.
+    /// The host does not take an interface.
     Interface(AddInterfaceError),
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for SetupError {
 
 impl std::error::Error for SetupError {}
 
-/// Who is at the end of a segment's wire.
+/// A station at the end of a segment's wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Host { host: usize, interface: usize },
@@ -135,7 +135,7 @@ struct Segment {
     attachments: Vec<Attachment>,
 }
 
-/// A simulated world. The same seed and the same calls give the same run.
+/// A simulated world. Worlds with equal seeds and equal calls run equally.
 #[derive(Debug)]
 pub struct World {
     now: Instant,
@@ -151,7 +151,7 @@ pub struct World {
 }
 
 impl World {
-    /// An empty world.
+    /// Creates an empty world whose randomness comes from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// Adds a segment with nobody on it.
+    /// Adds a segment without stations.
     pub fn add_segment(&mut self) -> SegmentId {
         self.segments.push(Segment::default());
         SegmentId(self.segments.len() - 1)
@@ -204,8 +204,8 @@ impl World {
         self.attach_source(segment, conditions, |rng| Source::new(flow, rng))
     }
 
-    /// The same with other frames than datagrams: `make` makes each, from how many there were before and from
-    /// dice.
+    /// Adds a source of other frames than datagrams. `make` makes each frame, from the number of earlier
+    /// ones and from a random number generator.
     pub fn add_source_of(
         &mut self,
         segment: SegmentId,
@@ -250,19 +250,19 @@ impl World {
         self.segments[segment.0].attachments.push(Attachment { who, hardware, up, down });
     }
 
-    /// The time.
+    /// Returns the simulated time.
     #[must_use]
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Dice for whoever sets up the world.
+    /// Returns a random number generator for the setup of the world.
     #[must_use]
     pub fn fork_rng(&mut self) -> Rng {
         self.rng.fork()
     }
 
-    /// A host's CPU.
+    /// Returns a host's CPU.
     ///
     /// # Panics
     /// If there is no such host.
@@ -271,7 +271,7 @@ impl World {
         &self.hosts[id.0]
     }
 
-    /// A host's CPU, to have it note what it does.
+    /// Returns a host's CPU, to change its settings.
     ///
     /// # Panics
     /// If there is no such host.
@@ -280,7 +280,7 @@ impl World {
         &mut self.hosts[id.0]
     }
 
-    /// A host.
+    /// Returns a host.
     ///
     /// # Panics
     /// If there is no such host.
@@ -289,7 +289,7 @@ impl World {
         self.hosts[id.0].host()
     }
 
-    /// A host, to start programs on it.
+    /// Returns a host, to start programs on it.
     ///
     /// # Panics
     /// If there is no such host.
@@ -298,12 +298,12 @@ impl World {
         self.hosts[id.0].host_mut()
     }
 
-    /// All hosts.
+    /// Returns all hosts with their ids.
     pub fn hosts(&self) -> impl Iterator<Item = (HostId, &Host)> {
         self.hosts.iter().enumerate().map(|(n, cpu)| (HostId(n), cpu.host()))
     }
 
-    /// Frames that a source has sent.
+    /// Returns the number of frames that a source has sent.
     ///
     /// # Panics
     /// If there is no such source.
@@ -312,14 +312,14 @@ impl World {
         self.sources[id.0].sent()
     }
 
-    /// Frames that reached a host and found no room in its interface, or were nobody's for an interface that
-    /// demultiplexes.
+    /// Returns the number of frames that reached a host but were lost at its interface: its ring was full, or
+    /// the interface demultiplexes and no receiver matched.
     #[must_use]
     pub const fn arrivals_missed(&self) -> u64 {
         self.arrivals_missed
     }
 
-    /// What the wires of a segment did, both directions of all together.
+    /// Returns the sum of the counters of a segment's wires, over both directions.
     ///
     /// # Panics
     /// If there is no such segment.
@@ -358,7 +358,7 @@ impl World {
         }
     }
 
-    /// What happened so far, in words and as a hash.
+    /// Returns the trace so far, in words and as a hash.
     #[must_use]
     pub const fn trace(&self) -> &Trace {
         &self.trace
@@ -385,7 +385,7 @@ impl World {
         self.now = self.now.max(until);
     }
 
-    /// What is due, and stays so.
+    /// Describes the hosts and sources that are due while no time passes.
     fn standing_still(&self) -> String {
         let hosts = self.hosts.iter().enumerate().filter(|(_, cpu)| cpu.deadline() <= self.now);
         let hosts: Vec<_> = hosts.map(|(n, cpu)| format!("host {n}: {}", cpu.doing())).collect();
@@ -404,7 +404,7 @@ impl World {
         wires.chain(sources).chain(self.due.iter().copied()).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Everything that is due now, in a fixed order.
+    /// Runs everything that is due now, in a fixed order.
     fn step(&mut self) {
         for segment in 0..self.segments.len() {
             self.step_segment(segment);
@@ -434,7 +434,8 @@ impl World {
         }
     }
 
-    /// To the station with that hardware address; to all others if it is nobody's, or everybody's.
+    /// Forwards a frame to the station with its destination address; to all others if no station has the
+    /// address, or if it is a broadcast.
     fn switch(&mut self, segment: usize, from: usize, frame: Vec<u8>) {
         let Some(to) = destination(&frame) else { return };
         let attachments = &mut self.segments[segment].attachments;
@@ -481,7 +482,7 @@ impl World {
     }
 }
 
-/// The hardware address of a host's interface.
+/// Returns the hardware address of a host's interface.
 #[must_use]
 pub const fn hardware_address(host: usize, interface: usize) -> EthernetAddress {
     EthernetAddress([0x02, 0, 0, 0, host as u8, interface as u8])

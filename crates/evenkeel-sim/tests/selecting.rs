@@ -29,7 +29,7 @@ const COLD: usize = 100;
 const RATE_GAP: Duration = Duration::from_millis(5);
 const END: Instant = Instant::from_millis(3_000);
 
-/// What serves.
+/// The server under test.
 #[derive(Clone, Copy)]
 enum Serves {
     Web,

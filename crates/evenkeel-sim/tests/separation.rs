@@ -24,13 +24,13 @@ const START: Instant = Instant::from_millis(100);
 const FLOOD: Instant = Instant::from_millis(1_000);
 const STOP: Instant = Instant::from_millis(4_100);
 
-/// What comes for the flooded port.
+/// The packets that flood the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Valid,
     /// Datagrams with a wrong checksum.
     Corrupt,
-    /// Nobody has the port.
+    /// Datagrams for a port without a socket.
     Closed,
     /// For a listener that accepts no connection.
     Syns,
@@ -42,12 +42,12 @@ struct Scene {
     kind: Kind,
     pps: u64,
     ring_pkts: usize,
-    /// Processes beside that compute all the time.
+    /// The number of other processes that compute all the time.
     spinners: usize,
     discard_percent: u8,
 }
 
-/// What has become of it while it was flooded.
+/// The results of a scene, over the time of the flood.
 #[derive(Debug)]
 struct Outcome {
     quiet_sent: u64,
@@ -173,8 +173,9 @@ fn a_flood_takes_nothing_from_another_socket_on_its_ring() {
     }
 }
 
-/// What that takes is not taken from a process that computes: it has no less than beside a flood of which
-/// only the share for discarding is looked at. With it there is time for 8 000 a second.
+/// The flooded process pays for the separation of its packets: a process that computes keeps at least as
+/// much of the core as under a flood of which only the share for discarding is examined. A flood of 8 000
+/// pps leaves time for the separation.
 #[test]
 fn what_it_takes_to_separate_the_flooded_process_pays() {
     for kind in KINDS {

@@ -26,24 +26,25 @@ use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
 const SERVER: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
 const CLIENT: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
 const ATTACKER: Ipv4Address = Ipv4Address::new(10, 0, 0, 200);
-/// Of the connections that somebody talks over.
+/// The port of the echo server that the measured connections use.
 const ECHO: u16 = 7;
 /// Of another process with connections of its own.
 const OTHER_ECHO: u16 = 8;
-/// Where somebody listens and accepts nothing.
+/// The port of a listener that accepts no connection.
 const DUMMY: u16 = 9;
 const HTTP: u16 = 80;
-/// From where the connections to [`ECHO`] are opened, and those to [`OTHER_ECHO`].
+/// The first local port of the connections to [`ECHO`]. [`OTHER_FROM`] is that of the connections to
+/// [`OTHER_ECHO`].
 const FROM: u16 = 40_000;
 const OTHER_FROM: u16 = 41_000;
 const CONNECTIONS: u16 = 8;
 
-/// Whatever is attacked is well under way by then.
+/// The start of an attack. The attacked connections are well under way by then.
 const ATTACK: Instant = Instant::from_millis(3_000);
 const SETTLED: Instant = Instant::from_millis(5_000);
 const END: Instant = Instant::from_millis(11_000);
 
-/// What connections keep under the lazy architectures: all but a tenth.
+/// The least share of their throughput that connections keep under the lazy architectures.
 const KEPT: f64 = 0.9;
 
 /// Opens connections, writes a message on each at every tick, and counts what comes back.
@@ -132,7 +133,7 @@ fn wire() -> Conditions {
     Conditions::wire(155_000_000, Duration::from_micros(20), 1_000)
 }
 
-/// The server is a machine with costs, the client one without.
+/// Creates a bench whose server is a machine with costs, and whose client takes no time.
 fn bench(architecture: Architecture, seed: u64, tune: impl FnOnce(&mut Config)) -> Bench {
     let mut world = World::new(seed);
     let segment = world.add_segment();
@@ -218,7 +219,7 @@ impl Bench {
         });
     }
 
-    /// Data that acknowledges nothing, for connections that are no more, or never were.
+    /// Adds data segments that acknowledge nothing, for connections that are closed or never were open.
     fn strays(&mut self, port: u16, from_port: u16, rate_pps: u64) {
         self.attack(rate_pps, move |_, rng, _, to| {
             let seq = SeqNumber::new(rng.next_u64() as u32);
@@ -240,7 +241,7 @@ impl Bench {
         self.world.host(self.server)
     }
 
-    /// What came back from the time when all has settled to the end.
+    /// Counts the echoed messages from `SETTLED` to `END`.
     fn measure(&mut self, echoed: &Tally) -> u64 {
         self.world.run_until(SETTLED);
         let before = echoed.get();
@@ -253,8 +254,8 @@ const fn is_lazy(architecture: Architecture) -> bool {
     matches!(architecture, Architecture::SoftLrp | Architecture::NiLrp)
 }
 
-/// The memory of a host has not grown: its frames are those promised at the beginning, its connections those
-/// that were opened.
+/// Checks that the memory of a host has not grown: its frames are those promised at the beginning, its
+/// connections those that were opened.
 fn bounded(host: &Host, frames: usize, connections: usize) {
     host.check().unwrap();
     assert_eq!(host.pool().1, frames, "frame buffers");
@@ -262,7 +263,8 @@ fn bounded(host: &Host, frames: usize, connections: usize) {
     assert!(host.tcp().buffered() <= host.config().tcp.buffers);
 }
 
-/// What is kept of an undisturbed run's throughput, and the bench for a closer look.
+/// Returns the share of an undisturbed run's throughput that is kept under an attack, and the bench for
+/// further checks.
 fn share_kept(architecture: Architecture, attack: impl Fn(&mut Bench)) -> (f64, Bench) {
     let run = |attacked: bool| {
         let mut bench = bench(architecture, 1, |_| {});
@@ -402,7 +404,7 @@ impl Program for Visits {
     }
 }
 
-/// What became of [`Visits`].
+/// The results of [`Visits`].
 struct Visited {
     /// Documents fetched.
     fetched: f64,
@@ -438,8 +440,8 @@ fn visit_with(
     Visited { fetched, paid: host.bill(process).unwrap().used, bench }
 }
 
-/// Connections in TIME-WAIT are nobody's: not those who will have others from the same port pay for what
-/// comes for them, but the daemon.
+/// Connections in TIME-WAIT are unowned: the daemon pays for their segments, and not the processes that
+/// later have connections from the same port.
 #[test]
 fn a_flood_for_connections_in_time_wait_leaves_new_ones_alone() {
     let calm = visit(Architecture::SoftLrp, |_| {});

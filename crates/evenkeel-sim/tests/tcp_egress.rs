@@ -102,7 +102,8 @@ impl Star {
     }
 }
 
-/// What a wire carries at most, of each frame of 1538 bytes of its time.
+/// Returns the greatest payload rate of a wire, in bit/s: 1448 bytes of each frame, which takes the time of
+/// 1538.
 fn payload_bps(load: Load) -> u64 {
     load.rate_bps * 1_448 / 1_538
 }
@@ -165,8 +166,8 @@ fn new_connections_do_not_wait_for_a_slow_interface() {
     }
 }
 
-/// A stream to the receiver behind the fast interface, which takes a detour by the slow one, among many.
-/// Gives its route.
+/// Creates a star with a stream to the receiver behind the fast interface that takes a detour through the
+/// slow one, among many. Returns the route.
 fn with_detour(architecture: Architecture, slow: Load) -> (Star, Route) {
     let mut star = Star::new(architecture, &[slow, Load { streams: 0, ..FAST }]);
     let [fast, slow] = [cidr(1, 2), cidr(0, 3)].map(|cidr| cidr.address());
@@ -192,8 +193,8 @@ fn a_connection_goes_with_its_route() {
     }
 }
 
-/// The same when the slow interface takes a frame in a second or so, and datagrams for others keep its queue
-/// full: it never has room.
+/// A connection leaves an interface that never has room: it takes about a second for each frame, and
+/// datagrams for others keep its queue full.
 #[test]
 fn a_connection_is_not_stuck_behind_an_interface_that_its_route_has_left() {
     const STUCK: Load = Load { rate_bps: 10_000, streams: 0 };

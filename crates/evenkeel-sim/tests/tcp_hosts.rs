@@ -128,8 +128,8 @@ fn acknowledgments_go_with_what_the_program_says_to_what_came() {
     }
 }
 
-/// Asks over one connection after the other, with data from the first segment on; notes how long each answer
-/// took.
+/// A client that requests over one connection after the other, with data from the first segment on, and
+/// records the time of each answer.
 #[derive(Debug)]
 struct Eager {
     to: IpEndpoint,
@@ -192,7 +192,7 @@ fn with_a_cookie_a_connection_saves_a_round_trip() {
     }
 }
 
-/// Tries to open a connection, and notes what it was told.
+/// A client that tries to open a connection, and records the result.
 #[derive(Debug)]
 struct Tries {
     to: IpEndpoint,

@@ -1,5 +1,5 @@
-//! TCP under the lazy architectures: who processes segments, on whose bill, and where the excess ends (OSDI
-//! 1996, sections 3.4 and 3.5).
+//! Tests of TCP under the lazy architectures: which process handles segments and pays for them, and the
+//! places where the excess ends (OSDI 1996, sections 3.4 and 3.5).
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use evenkeel_core::host::{Config, Host, System};
@@ -27,7 +27,7 @@ fn server() -> IpEndpoint {
     IpEndpoint::new(cidr(2).address(), PORT)
 }
 
-/// Client and server on one segment, with rings that hold whole windows.
+/// Creates a client and a server on one segment, with rings that hold whole windows.
 fn pair(config: &Config, costs: Costs, conditions: Conditions) -> (World, HostId, HostId) {
     let mut world = World::new(config.seed);
     let segment = world.add_segment();

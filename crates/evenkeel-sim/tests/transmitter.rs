@@ -28,7 +28,7 @@ impl Program for Burst {
     }
 }
 
-/// Sending a datagram takes 100 us, an interrupt 5, and reclaiming a buffer 10.
+/// Returns costs: 100 µs for sending a datagram, 5 µs for an interrupt, and 10 µs for reclaiming a buffer.
 fn costs() -> Costs {
     let text = r#"
         name = "round"
@@ -41,8 +41,8 @@ fn costs() -> Costs {
     Machine::parse("round.toml", text).expect("a sound model").costs(Architecture::Eager)
 }
 
-/// Three frames sent by one step, over a 10 Mbit/s Ethernet or a cable without rate: when each has left, and
-/// the CPU.
+/// Sends three frames in one step, over a 10 Mbit/s Ethernet or a cable without a rate. Returns the
+/// departure times, and the CPU.
 fn departures(rate_bps: Option<u64>) -> (Vec<u64>, Cpu) {
     let completion = Completion::ByPeer;
     let inside = Options { completion, transmit_ring_pkts: 8, ..Options::new("inside", 1) };

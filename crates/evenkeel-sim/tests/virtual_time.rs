@@ -15,8 +15,8 @@ use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
 const ADDRESS: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
 const PORT: u16 = 5001;
 
-/// Round numbers: an interrupt takes 10 us with its frame, the software interrupt 20 us and 30 us a frame, a
-/// receive call 100 us.
+/// Returns costs in round numbers: 10 µs for an interrupt with its frame, 20 µs for the software interrupt
+/// and 30 µs for each frame in it, 100 µs for a receive call.
 fn costs() -> Costs {
     let cost =
         |kind: &str, us: u32| format!("{kind} = {{ ns = {us}_000, source = \"fit: a round number\" }}\n");
@@ -138,8 +138,8 @@ fn the_clock_takes_its_time_from_whoever_runs() {
     assert!(world.host(ticking).cpu(Level::Interrupt) >= Duration::from_micros(49_900));
 }
 
-/// A quiet socket beside a flooded one, both received at leisure; how much of the quiet traffic arrived, and
-/// was sent.
+/// Runs a quiet socket and a flooded one, whose receivers compute nothing. Returns how much of the quiet
+/// traffic arrived, and how much was sent.
 fn beside_a_flood(architecture: Architecture, seed: u64) -> (u64, u64) {
     let mut world = World::new(seed);
     let segment = world.add_segment();

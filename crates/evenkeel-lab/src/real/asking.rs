@@ -20,16 +20,16 @@ pub(super) const CLIENT: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
 pub(super) const HARDWARE: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 2])];
 pub(super) const RING_PKTS: usize = 1_024;
-/// How often a client says how far it is.
+/// The interval at which a client reports its progress.
 pub(super) const LOOK: Duration = Duration::from_millis(2);
 
-/// What the client's thread saw.
+/// The measurements of the client's thread.
 pub(super) struct ClientSaw {
     pub(super) report: Report,
     pub(super) core_share: f64,
 }
 
-/// A cable: the client's end, and the server's.
+/// Creates a cable: the client's end, and the server's.
 pub(super) fn lay(ring_pkts: usize) -> (End, End) {
     let [client, server] = HARDWARE;
     let end = |name, address| cable::Options { address, ring_pkts, ..cable::Options::new(name, 0) };
@@ -57,7 +57,7 @@ pub(super) fn await_server(clock: Clock, server: &Working) {
     }
 }
 
-/// The client's thread.
+/// Runs the client's thread on a host of ours, until both the client and the server are over.
 pub(super) fn from_host(
     plan: Plan,
     end: End,

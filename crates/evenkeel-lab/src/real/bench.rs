@@ -1,4 +1,4 @@
-//! One measured run: a router on one core, a load generator on another.
+//! A measured run: a router on one core, a load generator on another.
 
 use std::io;
 
@@ -22,7 +22,7 @@ const RALLY: Duration = Duration::from_millis(5);
 /// ring and an output queue of 256.
 const RINGS: Rings = Rings { receive_pkts: 512, transmit_pkts: 256 };
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
     pub(super) offered_pps: f64,
@@ -32,7 +32,7 @@ pub(super) struct Measured {
     pub(super) cpu: CpuShares,
     /// The share of the window in which router and generator really had their cores: the lesser of the two.
     pub(super) core_share: f64,
-    /// How long a cache line took to the generator's core and back, just before.
+    /// The round-trip time of a cache line to the generator's core, measured just before the run.
     pub(super) round_trip: Option<Duration>,
     /// Frames dropped, warm-up and all, by place.
     pub(super) drops: [(&'static str, u64); 6],
@@ -80,7 +80,7 @@ fn cable_end(name: &str, address: EthernetAddress) -> cable::Options {
     cable::Options { address, ..cable::Options::new(name, 0) }
 }
 
-/// What both sides saw.
+/// The measurements of the generator and the router in a run.
 struct Run<const LOADS: usize> {
     offered: [Offered; LOADS],
     observed: Observed,

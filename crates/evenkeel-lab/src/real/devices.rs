@@ -36,7 +36,7 @@ pub(super) struct Devices {
     sink: &'static str,
     counted_before: u64,
     pool: Pool,
-    /// What the generator sends next.
+    /// The frames that the generator sends next.
     waiting: VecDeque<Frame>,
     /// A TAP goes away with the last holder of its descriptor, and its counters with it.
     _inside: Vec<Arc<OwnedFd>>,
@@ -58,7 +58,7 @@ pub(super) fn in_namespace<T: Send>(
     })
 }
 
-/// Puts this thread into a network namespace of its own, on whose links the kernel has nothing to say.
+/// Puts this thread into a network namespace of its own, without IPv6 traffic of the kernel on its links.
 pub(super) fn new_network() -> io::Result<()> {
     link::enter_new_network().map_err(|e| {
         io::Error::new(
@@ -87,7 +87,7 @@ fn set_up(place: Place) -> Result<(), String> {
     Ok(())
 }
 
-/// The links of one measurement.
+/// Opens the links of one measurement.
 pub(super) fn open(place: Place) -> io::Result<(Devices, Inside)> {
     let [first, second] = INSIDE.map(|address| match place {
         Place::Tap => Inner::Tap(TapOptions { address: Address::Fixed(address), ..TapOptions::default() }),
@@ -121,7 +121,7 @@ impl Inner {
 }
 
 impl Devices {
-    /// Frames that the router has sent, as far as the kernel tells.
+    /// Returns the number of frames that the router has sent, according to the kernel's counters.
     pub(super) fn came_out(&self) -> io::Result<u64> {
         Ok(received(self.sink)? - self.counted_before)
     }
@@ -137,7 +137,7 @@ impl FarEnds for Devices {
         self.waiting.drain(..).for_each(|frame| self.pool.recycle(frame));
     }
 
-    /// The kernel does.
+    /// Does nothing: the kernel drains the devices.
     fn drain(&mut self) {}
 
     fn forwarded(&mut self) -> u64 {

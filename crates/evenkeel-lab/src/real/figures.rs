@@ -1,4 +1,4 @@
-//! Which kernels each figure compares, and what must come out.
+//! The kernels that each figure compares, and the checks of each figure.
 
 use std::io;
 
@@ -14,39 +14,39 @@ use super::{Options, Place, Progress, devices};
 use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
 
-/// What counts as keeping the peak: the share of it that is left at the highest load. More than all of it is
-/// what varies between two windows of one run: a median beyond this is no measurement of a peak.
+/// The share of the peak that counts as kept, at the highest load. A share above 1 is variation between two
+/// windows of one run; a median beyond the upper bound is no measurement of a peak.
 pub(super) const KEPT: [f64; 2] = [0.97, 1.1];
-/// What counts as falling.
+/// The share of the peak that counts as falling.
 const FALLING: [f64; 2] = [0.0, 0.9];
-/// What counts as livelock.
+/// The share of the peak that counts as livelock.
 const LIVELOCK: [f64; 2] = [0.0, 0.2];
-/// What share of their cores router and generator must have had.
+/// The share of their cores that router and generator must have had.
 const UNDISTURBED: [f64; 2] = [0.9, 1.0];
 /// Points of the core by which a neighbour's share may be off.
 const OFF: f64 = 0.05;
-/// From this multiple of the peak on, the router has more than enough to do.
+/// The multiple of the peak from which a load counts as overload.
 const OVERLOAD: f64 = 1.5;
 
 /// A figure of the paper in real time.
 pub(super) struct Figure {
     pub(super) id: &'static str,
     variants: fn(&Options) -> Vec<Variant>,
-    /// The one whose peak the loads go by: it must keep it.
+    /// The variant whose peak determines the loads. It must keep its peak.
     reference: fn(&Options) -> Variant,
     y: &'static str,
     value: fn(&Measured) -> f64,
-    /// What must keep its peak, whatever it is measured on.
+    /// The checks for curves that must keep their peak, on any kind of device.
     checks: fn(&[Curve]) -> Vec<Check>,
-    /// What must lose it. On the cable only: what a generator can offer through the kernel livelocks none of
-    /// these.
+    /// The checks for curves that must lose their peak. They apply to the cable only: a load through the
+    /// kernel is too small to livelock any of these.
     losses: fn(&[Curve]) -> Vec<Check>,
 }
 
 /// The figures that can be measured in real time.
 pub(super) static ALL: [Figure; 4] = [UNMODIFIED, QUOTA, FEEDBACK, CYCLE_LIMIT];
 
-/// The figure of an experiment, if it can be measured in real time.
+/// Returns the figure of an experiment, if it can be measured in real time.
 pub(super) fn of(id: &str) -> Option<&'static Figure> {
     ALL.iter().find(|figure| figure.id == id)
 }
@@ -194,17 +194,17 @@ fn variant(name: &'static str, architecture: Architecture) -> Variant {
     Variant { name, config: router(architecture), screening: None, neighbour: false }
 }
 
-/// Polling with quota and feedback.
+/// Returns the variant with polling, quota and feedback.
 fn unscreened(_options: &Options) -> Variant {
     variant("polled", Architecture::Polled)
 }
 
-/// The same with screening.
+/// Returns the variant of [`unscreened`] with screening.
 fn screened(options: &Options) -> Variant {
     Variant { screening: Some(options.work), ..unscreened(options) }
 }
 
-/// The defaults of an architecture, forwarding.
+/// Returns the defaults of an architecture, with forwarding.
 fn router(architecture: Architecture) -> Config {
     let mut config = Config::of(architecture);
     config.stack.forwarding = true;
@@ -226,7 +226,8 @@ fn livelocks(curve: &Curve) -> Check {
     predicted(Words, name).within(LIVELOCK, &[curve.retention()])
 }
 
-/// The neighbour has at least what the limit leaves at every load, and in overload no more either.
+/// Checks that the neighbour has at least the share that the limit leaves at every load, and not more in
+/// overload.
 fn shares(limit_percent: u8, curve: &Curve) -> [Check; 2] {
     let left = 1.0 - f64::from(limit_percent) / 100.0;
     let share = |pressed: bool| -> Vec<f64> {
@@ -242,14 +243,14 @@ fn shares(limit_percent: u8, curve: &Curve) -> [Check; 2] {
     ]
 }
 
-/// The neighbour has at least its fair half of what processes get.
+/// Checks that the neighbour has at least half of the CPU time of processes.
 fn fair(curve: &Curve) -> Check {
     let short: Vec<f64> = curve.points.iter().map(|(_, run)| run.neighbour - run.cpu.process / 2.0).collect();
     predicted(Ours, format!("{}: neighbour's share beyond half of the processes'", curve.name))
         .within([-OFF, 1.0], &short)
 }
 
-/// Without a load far beyond the peak nothing is shown.
+/// Checks that the load went far beyond the peak, without which the curves show nothing.
 fn overload(curves: &[Curve]) -> Check {
     let highest = |curve: &Curve| {
         let offered = curve.points.last().map_or(0.0, |(_, run)| run.offered_pps);
@@ -259,14 +260,15 @@ fn overload(curves: &[Curve]) -> Check {
     condition("highest load, in peaks of each").within([OVERLOAD, 1000.0], &all)
 }
 
-/// A machine that is busy with other things makes figures low and uneven.
+/// Checks that router and generator had their cores. A busy machine makes figures low and uneven.
 fn undisturbed(curves: &[Curve]) -> Check {
     let all: Vec<f64> = curves.iter().flat_map(Curve::runs).map(|run| run.core_share).collect();
     condition("share of their cores that router and generator had").within(UNDISTURBED, &all)
 }
 
-/// On the cable all of a frame's way is ours. On devices of the kernel it is not: between the generator and
-/// the router's ring frames are lost that the kernel does not count reliably.
+/// Checks the counters of frames. On the cable all of a frame's path is ours. On devices of the kernel it
+/// is not: between the generator and the router's ring, frames are lost that the kernel does not count
+/// reliably.
 fn counters(curves: &[Curve], on: Place) -> Check {
     let name = match on {
         Place::Cable => "every frame is accounted for",

@@ -42,11 +42,11 @@ const SYSTEMS: [Architecture; 4] =
     [Architecture::Eager, Architecture::Polled, Architecture::SoftLrp, Architecture::NiLrp];
 /// SYNs of the flood, in SYNs that the server has of its clients at its peak.
 const FLOODS: [u64; 4] = [1, 2, 5, 10];
-/// What `ni-lrp` must keep at ten times the peak's rate of SYNs.
+/// The share of transfers that `ni-lrp` must keep with a flood of ten times the SYN rate of the peak.
 const KEPT: [f64; 2] = [0.9, 1.1];
 
-/// What the server does for each request: enough for its core to be the one that is saturated, and not the
-/// other, which has clients and flood.
+/// The work of the server for each request: enough to saturate the server's core, and not the other one,
+/// which runs clients and flood.
 pub(super) const WORK: Duration = Duration::from_micros(20);
 const HTTP: u16 = 80;
 const DUMMY: u16 = 81;
@@ -73,7 +73,7 @@ const TIME_WAIT: Duration = Duration::from_millis(500);
 /// Runs without a flood of which the best is the peak.
 const CALIBRATIONS: usize = 3;
 
-/// One run: a window without the flood, and one with it.
+/// The measurements of a run: a window without the flood, and one with it.
 #[derive(Debug, Clone)]
 struct Measured {
     calm: f64,
@@ -93,7 +93,7 @@ impl Measured {
     }
 }
 
-/// What the server's thread saw.
+/// The measurements of the server's thread.
 struct Observed {
     cpu: CpuShares,
     core_share: f64,
@@ -101,7 +101,7 @@ struct Observed {
     conserved: bool,
 }
 
-/// What the other thread did.
+/// The measurements of the thread that runs clients and flood.
 struct Offered {
     transfers: [f64; 2],
     offered_pps: f64,
@@ -221,7 +221,8 @@ fn run(architecture: Architecture, rate_pps: u64, options: &Options) -> io::Resu
     })
 }
 
-/// A cable: the far end, and the server's, whose adaptor demultiplexes if the architecture wants that.
+/// Creates a cable: the client's end, and the server's, whose adaptor demultiplexes if the architecture
+/// uses that.
 fn lay(link: usize, architecture: Architecture) -> (End, End) {
     let far =
         cable::Options { address: OUTSIDE[link], ring_pkts: RING_PKTS, ..cable::Options::new("outside", 0) };
@@ -234,7 +235,7 @@ fn lay(link: usize, architecture: Architecture) -> (End, End) {
     cable::pair(far, near)
 }
 
-/// The server's thread.
+/// Runs the server's thread.
 fn serve(
     architecture: Architecture,
     ends: [End; 2],
@@ -281,7 +282,7 @@ struct Ends {
     flood: End,
 }
 
-/// The other thread: clients, and after the first window the flood.
+/// Runs the other thread: clients, and after the first window the flood.
 fn fetch(
     ends: Ends,
     clock: Clock,
@@ -355,7 +356,7 @@ fn fetch(
     })
 }
 
-/// SYNs for the dummy, from addresses that nobody has.
+/// Returns SYNs for the dummy, from addresses that no host has.
 fn syns(seed: u64) -> Vec<Vec<u8>> {
     let mut rng = Rng::new(seed);
     let to = Station { hardware: INSIDE[1], address: SERVER[1], port: DUMMY };

@@ -26,10 +26,10 @@ use evenkeel::link;
 
 use crate::experiment::{Experiment, Mode, Outcome, Report};
 
-/// What the host's interfaces are.
+/// The kind of the host's interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Place {
-    /// Two in-memory cables, whose other ends the generator's thread has. Needs no privilege.
+    /// Two in-memory cables, with the generator's thread at their outside ends. Needs no privilege.
     #[default]
     Cable,
     /// Packet sockets on two veth pairs, in a network namespace of their own. Needs root.
@@ -39,10 +39,10 @@ pub enum Place {
 }
 
 impl Place {
-    /// All there are.
+    /// All kinds of interfaces.
     pub const ALL: [Self; 3] = [Self::Cable, Self::Packet, Self::Tap];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,10 +70,10 @@ impl FromStr for Place {
     }
 }
 
-/// How an experiment is run in real time.
+/// The options of an experiment in real time.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Between what. Default the cable.
+    /// The kind of the host's interfaces. Default the cable.
     pub on: Place,
     /// Loads at which each variant is measured, in equal ratios. Default 10.
     pub points: usize,
@@ -84,7 +84,7 @@ pub struct Options {
     /// Measurements of each variant at each load; the median counts. With one alone, nothing that the machine
     /// disturbed is measured again. Default 3.
     pub repeats: usize,
-    /// What screening does for each packet. Default 1 µs.
+    /// The work of screening for each packet. Default 1 µs.
     pub work: Duration,
     /// Seed of everything that is random. Default 1.
     pub seed: u64,
@@ -104,24 +104,24 @@ impl Default for Options {
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
-    /// What was measured last.
+    /// The variant that was measured last.
     pub variant: &'a str,
-    /// At which load, and what came of it.
+    /// The load of that measurement, and its result.
     pub result: &'a str,
     /// Measurements done, and to do in all.
     pub done: (usize, usize),
 }
 
-/// How an experiment is measured.
+/// The kind of an experiment in real time.
 enum Way {
     Http,
     Cold,
     Polling,
     Timers(timers::Handling),
-    /// By its bottleneck in bits a second.
+    /// A transfer over an emulated wide area network with this bottleneck in bit/s.
     Wan(u64),
     Figure(&'static figures::Figure),
 }
@@ -154,7 +154,7 @@ impl Way {
         }
     }
 
-    /// Under which conditions it was measured, in one line.
+    /// Describes the conditions of the measurement, in one line.
     fn conditions(&self, options: &Options) -> String {
         let processor = evenkeel_apps::demo::processor().unwrap_or_else(|| "an unnamed processor".to_owned());
         let for_each_request = |work: Duration| format!("{work:?} of work for each request");
@@ -189,7 +189,7 @@ impl Way {
     }
 }
 
-/// Runs an experiment in real time; `None` if it cannot.
+/// Runs an experiment in real time. Returns `None` if the experiment has no such mode.
 ///
 /// # Errors
 /// If the machine refuses a thread, a namespace or a device; the message says what to do.
@@ -204,7 +204,7 @@ pub fn run(
     Some(outcome.map(|outcome| Report::new(experiment, Mode::Real, [options.seed, 1], conditions, outcome)))
 }
 
-/// Whether an experiment can be run in real time.
+/// Returns whether an experiment can be run in real time.
 pub(crate) fn has(id: &str) -> bool {
     Way::of(id).is_some()
 }

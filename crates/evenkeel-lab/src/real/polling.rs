@@ -38,19 +38,18 @@ const QUOTAS: [u32; 5] = [1, 2, 5, 10, 15];
 /// answers differs by more from one minute to the next than by what is asked for here. So many pairs for each
 /// repetition that is asked for.
 pub(super) const PAIRS: usize = 5;
-/// Of what it answers by interrupts, what a server that polls must answer.
+/// The rate of answers that a polling server must reach, as a share of its rate by interrupts.
 const KEPT: [f64; 2] = [0.97, 1.5];
-/// Of the time that a single request to an idle machine takes by interrupts.
+/// The response time of a single request to an idle machine, as a share of that by interrupts.
 const AS_FAST: [f64; 2] = [0.8, 1.2];
-/// What share of its core an idle process may take.
+/// The share of its core that an idle process may take.
 const IDLE: [f64; 2] = [0.0, 0.01];
-/// What share of the time a saturated server has something to do.
+/// The share of the time in which a saturated server has something to do.
 const SATURATED: [f64; 2] = [0.9, 1.0];
 
-/// What the server does for each request: enough for its core to be the one that is saturated, and not the
-/// client's.
+/// The work of the server for each request: enough to saturate the server's core, and not the client's.
 pub(super) const WORK: Duration = Duration::from_micros(10);
-/// T00.m.load.
+/// The bytes of a document (T00.m.load).
 const DOCUMENT: u64 = 6 << 10;
 /// Connections with a request all the time.
 const CONNECTIONS: usize = 50;
@@ -59,17 +58,17 @@ const SELDOM: f64 = 500.0;
 
 const WARM_UP: Duration = Duration::from_millis(60);
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// In time for the next connection with the same port.
+/// The time in TIME_WAIT, short enough for the next connection with the same port.
 const TIME_WAIT: Duration = Duration::from_millis(500);
 /// Time for the server to listen.
 const SETTLE: Duration = Duration::from_millis(5);
 
-/// Who asks.
+/// The behaviour of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Asking {
     /// As fast as it can, with a connection for each request.
     Http,
-    /// The same on connections that persist.
+    /// As fast as it can, with several requests on each connection.
     PersistentHttp,
     /// So seldom that each request finds an idle machine.
     Seldom,
@@ -106,7 +105,7 @@ impl Asking {
     }
 }
 
-/// One run.
+/// The measurements of a run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Measured {
     answered: f64,
@@ -119,7 +118,7 @@ struct Measured {
     conserved: bool,
 }
 
-/// By interrupts, and then polled.
+/// A window by interrupts, and one by polling.
 type Pair = [Measured; 2];
 
 pub(super) fn measure(
@@ -176,23 +175,24 @@ struct Runs {
 }
 
 impl Runs {
-    /// The median of the rounds.
+    /// Returns the median of the rounds.
     fn median(&self, (asking, quota): (Asking, u32), of: impl Fn(&Pair) -> f64) -> f64 {
         median(self.pairs.get(&(asking, quota)).into_iter().flatten().map(of))
     }
 
-    /// What is answered when polled, of what is by interrupts.
+    /// Returns the rate of answers by polling, as a share of the rate by interrupts.
     fn kept(&self, variant: (Asking, u32)) -> f64 {
         self.median(variant, |[interrupts, polled]| polled.answered / interrupts.answered.max(1.0))
     }
 
-    /// Whether a saturated server keeps what it is to keep. One that is asked seldom has no such part.
+    /// Returns whether a saturated server keeps its rate of answers by polling. Always true of a server
+    /// that is asked seldom.
     fn keeps(&self, variant: (Asking, u32)) -> bool {
         let [least, most] = KEPT;
         variant.0 == Asking::Seldom || (least..=most).contains(&self.kept(variant))
     }
 
-    /// By interrupts, beside all quotas.
+    /// Returns the median of the windows with interrupts, over all quotas.
     fn by_interrupts(&self, asking: Asking, of: impl Fn(&Measured) -> f64) -> f64 {
         let its = self.pairs.iter().filter(|((other, _), _)| *other == asking);
         median(its.flat_map(|(_, pairs)| pairs.iter().map(|pair| of(&pair[0]))))
@@ -252,7 +252,8 @@ impl Runs {
     }
 }
 
-/// Beside each other, so that what the machine does to both cancels out.
+/// Measures one window by interrupts and one by polling in sequence, so that disturbances by the machine
+/// cancel out.
 fn pair(asking: Asking, quota: u32, interrupts_first: bool, options: &Options) -> io::Result<Pair> {
     if interrupts_first {
         return Ok([run(asking, None, options)?, run(asking, Some(quota), options)?]);
@@ -279,7 +280,7 @@ fn run(asking: Asking, quota: Option<u32>, options: &Options) -> io::Result<Meas
     })
 }
 
-/// A host with a web server, 4.2BSD's but for what is asked for.
+/// Creates a host with a web server, with 4.2BSD's defaults except for `quota`.
 fn engine(quota: Option<u32>, end: End, clock: Clock) -> io::Result<Engine> {
     let mut config = Config::of(Architecture::Eager)
         .with_alternatives(|alternatives| alternatives.network_polling = quota.map(NetworkPolling::new));
@@ -295,7 +296,7 @@ fn engine(quota: Option<u32>, end: End, clock: Clock) -> io::Result<Engine> {
     Ok(engine)
 }
 
-/// The server's thread; says what it saw of the run.
+/// Runs the server's thread. Returns its measurements of the run.
 fn serve(quota: Option<u32>, end: End, clock: Clock, generator: &Generator) -> io::Result<Measured> {
     let mut engine = engine(quota, end, clock)?;
     let look = |engine: &Engine| {
@@ -312,7 +313,7 @@ fn serve(quota: Option<u32>, end: End, clock: Clock, generator: &Generator) -> i
     })
 }
 
-/// The share of its core that a server takes that nobody asks anything.
+/// Returns the share of its core that an idle server takes.
 fn idle_share(quota: u32, window: Duration) -> io::Result<f64> {
     let (_outside, inside) = lay(RING_PKTS);
     let clock = Clock::start();

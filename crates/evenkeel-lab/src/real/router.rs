@@ -21,13 +21,13 @@ const SCREEN_PKTS: usize = 32;
 
 /// The router's side of both links.
 pub(super) const ROUTER: [Ipv4Address; 2] = [Ipv4Address::new(10, 77, 0, 2), Ipv4Address::new(10, 78, 0, 2)];
-/// Where packets come from, and where they go.
+/// The source address of packets. [`DESTINATION`] is that of their receiver.
 pub(super) const SOURCE: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
 pub(super) const DESTINATION: Ipv4Address = Ipv4Address::new(10, 78, 0, 1);
-/// Hardware addresses outside: nobody needs to be asked for them.
+/// The hardware addresses outside. They are fixed, so no address resolution is needed.
 pub(super) const OUTSIDE: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 4])];
-/// The router's own.
+/// The hardware addresses of the router's own interfaces.
 pub(super) const INSIDE: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, 2]), EthernetAddress([2, 0, 0, 0, 0, 3])];
 
@@ -36,7 +36,7 @@ pub(super) const INSIDE: [EthernetAddress; 2] =
 pub(super) struct Variant {
     pub(super) name: &'static str,
     pub(super) config: Config,
-    /// What a screening process does for each packet, if there is one. It accepts all.
+    /// The work of a screening process for each packet, if there is one. The process accepts all packets.
     pub(super) screening: Option<Duration>,
     pub(super) neighbour: bool,
 }
@@ -48,7 +48,7 @@ pub(super) enum Inside {
     Devices(Box<dyn Device>, Box<dyn Device>),
 }
 
-/// What the router's thread saw.
+/// The measurements of the router's thread.
 #[derive(Debug)]
 pub(super) struct Observed {
     pub(super) cpu: CpuShares,

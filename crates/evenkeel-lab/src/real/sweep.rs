@@ -14,14 +14,14 @@ const CALIBRATIONS: usize = 3;
 const LOWEST: f64 = 0.05;
 const HIGHEST: f64 = 12.0;
 
-/// What one variant did at each load, lowest first.
+/// The measurements of one variant at each load, lowest first.
 #[derive(Debug)]
 pub(super) struct Curve {
     pub(super) name: &'static str,
     /// The load asked for, and the median of what was measured at it.
     pub(super) points: Vec<(f64, Measured)>,
-    /// Measured in one run, one after the other: at the load of the peak, and at the highest. None if these
-    /// are the same.
+    /// Pairs of measurements in one run: at the load of the peak, and at the highest. Empty if these loads
+    /// are equal.
     pub(super) pairs: Vec<[Measured; 2]>,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn sweep(
     Ok(curves)
 }
 
-/// Where measurements are made one after the other, and counted.
+/// A series of measurements that are made one after the other, with their counts.
 struct Bench<'a> {
     options: &'a Options,
     /// Measurements that may be repeated because the machine disturbed them.
@@ -106,8 +106,9 @@ impl Bench<'_> {
     }
 }
 
-/// At which load a curve has its peak: most often, and by most, of its rounds. Each round is held against its
-/// own highest rate, because between them the machine may have become slower or faster.
+/// Returns the number of the load at which a curve has its peak: the greatest sum of rates over the rounds.
+/// Each rate counts as a share of its round's highest rate, because the machine may become slower or faster
+/// between rounds.
 fn peak(rounds: &[Vec<Measured>]) -> usize {
     let mut shares = Vec::new();
     for round in rounds {
@@ -125,12 +126,12 @@ fn points(loads: &[u64], rounds: &[Vec<Measured>]) -> Vec<(f64, Measured)> {
 }
 
 impl Curve {
-    /// The most that was forwarded at any load.
+    /// Returns the greatest rate of forwarding at any load.
     pub(super) fn peak_pps(&self) -> f64 {
         self.points.iter().map(|(_, m)| m.forwarded_pps).fold(0.0, f64::max)
     }
 
-    /// The share of the peak that was still forwarded at the highest load: the median of the pairs.
+    /// Returns the share of the peak that was still forwarded at the highest load: the median of the pairs.
     pub(super) fn retention(&self) -> f64 {
         let mut shares: Vec<f64> = self
             .pairs
@@ -145,13 +146,13 @@ impl Curve {
         shares.get(shares.len() / 2).copied().unwrap_or(1.0)
     }
 
-    /// All that was measured.
+    /// Returns the measurements at all loads, and those of the pairs.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Measured> {
         self.points.iter().map(|(_, run)| run).chain(self.pairs.iter().flatten())
     }
 }
 
-/// The run that forwarded the median: one that really was, rather than a mixture.
+/// Returns the run with the median forwarding rate: an actual run, not a mixture.
 fn median(mut runs: Vec<Measured>) -> Option<Measured> {
     runs.sort_by(|a, b| a.forwarded_pps.total_cmp(&b.forwarded_pps));
     let conserved = runs.iter().all(|run| run.conserved);
@@ -172,7 +173,7 @@ fn loads(reference: &Variant, options: &Options) -> io::Result<Vec<u64>> {
     Ok((0..=steps).map(|n| round(lowest * ratio.powi(n as i32))).collect())
 }
 
-/// Two digits are enough to ask for.
+/// Rounds a load to two digits.
 fn round(load: f64) -> u64 {
     let unit = 10_f64.powf(load.log10().floor() - 1.0);
     ((load / unit).round() * unit) as u64

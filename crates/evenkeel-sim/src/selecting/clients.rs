@@ -1,5 +1,5 @@
-//! Who loads a server: clients whose requests come at a rate that is held, and connections over which nothing
-//! ever comes.
+//! Clients that load a server: clients whose requests come at a fixed rate, and clients whose connections
+//! stay silent.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,10 +13,10 @@ use super::REQUEST;
 use crate::rng::Rng;
 use crate::workload::{Log, Tally};
 
-/// When requests are due.
+/// The times at which requests are due.
 #[derive(Debug, Clone)]
 pub enum Due {
-    /// From a moment on, with that gap on average: each is from half of it to half as much again.
+    /// From a time on, with this mean gap. Each gap is between half of it and one and a half times it.
     Regular {
         /// The first is due a gap after that.
         from: Instant,
@@ -30,7 +30,7 @@ pub enum Due {
 }
 
 impl Due {
-    /// When the next one is.
+    /// Returns the time of the next request, or `None` after the last one.
     fn next(&mut self) -> Option<Instant> {
         match self {
             Self::Regular { from, gap, rng } => {
@@ -41,7 +41,7 @@ impl Due {
         }
     }
 
-    /// What was not done in time is not made up for.
+    /// Drops requests that were due before `now`: a regular client does not make up for them.
     fn skip_to(&mut self, now: Instant) {
         if let Self::Regular { from, .. } = self {
             *from = (*from).max(now);
@@ -49,7 +49,7 @@ impl Due {
     }
 }
 
-/// What became of the requests of [`HotClients`].
+/// Counters of the requests of [`HotClients`].
 #[derive(Debug, Clone, Default)]
 pub struct ClientCounts {
     /// Requests begun.
@@ -58,13 +58,13 @@ pub struct ClientCounts {
     pub answered: Tally,
     /// Connections that failed, or ended early.
     pub failed: Tally,
-    /// From opening the connection to the end of the answer, of each answer that came whole.
+    /// The times from opening the connection to the end of the answer, for each complete answer.
     pub times: Log<Duration>,
 }
 
-/// Clients that open a connection for each request when it is due, whatever became of those before: the rate
-/// can be beyond what the server is able to answer (S-Clients). So many requests are under way at most as
-/// there are clients.
+/// Clients that open a connection for each request when it is due, whatever became of earlier ones: the
+/// rate can exceed the server's capacity (S-Clients). At most as many requests are under way as there are
+/// clients.
 #[derive(Debug)]
 pub struct HotClients {
     to: IpEndpoint,
@@ -85,7 +85,8 @@ struct Asking {
 }
 
 impl HotClients {
-    /// So many clients of the server at `to`, whose answers have `bytes`; and what becomes of their requests.
+    /// Creates this number of clients of the server at `to`, whose answers have `bytes`; and the counters
+    /// of their requests.
     #[must_use]
     pub fn new(to: IpEndpoint, clients: usize, bytes: usize, mut due: Due) -> (Self, ClientCounts) {
         let counts = ClientCounts::default();
@@ -166,11 +167,11 @@ pub struct ColdClients {
     left: usize,
 }
 
-/// One is opened after the other at this distance.
+/// The time between two openings.
 const GAP: Duration = Duration::from_millis(1);
 
 impl ColdClients {
-    /// So many of them to the server at `to`.
+    /// Creates `count` clients of the server at `to`.
     #[must_use]
     pub const fn new(to: IpEndpoint, count: usize) -> Self {
         Self { to, left: count }

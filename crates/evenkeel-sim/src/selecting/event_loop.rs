@@ -8,15 +8,15 @@ use evenkeel_core::time::{Duration, Instant};
 
 use crate::workload::Tally;
 
-/// What the loop takes in user mode at each call of `select`: its sets are made, and what it finds is looked
-/// up in them.
+/// The CPU time that the loop takes in user mode at each call of `select`, to build its sets and to look up
+/// the ready descriptors in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoopCosts {
-    /// For each descriptor that it selects on.
+    /// The time for each descriptor on which the loop selects.
     pub descriptor: Duration,
 }
 
-/// What a loop did.
+/// Counters of an event loop.
 #[derive(Debug, Clone, Default)]
 pub struct LoopCounts {
     /// Calls of `select`.
@@ -29,7 +29,7 @@ pub struct LoopCounts {
     pub most: Tally,
 }
 
-/// What a handler is called for.
+/// An event that the loop passes to the server's handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening {
     /// There is a connection to accept.
@@ -40,29 +40,30 @@ pub enum Happening {
     Writable(Fd),
 }
 
-/// The loop. A program asks it for what happens, one at a time, and sleeps when it says so.
+/// An event loop around `select`. A program takes one event at a time from it, and ends its step when the
+/// loop has none.
 ///
 /// A handler is called once for each descriptor that a call has found, in the order of their numbers; then
 /// `select` is called again.
 #[derive(Debug)]
 pub struct EventLoop {
-    /// Where it listens.
+    /// The port on which the loop listens.
     port: u16,
     config: ListenerConfig,
     listener: Option<Fd>,
     costs: LoopCosts,
     selecting: FdSets,
-    /// How many those are.
+    /// The number of descriptors in `selecting`.
     count: u32,
-    /// What the last call has found, and no handler was called for yet.
+    /// The ready descriptors of the last call whose handlers have not run yet.
     ready: FdSets,
-    /// In the middle of a call.
+    /// Whether the loop sleeps in the middle of a call.
     asleep: bool,
     counts: LoopCounts,
 }
 
 impl EventLoop {
-    /// A loop that will listen on `port` and selects on nothing yet, and what it counts.
+    /// Creates a loop that will listen on `port` and selects on no descriptor yet, and its counters.
     #[must_use]
     pub fn new((port, config): (u16, ListenerConfig), costs: LoopCosts) -> (Self, LoopCounts) {
         let counts = LoopCounts::default();
@@ -80,14 +81,14 @@ impl EventLoop {
         (events, counts)
     }
 
-    /// From now on hears when there is something to read from `fd`, and not when there is room.
+    /// Selects on `fd` for reading from now on, and not for writing.
     pub fn read(&mut self, fd: Fd) {
         self.forget(fd);
         self.selecting.read.insert(fd.0);
         self.count += 1;
     }
 
-    /// From now on hears when there is room to write to `fd`, and not what there is to read.
+    /// Selects on `fd` for writing from now on, and not for reading.
     pub fn write(&mut self, fd: Fd) {
         self.forget(fd);
         self.selecting.write.insert(fd.0);
@@ -101,7 +102,7 @@ impl EventLoop {
         self.ready.remove(fd.0);
     }
 
-    /// What happens next.
+    /// Returns the next event; calls `select` if none is left from the last call.
     ///
     /// # Errors
     /// Nothing yet: how the program is to end its step, to be called again in the next one.
@@ -137,7 +138,7 @@ impl EventLoop {
         self.listener = Some(listener);
     }
 
-    /// The lowest of those that the last call has found.
+    /// Takes the event of the lowest ready descriptor of the last call.
     fn take(&mut self) -> Option<Happening> {
         let (read, write) = (self.ready.read.iter().next(), self.ready.write.iter().next());
         match (read, write) {

@@ -1,5 +1,5 @@
 //! Event-driven servers as Banga and Mogul measured them (WRL 98/6): one process, many connections, and
-//! `select` to hear of them; and who loads them.
+//! `select` to wait for them; and the clients that load them.
 //!
 //! | looking for | file |
 //! | --- | --- |
@@ -26,15 +26,15 @@ use evenkeel_core::time::Duration;
 /// A request, with the blank line that ends it.
 const REQUEST: &[u8] = b"GET /page HTTP/1.0\r\n\r\n";
 const BLANK_LINE: &[u8] = b"\r\n\r\n";
-/// What answers are made of.
+/// The bytes of which answers consist.
 static FILLER: [u8; 16 << 10] = [b'.'; 16 << 10];
 
-/// What a server takes in user mode beside its loop.
+/// The CPU time that a server takes in user mode, without its event loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HandlerCosts {
-    /// For each request.
+    /// The time for each request.
     pub request: Duration,
-    /// For 1024 bytes of an answer, copied on its way.
+    /// The time for copying 1024 bytes of an answer.
     pub kilobyte: Duration,
 }
 
@@ -44,14 +44,14 @@ impl HandlerCosts {
     }
 }
 
-/// What has come of a request.
+/// The bytes of a request that have arrived so far.
 #[derive(Debug, Default)]
 struct Hearing {
     came: Vec<u8>,
 }
 
 impl Hearing {
-    /// More has come; whether it is whole.
+    /// Adds bytes that have arrived. Returns whether the request is complete.
     fn hear(&mut self, bytes: &[u8]) -> bool {
         self.came.extend_from_slice(bytes);
         self.came.ends_with(BLANK_LINE)

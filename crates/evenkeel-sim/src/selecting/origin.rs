@@ -12,12 +12,12 @@ use evenkeel_core::time::{Duration, Instant};
 
 use super::{FILLER, Hearing};
 
-/// How an answer comes.
+/// The time and the pieces in which an answer arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Path {
-    /// From the request to the end of the answer.
+    /// The time from the request to the end of the answer.
     pub time: Duration,
-    /// In so many pieces, at equal distances.
+    /// The number of pieces, which are sent at equal intervals.
     pub pieces: u32,
     /// Bytes of a piece.
     pub bytes: usize,
@@ -33,7 +33,7 @@ pub struct SlowOrigin {
     draw: Draw,
     listener: Option<Fd>,
     asking: BTreeMap<Fd, Hearing>,
-    /// Pieces to send, by when; those of the same time in the order in which they were planned.
+    /// The pieces to send, by due time; those of one time in the order of planning.
     planned: BTreeMap<Instant, VecDeque<Piece>>,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for SlowOrigin {
 }
 
 impl SlowOrigin {
-    /// A server on `port`; `draw` says how each answer comes.
+    /// Creates a server on `port`. `draw` returns the path of each answer.
     #[must_use]
     pub fn new(port: u16, config: ListenerConfig, draw: impl FnMut() -> Path + Send + 'static) -> Self {
         let draw = Box::new(draw);
@@ -85,7 +85,7 @@ impl SlowOrigin {
         }
     }
 
-    /// The next piece that is due.
+    /// Returns the next piece that is due.
     fn due(&mut self, now: Instant) -> Option<Piece> {
         let mut first = self.planned.first_entry().filter(|first| *first.key() <= now)?;
         let piece = first.get_mut().pop_front();

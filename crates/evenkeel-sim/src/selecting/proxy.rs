@@ -12,13 +12,13 @@ use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
 use super::{FILLER, HandlerCosts, Hearing, REQUEST};
 use crate::workload::Tally;
 
-/// What a proxy answers with.
+/// The source of a proxy's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// So many bytes that it has, once the origin has said that they are not outdated: an If-Modified-Since
-    /// exchange for each request.
+    /// An answer of this size from the cache, after the origin has confirmed that it is not outdated: an
+    /// If-Modified-Since exchange for each request.
     FromCache(usize),
-    /// As many bytes as the origin answers with, as they come: caching is off.
+    /// An answer with all bytes from the origin, relayed as they arrive: caching is off.
     Relayed,
 }
 
@@ -33,7 +33,7 @@ pub struct Proxy {
     accepted: Tally,
 }
 
-/// What a descriptor is.
+/// The role of a descriptor of the proxy.
 #[derive(Debug)]
 enum Stream {
     /// A client that has not asked for anything whole.
@@ -69,7 +69,7 @@ impl Proxy {
         (proxy, counts, accepted)
     }
 
-    /// One connection, as the handler of a descriptor that is ready once.
+    /// Accepts one connection, as the handler of a ready listener.
     fn accept(&mut self, listener: Fd, system: &mut System<'_>) {
         let Ok((client, _)) = system.accept(listener) else { return };
         self.accepted.add_one();
@@ -99,7 +99,7 @@ impl Proxy {
         }
     }
 
-    /// A request is whole: the origin is asked.
+    /// Asks the origin after a complete request of a client.
     fn ask(&mut self, client: Fd, system: &mut System<'_>) {
         system.compute(self.costs.request);
         let Ok(origin) = system.connect(self.origin) else { return self.end(client, system) };
@@ -108,7 +108,7 @@ impl Proxy {
         self.streams.insert(client, Stream::Client(Client { origin: Some(origin), left: 0 }));
     }
 
-    /// So many bytes have come from the origin; none at the end.
+    /// Handles bytes from the origin: their number, or none at the end.
     fn answered(&mut self, origin: Fd, client: Fd, bytes: usize, system: &mut System<'_>) {
         if bytes == 0 {
             self.close(origin, system);
@@ -160,7 +160,7 @@ impl Proxy {
         }
     }
 
-    /// Ends a client, and what was begun for it; or a client whose origin has failed.
+    /// Ends a client and its connection with the origin; or a client whose origin has failed.
     fn end(&mut self, fd: Fd, system: &mut System<'_>) {
         let other = match self.streams.get(&fd) {
             Some(Stream::Client(Client { origin, .. })) => *origin,

@@ -44,7 +44,7 @@ impl SelectServer {
         (server, counts, accepted)
     }
 
-    /// One connection, as the handler of a descriptor that is ready once.
+    /// Accepts one connection, as the handler of a ready listener.
     fn accept(&mut self, listener: Fd, system: &mut System<'_>) {
         let Ok((stream, _)) = system.accept(listener) else { return };
         self.accepted.add_one();

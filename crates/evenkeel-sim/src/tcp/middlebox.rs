@@ -1,4 +1,4 @@
-//! What middleboxes do to Fast Open (RFC 7413, 7.1): not all let pass what they do not know.
+//! Middleboxes that interfere with Fast Open (RFC 7413, 7.1): some drop segments that they do not know.
 
 use core::ops::Range;
 
@@ -19,7 +19,7 @@ const FAST_OPEN: u8 = 34;
 const CHECKSUM: Range<usize> = 16..18;
 
 impl Middlebox {
-    /// A segment passes, from the TCP header on, or does not.
+    /// Handles a segment, from the TCP header on. Returns whether the segment passes.
     pub(super) fn handle(self, segment: &mut [u8]) -> bool {
         let header = segment.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4).min(segment.len());
         if segment.get(13).is_none_or(|flags| flags & SYN == 0) {

@@ -1,10 +1,9 @@
-//! TCP endpoints over an emulated network, without hosts: as many connections and as much loss as one likes,
-//! in little time.
+//! TCP endpoints over an emulated network, without hosts: tests with many connections and much loss in
+//! little time.
 //!
 //! A [`Network`] has nodes, each with an [`Endpoint`](evenkeel_core::tcp::Endpoint), and links between them.
-//! What the users of the connections do is said by a [`User`], who also sees every segment that leaves and
-//! arrives. The same seed and the same user give the same run; a digest of all segments and their times
-//! tells.
+//! A [`User`] makes the calls of the connections' users, and observes every segment that leaves and arrives.
+//! Runs with one seed and one user are equal; a digest of all segments and their times can be compared.
 
 mod middlebox;
 mod network;

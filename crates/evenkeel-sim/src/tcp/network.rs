@@ -13,18 +13,18 @@ use crate::event::Events;
 use crate::net::{Conditions, Counters, Path};
 use crate::rng::{Ratio, Rng};
 
-/// What users of TCP do, and what is seen of it.
+/// A user of TCP: it makes calls on endpoints and observes the segments.
 pub trait User {
-    /// An endpoint has something to tell.
+    /// Handles an event that an endpoint reports.
     fn event(&mut self, network: &mut Network, node: usize, event: EndpointEvent);
 
-    /// A time that [`Network::wake`] set has come.
+    /// Handles a time that [`Network::wake`] set.
     fn woken(&mut self, network: &mut Network, token: u64);
 
-    /// A segment leaves. The tuple is the sender's.
+    /// Observes a segment that leaves. The tuple is the sender's.
     fn sent(&mut self, _network: &Network, _node: usize, _tuple: &FourTuple, _segment: &[u8]) {}
 
-    /// A segment has arrived as it was sent. The tuple is the receiver's.
+    /// Observes a segment that has arrived as it was sent. The tuple is the receiver's.
     fn arrived(&mut self, _network: &Network, _node: usize, _tuple: &FourTuple, _segment: &[u8]) {}
 }
 
@@ -33,17 +33,17 @@ pub trait User {
 pub struct Direction {
     /// The link's number.
     pub link: usize,
-    /// From the second node to the first.
+    /// Whether the direction is from the second node to the first.
     pub back: bool,
 }
 
-/// What changes on the way.
+/// A change of one direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// From now on it is like that.
+    /// New conditions from now on.
     Conditions(Conditions),
-    /// Packets with more bytes than this, IP header included, are dropped; whether the sender is told. IPv6
-    /// has 1280 at least.
+    /// Packets with more bytes than this, IP header included, are dropped. The flag is whether the sender
+    /// is notified. IPv6 has at least 1280.
     Mtu(u16, bool),
     /// Everything vanishes, or no longer.
     Hole(bool),
@@ -88,7 +88,7 @@ pub struct Network {
     now: Instant,
     nodes: Vec<Node>,
     links: Vec<Link>,
-    /// By node: its links, and who is at the other end.
+    /// The links of each node, with the node at the peer's end.
     neighbors: Vec<Vec<(usize, Direction)>>,
     wakes: Events<u64>,
     changes: Events<(Direction, Change)>,
@@ -107,7 +107,7 @@ const IPV6_MTU_MIN: u16 = 1_280;
 const AT_ONCE_MAX: u32 = 20_000;
 
 impl Network {
-    /// An empty network at one second past zero.
+    /// Creates an empty network at one second past zero.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -159,37 +159,38 @@ impl Network {
         link
     }
 
-    /// The time.
+    /// Returns the simulated time.
     #[must_use]
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     #[must_use]
     pub const fn nodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The endpoint of a node.
+    /// Returns the endpoint of a node.
     #[must_use]
     pub fn endpoint(&self, node: usize) -> &Endpoint {
         &self.nodes[node].endpoint
     }
 
-    /// When the endpoint of a node next has something to do; [`Instant::NEVER`] if it waits for nothing.
+    /// Returns the time at which the endpoint of a node next has something to do; [`Instant::NEVER`] if it
+    /// waits for nothing.
     #[must_use]
     pub fn deadline(&self, node: usize) -> Instant {
         self.nodes[node].deadline
     }
 
-    /// The endpoint of a node, to make calls.
+    /// Returns the endpoint of a node, to make calls.
     pub fn endpoint_mut(&mut self, node: usize) -> &mut Endpoint {
         self.nodes[node].touched = true;
         &mut self.nodes[node].endpoint
     }
 
-    /// The sockets of a connection from port to port, as the first node sees it.
+    /// Returns the sockets of a connection from port to port, as the first node sees it.
     #[must_use]
     pub fn tuple(&self, from: (usize, u16), to: (usize, u16), ipv6: bool) -> FourTuple {
         let end =
@@ -197,7 +198,7 @@ impl Network {
         FourTuple::new(end(from), end(to))
     }
 
-    /// The node with that address.
+    /// Returns the node with this address.
     #[must_use]
     pub fn node_of(&self, address: &IpAddress) -> Option<usize> {
         let number = match address {
@@ -210,41 +211,42 @@ impl Network {
         usize::from(number).checked_sub(1).filter(|node| *node < self.nodes.len())
     }
 
-    /// What a segment may have after its 20 bytes, as a node without knowledge of the path sees it.
+    /// Returns the number of bytes that a segment may have after its 20-byte header, for a node that does
+    /// not know the path.
     #[must_use]
     pub const fn mss(ipv6: bool) -> u16 {
         MTU - 20 - if ipv6 { 40 } else { 20 }
     }
 
-    /// Tells the user of `token` then.
+    /// Calls [`User::woken`] with `token` after this time.
     pub fn wake(&mut self, after: Duration, token: u64) {
         self.wakes.schedule(self.now + after, token);
     }
 
-    /// Changes something then.
+    /// Schedules a change of one direction for the time `at`.
     pub fn change(&mut self, at: Instant, way: Direction, change: Change) {
         self.changes.schedule(at, (way, change));
     }
 
-    /// All segments that left, with their times, in one number.
+    /// Returns a digest of all segments that left, with their times.
     #[must_use]
     pub const fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// How many segments have left.
+    /// Returns the number of segments that have left.
     #[must_use]
     pub const fn segments(&self) -> u64 {
         self.segments
     }
 
-    /// How many segments have arrived that the network had changed.
+    /// Returns the number of arrived segments that the network had changed.
     #[must_use]
     pub const fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// What one way did.
+    /// Returns the counters of one direction of a link.
     #[must_use]
     pub fn counters(&self, way: Direction) -> Counters {
         self.links[way.link].ways[usize::from(way.back)].path.counters()
@@ -277,7 +279,7 @@ impl Network {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event of any path, endpoint, wake or change.
     fn next(&self) -> Instant {
         let ways = self.links.iter().flat_map(|link| link.ways.iter().map(|way| way.path.poll_timeout()));
         let deadlines = self.nodes.iter().map(|node| node.deadline);
@@ -441,14 +443,14 @@ impl fmt::Debug for Network {
     }
 }
 
-/// The sockets that a segment names, as its receiver sees them.
+/// Returns the sockets that a segment names, as its receiver sees them.
 fn tuple_of(bytes: &[u8], local: IpAddress, remote: IpAddress) -> Option<FourTuple> {
     let [a, b, c, d] = *bytes.first_chunk()?;
     let (from, to) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     Some(FourTuple::new(IpEndpoint::new(local, to), IpEndpoint::new(remote, from)))
 }
 
-/// What a router says of a segment that does not fit.
+/// Creates a router's message about a segment that exceeds the MTU.
 fn too_big(tuple: &FourTuple, bytes: &[u8], mss: u16) -> Option<Content> {
     let seq = bytes.get(4..8)?.first_chunk()?;
     Some(Content::TooBig { tuple: *tuple, seq: SeqNumber::new(u32::from_be_bytes(*seq)), mss })

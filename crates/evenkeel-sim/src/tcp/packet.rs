@@ -1,4 +1,4 @@
-//! What travels between endpoints.
+//! Packets that travel between endpoints.
 
 use evenkeel_core::tcp::{Ecn, FourTuple, SeqNumber};
 use evenkeel_core::wire::IpAddress;
@@ -27,7 +27,7 @@ pub(super) enum Content {
 const ICMP_LEN: usize = 56;
 
 impl Frame for Packet {
-    /// Without Ethernet and IP headers.
+    /// Returns the size without Ethernet and IP headers.
     fn bytes(&self) -> usize {
         match &self.content {
             Content::Segment(bytes, _) => bytes.len(),

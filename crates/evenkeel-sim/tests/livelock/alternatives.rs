@@ -1,6 +1,6 @@
-//! What the paper names beside its own mechanisms: sampling at clock ticks (section 5.1), real-time tasks
-//! behind handlers that only set a flag, and scheduling by the length of queues (section 10). Which class of
-//! behaviour each has is in `classes`.
+//! Policies that the paper names in addition to its own mechanisms: sampling at clock ticks (section 5.1),
+//! real-time tasks behind handlers that only set a flag, and scheduling by the length of queues (section
+//! 10). The class of behaviour of each is in `classes`.
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::host::Config;
@@ -13,8 +13,8 @@ use evenkeel_sim::workload::{Sink, Spinner};
 
 use crate::rig::{HungScreend, Rig, SCREEN_PKTS, START, TICK, Way, feedback, of, output, polled};
 
-/// A limiter of interrupts that goes by what clock ticks see. A pause lets screend empty the IP queue and
-/// what is behind it.
+/// Returns a kernel with a limiter of interrupts that samples at clock ticks. A pause lets `screend` empty
+/// the IP queue and the queue behind it.
 pub(crate) fn sampled(pause_ticks: u32) -> Config {
     let sampling = TickSampling { tick: TICK, samples: 2, pause_ticks };
     of(Architecture::Eager).with_alternatives(|a| {
@@ -23,7 +23,7 @@ pub(crate) fn sampled(pause_ticks: u32) -> Config {
     })
 }
 
-/// Mogul and Ramakrishnan's interrupt-rate limiter.
+/// Returns a kernel with Mogul and Ramakrishnan's interrupt-rate limiter.
 pub(crate) fn interrupts_limited(feedback: Option<Feedback>) -> Config {
     Config { feedback, ..of(Architecture::Eager) }.with_alternatives(|a| a.limit_interrupts = true)
 }
@@ -36,7 +36,7 @@ pub(crate) fn by_length() -> Config {
     Config { feedback: feedback().map(|f| Feedback { by: FeedbackBy::Length, ..f }), ..polled() }
 }
 
-/// The share of the core that a process gets which computes, in a flood that is forwarded.
+/// Returns the share of the core that a computing process gets during a flood that is forwarded.
 fn spinner_share(config: &Config, rate: u64) -> f64 {
     let mut rig = Rig::new(config.clone());
     let spinner = rig.spawn("spinner", Spinner);
@@ -47,7 +47,7 @@ fn spinner_share(config: &Config, rate: u64) -> f64 {
     (used(&rig, spinner) - before).div_duration_f64(Duration::from_secs(2))
 }
 
-/// The time of the core that a process has used.
+/// Returns the CPU time that a process has used.
 fn used(rig: &Rig, process: ProcessId) -> Duration {
     rig.host().bill(process).expect("it goes on for ever").used
 }

@@ -143,7 +143,8 @@ fn soft_demultiplexing_falls_more_slowly_than_interrupts() {
     }
 }
 
-/// CPU time that a router spends for each packet that it takes or sheds, when none of them gets anywhere.
+/// Returns the CPU time that a router spends for each packet that it takes or sheds, when none of them
+/// arrives anywhere.
 fn cost_of_a_dropped_packet(config: &Config) -> Duration {
     let mut rig = Rig::new(config.clone());
     rig.spawn("screend", HungScreend);

@@ -31,7 +31,8 @@ fn an_idle_router_never_waits_for_the_period() {
     assert!(rig.host().resumes().idle > 100, "{:?}", rig.host().resumes());
 }
 
-/// How long the first packet of a flood that begins `after` the start takes to its program.
+/// Measures the time that the first packet of a flood takes to its program. The flood begins `after` the
+/// start.
 fn first_packet(config: &Config, after: Duration) -> Option<Duration> {
     let mut rig = Rig::new(config.clone());
     let (recorder, log) = Recorder::new(7);

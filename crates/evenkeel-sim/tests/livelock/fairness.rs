@@ -29,8 +29,8 @@ fn two_flooded_interfaces_share_the_output_equally() {
     }
 }
 
-/// The longest that a packet takes through the router which comes alone, on one interface, while the other is
-/// flooded.
+/// Returns the longest time that a single packet on one interface takes through the router, while the other
+/// interface is flooded.
 fn worst_latency(quota: usize) -> Duration {
     let mut rig = Rig::new(Config { quota: Quota::Fixed(quota), ..polled() });
     rig.load(Way::Out, 14_000, START, Instant::NEVER);

@@ -1,4 +1,4 @@
-//! When the flood is over it is over, and an idle system costs nothing.
+//! Tests that a host recovers as soon as a flood ends, and that an idle system costs nothing.
 
 use evenkeel_core::host::Config;
 use evenkeel_core::poll::{CycleLimit, Quota};
@@ -8,7 +8,8 @@ use evenkeel_core::time::{Duration, Instant};
 use crate::alternatives::{by_length, interrupts_limited, sampled, tasks};
 use crate::rig::{Rig, START, Way, feedback, of, polled};
 
-/// Every way of taking packets in, and whether a process screens.
+/// Returns a configuration for every way of receiving packets, each with the flag whether a process
+/// screens.
 fn every_config() -> Vec<(Config, bool)> {
     let limit = CycleLimit { period: Duration::from_millis(10), percent: 50 };
     let fed_back = Config { feedback: feedback(), ..polled() };

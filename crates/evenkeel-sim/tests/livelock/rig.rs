@@ -24,7 +24,7 @@ pub(crate) const SCREEN_PKTS: usize = 32;
 /// The programs are waiting.
 pub(crate) const START: Instant = Instant::from_millis(50);
 
-/// The kernel of the paper with polling, without feedback.
+/// Returns the paper's kernel with polling, without feedback.
 pub(crate) fn polled() -> Config {
     of(Architecture::Polled)
 }
@@ -44,7 +44,7 @@ pub(crate) fn of(architecture: Architecture) -> Config {
     .with_alternatives(|a| a.transmit = Transmit::Throughput)
 }
 
-/// Feedback as the paper has it.
+/// Returns feedback as the paper describes it.
 pub(crate) fn feedback() -> Option<Feedback> {
     Some(Feedback { scope: FeedbackScope::All, ..Feedback::default() })
 }
@@ -53,7 +53,7 @@ pub(crate) fn machine() -> Machine {
     Machine::built_in("decstation-3000-300").expect("a sound model")
 }
 
-/// Where packets come from and go to.
+/// The direction of packets through the router, or their destination in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Out,
@@ -72,7 +72,7 @@ pub(crate) struct Rig {
     pub(crate) payload_bytes: usize,
 }
 
-/// What happened in some time, in packets.
+/// The packets of a measured interval, by outcome.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     pub(crate) offered: u64,
@@ -99,7 +99,7 @@ impl Rig {
         Self::with_ports(config, |_, port| Port { transmit_ring_pkts, ..port })
     }
 
-    /// A router whose ports, by number, are as `change` makes them.
+    /// Creates a router whose ports are changed by `change`, which gets the number of each.
     pub(crate) fn with_ports(config: Config, change: impl Fn(usize, Port) -> Port) -> Self {
         let mut world = World::new(7);
         let segments = [world.add_segment(), world.add_segment()];
@@ -134,7 +134,7 @@ impl Rig {
         self.world.host_mut(self.router).spawn(name, 0, Box::new(program))
     }
 
-    /// A process that screens, and takes as long as the paper's.
+    /// Adds a process that screens, and takes as long as the paper's.
     pub(crate) fn screen(mut self) -> (Self, Tally) {
         let (screend, passed) =
             Screend::new(SCREEN_PKTS, machine().program("screend").expect("it is in the model"));
@@ -142,7 +142,7 @@ impl Rig {
         (self, passed)
     }
 
-    /// Traffic at a mean rate, at random moments.
+    /// Adds traffic at a mean rate, at random moments.
     pub(crate) fn load(&mut self, way: Way, rate_pps: u64, start: Instant, stop: Instant) {
         self.send(way, rate_pps, Pattern::Poisson, start, stop);
     }
@@ -169,7 +169,7 @@ impl Rig {
         self.world.host(self.router)
     }
 
-    /// Lets time pass up to `from`, and says what happens from then until `until`.
+    /// Lets time pass up to `until`, and returns the packets from `from` on.
     pub(crate) fn measure(&mut self, from: Instant, until: Instant) -> Measured {
         self.world.run_until(from);
         let before = self.snapshot();
@@ -213,12 +213,12 @@ impl Rig {
     }
 }
 
-/// A station that does not exist, so that only the router works.
+/// Returns a station that does not exist, so that only the router works.
 fn phantom(side: u8) -> (Ipv4Address, evenkeel_core::wire::EthernetAddress) {
     (Ipv4Address::new(10, 0, side, 2), hardware_address(9, usize::from(side)))
 }
 
-/// What a router forwards of a flood in the second second of it.
+/// Measures a router under a flood for a second, from 0.5 s after its start.
 pub(crate) fn output(config: &Config, screened: bool, rate_pps: u64) -> Measured {
     let mut rig = Rig::new(config.clone());
     if screened {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::wire::IpAddress;
 use evenkeel_sim::workload::{Delivery, Sent};
 
-/// What the network is allowed to do.
+/// The faults that the network may show to its programs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     /// Copies of one datagram that may arrive.
@@ -30,7 +30,7 @@ pub(crate) struct Inbox {
     pub(crate) got: Vec<Delivery>,
 }
 
-/// Everything in `inboxes` that `outboxes` and the rules do not explain.
+/// Returns everything in `inboxes` that `outboxes` and the rules do not explain.
 pub(crate) fn violations(outboxes: &[Outbox], inboxes: &[Inbox], rules: Rules) -> Vec<String> {
     let mut sent = BTreeMap::new();
     for (sender, outbox) in outboxes.iter().enumerate() {

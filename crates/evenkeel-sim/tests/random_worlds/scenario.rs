@@ -30,12 +30,12 @@ pub(crate) const DUPLICATING_SEED: u64 = 3;
 
 /// Faults and blasts last so long.
 const FAULTS_END: Instant = Instant::from_millis(1_500);
-/// What faults have put into caches is gone by then: a wrong hardware address is believed for 30 s, used in
-/// doubt for 5 s, probed three times, and asked for anew three times.
+/// The time by which the effects of faults on caches are gone: a wrong hardware address is used for 30 s,
+/// used in doubt for 5 s, probed three times, and requested again three times.
 const RECOVERED: Instant = Instant::from_millis(1_500 + 45_000);
-/// From `RECOVERED` until then everything must get through...
+/// The end of sending. Everything sent between `RECOVERED` and this time must arrive...
 const LAST_WORDS: Instant = Instant::from_millis(1_500 + 47_000);
-/// ...by the end.
+/// The time by which it must have arrived.
 const END: Instant = Instant::from_millis(1_500 + 48_500);
 
 /// First port of recorders.
@@ -175,7 +175,7 @@ impl Scenario {
         self.world.host_mut(host).spawn("screener", 0, Box::new(screener));
     }
 
-    /// From a host on one segment to the other one, by way of the first host.
+    /// Adds routes from a host on one segment to the other segment, through the first host.
     fn add_routes(&mut self, host: HostId, segment: SegmentId) {
         let other = 1 - segment.0;
         let prefixes = [
@@ -259,7 +259,7 @@ impl Scenario {
         (alternatives, cycle_limit)
     }
 
-    /// What the livelock paper names beside its own policies.
+    /// Adds policies that the livelock paper names in addition to its own, each with a probability of 20 %.
     fn with_alternatives(config: Config) -> Config {
         let mut rng = Rng::new(config.seed);
         let mut seldom = || rng.chance(Ratio::percent(20));
@@ -345,7 +345,8 @@ impl Scenario {
         self.speakers.push(Speaker { addresses: addresses.to_vec(), log, sent: Vec::new(), late });
     }
 
-    /// Listeners on other hosts, by addresses on a segment that both are on, or on any if somebody forwards.
+    /// Returns the listeners on other hosts: those with addresses on a shared segment, or all if a host
+    /// forwards.
     fn peers_of(&self, addresses: &[IpAddress]) -> Vec<IpEndpoint> {
         let others = self.listeners.iter().filter(|l| l.addresses != addresses);
         let all = others.flat_map(|l| l.addresses.iter().map(|&address| IpEndpoint::new(address, l.port)));
@@ -394,7 +395,7 @@ impl Scenario {
         self.collect();
     }
 
-    /// The faults end; whoever speaks from then on must be heard.
+    /// Runs the world after the end of faults. Every datagram that is sent from then on must arrive.
     pub(crate) fn run_without_faults(&mut self) {
         self.world.stop_faults();
         if self.screened {
@@ -426,7 +427,7 @@ impl Scenario {
 
     // --- Judging ---
 
-    /// What the faults of this world allow.
+    /// Returns the rules that the faults of this world imply.
     pub(crate) fn rules(&self) -> Rules {
         let duplicates = self.conditions.iter().any(|c| c.duplication != Ratio::ZERO);
         let reorders = self.conditions.iter().any(|c| c.reordering != Ratio::ZERO);
@@ -456,8 +457,9 @@ impl Scenario {
         found
     }
 
-    /// When no program has sent anything for a while nothing waits anywhere, but for fragments without the
-    /// others. Hosts still ask after their neighbours, so each has a second to be seen at rest once.
+    /// Checks that nothing waits anywhere when no program has sent anything for a while, except fragments
+    /// of incomplete datagrams. Hosts still probe their neighbours, so each has a second to be seen at rest
+    /// once.
     pub(crate) fn judge_rest(&mut self) -> Vec<String> {
         let fragments = self.fragments;
         let waits = |host: &Host| (if fragments { 0 } else { host.queued() }, host.waiting_to_leave());
@@ -548,7 +550,7 @@ impl Scenario {
     }
 }
 
-/// 10.0.segment.host/24 and fd00:segment::host/64.
+/// Returns the addresses of a host: 10.0.segment.host/24 and fd00:segment::host/64.
 fn addresses_of(segment: SegmentId, host: usize) -> Vec<IpCidr> {
     let v4 = IpAddress::v4(10, 0, segment.0 as u8, 1 + host as u8);
     let v6 = IpAddress::v6(0xfd00, segment.0 as u16, 0, 0, 0, 0, 0, 1 + host as u16);

@@ -1,4 +1,5 @@
-//! Watches Fast Open (RFC 7413): who may put data into a SYN, and whose data may be taken.
+//! Checks of Fast Open (RFC 7413): which clients may put data into a SYN, and which data the server may
+//! accept.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ struct Got {
     mss: u16,
 }
 
-/// A SYN that reached somebody.
+/// A SYN that has arrived.
 #[derive(Debug)]
 struct Arrived {
     seq: u32,
@@ -41,7 +42,7 @@ pub(crate) struct Early {
     given: BTreeMap<Path, Vec<Given>>,
     got: BTreeMap<Path, Vec<Got>>,
     arrived: BTreeMap<FourTuple, Vec<Arrived>>,
-    /// The server's key, by number; and the first whose cookies are good.
+    /// The number of the server's key. The next field is the first number whose cookies are good.
     key: u32,
     good_since: u32,
 }
@@ -51,13 +52,13 @@ const fn path(client: &FourTuple) -> Path {
 }
 
 impl Early {
-    /// The server has a new key from now on, and knows the one before or not.
+    /// Records that the server has a new key from now on, and whether it knows the old one.
     pub(crate) const fn rekey(&mut self, knows_old: bool) {
         self.good_since = if knows_old { self.key } else { self.key + 1 };
         self.key += 1;
     }
 
-    /// A SYN leaves, `again` or for the first time.
+    /// Checks a SYN that leaves, `again` or for the first time.
     pub(crate) fn syn_sent(&self, tuple: &FourTuple, seen: &Seen<'_>, again: bool) -> Result<(), String> {
         let cookie = seen.option(34);
         if again && (cookie.is_some() || !seen.payload.is_empty()) {
@@ -79,7 +80,8 @@ impl Early {
         }
     }
 
-    /// A SYN-ACK leaves. If it is the answer to a SYN with a good cookie, data may follow at once: so far.
+    /// Checks a SYN-ACK that leaves. If it answers a SYN with a good cookie, returns the sequence number up
+    /// to which data may follow at once.
     pub(crate) fn syn_ack_sent(&mut self, tuple: &FourTuple, seen: &Seen<'_>) -> Result<Option<u32>, String> {
         let client = (tuple.remote.addr, tuple.local.addr);
         if let Some(cookie) = seen.option(34) {
@@ -98,7 +100,7 @@ impl Early {
         Ok(syn.good.then(|| seen.seq.wrapping_add(1).wrapping_add(u32::from(syn.window))))
     }
 
-    /// A segment has arrived as it was sent, or as a middlebox left it.
+    /// Records a segment that has arrived as it was sent, or as a middlebox left it.
     pub(crate) fn arrived(&mut self, tuple: &FourTuple, seen: &Seen<'_>) {
         match (seen.has(SYN), seen.has(ACK), seen.option(34)) {
             (true, false, cookie) => {

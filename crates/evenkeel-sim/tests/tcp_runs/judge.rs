@@ -1,4 +1,4 @@
-//! What must hold when a world is at rest, and what happened in it.
+//! The conditions that must hold when a world is at rest, and the counters of its events.
 
 use evenkeel_core::tcp::Counter;
 use evenkeel_core::tcp::connection::Error;
@@ -8,7 +8,7 @@ use evenkeel_sim::tcp::Network;
 use crate::program::Fate;
 use crate::run::{Conversation, Users};
 
-/// What happened.
+/// Counters of the events in worlds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) digest: u64,
@@ -74,7 +74,7 @@ impl Tally {
         self.heard_twice += other.heard_twice;
     }
 
-    /// A test of the tests: worlds in which nothing goes wrong show nothing.
+    /// Asserts that every kind of event has happened: worlds in which nothing goes wrong show nothing.
     pub(crate) fn assert_everything_happened(&self) {
         let rare =
             [self.refused, self.reset, self.timed_out, self.cookies, self.overflows, self.reused, self.paws];
@@ -96,7 +96,7 @@ impl Tally {
     }
 }
 
-/// Everything is over.
+/// Checks that everything is over in a world, and returns its counters.
 pub(crate) fn judge(network: &Network, users: &Users) -> Result<Tally, String> {
     let mut wrong = users.violations.clone();
     wrong.extend(

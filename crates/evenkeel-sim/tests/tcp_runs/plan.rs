@@ -1,4 +1,4 @@
-//! What is done in a world: all drawn from the seed, before anything runs.
+//! Plans of worlds: all that is done in a world is drawn from the seed before anything runs.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use evenkeel_sim::tcp::{Change, Direction, Middlebox};
 
 use crate::program::{Ending, Program};
 
-/// A world: node 0 is the server, each other node has a link to it, of the same number less one.
+/// A world. Node 0 is the server; node n has link n - 1 to it.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -21,12 +21,13 @@ pub(crate) struct Plan {
     pub(crate) links: Vec<[Conditions; 2]>,
     pub(crate) changes: Vec<(Instant, Direction, Change)>,
     pub(crate) listener: ListenerConfig,
-    /// How long the server takes to accept.
+    /// The time that the server takes to accept a connection.
     pub(crate) accept_pause: Option<Duration>,
-    /// The server gets another key for its Fast Open cookies then, and knows the one before or not.
+    /// The time at which the server gets another key for its Fast Open cookies, and whether it keeps the
+    /// old one.
     pub(crate) rekey: Option<(Duration, bool)>,
     pub(crate) connections: Vec<Opening>,
-    /// No connection whose users are orderly may fail.
+    /// Whether no connection with orderly users may fail.
     pub(crate) gentle: bool,
 }
 
@@ -35,10 +36,10 @@ pub(crate) struct Plan {
 pub(crate) struct Opening {
     pub(crate) client: usize,
     pub(crate) ipv6: bool,
-    /// At this time, or so long after the connection before, if that is of the same client.
+    /// The time of the opening, from the start or after the previous connection of the client.
     pub(crate) after: Duration,
     pub(crate) when: When,
-    /// What is there to be sent is given to the call that opens.
+    /// Whether the call that opens the connection gets the data that is ready to be sent.
     pub(crate) early: bool,
     /// The opener's, the other's.
     pub(crate) programs: [Program; 2],
@@ -48,13 +49,14 @@ pub(crate) struct Opening {
 pub(crate) enum When {
     /// After the beginning.
     Beginning,
-    /// After the connection before is over for its opener; from the same port if it is free again.
+    /// After the previous connection is over for its opener, from its port if `same_port` and the port is
+    /// free again.
     Before { same_port: bool },
     /// After the beginning, and the other end opens, too, so much later.
     Together(Duration),
 }
 
-/// How bad networks are.
+/// The severity of the networks' faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weather {
     Clear,
@@ -274,7 +276,7 @@ fn program(dice: &mut Dice, orderly: bool) -> Program {
     }
 }
 
-/// How much with each call, and how long it waits between them: no more than some hundred calls.
+/// Draws the pause between calls and the bytes of each call, for some hundred calls at most.
 fn steps(dice: &mut Dice, bytes: u64) -> (Option<Duration>, usize) {
     let pause = (bytes < 20_000 && dice.chance(15)).then(|| dice.micros(100, 1_500_000));
     let least = bytes / 200 + 1;

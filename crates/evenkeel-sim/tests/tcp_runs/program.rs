@@ -1,15 +1,15 @@
-//! What the two users of a connection do, and how far they are.
+//! The programs of the two users of a connection, and their progress.
 
 use evenkeel_core::tcp::connection::Error;
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::time::Duration;
 
-/// What one user of a connection does.
+/// The program of one user of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
-    /// So much it has to send.
+    /// The number of bytes to send.
     pub(crate) bytes: u64,
-    /// So much with each call, and how long it waits after each.
+    /// The bytes of each call, and in the next field the pause after each.
     pub(crate) write_chunk: usize,
     pub(crate) write_pause: Option<Duration>,
     pub(crate) read_chunk: usize,
@@ -18,12 +18,12 @@ pub(crate) struct Program {
     pub(crate) nagle: bool,
 }
 
-/// How it ends.
+/// The way in which a user ends its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Shuts down when all is written, reads to the end.
     Shutdown,
-    /// The same, but not before the other has.
+    /// Shuts down when all is written, but not before the other user has; reads to the end.
     ShutdownLast,
     /// Closes when all is written, whatever comes.
     Close,
@@ -34,24 +34,24 @@ pub(crate) enum Ending {
 }
 
 impl Program {
-    /// It does nothing on account of which the other's may not go through.
+    /// Returns whether the user does nothing that may keep the other user's data from arriving.
     pub(crate) const fn is_orderly(&self) -> bool {
         matches!(self.ending, Ending::Shutdown | Ending::ShutdownLast)
     }
 }
 
-/// How it ended.
+/// The outcome of a connection for a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// All was written, and the end was read.
     Complete,
     /// It closed, or aborted, of its own will.
     Left,
-    /// It was told that the connection failed.
+    /// The connection failed with this error.
     Failed(Error),
 }
 
-/// How far a user is.
+/// The progress of a user.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
     pub(crate) id: Option<Id>,
@@ -90,7 +90,7 @@ impl Stream {
         }
     }
 
-    /// `bytes` are what begins at `place`.
+    /// Returns whether `bytes` are those that begin at `place`.
     pub(crate) fn matches(self, place: u64, bytes: &[u8]) -> bool {
         let mut expected = [0; 2_048];
         let mut place = place;

@@ -8,7 +8,7 @@ use evenkeel_core::tcp::FourTuple;
 use crate::early::Early;
 use crate::program::Stream;
 
-/// What is known of one direction of one pair of sockets.
+/// The state of one direction of a pair of sockets, as observed on the network.
 #[derive(Debug, Default)]
 struct Flow {
     /// Numbers of the SYNs it may have begun with: the last, and with SYN cookies those before.
@@ -17,7 +17,7 @@ struct Flow {
     shift: Option<u8>,
     /// It offered different ones: first with a SYN cookie, then without, and only the ends know which counts.
     unclear: bool,
-    /// The peer's window ends there, as far as we were told.
+    /// The end of the peer's window, as far as it was announced.
     granted: Option<u32>,
     /// Our window ends there, as far as we said.
     offered: Option<u32>,
@@ -72,7 +72,7 @@ impl<'a> Seen<'a> {
         self.seq.wrapping_add(self.payload.len() as u32 + u32::from(self.has(SYN)) + u32::from(self.has(FIN)))
     }
 
-    /// Where its payload begins.
+    /// Returns the sequence number at which the segment's payload begins.
     fn text(&self) -> u32 {
         self.seq.wrapping_add(u32::from(self.has(SYN)))
     }
@@ -81,7 +81,7 @@ impl<'a> Seen<'a> {
         self.option(3)?.first().copied()
     }
 
-    /// What an option says.
+    /// Returns the data of the option of this kind, if the segment has it.
     pub(crate) fn option(&self, kind: u8) -> Option<&'a [u8]> {
         let mut rest = self.options;
         loop {
@@ -171,7 +171,7 @@ impl Referee {
         Ok(is_new)
     }
 
-    /// A segment has arrived at its receiver, to whom `tuple` belongs.
+    /// Records a segment that has arrived at its receiver, to whom `tuple` belongs.
     pub(crate) fn arrived(&mut self, tuple: &FourTuple, bytes: &[u8]) {
         let Some(seen) = Seen::new(bytes).filter(|seen| !seen.has(RST)) else { return };
         self.early.arrived(tuple, &seen);
@@ -187,15 +187,15 @@ impl Referee {
 }
 
 impl Flow {
-    /// The peer takes bytes up to there.
+    /// Records that the peer takes bytes up to `edge`.
     fn grant(&mut self, edge: u32) {
         if self.granted.is_none_or(|granted| after(edge, granted)) {
             self.granted = Some(edge);
         }
     }
 
-    /// What was acknowledged stays acknowledged, and what was promised is kept (RFC 9293, 3.8.6: "shrinking
-    /// the window" is discouraged).
+    /// Checks that an acknowledgment covers at least as much as earlier ones, and that the window's end
+    /// does not move back (RFC 9293, 3.8.6: "shrinking the window" is discouraged).
     fn check_acknowledgment(&mut self, seen: &Seen<'_>, scale: u8) -> Result<(), String> {
         if !seen.has(ACK) {
             return Ok(());
@@ -242,7 +242,7 @@ impl Flow {
     }
 }
 
-/// For people.
+/// Describes a segment for a failure report.
 pub(crate) fn describe(bytes: &[u8]) -> String {
     Seen::new(bytes).map_or_else(String::new, |seen| format!("{seen:?}, options {:02x?}", seen.options))
 }

@@ -27,12 +27,12 @@ pub(crate) struct Conversation {
     /// As its opener sees it, once it is open.
     pub(crate) tuple: Option<FourTuple>,
     pub(crate) sides: [Side; 2],
-    /// How many segments left.
+    /// The number of segments that have left.
     pub(crate) segments: u64,
     streams: [Stream; 2],
 }
 
-/// What a wake is for.
+/// The purpose of a wake.
 #[derive(Debug, Clone, Copy)]
 enum Wake {
     Open,
@@ -51,12 +51,12 @@ const fn token(wake: Wake, conversation: usize, side: usize) -> u64 {
     (conversation as u64) << 8 | (side as u64) << 4 | wake as u64
 }
 
-/// All users.
+/// All users of a world.
 pub(crate) struct Users {
     pub(crate) conversations: Vec<Conversation>,
     pub(crate) gentle: bool,
-    /// An opener that says nothing may never be heard of: its one ACK is lost, and the server has forgotten
-    /// the SYN (RFC 4987, 3.6).
+    /// Whether an opener that sends no data may remain unknown to the server: its one ACK is lost, and the
+    /// server has forgotten the SYN (RFC 4987, 3.6).
     pub(crate) forgets: bool,
     listener: ListenerConfig,
     /// The server's next key for Fast Open cookies comes together with the one before.
@@ -114,7 +114,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Tally, String> {
 
 const KEYS: [Secret; 2] = [Secret::new([1; 16]), Secret::new([2; 16])];
 
-/// The server's side of Fast Open, with its first key.
+/// Returns the server's side of Fast Open, with its first key.
 fn fast_open(config: &ListenerConfig) -> Option<FastOpenServer> {
     (config.fast_open > 0).then(|| FastOpenServer::new(KEYS[0], config.fast_open))
 }
@@ -197,7 +197,8 @@ impl Users {
         }
     }
 
-    /// The port of the same client's last connection, if that went well for both and is to be used again.
+    /// Returns the port of the client's previous connection, if that went well for both users and the port
+    /// is to be used again.
     fn free_port_before(&self, number: usize) -> Option<u16> {
         let opening = &self.conversations[number].opening;
         if opening.when != (When::Before { same_port: true }) {
@@ -209,7 +210,7 @@ impl Users {
         (tuple.remote.port == HTTP.port).then_some(tuple.local.port)
     }
 
-    /// The other end of a connection that both open.
+    /// Opens a connection at the peer too, for a simultaneous open.
     fn open_too(&mut self, network: &mut Network, number: usize) {
         let Some(tuple) = self.conversations[number].tuple else { return };
         let now = network.now();
@@ -275,8 +276,8 @@ impl Users {
         self.accepting = false;
     }
 
-    /// A connection that nobody has opened just now: a SYN or an ACK came once more. If it has data, somebody
-    /// did write them.
+    /// Dismisses a connection that no user has just opened: a SYN or an ACK came again. If it has data, a
+    /// user must have written them.
     fn dismiss(&mut self, network: &mut Network, id: Id, tuple: &FourTuple) {
         self.ghosts += 1;
         let now = network.now();
@@ -291,7 +292,7 @@ impl Users {
         let _ = network.endpoint_mut(0).abort(id);
     }
 
-    /// The server starts again, with another key for its Fast Open cookies.
+    /// Restarts the server with another key for its Fast Open cookies.
     fn rekey(&mut self, network: &mut Network) {
         network.endpoint_mut(0).unlisten(&HTTP);
         let room = self.listener.fast_open;
@@ -305,7 +306,7 @@ impl Users {
         }
     }
 
-    /// The user does what it can.
+    /// Makes the calls that a user can make now.
     fn drive(&mut self, network: &mut Network, number: usize, side: usize) {
         self.read(network, number, side);
         self.write(network, number, side);
@@ -401,7 +402,7 @@ impl Users {
         }
     }
 
-    /// The user goes, without looking back.
+    /// Closes or aborts the connection for a user.
     fn leave(&mut self, network: &mut Network, number: usize, side: usize, abort: bool) {
         let node = self.node(number, side);
         let us = &mut self.conversations[number].sides[side];
@@ -427,7 +428,7 @@ impl Users {
         self.over(network, number, side);
     }
 
-    /// The connection is over for one of its users: the client's next one may begin.
+    /// Handles the end of a connection for one of its users: the client's next one may begin.
     fn over(&mut self, network: &mut Network, number: usize, side: usize) {
         let Some(next) = self.conversations.get(number + 1).filter(|_| side == 0) else { return };
         let opening = &next.opening;
@@ -437,7 +438,8 @@ impl Users {
         }
     }
 
-    /// Nothing new leaves beyond the congestion window, but for a tail loss probe (RFC 8985, 7.3) and a FIN.
+    /// Checks that nothing new leaves beyond the congestion window, except a tail loss probe (RFC 8985,
+    /// 7.3) and a FIN.
     fn check_window(&mut self, network: &Network, node: usize, number: usize, side: usize) {
         let us = &mut self.conversations[number].sides[side];
         let Some(connection) = us.id.and_then(|id| network.endpoint(node).connection(id)) else { return };

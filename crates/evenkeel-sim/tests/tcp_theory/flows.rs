@@ -21,8 +21,8 @@ const FIRST_PORT: u16 = 1_000;
 /// Bytes of a full segment, as the network counts them: TCP header with timestamps; and its payload.
 const SEGMENT: u64 = 1_480;
 pub(crate) const PAYLOAD: u64 = 1_448;
-/// The same with IP's header, that the network does not count; and what Ethernet adds (preamble, gap and
-/// checksum), that it counts.
+/// Bytes of a packet: [`SEGMENT`] with the IP header, which the network does not count. The network does
+/// count the bytes that Ethernet adds: preamble, gap and checksum.
 pub(crate) const PACKET: u64 = SEGMENT + 20;
 const ETHERNET: u64 = 24;
 /// From the sender to the receiver.
@@ -48,7 +48,7 @@ impl Flow {
         Self { recovery, ..Self::new(Algorithm::Cubic) }
     }
 
-    /// So many of it, each so long after the one before.
+    /// Returns `flows` copies, each of which begins `apart` after the previous one.
     pub(crate) fn times(&self, flows: u32, apart: Duration) -> Vec<Self> {
         (0..flows).map(|nth| self.clone().after(self.at + apart * nth)).collect()
     }
@@ -62,7 +62,7 @@ impl Flow {
     }
 }
 
-/// What users of the flows do, and what is seen of it.
+/// The users of the flows, and the progress of the flows.
 #[derive(Default)]
 pub(crate) struct Flows {
     pub(crate) flows: Vec<Flow>,
@@ -70,10 +70,10 @@ pub(crate) struct Flows {
     senders: BTreeMap<usize, Id>,
     written: BTreeMap<usize, u64>,
     pub(crate) read: BTreeMap<u16, u64>,
-    /// When the last byte was read.
+    /// The time at which the last byte was read, by port.
     last: BTreeMap<u16, Instant>,
     ports: BTreeMap<Id, u16>,
-    /// When segments with payload left, by port; kept if somebody wants to know.
+    /// The times at which segments with payload left, by port. `None` if they are not recorded.
     pub(crate) left: Option<BTreeMap<u16, Vec<Instant>>>,
 }
 
@@ -122,7 +122,7 @@ impl User for Flows {
         }
     }
 
-    /// A flow begins.
+    /// Begins the flow with the number `token`.
     fn woken(&mut self, network: &mut Network, token: u64) {
         let flow = token as usize;
         let tuple = network.tuple((SENDER, FIRST_PORT + token as u16), (RECEIVER, SINK.port), false);
@@ -140,7 +140,7 @@ impl User for Flows {
     }
 }
 
-/// What the flows share.
+/// The path that the flows share.
 #[derive(Clone)]
 pub(crate) struct Bottleneck {
     /// Bits of packets a second, with their IP headers.
@@ -161,7 +161,7 @@ impl Bottleneck {
         Self { queue: path.product(), ..path }
     }
 
-    /// The receiver offers as large a window as there is: that is not what is looked at.
+    /// Makes the receiver offer the largest window, so that it is not a limit.
     pub(crate) const fn unbounded(mut self) -> Self {
         self.window = [16 << 20, 32 << 20];
         self
@@ -171,7 +171,7 @@ impl Bottleneck {
         Duration::from_nanos(PACKET * 8 * 1_000_000_000 / self.rate_bps)
     }
 
-    /// The bandwidth-delay product, in packets.
+    /// Returns the bandwidth-delay product, in packets.
     pub(crate) fn product(&self) -> usize {
         (self.rtt.as_nanos() / self.packet_time().as_nanos()) as usize
     }
@@ -197,7 +197,7 @@ impl Bottleneck {
         network
     }
 
-    /// The flows over it.
+    /// Creates a world with these flows over the path.
     pub(crate) fn with(&self, flows: &[Flow], seed: u64) -> World {
         let mut network = self.network(seed);
         for (number, flow) in flows.iter().enumerate() {
@@ -219,7 +219,8 @@ impl World {
         self.network.run(&mut self.flows, until).expect("time passes");
     }
 
-    /// What each flow got in that time, as a share of what the bottleneck carries.
+    /// Runs for this time and returns the payload of each flow in it, as a share of the bottleneck's
+    /// capacity.
     pub(crate) fn shares(&mut self, time: Duration) -> Vec<f64> {
         let before = self.flows.read.clone();
         self.run(time);
@@ -233,14 +234,14 @@ impl World {
         self.network.endpoint(SENDER).connection(id).expect("it is there").info().recovery
     }
 
-    /// The sender has so many bytes more.
+    /// Gives the sender `bytes` more bytes to send.
     pub(crate) fn write_more(&mut self, flow: usize, bytes: u64) {
         self.flows.flows[flow].bytes += bytes;
         let id = self.flows.senders[&flow];
         self.flows.write(&mut self.network, id);
     }
 
-    /// From when the sender had something to send until the receiver has read the last of it.
+    /// Returns the time from `since` until the receiver has read the last byte.
     pub(crate) fn transfer(&mut self, flow: usize, since: Instant) -> Duration {
         self.run(Duration::from_secs(30));
         let port = FIRST_PORT + flow as u16;

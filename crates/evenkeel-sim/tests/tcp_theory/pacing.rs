@@ -11,14 +11,14 @@ use crate::flows::{Bottleneck, Flow, PAYLOAD, THERE};
 
 const RTT: Duration = Duration::from_millis(100);
 
-/// A long path with room for so many packets.
+/// Returns a long path with room for `queue` packets.
 fn room(rate_bps: u64, queue: usize) -> Bottleneck {
     Bottleneck { queue, ..Bottleneck::new(rate_bps, RTT) }.unbounded()
 }
 
-/// How long it takes to send so many segments over a path of so many bits a second, until the last is read.
-/// As in the paper the connection is there, and something small has gone over it: the window of a SYN-ACK is
-/// not scaled, so there is no room for more than 64 KiB before.
+/// Measures the time to send `segments` segments over a path of `rate_bps`, until the last is read. As in
+/// the paper the connection is open, and a little data has gone over it: the window of a SYN-ACK is not
+/// scaled, so at most 64 KiB fit before.
 fn time_of(flow: Flow, rate_bps: u64, segments: u64) -> Duration {
     let mut world = room(rate_bps, 2_000).with(&[flow.bytes(100)], 1);
     world.run(RTT * 3);

@@ -1,4 +1,4 @@
-//! What each algorithm makes of losses and marks, how full the link is, and who gets how much.
+//! Responses of each algorithm to losses and marks, the use of the link, and the shares of flows.
 
 use evenkeel_core::tcp::congestion::Algorithm;
 use evenkeel_core::tcp::recovery::RecoveryState;
@@ -84,7 +84,7 @@ fn beside_bbr_cubic_is_not_starved_and_beside_cubic_bbr_is_not() {
     }
 }
 
-/// What happens to a packet.
+/// A congestion signal to a packet.
 #[derive(Debug, Clone, Copy)]
 enum Signal {
     /// A router marks it in place of dropping it (RFC 3168).
@@ -92,8 +92,8 @@ enum Signal {
     Loss,
 }
 
-/// What is left of a window when a packet or two were marked or lost, and nothing else was, once that was
-/// repaired: the least in some seconds, of the most until then.
+/// Returns the share of a window that is left after one or two packets were marked or lost and the loss was
+/// repaired: the least window in some seconds, divided by the greatest until then.
 fn response(algorithm: Algorithm, signal: Signal) -> f64 {
     let flow = Flow { ecn: true, ..Flow::new(algorithm) };
     let path =
@@ -147,7 +147,7 @@ fn window_in_theory(algorithm: Algorithm, p: f64, rtt: Duration) -> f64 {
     }
 }
 
-/// What a flow gets, as a share of what its window would be in theory.
+/// Returns the throughput of a flow, as a share of the theoretical one.
 fn share_of_theory(algorithm: Algorithm, signal: Signal, rtt: Duration, every: u32) -> f64 {
     let mut path = Bottleneck::new(100_000_000, rtt);
     path.queue = 1_000;

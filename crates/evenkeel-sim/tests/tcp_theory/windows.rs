@@ -99,8 +99,8 @@ fn many_equal_flows_have_equal_shares() {
     }
 }
 
-/// One flow, and everything vanishes for so long, some time after the beginning. Returns the longest time in
-/// which the receiver could read nothing, and what its sender says.
+/// Runs one flow and drops everything for `hole`, from `after` on. Returns the longest time in which the
+/// receiver could read nothing, and the sender's information.
 fn longest_pause(rtt: Duration, hole: Duration, after: Duration) -> (Duration, RecoveryInfo) {
     let mut path = Bottleneck::new(100_000_000, rtt);
     // The receiver's window nearly fills the path: nothing else is lost.

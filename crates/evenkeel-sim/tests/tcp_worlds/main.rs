@@ -1,4 +1,5 @@
-//! TCP between whole hosts over bad networks: random worlds from a seed, under every receive architecture.
+//! Tests of TCP between whole hosts over bad networks: random worlds from a seed, under every receive
+//! architecture.
 //!
 //! `EVENKEEL_SEED=n` runs that seed alone and says what it is; `EVENKEEL_SEEDS=n` runs the first `n`, each
 //! five times.

@@ -1,4 +1,4 @@
-//! What a world is, and what is done in it: all drawn from the seed, before anything runs.
+//! Plans of worlds: a world and all that is done in it are drawn from the seed before anything runs.
 
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
@@ -21,15 +21,15 @@ pub(crate) struct Plan {
     gentle: bool,
 }
 
-/// A host.
+/// A host of the plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Station {
     /// To the switch, and from it.
     pub(crate) wires: [Conditions; 2],
     pub(crate) ring_pkts: usize,
-    /// Its CPU takes its time.
+    /// Whether the work of its CPU takes time.
     pub(crate) slow: bool,
-    /// It is cut off, and stays so.
+    /// Whether it is cut off for good.
     cut_off: bool,
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum What {
     Calm,
 }
 
-/// How bad the networks are.
+/// The severity of the networks' faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weather {
     Clear,
@@ -73,11 +73,11 @@ enum Weather {
     Heavy,
 }
 
-/// Programs begin here.
+/// The time at which programs begin.
 pub(crate) const BEGIN: Instant = Instant::from_millis(10);
 
-/// So long a host waits for an answer about an address before it drops what waits for it (RFC 4861, 10): on a
-/// slower Ethernet no address is ever resolved.
+/// The time that a host waits for the answer to an address request before it drops the waiting packets (RFC
+/// 4861, 10). On a slower Ethernet no address is ever resolved.
 const RESOLUTION: Duration = Duration::from_secs(3);
 
 struct Dice(Rng);
@@ -143,14 +143,14 @@ impl Plan {
         plan
     }
 
-    /// The connections of this client may not fail.
+    /// Returns whether the connections of this client must not fail.
     pub(crate) fn must_work(&self, client: &Client) -> bool {
         let ends = [client.host, client.server];
         let round_trip = ends.map(|host| self.slowest(host)).into_iter().fold(Duration::ZERO, |a, b| a + b);
         self.gentle && round_trip < RESOLUTION && !ends.iter().any(|host| self.hosts[*host].cut_off)
     }
 
-    /// What the wires of a host add to a round trip at their worst.
+    /// Returns the greatest delay that the wires of a host add to a round trip, over all changes.
     fn slowest(&self, host: usize) -> Duration {
         let changes = self.changes.iter().filter(|change| change.host == host).map(|change| change.wires);
         let both = |wires: [Conditions; 2]| {

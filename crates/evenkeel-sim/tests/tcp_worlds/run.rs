@@ -1,4 +1,4 @@
-//! Runs a plan, and says what is wrong when all is over.
+//! Runs of a plan, with the checks at the end.
 
 use std::sync::Arc;
 
@@ -92,14 +92,14 @@ fn costs(station: &Station, architecture: Architecture) -> Costs {
     }
 }
 
-/// What is done at a time: a client begins, or wires change.
+/// A scheduled step of the run: a client begins, or wires change.
 #[derive(Clone, Copy)]
 enum Step {
     Client(usize),
     Change(usize),
 }
 
-/// Lets everything happen; what became of the connections of each client.
+/// Runs the plan. Returns the outcomes of each client's connections.
 fn go(
     plan: &Plan,
     world: &mut World,
@@ -152,7 +152,8 @@ const fn is_good(outcome: Outcome) -> bool {
     )
 }
 
-/// What a host has that is given back. Channels are kept, to be of use again; on an adaptor they have rings.
+/// The resources of a host that must be returned. The host keeps channels for reuse; on an adaptor they
+/// have rings.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
     processes: usize,
@@ -174,7 +175,7 @@ impl Held {
     }
 }
 
-/// Nothing has leaked.
+/// Checks that the host has returned all resources.
 fn settled(host: &Host, before: &Held) -> Result<(), String> {
     host.check().map_err(|why| why.to_string())?;
     let (tcp, now) = (host.tcp(), Held::by(host));

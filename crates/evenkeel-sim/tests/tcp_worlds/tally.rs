@@ -1,4 +1,4 @@
-//! What happened in worlds.
+//! Counters of the events in worlds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,11 +10,11 @@ use evenkeel_sim::world::{SegmentId, World};
 
 use crate::plan::{Plan, What};
 
-/// How often what happened. Two runs of the same world give the same.
+/// Counters of events by name. Two runs of one world give equal counters.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally(BTreeMap<String, u64>);
 
-/// What must happen in the worlds of a whole run: the issue is what TCP makes of it.
+/// The events that must occur in the worlds of a whole run, so that the tests exercise TCP with them.
 const MUST_HAPPEN: [&str; 31] = [
     "worlds of two hosts",
     "worlds of eight hosts and more",
@@ -50,7 +50,7 @@ const MUST_HAPPEN: [&str; 31] = [
 ];
 
 impl Tally {
-    /// What a world is.
+    /// Counts the properties of a planned world.
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut tally = Self::default();
         let lossy = |host: usize, server: usize| {
@@ -95,7 +95,7 @@ impl Tally {
         other.0.iter().filter(|(what, _)| *what != TRACE).for_each(|(what, times)| self.note(what, *times));
     }
 
-    /// The wires of a host with or without connections are changed.
+    /// Counts a change of the wires of a host with or without connections.
     pub(crate) fn note_change(&mut self, what: What, connected: bool) {
         let what = match what {
             What::Delay => "delays changed under connections",
@@ -106,7 +106,7 @@ impl Tally {
         self.note(what, u64::from(connected));
     }
 
-    /// A connection is over.
+    /// Counts the outcome of a connection.
     pub(crate) fn count(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Echoed => self.note("streams echoed", 1),
@@ -153,7 +153,7 @@ impl Tally {
         }
     }
 
-    /// A test of the tests: worlds in which nothing goes wrong show nothing.
+    /// Asserts that every event has happened: worlds in which nothing goes wrong show nothing.
     pub(crate) fn assert_everything_happened(&self) {
         let missing: Vec<_> = MUST_HAPPEN.iter().filter(|what| !self.0.contains_key(**what)).collect();
         assert!(missing.is_empty(), "never happened: {missing:?}");

@@ -1,4 +1,4 @@
-//! One measured run: a server on one core, its client on another.
+//! A measured run: a server on one core, its client on another.
 //!
 //! ```text
 //!   cable: client - our host =cable= our host - server
@@ -35,10 +35,9 @@ use super::{Options, Place, kernel};
 
 /// Connections on which there is a request all the time: one for each document.
 pub(super) const HOT: usize = 50;
-/// The paper's document.
+/// The bytes of the paper's document.
 const DOCUMENT: usize = 1_259;
-/// What the server does for each request: enough for its core to be the one that is saturated, and not the
-/// client's.
+/// The work of the server for each request: enough to saturate the server's core, and not the client's.
 pub(in super::super) const WORK: Duration = Duration::from_micros(50);
 
 const TAP: &str = "ekcold";
@@ -47,20 +46,20 @@ const SOURCES: u8 = 8;
 
 const WARM_UP: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// In time for the next connection with the same port.
+/// The time in TIME_WAIT, short enough for the next connection with the same port.
 const TIME_WAIT: Duration = Duration::from_millis(500);
 /// Time for the server to listen.
 const SETTLE: Duration = Duration::from_millis(5);
-/// Whose server, and how it waits.
+/// The implementation of the server's sockets, and its way to wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Server {
     /// A program of our host.
     Ours(Select, Allocation, Way),
-    /// On the kernel's sockets.
+    /// The kernel's sockets.
     Kernel(WaitBy),
 }
 
-/// One run.
+/// The measurements of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measured {
     /// Answers a second.
@@ -73,7 +72,8 @@ pub(super) struct Measured {
     pub(super) cold: usize,
     /// The most connections that the server had at a time.
     pub(super) most: usize,
-    /// What the server has answered, and what of it the client has counted.
+    /// The number of answers that the server has given, and the number of those that the client has
+    /// counted.
     pub(super) answers: [u64; 2],
     pub(super) failed: u64,
     pub(super) response_us: f64,
@@ -180,7 +180,7 @@ fn on_loopback(by: WaitBy, cold: usize, options: &Options) -> io::Result<(Server
     Ok((saw, client))
 }
 
-/// The thread of our server: at the end of a cable, or of a TAP of its own.
+/// Runs the thread of our server: at the end of a cable, or of a TAP of its own.
 fn serve(
     mut config: Config,
     way: Way,
@@ -216,7 +216,7 @@ fn serve(
     })
 }
 
-/// The client's thread, if it has the kernel's sockets.
+/// Runs the client's thread on the kernel's sockets.
 fn ask_from_kernel(at: OnKernel, cold: usize, options: &Options, sending: &Sending) -> io::Result<ClientSaw> {
     let to = at.to.first().ok_or_else(|| io::Error::other("the server has no address"))?;
     let request = request(&to.ip().to_string(), to.port())?;

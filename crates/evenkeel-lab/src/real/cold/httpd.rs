@@ -1,5 +1,5 @@
-//! What a server says and hears, whoever's sockets it has and however it waits: a connection for each
-//! document, as in the paper.
+//! An HTTP server that is independent of the implementation of its sockets and of its way to wait. As in
+//! the paper it has a connection for each document.
 
 use evenkeel_core::time::Duration;
 
@@ -12,20 +12,20 @@ pub(super) trait Sockets {
     /// Accepts a connection, if one is there: it is waited for from now on.
     fn accept(&mut self) -> Option<u32>;
 
-    /// Reads what has come.
+    /// Reads the bytes that have arrived.
     fn read(&mut self, stream: u32, to: &mut [u8]) -> Read;
 
-    /// Writes; says whether all was taken.
+    /// Writes `bytes`. Returns whether all were taken.
     fn write(&mut self, stream: u32, bytes: &[u8]) -> bool;
 
     /// Closes a connection: it is not waited for any more.
     fn close(&mut self, stream: u32);
 
-    /// Computes.
+    /// Computes for this time.
     fn compute(&mut self, time: Duration);
 }
 
-/// What a call of [`Sockets::read`] has brought.
+/// The result of a call of [`Sockets::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     Nothing,
@@ -34,12 +34,12 @@ pub(super) enum Read {
     End,
 }
 
-/// The server.
+/// The server, without its sockets.
 #[derive(Debug)]
 pub(super) struct Httpd {
     answer: Vec<u8>,
     work: Duration,
-    /// By connection, how much of the blank line was heard last.
+    /// The length of the blank line's beginning that was read last, by connection.
     heard: Vec<u8>,
     /// Connections that are open, and the most there were.
     open: usize,
@@ -48,7 +48,7 @@ pub(super) struct Httpd {
 }
 
 impl Httpd {
-    /// One that answers every request with so many bytes, after so much work.
+    /// Creates a server that answers every request with `bytes` bytes, after `work`.
     pub(super) fn new(bytes: usize, work: Duration) -> Self {
         let mut answer =
             format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\nConnection: close\r\n\r\n").into_bytes();
@@ -108,7 +108,7 @@ impl Httpd {
         false
     }
 
-    /// The most connections there were at a time.
+    /// Returns the greatest number of simultaneous connections.
     pub(super) const fn most(&self) -> usize {
         self.most
     }

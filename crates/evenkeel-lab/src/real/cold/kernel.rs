@@ -10,10 +10,10 @@ use evenkeel_core::time::{Duration, Instant};
 
 use super::httpd::{Httpd, Read, Sockets};
 
-/// How long a server that hears nothing goes without looking how far the generator is.
+/// The longest time that an idle server waits before it checks the progress of the generator.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What the server's thread saw.
+/// The measurements of the server's thread.
 pub(super) struct Observed {
     pub(super) httpd: Httpd,
     /// Shares of the window in which the thread had something to do, and in which it did not get its core.
@@ -21,7 +21,7 @@ pub(super) struct Observed {
     pub(super) run_delay: f64,
 }
 
-/// Serves until the generator has sent its last request; tells where.
+/// Serves until the generator has sent its last request. Sends its address to the generator.
 pub(super) fn serve(
     by: WaitBy,
     at: SocketAddr,
@@ -57,7 +57,7 @@ pub(super) fn serve(
     Ok(Observed { httpd, busy, run_delay })
 }
 
-/// What a thread had used at a time.
+/// The CPU time and the run delay of a thread up to one moment.
 struct Used {
     at: Instant,
     ran: Duration,

@@ -28,17 +28,18 @@ use ours::Way;
 /// The experiment in virtual time.
 pub(super) const ID: &str = "s98-fig9";
 
-/// Cold connections.
+/// The numbers of cold connections.
 const COLD: [usize; 6] = [0, 100, 1_000, 2_000, 5_000, 10_000];
-/// Descriptors that a thread needs beside those of connections.
+/// Descriptors that a thread needs in addition to those of connections.
 const OTHER_DESCRIPTORS: usize = 200;
 
-/// What must be left with the most cold connections where the cost follows events: at least what the paper
-/// has left with a fifth of them.
+/// The share of answers that must be kept with the most cold connections if the cost follows events: at
+/// least what the paper keeps with a fifth of them.
 const KEPT: [f64; 2] = [0.86, 1.15];
-/// And at most where it follows descriptors. How much less depends on what else a request costs.
+/// The share that may be kept at most if the cost follows descriptors. It depends on the other costs of a
+/// request.
 const FALLING: [f64; 2] = [0.0, 0.75];
-/// What share of the time a saturated server has something to do.
+/// The share of the time in which a saturated server has something to do.
 const SATURATED: [f64; 2] = [0.9, 1.0];
 
 /// A way to wait.
@@ -46,7 +47,7 @@ const SATURATED: [f64; 2] = [0.9, 1.0];
 struct Variant {
     name: &'static str,
     server: Server,
-    /// What is to be left with the most cold connections.
+    /// The share of answers that the variant must keep with the most cold connections.
     keeps: [f64; 2],
 }
 
@@ -68,7 +69,7 @@ const VARIANTS: [Variant; 7] = [
     linux("linux epoll", WaitBy::Epoll, KEPT),
 ];
 
-/// What is between server and client.
+/// Describes the connection between server and client.
 pub(super) fn conditions(on: Place) -> String {
     format!("{on}, linux on the loopback")
 }
@@ -132,7 +133,7 @@ fn measure_all(options: &Options, progress: &mut (dyn FnMut(&Progress<'_>) + Sen
     Ok(runs)
 }
 
-/// What was measured, by variant and number of cold connections, a run for each round.
+/// The runs, by variant and number of cold connections: one for each round.
 #[derive(Debug, Default)]
 struct Runs(BTreeMap<(usize, usize), Vec<Measured>>);
 
@@ -155,19 +156,19 @@ impl Runs {
         Outcome::new("cold connections", "answers/s", points.collect(), self.checks())
     }
 
-    /// The share of its answers without cold connections that a variant gives with them: the median of the
-    /// rounds.
+    /// Returns the rate of answers with cold connections, as a share of the variant's rate without them:
+    /// the median of the rounds.
     fn kept(&self, nth: usize, cold: usize) -> f64 {
         let of = |cold| self.0.get(&(nth, cold)).into_iter().flatten().map(|run| run.answered);
         median(of(cold).zip(of(0)).map(|(with, without)| with / without.max(1.0)))
     }
 
-    /// The most cold connections that a variant has.
+    /// Returns the greatest number of cold connections of a variant.
     fn most(&self, nth: usize) -> usize {
         self.0.keys().filter(|key| key.0 == nth).map(|key| key.1).max().unwrap_or(0)
     }
 
-    /// Whether a variant keeps what it is to keep.
+    /// Checks that a variant keeps its share of answers with the most cold connections.
     fn keeps(&self, nth: usize) -> Check {
         let (variant, most) = (&VARIANTS[nth], self.most(nth));
         let name = format!("{}: share of its answers kept with {most} cold", variant.name);
@@ -201,8 +202,8 @@ mod tests {
 
     const WINDOWS_MAX: usize = 10;
 
-    /// Each way serves, with connections beside that say nothing; in one of several windows, as a machine
-    /// with other things to do may take a core for the whole of one.
+    /// Each way to wait serves while there are silent connections. Several windows may be tried, since
+    /// other load on the machine may take a core for a whole window.
     #[test]
     fn every_way_answers_beside_cold_connections() {
         let options = Options { window: Duration::from_millis(30), ..Options::default() };

@@ -15,14 +15,14 @@ const EVENTS: usize = 512;
 /// Connections that wait to be accepted, at most.
 const BACKLOG: usize = 1_024;
 
-/// How the program finds out what is ready.
+/// The interface by which the program waits for ready descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Select,
     EventQueue,
 }
 
-/// What the server shares with who runs it.
+/// The server's state, shared with the thread that runs the host.
 pub(super) type Shared = Arc<Mutex<Httpd>>;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Server {
     httpd: Shared,
     waiting: Waiting,
     listener: Option<Fd>,
-    /// What the last call has found and was not served yet, the last of it first.
+    /// The ready descriptors of the last call that were not served yet, in reverse order.
     ready: Vec<u32>,
 }
 
@@ -49,7 +49,7 @@ struct Sets {
 }
 
 impl Server {
-    /// One at a port; also what its [`Httpd`] can be asked by.
+    /// Creates a server on `port`; and the handle to its [`Httpd`].
     pub(super) fn new(port: u16, httpd: Httpd, way: Way) -> (Self, Shared) {
         let httpd = Arc::new(Mutex::new(httpd));
         let waiting = match way {
@@ -100,7 +100,7 @@ impl Waiting {
         }
     }
 
-    /// What has this number will be closed. An event queue forgets it by itself.
+    /// Removes a descriptor that is about to be closed. An event queue forgets it by itself.
     fn remove(&mut self, fd: Fd) {
         if let Self::Select(sets) = self {
             sets.wanted.read.remove(fd.0);

@@ -12,17 +12,18 @@ use evenkeel_apps::measure::settle_on;
 use evenkeel_core::tcp::rate_clock::{RateClock, Spacing};
 use evenkeel_core::time::{Duration, Instant};
 
-/// How often packets leave that are not paced, all of that time together.
+/// The interval at which unpaced packets leave: all packets of an interval leave together.
 const TOGETHER: Duration = Duration::from_millis(1);
 
-/// Who has events.
+/// The facility that calls the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Facility {
     Soft,
     TimerFd,
     Signal,
     TokioSleep,
-    /// Nobody: as many frames leave every millisecond, one behind the other. What sending alone costs.
+    /// No facility: as many frames leave every millisecond, one behind the other. This measures the cost of
+    /// sending alone.
     Together,
 }
 
@@ -41,7 +42,7 @@ impl Facility {
     }
 }
 
-/// When events were called, as their handlers note it.
+/// The lateness of events, as their handlers record it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Noted(Arc<Mutex<Histogram>>);
 
@@ -61,7 +62,7 @@ impl Noted {
     }
 }
 
-/// What a handler does: it notes how late it is called, and sends a frame if it has one.
+/// A handler of events. It records its lateness, and sends a frame if it has one.
 struct Handler {
     noted: Noted,
     frame: Option<StampedFrame>,
@@ -76,7 +77,7 @@ impl Handler {
     }
 }
 
-/// Whether events are to happen now.
+/// A switch that says whether events are to happen now.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Switch(Arc<AtomicBool>);
 
@@ -92,14 +93,14 @@ impl Switch {
 
 /// Events that happen while they are switched on.
 pub(super) enum Events {
-    /// Of the engine: each schedules the next one.
+    /// Events of the engine, each of which schedules the next one.
     Soft {
         noted: Noted,
         on: Switch,
         first: SoftHandler,
     },
     Signal(SignalTimer),
-    /// Of a thread on the same core.
+    /// Events of a thread on this core.
     Thread {
         noted: Noted,
         on: Switch,
@@ -197,7 +198,7 @@ impl Events {
         }
     }
 
-    /// No more, and for good.
+    /// Ends the events for good.
     pub(super) fn end(self) {
         if let Self::Thread { on, over, thread, .. } = self {
             over.store(true, Ordering::Relaxed);
@@ -214,7 +215,7 @@ impl Events {
         }
     }
 
-    /// Median and 99 %.
+    /// Returns the median and the 99th percentile of lateness, in microseconds.
     pub(super) fn late_us(&self) -> [f64; 2] {
         match self {
             Self::Soft { noted, .. } | Self::Thread { noted, .. } => noted.late_us(),

@@ -28,17 +28,17 @@ use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
 use crate::statistics::median;
 
-/// What is done at each event.
+/// The action of a handler at each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handling {
-    /// Nothing, but that it is noted how late it is.
+    /// Records the lateness of the event, and does nothing else.
     Null,
-    /// A packet is sent.
+    /// Sends a packet.
     Send,
 }
 
 impl Handling {
-    /// What the experiment of that name is about.
+    /// Returns the handling that the experiment with this id measures.
     pub(super) fn of(id: &str) -> Option<Self> {
         match id {
             "t00-tab1" => Some(Self::Null),
@@ -47,7 +47,7 @@ impl Handling {
         }
     }
 
-    /// In one line, for a report.
+    /// Describes the conditions in one line, for a report.
     pub(super) const fn conditions(self) -> &'static str {
         match self {
             Self::Null => "a saturated UDP echo service",
@@ -65,11 +65,12 @@ impl Handling {
 
 const INTERVALS_US: [u64; 4] = [10, 20, 50, 100];
 
-/// Of the server's throughput, what soft timers may cost: noise of the machine is on both sides of nothing.
+/// The share of the server's throughput that soft timers may cost. The machine's noise may make it
+/// negative.
 const FREE: [f64; 2] = [-0.05, 0.01];
 const BY_ITSELF: &str = "a packet that leaves by itself takes half a microsecond, twice as long as one of \
     many that leave together: it finds less of what it needs in the caches";
-/// How late a soft event may be, at the median.
+/// The allowed median lateness of a soft event, in microseconds.
 const LATE_US: [f64; 2] = [0.0, 5.0];
 
 pub(super) fn measure(
@@ -108,17 +109,17 @@ impl Runs {
         self.of.get(&(facility, us)).into_iter().flatten()
     }
 
-    /// The median of the runs.
+    /// Returns the median of the runs.
     fn of_runs(&self, facility: Facility, us: usize, of: impl Fn(&Measured) -> f64) -> f64 {
         median(self.runs(facility, us).map(of))
     }
 
-    /// The median of the pairs of all runs.
+    /// Returns the median of the pairs of all runs.
     fn of_pairs(&self, facility: Facility, us: usize, of: impl Fn(&Pair) -> f64) -> f64 {
         median(self.runs(facility, us).flat_map(|run| &run.pairs).map(of))
     }
 
-    /// The share of its throughput that a server loses to events.
+    /// Returns the share of its throughput that a server loses to events.
     fn lost(&self, facility: Facility, us: usize) -> f64 {
         self.of_pairs(facility, us, Pair::lost)
     }
@@ -127,7 +128,8 @@ impl Runs {
         self.of_pairs(facility, us, |pair| pair.events)
     }
 
-    /// Of what it loses, what as many packets cost that are sent together: a part of a second for each.
+    /// Returns the part of that loss which the cost of sending explains: the cost of as many packets that
+    /// are sent together.
     fn lost_to_sending(&self, facility: Facility, us: usize) -> f64 {
         let each = self.lost(Facility::Together, us) / self.events(Facility::Together, us);
         each * self.events(facility, us)
@@ -165,7 +167,7 @@ impl Runs {
         point
     }
 
-    /// At each interval.
+    /// Returns the median over the runs of soft timers, for each interval.
     fn soft(&self, of: impl Fn(&Measured) -> f64) -> Vec<f64> {
         let at = |us| self.of_runs(Facility::Soft, us, &of);
         (0..INTERVALS_US.len()).map(at).collect()

@@ -1,4 +1,4 @@
-//! A saturated server on a core of its own, with events beside it or without.
+//! A saturated server on a core of its own, with events on that core or without.
 
 use std::io;
 use std::sync::Arc;
@@ -27,22 +27,23 @@ const PORT: u16 = 7;
 const PAYLOAD: usize = 64;
 const FLOWS: u16 = 64;
 const RING_PKTS: usize = 512;
-/// So that the sink may be away for tens of milliseconds, as threads are on a machine with others.
+/// The frames of the sink's ring, large enough for the sink's thread to be absent for tens of milliseconds,
+/// as threads are on a shared machine.
 const SINK_PKTS: usize = 4_096;
-/// Frames that the generator sends before it takes what has come back.
+/// Frames that the generator sends before it takes the answers.
 const BURST_PKTS: usize = 64;
 const READY: Duration = Duration::from_millis(20);
 const WARM_UP: Duration = Duration::from_millis(60);
 const SETTLE: Duration = Duration::from_millis(5);
-/// What is left of a packet of 1500 bytes (IPv4, UDP).
+/// The payload bytes of a packet of 1500 bytes (IPv4, UDP).
 const FULL_PAYLOAD: usize = 1_472;
-/// Where the checksum of UDP is in a frame.
+/// The place of UDP's checksum in a frame.
 const UDP_CHECKSUM: core::ops::Range<usize> = 40..42;
 
-/// So long alone, and so long beside events, by turns.
+/// The length of a turn. Turns without events and with events alternate.
 pub(in super::super) const TURN: Duration = Duration::from_millis(5);
 
-/// A server alone, and then beside events.
+/// A pair of turns of a server: without events, and then with them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     /// Answers a second.
@@ -53,22 +54,22 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// The share of its throughput that the server loses to events.
+    /// Returns the share of its throughput that the server loses to events.
     pub(super) fn lost(&self) -> f64 {
         1.0 - self.beside / self.alone.max(1.0)
     }
 }
 
-/// One run.
+/// The measurements of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measured {
     pub(super) pairs: Vec<Pair>,
     /// Lateness: median and 99 %.
     pub(super) late_us: [f64; 2],
-    /// Of its core, what the server's thread had over the window: the kernel tells that by its ticks.
+    /// The share of its core that the server's thread had over the window, according to the kernel's ticks.
     pub(super) core_share: f64,
     pub(super) conserved: bool,
-    /// Between the packets that left.
+    /// The intervals between the packets that left.
     pub(super) sent: Intervals,
 }
 
@@ -152,15 +153,15 @@ fn serve(
     Ok(measured)
 }
 
-/// What the server's thread sees: how its core was spent, answers, events.
+/// A snapshot by the server's thread: CPU time, answers and events so far.
 type Look = (CoreTime, u64, u64);
 
 fn rate([from, until]: &[Look; 2], of: fn(Look) -> u64) -> f64 {
     per_second(of(*until) - of(*from), until.0.at.since(from.0.at))
 }
 
-/// Sends as much as there is room for, and more; takes the paced packets meanwhile, and says how far apart
-/// they left.
+/// Sends more than the server can take. Takes the paced packets meanwhile, and returns the intervals
+/// between their departures.
 fn flood(
     (mut end, mut sink): (End, Sink),
     schedule: Schedule,

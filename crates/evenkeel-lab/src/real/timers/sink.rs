@@ -1,4 +1,4 @@
-//! Where paced packets come to, and how far apart they left.
+//! The receiver of paced packets, which measures the intervals between their departures.
 
 use evenkeel::link::Stamp;
 use evenkeel_core::cable::End;
@@ -17,7 +17,8 @@ pub(super) struct Sink {
     drained: Instant,
 }
 
-/// How often it is looked at: a look at each packet would take its cache lines from the core that sends.
+/// The interval at which the sink is drained. Draining at each packet would take its cache lines from the
+/// core that sends.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Intervals between packets, as far as none is missing between them, nor a turn without any.
@@ -58,14 +59,14 @@ impl Sink {
         Ok(Self { end, pool, last: None, seen: Intervals::default(), drained: Instant::ZERO })
     }
 
-    /// Takes what has come.
+    /// Takes the packets that have arrived.
     pub(super) fn drain(&mut self) {
         while let Some(frame) = self.end.queue_mut(0).take(&mut self.pool) {
             self.take(frame);
         }
     }
 
-    /// The same, if it is time to look.
+    /// Takes the packets that have arrived, if [`LOOK`] has passed since the last time.
     pub(super) fn drain_by(&mut self, now: Instant) {
         if now.since(self.drained) >= LOOK {
             self.drained = now;
@@ -95,7 +96,7 @@ impl Sink {
         (self.last, self.seen) = (None, Intervals::default());
     }
 
-    /// What it has seen since: the window closes.
+    /// Returns the intervals seen so far, at the end of the window.
     pub(super) fn seen(&mut self) -> Intervals {
         self.drain();
         self.seen

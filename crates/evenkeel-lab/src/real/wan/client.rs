@@ -1,4 +1,4 @@
-//! What a client does, whose TCP it may have.
+//! The calls of a client, independent of the TCP implementation behind it.
 
 use std::io;
 
@@ -22,18 +22,18 @@ pub(super) fn late(packets: u32) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
-/// Who asks for answers, and waits for them.
+/// A client that asks for answers and waits for them.
 pub(super) trait Client {
     type Connection;
 
     fn open(&mut self, to: IpEndpoint) -> io::Result<Self::Connection>;
 
-    /// How long it takes from the request to the last byte of an answer of so many packets.
+    /// Asks for an answer of `packets` packets. Returns the time from the request to its last byte.
     fn ask(&mut self, connection: &mut Self::Connection, packets: u32) -> io::Result<Duration>;
 
     fn close(&mut self, connection: Self::Connection) -> io::Result<()>;
 
-    /// Asks nothing for so long.
+    /// Asks for nothing for this time.
     fn pause(&mut self, time: Duration) -> io::Result<()>;
 
     fn now(&self) -> Instant;

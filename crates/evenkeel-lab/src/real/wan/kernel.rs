@@ -33,8 +33,7 @@ const CALL: usize = 64 << 10;
 /// limit nothing.
 const BUFFERS: &str = "4096 16777216 67108864";
 
-/// What is left of the first namespace: the emulator's link to it, our host's device there, and the kernel's
-/// servers.
+/// The first namespace: the emulator's link to it, our host's device there, and the kernel's servers.
 pub(super) struct Left {
     pub(super) link: Link,
     pub(super) device: Box<dyn Device>,

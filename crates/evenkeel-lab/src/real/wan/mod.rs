@@ -41,12 +41,12 @@ const TABLES: [(&str, u64); 2] = [("t00-tab10", 50_000_000), ("t00-tab11", 100_0
 
 /// Packets of an answer. The paper's 100 000 take half a minute each, and show no more.
 const PACKETS: [u32; 5] = [5, 10, 100, 1_000, 10_000];
-/// So many packets are carried by a connection before it is measured: they open the receiver's window.
+/// Packets that a connection carries before it is measured. They open the receiver's window.
 const WARM_UP: u32 = 1_000;
 /// Then it is silent for so long: a congestion window that is halved with each retransmission timeout, as the
 /// kernel's is, is the initial one by then.
 const SILENCE: Duration = Duration::from_secs(4);
-/// Between the end of a connection and the next one.
+/// The time between the end of a connection and the next one.
 const BREATH: Duration = Duration::from_millis(400);
 
 /// The emulator waits awake for no longer than this.
@@ -63,22 +63,23 @@ const PORT: u16 = 80;
 const AS_IDEAL: [f64; 2] = [0.99, 1.05];
 /// No worse than CUBIC.
 const NO_WORSE: [f64; 2] = [0.0, 1.05];
-/// How late frames may leave the emulator, 99 of 100: half a percent of the round trip.
+/// The allowed lateness of frames that leave the emulator, in microseconds, for 99 of 100: half a percent
+/// of the round trip.
 const LATE_US: [f64; 2] = [0.0, 500.0];
 
-/// Whose server sends, and by which rule.
+/// The implementation of the sending server, and its rule.
 #[derive(Debug, Clone, Copy)]
 enum Sender {
     Ours(fn(Rate) -> RecoveryConfig),
     Kernel(&'static str),
 }
 
-/// A curve.
+/// A curve of the figure: a sender, on persistent or on new connections.
 #[derive(Debug, Clone, Copy)]
 struct Series {
     name: &'static str,
     sender: Sender,
-    /// On connections that have just been opened.
+    /// Whether each transfer has a new connection.
     new: bool,
 }
 
@@ -136,7 +137,7 @@ fn remembered(_: Rate) -> RecoveryConfig {
 }
 
 impl Series {
-    /// Where its server is.
+    /// Returns the endpoint of the series' server.
     fn endpoint(&self, nth: usize) -> IpEndpoint {
         let address = if self.is_kernels() { KERNEL } else { OURS };
         IpEndpoint::new(Ipv4Address::from(address).into(), port(nth))
@@ -151,12 +152,12 @@ const fn port(nth: usize) -> u16 {
     PORT + nth as u16
 }
 
-/// The bottleneck of an experiment in bits a second, if it is one of these.
+/// Returns the bottleneck of an experiment in bit/s, if it is one of these.
 pub(super) fn bottleneck(id: &str) -> Option<u64> {
     TABLES.iter().find(|(table, _)| *table == id).map(|(_, bps)| *bps)
 }
 
-/// Under which conditions it is measured, beside those that all have.
+/// Describes the conditions of the measurement, in addition to those of all experiments.
 pub(super) fn conditions(bps: u64, on: Place) -> String {
     let receiver = if on == Place::Cable { "ours" } else { "the kernel" };
     format!(
@@ -166,13 +167,13 @@ pub(super) fn conditions(bps: u64, on: Place) -> String {
     )
 }
 
-/// Twice the packets that are on their way.
+/// Returns the length of the queue: twice the packets that are under way.
 fn queue_pkts(bps: u64) -> usize {
     let packets = Rate::bits_per_s(bps).bytes_in(RTT) / u64::from(PACKET_BYTES);
     2 * packets as usize
 }
 
-/// How a table is measured: which answers are asked for, and how patiently.
+/// The plan for measuring a table: the sizes of answers, their number, and the pauses.
 #[derive(Debug, Clone, Copy)]
 struct Course {
     bps: u64,
@@ -187,7 +188,7 @@ struct Course {
 /// Response times, by series and size.
 type Times = BTreeMap<(usize, u32), Vec<Duration>>;
 
-/// What was measured, and under what.
+/// The response times of a table, and the conditions in which they were measured.
 #[derive(Debug)]
 struct Measured {
     times: Times,
@@ -338,7 +339,7 @@ impl<C: Client> Asking<'_, C> {
         Ok(())
     }
 
-    /// Each persistent connection, with the receiver's window open.
+    /// Opens each persistent connection, and the receiver's window on it.
     fn open_all(&mut self) -> io::Result<BTreeMap<usize, Kept<C::Connection>>> {
         let persistent: Vec<usize> = self.series.iter().copied().filter(|nth| !SERIES[*nth].new).collect();
         let mut kept = BTreeMap::new();
@@ -384,7 +385,7 @@ fn ms(time: Duration) -> f64 {
 }
 
 impl Measured {
-    /// The median, in milliseconds.
+    /// Returns the median response time, in milliseconds.
     fn response(&self, name: &str, packets: u32) -> f64 {
         let nth = SERIES.iter().position(|series| series.name == name);
         let times = nth.and_then(|nth| self.times.get(&(nth, packets)));

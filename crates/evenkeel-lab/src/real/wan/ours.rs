@@ -28,7 +28,7 @@ const BUFFER: usize = 8 << 20;
 /// Bytes that one call moves.
 const CALL: usize = 64 << 10;
 
-/// What a connection of the server is like.
+/// Returns the configuration of the server's connections.
 pub(super) fn options(recovery: RecoveryConfig) -> Arc<tcp::Config> {
     Arc::new(tcp::Config {
         send_buffer_initial: BUFFER,
@@ -46,7 +46,7 @@ struct Server {
     streams: BTreeMap<Fd, Answering>,
 }
 
-/// What has come of a request, and what is left of the answer to the last one.
+/// The request that is arriving, and the bytes left of the last answer.
 #[derive(Debug, Default)]
 struct Answering {
     asked: Vec<u8>,
@@ -102,7 +102,7 @@ impl Program for Server {
     }
 }
 
-/// How the server is connected.
+/// The link of the server.
 pub(super) enum Way {
     Cable(Box<End>),
     Device(Box<dyn Device>),
@@ -145,7 +145,8 @@ impl Serving {
         Ok(Self { over, waker, thread })
     }
 
-    /// Ends it; says which share of the time it had its core when it had use for it.
+    /// Ends the server. Returns the share of the time in which its thread had its core when it had use for
+    /// it.
     pub(super) fn end(self) -> io::Result<f64> {
         self.over.store(true, Ordering::Release);
         self.waker.wake();
