@@ -150,7 +150,7 @@ fn input(frame: impl Into<Bytes>) -> Bytes {
     [vec![0], frame.into(), vec![0]].concat()
 }
 
-/// The same, and no socket takes the datagram.
+/// Returns a script step with a frame whose datagram no socket takes.
 fn refused(frame: impl Into<Bytes>) -> Bytes {
     [vec![0], frame.into(), vec![1]].concat()
 }

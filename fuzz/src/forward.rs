@@ -23,7 +23,7 @@ const PACKET_MAX: usize = 1900;
 
 const WAN_V4: Ipv4Address = Ipv4Address::new(198, 51, 100, 2);
 const WAN_V6: Ipv6Address = Ipv6Address::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2);
-/// Where packets in transit go and come from: beyond the WAN, on it, on the LAN, and a prefix whose route the
+/// The addresses of packets in transit: beyond the WAN, on it, on the LAN, and in a prefix whose route the
 /// script sets.
 const PLACES_V4: [Ipv4Address; 6] = [
     Ipv4Address::new(203, 0, 113, 9),

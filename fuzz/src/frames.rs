@@ -13,7 +13,7 @@ pub const HOST_V6: Ipv6Address = Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 pub const GROUP_V6: Ipv6Address = Ipv6Address::new(0xff05, 0, 0, 0, 0, 0, 0, 0x1234);
 const HOST_LINK_LOCAL: Ipv6Address = Ipv6Address::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 2);
 
-/// Where packets go. The first is the host, the others are every other kind of address there is.
+/// The destinations of packets. The first is the host; the others are of every other kind of address.
 pub const TO_V4: [Ipv4Address; 8] = [
     HOST,
     Ipv4Address::new(255, 255, 255, 255),
@@ -24,7 +24,7 @@ pub const TO_V4: [Ipv4Address; 8] = [
     Ipv4Address::new(127, 0, 0, 1),
     Ipv4Address::new(0, 0, 0, 0),
 ];
-/// Where packets come from: neighbours, somebody far away, and addresses no packet may come from.
+/// The sources of packets: neighbours, a distant host, and addresses from which no packet may come.
 pub const FROM_V4: [Ipv4Address; 8] = [
     Ipv4Address::new(10, 0, 0, 1),
     Ipv4Address::new(10, 0, 0, 3),
@@ -75,7 +75,7 @@ pub struct Made {
 /// A packet in the making: the frame, and what lies where the transport's checksum does not count yet.
 struct Draft {
     bytes: Vec<u8>,
-    /// Where a transport with a checksum begins, and which it is.
+    /// The offset and the protocol of a transport header with a checksum.
     transport: Option<(usize, u8)>,
     udp: Option<(IpAddress, u16)>,
 }
@@ -101,14 +101,14 @@ pub fn frame(script: &mut Script<'_>) -> Made {
     Made { bytes: draft.bytes, udp: draft.udp.filter(|_| spoil == 0) }
 }
 
-/// An unspoiled datagram from a neighbour to the host.
+/// Returns an unspoiled datagram from a neighbour to the host.
 pub fn datagram(port: u16) -> Vec<u8> {
     let mut draft = v4(FROM_V4[0], HOST, UDP, 0, 0, &[], &udp_segment(port, b"alive?"));
     seal(&mut draft);
     draft.bytes
 }
 
-/// Bytes of any length with nothing right about them.
+/// Returns bytes of any length that form no valid frame.
 pub fn noise(script: &mut Script<'_>) -> Vec<u8> {
     let len = script.byte();
     script.bytes(usize::from(len)).to_vec()

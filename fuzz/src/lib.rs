@@ -1,4 +1,4 @@
-//! What the fuzz targets do with an input, as plain functions.
+//! The functions that the fuzz targets run on an input.
 //!
 //! An input is a script: bytes say which call comes next and with what, so that mutated scripts stay
 //! meaningful and most frames have right checksums. The targets assert what must hold whatever arrives. The

@@ -6,7 +6,7 @@ use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::capture::encode::{self, Described, Packet};
 use evenkeel_link::capture::{Direction, Reader, Totals};
 
-/// What was written.
+/// The numbers of blocks that were written, by kind.
 #[derive(Debug, Default)]
 pub struct Written {
     pub interfaces: usize,
@@ -177,7 +177,7 @@ impl<'a> Script<'a> {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    /// A few bytes, or, now and then, many.
+    /// Returns a few bytes, or, now and then, many.
     fn comment(&mut self) -> &'a [u8] {
         match self.byte() {
             255 => self.take(encode::COMMENT_MAX + 9),

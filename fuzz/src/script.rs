@@ -22,7 +22,7 @@ impl<'a> Script<'a> {
         self.byte() & 1 == 1
     }
 
-    /// As many bytes, or what is left.
+    /// Returns the next `len` bytes of the script, or the rest if it is shorter.
     pub fn bytes(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;

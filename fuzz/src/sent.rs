@@ -1,4 +1,4 @@
-//! What a host sends must be well-formed, whatever it received.
+//! A check that a host sends only well-formed frames, whatever it received.
 
 use evenkeel_core::wire::{
     ArpPacket, EthernetFrame, EthernetProtocol, Icmpv4Packet, Icmpv6Packet, IgmpPacket, IpProtocol,

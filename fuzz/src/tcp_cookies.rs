@@ -23,16 +23,16 @@ const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
 const SERVER_V6: IpAddress = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 const PEERS: u8 = 6;
 const EPOCH: Duration = Duration::from_secs(60);
-/// What a cookie can say of the MSS: see [`SynCookies`].
+/// The values of the MSS that a cookie can encode: see [`SynCookies`].
 const MSS: [u16; 8] = [216, 536, 1_220, 1_300, 1_400, 1_440, 1_460, 8_940];
 const WAITING_MAX: usize = 2;
 /// SYN-ACKs that peers remember.
 const KEPT: usize = 16;
 
-/// What came of a script.
+/// The results of a script.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What the listener counted.
+    /// The counters of the listener.
     pub counters: Counters,
     /// Acknowledgments that were taken.
     pub established: u64,
@@ -61,13 +61,13 @@ struct World {
     key: u8,
     /// Of those who had data before their handshake: when each stops counting, if it does.
     waiting: Vec<Option<Instant>>,
-    /// What a client remembers, and what it should.
+    /// The Fast Open cache of a client, the object of the test.
     cache: FastOpenCache,
     remembered: [Option<Cookie>; PEERS as usize],
     report: Report,
 }
 
-/// Runs the script.
+/// Runs the script `input` and returns its results.
 pub fn run(input: &[u8]) -> Report {
     let mut script = Script(input);
     let mut world = World::new(&mut script);
@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    /// The MSS for which we give this cookie, now or in the epoch before.
+    /// Returns the MSS for which we give this cookie, now or in the epoch before.
     fn ours(&self, peer: u8, irs: SeqNumber, cookie: SeqNumber) -> Option<u16> {
         let before = self.now.as_nanos().checked_sub(EPOCH.as_nanos() as u64).map(Instant::from_nanos);
         MSS.into_iter().find(|mss| {

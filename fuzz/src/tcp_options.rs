@@ -13,7 +13,7 @@ use super::Script;
 const FROM: [IpAddress; 2] = [IpAddress::v4(10, 0, 0, 1), IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 1)];
 const TO: [IpAddress; 2] = [IpAddress::v4(10, 0, 0, 2), IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 2)];
 
-/// What an input turned out to be.
+/// The options or the segment that an input encodes.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Options that were read.
@@ -118,7 +118,7 @@ fn cookie(script: &mut Script<'_>) -> Option<Cookie> {
     Cookie::new(script.bytes(len))
 }
 
-/// A whole segment, of any bytes but with the right checksum: it is read, written and read again.
+/// Reads a whole segment of any bytes but with the right checksum. It is read, written and read again.
 fn whole(script: &mut Script<'_>) -> Option<Header> {
     let family = usize::from(script.byte() % 2);
     let (from, to) = (FROM[family], TO[family]);

@@ -58,16 +58,16 @@ impl Place {
     }
 }
 
-/// What a device knows of a frame beyond its bytes: for packet monitors.
+/// The data that a device has about a frame in addition to its bytes. Packet monitors use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Metadata {
-    /// When it passed, in nanoseconds since 1970; 0 if the device does not say.
+    /// The time at which the frame passed, in nanoseconds since 1970; 0 if the device does not report it.
     pub stamp_nanos: u64,
     /// Bytes that were cut off its end: by a snapshot length, or because no buffer is that large.
     pub cut_bytes: u32,
     /// Sent by the operating system that this device is shared with, not received.
     pub sent: bool,
-    /// What the frame begins with.
+    /// The type of the frame's link layer, which determines its first header.
     pub link_type: LinkType,
 }
 
@@ -82,7 +82,7 @@ impl Metadata {
 pub struct LinkType(pub u16);
 
 impl LinkType {
-    /// Ethernet, without FCS.
+    /// Ethernet frames without FCS.
     pub const ETHERNET: Self = Self(1);
     /// No header: the frame is a packet of IPv4 or IPv6.
     pub const RAW: Self = Self(101);
@@ -139,7 +139,7 @@ impl Frame {
         unsafe { region.base.as_ptr().add(place.chunk() as usize * region.stride + place.start() as usize) }
     }
 
-    /// The frame's bytes.
+    /// Returns the bytes of the frame.
     #[must_use]
     #[inline]
     pub const fn bytes(&self) -> &[u8] {
@@ -147,7 +147,7 @@ impl Frame {
         unsafe { core::slice::from_raw_parts(self.first(), self.len()) }
     }
 
-    /// The frame's bytes, to be changed in place.
+    /// Returns the frame's bytes, to be changed in place.
     #[must_use]
     #[inline]
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
@@ -155,21 +155,21 @@ impl Frame {
         unsafe { core::slice::from_raw_parts_mut(self.first(), self.len()) }
     }
 
-    /// Bytes in the frame.
+    /// Returns the number of bytes in the frame.
     #[must_use]
     #[inline]
     pub const fn len(&self) -> usize {
         self.place.len() as usize
     }
 
-    /// Whether the frame has no bytes.
+    /// Returns whether the frame has no bytes.
     #[must_use]
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.place.len() == 0
     }
 
-    /// The bytes that [`Frame::resize`] could give at most.
+    /// Returns the largest length that [`Frame::resize`] can give the frame, in bytes.
     #[must_use]
     #[inline]
     pub const fn capacity(&self) -> usize {
@@ -231,7 +231,7 @@ impl Frame {
         self.place = Place(self.region().empty.0 | self.place.chunk() as u64);
     }
 
-    /// Which chunk of its region it is.
+    /// Returns the number of the frame's chunk in its region.
     pub(crate) const fn chunk(&self) -> u32 {
         self.place.chunk()
     }
@@ -292,7 +292,7 @@ unsafe fn end(region: NonNull<Shared>) {
     }
 }
 
-/// How memory is cut.
+/// The division of a memory region into chunks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
     /// Bytes from one chunk to the next.
@@ -340,14 +340,14 @@ impl Owner {
         frames.extend((0..chunks).map(|chunk| Frame { region, place: Place(empty.0 | u64::from(chunk)) }));
     }
 
-    /// Whether the frame comes home to this owner.
+    /// Returns whether `frame` returns to this owner when it is dropped.
     #[inline]
     pub(crate) fn has(&self, frame: &Frame) -> bool {
         Arc::ptr_eq(&frame.region().home, &self.0)
     }
 
-    /// Frames that were dropped since the owner last collected. One that another thread is about to drop may
-    /// be counted already.
+    /// Returns the number of frames that were dropped since the owner last collected. It may include a
+    /// frame that another thread is about to drop.
     #[inline]
     pub(crate) fn returned(&self) -> usize {
         self.0.len()

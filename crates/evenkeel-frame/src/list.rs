@@ -1,12 +1,12 @@
-//! What has come home: a list that any thread may push to, and one takes all of at once.
+//! A list of returned items. Any thread may push to it; one thread takes all items at once.
 //!
-//! Nothing is ever taken from under somebody who looks at it, so a push needs no more than a compare and swap
-//! of the head, and no counter against a head that has been there before (ABA): if it is there again, it is
-//! the first again.
+//! Items are never removed one by one, so a push needs only a compare and swap of the head. It needs no
+//! counter against a head that has been there before (ABA): a head that is there again is the first item
+//! again.
 //!
-//! Whoever has pushed may touch neither list nor link any more: their owner may have freed them. So until
-//! then they are reached by raw pointers only. A reference in an argument would promise that what it points
-//! to lives until the call returns.
+//! After a push the pushing thread may touch neither list nor link, because their owner may have freed them.
+//! So the push reaches them through raw pointers only. A reference in an argument would promise that its
+//! target lives until the call returns.
 
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -40,7 +40,8 @@ impl<T> List<T> {
         Self { head: AtomicPtr::new(ptr::null_mut()), len: AtomicUsize::new(0) }
     }
 
-    /// How many are in it. One that another thread is about to push may be counted already.
+    /// Returns the number of items in the list. It may include an item that another thread is about to
+    /// push.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
@@ -97,7 +98,7 @@ impl<T> List<T> {
     }
 }
 
-/// What was in the list, the last one first.
+/// The items that were taken from a list, the last one first.
 pub(crate) struct Taken<T> {
     next: *mut Link<T>,
 }

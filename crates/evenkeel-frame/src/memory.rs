@@ -12,11 +12,11 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 /// where it is until the value is dropped, even if the value is moved. While a frame lies over a chunk nobody
 /// else touches that chunk, the operating system or a device included.
 pub unsafe trait Memory: Send + 'static {
-    /// All of it.
+    /// Returns the whole memory.
     fn bytes(&self) -> NonNull<[u8]>;
 }
 
-/// Where memory begins, so that no frame shares a cache line with anything else.
+/// The alignment of the memory in bytes. With it no frame shares a cache line with other data.
 const ALIGNED: usize = 64;
 
 /// Memory of the allocator's, zeroed.

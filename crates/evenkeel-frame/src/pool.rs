@@ -67,14 +67,14 @@ impl fmt::Display for PoolLimit {
 impl core::error::Error for PoolLimit {}
 
 impl Pool {
-    /// A pool of no buffers that may grow to `limit_pkts`, of [`BUFFER_BYTES`] each.
+    /// Creates a pool of no buffers that may grow to `limit_pkts`, of [`BUFFER_BYTES`] each.
     #[must_use]
     pub fn with_limit(limit_pkts: usize) -> Self {
         Self::of_buffers(BUFFER_BYTES, limit_pkts)
     }
 
-    /// A pool of no buffers that may grow to `limit_pkts`, each of at least `buffer_bytes`, headroom
-    /// included, as far as a frame can be so large (65 408 bytes).
+    /// Creates a pool of no buffers that may grow to `limit_pkts`, each of at least `buffer_bytes`,
+    /// headroom included, as far as a frame can be so large (65 408 bytes).
     #[must_use]
     pub fn of_buffers(buffer_bytes: usize, limit_pkts: usize) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Pool {
         }
     }
 
-    /// A pool of `pkts` buffers that grows no further.
+    /// Creates a pool of `pkts` buffers that grows no further.
     #[must_use]
     pub fn new(pkts: usize) -> Self {
         let mut pool = Self::with_limit(pkts);
@@ -155,13 +155,13 @@ impl Pool {
         Ok(())
     }
 
-    /// What was [set aside](Pool::set_aside) is needed no more.
+    /// Adds `pkts` buffers that were [set aside](Pool::set_aside) back to the limit of the pool.
     pub const fn take_back(&mut self, pkts: usize) {
         self.limit += pkts;
     }
 
-    /// An empty frame with [`HEADROOM`](crate::HEADROOM) in front, or `None` (counted) if all buffers are in
-    /// use. Never allocates.
+    /// Takes an empty frame with [`HEADROOM`](crate::HEADROOM) in front. Returns `None`, and counts that,
+    /// if all buffers are in use. Never allocates.
     #[must_use]
     #[inline]
     pub fn take(&mut self) -> Option<Frame> {
@@ -171,7 +171,7 @@ impl Pool {
         }
     }
 
-    /// One of those that were dropped.
+    /// Takes one of the frames that were dropped.
     #[cold]
     fn take_returned(&mut self) -> Option<Frame> {
         self.collect();
@@ -180,7 +180,8 @@ impl Pool {
         frame
     }
 
-    /// A frame with a copy of `bytes`, or `None` if no buffer is free or `bytes` is longer than one.
+    /// Returns a frame with a copy of `bytes`, or `None` if no buffer is free or `bytes` is longer than
+    /// one.
     #[must_use]
     pub fn take_copy(&mut self, bytes: &[u8]) -> Option<Frame> {
         let mut frame = self.take()?;
@@ -267,7 +268,7 @@ impl Pool {
         self.allocated
     }
 
-    /// How often [`Pool::take`] found nothing.
+    /// Returns how often [`Pool::take`] found no free buffer.
     #[must_use]
     pub const fn exhausted(&self) -> u64 {
         self.exhausted
@@ -277,7 +278,8 @@ impl Pool {
 /// Stands for the number of free buffers of a region that is being freed.
 const LEAVING: u32 = u32::MAX;
 
-/// Whether the region of a free frame is wholly free, by its tally, and surplus.
+/// Returns whether the region of a free frame is to be freed. If all its chunks are free and `surplus` is
+/// at least their number, marks the region as leaving and subtracts them from `surplus`.
 fn is_needless(frame: &Frame, surplus: &mut usize) -> bool {
     let (free, all) = (frame.tally().load(Ordering::Relaxed), frame.chunks());
     if free == all && all as usize <= *surplus {

@@ -15,8 +15,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// A region of all whole chunks of `chunk_bytes` in `memory`. A frame can use no more than 65 535 bytes
-    /// of each.
+    /// Creates a region of all whole chunks of `chunk_bytes` in `memory`. A frame can use no more than
+    /// 65 535 bytes of each.
     #[must_use]
     pub fn over(memory: impl Memory, chunk_bytes: usize) -> Self {
         let (owner, mut frames) = (Owner::new(), Vec::new());
@@ -24,14 +24,14 @@ impl Region {
         Self { home: frames.into_iter().map(Some).collect(), owner }
     }
 
-    /// Chunks.
+    /// Returns the number of chunks of the region.
     #[must_use]
     pub const fn chunks(&self) -> usize {
         self.home.len()
     }
 
-    /// The frame over a chunk, empty until it is told [where](Frame::set) its bytes are. `None` if it is out,
-    /// or there is no such chunk.
+    /// Takes the frame over a chunk, which is empty until its owner [sets](Frame::set) the place of its
+    /// bytes. Returns `None` if the frame is in use, or there is no such chunk.
     #[must_use]
     pub fn take(&mut self, chunk: usize) -> Option<Frame> {
         let mut frame = self.home.get_mut(chunk)?.take()?;

@@ -1,4 +1,4 @@
-//! What is allocated, and when: counted at the allocator.
+//! Tests of allocation: counters in the allocator show what a pool allocates, and when.
 #![cfg(not(miri))]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

@@ -53,7 +53,7 @@ struct Out {
     bytes: Vec<u8>,
 }
 
-/// What a pool should be.
+/// A model of a pool: the counts that a correct pool has.
 #[derive(Debug, Default, Clone, Copy)]
 struct Model {
     capacity: usize,

@@ -20,7 +20,7 @@ pub use seeds::Seeds;
 /// The environment variable that selects the long tier of tests.
 pub const LONG: &str = "EVENKEEL_LONG";
 
-/// Whether this is a run of the long tier (`cargo xtask long`).
+/// Returns whether this is a run of the long tier (`cargo xtask long`).
 #[must_use]
 pub fn is_long() -> bool {
     std::env::var_os(LONG).is_some()

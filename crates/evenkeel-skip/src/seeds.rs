@@ -17,9 +17,9 @@ pub struct Seeds<'a> {
     pub package: &'a str,
     /// See `package`.
     pub test: &'a str,
-    /// How many seeds the short tier runs.
+    /// The number of seeds that the short tier runs.
     pub few: u64,
-    /// How many seeds the long tier runs.
+    /// The number of seeds that the long tier runs.
     pub many: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct CHandler {
     argument: *mut c_void,
 }
 
-/// What an event does.
+/// The function that an event calls when it happens.
 pub type Function = unsafe extern "C" fn(argument: *mut c_void);
 
 // SAFETY: the header says that handlers may be called on the backing's thread, with their arguments; whoever
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn evenkeel_measure_resolution(clock: *const Clock) -> u64
     unsafe { &*clock }.measure_resolution()
 }
 
-/// The time in ticks.
+/// Returns the time in ticks.
 ///
 /// # Safety
 /// As [above](evenkeel_measure_resolution).
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn evenkeel_measure_time(clock: *const Clock) -> u64 {
     unsafe { &*clock }.measure_time()
 }
 
-/// The least resolution at which events can be expected, in Hz.
+/// Returns the least resolution at which events can be expected, in Hz.
 ///
 /// # Safety
 /// As [above](evenkeel_measure_resolution).
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn evenkeel_schedule_soft_event(
     unsafe { &*clock }.schedule_soft_event(ticks, CHandler { function, argument }).into()
 }
 
-/// The same with a latest time.
+/// Schedules a soft event with a latest time, `latest` ticks from now.
 ///
 /// # Safety
 /// As [above](evenkeel_schedule_soft_event).
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn evenkeel_schedule_with_deadline(
     unsafe { &*clock }.schedule_with_deadline(ticks, latest, CHandler { function, argument }).into()
 }
 
-/// Whether the event was cancelled.
+/// Cancels an event. Returns whether it was still pending.
 ///
 /// # Safety
 /// As [above](evenkeel_measure_resolution).
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn evenkeel_trigger(clock: *const Clock) -> usize {
     unsafe { &*clock }.trigger()
 }
 
-/// The kernel's timer, which belongs to the clock.
+/// Returns the descriptor of the kernel's timer. It belongs to the clock.
 ///
 /// # Safety
 /// As [above](evenkeel_measure_resolution).

@@ -8,7 +8,7 @@ use std::process::Command;
 use evenkeel_skip::Lack;
 use evenkeel_soft_timers_c as _;
 
-/// Where cargo puts the libraries of the profile that this test was built with.
+/// Returns the directory where cargo puts the libraries of the profile that this test was built with.
 fn libraries() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
@@ -46,7 +46,7 @@ fn check(printed: &str) {
     assert!(lines[2].starts_with("its timer alone: 1000 events, intervals "), "{printed}");
 }
 
-/// The compiler for C, if there is one.
+/// Returns the compiler for C, if there is one.
 fn compiler() -> Option<String> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let found = Command::new(&compiler).arg("--version").output().is_ok();
@@ -57,7 +57,8 @@ fn compiler() -> Option<String> {
     found.then_some(compiler)
 }
 
-/// What a server does: it waits, and calls. The end of a call leaves what the call said.
+/// A program that acts like a server: it waits and calls. It fails if a trigger state at the end of a call
+/// changes the result or `errno` of the call.
 const CALLER: &str = r"
 #include <errno.h>
 #include <sys/epoll.h>

@@ -35,7 +35,8 @@ impl Paced {
         Instant::from_nanos(self.clock.measure_time())
     }
 
-    /// When the next datagram may leave, for who has one: that it waited is what lateness is made up for.
+    /// Returns when the next datagram may leave; `None` if now. The caller has a datagram to send: because
+    /// that datagram waits, the rate clock makes up for lateness.
     fn wait(&self) -> Option<Instant> {
         let mut rate = self.rate();
         let release = rate.release_time(self.now());
@@ -129,7 +130,7 @@ mod tests {
         credit: Duration::from_millis(10),
     };
 
-    /// A socket, and one that it sends to.
+    /// Returns a socket, and one that it sends to.
     fn sockets() -> (Arc<Paced>, std::net::UdpSocket) {
         let clock = SoftClock::start(Options::default()).unwrap();
         let [socket, to] = [0; 2].map(|_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());

@@ -27,7 +27,8 @@ impl Base {
         self.instant + Duration::from_nanos(ticks.saturating_sub(self.ticks))
     }
 
-    /// What is before it counts as it; what is beyond centuries, as centuries.
+    /// Converts an instant to ticks of the clock. An instant before the clock's reference instant counts as
+    /// the reference. Instants centuries ahead saturate.
     fn ticks(&self, instant: Instant) -> u64 {
         self.ticks.saturating_add(nanos(instant.saturating_duration_since(self.instant)))
     }

@@ -41,7 +41,7 @@ fn main() -> io::Result<()> {
 struct Sender {
     socket: UdpSocket,
     _receiver: UdpSocket,
-    /// When each datagram left.
+    /// The time at which each datagram left.
     times: Vec<u64>,
 }
 

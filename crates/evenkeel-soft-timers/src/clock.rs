@@ -42,7 +42,7 @@ impl Clock {
         Self { source: Source::Monotonic { start: monotonic() } }
     }
 
-    /// The time now.
+    /// Returns the current time of the clock.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Instant {
@@ -53,7 +53,7 @@ impl Clock {
         })
     }
 
-    /// What it reads: `tsc` or `monotonic`.
+    /// Returns the name of the time source: `tsc` or `monotonic`.
     #[must_use]
     pub const fn source(&self) -> &'static str {
         match self.source {
@@ -70,7 +70,7 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
+/// Reads `CLOCK_MONOTONIC` in nanoseconds.
 fn monotonic() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
@@ -150,8 +150,8 @@ mod tsc {
         u64::try_from(scale).ok().filter(|scale| (fastest..=slowest).contains(scale))
     }
 
-    /// One moment on both clocks: the tightest of several readings, so that a preemption in between does not
-    /// count.
+    /// Reads one moment on both clocks. It keeps the tightest of several readings, so that a preemption in
+    /// between does not count.
     fn pair() -> (u64, u64) {
         let reading = || {
             let (before, ns, after) = (read(), monotonic(), read());

@@ -6,11 +6,11 @@ use evenkeel_timers::{Idle, SoftEvent};
 
 use crate::soft_clock::{Call, SoftClock};
 
-/// Who has the idle loop.
+/// The state of the idle loop of an executor. The thread that runs it polls the clock or sleeps.
 pub(crate) struct IdleLoop<'a> {
     clock: &'a SoftClock,
     asleep: Option<Waker>,
-    /// When it is woken to check for events.
+    /// The time at which the loop is woken to check for events, in ticks, with its event.
     alarm: Option<(u64, SoftEvent)>,
 }
 
@@ -19,7 +19,8 @@ impl<'a> IdleLoop<'a> {
         Self { clock, asleep: None, alarm: None }
     }
 
-    /// There is nothing to do: comes by again as soon as the executor can, or when it is time.
+    /// Arranges for the loop to run again as soon as the executor can, or at the time of the next event,
+    /// because there is nothing to do.
     pub(crate) fn come_again(&mut self, context: &Context<'_>) {
         let waker = context.waker();
         match self.clock.idle_or_asleep(waker) {

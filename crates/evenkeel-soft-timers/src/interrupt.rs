@@ -11,19 +11,19 @@ use rustix::time::{
 pub(crate) struct Interrupt(OwnedFd);
 
 impl Interrupt {
-    /// One that is not set.
+    /// Creates a timer that is not set.
     pub(crate) fn new(blocks: bool) -> io::Result<Self> {
         let flags = if blocks { TimerfdFlags::empty() } else { TimerfdFlags::NONBLOCK };
         Ok(Self(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | flags)?))
     }
 
-    /// In so many nanoseconds, once.
+    /// Sets the timer to go off once, in `after` nanoseconds.
     pub(crate) fn once(&self, after: u64) {
         // Zero would mean never.
         self.set(after.max(1), 0);
     }
 
-    /// Every so many nanoseconds.
+    /// Sets the timer to go off every `period` nanoseconds.
     pub(crate) fn every(&self, period: u64) {
         self.set(period.max(1), period.max(1));
     }

@@ -10,7 +10,8 @@ use evenkeel_timers::time::nanos;
 
 use crate::soft_clock::{Call, SoftClock};
 
-/// How late a sleeper may be if no trigger state comes by, in ticks; see [`Sleep::late_by_at_most`].
+/// The default of [`Sleep::late_by_at_most`] in ticks: how late a sleeper may be if no trigger state
+/// occurs.
 const LATE: u64 = 50_000;
 
 /// Waits until a time; see [`SoftClock::sleep_until`].
@@ -42,14 +43,14 @@ impl SoftClock {
 }
 
 impl Sleep {
-    /// When the backing wakes the task if no trigger state has come by. The later that is, the fewer
-    /// interrupts there are; zero makes it a timer of the kernel.
+    /// Sets how many ticks after its end the backing wakes the task if no trigger state has done so. A
+    /// larger value means fewer interrupts; with zero the sleep is a kernel timer.
     pub fn late_by_at_most(mut self, ticks: u64) -> Self {
         self.late = ticks;
         self
     }
 
-    /// When it ends.
+    /// Returns the time at which the sleep ends, in ticks.
     #[must_use]
     pub const fn until(&self) -> u64 {
         self.until

@@ -20,7 +20,7 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, thread};
 /// Ticks in a second: they are nanoseconds.
 const RESOLUTION: u64 = 1_000_000_000;
 
-/// What an event does when it happens.
+/// The action of an event when it happens.
 ///
 /// [`Call`] is one for closures. A program with a few kinds of events has an `enum` of its own, which is
 /// smaller and calls without a pointer.
@@ -49,7 +49,7 @@ impl Call {
         Self::again(move |clock, _| handler(clock))
     }
 
-    /// The same for a handler that schedules itself again, for which it is given itself.
+    /// Creates a call from a closure that receives the call itself, so that it can schedule itself again.
     pub fn again(handler: impl Fn(&SoftClock, Self) + Send + Sync + 'static) -> Self {
         Self(What::Call(Arc::new(handler)))
     }
@@ -123,7 +123,7 @@ impl SoftClock {
     }
 }
 
-/// What takes care of events that no trigger state has come by for.
+/// The mechanism that handles events for which no trigger state has occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
     /// A one-shot timer of the kernel for the earliest deadline. A process in which nothing is pending is not
@@ -137,7 +137,7 @@ pub enum Backing {
     Periodic,
 }
 
-/// Who waits for the kernel's timer.
+/// The part of the process that waits for the kernel's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waits {
     /// A small thread, which then calls the handlers of what is overdue. So the bound holds also while the
@@ -152,12 +152,13 @@ pub enum Waits {
     Program,
 }
 
-/// How a [`SoftClock`] works.
+/// The configuration of a [`SoftClock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// What takes care of events that no trigger state has come by for. Default: [`Backing::Deadline`].
+    /// The mechanism that handles events for which no trigger state has occurred. Default:
+    /// [`Backing::Deadline`].
     pub backing: Backing,
-    /// Who waits for it. Default: [`Waits::Thread`].
+    /// The part of the process that waits for the backing's timer. Default: [`Waits::Thread`].
     pub waits: Waits,
     /// In Hz, 1 to 1 000 000: the reciprocal is how late an event may be that has no deadline of its own.
     /// Default: 1 000.
@@ -170,16 +171,16 @@ impl Default for Options {
     }
 }
 
-/// What has happened so far.
+/// The counters of a [`SoftClock`] since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Events in trigger states.
     pub triggered: u64,
     /// Events of which the backing took care.
     pub overdue: u64,
-    /// How often the kernel's timer went off.
+    /// The number of times that the kernel's timer went off.
     pub interrupts: u64,
-    /// How often it was aimed, which is a system call.
+    /// The number of times that the kernel's timer was set. Each is a system call.
     pub aimed: u64,
 }
 
@@ -202,7 +203,7 @@ pub struct SoftClock<H: Handler = Call> {
 
 struct Shared<H> {
     clock: Clock,
-    /// What trigger states compare with: [`SoftTimers::next_due`].
+    /// The time with which trigger states compare: [`SoftTimers::next_due`].
     next_due: AtomicU64,
     events: Mutex<Events<H>>,
     /// Whoever calls handlers has it.
@@ -218,9 +219,9 @@ struct Shared<H> {
 
 struct Events<H> {
     soft: SoftTimers<H>,
-    /// When the one-shot goes off.
+    /// The time at which the one-shot timer goes off, in ticks.
     aim: u64,
-    /// Who has the idle loop and sleeps, and until when.
+    /// The idle loop that sleeps: the time until which it sleeps, and its waker.
     #[cfg(feature = "tokio")]
     asleep: Option<(u64, Waker)>,
 }
@@ -268,20 +269,20 @@ impl<H: Handler> SoftClock<H> {
         Ok(Self { shared })
     }
 
-    /// The clock's resolution in Hz: ticks are nanoseconds.
+    /// Returns the clock's resolution in Hz: ticks are nanoseconds.
     #[must_use]
     pub const fn measure_resolution(&self) -> u64 {
         RESOLUTION
     }
 
-    /// What the clock reads now, in ticks since it was started.
+    /// Returns the time of the clock in ticks since it was started.
     #[inline]
     #[must_use]
     pub fn measure_time(&self) -> u64 {
         self.shared.clock.now().as_nanos()
     }
 
-    /// The least resolution at which events can be expected, in Hz.
+    /// Returns the least resolution at which events can be expected, in Hz.
     #[must_use]
     pub fn interrupt_clock_resolution(&self) -> u64 {
         self.events().soft.interrupt_clock_resolution()
@@ -292,13 +293,14 @@ impl<H: Handler> SoftClock<H> {
         self.schedule(|soft, now| soft.schedule_soft_event(now, ticks, handler))
     }
 
-    /// The same with a latest time, in ticks from now, at which the backing takes care of it if no trigger
-    /// state has come by, if it is [`Backing::Deadline`].
+    /// Schedules an event with a latest time, in ticks from now. With [`Backing::Deadline`], the backing
+    /// handles the event at that time if no trigger state has occurred.
     pub fn schedule_with_deadline(&self, ticks: u64, latest: u64, handler: H) -> SoftEvent {
         self.schedule(|soft, now| soft.schedule_with_deadline(now, ticks, latest, handler))
     }
 
-    /// The same for an event that is due when the clock reads `until`.
+    /// Schedules an event that is due when the clock reads `until`, with a latest time `late` ticks after
+    /// that.
     pub(crate) fn schedule_at(&self, until: u64, late: u64, handler: H) -> SoftEvent {
         self.schedule(|soft, now| {
             let ticks = until.saturating_sub(now).saturating_sub(1);
@@ -329,7 +331,7 @@ impl<H: Handler> SoftClock<H> {
         handler
     }
 
-    /// Whether an event has neither happened nor been cancelled.
+    /// Returns whether an event has neither happened nor been cancelled.
     #[must_use]
     pub fn is_pending(&self, event: SoftEvent) -> bool {
         self.events().soft.is_pending(event)
@@ -397,16 +399,16 @@ impl<H: Handler> SoftClock<H> {
         handler
     }
 
-    /// What an idle thread does, given whether another one checks for events: call
-    /// [`trigger`](Self::trigger) again and again, or halt. It is to be woken at the time that is said there,
-    /// in ticks; events that are due before then are taken care of by the backing.
+    /// Returns what an idle thread is to do: call [`trigger`](Self::trigger) again and again, or halt.
+    /// `another_checks` is whether another thread checks for events. A thread that halts is to be woken at
+    /// the time in the result, in ticks; the backing handles events that are due before then.
     pub fn idle(&self, another_checks: bool) -> Idle {
         let now = self.measure_time();
         self.events().soft.idle(now, None, another_checks)
     }
 
-    /// The same for whoever has the idle loop. If it halts, `waker` is woken once it is to do something else
-    /// because of what others have scheduled.
+    /// Returns what the executor's idle loop is to do. If the loop halts, `waker` is woken as soon as an
+    /// event that another thread schedules requires the loop to check earlier.
     #[cfg(feature = "tokio")]
     pub(crate) fn idle_or_asleep(&self, waker: &Waker) -> Idle {
         let mut events = self.events();
@@ -425,20 +427,20 @@ impl<H: Handler> SoftClock<H> {
         let _ = self.events().asleep.take_if(|(_, asleep)| asleep.will_wake(waker));
     }
 
-    /// When the next event is due.
+    /// Returns when the next event is due, in ticks.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
         Some(self.shared.next_due.load(Ordering::Relaxed)).filter(|due| *due != u64::MAX)
     }
 
-    /// How many events are pending. One whose handler is just being called, and may schedule itself again, is
-    /// not.
+    /// Returns the number of pending events. An event whose handler is running, and may schedule itself
+    /// again, is not pending.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.events().soft.len()
     }
 
-    /// What has happened so far.
+    /// Returns the counters of the clock.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -473,7 +475,8 @@ impl<H: Handler> SoftClock<H> {
         self.shared.next_due.store(next_due, Ordering::Relaxed);
     }
 
-    /// The same, and the one-shot is not aimed later than at the earliest deadline.
+    /// Publishes the next due time, and sets the one-shot timer earlier if the earliest deadline requires
+    /// it.
     fn look_ahead(&self, events: &mut Events<H>, now: u64) {
         self.publish(events);
         if self.shared.backing == Backing::Periodic {
@@ -487,15 +490,16 @@ impl<H: Handler> SoftClock<H> {
     }
 }
 
-/// What the one-shot is set to for what is so far away. The kernel counts by another clock than this one, of
-/// which the rate is known to a few millionths: for more than a second it is set too early, and then anew.
+/// Converts a delay in ticks to the delay that the one-shot timer is set to. The kernel counts by another
+/// clock, whose rate is known to a few millionths: a timer for more than a second is set too early, and
+/// then set anew.
 const fn early(after: u64) -> u64 {
     if after > RESOLUTION { after - after / 1_024 } else { after }
 }
 
 #[cfg(feature = "tokio")]
 impl<H> Events<H> {
-    /// Who has the idle loop and sleeps for longer than it is to now.
+    /// Returns the waker of the sleeping idle loop if the loop is to wake earlier than it plans to.
     fn wakes(&mut self, now: u64) -> Option<Waker> {
         let Self { soft, asleep, .. } = self;
         let sleeps_too_long = |(until, _): &mut (u64, Waker)| match soft.idle(now, None, false) {
@@ -515,7 +519,8 @@ impl<H: Handler> Drop for Aims<'_, H> {
     }
 }
 
-/// What the small thread does, until nobody has the clock any more.
+/// Handles overdue events at each interrupt until the last handle of the clock is dropped. The small thread
+/// runs this.
 fn wait_for_interrupts<H: Handler>(timer: &Interrupt, shared: &Weak<Shared<H>>) {
     while timer.take() {
         let Some(shared) = shared.upgrade() else { return };
@@ -539,7 +544,7 @@ impl<H: Handler> Clone for SoftClock<H> {
 }
 
 impl<H: Handler> AsFd for SoftClock<H> {
-    /// The kernel's timer: readable when it has gone off. See [`Waits::Program`].
+    /// Returns the kernel's timer: readable when it has gone off. See [`Waits::Program`].
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.shared.interrupt.as_fd()
     }

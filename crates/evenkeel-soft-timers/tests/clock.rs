@@ -25,7 +25,7 @@ fn nap(time: Duration) {
     thread::park_timeout(time);
 }
 
-/// Until it holds, for ten seconds at most, without a trigger state.
+/// Waits until `what` holds, for ten seconds at most, without a trigger state.
 fn wait_until(what: impl Fn() -> bool) {
     assert!((0..10_000).any(|_| what() || (nap(Duration::from_millis(1)), false).1), "it never came");
 }
@@ -61,7 +61,8 @@ fn the_four_calls_of_the_paper() {
     assert_eq!((clock.trigger(), clock.pending(), clock.next_due()), (0, 0, None));
 }
 
-/// When it was scheduled, and for how long.
+/// An event with the time at which it was scheduled, its delay, and the shared count of events that
+/// happened.
 struct Timed {
     at: u64,
     ticks: u64,
@@ -218,7 +219,7 @@ fn handlers_never_run_at_the_same_time() {
     wait_until(|| called.load(Ordering::SeqCst) > 2_000);
 }
 
-/// Until the kernel's timer has gone off, and what `interrupt` then calls.
+/// Waits until the kernel's timer has gone off. Returns the result of `interrupt`.
 fn wait_for_interrupt(clock: &SoftClock) -> thread::Result<usize> {
     let mut fds = [PollFd::new(clock, PollFlags::IN)];
     let limit = Timespec { tv_sec: 10, tv_nsec: 0 };

@@ -10,7 +10,7 @@ mod sync {
     pub(crate) use loom::thread;
 }
 
-/// What the product asks of the kernel.
+/// A substitute for the kernel services that the product uses.
 mod kernel {
     use std::cell::RefCell;
     use std::sync::Arc;
@@ -28,7 +28,7 @@ mod kernel {
     #[derive(Default)]
     struct State {
         now: u64,
-        /// When the timer goes off.
+        /// The time at which the timer goes off.
         set: Option<u64>,
         /// It has gone off, and nobody has read that.
         expired: bool,
@@ -174,7 +174,7 @@ fn in_all_orders(waits: Waits, model: impl Fn(SoftClock) + Sync + Send + 'static
     });
 }
 
-/// How often something has happened.
+/// A count of occurrences that threads can wait for.
 #[derive(Default)]
 struct Count(Mutex<u32>, Condvar);
 
@@ -197,7 +197,7 @@ impl Count {
     }
 }
 
-/// A handler that counts its calls.
+/// Returns a handler that counts its calls.
 fn handler(count: &Arc<Count>) -> Call {
     let count = Arc::clone(count);
     Call::new(move |_| count.up())

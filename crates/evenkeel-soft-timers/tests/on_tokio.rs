@@ -67,7 +67,7 @@ fn start_without_backing() -> SoftClock {
     SoftClock::start(Options { waits: Waits::Program, ..Options::default() }).unwrap()
 }
 
-/// An event that says that it has happened.
+/// Returns a flag and an event that sets it.
 fn flag() -> (Arc<AtomicBool>, Call) {
     let flag = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&flag);

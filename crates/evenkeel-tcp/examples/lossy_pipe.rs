@@ -29,7 +29,8 @@ fn main() {
     );
 }
 
-/// What comes back of `text`, how many segments were lost, and how long it took.
+/// Sends `text` to an echo server over a lossy pipe. Returns what comes back, the number of segments lost
+/// and the time it took.
 pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
     // Sequence numbers, cookies and hashes come from the secrets: outside of examples they must be random.
     let mut ends = [1, 2].map(|key| Endpoint::new(EndpointConfig::default(), Secret::new([key; 16])));

@@ -14,7 +14,7 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// The sum over the pseudo header of `len` bytes of `protocol` (RFC 768, RFC 8200 8.1).
+    /// Returns the sum over the pseudo header of `len` bytes of `protocol` (RFC 768, RFC 8200 8.1).
     ///
     /// IPv4 and IPv6 differ only in the addresses: the other fields add up to the same.
     #[inline]
@@ -28,7 +28,7 @@ impl Checksum {
         Self { sum: add_word(sum.sum, rest), ..sum }
     }
 
-    /// The sum with `bytes` appended.
+    /// Returns the sum with `bytes` appended.
     #[must_use]
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "it adds to a sum, and a slice is no checksum")]
@@ -38,8 +38,8 @@ impl Checksum {
         Self { sum: add_word(self.sum, sum), odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
-    /// The sum with `bytes` appended, which are copied to `to`, as long as they are, on the way: to sum each
-    /// word takes no longer than to move it.
+    /// Returns the sum with `bytes` appended, and copies them to `to`, which has their length. Summing each
+    /// word takes no longer than moving it.
     #[must_use]
     #[inline]
     pub fn add_copied(self, bytes: &[u8], to: &mut [u8]) -> Self {
@@ -60,7 +60,7 @@ impl Checksum {
         Self { sum: add_word(sum, u64::from(half)), ..self }
     }
 
-    /// The sum with words appended, to an even number of bytes, that go out in network byte order.
+    /// Returns the sum with words appended, to an even number of bytes, that go out in network byte order.
     #[must_use]
     #[inline(always)]
     pub fn add_words<const N: usize>(self, words: &[u32; N]) -> Self {
@@ -68,8 +68,8 @@ impl Checksum {
         Self { sum, ..self }
     }
 
-    /// What goes into the checksum field: the complement. Zero if the sum covered data with a right checksum
-    /// in it.
+    /// Returns the value for the checksum field: the complement of the sum. It is zero if the sum covered
+    /// data with a correct checksum in it.
     #[must_use]
     #[inline(always)]
     pub fn finish(self) -> u16 {
@@ -77,7 +77,7 @@ impl Checksum {
     }
 }
 
-/// The ones' complement sum of native-endian words: whatever their width, it is the same once it is folded
+/// Returns the ones' complement sum of native-endian words. Folded, it does not depend on their width
 /// (RFC 1071 2 B). The next carry goes in with the next word, so a block takes one addition for each word.
 fn sum_words(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<128>();
@@ -96,7 +96,7 @@ fn sum_words(bytes: &[u8]) -> u64 {
     add_word(sum, last_word(bytes, rest.len()))
 }
 
-/// The same, and the bytes are copied.
+/// Sums words while copying the bytes to `to`.
 fn copy_words(bytes: &[u8], to: &mut [u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<128>();
     let (room, rest_room) = to.as_chunks_mut::<128>();
@@ -107,7 +107,7 @@ fn copy_words(bytes: &[u8], to: &mut [u8]) -> u64 {
     add_word(sum, sum_words(rest))
 }
 
-/// The last bytes, fewer than eight, as a word that ends with zeros.
+/// Returns the last bytes, fewer than eight, as a word that ends with zeros.
 #[inline(always)]
 fn last_word(bytes: &[u8], len: usize) -> u64 {
     let word = match bytes.last_chunk() {
@@ -137,7 +137,7 @@ fn copy_block<const BYTES: usize>(sum: u64, block: &[u8; BYTES], to: &mut [u8; B
     add_word(sum, u64::from(carry))
 }
 
-/// The carry comes back in at the low end.
+/// Adds a word to a sum. The carry comes back in at the low end.
 #[inline(always)]
 const fn add_word(sum: u64, word: u64) -> u64 {
     let (sum, carry) = sum.overflowing_add(word);

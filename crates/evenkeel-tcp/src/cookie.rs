@@ -26,7 +26,7 @@ use crate::time::{Duration, Instant};
 /// of their MTU.
 const MSS: [u16; 8] = [216, 536, 1_220, 1_300, 1_400, 1_440, 1_460, 8_940];
 
-/// How long one epoch lasts. A cookie is good in its own and the next, so for one to two of these.
+/// The length of an epoch. A cookie is valid in its own epoch and the next, that is for one to two epochs.
 const EPOCH: Duration = Duration::from_secs(60);
 const EPOCHS_GOOD: u8 = 2;
 
@@ -47,8 +47,8 @@ impl SynCookies {
         Self(secret)
     }
 
-    /// The initial sequence number to answer a SYN with that has sequence number `irs` and came from a peer
-    /// that takes `mss` bytes.
+    /// Returns the initial sequence number to answer a SYN with that has sequence number `irs` and came
+    /// from a peer that takes `mss` bytes.
     ///
     /// `None` if `mss` is below the least a cookie can say, which no real link has.
     #[must_use]
@@ -61,8 +61,8 @@ impl SynCookies {
         Some(SeqNumber::new(number) + self.base(tuple) + irs.to_u32())
     }
 
-    /// The MSS of the peer, if `cookie` (the acknowledged number less one) was made for this connection
-    /// (`irs`: the sequence number less one), and not too long ago.
+    /// Returns the MSS of the peer, if `cookie` (the acknowledged number less one) was made for this
+    /// connection (`irs`: the sequence number less one), and not too long ago.
     #[must_use]
     pub fn check(&self, tuple: &FourTuple, irs: SeqNumber, cookie: SeqNumber, now: Instant) -> Option<u16> {
         let number = cookie.to_u32().wrapping_sub(self.base(tuple)).wrapping_sub(irs.to_u32());
@@ -89,7 +89,8 @@ const fn epoch(now: Instant) -> u64 {
     now.as_nanos() / EPOCH.as_nanos() as u64
 }
 
-/// What the low bits of a timestamp say while cookies are in use. Without timestamps there is none of it.
+/// The options of a SYN that the low bits of a timestamp encode while cookies are in use. Without
+/// timestamps these options are not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CookieOptions {
     /// The shift that the peer asked for.
@@ -117,7 +118,8 @@ impl CookieOptions {
         clock.wrapping_sub(behind)
     }
 
-    /// What an echoed timestamp says. A peer that changes it, changes what it asked for, and nothing else.
+    /// Decodes the options from an echoed timestamp. A peer that alters the echo changes only the options
+    /// that it asked for.
     #[must_use]
     pub const fn decode(echo: u32) -> Self {
         let scale = (echo & 0xf) as u8;

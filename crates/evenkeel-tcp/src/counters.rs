@@ -1,4 +1,4 @@
-//! What TCP counts. A counter has the name that RFC 4022 or Linux gives it, if it means the same there.
+//! The counters of TCP. A counter has the name that RFC 4022 or Linux gives it, if its meaning agrees.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// The word in front of the counters in tables and machine-readable output.
+    /// Returns the word in front of the counters in tables and machine-readable output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ macro_rules! counters {
             /// All of them, in the order of declaration.
             pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
 
-            /// Its name.
+            /// Returns the name of the counter.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $($(Self::$variant => $name,)*)* }
@@ -47,7 +47,7 @@ macro_rules! counters {
                 match self { $($(Self::$variant)|* => Group::$group,)* }
             }
 
-            /// One line of meaning.
+            /// Returns one line that describes the counter.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $($(Self::$variant => $meaning,)*)* }
@@ -152,18 +152,18 @@ const LEN: usize = Counter::ALL.len();
 pub struct Counters([u64; LEN]);
 
 impl Counters {
-    /// Nothing yet.
+    /// Creates counters that are all zero.
     #[must_use]
     pub const fn new() -> Self {
         Self([0; LEN])
     }
 
-    /// One more.
+    /// Adds one to a counter.
     pub const fn count(&mut self, counter: Counter) {
         self.add(counter, 1);
     }
 
-    /// So many more.
+    /// Adds `more` to a counter.
     pub const fn add(&mut self, counter: Counter, more: u64) {
         self.0[counter as usize] = self.0[counter as usize].wrapping_add(more);
     }
@@ -193,45 +193,45 @@ impl Counters {
         }
     }
 
-    /// How many so far.
+    /// Returns the value of a counter.
     #[must_use]
     pub const fn get(&self, counter: Counter) -> u64 {
         self.0[counter as usize]
     }
 
-    /// What other hosts of the group have counted is added.
+    /// Adds the counters of another host of the group.
     pub fn merge(&mut self, other: &Self) {
         Counter::ALL.iter().for_each(|&counter| self.add(counter, other.get(counter)));
     }
 
-    /// Every counter with its count.
+    /// Returns every counter with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
         Counter::ALL.iter().map(|&counter| (counter, self.get(counter)))
     }
 }
 
-/// What one call has to count: each of these once. A connection keeps no counters of its own, of which there
-/// would be very many.
+/// The set of counters that one call increments, each by one. A connection keeps no counters of its own,
+/// because there may be very many connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally([u64; 2]);
 
 const _: () = assert!(LEN <= 128, "a bit for each");
 
 impl Tally {
-    /// Nothing to count.
+    /// The empty set of counters.
     pub const NOTHING: Self = Self([0; 2]);
 
-    /// One more.
+    /// Adds a counter to the set.
     pub const fn note(&mut self, counter: Counter) {
         self.note_if(true, counter);
     }
 
-    /// The same, if `so`.
+    /// Adds a counter to the set if `so` is true.
     pub const fn note_if(&mut self, so: bool, counter: Counter) {
         self.0[counter as usize / 64] |= (so as u64) << (counter as u32 % 64);
     }
 
-    /// Whether it is to be counted.
+    /// Returns whether the counter is in the set.
     #[must_use]
     pub const fn contains(self, counter: Counter) -> bool {
         self.0[counter as usize / 64] >> (counter as u32 % 64) & 1 == 1

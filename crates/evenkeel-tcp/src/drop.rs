@@ -1,6 +1,6 @@
-//! What becomes of a segment, and why one is dropped.
+//! The outcomes of received segments, with the reasons for drops.
 
-/// What became of a segment.
+/// The outcome of a received segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It brought bytes for the user.
@@ -42,7 +42,7 @@ impl TcpDrop {
         Self::Backlog,
     ];
 
-    /// The name used in tables and machine-readable output.
+    /// Returns the name used in tables and machine-readable output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl TcpDrop {
         }
     }
 
-    /// One line of meaning.
+    /// Returns one line that describes the reason.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {

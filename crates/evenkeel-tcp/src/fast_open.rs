@@ -8,8 +8,8 @@ use super::secret::{Purpose, Secret};
 use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
 
-/// How long a connection that a reset ended counts as one that waits: else whoever stole a cookie could send
-/// SYNs and resets from elsewhere without end (RFC 7413, 5.1).
+/// The time for which a connection that a reset ended still counts as waiting. Without it an attacker with
+/// a stolen cookie could send SYNs and resets from other addresses without end (RFC 7413, 5.1).
 const RESET_COUNTS: Duration = Duration::from_secs(60);
 
 /// The server's side: gives cookies, knows its own again, and limits what they are good for.
@@ -19,11 +19,12 @@ pub struct FastOpenServer {
     before: Option<Secret>,
     waiting: usize,
     waiting_max: usize,
-    /// When those that were reset stop counting; at most `waiting_max`, for only what waits can be reset.
+    /// The times at which connections that were reset stop counting. There are at most `waiting_max`,
+    /// because only waiting connections can be reset.
     reset: VecDeque<Instant>,
 }
 
-/// What a cookie is worth.
+/// The validity of a Fast Open cookie that a client presents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presented {
     /// It is ours.
@@ -37,8 +38,8 @@ pub enum Presented {
 }
 
 impl FastOpenServer {
-    /// A server that lets at most `waiting_max` connections carry data before their handshake is over (RFC
-    /// 7413, 5.1, `PendingFastOpenRequests`).
+    /// Creates a server that lets at most `waiting_max` connections carry data before their handshake is
+    /// over (RFC 7413, 5.1, `PendingFastOpenRequests`).
     #[must_use]
     pub const fn new(secret: Secret, waiting_max: usize) -> Self {
         Self { secret, before: None, waiting: 0, waiting_max, reset: VecDeque::new() }
@@ -50,14 +51,14 @@ impl FastOpenServer {
         self.before = Some(core::mem::replace(&mut self.secret, secret));
     }
 
-    /// The cookie for this client (RFC 7413, 4.1.2): of eight bytes, and good for the address `server` of
-    /// ours only.
+    /// Returns the cookie for this client (RFC 7413, 4.1.2): of eight bytes, and good for the address
+    /// `server` of ours only.
     #[must_use]
     pub fn cookie(&self, client: &IpAddress, server: &IpAddress) -> Cookie {
         cookie(&self.secret, client, server)
     }
 
-    /// What a cookie is worth that came in a SYN from `client`.
+    /// Returns the validity of a cookie that came in a SYN from `client`.
     #[must_use]
     pub fn judge(&self, client: &IpAddress, server: &IpAddress, presented: &Cookie) -> Presented {
         if presented.is_request() {
@@ -71,8 +72,8 @@ impl FastOpenServer {
         }
     }
 
-    /// Whether one more connection may carry data in its SYN; it then waits until [`finish`](Self::finish).
-    /// If not, the handshake is an ordinary one.
+    /// Returns whether one more connection may carry data in its SYN. An admitted connection counts as
+    /// waiting until [`finish`](Self::finish). For others the handshake is an ordinary one.
     pub fn admit(&mut self, now: Instant) -> bool {
         while self.reset.front().is_some_and(|&until| until <= now) {
             self.reset.pop_front();
@@ -128,25 +129,26 @@ struct Entry {
     used: Instant,
 }
 
-/// What to put into a SYN.
+/// The Fast Open content of a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastOpenOffer {
     /// The server's cookie; or the request for one, and then no data may go along.
     pub cookie: Cookie,
-    /// What the server could take in a segment last time: no more may go into the SYN (RFC 7413, 4.2.1).
+    /// The number of bytes that the server took in a segment last time. The SYN may not carry more (RFC
+    /// 7413, 4.2.1).
     pub mss: u16,
 }
 
 impl FastOpenCache {
-    /// A cache for about so many servers, 96 bytes each. All its memory is allocated now.
+    /// Creates a cache for about `servers` servers, 96 bytes each. All its memory is allocated now.
     #[must_use]
     pub fn new(secret: Secret, servers: usize) -> Self {
         let sets = servers.div_ceil(WAYS).max(1);
         Self { secret, sets: vec![[None; WAYS]; sets].into_boxed_slice() }
     }
 
-    /// What to put into a SYN from `local` to `server`; `None`: nothing at all, the path is left alone for
-    /// now.
+    /// Returns the Fast Open content of a SYN from `local` to `server`; `None` if the SYN is to have no
+    /// Fast Open option, because the path is left alone for now.
     pub fn offer(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) -> Option<FastOpenOffer> {
         let Some(entry) = self.find(local, server) else {
             return Some(FastOpenOffer { cookie: Cookie::REQUEST, mss: 0 });
@@ -183,7 +185,8 @@ impl FastOpenCache {
         entry.failures = entry.failures.saturating_add(1);
     }
 
-    /// The server did not want the data, and gave no cookie: it no longer does Fast Open.
+    /// Forgets the server's cookie, because the server did not take the data and gave no cookie: it no
+    /// longer does Fast Open.
     pub fn forget(&mut self, local: &IpAddress, server: &IpAddress) {
         if let Some(entry) = self.find(local, server) {
             entry.cookie = Cookie::REQUEST;

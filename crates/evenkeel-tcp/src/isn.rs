@@ -1,4 +1,4 @@
-//! Where the sequence numbers and timestamps of a connection begin.
+//! The initial sequence numbers and timestamp offsets of connections.
 
 use super::secret::{Purpose, Secret};
 use super::seq::SeqNumber;
@@ -23,7 +23,7 @@ impl InitialSequence {
         Self(secret)
     }
 
-    /// The initial sequence number of a connection that begins at `now`.
+    /// Returns the initial sequence number of a connection that begins at `now`.
     ///
     /// `previous` is `SND.NXT` of an incarnation that is still in TIME-WAIT: the new one then begins behind
     /// it, even if the old one sent faster than the clock ticks (RFC 9293, 3.4.1 and 3.10.7.4; RFC 6191, 2).
@@ -35,7 +35,7 @@ impl InitialSequence {
         previous.map_or(number, |previous| number.max(previous + 1))
     }
 
-    /// TSval at `now`: a clock that ticks every millisecond (RFC 7323, 5.4: 1 ms to 1 s), ahead by
+    /// Returns TSval at `now`: a clock that ticks every millisecond (RFC 7323, 5.4: 1 ms to 1 s), ahead by
     /// [`timestamp_offset`](Self::timestamp_offset).
     #[must_use]
     pub fn timestamp(&self, tuple: &FourTuple, now: Instant) -> u32 {
@@ -43,9 +43,10 @@ impl InitialSequence {
         (ticks as u32).wrapping_add(self.timestamp_offset(tuple))
     }
 
-    /// What the timestamp clock of these sockets is ahead of the host's: the same for each incarnation of a
-    /// connection, so that the timestamps of a later one are later (RFC 7323, 5.8; RFC 6191, 2); but no help
-    /// to whoever wants to count our connections or the time since our start (RFC 7323, 7.1).
+    /// Returns the offset of these sockets' timestamp clock from the host's. Each incarnation of a
+    /// connection has one offset, so the timestamps of a later incarnation are later (RFC 7323, 5.8; RFC
+    /// 6191, 2). The offset does not reveal the number of our connections or the time since our start (RFC
+    /// 7323, 7.1).
     #[must_use]
     pub fn timestamp_offset(&self, tuple: &FourTuple) -> u32 {
         self.0.tuple_hash(Purpose::TimestampOffset, tuple, 0) as u32

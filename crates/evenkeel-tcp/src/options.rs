@@ -13,9 +13,9 @@ pub const SACK_BLOCKS_MAX: usize = 4;
 /// come off it, and what is left must be something; a peer that could make us send a byte at a time would
 /// need very little to keep us busy (CVE-2019-11479). Not more, for small devices do say 48, and mean it.
 pub const MSS_MIN: u16 = 48;
-/// What a peer takes that does not say (RFC 9293, 3.7.1, MUST-15).
+/// The MSS of a peer that does not announce one, for IPv4 (RFC 9293, 3.7.1, MUST-15).
 pub const MSS_DEFAULT_V4: u16 = 536;
-/// The same for IPv6.
+/// The MSS of a peer that does not announce one, for IPv6 (RFC 9293, 3.7.1, MUST-15).
 pub const MSS_DEFAULT_V6: u16 = 1_220;
 
 const END: u8 = 0;
@@ -29,18 +29,18 @@ const FAST_OPEN: u8 = 34;
 /// Bytes of timestamps with what aligns them.
 const TIMESTAMPS_LEN: usize = 12;
 
-/// What a segment says in its options.
+/// The options of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// Bytes of payload the sender can take in a segment (RFC 9293, 3.7.1). In SYNs.
     pub mss: Option<u16>,
-    /// How far the sender's later windows are shifted (RFC 7323, 2). In SYNs.
+    /// The shift of the sender's later windows (RFC 7323, 2). In SYNs.
     pub window_scale: Option<u8>,
     /// The sender can use SACK blocks (RFC 2018, 2). In SYNs.
     pub sack_permitted: bool,
     /// RFC 7323, 3.
     pub timestamps: Option<Timestamps>,
-    /// What the sender has beyond the acknowledgment number (RFC 2018, 3).
+    /// The ranges beyond the acknowledgment number that the sender has received (RFC 2018, 3).
     pub sack: SackBlocks,
     /// RFC 7413, 2. In SYNs.
     pub fast_open: Option<Cookie>,
@@ -71,13 +71,13 @@ impl SackBlocks {
         }
     }
 
-    /// The blocks.
+    /// Returns the blocks in the order of the option.
     #[must_use]
     pub fn as_slice(&self) -> &[SeqRange] {
         self.blocks.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// There is none.
+    /// Returns whether there are no blocks.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -98,7 +98,7 @@ impl PartialEq for SackBlocks {
 impl Eq for SackBlocks {}
 
 impl FromIterator<SeqRange> for SackBlocks {
-    /// The first four.
+    /// Collects the first four blocks.
     fn from_iter<I: IntoIterator<Item = SeqRange>>(blocks: I) -> Self {
         let mut all = Self::default();
         blocks.into_iter().for_each(|block| all.push(block));
@@ -117,8 +117,8 @@ impl Cookie {
     /// The request for a cookie.
     pub const REQUEST: Self = Self { bytes: [0; COOKIE_MAX], len: 0 };
 
-    /// A cookie of 4 to 16 bytes, an even number of them (RFC 7413, 4.1.1); or the request, if there are
-    /// none.
+    /// Creates a cookie of 4 to 16 bytes, an even number of them (RFC 7413, 4.1.1); or the request, if
+    /// there are none.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let right =
@@ -128,13 +128,13 @@ impl Cookie {
         Some(cookie)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the cookie.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// It asks for a cookie.
+    /// Returns whether the option is a request for a cookie.
     #[must_use]
     pub const fn is_request(&self) -> bool {
         self.len == 0
@@ -188,7 +188,8 @@ impl Options {
         }
     }
 
-    /// The bytes they take in a header: a multiple of four, at most [`OPTIONS_MAX`].
+    /// Returns the number of bytes that the options take in a header: a multiple of four, at most
+    /// [`OPTIONS_MAX`].
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
@@ -201,7 +202,8 @@ impl Options {
         (len + sack).next_multiple_of(4).min(OPTIONS_MAX)
     }
 
-    /// The clocks, if there is nothing else: what nearly every segment has (RFC 7323, appendix A).
+    /// Returns the timestamps if there are no other options, as in nearly every segment (RFC 7323, appendix
+    /// A).
     #[inline]
     fn clocks_alone(&self) -> Option<Timestamps> {
         let others = self.mss.is_some() || self.window_scale.is_some() || self.sack_permitted;
@@ -223,7 +225,7 @@ impl Options {
         Some(())
     }
 
-    /// What [`Options::emit`] writes before SACK: it all fits, whatever there is.
+    /// Returns the number of bytes that [`Options::emit`] writes before SACK. They always fit.
     const fn bytes_before_sack(&self) -> usize {
         let mut len = if self.mss.is_some() { 4 } else { 0 };
         len += match (self.sack_permitted, self.timestamps.is_some()) {
@@ -240,14 +242,14 @@ impl Options {
         len
     }
 
-    /// The SACK blocks that find room behind so many bytes.
+    /// Returns the SACK blocks that fit behind `len` bytes of other options.
     fn blocks_that_fit(&self, len: usize) -> &[SeqRange] {
         let room = OPTIONS_MAX.saturating_sub(len + 4) / 8;
         let blocks = self.sack.as_slice();
         blocks.get(..room.min(blocks.len())).unwrap_or_default()
     }
 
-    /// There is none.
+    /// Returns whether there are no options.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -286,7 +288,7 @@ impl Options {
     }
 }
 
-/// The data of an option whose length byte `rest` begins with, and what follows it.
+/// Returns the data of an option whose length byte `rest` begins with, and what follows it.
 fn split_option(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&len, rest) = rest.split_first()?;
     rest.split_at_checked(usize::from(len).checked_sub(2)?)

@@ -6,8 +6,8 @@
 use super::table::{Id, Table};
 use crate::time::{Duration, Instant};
 
-/// Where an entry stands in its queue. Part of the entry, so that leaving from the middle is as cheap as
-/// leaving from the front.
+/// The position of an entry in its queue. It is part of the entry, so that leaving from the middle costs no
+/// more than leaving from the front.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     deadline: Instant,
@@ -38,17 +38,17 @@ impl Queue {
         Self { wait, first: None, last: None, len: 0 }
     }
 
-    /// How many wait here.
+    /// Returns the number of entries in the queue.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Since when the holder of this place has waited here.
+    /// Returns since when the holder of this place has waited here.
     pub(super) fn since(&self, place: &Place) -> Instant {
         Instant::ZERO + (place.deadline.since(Instant::ZERO).saturating_sub(self.wait))
     }
 
-    /// `id`, which stands in no queue, waits from `now` on.
+    /// Adds `id`, which is in no queue. It waits from `now` on.
     pub(super) fn push<V: Waits>(&mut self, table: &mut Table<V>, id: Id, now: Instant) {
         let link = Link::new(id.index() + 1);
         let previous = self.last;
@@ -62,7 +62,7 @@ impl Queue {
         }
     }
 
-    /// `id`, which stands in this queue, leaves it.
+    /// Removes `id`, which is in this queue.
     pub(super) fn remove<V: Waits>(&mut self, table: &mut Table<V>, id: Id) {
         let Some(&Place { next, previous, .. }) = table.get(id).map(Waits::place) else { return };
         self.len -= 1;
@@ -76,17 +76,17 @@ impl Queue {
         }
     }
 
-    /// Who has waited longest.
+    /// Returns the entry that has waited longest.
     pub(super) fn first<V>(&self, table: &Table<V>) -> Option<Id> {
         table.at(self.first?.get() - 1)
     }
 
-    /// When whoever has waited longest has waited enough.
+    /// Returns the deadline of the entry that has waited longest.
     pub(super) fn deadline<V: Waits>(&self, table: &Table<V>) -> Option<Instant> {
         table.get(self.first(table)?).map(|entry| entry.place().deadline)
     }
 
-    /// Who has waited longest, if that is long enough.
+    /// Returns the entry that has waited longest, if its deadline has passed.
     pub(super) fn due<V: Waits>(&self, table: &Table<V>, now: Instant) -> Option<Id> {
         self.first(table).filter(|_| self.deadline(table) <= Some(now))
     }

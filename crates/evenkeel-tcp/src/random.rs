@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// `SplitMix64`.
+/// The random number generator `SplitMix64`.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
@@ -18,7 +18,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A time from zero to `longest`.
+    /// Returns a time from zero to `longest`.
     pub(crate) fn up_to(&mut self, longest: Duration) -> Duration {
         let nanos = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.next() % nanos.saturating_add(1).max(1))

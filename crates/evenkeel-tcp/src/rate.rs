@@ -9,23 +9,23 @@ use crate::time::{Duration, nanos};
 pub struct Rate(u64);
 
 impl Rate {
-    /// Faster than anything.
+    /// The rate that is higher than any other.
     pub const UNLIMITED: Self = Self(u64::MAX);
     const SECOND_NANOS: u64 = nanos(Duration::from_secs(1));
 
-    /// So many bits a second, and one byte at least.
+    /// Creates a rate from bits per second. It is at least one byte per second.
     #[must_use]
     pub const fn bits_per_s(bits: u64) -> Self {
         Self::bytes_per_s(bits / 8)
     }
 
-    /// So many bytes a second, and one at least.
+    /// Creates a rate from bytes per second, at least one.
     #[must_use]
     pub const fn bytes_per_s(bytes: u64) -> Self {
         Self(if bytes == 0 { 1 } else { bytes })
     }
 
-    /// `bytes` in `time`; [`None`] in no time.
+    /// Returns the rate of `bytes` in `time`; [`None`] if the time is zero.
     #[must_use]
     pub fn of(bytes: u64, time: Duration) -> Option<Self> {
         let nanos = nanos(time);
@@ -39,33 +39,33 @@ impl Rate {
         Some(Self::bytes_per_s(rate))
     }
 
-    /// Bytes a second.
+    /// Returns the rate in bytes per second.
     #[must_use]
     pub const fn as_bytes_per_s(self) -> u64 {
         self.0
     }
 
-    /// Bits a second.
+    /// Returns the rate in bits per second.
     #[must_use]
     pub const fn as_bits_per_s(self) -> u64 {
         self.0.saturating_mul(8)
     }
 
-    /// How long so many bytes take.
+    /// Returns the time that `bytes` take at this rate.
     #[must_use]
     pub const fn time_for(self, bytes: u32) -> Duration {
         // 2^32 * 10^9 is less than 2^62.
         Duration::from_nanos(bytes as u64 * Self::SECOND_NANOS / self.0)
     }
 
-    /// How many bytes there are in that time.
+    /// Returns the number of bytes that pass in `time` at this rate.
     #[must_use]
     pub fn bytes_in(self, time: Duration) -> u64 {
         let product = u128::from(self.0) * u128::from(nanos(time));
         u64::try_from(product / u128::from(Self::SECOND_NANOS)).unwrap_or(u64::MAX)
     }
 
-    /// So many hundredths of it.
+    /// Returns `percent` hundredths of the rate.
     #[must_use]
     pub fn percent(self, percent: u32) -> Self {
         let percent = u64::from(percent);

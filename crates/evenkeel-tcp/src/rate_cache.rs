@@ -1,4 +1,4 @@
-//! What is remembered of the rates to destinations (RFC 9040, temporal sharing), for connections that
+//! A cache of the rates to destinations (RFC 9040, temporal sharing), for connections that
 //! [start](crate::recovery::Start::Remembered) from there.
 
 use super::rate::Rate;
@@ -12,13 +12,13 @@ const WAYS: usize = 4;
 /// draft-ietf-tsvwg-careful-resume, leaves the time to whoever keeps them, and wants it bounded.)
 const LIFETIME: Duration = Duration::from_secs(600);
 
-/// How fast data arrived at a destination.
+/// The remembered rate and round trip of a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Remembered {
     pub(super) rate: Rate,
     /// The shortest round trip.
     pub(super) rtt: Duration,
-    /// When something was last sent there.
+    /// The time at which data was last sent to the destination.
     pub(super) at: Instant,
 }
 
@@ -37,7 +37,8 @@ pub(super) struct RateCache {
 }
 
 impl RateCache {
-    /// A cache for about so many destinations, 72 bytes each. All its memory is allocated now.
+    /// Creates a cache for about `destinations` destinations, 72 bytes each. All its memory is allocated
+    /// now.
     pub(super) fn new(secret: Secret, destinations: usize) -> Self {
         let sets = destinations.div_ceil(WAYS).max(1);
         Self { secret, sets: vec![[None; WAYS]; sets].into_boxed_slice() }
@@ -55,7 +56,7 @@ impl RateCache {
         set[way] = Some(Entry { local: *local, remote: *remote, remembered });
     }
 
-    /// What is known of a destination, if it is not too old.
+    /// Returns the remembered rate of a destination, if it is not too old.
     pub(super) fn recall(&self, local: &IpAddress, remote: &IpAddress, now: Instant) -> Option<Remembered> {
         let same = |entry: &&Entry| entry.local == *local && entry.remote == *remote;
         let entry = self.sets.get(self.place(local, remote))?.iter().flatten().find(same)?;

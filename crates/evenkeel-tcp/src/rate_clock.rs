@@ -20,7 +20,7 @@
 
 use crate::time::{Duration, Instant};
 
-/// How far apart the packets of a train are to be.
+/// The distances between the packets of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
     /// On the average.
@@ -28,24 +28,24 @@ pub struct Spacing {
     /// At least, while the clock makes up for events that were late. More than the target is taken for the
     /// target.
     pub minimum: Duration,
-    /// How much lateness is made up for at most: what a timer is late beyond that is lost.
+    /// The limit on the lateness that is made up for. A timer's lateness beyond it is lost.
     pub credit: Duration,
 }
 
-/// Says when the next packet may leave.
+/// A clock that computes when the next packet may leave.
 ///
 /// For each packet: ask [`RateClock::release_time`]; if there is one, [`RateClock::wait`], and come back
 /// then, or later. Otherwise send, and say so ([`RateClock::on_sent`]); or if there is nothing to send any
 /// more, say that ([`RateClock::stop`]).
 #[derive(Debug, Clone)]
 pub struct RateClock {
-    /// When the next packet of the train were due had none been late.
+    /// The time at which the next packet of the train would be due if none had been late.
     due: Instant,
-    /// When it may leave.
+    /// The time at which the next packet may leave.
     next: Instant,
     /// It waits for that: the train goes on.
     waited: bool,
-    /// When the last one left.
+    /// The time at which the last packet left.
     last: Instant,
 }
 
@@ -56,30 +56,31 @@ impl Default for RateClock {
 }
 
 impl RateClock {
-    /// A clock of which nobody has waited for anything: the first packet may leave at once.
+    /// Creates a clock with no waiting packet: the first packet may leave at once.
     #[must_use]
     pub const fn new() -> Self {
         Self { due: Instant::ZERO, next: Instant::ZERO, waited: false, last: Instant::ZERO }
     }
 
-    /// When the next packet may leave; [`None`] if now.
+    /// Returns when the next packet may leave; [`None`] if now.
     #[must_use]
     pub fn release_time(&self, now: Instant) -> Option<Instant> {
         (self.next > now).then_some(self.next)
     }
 
-    /// There is a packet that waits for the release time. If there is none when it comes, the train is over
-    /// ([`RateClock::stop`]): what was not sent for want of data is not made up for.
+    /// Records that a packet waits for the release time. If none is left when that time comes, the train is
+    /// over ([`RateClock::stop`]): time without data to send is not made up for.
     pub const fn wait(&mut self) {
         self.waited = true;
     }
 
-    /// Nothing waits any more: what could have left and did not is not made up for.
+    /// Ends the train: no packet waits any more. Packets that could have left and did not are not made up
+    /// for.
     pub const fn stop(&mut self) {
         self.waited = false;
     }
 
-    /// A packet left; so far apart from the next.
+    /// Records that a packet left. `spacing` is the distance to the next one.
     pub fn on_sent(&mut self, spacing: Spacing, now: Instant) {
         // Without a minimum several may leave at one event, and only the first has waited.
         let goes_on = core::mem::take(&mut self.waited) || now == self.last;
@@ -211,7 +212,8 @@ mod tests {
         us(18) + Duration::from_nanos(steps * 31_000 / 64)
     }
 
-    /// Mean and standard deviation, in microseconds, of intervals clocked at trigger states.
+    /// Returns the mean and the standard deviation, in microseconds, of intervals clocked at trigger
+    /// states.
     fn clocked(target: u64, minimum: u64) -> (f64, f64) {
         let mut random = Random::new(7);
         let mut trigger = START;

@@ -1,25 +1,25 @@
-//! How many answers leave to who may not be who he says he is: resets on behalf of nobody, ICMP errors.
+//! A limit on the rate of answers to unverified senders: resets for unknown connections, ICMP errors.
 //!
-//! They have a rate limit, lest whoever sends to closed ports makes the host send as much. One bucket for all
-//! would be a side channel: who forges a segment and then counts what is answered to himself learns whether
-//! the forged one was answered, too, and so whether there is a connection or an open port (CVE-2016-5696;
-//! Man et al., "DNS Cache Poisoning Attack Reloaded", CCS 2020). And who empties it takes `connection
-//! refused` from everybody. So there are two things more:
+//! Without a limit a flood to closed ports makes the host send as much. A single bucket would be a side
+//! channel: an attacker who forges a segment and then counts the answers to his own segments learns whether
+//! the forged one was answered, and so whether there is a connection or an open port (CVE-2016-5696; Man et
+//! al., "DNS Cache Poisoning Attack Reloaded", CCS 2020). An attacker who empties the bucket also suppresses
+//! `connection refused` for all hosts. Two measures counter that:
 //!
 //! - An answer takes none, one or two tokens, by a keyed hash of how many there were before: one on average.
 //!   Linux does the same (`icmp_global_consume`).
 //! - Each prefix of addresses, by a keyed hash, has a bucket of its own with a part of the rate.
 //!
-//! What remains: the bucket of all can be emptied from several prefixes, or by forging them, and nobody is
-//! answered then; who does it often enough can average the noise away, some million answers for one bit where
-//! a thousand are allowed a second; and one prefix in 256 shares the bucket of another.
+//! Three weaknesses remain. An attacker can empty the common bucket from several prefixes, or by forging
+//! them; no host is answered then. An attacker can average the noise away with some million answers for one
+//! bit at a limit of a thousand a second. One prefix in 256 shares the bucket of another.
 
 use super::secret::{Purpose, Secret};
 use crate::time::Instant;
 use crate::wire::IpAddress;
 use evenkeel_timers::{Bucket, RateLimit};
 
-/// Buckets for prefixes.
+/// The number of buckets for prefixes.
 const PREFIXES: usize = 256;
 /// The part of the rate that one prefix has.
 const SHARE: u32 = 4;
@@ -56,13 +56,13 @@ impl ReplyLimit {
         }
     }
 
-    /// Whether one more may be sent there now.
+    /// Returns whether one more answer may be sent to `to` now. Does not count it.
     #[must_use]
     pub fn may_pass(&self, to: &IpAddress, now: Instant) -> bool {
         self.place_with_tokens(to, now).is_some()
     }
 
-    /// The place of the prefix's bucket, if there are tokens in it, and in that of all.
+    /// Returns the place of the prefix's bucket, if there are tokens in it, and in that of all.
     fn place_with_tokens(&self, to: &IpAddress, now: Instant) -> Option<usize> {
         if !self.all.has_token(&self.bucket, now) {
             return None;
@@ -72,7 +72,7 @@ impl ReplyLimit {
         self.each.has_token(bucket, now).then_some(place)
     }
 
-    /// Whether one more may be sent there; it counts as sent if so.
+    /// Returns whether one more answer may be sent to `to`. If so, counts it as sent.
     pub fn pass(&mut self, to: &IpAddress, now: Instant) -> bool {
         let Some(place) = self.place_with_tokens(to, now) else { return false };
         let draw = self.secret.hash(Purpose::ReplyTokens, &self.count.to_be_bytes(), self.label);
@@ -86,7 +86,7 @@ impl ReplyLimit {
     }
 }
 
-/// What one site has: 24 bits of IPv4, 48 of IPv6 (RFC 6177).
+/// Returns the prefix of a site: 24 bits of an IPv4 address, 48 of an IPv6 address (RFC 6177).
 fn prefix(address: &IpAddress) -> [u8; 6] {
     match address {
         IpAddress::Ipv4(address) => {

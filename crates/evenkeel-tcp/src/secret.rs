@@ -15,7 +15,7 @@ use crate::wire::IpAddress;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 
-/// What a hash is used for, so that no two uses ever share an input.
+/// The purpose of a hash. Each purpose has its own inputs, so that no two ever share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     InitialSequence = 1,
@@ -33,14 +33,14 @@ pub(super) enum Purpose {
 }
 
 impl Secret {
-    /// A secret of these bits.
+    /// Creates a secret of these bits.
     #[must_use]
     pub const fn new(bits: [u8; 16]) -> Self {
         Self(bits)
     }
 
-    /// A secret for those who know the seed anyway: simulations, tests, and tables that nobody outside can
-    /// probe.
+    /// Creates a secret from a seed that is no secret: for simulations, tests, and tables that no other
+    /// host can probe.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let (first, second) = (seed ^ 0x7463_7020_6b65_7973, seed.rotate_left(32) ^ 0x6f66_2061_2073_6565);
@@ -54,17 +54,17 @@ impl Secret {
         Self(bits)
     }
 
-    /// For tables, where a collision costs time only: SipHash-1-3.
+    /// Hashes a tuple for a table, where a collision costs only time: SipHash-1-3.
     pub(super) fn table_hash(&self, tuple: &FourTuple) -> u64 {
         tuple.hash_with(|bytes| SipHasher13::new_with_key(&self.0).hash(bytes))
     }
 
-    /// For what travels over the network, where it must not be guessed: SipHash-2-4.
+    /// Hashes a tuple for values that travel over the network and must not be guessed: SipHash-2-4.
     pub(super) fn tuple_hash(&self, purpose: Purpose, tuple: &FourTuple, more: u64) -> u64 {
         tuple.hash_with(|bytes| self.hash(purpose, bytes, more))
     }
 
-    /// The same for a pair of addresses.
+    /// Hashes a pair of addresses with SipHash-2-4, for values that must not be guessed.
     pub(super) fn pair_hash(&self, purpose: Purpose, from: &IpAddress, to: &IpAddress) -> u64 {
         let mut buffer = [0; 32];
         let (first, second) = buffer.split_at_mut(16);
@@ -73,8 +73,8 @@ impl Secret {
         self.hash(purpose, &buffer, 0)
     }
 
-    /// A hash of `bytes` for something else than TCP that the same secret protects: `label`, of 56 bits, says
-    /// what.
+    /// Hashes `bytes` for a purpose other than TCP that this secret protects. `label`, of 56 bits, names
+    /// the purpose.
     #[must_use]
     pub fn hash_for(&self, label: u64, bytes: &[u8]) -> u64 {
         self.hash(Purpose::Other, bytes, label)

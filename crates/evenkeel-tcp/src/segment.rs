@@ -11,18 +11,18 @@ use crate::wire::{IpAddress, IpProtocol, TcpPacket};
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;
 
-/// The control bits.
+/// The control bits of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(u8);
 
 impl Flags {
-    /// No bit.
+    /// The empty set of control bits.
     pub const NONE: Self = Self(0);
     /// No more data from the sender.
     pub const FIN: Self = Self(0x01);
-    /// Synchronise sequence numbers.
+    /// The bit that synchronises sequence numbers.
     pub const SYN: Self = Self(0x02);
-    /// Reset the connection.
+    /// The bit that resets the connection.
     pub const RST: Self = Self(0x04);
     /// Push: the data is for the user now.
     pub const PSH: Self = Self(0x08);
@@ -35,37 +35,37 @@ impl Flags {
     /// Congestion window reduced (RFC 3168, 6.1).
     pub const CWR: Self = Self(0x80);
 
-    /// Those of a header.
+    /// Creates the control bits from those of a header.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits)
     }
 
-    /// Whether a segment with these wants a new connection: a SYN without an ACK.
+    /// Returns whether a segment with these bits opens a connection: it has SYN without ACK.
     #[must_use]
     pub const fn opens(self) -> bool {
         self.contains(Self::SYN) && !self.contains(Self::ACK)
     }
 
-    /// These and those of `flags`.
+    /// Returns these bits together with those of `flags`.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
     }
 
-    /// All bits of `flags` are set.
+    /// Returns whether all bits of `flags` are set.
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// Some bit of `flags` is set.
+    /// Returns whether some bit of `flags` is set.
     #[must_use]
     pub const fn intersects(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
     }
 
-    /// These without those of `flags`.
+    /// Returns these bits without those of `flags`.
     #[must_use]
     pub const fn without(self, flags: Self) -> Self {
         Self(self.0 & !flags.0)
@@ -105,7 +105,7 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// What the IP header says about congestion (RFC 3168, 5).
+/// The ECN field of the IP header (RFC 3168, 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ecn {
     /// The transport does not know ECN.
@@ -120,7 +120,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The two low bits of the traffic class.
+    /// Creates the value from the two low bits of the traffic class.
     #[must_use]
     pub const fn from_bits(traffic_class: u8) -> Self {
         match traffic_class & 3 {
@@ -131,7 +131,7 @@ impl Ecn {
         }
     }
 
-    /// The two low bits of the traffic class.
+    /// Returns the two low bits of the traffic class.
     #[must_use]
     pub const fn to_bits(self) -> u8 {
         self as u8
@@ -158,14 +158,14 @@ pub struct Header {
     pub window: u16,
     /// SEG.UP. Means something only beside [`Flags::URG`].
     pub urgent: u16,
-    /// What the options say.
+    /// The options of the segment.
     pub options: Options,
-    /// What the IP header said, or shall say, about congestion.
+    /// The ECN field of the IP header, received or to be sent.
     pub ecn: Ecn,
 }
 
 impl Header {
-    /// Bytes of the header with its options.
+    /// Returns the number of bytes of the header with its options.
     #[must_use]
     pub fn bytes(&self) -> usize {
         HEADER_LEN + self.options.len()
@@ -198,14 +198,14 @@ impl core::error::Error for Malformed {}
 /// A header and a payload, which may lie in two places, as in a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segment<'a> {
-    /// What the header says.
+    /// The header of the segment.
     pub header: Header,
     /// The payload, in order.
     pub payload: [&'a [u8]; 2],
 }
 
 impl<'a> Segment<'a> {
-    /// A segment without payload.
+    /// Returns a segment without payload.
     #[must_use]
     pub const fn bare(header: Header) -> Self {
         Self { header, payload: [&[], &[]] }
@@ -245,32 +245,32 @@ impl<'a> Segment<'a> {
         Ok(Self { header, payload: [packet.payload(), &[]] })
     }
 
-    /// Bytes of payload.
+    /// Returns the number of bytes of payload.
     #[must_use]
     pub const fn payload_len(&self) -> usize {
         self.payload[0].len() + self.payload[1].len()
     }
 
-    /// SEG.LEN: bytes of payload, and one each for SYN and FIN (RFC 9293, 3.4).
+    /// Returns SEG.LEN: the bytes of payload, and one each for SYN and FIN (RFC 9293, 3.4).
     #[must_use]
     pub const fn seq_len(&self) -> u32 {
         let flags = self.header.flags;
         self.payload_len() as u32 + flags.contains(Flags::SYN) as u32 + flags.contains(Flags::FIN) as u32
     }
 
-    /// The sequence numbers it occupies.
+    /// Returns the sequence numbers that the segment occupies.
     #[must_use]
     pub const fn range(&self) -> SeqRange {
         SeqRange::at(self.header.seq, self.seq_len())
     }
 
-    /// Bytes of header and payload.
+    /// Returns the number of bytes of header and payload.
     #[must_use]
     pub fn len(&self) -> usize {
         self.header.bytes() + self.payload_len()
     }
 
-    /// It has no payload.
+    /// Returns whether the segment has no payload.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.payload_len() == 0
@@ -302,7 +302,7 @@ impl<'a> Segment<'a> {
         Some(len)
     }
 
-    /// RFC 9293, 3.1; the checksum is zero.
+    /// Returns the header without options (RFC 9293, 3.1). The checksum is zero.
     fn fixed_part(&self, header_len: usize) -> [u8; HEADER_LEN] {
         let header = &self.header;
         let [s0, s1] = header.source.to_be_bytes();

@@ -11,61 +11,62 @@ use core::ops::{Add, AddAssign, Sub};
 pub struct SeqNumber(u32);
 
 impl SeqNumber {
-    /// The number as a segment carries it.
+    /// Creates the number as a segment carries it.
     #[must_use]
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// The number for a segment to carry.
+    /// Returns the number for a segment to carry.
     #[must_use]
     pub const fn to_u32(self) -> u32 {
         self.0
     }
 
-    /// `self < other`: less than half the circle lies from `self` up to `other`.
+    /// Returns whether `self < other`: less than half the circle lies from `self` up to `other`.
     #[must_use]
     pub const fn before(self, other: Self) -> bool {
         self.0.wrapping_sub(other.0).cast_signed() < 0
     }
 
-    /// `self > other`.
+    /// Returns whether `self > other` on the circle of sequence numbers.
     #[must_use]
     pub const fn after(self, other: Self) -> bool {
         other.before(self)
     }
 
-    /// `self <= other`.
+    /// Returns whether `self <= other` on the circle of sequence numbers.
     #[must_use]
     pub const fn at_or_before(self, other: Self) -> bool {
         self.0 == other.0 || self.before(other)
     }
 
-    /// `self >= other`.
+    /// Returns whether `self >= other` on the circle of sequence numbers.
     #[must_use]
     pub const fn at_or_after(self, other: Self) -> bool {
         other.at_or_before(self)
     }
 
-    /// The later of the two.
+    /// Returns the later of the two.
     #[must_use]
     pub const fn max(self, other: Self) -> Self {
         if self.before(other) { other } else { self }
     }
 
-    /// The earlier of the two.
+    /// Returns the earlier of the two.
     #[must_use]
     pub const fn min(self, other: Self) -> Self {
         if other.before(self) { other } else { self }
     }
 
-    /// How many numbers lie from `earlier` to `self`; zero if `earlier` is not earlier.
+    /// Returns the number of sequence numbers from `earlier` to `self`; zero if `earlier` is not earlier.
     #[must_use]
     pub const fn since(self, earlier: Self) -> u32 {
         if self.before(earlier) { 0 } else { self.0.wrapping_sub(earlier.0) }
     }
 
-    /// `self` is in the window of `size` numbers that begins at `start`: `start <= self < start + size`.
+    /// Returns whether `self` is in the window of `size` numbers that begins at `start`: `start <= self <
+    /// start + size`.
     #[must_use]
     pub const fn within(self, start: Self, size: u32) -> bool {
         self.0.wrapping_sub(start.0) < size
@@ -109,49 +110,49 @@ pub struct SeqRange {
 }
 
 impl SeqRange {
-    /// From `start` up to `end`.
+    /// Creates the range from `start` up to `end`.
     #[must_use]
     pub const fn new(start: SeqNumber, end: SeqNumber) -> Self {
         Self { start, end }
     }
 
-    /// The `len` numbers from `start` on.
+    /// Returns the `len` numbers from `start` on.
     #[must_use]
     pub const fn at(start: SeqNumber, len: u32) -> Self {
         Self { start, end: SeqNumber(start.0.wrapping_add(len)) }
     }
 
-    /// How many numbers; zero for a range that ends before it starts.
+    /// Returns the number of sequence numbers in the range; zero if it ends before it starts.
     #[must_use]
     pub const fn len(self) -> u32 {
         self.end.since(self.start)
     }
 
-    /// There is none.
+    /// Returns whether the range has no sequence numbers.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// `number` is one of them.
+    /// Returns whether `number` is in the range.
     #[must_use]
     pub const fn contains(self, number: SeqNumber) -> bool {
         number.within(self.start, self.len())
     }
 
-    /// All numbers of `other` are in `self`.
+    /// Returns whether all numbers of `other` are in `self`.
     #[must_use]
     pub const fn covers(self, other: Self) -> bool {
         self.start.at_or_before(other.start) && other.end.at_or_before(self.end)
     }
 
-    /// The two have a number in common.
+    /// Returns whether the two ranges have a number in common.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         !self.intersection(other).is_empty()
     }
 
-    /// The numbers that are in both; empty if there is none.
+    /// Returns the numbers that are in both; empty if there is none.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self { start: self.start.max(other.start), end: self.end.min(other.end) }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Where a connection stands.
+/// The state of a connection (RFC 9293, 3.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum State {
     /// There is none, or it is over.
@@ -30,7 +30,7 @@ pub enum State {
     TimeWait,
 }
 
-/// What moves a connection from one state to another.
+/// The events that move a connection from one state to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateEvent {
     /// The user listens.
@@ -71,7 +71,7 @@ impl State {
         Self::TimeWait,
     ];
 
-    /// The state after `event`; `None` if the event means nothing in this state.
+    /// Returns the state after `event`; `None` if the event means nothing in this state.
     #[must_use]
     pub const fn after(self, event: StateEvent) -> Option<Self> {
         use StateEvent::{
@@ -99,19 +99,19 @@ impl State {
         })
     }
 
-    /// Both sides know each other's sequence numbers (RFC 9293, 3.5.2).
+    /// Returns whether both sides know each other's sequence numbers (RFC 9293, 3.5.2).
     #[must_use]
     pub const fn is_synchronized(self) -> bool {
         !matches!(self, Self::Closed | Self::Listen | Self::SynSent | Self::SynReceived)
     }
 
-    /// The user may still send.
+    /// Returns whether the user may still send.
     #[must_use]
     pub const fn may_send(self) -> bool {
         matches!(self, Self::SynSent | Self::SynReceived | Self::Established | Self::CloseWait)
     }
 
-    /// The peer may still send.
+    /// Returns whether the peer may still send.
     #[must_use]
     pub const fn may_receive(self) -> bool {
         matches!(self, Self::SynReceived | Self::Established | Self::FinWait1 | Self::FinWait2)

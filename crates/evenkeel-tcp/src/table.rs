@@ -125,7 +125,8 @@ impl Roomy {
 #[derive(Clone)]
 struct Slot<V> {
     tuple: FourTuple,
-    /// How often the slot was given up, so that an [`Id`] of an earlier holder finds nothing.
+    /// The number of times that the slot was freed. An [`Id`] of an earlier entry finds nothing, because
+    /// its number differs.
     generation: u32,
     /// The hash of the tuple; of a free slot, the place of the next one.
     hash_or_next: u32,
@@ -156,8 +157,8 @@ pub struct Id {
 }
 
 impl Id {
-    /// The entry's place in the slab: a small number that no other entry has at the same time. For timers:
-    /// see [`Wheel`](super::Wheel).
+    /// Returns the entry's place in the slab: a small number that no other entry has at the same time. For
+    /// timers: see [`Wheel`](super::Wheel).
     #[must_use]
     pub const fn index(self) -> u32 {
         self.index
@@ -179,7 +180,7 @@ pub enum Refused {
 }
 
 impl<V> Table<V> {
-    /// An empty table, which owns no memory yet, for at most `limit` entries (and at most 2^31).
+    /// Creates an empty table, which owns no memory yet, for at most `limit` entries (and at most 2^31).
     #[must_use]
     pub const fn new(secret: Secret, limit: usize) -> Self {
         let limit = if limit < ENTRIES_MAX { limit } else { ENTRIES_MAX };
@@ -195,7 +196,7 @@ impl<V> Table<V> {
         }
     }
 
-    /// The entry of `tuple`, if there is one.
+    /// Returns the entry of `tuple`, if there is one.
     #[must_use]
     pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
         if self.places.is_empty() {
@@ -204,7 +205,7 @@ impl<V> Table<V> {
         self.find_hashed(self.hash(tuple), tuple)
     }
 
-    /// The same, for who knows the hash already.
+    /// Finds the entry of a tuple whose hash the caller already has.
     pub(super) fn find_hashed(&self, hash: TupleHash, tuple: &FourTuple) -> Option<Id> {
         let mut generation = 0;
         let same = |&place: &u32| {
@@ -217,17 +218,17 @@ impl<V> Table<V> {
         Some(Id { index, generation })
     }
 
-    /// The hash of a tuple.
+    /// Returns the hash of a tuple.
     pub(super) fn hash(&self, tuple: &FourTuple) -> TupleHash {
         TupleHash::new(&self.secret, tuple)
     }
 
-    /// The hash of the tuple of an entry.
+    /// Returns the hash of the tuple of an entry.
     pub(super) fn hash_of(&self, id: Id) -> Option<TupleHash> {
         self.slot(id).filter(|slot| slot.value.is_some()).map(|slot| TupleHash(slot.hash_or_next))
     }
 
-    /// A new entry.
+    /// Inserts a new entry and returns its id.
     ///
     /// # Errors
     /// [`Refused`]; the value is dropped.
@@ -235,7 +236,7 @@ impl<V> Table<V> {
         self.insert_hashed(self.hash(&tuple), tuple, value)
     }
 
-    /// The same, for who knows the hash already.
+    /// Inserts an entry for a tuple whose hash the caller already has.
     pub(super) fn insert_hashed(
         &mut self,
         hash: TupleHash,
@@ -261,7 +262,7 @@ impl<V> Table<V> {
         self.vacate(id, Option::take)
     }
 
-    /// The same, for who has no use for it. Large ones are dropped where they lie.
+    /// Removes an entry and drops its value in place, which avoids moving large values.
     pub(super) fn discard(&mut self, id: Id) {
         self.vacate(id, |value| value.is_some().then(|| *value = None));
     }
@@ -330,46 +331,47 @@ impl<V> Table<V> {
         }
     }
 
-    /// An entry, and whose it is.
+    /// Returns an entry's tuple and its value.
     #[must_use]
     pub fn entry(&self, id: Id) -> Option<(&FourTuple, &V)> {
         let slot = self.slot(id)?;
         Some((&slot.tuple, slot.value.as_ref()?))
     }
 
-    /// The same, to be changed.
+    /// Returns an entry's tuple and its value for modification.
     #[must_use]
     pub fn entry_mut(&mut self, id: Id) -> Option<(&FourTuple, &mut V)> {
         let slot = self.slot_mut(id)?;
         Some((&slot.tuple, slot.value.as_mut()?))
     }
 
-    /// What is kept under this name.
+    /// Returns the value of the entry `id`.
     #[must_use]
     pub fn get(&self, id: Id) -> Option<&V> {
         self.slot(id)?.value.as_ref()
     }
 
-    /// The same, to be changed.
+    /// Returns the value of the entry `id` for modification.
     #[must_use]
     pub fn get_mut(&mut self, id: Id) -> Option<&mut V> {
         self.slot_mut(id)?.value.as_mut()
     }
 
-    /// Whose entry it is.
+    /// Returns the tuple of the entry.
     #[must_use]
     pub fn tuple(&self, id: Id) -> Option<&FourTuple> {
         self.slot(id).filter(|slot| slot.value.is_some()).map(|slot| &slot.tuple)
     }
 
-    /// The entry at this place of the slab.
+    /// Returns the entry at this place of the slab.
     #[must_use]
     pub fn at(&self, index: u32) -> Option<Id> {
         let slot = self.place(index).filter(|slot| slot.value.is_some())?;
         Some(Id { index, generation: slot.generation })
     }
 
-    /// Every entry, in the order of their places: for reports, never per segment.
+    /// Returns every entry in the order of their places. It is meant for reports, not for use with each
+    /// segment.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &FourTuple, &V)> {
         let slots =
             (0..).step_by(PIECE).zip(&self.pieces).flat_map(|(first, piece)| (first..).zip(&piece.slots));
@@ -379,19 +381,19 @@ impl<V> Table<V> {
         })
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len() + self.unhashed
     }
 
-    /// There is no entry.
+    /// Returns whether there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// There are as many entries as there may be.
+    /// Returns whether the table has as many entries as it may have.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len() >= self.limit

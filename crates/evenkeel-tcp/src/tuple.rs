@@ -1,4 +1,4 @@
-//! What tells one connection from another.
+//! The four-tuples that identify connections.
 
 use core::fmt;
 
@@ -15,13 +15,13 @@ pub struct FourTuple {
 }
 
 impl FourTuple {
-    /// Both ends.
+    /// Creates a tuple from both endpoints of a connection.
     #[must_use]
     pub const fn new(local: IpEndpoint, remote: IpEndpoint) -> Self {
         Self { local, remote }
     }
 
-    /// The header of a segment from here to the peer, with nothing in it yet.
+    /// Returns the header of a segment from here to the peer, with nothing in it yet.
     pub(super) fn header(&self) -> Header {
         Header { source: self.local.port, destination: self.remote.port, ..Header::default() }
     }
@@ -53,7 +53,7 @@ fn joined<const A: usize, const ALL: usize>(
     all
 }
 
-/// Of IPv4 as mapped into IPv6 (RFC 4291, 2.5.5.2).
+/// Returns the bytes of an address. An IPv4 address is mapped into IPv6 (RFC 4291, 2.5.5.2).
 pub(super) fn bytes_of(address: &IpAddress) -> [u8; 16] {
     match address {
         IpAddress::Ipv4(address) => address.to_ipv6_mapped().octets(),
@@ -76,7 +76,7 @@ pub(super) mod tests {
     pub(crate) const SERVER: IpEndpoint =
         IpEndpoint { addr: IpAddress::Ipv4(Ipv4Address::new(10, 0, 0, 2)), port: 80 };
 
-    /// A different tuple for each number; odd ones are of IPv6.
+    /// Returns a different tuple for each number; odd ones are of IPv6.
     pub(crate) fn tuple(n: u16) -> FourTuple {
         let port = 1_024 + n % 60_000;
         if n % 2 == 1 {
@@ -87,7 +87,7 @@ pub(super) mod tests {
         FourTuple::new(SERVER, IpEndpoint::new(IpAddress::v4(192, 168, high, low), port))
     }
 
-    /// The control bits of a header, as a fuzzer would set them.
+    /// Returns the control bits of a header, as a fuzzer would set them.
     pub(crate) fn flags(bits: u8) -> Flags {
         let all =
             [Flags::FIN, Flags::SYN, Flags::RST, Flags::PSH, Flags::ACK, Flags::URG, Flags::ECE, Flags::CWR];

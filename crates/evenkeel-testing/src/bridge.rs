@@ -20,10 +20,10 @@ const TURN_PKTS: usize = 64;
 /// A device that takes nothing does not say when it will.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// What went one way, from one device to the other.
+/// The traffic in one direction, from one device to the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// What the emulator did. What it delivered left by the other device, or was refused.
+    /// The counters of the emulator. A frame that it delivered left by the other device or was refused.
     pub emulated: Counters,
     /// Frames that the other device did not take.
     pub refused: u64,
@@ -32,8 +32,8 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Every frame is somewhere: what came and what was doubled is what left, what was lost, and what is
-    /// under way.
+    /// Returns whether the counters account for every frame: those that came, and their copies, were
+    /// delivered, lost, dropped, or are under way.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
         let e = &self.emulated;
@@ -93,7 +93,7 @@ impl Bridge {
         Ok(Self { shared, notifier, thread: Some(thread) })
     }
 
-    /// Other conditions from now on. Frames under way are not affected.
+    /// Changes the conditions from now on. Frames under way are not affected.
     ///
     /// # Panics
     /// If the thread has.
@@ -102,7 +102,7 @@ impl Bridge {
         self.notifier.notify();
     }
 
-    /// What went from the first device to the second, and from the second to the first.
+    /// Returns the traffic from the first device to the second, and from the second to the first.
     ///
     /// # Panics
     /// If the thread has.
@@ -127,9 +127,9 @@ impl Drop for Bridge {
 struct Port {
     device: Box<dyn Device>,
     path: Path,
-    /// What is to leave by it.
+    /// The frames that wait to leave by this device.
     waiting: VecDeque<Frame>,
-    /// What the other one did not take of this one's frames.
+    /// The number of this device's frames that the other device did not take.
     refused: u64,
 }
 
@@ -165,7 +165,7 @@ impl Forwarder {
         }
     }
 
-    /// Frames that came by a device enter the network. Says how many.
+    /// Puts frames that came by a device into the network. Returns their number.
     fn take_in(&mut self, from: usize, now: Instant) -> usize {
         let Port { device, path, .. } = &mut self.ports[from];
         for taken in 0..TURN_PKTS {
@@ -176,7 +176,7 @@ impl Forwarder {
         TURN_PKTS
     }
 
-    /// Frames that the network has delivered leave by the other device.
+    /// Sends frames that the network has delivered by the other device.
     fn give_out(&mut self, from: usize, now: Instant) {
         while let Some(bytes) = self.ports[from].path.poll_frame(now) {
             let to = &mut self.ports[1 - from];
@@ -193,7 +193,7 @@ impl Forwarder {
         to.device.transmit(&mut to.waiting, &mut self.pool);
     }
 
-    /// Says what was done, and hears what is wanted: whether it is to end.
+    /// Reports the traffic and applies new conditions. Returns whether the thread is to end.
     fn report(&mut self) -> bool {
         let mut shared = self.shared.lock().unwrap();
         for (traffic, port) in shared.traffic.iter_mut().zip(&self.ports) {

@@ -48,7 +48,7 @@ pub fn in_namespace(programs: &[&[Program]], test: impl FnOnce() + Send + 'stati
     }
 }
 
-/// What every new namespace wants.
+/// Configures a new namespace: brings up the loopback interface and disables duplicate address detection.
 fn settle() {
     run("ip link set lo up");
     // Addresses are usable at once, instead of after a second of looking for somebody else who has them.
@@ -84,7 +84,7 @@ pub fn attempt(command: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A command of words between blanks, with nothing at its standard input.
+/// Returns a command of words between blanks, with nothing at its standard input.
 ///
 /// # Panics
 /// If there is no word.
@@ -158,7 +158,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in it.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)

@@ -15,7 +15,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A new namespace, with nothing but the loopback device in it, which is up.
+    /// Creates a new namespace. It has only the loopback device, which is up.
     ///
     /// # Panics
     /// If there can be none.
@@ -34,7 +34,7 @@ impl Place {
         place
     }
 
-    /// Does something in this namespace, and waits for it.
+    /// Runs a job in this namespace and waits for it.
     ///
     /// # Panics
     /// If `job` does.

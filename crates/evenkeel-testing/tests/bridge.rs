@@ -13,8 +13,7 @@ use evenkeel_testing::{
 const PROGRAMS: [Program; 3] = [("ip", "iproute2"), ("ping", "iputils-ping"), ("socat", "socat")];
 const DELAY: Duration = Duration::from_millis(10);
 
-/// Two namespaces, this one with 10.0.0.1 and another one with 10.0.0.2, that reach each other through
-/// `conditions`.
+/// Connects two namespaces, this one with 10.0.0.1 and another one with 10.0.0.2, through `conditions`.
 fn connected(conditions: Conditions) -> (Place, Bridge) {
     let there = Place::new();
     let device = |last: u16| -> Box<dyn Device> {
@@ -39,15 +38,15 @@ fn settled(bridge: &Bridge) -> [Traffic; 2] {
     before
 }
 
-/// Frames that the kernel has received from its end of the TAP, and given to it, by the text of its
-/// /proc/net/dev.
+/// Returns the numbers of frames that the kernel has received from its end of the TAP and given to it, from
+/// the text of its /proc/net/dev.
 fn counted(text: &str) -> [u64; 2] {
     let row = text.lines().find_map(|line| line.trim().strip_prefix("k0:")).unwrap();
     let columns: Vec<u64> = row.split_whitespace().map(|column| column.parse().unwrap()).collect();
     [columns[1], columns[9]]
 }
 
-/// What this namespace's kernel has counted of TCP.
+/// Returns the value of a TCP counter of this namespace's kernel.
 fn snmp(name: &str) -> u64 {
     let text = run("cat /proc/net/snmp");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("Tcp:")).collect();
@@ -55,7 +54,7 @@ fn snmp(name: &str) -> u64 {
     rows[1].split(' ').nth(place).unwrap().parse().unwrap()
 }
 
-/// Every frame is accounted for: by the emulator alone, and by it and the kernel together.
+/// Checks that every frame is accounted for: by the emulator alone, and by it and the kernel together.
 fn check(bridge: &Bridge) -> [Traffic; 2] {
     let traffic = settled(bridge);
     assert!(traffic.iter().all(Traffic::adds_up), "{traffic:?}");

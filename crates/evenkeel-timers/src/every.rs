@@ -2,7 +2,7 @@
 
 use crate::time::{Duration, Instant};
 
-/// When something is due that is to happen again and again, at a steady interval.
+/// The due times of an event that repeats at a steady interval.
 ///
 /// The next time is reckoned from when the last one was due, not from when it was taken care of, so lateness
 /// does not add up. If that was late by more than half an interval, the next one follows after half an
@@ -23,7 +23,7 @@ use crate::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Every {
     interval: Duration,
-    /// When it would be if nothing were late.
+    /// The next due time if nothing were late.
     steady: Instant,
     due: Instant,
 }
@@ -57,8 +57,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is late by less than half an interval is due as if it were not; what is later follows at half
-        /// the interval, and makes up for it.
+        /// An event that is late by less than half an interval does not delay the next one. After more
+        /// lateness the next follows at half the interval and makes up for it.
         #[test]
         fn lateness_does_not_add_up(
             interval in 2..1_000_u64, late in proptest::collection::vec(0..5_000_u64, 1..100),

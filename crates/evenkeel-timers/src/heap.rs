@@ -10,7 +10,8 @@ pub(crate) const NOBODY: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 pub(crate) struct Node {
     pub(crate) deadline: u64,
-    /// What it is in the heap by: not later than the deadline, which may have been put off since.
+    /// The deadline by which the node is ordered in the heap. It is not later than `deadline`, which may
+    /// have been put off since.
     pub(crate) filed: u64,
     /// The first of those below.
     child: u32,
@@ -36,7 +37,7 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// No nodes. Those that are added are in `slot`.
+    /// Creates an empty set of nodes. Nodes that are added are in `slot`.
     pub(crate) const fn new(slot: u16) -> Self {
         Self {
             nodes: Vec::new(),
@@ -121,7 +122,7 @@ impl Nodes {
         (taken, self.pair(rest))
     }
 
-    /// Whether it was put off or cancelled since it was filed.
+    /// Returns whether the timer was put off or cancelled since it was filed.
     pub(crate) fn is_stale(&self, key: u32) -> bool {
         let Node { deadline, filed, set, .. } = self.nodes[key as usize];
         !set || deadline != filed

@@ -9,7 +9,7 @@ pub struct RateLimit {
     tolerance: Duration,
 }
 
-/// What is left of the events that a [`RateLimit`] lets pass. At first it is full.
+/// The remaining events that a [`RateLimit`] lets pass. A new bucket is full.
 ///
 /// Instead of a count of tokens it keeps the instant at which it will be full again (the generic cell rate
 /// algorithm): nothing has to be refilled.
@@ -25,7 +25,8 @@ impl Default for Bucket {
 }
 
 impl RateLimit {
-    /// So many a second, and so many at once. One that lets nothing pass has zero of either.
+    /// Creates a limit of `per_s` events a second on average and `burst` at once. A limit that lets nothing
+    /// pass has zero of either.
     #[must_use]
     pub fn new(per_s: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1).checked_div(per_s).filter(|_| burst > 0);
@@ -33,7 +34,7 @@ impl RateLimit {
         Self { interval, tolerance }
     }
 
-    /// Whether there is a token in the bucket.
+    /// Returns whether there is a token in the bucket.
     #[must_use]
     pub fn has_token(&self, bucket: &Bucket, now: Instant) -> bool {
         self.interval.is_some() && bucket.full_at.since(now) <= self.tolerance

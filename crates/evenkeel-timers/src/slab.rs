@@ -1,8 +1,8 @@
-//! Who has which key. Keys are small numbers, those that are free are given again.
+//! The assignment of keys to owners. Keys are small numbers; free keys are assigned again.
 
 use crate::heap::NOBODY;
 
-/// What is kept for each key. To give a key and to take it back allocates nothing once there is room.
+/// A table of the owner of each key. Assigning and freeing a key allocates nothing once there is room.
 pub(crate) struct Slab<W> {
     places: Vec<Place<W>>,
     /// The first of a list of keys that nobody has.
@@ -20,7 +20,7 @@ impl<W> Slab<W> {
         Self { places: Vec::new(), vacant: NOBODY }
     }
 
-    /// The key that was given back last, or a new one.
+    /// Assigns the key that was freed last, or a new one.
     ///
     /// # Panics
     /// At 2^32 - 1 keys.
@@ -55,7 +55,7 @@ impl<W> Slab<W> {
         self.places.get(key as usize).and_then(Place::taken)
     }
 
-    /// In the order of the keys.
+    /// Returns every key in use with its owner, in the order of the keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &W)> {
         (0..).zip(&self.places).filter_map(|(key, place)| Some((key, place.taken()?)))
     }

@@ -90,20 +90,20 @@ pub struct SoftEvent {
 }
 
 impl SoftEvent {
-    /// Its place and its number, for who has to keep it in another language.
+    /// Returns the place and the number of the event, for a caller that keeps it in another language.
     #[must_use]
     pub const fn into_parts(self) -> (u32, u64) {
         (self.key, self.number)
     }
 
-    /// The event of a place and a number. One that was never scheduled names nothing.
+    /// Creates the event of a place and a number. An event that was never scheduled names nothing.
     #[must_use]
     pub const fn from_parts(key: u32, number: u64) -> Self {
         Self { key, number }
     }
 }
 
-/// What a core does that has nothing to do.
+/// The activity of a core that has nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
     /// Check for events: its loop is a trigger state.
@@ -132,33 +132,32 @@ impl<W> SoftTimers<W> {
         }
     }
 
-    /// The clock's resolution in Hz: ticks in a second.
+    /// Returns the clock's resolution in Hz: ticks in a second.
     #[must_use]
     pub const fn measure_resolution(&self) -> u64 {
         self.measure_resolution
     }
 
-    /// What a clock of that resolution reads at an instant, for who goes by instants: whole ticks since the
-    /// start of time.
+    /// Converts an instant to ticks of the measurement clock: whole ticks since the start of time.
     #[must_use]
     pub fn measure_time(&self, at: Instant) -> u64 {
         scale(at.as_nanos(), self.measure_resolution, NANOS_PER_S, false)
     }
 
-    /// The first instant at which it reads so many ticks.
+    /// Returns the first instant at which the clock reads `ticks`.
     #[must_use]
     pub fn instant(&self, ticks: u64) -> Instant {
         Instant::from_nanos(scale(ticks, NANOS_PER_S, self.measure_resolution, true))
     }
 
-    /// How often the backing comes, in Hz: the least resolution at which events can be expected.
+    /// Returns the frequency of the backing in Hz: the lowest resolution at which events can be expected.
     #[must_use]
     pub const fn interrupt_clock_resolution(&self) -> u64 {
         self.interrupt_clock_resolution
     }
 
-    /// The paper's X: ticks of the clock from one interrupt of the backing to the next, a part of a tick for
-    /// a whole one.
+    /// Returns the paper's X: the ticks of the clock from one interrupt of the backing to the next, rounded
+    /// up.
     #[must_use]
     pub const fn interrupt_interval(&self) -> u64 {
         self.interrupt_interval
@@ -173,8 +172,9 @@ impl<W> SoftTimers<W> {
         SoftEvent { key: timer.0, number }
     }
 
-    /// The same with a latest time, in ticks from now. It is not before the event is due, nor more than the
-    /// [`interrupt_interval`](Self::interrupt_interval) after that, when the backing comes for all.
+    /// Schedules an event with a latest time, in ticks from now. The latest time is not before the event is
+    /// due, and not more than the [`interrupt_interval`](Self::interrupt_interval) after that, when the
+    /// backing handles all events.
     pub fn schedule_with_deadline(
         &mut self,
         measure_time: u64,
@@ -206,13 +206,13 @@ impl<W> SoftTimers<W> {
         core::mem::take(&mut self.timers).into_whose().map(|pending| pending.who).collect()
     }
 
-    /// Whether an event has neither happened nor been cancelled.
+    /// Returns whether an event has neither happened nor been cancelled.
     #[must_use]
     pub fn is_pending(&self, event: SoftEvent) -> bool {
         self.timers.who(&Timer(event.key)).is_some_and(|pending| pending.number == event.number)
     }
 
-    /// Whether an event is due: one comparison, to be made in every trigger state.
+    /// Returns whether an event is due. Every trigger state calls it; it costs one comparison.
     #[inline]
     #[must_use]
     pub const fn is_due(&self, measure_time: u64) -> bool {
@@ -228,8 +228,9 @@ impl<W> SoftTimers<W> {
         if self.is_due(measure_time) { self.take_due(measure_time) } else { None }
     }
 
-    /// When a one-shot has gone off: who waits for an event whose deadline has come. Call again until there
-    /// is nobody. Others that are due wait for a trigger state until their own deadlines.
+    /// Takes an event whose deadline has passed and returns its owner. To be called after a one-shot has
+    /// gone off, until it returns [`None`]. Other due events wait for a trigger state until their own
+    /// deadlines.
     pub fn poll_overdue(&mut self, measure_time: u64) -> Option<W> {
         if let Some(key) = self.deadlines.poll_expired(at(measure_time)) {
             return Some(self.timers.release(Timer(key))?.who);
@@ -241,7 +242,7 @@ impl<W> SoftTimers<W> {
         overdue
     }
 
-    /// When the next event is due.
+    /// Returns when the next event is due, in ticks.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
         ticks(self.timers.next_deadline())
@@ -255,8 +256,8 @@ impl<W> SoftTimers<W> {
         ticks(own.min(self.timers.next_deadline().plus_nanos(self.interrupt_interval)))
     }
 
-    /// What an idle core does when the clock reads `measure_time`. It halts if nothing falls due before the
-    /// backing comes, or if another idle core checks for events.
+    /// Returns what an idle core does when the clock reads `measure_time`. The core halts if nothing falls
+    /// due before the backing comes, or if another idle core checks for events.
     ///
     /// A periodic backing comes at `next_interrupt`. If there is none, the one-shot comes at
     /// [`next_deadline`](Self::next_deadline), and instead of at each interrupt at which nothing would be due
@@ -270,13 +271,13 @@ impl<W> SoftTimers<W> {
         if measure_time >= check_from { Idle::Spin } else { Idle::Halt { until: Some(check_from) } }
     }
 
-    /// How many events are pending.
+    /// Returns the number of pending events.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.timers.len()
     }
 
-    /// No event is pending.
+    /// Returns whether no event is pending.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.timers.is_empty()
@@ -311,8 +312,8 @@ fn ticks(at: Instant) -> Option<u64> {
     (at != Instant::NEVER).then_some(at.as_nanos())
 }
 
-/// What the clock reads when `ticks` have passed for sure. Where its range ends is no event's time but still
-/// a time.
+/// Returns the reading of the clock at which `ticks` have certainly passed. It is at most `u64::MAX - 1`,
+/// because `u64::MAX` is the time of no event.
 fn due(measure_time: u64, ticks: u64) -> u64 {
     measure_time.saturating_add(ticks).saturating_add(1).min(u64::MAX - 1)
 }

@@ -11,24 +11,24 @@ pub use core::time::Duration;
 pub struct Instant(u64);
 
 impl Instant {
-    /// When the engine started.
+    /// The instant at which the engine started.
     pub const ZERO: Self = Self(0);
     /// Later than anything that happens.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The instant `nanos` ns after the start.
+    /// Creates the instant `nanos` ns after the start.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The instant `micros` µs after the start.
+    /// Creates the instant `micros` µs after the start.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// The instant `millis` ms after the start.
+    /// Creates the instant `millis` ms after the start.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
@@ -47,19 +47,19 @@ impl Instant {
         self.0 as f64 / 1e9
     }
 
-    /// Time from `earlier` to `self`; zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
     }
 
-    /// The same in nanoseconds, for who reckons in these.
+    /// Returns the time since `earlier` in nanoseconds; zero if `earlier` is later.
     #[must_use]
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// `nanos` ns later. Saturates at [`Instant::NEVER`].
+    /// Returns the instant `nanos` ns later, saturating at [`Instant::NEVER`].
     #[must_use]
     pub const fn plus_nanos(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
@@ -74,7 +74,7 @@ pub const fn nanos(duration: Duration) -> u64 {
 
 impl Add<Duration> for Instant {
     type Output = Self;
-    /// Saturates at [`Instant::NEVER`].
+    /// Adds a duration, saturating at [`Instant::NEVER`].
     fn add(self, by: Duration) -> Self {
         self.plus_nanos(nanos(by))
     }

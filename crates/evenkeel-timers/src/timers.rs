@@ -51,13 +51,13 @@ pub struct Timers<W> {
 pub struct Timer(pub(crate) u32);
 
 impl<W> Timers<W> {
-    /// No timers.
+    /// Creates an empty set of timers.
     #[must_use]
     pub fn new() -> Self {
         Self { wheel: Wheel::new(), whose: Slab::new(), next: Instant::NEVER }
     }
 
-    /// A timer for `who`, not set.
+    /// Registers a timer for `who`, which is not set.
     ///
     /// # Panics
     /// At 2^32 - 1 timers.
@@ -66,7 +66,7 @@ impl<W> Timers<W> {
         Timer(self.whose.insert(who))
     }
 
-    /// Who had the timer wants it no more.
+    /// Cancels a timer and frees it. Returns its owner.
     pub fn release(&mut self, timer: Timer) -> Option<W> {
         self.cancel(&timer);
         self.whose.remove(timer.0)
@@ -79,12 +79,12 @@ impl<W> Timers<W> {
         Some((key, self.whose.remove(key)?))
     }
 
-    /// All for whom there are timers.
+    /// Returns all owners of timers.
     pub(crate) fn into_whose(self) -> impl Iterator<Item = W> {
         self.whose.into_iter()
     }
 
-    /// For whom a timer was registered.
+    /// Returns the owner for which a timer was registered.
     pub(crate) fn who(&self, timer: &Timer) -> Option<&W> {
         self.whose.get(timer.0)
     }
@@ -116,25 +116,25 @@ impl<W> Timers<W> {
         was_set
     }
 
-    /// When a timer expires; [`Instant::NEVER`] if it is not set.
+    /// Returns when a timer expires; [`Instant::NEVER`] if it is not set.
     #[must_use]
     pub fn deadline(&self, timer: &Timer) -> Instant {
         self.wheel.deadline(timer.0).unwrap_or(Instant::NEVER)
     }
 
-    /// When the next timer expires, or has expired; [`Instant::NEVER`] if none is set.
+    /// Returns when the next timer expires or has expired; [`Instant::NEVER`] if none is set.
     #[must_use]
     pub const fn next_deadline(&self) -> Instant {
         self.next
     }
 
-    /// Whether a timer has expired.
+    /// Returns whether a timer has expired.
     #[must_use]
     pub fn is_due(&self, now: Instant) -> bool {
         now >= self.next
     }
 
-    /// A timer that has expired at `now` or before, and is then no longer set.
+    /// Takes a timer that has expired at `now` or before. It is then no longer set.
     fn take_expired(&mut self, now: Instant) -> Option<Timer> {
         if !self.is_due(now) {
             return None;
@@ -147,19 +147,19 @@ impl<W> Timers<W> {
         key.map(Timer)
     }
 
-    /// How many timers are set.
+    /// Returns the number of timers that are set.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.wheel.len()
     }
 
-    /// No timer is set.
+    /// Returns whether no timer is set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.wheel.is_empty()
     }
 
-    /// Nodes touched.
+    /// Returns the number of nodes touched, by which tests measure cost.
     #[cfg(test)]
     pub(crate) const fn steps(&self) -> u64 {
         self.wheel.steps()
@@ -185,14 +185,15 @@ impl<W> Timers<W> {
 }
 
 impl<W: Copy> Timers<W> {
-    /// Who wanted to be woken at `now` or before; the timer is then no longer set. Call again until there is
-    /// nobody. They come in the order of their deadlines.
+    /// Takes a timer that expired at `now` or before and returns its owner. The timer is then no longer
+    /// set. To be called until it returns [`None`]. Timers come in the order of their deadlines.
     pub fn poll_expired(&mut self, now: Instant) -> Option<W> {
         let timer = self.take_expired(now)?;
         self.who(&timer).copied()
     }
 
-    /// Everybody who waits, and until when, in the order in which they were registered.
+    /// Returns every owner whose timer is set, with the time at which the timer expires, in the order of
+    /// the timers' keys.
     pub fn iter(&self) -> impl Iterator<Item = (W, Instant)> {
         self.whose.iter().filter_map(|(key, who)| Some((*who, self.wheel.deadline(key)?)))
     }

@@ -54,7 +54,7 @@ pub struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel without timers, turned to the start of time.
+    /// Creates a wheel without timers, turned to the start of time.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -99,15 +99,16 @@ impl Wheel {
         was_set
     }
 
-    /// When the timer of `key` expires, if it is set.
+    /// Returns when the timer of `key` expires, if it is set.
     #[must_use]
     pub fn deadline(&self, key: u32) -> Option<Instant> {
         let timer = self.timers.get(key)?;
         timer.set.then_some(Instant::from_nanos(timer.deadline))
     }
 
-    /// The deadline of the earliest timer, if any is set: when to call [`poll_expired`](Self::poll_expired)
-    /// next. If it has expired already, some time up to which the wheel has turned.
+    /// Returns the deadline of the earliest timer, if any is set: when to call
+    /// [`poll_expired`](Self::poll_expired) next. If that timer has expired already, returns some time up
+    /// to which the wheel has turned.
     ///
     /// To know it, those timers are filed anew that were put off, and left out that were cancelled, as far as
     /// they come before it.
@@ -132,8 +133,8 @@ impl Wheel {
         Some(Instant::from_nanos(earliest.filed.max(self.turned)))
     }
 
-    /// A timer whose deadline is at or before `now`; it is then no longer set. Call again until there is
-    /// none.
+    /// Takes a timer whose deadline is at or before `now`. It is then no longer set. To be called until it
+    /// returns [`None`].
     ///
     /// None is handed out before its deadline. Those that expire between two calls come in the order of their
     /// deadlines, and of equal ones in that of their keys.
@@ -155,19 +156,19 @@ impl Wheel {
         None
     }
 
-    /// How many timers are set.
+    /// Returns the number of timers that are set.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// No timer is set.
+    /// Returns whether no timer is set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Nodes touched.
+    /// Returns the number of nodes touched, by which tests measure cost.
     #[cfg(test)]
     pub(crate) const fn steps(&self) -> u64 {
         self.timers.steps
@@ -196,8 +197,8 @@ impl Wheel {
         }
     }
 
-    /// Where a timer belongs: the level of the highest bits in which its deadline differs from where the
-    /// wheel has turned to. If it has expired, just where that is.
+    /// Returns the slot of a deadline. The level is that of the highest bits in which the deadline differs
+    /// from the time that the wheel has turned to. An expired timer is in the slot of that time.
     const fn slot_for(&self, deadline: u64) -> u16 {
         let deadline = if deadline < self.turned { self.turned } else { deadline };
         let level = (deadline ^ self.turned | 1).ilog2() / LEVEL_BITS;
@@ -205,7 +206,7 @@ impl Wheel {
         (level as usize * SLOTS_PER_LEVEL) as u16 + place as u16
     }
 
-    /// The next slot with timers in it, and the first instant that falls into it.
+    /// Returns the next slot with timers in it, and the first instant that falls into it.
     fn next_slot(&self) -> Option<(u16, u64)> {
         let level = self.occupied.iter().position(|&slots| slots != 0)?;
         let place = self.occupied[level].trailing_zeros();
@@ -225,7 +226,7 @@ impl Wheel {
         self.replace_heap(slot, root);
     }
 
-    /// The same, but one that was cancelled stays out.
+    /// Files a timer that is in no slot, unless it was cancelled.
     fn file_if_set(&mut self, key: u32) {
         let timer = self.timers.node(key);
         if timer.set {

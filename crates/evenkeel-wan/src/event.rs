@@ -1,4 +1,4 @@
-//! What will happen, in order of time; what is due at the same time happens in the order in which it was
+//! A queue of future events in order of time. Events due at one time happen in the order in which they were
 //! scheduled.
 
 use std::cmp::Reverse;
@@ -44,19 +44,19 @@ impl<T> Default for Events<T> {
 }
 
 impl<T> Events<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Schedules `event`.
+    /// Schedules `event` to happen at `due`.
     pub fn schedule(&mut self, due: Instant, event: T) {
         self.heap.push(Reverse(Entry { due, order: self.scheduled, event }));
         self.scheduled += 1;
     }
 
-    /// When the next event is due; [`Instant::NEVER`] if there is none.
+    /// Returns when the next event is due; [`Instant::NEVER`] if there is none.
     #[must_use]
     pub fn next_due(&self) -> Instant {
         self.heap.peek().map_or(Instant::NEVER, |Reverse(entry)| entry.due)
@@ -70,13 +70,13 @@ impl<T> Events<T> {
         self.heap.pop().map(|Reverse(entry)| entry.event)
     }
 
-    /// Events scheduled and not yet taken.
+    /// Returns the number of events scheduled and not yet taken.
     #[must_use]
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether nothing is scheduled.
+    /// Returns whether nothing is scheduled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()

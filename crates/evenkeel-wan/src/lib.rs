@@ -1,4 +1,4 @@
-//! What a network does to frames, one direction at a time: rate, queue, delay, jitter, loss, duplication,
+//! An emulator of a network, one direction at a time: rate, queue, delay, jitter, loss, duplication,
 //! corruption, reordering.
 //!
 //! Sans-IO: frames and the time go in, frames come out, and when each is due is known from when it came. All

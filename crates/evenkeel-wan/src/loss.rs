@@ -2,7 +2,7 @@
 
 use crate::rng::{Ratio, Rng};
 
-/// Which frames vanish.
+/// The model of which frames are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// Each with this probability, whatever became of the others.
@@ -29,10 +29,10 @@ pub struct Bursts {
 }
 
 impl Loss {
-    /// Nothing vanishes.
+    /// The model in which no frame is lost.
     pub const NONE: Self = Self::Independent(Ratio::ZERO);
 
-    /// Whether the next frame vanishes. `bad` is the state of the link.
+    /// Returns whether the next frame is lost. `bad` is the state of the link.
     pub(crate) fn strikes(self, bad: &mut bool, rng: &mut Rng) -> bool {
         match self {
             Self::Independent(share) => rng.chance(share),

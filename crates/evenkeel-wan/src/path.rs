@@ -9,14 +9,14 @@ use crate::loss::Loss;
 use crate::rate::{Rate, Wire};
 use crate::rng::{Ratio, Rng};
 
-/// What one direction of a link does to frames.
+/// The settings of one direction of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// How fast frames leave.
+    /// The rate at which frames leave.
     pub rate: Rate,
     /// As how many bytes a frame counts where the rate and the queue are concerned.
     pub size: Size,
-    /// How many frames may wait to leave; one more is dropped. Not used without a rate.
+    /// The limit on the frames that wait to leave. A frame beyond it is dropped. Not used without a rate.
     pub queue: Limit,
     /// Propagation delay, of every frame.
     pub delay: Duration,
@@ -32,7 +32,7 @@ pub struct Settings {
     pub corruption: Ratio,
     /// Frames held back by [`Settings::reordering_delay`], so that later ones overtake them.
     pub reordering: Ratio,
-    /// How long they are held back.
+    /// The additional delay of frames that are reordered.
     pub reordering_delay: Duration,
 }
 
@@ -46,7 +46,7 @@ pub struct Size {
     pub extra: i32,
 }
 
-/// How much may wait. A frame that is leaving does not wait any more.
+/// A limit on the frames that wait. A frame that is leaving no longer waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// So many frames.
@@ -82,13 +82,13 @@ impl Default for Settings {
 }
 
 impl Size {
-    /// What a frame occupies of an Ethernet (IEEE 802.3): 60 bytes at least, and preamble, start delimiter,
+    /// The size of a frame on an Ethernet (IEEE 802.3): at least 60 bytes, and preamble, start delimiter,
     /// frame check sequence and the gap between frames.
     pub const ETHERNET: Self = Self { least: 60, extra: 8 + 4 + 12 };
     /// The IP packet in it, without the Ethernet header.
     pub const IP: Self = Self { least: 0, extra: -14 };
 
-    /// As how many bytes a frame of `len_bytes` counts.
+    /// Returns the number of bytes as which a frame of `len_bytes` counts.
     #[must_use]
     pub fn of(self, len_bytes: usize) -> u32 {
         let len = u32::try_from(len_bytes).unwrap_or(u32::MAX).max(self.least);
@@ -96,8 +96,8 @@ impl Size {
     }
 }
 
-/// What one direction of a link did to frames. Each that was put in, and each copy, was delivered, lost,
-/// dropped, or is [under way](Path::under_way).
+/// The counters of one direction of a link. Each frame put in, and each copy, was delivered, lost, dropped,
+/// or is [under way](Path::under_way).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames put in.
@@ -117,16 +117,16 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Whether every frame is somewhere, with so many under way.
+    /// Returns whether the counters account for every frame if `under_way` frames are under way.
     #[must_use]
     pub const fn add_up(&self, under_way: usize) -> bool {
         self.offered + self.duplicated == self.delivered + self.lost + self.overflowed + under_way as u64
     }
 }
 
-/// What a path carries: a frame as bytes, or something more.
+/// A frame that a path transports: bytes, or a type of the caller.
 pub trait Frame {
-    /// How many bytes it has, from the Ethernet header on.
+    /// Returns the number of bytes from the Ethernet header on.
     fn bytes(&self) -> usize;
 
     /// Turns over one of its bits.
@@ -166,7 +166,8 @@ pub struct Path<F = Vec<u8>> {
 }
 
 impl<F: Frame> Path<F> {
-    /// A path with these settings that begins, as traces do, at `begin`. Its faults are drawn from `rng`.
+    /// Creates a path with these settings that begins, as traces do, at `begin`. Its faults are drawn from
+    /// `rng`.
     #[must_use]
     pub fn new(settings: Settings, rng: Rng, begin: Instant) -> Self {
         let wire = Wire::new(&settings.rate, begin);
@@ -183,25 +184,25 @@ impl<F: Frame> Path<F> {
         }
     }
 
-    /// Other settings from now on; frames under way are not affected.
+    /// Changes the settings from now on. Frames under way are not affected.
     pub fn set_settings(&mut self, settings: Settings) {
         self.wire.set_rate(&settings.rate, self.begin);
         self.settings = settings;
     }
 
-    /// What it did so far.
+    /// Returns the counters of the path.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Frames that wait, leave, or fly.
+    /// Returns the number of frames that wait, leave, or fly.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.flying.len()
     }
 
-    /// A frame enters. Times never go back.
+    /// Puts in a frame. Times never go back.
     pub fn handle_frame(&mut self, now: Instant, frame: F)
     where
         F: Clone,
@@ -209,7 +210,8 @@ impl<F: Frame> Path<F> {
         self.handle_frame_with(now, frame, |frame| Some(frame.clone()));
     }
 
-    /// The same for frames that not everybody can copy. If there is no memory for the copy, there is none.
+    /// Puts in a frame of a type that needs `copy` for duplication. If `copy` returns [`None`], for lack of
+    /// memory, there is no duplicate.
     pub fn handle_frame_with(&mut self, now: Instant, mut frame: F, copy: impl FnOnce(&F) -> Option<F>) {
         self.counters.offered += 1;
         if self.settings.loss.strikes(&mut self.bad, &mut self.rng) {
@@ -245,7 +247,7 @@ impl<F: Frame> Path<F> {
         self.flying.schedule(due, frame);
     }
 
-    /// When the frame has left, or `None` if too much waits already.
+    /// Returns when the frame has left; `None` if too much waits already.
     fn leave(&mut self, now: Instant, bytes: u32) -> Option<Instant> {
         let start = self.wire.start(now);
         if start > now {
@@ -258,12 +260,12 @@ impl<F: Frame> Path<F> {
         Some(self.wire.accept(now, bytes))
     }
 
-    /// The next frame that is due by `now`.
+    /// Takes the next frame that is due by `now`.
     pub fn poll_frame(&mut self, now: Instant) -> Option<F> {
         self.poll_due(now).map(|(_due, frame)| frame)
     }
 
-    /// The same, with when it was due.
+    /// Returns the next frame that is due at `now`, with the time at which it was due.
     pub fn poll_due(&mut self, now: Instant) -> Option<(Instant, F)> {
         let due = self.flying.next_due();
         let frame = self.flying.pop_due(now)?;
@@ -271,14 +273,14 @@ impl<F: Frame> Path<F> {
         Some((due, frame))
     }
 
-    /// When the next frame is due; [`Instant::NEVER`] if none is under way.
+    /// Returns when the next frame is due; [`Instant::NEVER`] if none is under way.
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
         self.flying.next_due()
     }
 }
 
-/// What waits to leave: when each begins to, and as how much it counts.
+/// The frames that wait to leave: the time at which each begins to, and the size with which it counts.
 #[derive(Debug, Default)]
 struct Waiting {
     frames: VecDeque<(Instant, u32)>,

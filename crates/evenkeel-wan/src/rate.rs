@@ -1,10 +1,10 @@
-//! How fast frames leave, one after the other.
+//! The rates at which frames leave, one after the other.
 
 use evenkeel_timers::Instant;
 
 use crate::trace::{Cursor, Trace};
 
-/// How fast frames leave.
+/// The rate at which frames leave.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Rate {
     /// At once.
@@ -16,7 +16,7 @@ pub enum Rate {
     Trace(Trace),
 }
 
-/// Where frames leave one after the other.
+/// A wire on which frames leave one after the other.
 ///
 /// Nothing is rounded away: a frame has left at the first whole nanosecond at which a wire of exactly that
 /// rate would have sent it, however many have left before.
@@ -25,8 +25,8 @@ pub(crate) enum Wire {
     Unlimited,
     Bits {
         bps: u64,
-        /// When the last frame that it accepted has left: so many nanoseconds, and so many parts of a `bps`th
-        /// of one.
+        /// The time at which the last accepted frame has left: whole nanoseconds here, and `parts` of a
+        /// `bps`th of one.
         free: Instant,
         parts: u64,
     },
@@ -46,7 +46,7 @@ impl Wire {
         }
     }
 
-    /// Another rate from now on. What it has accepted leaves as before.
+    /// Changes the rate from now on. Frames that were accepted leave as before.
     pub(crate) fn set_rate(&mut self, rate: &Rate, begin: Instant) {
         match (&mut *self, rate) {
             (Self::Bits { bps, free, parts }, Rate::Bits(now)) if bps != now => {
@@ -59,7 +59,7 @@ impl Wire {
         }
     }
 
-    /// When a frame that comes now begins to leave.
+    /// Returns when a frame that arrives now begins to leave.
     pub(crate) fn start(&mut self, now: Instant) -> Instant {
         match self {
             Self::Unlimited => now,
@@ -94,7 +94,7 @@ impl Wire {
     }
 }
 
-/// The first whole nanosecond that is not earlier.
+/// Returns the first whole nanosecond that is not earlier.
 const fn up(whole: Instant, parts: u64) -> Instant {
     if parts > 0 { whole.plus_nanos(1) } else { whole }
 }

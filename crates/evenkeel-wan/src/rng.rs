@@ -16,28 +16,28 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Never.
+    /// The probability of an event that never happens.
     pub const ZERO: Self = Self::new(0, 1);
 
-    /// `numerator` times out of `denominator`. A denominator of 0 counts as 1.
+    /// Creates the ratio `numerator` out of `denominator`. A denominator of 0 counts as 1.
     #[must_use]
     pub const fn new(numerator: u32, denominator: u32) -> Self {
         Self { numerator, denominator: if denominator == 0 { 1 } else { denominator } }
     }
 
-    /// The number above the line.
+    /// Returns the number above the line.
     #[must_use]
     pub const fn numerator(self) -> u32 {
         self.numerator
     }
 
-    /// The number below the line.
+    /// Returns the number below the line.
     #[must_use]
     pub const fn denominator(self) -> u32 {
         self.denominator
     }
 
-    /// So many times out of a hundred.
+    /// Creates the ratio `percent` out of a hundred.
     #[must_use]
     pub const fn percent(percent: u32) -> Self {
         Self::new(percent, 100)
@@ -45,20 +45,20 @@ impl Ratio {
 }
 
 impl Rng {
-    /// The generator of `seed`.
+    /// Creates the generator of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// A generator of its own for one part of the simulation, so that a change in one part leaves the others'
-    /// dice alone.
+    /// Returns a generator of its own for one part of the simulation, so that a change in one part leaves
+    /// the others' dice alone.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::new(self.next_u64())
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -67,17 +67,17 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number in `0..bound`; 0 if `bound` is 0.
+    /// Returns a number in `0..bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in `low..=high`.
+    /// Returns a number in `low..=high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
-    /// A number from `low` to `high`, each order of magnitude about as likely as any other.
+    /// Returns a number from `low` to `high`, each order of magnitude about as likely as any other.
     pub fn magnitude(&mut self, low: u64, high: u64) -> u64 {
         let low = low.max(1);
         let doublings = (high / low).max(1).ilog2();
@@ -85,29 +85,30 @@ impl Rng {
         self.between(base, (base * 2).min(high).max(base))
     }
 
-    /// True with probability `ratio`.
+    /// Returns true with probability `ratio`.
     pub fn chance(&mut self, ratio: Ratio) -> bool {
         ratio.numerator > 0 && self.below(u64::from(ratio.denominator)) < u64::from(ratio.numerator)
     }
 
-    /// One of the items, or `None` if there are none.
+    /// Returns one of the items, or `None` if there are none.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.below(items.len() as u64) as usize)
     }
 
-    /// A duration in `0..=most`, each nanosecond as likely as any other.
+    /// Returns a duration in `0..=most`, each nanosecond as likely as any other.
     pub fn duration(&mut self, most: Duration) -> Duration {
         Duration::from_nanos(self.between(0, most.as_nanos() as u64))
     }
 
-    /// An exponentially distributed duration: the gap between two events of a Poisson process with that mean
-    /// gap.
+    /// Returns an exponentially distributed duration: the gap between two events of a Poisson process with
+    /// that mean gap.
     pub fn exponential(&mut self, mean: Duration) -> Duration {
         let nats = minus_ln(self.next_u64() | 1);
         Duration::from_nanos(((mean.as_nanos() * nats) >> FRACTION_BITS) as u64)
     }
 
-    /// A geometrically distributed count, at least 1, with mean `denominator / numerator` of `stop`.
+    /// Returns a geometrically distributed count, at least 1, with mean `denominator / numerator` of
+    /// `stop`.
     pub fn geometric(&mut self, stop: Ratio) -> u32 {
         let mut count = 1;
         while count < GEOMETRIC_MAX && !self.chance(stop) {
@@ -124,8 +125,8 @@ const FRACTION_BITS: u32 = 32;
 /// ln 2 in units of 2^-32.
 const LN_2: u128 = 2_977_044_472;
 
-/// `-ln(u / 2^64)` in units of 2^-32, for `u > 0`, by integers only: libm's logarithm may differ from machine
-/// to machine.
+/// Returns `-ln(u / 2^64)` in units of 2^-32, for `u > 0`, with integers only: libm's logarithm may differ
+/// from machine to machine.
 fn minus_ln(u: u64) -> u128 {
     let whole = u128::from(63 - u.leading_zeros());
     // The mantissa in [1, 2), with 63 fraction bits; each squaring yields one more bit of its binary

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_timers::{Duration, Instant};
 
-/// What one delivery opportunity carries.
+/// The number of bytes that one delivery opportunity carries.
 pub const OPPORTUNITY_BYTES: u32 = 1_500;
 
 /// A recorded link: the times of its delivery opportunities. It begins again when it has come to its end.
@@ -24,7 +24,7 @@ pub enum TraceError {
     Time {
         /// The line, from 1.
         line: usize,
-        /// What it has.
+        /// The text of the line.
         text: String,
     },
     /// Earlier than the one before.
@@ -61,24 +61,24 @@ impl FromStr for Trace {
 }
 
 impl Trace {
-    /// How many delivery opportunities it has.
+    /// Returns the number of delivery opportunities.
     #[must_use]
     pub fn opportunities(&self) -> usize {
         self.0.len()
     }
 
-    /// When they are, from the beginning of the trace.
+    /// Returns the times of the delivery opportunities, from the beginning of the trace.
     pub fn times(&self) -> impl Iterator<Item = Duration> {
         self.0.iter().map(|millis| Duration::from_millis(u64::from(*millis)))
     }
 
-    /// How long it is: after that it begins again.
+    /// Returns the length of the trace. After it the trace begins again.
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_ms())
     }
 
-    /// Bits a second that it can deliver, over its whole length.
+    /// Returns the bits per second that the trace can deliver, over its whole length.
     #[must_use]
     pub fn mean_bps(&self) -> u64 {
         let bits = self.0.len() as u128 * u128::from(OPPORTUNITY_BYTES) * 8;
@@ -105,7 +105,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// At the first opportunity of a trace that begins then.
+    /// Creates a cursor at the first opportunity of a trace that begins at `begin`.
     pub(crate) const fn new(trace: Trace, begin: Instant) -> Self {
         Self { trace, begin, lap: 0, index: 0, left: OPPORTUNITY_BYTES }
     }
@@ -114,7 +114,7 @@ impl Cursor {
         &self.trace
     }
 
-    /// When the present opportunity is.
+    /// Returns the time of the present opportunity.
     pub(crate) fn time(&self) -> Instant {
         let millis = self.lap.saturating_mul(self.trace.period_ms()) + self.trace.at(self.index);
         self.begin + Duration::from_millis(millis)

@@ -1,4 +1,4 @@
-//! What holds of every path, whatever its settings and whatever enters it.
+//! The invariants of a path, for all settings and all frames.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod reference;
@@ -29,7 +29,7 @@ impl evenkeel_wan::Frame for Sent {
     }
 }
 
-/// What enters: after so many nanoseconds, so many bytes.
+/// The frames that enter: for each the nanoseconds since the one before, and its bytes.
 type Arrivals = Vec<(u64, usize)>;
 
 fn arrivals() -> impl Strategy<Value = Arrivals> {
@@ -116,7 +116,7 @@ fn time() -> impl Strategy<Value = Duration> {
 }
 
 prop_compose! {
-    /// A wire and the way behind it, without faults or dice.
+    /// Returns a wire and the way behind it, without faults or dice.
     fn wires()(rate in rate(), queue in limit(), size in size(), delay in time()) -> Settings {
         Settings { rate, size, queue, delay, ..Settings::PERFECT }
     }
@@ -225,7 +225,7 @@ proptest! {
         prop_assert_eq!(one.counters(), other.counters());
     }
 
-    /// Who is asked seldom says the same times as who is asked after every frame.
+    /// A path that is polled seldom reports the due times of a path that is polled after every frame.
     #[test]
     fn when_a_frame_is_due_does_not_depend_on_who_asks(
         settings in settings(), arrivals in arrivals(), seed: u64

@@ -91,7 +91,7 @@ fn syn_with_options(peer: u8, which: u8, extra: u8) -> Bytes {
     vec![0, peer, SYN, extra, RIGHT, RIGHT, 0, 0, which, 0]
 }
 
-/// A plain acknowledgment of all.
+/// Returns a plain acknowledgment of all.
 fn acks(peer: u8) -> Bytes {
     vec![6, peer]
 }
@@ -147,7 +147,7 @@ fn listen_anew(port: u8) -> Bytes {
     vec![15, 0, port]
 }
 
-/// A full segment with edits of its header.
+/// Returns a full segment with edits of its header.
 fn raw(peer: u8, edits: &[u8]) -> Bytes {
     let mut bytes = vec![5, peer, ACK, 0, RIGHT, RIGHT, HUNDRED, 0, (edits.len() / 2 - 1) as u8];
     bytes.extend(edits);
@@ -874,7 +874,7 @@ pub(super) fn peer_seeds() -> Vec<(String, Bytes)> {
     core::iter::once(("plain".to_owned(), vec![0])).chain(odd).collect()
 }
 
-/// Bytes that differ.
+/// Returns pseudorandom bytes that depend on `seed`.
 fn scattered(seed: u8) -> Bytes {
     let next = |state: &u32| Some(state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
     let numbers = core::iter::successors(Some(u32::from(seed) + 1), next).skip(1);

@@ -44,7 +44,8 @@ const MSS: u16 = 1_460;
 const SEND_BUFFER: usize = 40_000;
 /// Less than one connection could take.
 const BUFFERS_FEW: usize = 30_000;
-/// What a connection may take beyond all bounds: a segment each way, and the room that a buffer grows by.
+/// The bytes that a connection may take beyond all bounds: a segment in each direction, and the step by
+/// which a buffer grows.
 const BEYOND: usize = 2 * 9_000 + BUFFERS_FEW;
 /// More segments than can leave at once: all buffers full, in the smallest segments there are.
 const SEGMENTS_MAX: usize = 20_000;
@@ -52,14 +53,14 @@ const SEGMENTS_MAX: usize = 20_000;
 const DEADLINES_MAX: usize = 50_000;
 const HELD_MAX: usize = 12;
 
-/// How far a script got, for those who want to know.
+/// The progress of a script, for tests and seeds.
 #[derive(Debug, Default)]
 pub struct Report {
     /// States in which a connection of the user's was seen after a step.
     pub states: Vec<State>,
     /// States in which one was given a segment.
     pub given_in: Vec<State>,
-    /// What the endpoint counted.
+    /// The counters of the endpoint.
     pub counters: Counters,
     /// Bytes read.
     pub read: u64,
@@ -69,7 +70,8 @@ pub struct Report {
     pub errors: Vec<Error>,
 }
 
-/// Runs the script.
+/// Runs the script `input` on an endpoint and checks it after each step. Returns the progress of the
+/// script.
 pub fn run(input: &[u8]) -> Report {
     let mut script = Script(input);
     let mut world = World::new(&mut script);
@@ -277,7 +279,8 @@ impl World {
         }
     }
 
-    /// How many cookies have come back, or were taken for it.
+    /// Returns the number of cookies that have come back, and of acknowledgments that were taken for
+    /// cookies.
     fn cookies(&self) -> u64 {
         self.endpoint.counters().get(Counter::SyncookiesRecv)
     }
@@ -295,7 +298,7 @@ impl World {
         }
     }
 
-    /// Where the connection with a peer stands that the user holds: the one that lives, if there is one.
+    /// Returns the state of the user's connection with a peer; of the one that lives, if there is one.
     fn stand(&self, peer: usize) -> Option<Stand> {
         let mut stands = self.held.iter().filter(|held| held.peer == peer).filter_map(|held| {
             let connection = self.endpoint.connection(held.id)?;
@@ -306,8 +309,8 @@ impl World {
         Some(if first.lives() { first } else { stands.find(Stand::lives).unwrap_or(first) })
     }
 
-    /// What was let in is taken, as far as it had to be, unless the segment counts for nothing. Where memory
-    /// is scarce it may be dropped.
+    /// Checks that a segment that was let in is taken as far as it had to be, unless the segment was
+    /// refused. If memory is scarce, the segment may be dropped.
     fn check_taken(&self, before: &Stand, reach: Option<SeqNumber>) {
         use State::{Established, FinWait1, FinWait2};
         let Some(reach) = reach.filter(|_| self.config.buffers > BUFFERS_FEW) else { return };
@@ -509,7 +512,7 @@ impl World {
         self.pass(Duration::ZERO);
     }
 
-    /// Where the stream of each begins that has begun.
+    /// Records the start of the stream of each connection whose stream has begun.
     fn find_places(&mut self) {
         for held in self.held.iter_mut().filter(|held| held.place.is_none()) {
             let Some(connection) = self.endpoint.connection(held.id) else { continue };
@@ -570,12 +573,12 @@ impl World {
     }
 }
 
-/// Where a connection stood before a segment came.
+/// The state of a connection before a segment came.
 struct Stand {
     id: Id,
     state: State,
     next: SeqNumber,
-    /// How many segments counted for nothing up to then.
+    /// The number of segments that were refused up to then.
     refused: u64,
 }
 
@@ -585,8 +588,8 @@ impl Stand {
     }
 }
 
-/// How many segments counted for nothing: old ones, and those that were challenged, or would have been if
-/// there had not been many (RFC 5961, 7).
+/// Returns the number of segments that were refused: old ones, and those that were challenged or would have
+/// been challenged without the rate limit (RFC 5961, 7).
 fn refused(connection: &Connection, counters: &Counters) -> u64 {
     let counts = connection.info().counts;
     u64::from(counts.paws + counts.challenge_acks) + counters.get(Counter::AckSkippedChallenge)
@@ -603,7 +606,7 @@ fn listen(endpoint: &mut Endpoint, port: u16) {
     endpoint.listen(ListenAt { address: None, port }, &config, server).expect("nobody listens there");
 }
 
-/// RCV.NXT, less what waits and the FIN.
+/// Returns RCV.NXT minus the bytes that wait and the FIN.
 fn first_unread(connection: &Connection) -> SeqNumber {
     use State::{CloseWait, Closing, LastAck, TimeWait};
     let fin = matches!(connection.state(), CloseWait | Closing | LastAck | TimeWait);

@@ -9,7 +9,7 @@ use evenkeel_core::wire::IpEndpoint;
 
 use super::super::Script;
 
-/// What sequence numbers are off by, from the one that is right.
+/// The offsets from the right sequence number.
 const OFF: [u32; 16] = [
     0,
     1,
@@ -34,7 +34,7 @@ const MSS: [Option<u16>; 8] =
     [Some(1_460), None, Some(0), Some(47), Some(48), Some(536), Some(9_000), Some(65_535)];
 const SCALES: [Option<u8>; 8] = [Some(2), None, Some(0), Some(7), Some(13), Some(14), Some(15), Some(255)];
 
-/// The byte that has this number, in either direction: never zero, as what was never sent could be.
+/// Returns the byte that has this number, in either direction: never zero, as what was never sent could be.
 pub(super) const fn byte(number: u32) -> u8 {
     (number.wrapping_mul(7) % 251) as u8 + 1
 }
@@ -50,29 +50,29 @@ pub(super) struct Made {
 pub(super) struct Peer {
     /// As the endpoint sees it.
     pub(super) tuple: FourTuple,
-    /// What the endpoint expects next: what it acknowledged last.
+    /// The number that the endpoint expects next, which it acknowledged last.
     next: SeqNumber,
     /// The number behind the last that the endpoint has sent.
     sent: SeqNumber,
     /// The number of the endpoint's SYN.
     iss: Option<SeqNumber>,
-    /// What the endpoint's clock said last; `None` if it said nothing.
+    /// The last value of the endpoint's timestamp clock; `None` if it sent none.
     clock: Option<u32>,
     /// The Fast Open cookie that the endpoint gave last.
     cookie: Cookie,
     /// All that was ever given to the endpoint.
     given: Vec<SeqRange>,
-    /// How far the endpoint has let us send, at most.
+    /// The highest number up to which the endpoint has let us send.
     edge: Option<SeqNumber>,
     /// It has let us send as far as that, and not less: all is known that was agreed on.
     exact: bool,
-    /// What its last SYN acknowledged.
+    /// The number that the endpoint's last SYN acknowledged.
     greeted: Option<SeqNumber>,
-    /// What its last SYN wants windows shifted by: if `None`, those of neither end are.
+    /// The window scale in the endpoint's last SYN. If `None`, the windows of neither end are scaled.
     shift: Option<u8>,
     /// We have sent a FIN, or what looked like one.
     fin: bool,
-    /// How far we have let the endpoint send, at most.
+    /// The highest number up to which we have let the endpoint send.
     offered: Option<SeqNumber>,
     syn_window: u16,
     shift_max: u8,
@@ -101,7 +101,7 @@ impl Peer {
 
     // --- What it sends ---
 
-    /// The plain acknowledgment of all that came.
+    /// Returns the plain acknowledgment of all that came.
     pub(super) fn acknowledgment(&self, now: Instant) -> Made {
         let header = Header {
             seq: self.next,
@@ -202,12 +202,12 @@ impl Peer {
         (0..=script.byte() % 4).map(|_| block(script)).collect()
     }
 
-    /// The number of a segment that may be on its way to this peer.
+    /// Returns the number of a segment that may be on its way to this peer.
     pub(super) fn guess(&self, script: &mut Script<'_>) -> SeqNumber {
         self.sent - 1 - number(script)
     }
 
-    /// What it has now sent.
+    /// Records a segment that was given to the endpoint.
     pub(super) fn note_given(&mut self, segment: &Segment<'_>) {
         let header = &segment.header;
         self.given.push(segment.range());
@@ -251,8 +251,8 @@ impl Peer {
         self.shift = self.shift.filter(|_| header.options.window_scale.is_some());
     }
 
-    /// How far a segment reaches that the endpoint has to take, as it has let it in, and expects what is in
-    /// it next: `None` if it need not.
+    /// Returns the number up to which the endpoint has to take a segment, because the window admits it and
+    /// the segment begins at the next expected number; `None` if the endpoint need not take it.
     pub(super) fn must_take(&self, segment: &Segment<'_>, next: SeqNumber) -> Option<SeqNumber> {
         let (header, plain) = (&segment.header, [Flags::ACK, Flags::ACK | Flags::PSH]);
         let known = self.exact && !self.fin && plain.contains(&header.flags) && header.seq == next;

@@ -83,9 +83,9 @@ impl Kind {
     }
 }
 
-/// What a transfer was.
+/// The measurements of a transfer.
 struct Sent {
-    /// When each packet left, in nanoseconds.
+    /// The time at which each packet left, in nanoseconds.
     times: Vec<u64>,
     bytes: u64,
     took: Duration,
@@ -227,7 +227,7 @@ fn now() -> Duration {
     read(ClockId::Monotonic)
 }
 
-/// Of the calling thread.
+/// Returns the CPU time of the calling thread.
 fn cpu_time() -> Duration {
     read(ClockId::ThreadCPUTime)
 }

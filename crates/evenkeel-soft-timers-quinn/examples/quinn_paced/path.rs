@@ -11,7 +11,8 @@ use crate::now;
 /// A way ends when nothing has come for so long.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Where to send to instead of `server`.
+/// Starts a path with `delay` in both directions in front of `server`. Returns the address that the client
+/// sends to instead of `server`.
 pub(crate) fn between(server: SocketAddr, delay: Duration) -> io::Result<SocketAddr> {
     let near = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;

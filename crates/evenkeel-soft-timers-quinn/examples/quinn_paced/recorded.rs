@@ -1,4 +1,4 @@
-//! When each packet left.
+//! A socket that records the time at which each packet leaves.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -10,7 +10,7 @@ use evenkeel_soft_timers::SoftClock;
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-/// When packets left, in nanoseconds.
+/// The times at which packets left, in nanoseconds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u64>>>);
 

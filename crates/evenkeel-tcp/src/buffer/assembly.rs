@@ -45,13 +45,13 @@ impl Assembly {
         Some(start)
     }
 
-    /// The first bytes of `range` that are here already.
+    /// Returns the first bytes of `range` that are here already.
     pub(super) fn first_overlap(&self, range: SeqRange) -> Option<SeqRange> {
         let first = self.ranges.partition_point(|held| held.end.at_or_before(range.start));
         self.ranges.get(first).map(|held| held.intersection(range)).filter(|common| !common.is_empty())
     }
 
-    /// The range that holds `range`, if one does.
+    /// Returns the range that holds `range`, if one does.
     pub(super) fn around(&self, range: SeqRange) -> Option<SeqRange> {
         let first = self.ranges.partition_point(|held| held.end.at_or_before(range.start));
         self.ranges.get(first).copied().filter(|held| held.covers(range))

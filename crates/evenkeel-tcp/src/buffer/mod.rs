@@ -1,5 +1,5 @@
-//! What a connection has to send, and what it has received. Empty, they keep what memory they have until
-//! they are told to release it.
+//! The send and receive buffers of a connection. An empty buffer keeps its memory until the connection
+//! releases it.
 
 mod assembly;
 mod receive;

@@ -27,7 +27,7 @@ pub struct ReceiveBuffer {
     assembly: Option<Box<Assembly>>,
 }
 
-/// What became of a segment's payload.
+/// The outcome of the insertion of a segment's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Insertion {
     /// By how much RCV.NXT advanced.
@@ -39,49 +39,51 @@ pub struct Insertion {
 }
 
 impl ReceiveBuffer {
-    /// An empty buffer that expects the byte `next`.
+    /// Creates an empty buffer that expects the byte `next`.
     #[must_use]
     pub const fn new(next: SeqNumber) -> Self {
         Self { bytes: VecDeque::new(), readable: 0, next, assembly: None }
     }
 
-    /// Bytes the user can read.
+    /// Returns the number of bytes the user can read.
     #[must_use]
     pub const fn readable(&self) -> usize {
         self.readable
     }
 
-    /// Bytes of memory it owns for them and for what is beyond holes.
+    /// Returns the number of bytes of memory that the buffer owns, for readable bytes and for those beyond
+    /// holes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// It holds nothing, neither to be read nor beyond holes.
+    /// Returns whether the buffer holds no bytes, neither readable ones nor bytes beyond holes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// RCV.NXT, without SYN and FIN.
+    /// Returns RCV.NXT, without SYN and FIN.
     #[must_use]
     pub const fn next(&self) -> SeqNumber {
         self.next
     }
 
-    /// Something beyond RCV.NXT has come.
+    /// Returns whether bytes beyond RCV.NXT have arrived.
     #[must_use]
     pub const fn has_holes(&self) -> bool {
         self.assembly.is_some()
     }
 
-    /// What to say in SACK: the four ranges that grew last.
+    /// Returns the blocks for a SACK option: the four ranges that grew last.
     #[must_use]
     pub fn sack(&self) -> SackBlocks {
         self.assembly.as_ref().map(|assembly| *assembly.recent()).unwrap_or_default()
     }
 
-    /// The range held beyond RCV.NXT that contains `range`: the second block of a DSACK (RFC 2883, 4).
+    /// Returns the range held beyond RCV.NXT that contains `range`: the second block of a DSACK (RFC 2883,
+    /// 4).
     #[must_use]
     pub fn held_around(&self, range: SeqRange) -> Option<SeqRange> {
         self.assembly.as_ref()?.around(range)
@@ -226,7 +228,8 @@ mod tests {
         SeqRange::at(START + from, len)
     }
 
-    /// The bytes `from..from + len` of a stream in which every byte can be told from its neighbours.
+    /// Returns the bytes `from..from + len` of a stream in which every byte can be told from its
+    /// neighbours.
     fn bytes(from: u32, len: u32) -> Vec<u8> {
         (from..from + len).map(|i| (i % 251) as u8).collect()
     }

@@ -22,31 +22,31 @@ pub struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// An empty buffer, whose first byte will have the number `start`.
+    /// Creates an empty buffer, whose first byte will have the number `start`.
     #[must_use]
     pub const fn new(start: SeqNumber) -> Self {
         Self { bytes: VecDeque::new(), start }
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes in the buffer.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes of memory it owns.
+    /// Returns the number of bytes of memory that the buffer owns.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// There is none.
+    /// Returns whether the buffer has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The number after the last byte.
+    /// Returns the number after the last byte.
     #[must_use]
     pub fn end(&self) -> SeqNumber {
         self.start + self.bytes.len() as u32
@@ -59,7 +59,7 @@ impl SendBuffer {
         taken
     }
 
-    /// The bytes of `range`, as far as they are here.
+    /// Returns the bytes of `range`, as far as they are here.
     #[must_use]
     pub fn get(&self, range: SeqRange) -> [&[u8]; 2] {
         let range = range.intersection(SeqRange::new(self.start, self.end()));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// The `len` bytes from `offset` on, in the two places where they lie.
+/// Returns the `len` bytes from `offset` on, in the two places where they lie.
 #[inline]
 pub(super) fn slices(bytes: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8]; 2] {
     let (front, back) = bytes.as_slices();
@@ -21,7 +21,7 @@ pub(super) fn slices(bytes: &VecDeque<u8>, offset: usize, len: usize) -> [&[u8];
     ]
 }
 
-/// The same, to be written to.
+/// Returns `len` bytes from `offset` as two mutable slices.
 pub(super) fn slices_mut(bytes: &mut VecDeque<u8>, offset: usize, len: usize) -> [&mut [u8]; 2] {
     let (front, back) = bytes.as_mut_slices();
     let (start, end) = (offset, offset.saturating_add(len));

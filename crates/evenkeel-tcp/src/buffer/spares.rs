@@ -23,7 +23,7 @@ pub(crate) enum Whose {
 /// The memory of empty buffers.
 #[derive(Debug)]
 pub(crate) struct Spares {
-    /// What small ones may have together, and the large one by itself.
+    /// The limit in bytes of the memory of all small buffers together, and of the large one by itself.
     most_bytes: usize,
     /// The last to come first.
     small: Vec<VecDeque<u8>>,
@@ -37,7 +37,7 @@ impl Spares {
         Self { most_bytes, small: Vec::new(), small_bytes: 0, large: None, large_bytes: 0 }
     }
 
-    /// Bytes of memory that are kept.
+    /// Returns the number of bytes of memory that are kept.
     pub(crate) const fn bytes(&self) -> usize {
         self.small_bytes + self.large_bytes
     }
@@ -101,7 +101,8 @@ mod tests {
         Whose::Sender(Id::of_test(index))
     }
 
-    /// What `whose` gets, who has nothing, for so many bytes.
+    /// Lends memory for `more` bytes to an empty buffer of `whose`. Returns the capacity that the buffer
+    /// then has.
     fn lent(spares: &mut Spares, more: usize, whose: Whose) -> usize {
         let mut buffer = VecDeque::new();
         spares.lend(&mut buffer, more, whose);

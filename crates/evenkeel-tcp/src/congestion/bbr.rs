@@ -28,7 +28,7 @@ enum State {
     ProbeRtt,
 }
 
-/// `BBR.ack_phase`.
+/// The phase of acknowledgments relative to bandwidth probes, `BBR.ack_phase`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AckPhase {
     Init,
@@ -105,7 +105,7 @@ struct Model {
     prev_probe_too_high: bool,
     prev_probe_precautionary: bool,
 
-    /// What follows is of the present episode of losses: what it takes is known already.
+    /// Whether the state before the present episode of losses, in the fields below, has been saved.
     is_saved: bool,
     undo_state: Option<State>,
     undo_bw_shortterm: Rate,
@@ -137,7 +137,7 @@ const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 
 impl Bbr {
-    /// For a new connection.
+    /// Creates the state for a new connection.
     #[must_use]
     pub fn new() -> Self {
         Self { state: State::Startup, model: Model::new() }
@@ -418,12 +418,13 @@ impl Bbr {
 
     // --- 5.6: control parameters ---
 
+    /// Returns the volume that is in flight at `gain` times the bandwidth-delay product, in bytes:
     /// `Inflight(gain)`.
     fn inflight(&self, gain: u64, mss: u32) -> u64 {
         self.quantized(self.model.bdp(gain, mss), mss)
     }
 
-    /// `QuantizationBudget`.
+    /// Rounds a volume in bytes up to what a sender needs on its way: `QuantizationBudget`.
     fn quantized(&self, volume: u64, mss: u32) -> u64 {
         let least = volume.max(MIN_PIPE_SEGMENTS * u64::from(mss));
         if self.state == State::ProbeBwUp { least.saturating_add(2 * u64::from(mss)) } else { least }
@@ -463,7 +464,7 @@ impl Bbr {
     }
 }
 
-/// `IsInflightTooHigh`.
+/// Returns whether the loss shows that too much was in flight: `IsInflightTooHigh`.
 fn is_too_high(lost: u64, tx_in_flight: u32, selective: bool) -> bool {
     lost * 100 > u64::from(tx_in_flight) * LOSS_THRESH || lost > 0 && !selective
 }
@@ -535,12 +536,12 @@ impl Model {
         self.max_bw_filter[0].max(self.max_bw_filter[1])
     }
 
-    /// `BBR.bw`.
+    /// Returns the lower of the maximum and the short-term bandwidth: `BBR.bw`.
     fn bw(&self) -> Option<Rate> {
         Some(self.max_bw()?.min(self.bw_shortterm))
     }
 
-    /// So many per cent of what the path holds.
+    /// Returns `gain` per cent of the bandwidth-delay product.
     fn bdp(&self, gain: u64, mss: u32) -> u64 {
         self.volume(self.bw(), gain, mss)
     }
@@ -552,7 +553,8 @@ impl Model {
         }
     }
 
-    /// `TargetInflight`: what the path holds, unless congestion has cut the window.
+    /// Returns the target for the bytes in flight: what the path holds, unless congestion has cut the
+    /// window. `TargetInflight`.
     fn target_inflight(&self, window: &Window) -> u64 {
         self.bdp(100, window.mss).min(u64::from(window.cwnd))
     }
@@ -613,6 +615,7 @@ impl Model {
         }
     }
 
+    /// Updates the bandwidth estimates for a sample, and at the end of a round the limits for losses:
     /// `UpdateCongestionSignals`.
     fn update_congestion_signals(&mut self, probing: bool, window: &Window, sample: &Sample) {
         self.update_max_bw(sample);
@@ -633,7 +636,8 @@ impl Model {
         self.is_loss_in_round = false;
     }
 
-    /// `CheckStartupHighLoss`, at the end of a round trip.
+    /// Returns whether congestion ends startup: an ECN mark, or too much loss in the round that ends
+    /// (`CheckStartupHighLoss`).
     fn has_high_loss(&self, sample: &Sample) -> bool {
         if sample.marked {
             return true;
@@ -650,7 +654,8 @@ impl Model {
             && is_too_high(sample.lost, sample.tx_in_flight, true)
     }
 
-    /// `SaveStateUponLoss`, but for the window: before the first loss of an episode changes the model.
+    /// Saves the model, but not the window, before the first loss of an episode changes it:
+    /// `SaveStateUponLoss`.
     fn save_state(&mut self) {
         if self.is_saved {
             return;
@@ -662,7 +667,8 @@ impl Model {
         self.undo_inflight_longterm = self.inflight_longterm;
     }
 
-    /// What adjoins the one lost before is of the same range.
+    /// Counts the ranges lost in this round. A segment that adjoins the one lost before belongs to the same
+    /// range.
     fn count_range(&mut self, lost: &Lost) {
         if self.losses_in_round == 0 || lost.start != self.lost_until {
             self.losses_in_round += 1;
@@ -670,7 +676,7 @@ impl Model {
         self.lost_until = lost.start + u64::from(lost.len);
     }
 
-    /// `UpdateACKAggregation`.
+    /// Updates the estimate of how much acknowledgments aggregate: `UpdateACKAggregation`.
     fn update_aggregation(&mut self, window: &Window, sample: &Sample) {
         let expected =
             |since: Instant, bw: Option<Rate>| bw.map_or(0, |bw| bw.bytes_in(sample.now.since(since)));
@@ -702,14 +708,14 @@ impl Model {
         self.inflight_longterm.saturating_sub(headroom).max(MIN_PIPE_SEGMENTS * u64::from(mss))
     }
 
-    /// `RaiseInflightLongtermSlope`.
+    /// Raises the slope at which the long-term bound on data in flight grows: `RaiseInflightLongtermSlope`.
     fn raise_slope(&mut self, window: &Window) {
         let growth = 1u32 << self.bw_probe_up_rounds;
         self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(30);
         self.probe_up_acked_per_inc = u64::from((window.cwnd / growth).max(window.mss).max(1));
     }
 
-    /// `ProbeInflightLongtermUpward`.
+    /// Raises the long-term bound on data in flight during a probe: `ProbeInflightLongtermUpward`.
     fn probe_longterm_upward(&mut self, window: &Window, sample: &Sample) {
         if !sample.cwnd_limited || u64::from(window.cwnd) < self.inflight_longterm {
             return;
@@ -724,8 +730,8 @@ impl Model {
         }
     }
 
-    /// `PickProbeWait`: two to three seconds. Nothing here may be random: the times of the flow itself are
-    /// mixed, which differ from flow to flow.
+    /// Picks the time to the next probe, two to three seconds: `PickProbeWait`. Nothing here may be random:
+    /// it is mixed from the times of the flow itself, which differ from flow to flow.
     fn pick_probe_wait(&mut self) {
         let mix = self.random ^ self.next_round_delivered ^ self.extra_acked_interval_start.as_nanos();
         self.random = mix.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
@@ -733,7 +739,7 @@ impl Model {
         self.bw_probe_wait = Duration::from_secs(2) + Duration::from_millis((self.random >> 32) % 1_000);
     }
 
-    /// `UpdateMinRTT`.
+    /// Updates the shortest round-trip time and its expiry: `UpdateMinRTT`.
     fn update_min_rtt(&mut self, sample: &Sample) {
         let now = sample.now;
         self.probe_rtt_expired =
@@ -760,7 +766,7 @@ impl CongestionControl for Bbr {
 
     fn on_arrival(&mut self, _window: &mut Window, _arrival: &Arrival) {}
 
-    /// `UpdateOnACK`.
+    /// Updates the model and the controls for a sample: `UpdateOnACK`.
     fn on_sample(&mut self, window: &mut Window, sample: &Sample) {
         // Kept: a first sample of a user who has little to say is no reason to be slower.
         self.model.pacing_rate = self.model.pacing_rate.or_else(|| initial_pacing_rate(window, sample.rtt?));
@@ -787,7 +793,7 @@ impl CongestionControl for Bbr {
         self.set_cwnd(window, sample);
     }
 
-    /// `HandleLostPacket`.
+    /// Updates the model for a lost segment: `HandleLostPacket`.
     fn on_lost(&mut self, window: &Window, lost: &Lost) {
         self.note_loss(window, lost.delivered);
         self.model.save_state();
@@ -812,13 +818,14 @@ impl CongestionControl for Bbr {
         self.model.recovering = Recovering::Fast;
     }
 
-    /// `OnEnterRTO`.
+    /// Saves the window and the state when the retransmission timer expires: `OnEnterRTO`.
     fn on_timeout(&mut self, window: &mut Window, _flight: u32) {
         self.save_cwnd(window);
         self.model.save_state();
         self.model.recovering = Recovering::Timeout;
     }
 
+    /// Restores the bounds from before an episode whose losses were spurious:
     /// `HandleSpuriousLossDetection`.
     fn on_undo(&mut self, _window: &Window) {
         let model = &mut self.model;
@@ -865,7 +872,7 @@ impl CongestionControl for Bbr {
     }
 }
 
-/// `InitPacingRate`, with the initial window.
+/// Returns the pacing rate of the initial window: `InitPacingRate`.
 fn initial_pacing_rate(window: &Window, rtt: Duration) -> Option<Rate> {
     Some(Rate::of(window.cwnd.into(), rtt)?.percent(STARTUP_PACING_GAIN))
 }

@@ -74,7 +74,7 @@ impl Flow {
         self.bbr.on_lost(&self.window, &lost);
     }
 
-    /// Startup is over.
+    /// Returns a flow that has finished startup and draining.
     fn drained() -> Self {
         let mut flow = Self::new();
         for percent in [10, 20, 40, 80, 100, 100, 100, 100] {
@@ -86,7 +86,7 @@ impl Flow {
         flow
     }
 
-    /// Probes for bandwidth.
+    /// Returns a flow that is probing for bandwidth.
     fn probing() -> Self {
         let mut flow = Self::drained();
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! What an algorithm is told, and what it may change.
+//! The interface of congestion control algorithms: their inputs, and the window that they may change.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ impl Window {
     /// "Arbitrarily high" (RFC 5681, 3.1).
     pub const UNKNOWN: u32 = u32::MAX;
 
-    /// The window grows exponentially.
+    /// Returns whether the window grows exponentially.
     #[must_use]
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -30,7 +30,7 @@ impl Window {
         self.cwnd = self.cwnd.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// `bytes`, but two segments at least (RFC 5681, equation 4; RFC 9438, 4.6).
+    /// Returns `bytes`, but at least two segments (RFC 5681, equation 4; RFC 9438, 4.6).
     pub(crate) fn at_least_two_segments(&self, bytes: u64) -> u32 {
         u32::try_from(bytes).unwrap_or(u32::MAX).max(self.mss.saturating_mul(2))
     }
@@ -39,7 +39,7 @@ impl Window {
 /// New data arrived at the receiver, and the window was in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// How many bytes.
+    /// The number of bytes that were acknowledged.
     pub bytes: u32,
     /// The position up to which all is acknowledged. Positions count bytes and do not wrap.
     pub una: u64,
@@ -49,12 +49,12 @@ pub struct Arrival {
     pub rtt: Option<Duration>,
     /// The smoothed round-trip time.
     pub srtt: Option<Duration>,
-    /// When the acknowledgment came.
+    /// The time at which the acknowledgment arrived.
     pub now: Instant,
 }
 
-/// What an acknowledgment tells of the path, for algorithms that have a model of it: the rate sample `RS` of
-/// draft-ietf-ccwg-bbr, 2.3, and the state of the connection, 2.2. Bytes of payload.
+/// The state of the path at an acknowledgment, for algorithms that have a model of it: the rate sample `RS`
+/// of draft-ietf-ccwg-bbr, 2.3, and the state of the connection, 2.2. Volumes are bytes of payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// `RS.delivery_rate`; [`None`] if nothing reliable can be told.
@@ -81,17 +81,17 @@ pub struct Sample {
     pub selective: bool,
     /// A router has marked a packet (RFC 3168), for the first time in a window of data.
     pub marked: bool,
-    /// Whether losses are being repaired.
+    /// The kind of loss recovery that is in progress.
     pub recovering: Recovering,
     /// `RS.rtt`: the round trip of the segment that left last.
     pub rtt: Option<Duration>,
     /// `C.SMSS`.
     pub mss: u32,
-    /// When it came.
+    /// The time at which the acknowledgment arrived.
     pub now: Instant,
 }
 
-/// Whether losses are being repaired.
+/// The kind of loss recovery that is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovering {
     /// No.
@@ -105,21 +105,21 @@ pub enum Recovering {
 /// A segment was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// Where it begins. Positions count bytes and do not wrap.
+    /// The position of the segment's first byte. Positions count bytes and do not wrap.
     pub start: u64,
     /// Its bytes.
     pub len: u32,
-    /// What was on its way when it left, itself included.
+    /// The bytes in flight when the segment left, its own included.
     pub tx_in_flight: u32,
-    /// What was lost since, itself included.
+    /// The bytes lost since the segment left, its own included.
     pub since_sent: u64,
-    /// When it left there was less to send than could have been.
+    /// Whether the application had less to send than was allowed when the segment left.
     pub app_limited: bool,
-    /// What has arrived up to now.
+    /// The bytes that have arrived up to now.
     pub delivered: u64,
     /// `C.has_selective_acks`.
     pub selective: bool,
-    /// When that was known.
+    /// The time at which the loss was detected.
     pub now: Instant,
 }
 
@@ -132,14 +132,14 @@ pub struct Lost {
 /// [`CongestionControl::on_sample`] instead, where it sets `cwnd` to what it likes; nobody reduces it but
 /// after a timeout. How fast segments leave it says by [`CongestionControl::pacing_rate`].
 pub trait CongestionControl: fmt::Debug + Send {
-    /// As Linux calls it.
+    /// Returns the name of the algorithm in Linux.
     fn name(&self) -> &'static str;
 
-    /// Data arrived while the window was the limit: it may grow.
+    /// Grows the window. It is called if data arrived while the window was the limit.
     fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival);
 
-    /// A segment was lost, or a router marked one (RFC 3168), of a flight of so many bytes. Sets `ssthresh`.
-    /// At most once for a window of data.
+    /// Reduces the window. It is called if a segment was lost, or a router marked one (RFC 3168), of a
+    /// flight of `flight` bytes. Sets `ssthresh`. Called at most once for a window of data.
     fn on_congestion(&mut self, window: &mut Window, flight: u32);
 
     /// The retransmission timer expired: as [`CongestionControl::on_congestion`].
@@ -147,30 +147,31 @@ pub trait CongestionControl: fmt::Debug + Send {
         self.on_congestion(window, flight);
     }
 
-    /// The last congestion or timeout was none: `window` is again what it was before.
+    /// Restores `window` to its value before the last congestion or timeout, which was spurious.
     fn on_undo(&mut self, window: &Window);
 
-    /// From `since` up to `now` congestion was not what limited the connection: it had nothing to send, or
-    /// less than the window.
+    /// Records that from `since` up to `now` congestion did not limit the connection: it had nothing to
+    /// send, or less than the window.
     fn on_idle(&mut self, _since: Instant, _now: Instant) {}
 
     /// Something is sent again after a pause longer than a retransmission timeout. Asked of those with a
     /// model: of others the window tells.
     fn on_restart(&mut self, _window: &mut Window, _now: Instant) {}
 
-    /// Something arrived.
+    /// Updates the window for a rate sample.
     fn on_sample(&mut self, _window: &mut Window, _sample: &Sample) {}
 
-    /// A segment was lost. Comes before the sample of the acknowledgment that told it, and before
-    /// [`CongestionControl::on_congestion`].
+    /// Records that a segment was lost. Called before the sample of the acknowledgment that showed the
+    /// loss, and before [`CongestionControl::on_congestion`].
     fn on_lost(&mut self, _window: &Window, _lost: &Lost) {}
 
-    /// How fast segments are to leave; [`None`] if the window alone says that.
+    /// Returns the rate at which segments are to leave; [`None`] if the window alone determines it.
     fn pacing_rate(&self, _window: &Window, _srtt: Option<Duration>) -> Option<Rate> {
         None
     }
 
-    /// It sends less than there could be, to see what that shows: samples tell nothing of the path's rate.
+    /// Returns whether the algorithm sends less than it could as a test. Samples then do not show the
+    /// path's rate.
     fn limits_itself(&self) -> bool {
         false
     }
@@ -181,7 +182,7 @@ pub trait CongestionControl: fmt::Debug + Send {
 pub(super) struct Carry(u64);
 
 impl Carry {
-    /// `dividend / divisor`, together with what was left over before.
+    /// Returns `dividend / divisor`, together with the remainder of the division before.
     pub(super) fn divide(&mut self, dividend: u64, divisor: u64) -> u64 {
         let divisor = divisor.max(1);
         // The divisor changes between calls, so the rest is at most one of today's.

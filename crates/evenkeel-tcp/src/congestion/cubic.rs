@@ -18,7 +18,7 @@ pub struct Cubic {
     /// `cwnd_prior`.
     cwnd_prior: u64,
     epoch: Option<Box<Epoch>>,
-    /// What [`CongestionControl::on_undo`] goes back to.
+    /// The state that [`CongestionControl::on_undo`] restores.
     before: Option<Box<Before>>,
 }
 
@@ -54,7 +54,8 @@ impl Cubic {
     /// Microseconds of a second, cubed.
     const SECOND_CUBED: u128 = 1_000_000_000_000_000_000;
 
-    /// For a new connection; with or without HyStart++, with or without fast convergence (section 4.7).
+    /// Creates the state for a new connection; with or without HyStart++, with or without fast convergence
+    /// (section 4.7).
     #[must_use]
     pub fn new(hystart: bool, fast_convergence: bool) -> Self {
         let slow_start = SlowStart::new(hystart);
@@ -63,14 +64,15 @@ impl Cubic {
         Self { slow_start, fast_convergence, segments_per_ack, w_max: 0, cwnd_prior: 0, epoch, before }
     }
 
-    /// In slow start an acknowledgment counts for so many segments at most (`L` of RFC 3465).
+    /// Sets the number of segments for which an acknowledgment counts at most in slow start (`L` of
+    /// RFC 3465).
     #[must_use]
     pub const fn with_segments_per_ack(mut self, segments: u8) -> Self {
         self.segments_per_ack = segments;
         self
     }
 
-    /// Congestion avoidance begins, with the window as it is.
+    /// Begins congestion avoidance with the window as it is.
     fn begin_epoch(&self, window: &Window, now: Instant) -> Epoch {
         let cwnd = u64::from(window.cwnd);
         let origin = self.w_max.max(cwnd);
@@ -84,7 +86,7 @@ impl Cubic {
         }
     }
 
-    /// `K` of section 4.2 in microseconds, for a window that is so many bytes below `W_max`.
+    /// Returns `K` of section 4.2 in microseconds, for a window `bytes` below `W_max`.
     fn time_to_grow(bytes: u64, mss: u32) -> u64 {
         let [c, per_c] = Self::C;
         let segments_by_c = u128::from(bytes) * u128::from(per_c) * Self::SECOND_CUBED
@@ -92,7 +94,7 @@ impl Cubic {
         cube_root(segments_by_c)
     }
 
-    /// `W_cubic(t)` of section 4.2, in bytes.
+    /// Returns `W_cubic(t)` of section 4.2, in bytes.
     fn w_cubic(epoch: &Epoch, t: Duration, mss: u32) -> u64 {
         let [c, per_c] = Self::C;
         let t = u64::try_from(t.as_micros()).unwrap_or(u64::MAX);
@@ -106,7 +108,7 @@ impl Cubic {
         if t < epoch.k { epoch.origin.saturating_sub(bytes) } else { epoch.origin.saturating_add(bytes) }
     }
 
-    /// Ten hours.
+    /// Ten hours in nanoseconds.
     const HOURS: u64 = 36_000_000_000;
 
     fn avoid_congestion(&mut self, window: &mut Window, arrival: &Arrival) {
@@ -169,7 +171,7 @@ impl CongestionControl for Cubic {
         self.w_max = 0;
     }
 
-    /// Section 4.9.
+    /// Restores the state from before a spurious reduction (section 4.9).
     fn on_undo(&mut self, _window: &Window) {
         if let Some(before) = self.before.take() {
             self.w_max = before.w_max;
@@ -186,7 +188,7 @@ impl CongestionControl for Cubic {
     }
 }
 
-/// The largest integer whose cube is not greater.
+/// Returns the largest integer whose cube is not greater.
 fn cube_root(value: u128) -> u64 {
     if value == 0 {
         return 0;

@@ -31,7 +31,8 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// It has a model of the path: it needs samples, paces, and decides alone how large the window is.
+    /// Returns whether the algorithm has a model of the path. Such an algorithm needs samples, paces, and
+    /// decides alone how large the window is.
     #[must_use]
     pub const fn is_model_based(self) -> bool {
         matches!(self, Self::Bbr)

@@ -12,7 +12,7 @@ pub struct NewReno {
 }
 
 impl NewReno {
-    /// For a new connection; with or without HyStart++.
+    /// Creates the state for a new connection; with or without HyStart++.
     #[must_use]
     pub fn new(hystart: bool) -> Self {
         let (slow_start, carry) = (SlowStart::new(hystart), Carry::default());

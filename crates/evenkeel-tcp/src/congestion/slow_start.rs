@@ -10,7 +10,7 @@ pub(super) struct SlowStart {
     hystart: Watch,
 }
 
-/// Whether HyStart++ watches the round trip.
+/// The state of HyStart++: whether it watches the round trip.
 #[derive(Debug, Clone)]
 enum Watch {
     /// It does not, or no more.

@@ -82,7 +82,8 @@ impl Listener {
         self.syn_ack(id, arrival.now).map_or(Reaction::Nothing, Reaction::Send)
     }
 
-    /// What a SYN offers and we have, too. A SYN with ECE and CWR offers ECN (RFC 3168, 6.1.1).
+    /// Returns the handshake with the options that the SYN offers and this listener supports. A SYN with
+    /// ECE and CWR offers ECN (RFC 3168, 6.1.1).
     fn agree(&self, arrival: &Arrival<'_>, iss: SeqNumber) -> Handshake {
         let (header, config) = (&arrival.segment.header, &self.config);
         let options = &header.options;
@@ -165,10 +166,11 @@ impl Listener {
         Some(Reaction::Send(self.syn_ack_of(&agreed, Some(Timestamps { value, echo }), None)))
     }
 
-    /// Where a connection is in TIME-WAIT, what is still under way of ours must not be taken for the new
-    /// one's. Timestamps see to that, which both have then and which are later than the old ones (RFC 7323,
-    /// 5; RFC 6191, 2). Without them the number of our SYN has to follow the old ones (RFC 9293, 3.4.1), and
-    /// a cookie cannot choose its number.
+    /// Returns a handshake whose initial sequence number is a cookie; `None` if cookies are off or cannot
+    /// be used. If the connection is in TIME-WAIT, its segments still in the network must not be taken for
+    /// the new connection's. That holds if both connections have timestamps, as the new ones are later (RFC
+    /// 7323, 5; RFC 6191, 2). Without timestamps our SYN's number has to follow the old numbers (RFC 9293,
+    /// 3.4.1), and a cookie cannot choose its number.
     fn agree_with_cookie(&self, arrival: &Arrival<'_>) -> Option<Handshake> {
         if !self.config.syn_cookies {
             return None;
@@ -222,7 +224,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// The segment may have a cookie in its acknowledgment.
+    /// Returns whether the segment may have a cookie in its acknowledgment.
     pub(super) fn expects_cookies(&self, arrival: &Arrival<'_>) -> bool {
         let flags = arrival.segment.header.flags;
         arrival.now < self.cookies_until && flags.contains(Flags::ACK) && !flags.contains(Flags::SYN)

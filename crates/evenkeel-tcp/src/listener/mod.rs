@@ -44,17 +44,18 @@ pub struct ListenerConfig {
     pub syn_queue: usize,
     /// Answer with SYN cookies what finds the SYN queue full (RFC 4987, 3.6). On.
     pub syn_cookies: bool,
-    /// How often a SYN-ACK is sent again, at most eight times. 5, which with one second at first gives a peer
-    /// 63 s. Fewer while the SYN queue is more than half full of those who have not answered the first, but
-    /// two, and 7 s, at least.
+    /// The number of times that a SYN-ACK is sent again, at most eight. Default 5, which with a first
+    /// timeout of one second gives a peer 63 s. While more than half of the SYN queue is connections that
+    /// have not answered the first SYN-ACK, the number is lower, but at least two, which gives 7 s.
     pub syn_ack_retries: u8,
-    /// How long to wait for the answer to the first SYN-ACK. 1 s (RFC 6298, 2.1).
+    /// The time to wait for the answer to the first SYN-ACK. Default 1 s (RFC 6298, 2.1).
     pub syn_ack_timeout: Duration,
     /// The most bytes we take in a segment after the 20 of its header, whatever the path takes. No bound.
     pub mss_max: u16,
     /// The window to open with, in bytes; not scaled, as in every SYN (RFC 7323, 2.2). 65 535.
     pub window: u16,
-    /// How far later windows are shifted, if the peer can do that: 0 to 14. 7, room for 8 MB.
+    /// The window scale of our later windows, 0 to 14, if the peer supports it. Default 7, which allows 8
+    /// MB.
     pub window_scale: Option<u8>,
     /// Use SACK if the peer does. On.
     pub sack_permitted: bool,
@@ -86,7 +87,7 @@ impl Default for ListenerConfig {
     }
 }
 
-/// What the two ends agreed on: the beginning of a connection.
+/// The parameters of a connection that both ends agreed on in the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake {
     /// Between whom.
@@ -102,7 +103,7 @@ pub struct Handshake {
     /// The window as the header of the peer's SYN had it, which is not scaled; with a cookie, as that of its
     /// ACK did.
     pub window: u16,
-    /// How far the windows of the peer are shifted; if `Some`, ours are, too, as configured.
+    /// The window scale of the peer. If `Some`, our windows are scaled, too, as configured.
     pub peer_window_scale: Option<u8>,
     /// SACK is in use.
     pub sack_permitted: bool,
@@ -110,11 +111,11 @@ pub struct Handshake {
     pub ts_recent: Option<u32>,
     /// ECN is in use (RFC 3168, 6.1.1).
     pub ecn: bool,
-    /// When our SYN-ACK was sent, if it was sent once: its answer then says how long the round trip is (RFC
-    /// 6298, 3).
+    /// The time at which our SYN-ACK was sent, if it was sent once. Its answer then measures the round trip
+    /// (RFC 6298, 3).
     pub sent_at: Option<Instant>,
-    /// How often it was sent again. After more than once the connection begins with one segment (RFC 5681,
-    /// 3.1; RFC 6928, 2).
+    /// The number of times that the SYN-ACK was sent again. If it is more than one, the connection begins
+    /// with one segment (RFC 5681, 3.1; RFC 6928, 2).
     pub sent_again: u8,
 }
 
@@ -127,14 +128,14 @@ pub struct Arrival<'a> {
     pub segment: Segment<'a>,
     /// Bytes that we take in a segment on that path.
     pub mss: u16,
-    /// What [`Answer::Reopen`](super::time_wait::Answer::Reopen) said, if TIME-WAIT had the connection and
-    /// said so.
+    /// The number in [`Answer::Reopen`](super::time_wait::Answer::Reopen), if TIME-WAIT had the connection
+    /// and gave that answer.
     pub previous: Option<SeqNumber>,
-    /// When it came.
+    /// The time at which the segment arrived.
     pub now: Instant,
 }
 
-/// What to do about a segment.
+/// The listener's reaction to a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaction {
     /// Nothing.
@@ -178,7 +179,7 @@ pub struct Listener {
     /// By how often their SYN-ACK has been sent: within each, all wait equally long.
     by_retries: Box<[Queue]>,
     accept: VecDeque<Id>,
-    /// How many of those are gone.
+    /// The number of connections in `accept` that are gone.
     withdrawn: usize,
 }
 
@@ -237,7 +238,7 @@ impl Listener {
         }
     }
 
-    /// Its bounds, and what it offers.
+    /// Returns the configuration: the bounds of the listener, and what it offers.
     #[must_use]
     pub const fn config(&self) -> &ListenerConfig {
         &self.config
@@ -248,25 +249,25 @@ impl Listener {
         self.fast_open = Some(server);
     }
 
-    /// The server's side of Fast Open, if it is enabled.
+    /// Returns the server's side of Fast Open, if it is enabled.
     pub const fn fast_open(&mut self) -> Option<&mut FastOpenServer> {
         self.fast_open.as_mut()
     }
 
-    /// Whether a SYN can lead to anything: there is room in the accept queue, and in the SYN queue unless
-    /// cookies stand in for it. If not, stop protocol processing of the channel that SYNs come by until there
-    /// is.
+    /// Returns whether a SYN can open a connection: the accept queue has room, and so has the SYN queue
+    /// unless cookies replace it. If not, the caller is to stop protocol processing of the channel of these
+    /// SYNs until there is room.
     #[must_use]
     pub fn accepts(&self) -> bool {
         self.has_room() && (self.config.syn_cookies || !self.half_open.is_full())
     }
 
-    /// Whether there is room in the accept queue.
+    /// Returns whether the accept queue has room.
     fn has_room(&self) -> bool {
         self.accept_queue_len() < self.config.backlog
     }
 
-    /// A connection joins the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`].
+    /// Adds a connection to the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`].
     pub fn queue(&mut self, connection: Id) {
         self.accept.push_back(connection);
     }
@@ -288,29 +289,29 @@ impl Listener {
         self.accept.pop_front()
     }
 
-    /// What was accepted last is gone.
+    /// Records that the connection that was accepted last had been withdrawn.
     pub const fn on_withdrawn_accepted(&mut self) {
         self.withdrawn = self.withdrawn.saturating_sub(1);
     }
 
-    /// How many wait to be accepted.
+    /// Returns the number of connections that wait to be accepted.
     #[must_use]
     pub fn accept_queue_len(&self) -> usize {
         self.accept.len() - self.withdrawn
     }
 
-    /// How many are half-open.
+    /// Returns the number of half-open connections.
     #[must_use]
     pub fn syn_queue_len(&self) -> usize {
         self.half_open.len()
     }
 
-    /// A segment for this listener has come.
+    /// Handles a segment for this listener.
     pub fn handle_segment(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
         self.handle_hashed(self.half_open.hash(&arrival.tuple), arrival, counters)
     }
 
-    /// The same, for who knows the hash of the tuple already.
+    /// Handles a segment whose caller already has the hash of the tuple.
     pub(super) fn handle_hashed(
         &mut self,
         hash: TupleHash,
@@ -351,10 +352,11 @@ impl Listener {
         None
     }
 
-    /// How often a SYN-ACK is sent again now. Half of the SYN queue is for the young, who have been sent one
-    /// only: real peers answer that within a round trip, nearly all of them. While the others take more than
-    /// their half, they are given up the sooner the more of them there are, as Linux does
-    /// (`reqsk_timer_handler`); a flood of SYNs then holds each place for a few seconds, not for a minute.
+    /// Returns how often a SYN-ACK is sent again at present. Half of the SYN queue is for young
+    /// connections, to which only one SYN-ACK has been sent: nearly all real peers answer that within a
+    /// round trip. While the others take more than their half, they are given up sooner the more of them
+    /// there are, as in Linux (`reqsk_timer_handler`). A flood of SYNs then occupies each place for a few
+    /// seconds, not for a minute.
     fn retries_max(&self) -> usize {
         let mut most = self.by_retries.len().saturating_sub(1);
         let len = self.half_open.len();
@@ -373,7 +375,7 @@ impl Listener {
         self.half_open.get(id).map_or(0, |entry| usize::from(entry.retries))
     }
 
-    /// When the next SYN-ACK is due, or its connection given up.
+    /// Returns when the next SYN-ACK is due or its connection is given up.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.by_retries.iter().filter_map(|queue| queue.deadline(&self.half_open)).min()
@@ -390,7 +392,7 @@ impl Listener {
         }
     }
 
-    /// Whether there is a next wait, for one more SYN-ACK.
+    /// Starts the next wait, for one more SYN-ACK. Returns whether there is one.
     fn wait_longer(&mut self, id: Id, now: Instant) -> bool {
         let Some(entry) = self.half_open.get_mut(id) else { return false };
         entry.retries += 1;
@@ -442,7 +444,7 @@ impl Listener {
         }
     }
 
-    /// Where we are: behind our SYN and the peer's.
+    /// Returns a pure acknowledgment of the peer's SYN. Its sequence number is behind our SYN.
     fn acknowledgment(&self, id: Id, now: Instant) -> Option<Header> {
         let (entry, tuple) = (self.half_open.get(id)?, self.half_open.tuple(id)?);
         Some(Header {

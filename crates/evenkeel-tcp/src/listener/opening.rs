@@ -21,8 +21,8 @@ impl ListenerConfig {
 }
 
 impl Handshake {
-    /// What [`Connection::accept`](connection::Connection::accept) opens with. `numbers` is what the listener
-    /// has.
+    /// Returns the parameters with which [`Connection::accept`](connection::Connection::accept) opens.
+    /// `numbers` is the listener's.
     #[must_use]
     pub fn open(&self, numbers: &InitialSequence) -> Open {
         Open {
@@ -35,8 +35,8 @@ impl Handshake {
         }
     }
 
-    /// Where the connection then stands, after [`Reaction::Establish`](super::Reaction::Establish); after
-    /// [`Reaction::FastOpen`](super::Reaction::FastOpen) the SYN-ACK is [`SynAck::Due`] instead.
+    /// Returns the progress of the connection after [`Reaction::Establish`](super::Reaction::Establish).
+    /// After [`Reaction::FastOpen`](super::Reaction::FastOpen) the SYN-ACK is [`SynAck::Due`] instead.
     #[must_use]
     pub fn progress(&self) -> connection::SynReceived {
         connection::SynReceived {
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Everything a connection has to send, as it is on the wire.
+    /// Returns all segments that a connection has to send, as they are on the wire.
     fn sent(from: &mut Connection, now: Instant) -> Vec<(Header, Vec<u8>)> {
         let next = || from.poll_transmit(now).map(|out| (out.segment.header, out.segment.payload.concat()));
         core::iter::from_fn(next).collect()

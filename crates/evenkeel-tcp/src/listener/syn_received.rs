@@ -153,9 +153,10 @@ impl Listener {
         self.syn_ack(id, now).map_or(Reaction::Nothing, Reaction::SendAgain)
     }
 
-    /// What a repeated SYN calls for is what the timer would send next, about now: a peer that gets both has
-    /// to wonder about the second (RFC 5961, 4.2). Where there is no next, the last wait begins anew: who is
-    /// answered is to have the time to acknowledge it.
+    /// Moves a half-open connection to its next wait, because the answer to a repeated SYN replaces the
+    /// SYN-ACK that the timer would send at about this time. A peer that gets both cannot explain the
+    /// second (RFC 5961, 4.2). If there is no next wait, the last one begins anew, so that the peer has
+    /// time to acknowledge the answer.
     fn take_place_of_timer(&mut self, id: Id, now: Instant) {
         let retries = self.retries(id);
         self.leave_queue(id);
@@ -185,7 +186,7 @@ impl Listener {
         self.acknowledgment(id, now).map_or(Reaction::Nothing, Reaction::Send)
     }
 
-    /// When the last SYN-ACK left: each wait begins with one.
+    /// Returns when the last SYN-ACK left. Each wait begins with one.
     fn syn_ack_sent_at(&self, id: Id) -> Instant {
         let entry = self.half_open.get(id);
         let queue = self.by_retries.get(self.retries(id));
@@ -216,7 +217,7 @@ impl HalfOpen {
         self.timestamps && header.options.timestamps.is_none()
     }
 
-    /// RFC 7323, 5.3.
+    /// Returns whether the segment's timestamp is older than the last one (RFC 7323, 5.3).
     fn is_old(&self, header: &Header) -> bool {
         let before = |t: Timestamps| SeqNumber::new(t.value).before(SeqNumber::new(self.ts_recent));
         self.timestamps && header.options.timestamps.is_some_and(before)

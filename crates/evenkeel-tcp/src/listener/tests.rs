@@ -25,7 +25,7 @@ impl Bench {
         Self { listener: Listener::new(config, Secret::new([2; 16]), numbers()), counters: Counters::new() }
     }
 
-    /// A listener whose SYN queue has room for nobody.
+    /// Returns a listener whose SYN queue has room for nobody.
     fn full(config: ListenerConfig) -> Self {
         Self::new(ListenerConfig { syn_queue: 0, ..config })
     }
@@ -53,7 +53,7 @@ impl Bench {
         self.listener.handle_segment(&arrival, &mut self.counters)
     }
 
-    /// What is sent in answer.
+    /// Inputs a segment and returns the header that is sent in answer.
     fn answer(&mut self, millis: u64, n: u16, header: Header) -> Header {
         match self.input(millis, n, header) {
             Reaction::Send(header) | Reaction::SendAgain(header) => header,
@@ -90,7 +90,7 @@ fn full_syn() -> Header {
     Header { flags: Flags::SYN | Flags::ECE | Flags::CWR, options, ..plain_syn() }
 }
 
-/// The last of the handshake, from a peer that has seen `syn_ack`.
+/// Returns the last of the handshake, from a peer that has seen `syn_ack`.
 fn ack_of(syn_ack: &Header) -> Header {
     let timestamps = syn_ack.options.timestamps.map(|t| Timestamps { value: t.echo + 10, echo: t.value });
     let options = Options { timestamps, ..Options::default() };
@@ -792,8 +792,8 @@ fn the_first_challenge_is_answered_however_soon_after_the_syn_ack() {
     assert_eq!(bench.answer(500, 0, plain_syn()).flags, Flags::SYN | Flags::ACK);
 }
 
-/// What the old connection's peer sends to begin a new one: TIME-WAIT said that its number is to follow
-/// `previous`.
+/// Inputs the SYN with which the old connection's peer begins a new one. TIME-WAIT answered that our number
+/// has to follow `previous`.
 fn follow(bench: &mut Bench, previous: SeqNumber, syn: Header) -> Reaction {
     bench.input_with(0, 0, syn, b"", Some(previous))
 }

@@ -1,4 +1,4 @@
-//! What an acknowledgment means: the steps, in their order.
+//! The steps of processing an acknowledgment, in their order.
 
 use super::episode::{Episode, Frto, Kind, Undo};
 use super::prr::{Delivery, Prr};
@@ -11,12 +11,12 @@ use crate::SeqRange;
 use crate::congestion::{Arrival, Window};
 use crate::time::{Duration, Instant, nanos};
 
-/// How many blocks a SACK option has room for (RFC 2018, 3).
+/// The number of blocks that fit in a SACK option (RFC 2018, 3).
 const SACK_BLOCKS: usize = 4;
 /// `DupThresh` (RFC 5681, 3.2).
 const DUP_THRESH: u8 = 3;
 
-/// How things were before the acknowledgment.
+/// The state before the acknowledgment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Before {
     una: Position,
@@ -28,7 +28,7 @@ pub(super) struct Before {
     pub(super) syn_outstanding: bool,
 }
 
-/// What the acknowledgment tells to have arrived.
+/// The data that an acknowledgment reports as arrived.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Arrived {
     /// Bytes by which `SND.UNA` advanced; bytes newly sacked.
@@ -36,8 +36,8 @@ pub(super) struct Arrived {
     sacked: u32,
     /// Bytes of which nothing was known before: `DeliveredData` of RFC 9937.
     pub(super) delivered: u32,
-    /// When the first and the last of the segments left that arrived, perhaps in part, and were sent only
-    /// once.
+    /// The times at which the first and the last of the arrived segments left. Only segments sent once
+    /// count, even if they arrived in part.
     first_sent: Option<Instant>,
     pub(super) last_sent: Option<Instant>,
     /// A segment that was sent again is acknowledged cumulatively: others may have waited for it, and tell no
@@ -48,7 +48,8 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
-    /// So many bytes were acknowledged, and nothing was known of any.
+    /// Creates the report of `acked` bytes that were acknowledged in order, of which nothing was known
+    /// before.
     pub(super) fn in_order(acked: u32) -> Self {
         Self { acked, delivered: acked, ..Self::default() }
     }
@@ -100,8 +101,8 @@ impl Witness<'_> {
 }
 
 impl Recovery {
-    /// An acknowledgment arrived. One for what was never sent changes nothing. One that later ones have
-    /// overtaken tells by its SACK blocks alone what has arrived (RFC 6675, 5), and never of a duplicate
+    /// Processes an acknowledgment. An acknowledgment of bytes never sent changes nothing. If later ones
+    /// have overtaken it, only its SACK blocks count (RFC 6675, 5), and it is never a duplicate
     /// acknowledgment.
     pub fn on_ack(&mut self, info: &AckInfo<'_>) -> Acked {
         let told = self.board.position(info.ack);
@@ -148,8 +149,8 @@ impl Recovery {
         acked
     }
 
-    /// What an acknowledgment means for who paces: perhaps it is to start elsewhere than slow start does; and
-    /// there may be a sample of the rate.
+    /// Updates the pacing for an acknowledgment: chooses the rate of a start that differs from slow start,
+    /// and takes a sample of the rate.
     #[cold]
     pub(super) fn mind_rate(&mut self, before: Before, arrived: Arrived, marked: bool, now: Instant) {
         if matches!(&self.pacing, Some(pacing) if pacing.start.is_some()) {
@@ -158,8 +159,8 @@ impl Recovery {
         self.sample(&before, &arrived, marked, now);
     }
 
-    /// Nothing is outstanding, and nothing from earlier is open: so it is, with every segment, for who only
-    /// receives.
+    /// Returns whether nothing is outstanding and nothing from earlier is open. That holds at every segment
+    /// of a connection that only receives.
     fn has_nothing_to_learn(&self, ack: Position, info: &AckInfo<'_>) -> bool {
         let quiet = self.board.is_empty() && ack == self.board.una() && info.sack.is_empty() && !info.ece;
         let settled = self.episode.is_none() && self.undo.is_none() && !self.tail_loss.in_episode();
@@ -177,8 +178,8 @@ impl Recovery {
         }
     }
 
-    /// The range that arrived twice, if the first SACK block tells of one (RFC 2883, 4): it is acknowledged
-    /// already, or within the second.
+    /// Returns the range that arrived twice, if the first SACK block reports one (RFC 2883, 4): the block
+    /// is acknowledged already, or within the second block.
     fn dsack(&mut self, info: &AckInfo<'_>, told: Position) -> Option<(Position, Position)> {
         let first = info.sack.first().filter(|first| self.sack && !first.is_empty())?;
         let (start, end) = (self.board.position(first.start), self.board.position(first.end));
@@ -211,7 +212,8 @@ impl Recovery {
         arrived
     }
 
-    /// One sample for each acknowledgment that tells a round trip for sure (RFC 6298, 3; RFC 7323, 4).
+    /// Takes one sample for each acknowledgment that measures a round trip with certainty (RFC 6298, 3;
+    /// RFC 7323, 4).
     #[inline]
     pub(super) fn sample_rtt(
         &mut self,
@@ -231,8 +233,8 @@ impl Recovery {
         self.tail_loss.on_sample();
     }
 
-    /// Without SACK a duplicate acknowledgment says that some segment has arrived, not which (RFC 5681, 3.2;
-    /// RFC 6582).
+    /// Accounts for a duplicate acknowledgment without SACK: it shows that some segment has arrived, not
+    /// which (RFC 5681, 3.2; RFC 6582).
     fn without_sack(&mut self, before: &Before, arrived: &mut Arrived, duplicate: bool) {
         if arrived.acked > 0 {
             // Beyond the first segment these are the bytes that the duplicates stood for.
@@ -254,7 +256,8 @@ impl Recovery {
         arrived.delivered = before.unaccounted.saturating_sub(unaccounted);
     }
 
-    /// After a timeout duplicates are for what was sent again in vain, unless new data left since.
+    /// Returns whether duplicates count. After a timeout they are answers to needless retransmissions,
+    /// unless new data left since.
     fn counts_duplicates(&self) -> bool {
         match self.episode.as_deref() {
             Some(Episode { kind: Kind::Timeout(_), end, .. }) => self.board.nxt() > *end,
@@ -262,8 +265,9 @@ impl Recovery {
         }
     }
 
-    /// How many bytes duplicates can stand for: what was sent before the episode, but for the first segment.
-    /// More of them than that are not taken for arrivals, lest a receiver make us send without end.
+    /// Returns how many bytes duplicate acknowledgments can stand for: the bytes sent before the episode,
+    /// without the first segment. Further duplicates are not taken for arrivals, so that a receiver cannot
+    /// make us send without end.
     fn duplicates_stand_for(&self) -> u32 {
         let first = self.board.first().map_or(0, |segment| segment.len);
         let (una, nxt) = (self.board.una(), self.board.nxt());
@@ -274,7 +278,7 @@ impl Recovery {
         }
     }
 
-    /// The handshake is over. A lost SYN is a sign of congestion, too (RFC 6298, 5.7; RFC 6928, 2: tolerated
+    /// Ends the handshake. A lost SYN is a sign of congestion, too (RFC 6298, 5.7; RFC 6928, 2: tolerated
     /// once).
     fn on_syn_acknowledged(&mut self, arrived: &Arrived) {
         if arrived.retransmitted {
@@ -314,7 +318,7 @@ impl Recovery {
         false
     }
 
-    /// What to go back to if the reduction that begins turns out to be for nothing.
+    /// Returns the state to restore if the reduction that begins turns out to be spurious.
     pub(super) fn point_of_return(&self) -> Box<Undo> {
         Box::new(Undo::new(self.window, self.board.first_sent_again()))
     }
@@ -334,7 +338,7 @@ impl Recovery {
         self.totals.get_or_insert_default().undone += 1;
     }
 
-    /// F-RTO, RFC 5682, 3.1: returns whether the timeout was spurious.
+    /// Returns whether the timeout was spurious (F-RTO, RFC 5682, 3.1).
     fn judge_timeout(&mut self, arrived: &Arrived, unsent: bool, duplicate: bool) -> bool {
         let (una, nxt) = (self.board.una(), self.board.nxt());
         let Some(Episode { kind: Kind::Timeout(frto), end, .. }) = self.episode.as_deref_mut() else {
@@ -360,7 +364,7 @@ impl Recovery {
         false
     }
 
-    /// All that was sent before the episode is acknowledged.
+    /// Ends the episode if all that was sent before it is acknowledged.
     fn end_episode_if_over(&mut self) {
         let una = self.board.una();
         let Some(episode) = self.episode.take_if(|episode| una >= episode.is_over_at()) else { return };
@@ -386,7 +390,8 @@ impl Recovery {
         }
     }
 
-    /// What is newly lost: by RACK, or by duplicate acknowledgments.
+    /// Marks lost segments, by RACK or by duplicate acknowledgments. Returns the number of bytes newly
+    /// lost.
     pub(super) fn detect_losses(&mut self, now: Instant) -> u32 {
         let lost = if self.sack { self.detect_by_time(now) } else { self.detect_by_duplicates() };
         self.count_lost(lost);
@@ -396,7 +401,7 @@ impl Recovery {
         lost
     }
 
-    /// RFC 8985, 6.2, step 5.
+    /// Marks segments as lost by their times (RFC 8985, 6.2, step 5).
     fn detect_by_time(&mut self, now: Instant) -> u32 {
         self.reordering_at = Instant::NEVER;
         let Some(newest) = self.rack.newest().filter(|newest| !self.board.is_sent_since(*newest)) else {
@@ -492,7 +497,7 @@ impl Recovery {
         true
     }
 
-    /// Growth, or proportional reduction.
+    /// Adjusts the window: growth, or proportional reduction.
     fn adjust_window(&mut self, before: &Before, arrived: &Arrived, lost: u32, info: &AckInfo<'_>) {
         match self.episode.as_deref_mut() {
             // It is told by a sample.
@@ -551,7 +556,7 @@ impl Recovery {
     }
 }
 
-/// What the SACK blocks tell to have arrived.
+/// Marks segments that the SACK blocks report as arrived.
 fn deliver_sacked(board: &mut Scoreboard, ack: Position, sack: &[SeqRange], witness: &mut Witness<'_>) {
     // Ascending, so that what one acknowledgment brings together is not taken for reordered.
     let mut blocks = [(0, 0); SACK_BLOCKS];
@@ -568,7 +573,7 @@ fn deliver_sacked(board: &mut Scoreboard, ack: Position, sack: &[SeqRange], witn
     }
 }
 
-/// `age` before `now`.
+/// Returns the instant `age` before `now`.
 fn earlier(now: Instant, age: Duration) -> Instant {
     Instant::ZERO + now.since(Instant::ZERO + age)
 }

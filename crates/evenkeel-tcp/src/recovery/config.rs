@@ -1,14 +1,14 @@
-//! What can be chosen about loss recovery and sending rate.
+//! The configuration of loss recovery and of the sending rate.
 
 pub use super::rtt::RtoConfig;
 use crate::congestion::Algorithm;
 use crate::rate::Rate;
 use crate::time::Duration;
 
-/// How a connection recovers losses, and how fast it sends.
+/// The configuration of a connection's loss recovery and sending rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryConfig {
-    /// Who decides how large the window is. Default CUBIC.
+    /// The congestion control algorithm, which decides how large the window is. Default CUBIC.
     pub algorithm: Algorithm,
     /// Slow start ends when the round trip grows (HyStart++, RFC 9406). Default yes.
     pub hystart: bool,
@@ -23,24 +23,24 @@ pub struct RecoveryConfig {
     pub initial_window_segments: u32,
     /// Bounds of the retransmission timeout.
     pub rto: RtoConfig,
-    /// How long a receiver may delay the acknowledgment of a single segment: `TLP.max_ack_delay` of RFC 8985.
-    /// Default 200 ms.
+    /// The time for which a receiver may delay the acknowledgment of a single segment: `TLP.max_ack_delay`
+    /// of RFC 8985. Default 200 ms.
     pub ack_delay_max: Duration,
-    /// How coarse the clock of our timestamp option is. Default 1 ms.
+    /// The tick of the clock of our timestamp option. Default 1 ms.
     pub timestamp_tick: Duration,
     /// Segments leave spread over the round trip, one at each event of a timer. Default no: on short paths
     /// that needs a timer of microseconds. Some algorithms always do, and so does whoever chooses a
     /// `rate_max`, a `start` or a `restart`.
     pub pacing: bool,
-    /// What the connection sends at most, IP and TCP headers included. Default no bound.
+    /// The highest rate at which the connection sends, IP and TCP headers included. Default no bound.
     pub rate_max: Option<Rate>,
-    /// How fast it starts. Default slow start.
+    /// The way in which the connection starts. Default slow start.
     pub start: Start,
-    /// How fast it goes on after a pause. Default slow start.
+    /// The way in which the connection resumes after a pause. Default slow start.
     pub restart: Restart,
-    /// How many sent segments are remembered at most; no more leave until some are acknowledged. A segment
-    /// takes 32 bytes of memory, 72 where the rate is measured. Default 65 536: 90 MB on their way in full
-    /// segments.
+    /// The maximum number of sent segments that are remembered. At the maximum no more segments leave until
+    /// some are acknowledged. A segment takes 32 bytes of memory, 72 if the rate is measured. Default
+    /// 65 536, which is 90 MB in flight in full segments.
     pub segments_max: usize,
 }
 
@@ -64,7 +64,7 @@ impl Default for RecoveryConfig {
     }
 }
 
-/// How fast a connection starts.
+/// The way in which a connection starts to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
     /// With the initial window, which doubles with every round trip (RFC 5681, 3.1; RFC 6928).
@@ -86,7 +86,8 @@ pub enum Start {
     Estimated,
 }
 
-/// How fast a connection goes on that had nothing to send for longer than a retransmission timeout.
+/// The way in which a connection resumes after it had nothing to send for longer than a retransmission
+/// timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Restart {
     /// With the initial window (RFC 5681, 4.1).

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use crate::rate::Rate;
 use crate::time::{Duration, Instant};
 
-/// What was known when a segment left: per-packet state of section 4.1.2.1.2.
+/// The state of the connection when a segment left: the per-packet state of section 4.1.2.1.2.
 #[derive(Debug, Clone, Copy)]
 struct Stamp {
     delivered: u64,
@@ -33,17 +33,17 @@ struct Newest {
 /// A segment that was lost.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lost {
-    /// Where it begins, and its bytes.
+    /// The position of the segment's first byte. `len` is the number of its bytes.
     pub(super) start: u64,
     pub(super) len: u32,
-    /// What was in flight when it left, itself included.
+    /// The bytes in flight when the segment left, its own included.
     pub(super) tx_in_flight: u32,
-    /// What was lost since, itself included.
+    /// The bytes lost since the segment left, its own included.
     pub(super) since_sent: u64,
     pub(super) app_limited: bool,
 }
 
-/// What an acknowledgment tells of the rate: the fields of section 2.3.
+/// The rate sample of an acknowledgment: the fields of section 2.3.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RateSample {
     /// [`None`] if the time is too short to tell.
@@ -92,7 +92,8 @@ impl Delivery {
         })
     }
 
-    /// `in_flight` includes what leaves now, `len` bytes of it.
+    /// Returns the state of the connection as a segment of `len` bytes leaves. `in_flight` includes these
+    /// bytes.
     fn stamp(&mut self, in_flight: u32, len: u32, now: Instant) -> Stamp {
         if in_flight <= len {
             self.first_send_time = now;
@@ -108,13 +109,13 @@ impl Delivery {
         }
     }
 
-    /// A new segment left.
+    /// Records that a new segment left.
     pub(super) fn on_sent(&mut self, in_flight: u32, len: u32, now: Instant) {
         let stamp = self.stamp(in_flight, len, now);
         self.stamps.push_back(stamp);
     }
 
-    /// The segment with this index left again.
+    /// Records that the segment with this index left again.
     #[cold]
     pub(super) fn on_sent_again(&mut self, index: usize, in_flight: u32, len: u32, now: Instant) {
         let stamp = self.stamp(in_flight, len, now);
@@ -123,7 +124,7 @@ impl Delivery {
         }
     }
 
-    /// The segment with this index was cut in two.
+    /// Records that the segment with this index was cut in two.
     #[cold]
     pub(super) fn on_split(&mut self, index: usize) {
         if let Some(stamp) = self.stamps.get(index).copied() {
@@ -143,13 +144,13 @@ impl Delivery {
         self.stamps = VecDeque::new();
     }
 
-    /// So many bytes of a segment arrived that is not acknowledged as a whole.
+    /// Records that `len` bytes arrived of a segment that is not acknowledged as a whole.
     #[cold]
     pub(super) fn on_part_delivered(&mut self, len: u32) {
         self.delivered += u64::from(len);
     }
 
-    /// The segment with this index arrived, of so many bytes up to `end`.
+    /// Records that the segment with this index arrived, with `len` bytes up to `end`.
     #[cold]
     pub(super) fn on_delivered(&mut self, index: usize, len: u32, end: u64, sent_at: Instant) {
         self.delivered += u64::from(len);
@@ -159,7 +160,7 @@ impl Delivery {
         }
     }
 
-    /// The segment with this index is lost.
+    /// Records that the segment with this index is lost.
     #[cold]
     pub(super) fn on_lost(&mut self, index: usize, start: u64, len: u32) {
         self.lost += u64::from(len);
@@ -176,12 +177,13 @@ impl Delivery {
         });
     }
 
-    /// The lost segments that nobody has been told of.
+    /// Takes the lost segments that have not been reported yet.
     pub(super) fn take_losses(&mut self) -> Vec<Lost> {
         core::mem::take(&mut self.losses)
     }
 
-    /// What was sent, and will be until the user has more, is less than there could be.
+    /// Records that the user's data, not the window, limits what is in flight. This holds for all bytes
+    /// sent up to now and until the user has more to send.
     pub(super) fn limit_by_user(&mut self, in_flight: u32) {
         self.app_limited = Some(self.delivered + u64::from(in_flight));
     }

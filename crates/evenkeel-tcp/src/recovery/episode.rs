@@ -16,7 +16,7 @@ pub(super) struct Episode {
 }
 
 impl Episode {
-    /// It is over when `SND.UNA` is there.
+    /// Returns the position at which `SND.UNA` ends the episode.
     pub(super) fn is_over_at(&self) -> Position {
         match self.kind {
             // Until our CWR has arrived each acknowledgment has ECE, and CWR is in the first segment after
@@ -50,8 +50,8 @@ pub(super) enum Frto {
     SendingNew,
 }
 
-/// What is needed to know that nothing was lost, and to go back. Kept for a round trip after the episode:
-/// what arrived twice is reported late.
+/// The state that detects a spurious reduction and undoes it. It is kept for a round trip after the
+/// episode, because the report of a segment that arrived twice comes late.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Undo {
     /// The window before.
@@ -61,8 +61,8 @@ pub(super) struct Undo {
     to: Position,
     /// The episode is over, and its reports are when this is acknowledged.
     pub(super) until: Option<Position>,
-    /// When the first retransmission left that was not acknowledged when the episode began, or came after
-    /// (the Eifel algorithm, RFC 3522).
+    /// The time at which the first retransmission left that was unacknowledged when the episode began, or
+    /// that was sent later (the Eifel algorithm, RFC 3522).
     first_retransmission: Option<Instant>,
     /// Bytes sent again in the episode, and of these those reported to have arrived twice (RFC 3708).
     sent_again: u32,
@@ -70,8 +70,8 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// An episode begins. What was sent again at `first_retransmission`, in the one before, is still on its
-    /// way: its acknowledgment is not for an original.
+    /// Creates the state for an episode that begins. The segment sent again at `first_retransmission`, in
+    /// the episode before, is still in flight: its acknowledgment is not for an original.
     pub(super) fn new(window: Window, first_retransmission: Option<Instant>) -> Self {
         Self {
             window,
@@ -84,7 +84,7 @@ impl Undo {
         }
     }
 
-    /// So many bytes from `start` up to `end` are sent again.
+    /// Records that `bytes` bytes from `start` up to `end` are sent again.
     pub(super) fn on_sent_again(&mut self, start: Position, end: Position, bytes: u32, now: Instant) {
         if bytes > 0 && self.until.is_none() {
             self.from = self.from.min(start);
@@ -94,12 +94,13 @@ impl Undo {
         }
     }
 
-    /// The bytes from `start` up to `end` arrived twice. What was not sent again the network has doubled.
+    /// Records that the bytes from `start` up to `end` arrived twice. If they were not sent again, the
+    /// network has duplicated them.
     pub(super) fn on_dsack(&mut self, start: Position, end: Position) {
         self.in_vain = self.in_vain.saturating_add(bytes(start.max(self.from), end.min(self.to)));
     }
 
-    /// All that was sent again had arrived before: nothing was lost.
+    /// Returns whether all that was sent again had arrived before, so that nothing was lost.
     pub(super) fn all_in_vain(&self) -> bool {
         self.sent_again > 0 && self.in_vain >= self.sent_again
     }

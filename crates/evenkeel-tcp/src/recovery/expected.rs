@@ -7,8 +7,9 @@ use crate::SeqNumber;
 use crate::time::{Duration, Instant};
 
 impl Recovery {
-    /// Whether an acknowledgment without SACK blocks and ECE, if it is no duplicate and acknowledges nothing
-    /// that was not sent, is of that kind: or there is nothing that it could acknowledge.
+    /// Returns whether an acknowledgment is of the expected kind, or there is nothing that it could
+    /// acknowledge. The caller has checked that it has neither SACK blocks nor ECE, is no duplicate, and
+    /// acknowledges only bytes that were sent.
     #[must_use]
     pub fn expects(&self, ack: SeqNumber) -> bool {
         let settled = self.episode.is_none() && self.undo.is_none() && !self.tail_loss.in_episode();
@@ -23,9 +24,9 @@ impl Recovery {
             && (next && !self.board.is_syn_outstanding() || told == self.board.una() && self.board.is_empty())
     }
 
-    /// What [`Recovery::on_ack`] comes to for an acknowledgment that [is expected](Self::expects) and
-    /// advances. How long ago the segment left whose timestamp is echoed is asked only if nothing else tells
-    /// the round trip.
+    /// Processes an acknowledgment that [is expected](Self::expects) and advances, with the result of
+    /// [`Recovery::on_ack`]. `rtt_echo` returns how long ago the segment left whose timestamp is echoed. It
+    /// is called only if the round trip cannot be measured otherwise.
     pub fn on_expected_ack(
         &mut self,
         ack: SeqNumber,

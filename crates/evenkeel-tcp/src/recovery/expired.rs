@@ -1,6 +1,6 @@
-//! What a timer of loss recovery says when it expires.
+//! The outcomes of an expired timer of loss recovery.
 
-/// What a deadline was for.
+/// The purpose of a deadline that has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expired {
     /// Nothing: it was moved, or is not there yet. Ask for the deadline again.

@@ -58,7 +58,7 @@ use super::rate::Rate;
 use super::{SeqNumber, SeqRange};
 use crate::time::{Duration, Instant};
 
-/// What one acknowledgment says, as far as recovery is concerned.
+/// The parts of an acknowledgment that loss recovery uses.
 ///
 /// To be given for every acceptable segment with ACK once the connection is synchronized, and for the one
 /// that acknowledges our SYN.
@@ -72,17 +72,17 @@ pub struct AckInfo<'a> {
     pub window_update: bool,
     /// The segment has data, a SYN or a FIN, so it is no duplicate acknowledgment.
     pub payload: bool,
-    /// How long ago, by our timestamp clock, the segment was sent whose timestamp is echoed (RFC 7323).
+    /// The age by our timestamp clock of the segment whose timestamp is echoed (RFC 7323).
     pub rtt_echo: Option<Duration>,
     /// ECE is set, and ECN was negotiated (RFC 3168).
     pub ece: bool,
     /// Data that were never sent are waiting, and the peer's window has room for them.
     pub unsent: bool,
-    /// When the segment arrived.
+    /// The time at which the segment arrived.
     pub now: Instant,
 }
 
-/// What an acknowledgment changed.
+/// The changes that an acknowledgment made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Acked {
     /// Bytes (SYN and FIN count one each) by which `SND.UNA` advanced.
@@ -124,7 +124,7 @@ pub struct Recovery {
     duplicate_bytes: u32,
     /// The end of the last episode (`recover` of RFC 6582).
     recover: Position,
-    /// How often in a row the retransmission timer expired.
+    /// The number of times in a row that the retransmission timer expired.
     timeouts: u8,
     retransmission_at: Instant,
     reordering_at: Instant,
@@ -152,9 +152,9 @@ struct Totals {
 }
 
 impl Recovery {
-    /// For a connection whose SYN has the number `iss` and whose full segments carry `mss` bytes. SACK is off
-    /// until [`Recovery::set_sack_permitted`]. Connections share the configuration: there are very many of
-    /// them.
+    /// Creates the recovery of a connection whose SYN has the number `iss` and whose full segments carry
+    /// `mss` bytes. SACK is off until [`Recovery::set_sack_permitted`]. Connections share the
+    /// configuration, because there are very many of them.
     #[must_use]
     pub fn new(config: &Arc<RecoveryConfig>, iss: SeqNumber, mss: u16) -> Self {
         let mss = u32::from(mss.max(1));
@@ -195,13 +195,13 @@ impl Recovery {
         }
     }
 
-    /// Both sides said SACK-Permitted (RFC 2018, 2), or they did not.
+    /// Sets whether both sides sent SACK-Permitted (RFC 2018, 2).
     pub fn set_sack_permitted(&mut self, permitted: bool) {
         self.sack = permitted;
     }
 
-    /// Segments carry `mss` bytes from now on. What is on its way in larger ones is too big for the path: it
-    /// is to be sent again, and that is no sign of congestion (RFC 1191, 6.4).
+    /// Sets the payload of segments to `mss` bytes from now on. Larger segments in flight are too big for
+    /// the path: they are to be sent again, which is no sign of congestion (RFC 1191, 6.4).
     ///
     /// The window keeps its bytes, unless it is the initial one.
     pub fn set_mss(&mut self, mss: u16) {
@@ -224,8 +224,8 @@ impl Recovery {
         }
     }
 
-    /// The bytes of `range` (SYN and FIN count one each) left in one segment: new ones that continue what was
-    /// sent before, or old ones again.
+    /// Records that the bytes of `range` (SYN and FIN count one each) left in one segment: new bytes that
+    /// continue those sent before, or a retransmission.
     pub fn on_sent(&mut self, range: SeqRange, retransmission: bool, now: Instant) {
         let start = self.board.position(range.start);
         let end = start + u64::from(range.len());
@@ -247,7 +247,7 @@ impl Recovery {
         self.set_timers_after_sending((start, end), retransmission, now);
     }
 
-    /// A segment left, of a connection that paces.
+    /// Records in the pacing that a segment left.
     #[cold]
     fn pace(&mut self, bytes: u32, retransmission: bool, now: Instant) {
         if !retransmission {
@@ -281,7 +281,8 @@ impl Recovery {
         }
     }
 
-    /// What is known of the path grows old while nothing is sent (RFC 5681, 4.1).
+    /// Adapts the state of congestion control to the time in which nothing was sent, because knowledge of
+    /// the path ages (RFC 5681, 4.1).
     fn after_idle(&mut self, now: Instant) {
         if !self.board.is_empty() || self.board.is_syn_outstanding() {
             return;
@@ -293,7 +294,7 @@ impl Recovery {
         }
     }
 
-    /// Nothing was sent for longer than a retransmission timeout.
+    /// Adapts the connection after a pause longer than a retransmission timeout.
     #[cold]
     fn after_pause(&mut self, now: Instant) {
         if self.config.algorithm.is_model_based() {
@@ -326,7 +327,7 @@ impl Recovery {
         }
     }
 
-    /// The retransmission timeout for what is sent now.
+    /// Returns the retransmission timeout for what is sent now.
     #[must_use]
     pub fn rto(&self) -> Duration {
         self.rtt.rto()
@@ -336,15 +337,15 @@ impl Recovery {
         initial_window(&self.config, self.window.mss)
     }
 
-    /// Something is lost, and was not sent again since.
+    /// Returns whether a segment is lost that was not sent again since.
     #[must_use]
     pub fn has_lost(&self) -> bool {
         self.board.lost_bytes() > 0
     }
 
-    /// The next bytes to send again: lost and not sent again since, lowest first, at most `mss` of them. They
-    /// are in no more than one segment that was sent before. To be sent while [`Recovery::send_allowance`]
-    /// has room for them.
+    /// Returns the next bytes to send again: lost and not sent again since, lowest first, at most `mss` of
+    /// them. They are in no more than one segment that was sent before. To be sent while
+    /// [`Recovery::send_allowance`] has room for them.
     #[must_use]
     pub fn next_retransmission(&self, mss: u16) -> Option<SeqRange> {
         if self.episode.as_ref().is_some_and(|episode| episode.kind == Kind::Timeout(Frto::SendingNew)) {
@@ -390,7 +391,8 @@ impl Recovery {
         }
     }
 
-    /// How many bytes may leave now, old ones and new ones together, the peer's window aside: whole segments.
+    /// Returns how many bytes may leave now, as whole segments: retransmissions and new data together. The
+    /// peer's window is not considered.
     #[must_use]
     pub fn send_allowance(&self) -> u32 {
         if self.board.segments() >= self.config.segments_max && self.board.lost_bytes() == 0 {
@@ -400,7 +402,7 @@ impl Recovery {
         room - room % self.window.mss
     }
 
-    /// Whether [`Recovery::send_allowance`] has room for so many bytes.
+    /// Returns whether [`Recovery::send_allowance`] has room for `bytes`.
     #[must_use]
     #[inline]
     pub fn may_send(&self, bytes: u32) -> bool {
@@ -410,14 +412,15 @@ impl Recovery {
         if segment { room >= self.window.mss || bytes == 0 } else { self.send_allowance() >= bytes }
     }
 
-    /// The rate at which data arrive is measured.
+    /// Returns whether the rate at which data arrive is measured.
     #[must_use]
     #[inline]
     pub fn measures(&self) -> bool {
         self.board.delivery.is_some()
     }
 
-    /// There is nothing more to send, though there could be: what arrives tells less than the path's rate.
+    /// Records that there is nothing more to send although the window has room: arrivals then show less
+    /// than the path's rate.
     #[cold]
     pub fn on_nothing_to_send(&mut self) {
         let in_flight = self.in_flight();
@@ -426,19 +429,19 @@ impl Recovery {
         }
     }
 
-    /// When something was last sent.
+    /// Returns when a segment was last sent.
     pub(crate) const fn last_sent(&self) -> Instant {
         self.last_sent
     }
 
-    /// The rate at which data last arrived, if that is measured, and the shortest round trip.
+    /// Returns the rate at which data last arrived, if that is measured, and the shortest round trip.
     #[must_use]
     pub fn delivery_rate(&self) -> Option<(Rate, Duration)> {
         Some((self.board.delivery.as_ref()?.rate?, self.rtt.min()?))
     }
 
-    /// When the next segment may leave, if it must wait; [`None`] if it need not. There is such a segment,
-    /// and it will wait: what its timer is late is made up for.
+    /// Returns when the next segment may leave if it must wait; [`None`] if it may leave now. The caller
+    /// has such a segment and will wait: the rate clock makes up for the lateness of its timer.
     pub fn release_time(&mut self, now: Instant) -> Option<Instant> {
         let pacing = self.pacing.as_mut()?;
         let release = pacing.clock.release_time(now)?;
@@ -446,7 +449,7 @@ impl Recovery {
         Some(release)
     }
 
-    /// No segment waits for its release: what is not sent meanwhile is not made up for.
+    /// Ends the train: no segment waits for its release. Segments not sent meanwhile are not made up for.
     #[inline]
     pub fn end_train(&mut self) {
         if let Some(pacing) = &mut self.pacing {
@@ -454,20 +457,21 @@ impl Recovery {
         }
     }
 
-    /// Segments have so many bytes of headers, IP's included.
+    /// Sets the number of bytes of a segment's headers, including IP's.
     pub(crate) fn set_overhead(&mut self, bytes: u16) {
         // IPv6's header and TCP's with all options are less.
         self.overhead = u8::try_from(bytes).unwrap_or(u8::MAX);
     }
 
-    /// From now on no more than that is sent, headers included ([`RecoveryConfig::rate_max`]).
+    /// Sets the highest rate from now on, headers included ([`RecoveryConfig::rate_max`]).
     pub fn set_rate_max(&mut self, rate: Option<Rate>) {
         if rate.is_some() || self.pacing.is_some() {
             self.paced().rate_max = rate.unwrap_or(Rate::UNLIMITED);
         }
     }
 
-    /// From now on the connection is [at that rate](Start::At), unless it is in the middle of a loss.
+    /// Sets the capacity: from now on the connection sends [at that rate](Start::At), unless it is
+    /// recovering from a loss.
     pub fn set_capacity(&mut self, rate: Rate, now: Instant) {
         let pacing = self.paced();
         pacing.capacity = rate;
@@ -482,7 +486,7 @@ impl Recovery {
         self.pacing.get_or_insert_with(|| Box::new(Pacing::of(&self.config)))
     }
 
-    /// An earlier connection to the destination had that rate, and a round trip so long: see
+    /// Sets the rate and the round trip of an earlier connection to the destination: see
     /// [`Start::Remembered`].
     pub fn remember(&mut self, rate: Rate, rtt: Duration) {
         if let Some(pacing) = self.pacing.as_mut().filter(|_| self.config.start == Start::Remembered) {
@@ -519,13 +523,13 @@ impl Recovery {
         }
     }
 
-    /// The congestion window, in bytes.
+    /// Returns the congestion window, in bytes.
     #[must_use]
     pub const fn cwnd(&self) -> u32 {
         self.window.cwnd
     }
 
-    /// The smoothed round-trip time, once there was a sample.
+    /// Returns the smoothed round-trip time, once there was a sample.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
         self.rtt.srtt()
@@ -535,13 +539,13 @@ impl Recovery {
         self.rtt.srtt_nanos()
     }
 
-    /// Bytes thought to be on their way (`pipe` of RFC 6675).
+    /// Returns the number of bytes thought to be on their way (`pipe` of RFC 6675).
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.board.pipe().saturating_sub(self.duplicate_bytes)
     }
 
-    /// All that was sent is acknowledged.
+    /// Returns whether all that was sent is acknowledged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.board.is_empty()
@@ -553,7 +557,7 @@ impl Recovery {
         self.timeouts as u32
     }
 
-    /// The connection's figures, for people and for tests.
+    /// Returns the connection's figures, for people and for tests.
     #[must_use]
     pub fn info(&self) -> RecoveryInfo {
         let totals = self.totals.as_deref().copied().unwrap_or_default();
@@ -583,7 +587,7 @@ impl Recovery {
         }
     }
 
-    /// What it is about.
+    /// Returns the state of loss recovery.
     #[must_use]
     pub fn state(&self) -> RecoveryState {
         match self.episode.as_ref().map(|episode| episode.kind) {
@@ -596,17 +600,18 @@ impl Recovery {
     }
 }
 
-/// How long a window is kept that is not used (RFC 7661, 4.4.3).
+/// The time for which an unused window is kept (RFC 7661, 4.4.3).
 const NON_VALIDATED_MAX: Duration = Duration::from_secs(300);
 
-/// IW of RFC 6928: so many segments, but not more bytes than in common ones, unless it is two.
+/// Returns the initial window (IW of RFC 6928): the configured number of segments, but at most as many
+/// bytes as that number of common segments (1460 bytes) has, or two segments if those are more.
 fn initial_window(config: &RecoveryConfig, mss: u32) -> u32 {
     const COMMON: u32 = 1460;
     let segments = config.initial_window_segments.max(1);
     segments.saturating_mul(mss).min(segments.saturating_mul(COMMON).max(mss.saturating_mul(2)))
 }
 
-/// What a connection's recovery is about. The names are Linux's (`tcp_ca_state`).
+/// The state of a connection's loss recovery. The names are Linux's (`tcp_ca_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecoveryState {
     /// Nothing unusual.
@@ -624,13 +629,13 @@ pub enum RecoveryState {
 /// A connection's figures. Bytes where not said otherwise; counters since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryInfo {
-    /// What it is about.
+    /// The state of loss recovery.
     pub state: RecoveryState,
     /// The algorithm of congestion control.
     pub algorithm: &'static str,
     /// The congestion window.
     pub cwnd: u32,
-    /// Where slow start ends; [`Window::UNKNOWN`] before the first loss.
+    /// The window at which slow start ends; [`Window::UNKNOWN`] before the first loss.
     pub ssthresh: u32,
     /// The payload of a full segment.
     pub mss: u32,
@@ -638,9 +643,9 @@ pub struct RecoveryInfo {
     pub in_flight: u32,
     /// The rate of payload at which data last arrived, if that is measured.
     pub delivery_rate: Option<Rate>,
-    /// How fast the algorithm wants payload to leave, if it says so.
+    /// The rate at which the congestion control algorithm wants payload to leave; [`None`] if it sets none.
     pub pacing_rate: Option<Rate>,
-    /// What is sent at most, headers included, if that was said or the capacity is known.
+    /// The highest rate, headers included; [`None`] unless it was configured or the capacity is known.
     pub rate_max: Option<Rate>,
     /// The smoothed round-trip time, once there was a sample.
     pub srtt: Option<Duration>,
@@ -654,7 +659,7 @@ pub struct RecoveryInfo {
     pub reordering_seen: bool,
     /// Segments sent again, probes included.
     pub retransmitted_segments: u64,
-    /// What was in them.
+    /// The number of bytes in the retransmitted segments.
     pub retransmitted_bytes: u64,
     /// Thought lost.
     pub lost_bytes: u64,

@@ -1,4 +1,4 @@
-//! What algorithms with a model of the path are told, and what is remembered of its rate.
+//! The samples for algorithms with a model of the path, and the record of the path's rate.
 
 use super::Recovery;
 use super::ack::{Arrived, Before};
@@ -53,7 +53,7 @@ impl Recovery {
         }
     }
 
-    /// That of the segment that left last of those that arrived.
+    /// Returns the round trip of the segment that left last of those that arrived.
     fn round_trip(&self, arrived: &Arrived, now: Instant) -> Option<Duration> {
         arrived.last_sent.filter(|_| !arrived.retransmitted).map(|sent| now.since(sent))
     }

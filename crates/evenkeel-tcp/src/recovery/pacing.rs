@@ -1,5 +1,5 @@
-//! How fast segments leave: at the rate of congestion control, of the window, or that somebody has said,
-//! whichever is less. [`RateClock`] spaces them.
+//! The pacing of segments. The rate is the lowest of those of congestion control, of the window and of the
+//! configuration. [`RateClock`] spaces the segments.
 //!
 //! A window that was not filled by the acknowledgments of one before is not sent at once, nor does it leave
 //! as fast as it would in slow start: after a start at a known, remembered or estimated rate, and after a
@@ -21,17 +21,18 @@ pub(super) struct Pacing {
     pub(super) capacity: Rate,
     /// The window of a known capacity, once the connection has started with that.
     pub(super) opened: u32,
-    /// Where to start, once there is a round-trip time.
+    /// The start to make once there is a round-trip time.
     pub(super) start: Option<Start>,
     /// Until then no faster than that.
     careful: Option<(Instant, Rate)>,
     /// Until then what is lost was lost because it was too much to begin with.
     unvalidated_until: Instant,
-    /// Who would start at a remembered rate, and remembers none, is in slow start as if he did not pace.
+    /// Whether the connection would start at a remembered rate, but none is remembered. Such a connection
+    /// is in slow start as if it did not pace.
     unknown: bool,
 }
 
-/// Where to start instead of at the initial window.
+/// The start that replaces the initial window.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Start {
     /// There, and no faster later.
@@ -42,11 +43,12 @@ pub(super) enum Start {
     Estimated(Dispersion),
 }
 
-/// What the acknowledgments of a flight that left at once tell of the bottleneck: packets come out of it as
-/// far apart as it takes for each ("packet train"; Keshav, SIGCOMM 1991; Dovrolis et al., INFOCOM 2001).
+/// The rate of the bottleneck, estimated from the acknowledgments of a flight that left at once. Packets
+/// leave the bottleneck as far apart as it takes for each ("packet train"; Keshav, SIGCOMM 1991; Dovrolis
+/// et al., INFOCOM 2001).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Dispersion {
-    /// When the first came.
+    /// The time at which the first acknowledgment arrived.
     since: Option<Instant>,
     /// Bytes that were acknowledged since, and when the last were.
     bytes: u64,
@@ -55,7 +57,7 @@ pub(super) struct Dispersion {
     end: Position,
 }
 
-/// What is known of the connection.
+/// The present state of the connection and its path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PathNow {
     pub(super) mss: u32,
@@ -110,7 +112,8 @@ impl Pacing {
     const GAIN_SLOW_START: u64 = 200;
     /// Above it enough more that pacing is never what limits.
     const GAIN_AVOIDANCE: u64 = 120;
-    /// What a late sender may make up for: an eighth of the round trip. (The paper makes up for everything.)
+    /// The divisor of the round trip that limits how much lateness a sender makes up for: an eighth. (The
+    /// paper makes up for everything.)
     const CREDIT: u64 = 8;
     /// No more than this where nothing keeps segments apart, which would be a burst.
     const CREDIT_MAX: Duration = Duration::from_millis(1);
@@ -172,7 +175,8 @@ impl Pacing {
         Some(self.rate_max.min(self.capacity)).filter(|most| *most != Rate::UNLIMITED)
     }
 
-    /// The window to go on with after a pause: a capacity is known as long as nothing was lost at it.
+    /// Returns the window to resume with after a pause. The capacity is known as long as nothing was lost
+    /// at it.
     pub(super) fn known_window(&self, window: &Window) -> Option<u32> {
         Some(self.opened).filter(|opened| *opened > 0 && window.ssthresh >= *opened)
     }
@@ -184,8 +188,8 @@ impl Pacing {
         (target / Self::BURST).max(Self::EVENT_MIN)
     }
 
-    /// How far it is to the next segment, whatever somebody has said: by congestion control or the window,
-    /// and with care where that is needed.
+    /// Returns the distance to the next segment, regardless of the configured maximum rate: by congestion
+    /// control or the window, and by the careful rate while that applies.
     fn own_time(&self, left: Leaving, window: &Window, srtt: Option<u64>, now: Instant) -> Option<Duration> {
         if matches!(self.start, Some(Start::Estimated(Dispersion { since: None, .. }))) {
             // The bottleneck is to space it.
@@ -200,7 +204,7 @@ impl Pacing {
         own.map(|time| time.min(longest))
     }
 
-    /// How long so many bytes take if a window takes a round trip.
+    /// Returns the time that `bytes` take if a window takes a round trip.
     fn time_by_window(bytes: u32, window: &Window, srtt: u64) -> Duration {
         let gain =
             if window.cwnd < window.ssthresh / 2 { Self::GAIN_SLOW_START } else { Self::GAIN_AVOIDANCE };
@@ -208,13 +212,13 @@ impl Pacing {
         Duration::from_nanos(srtt.saturating_mul(u64::from(bytes)).saturating_mul(100) / window)
     }
 
-    /// For a round trip no faster than that.
+    /// Limits the connection to `rate` for a round trip.
     pub(super) fn be_careful(&mut self, rate: Rate, srtt: Duration, now: Instant) {
         self.careful = Some((now + srtt, rate));
         self.unknown = false;
     }
 
-    /// Where to start, if it is to be elsewhere than slow start does, and it is known where by now. Told
+    /// Returns the start if it differs from slow start and can be computed by now. Each start is returned
     /// once.
     pub(super) fn take_start(&mut self, path: &PathNow, delivered: u32, now: Instant) -> Option<Opening> {
         match self.start? {
@@ -267,7 +271,7 @@ impl Pacing {
         Some(Opening { window, known: false })
     }
 
-    /// What was lost now was lost of a window nobody had tried.
+    /// Returns whether a loss at `now` belongs to a window that is not validated yet.
     pub(super) fn is_unvalidated(&self, now: Instant) -> bool {
         now < self.unvalidated_until
     }
@@ -294,7 +298,8 @@ mod tests {
         }
     }
 
-    /// What arrives before a round trip is known was sent again, and its rate is that of the timeouts.
+    /// Data that arrives before a round trip is known was sent again, so the measured rate is that of the
+    /// timeouts.
     #[test]
     fn before_a_round_trip_is_known_nothing_waits_unless_the_user_says_so() {
         let now = Instant::from_millis(1_000);

@@ -1,7 +1,7 @@
 //! Proportional rate reduction (RFC 9937, formerly 6937bis): how much may leave for each acknowledgment while
 //! the window shrinks to `ssthresh`.
 
-/// What one acknowledgment means to the reduction. All in bytes.
+/// The effect of one acknowledgment on the reduction. All values are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delivery {
     /// Newly known to have arrived, cumulatively or selectively: `DeliveredData`.
@@ -28,12 +28,12 @@ impl Prr {
         Self { recover_flight: recover_flight.max(1), delivered: 0, out: 0 }
     }
 
-    /// So many bytes left, old or new.
+    /// Records that `bytes` left, old or new.
     pub(super) fn on_sent(&mut self, bytes: u32) {
         self.out += u64::from(bytes);
     }
 
-    /// The window after an acknowledgment, for a reduction to `ssthresh`, all in bytes (section 6).
+    /// Returns the window after an acknowledgment, for a reduction to `ssthresh`, all in bytes (section 6).
     pub(super) fn window(&mut self, ack: Delivery, ssthresh: u32, mss: u32) -> u32 {
         self.delivered += u64::from(ack.delivered);
         let mut allowed = if ack.in_flight > ssthresh {
@@ -49,7 +49,8 @@ impl Prr {
         ack.in_flight.saturating_add(u32::try_from(allowed).unwrap_or(u32::MAX))
     }
 
-    /// For each byte that arrives `ssthresh / RecoverFS` bytes leave.
+    /// Returns the bytes that may still leave if `ssthresh / RecoverFS` bytes leave for each byte that
+    /// arrives.
     fn in_proportion(&self, ssthresh: u32) -> u64 {
         let due = u128::from(self.delivered) * u128::from(ssthresh);
         let due = u64::try_from(due.div_ceil(u128::from(self.recover_flight))).unwrap_or(u64::MAX);

@@ -24,7 +24,7 @@ pub(super) struct Rack {
     dsack_round: Position,
 }
 
-/// What step 4 depends on, besides the state itself.
+/// The round-trip times on which step 4 depends in addition to RACK's state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
     pub(super) min_rtt: Option<Duration>,
@@ -88,7 +88,7 @@ impl Rack {
         }
     }
 
-    /// Step 4: a fast or timeout recovery is over.
+    /// Records that a fast or timeout recovery is over (step 4).
     pub(super) fn on_recovered(&mut self) {
         self.window_persist = self.window_persist.saturating_sub(1);
         if self.window_persist == 0 {
@@ -96,19 +96,20 @@ impl Rack {
         }
     }
 
+    /// Returns the time and the end of the most recently sent segment known to have arrived:
     /// `RACK.segment`.
     pub(super) fn newest(&self) -> Option<(Instant, Position)> {
         (self.newest.1 > 0).then_some(self.newest)
     }
 
-    /// How long after it was sent a segment counts as lost: a round trip and the reordering window (step 4,
-    /// step 5).
+    /// Returns how long after its transmission a segment counts as lost: a round trip and the reordering
+    /// window (step 4, step 5).
     pub(super) fn patience(&self, path: Path, in_recovery: bool, sacked_segments: u32) -> Duration {
         let window = self.reordering_window(path, in_recovery, sacked_segments);
         Duration::from_nanos(self.rtt_nanos.saturating_add(window))
     }
 
-    /// In nanoseconds.
+    /// Returns the reordering window in nanoseconds.
     fn reordering_window(&self, path: Path, in_recovery: bool, sacked_segments: u32) -> u64 {
         if !self.reordering_seen && (in_recovery || sacked_segments >= Self::DUP_THRESH) {
             return 0;

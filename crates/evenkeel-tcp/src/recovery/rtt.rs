@@ -7,7 +7,7 @@ use crate::time::{Duration, Instant, nanos};
 pub struct RtoConfig {
     /// Before the first sample. Default 1 s (RFC 6298, 2.1).
     pub initial: Duration,
-    /// How much longer than the smoothed round-trip time the timeout is at least. Default 200 ms, as in
+    /// The minimum difference between the timeout and the smoothed round-trip time. Default 200 ms, as in
     /// Linux.
     ///
     /// RFC 6298, 2.4 wants a timeout of at least 1 s, because clocks were coarse and spurious timeouts dear.
@@ -41,7 +41,7 @@ pub(crate) struct RttEstimator {
     rttvar: u64,
     is_sampled: bool,
     syn_lost: bool,
-    /// How often the timer has expired since the last sample.
+    /// The number of times that the timer has expired since the last sample.
     backoff: u32,
     min: WindowedMin,
     /// The timeout that follows from these, in nanoseconds: it is asked for more often than it changes.
@@ -60,8 +60,8 @@ impl RttEstimator {
         estimator
     }
 
-    /// A segment that was sent once took `rtt` nanoseconds to be acknowledged (Karn's algorithm, RFC 6298, 3,
-    /// is the caller's).
+    /// Takes a sample: a segment that was sent once took `rtt` nanoseconds to be acknowledged. The caller
+    /// applies Karn's algorithm (RFC 6298, 3).
     ///
     /// `per_round` is how many samples a round trip brings. With more than one the gains shrink, so that the
     /// memory stays as long as with one (RFC 7323, appendix G).
@@ -86,7 +86,7 @@ impl RttEstimator {
         self.min.note(rtt_nanos, now);
     }
 
-    /// The shortest round trip of the last minutes.
+    /// Returns the shortest round trip of the last minutes.
     pub(crate) fn min(&self) -> Option<Duration> {
         self.min_nanos().map(Duration::from_nanos)
     }
@@ -107,7 +107,7 @@ impl RttEstimator {
         self.is_sampled.then(|| Duration::from_nanos(self.rttvar))
     }
 
-    /// The timeout for what is sent now.
+    /// Returns the timeout for what is sent now.
     pub(crate) fn rto(&self) -> Duration {
         Duration::from_nanos(self.rto)
     }
@@ -136,27 +136,27 @@ impl RttEstimator {
         anew.rto == self.rto
     }
 
-    /// The timer expired: the next timeout is twice as long (5.5).
+    /// Doubles the next timeout after the timer expired (5.5).
     pub(crate) fn back_off(&mut self, config: &RtoConfig) {
         self.backoff = self.backoff.saturating_add(1);
         self.renew_rto(config);
     }
 
-    /// The timeout was spurious.
+    /// Undoes the backoff after a spurious timeout.
     pub(crate) fn forget_backoff(&mut self, config: &RtoConfig) {
         self.backoff = 0;
         self.renew_rto(config);
     }
 
-    /// The SYN had to be sent again, so its acknowledgment says nothing of the round trip: data begin with a
-    /// timeout of 3 s (5.7).
+    /// Sets the timeout for the first data to 3 s, because the SYN had to be sent again and its
+    /// acknowledgment does not measure the round trip (5.7).
     pub(crate) fn syn_was_lost(&mut self, config: &RtoConfig) {
         self.syn_lost = true;
         self.forget_backoff(config);
     }
 }
 
-/// `value` moved by 1/`steps` of the way to `target`.
+/// Returns `value` moved by 1/`steps` of the way to `target`.
 fn approach(value: u64, target: u64, steps: u32) -> u64 {
     // The way there may lead up or down; no time is so long that it would not fit.
     let way = target.wrapping_sub(value).cast_signed();
@@ -208,7 +208,7 @@ mod tests {
         RttEstimator::new(&RtoConfig::default())
     }
 
-    /// A sample.
+    /// Adds a round-trip sample with the default configuration.
     fn sample(rtt: &mut RttEstimator, sample: Duration, per_round: u32) {
         rtt.sample(nanos(sample), per_round, &RtoConfig::default());
     }

@@ -32,7 +32,7 @@ const ORIGIN: Position = 1 << 32;
 /// That of the first byte of data.
 pub(super) const FIRST: Position = ORIGIN + 1;
 
-/// What is thought to have become of a segment.
+/// The presumed state of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// On its way, or its acknowledgment is.
@@ -70,10 +70,11 @@ struct Resent {
     at: Instant,
 }
 
-/// What is to be sent again, and what was.
+/// The segments to be sent again, and those that were.
 #[derive(Debug, Default)]
 struct Repairs {
-    /// Where segments that were marked lost start. The first is always one that still is.
+    /// The starts of segments that were marked lost. The first is always the start of a segment that is
+    /// still lost.
     lost: BinaryHeap<Reverse<Position>>,
     /// In the order of their times.
     resent: VecDeque<Resent>,
@@ -100,7 +101,7 @@ pub(super) struct Scoreboard {
     repairs: Option<Box<Repairs>>,
     /// Every segment before it that was sent only once is sacked or lost.
     first_unjudged: Position,
-    /// How fast they arrive, if somebody wants to know.
+    /// The measurement of the delivery rate, if it is in use.
     pub(super) delivery: Option<Box<Delivery>>,
 }
 
@@ -120,22 +121,22 @@ impl Scoreboard {
         }
     }
 
-    /// Where the first byte lies that is not cumulatively acknowledged.
+    /// Returns the position of the first byte that is not cumulatively acknowledged.
     pub(super) fn una(&self) -> Position {
         self.una
     }
 
-    /// Where the next new byte will lie.
+    /// Returns the position of the next new byte.
     pub(super) fn nxt(&self) -> Position {
         self.nxt
     }
 
-    /// Nothing but the SYN, or not even that, is acknowledged or sent.
+    /// Returns whether nothing but the SYN, or not even that, is acknowledged or sent.
     pub(super) fn is_syn_outstanding(&self) -> bool {
         self.una == ORIGIN
     }
 
-    /// The position of a sequence number within half the circle of `SND.UNA`.
+    /// Returns the position of a sequence number within half the circle of `SND.UNA`.
     pub(super) fn position(&self, seq: SeqNumber) -> Position {
         let una = self.seq(self.una);
         let away = seq.to_u32().wrapping_sub(una.to_u32()).cast_signed();
@@ -147,7 +148,7 @@ impl Scoreboard {
         self.iss + position.wrapping_sub(ORIGIN) as u32
     }
 
-    /// The sequence numbers from `start` up to `end`.
+    /// Returns the sequence numbers from `start` up to `end`.
     pub(super) fn range(&self, start: Position, end: Position) -> SeqRange {
         SeqRange::new(self.seq(start), self.seq(end))
     }
@@ -164,18 +165,18 @@ impl Scoreboard {
         self.segments.front()
     }
 
-    /// The last segment of which something lies before `edge`.
+    /// Returns the last segment of which something lies before `edge`.
     pub(super) fn last_before(&self, edge: Position) -> Option<&Segment> {
         let behind = self.segments.partition_point(|segment| segment.start < edge);
         self.segments.get(behind.checked_sub(1)?)
     }
 
-    /// The segment that the byte at `position` is in.
+    /// Returns the segment that the byte at `position` is in.
     pub(super) fn at(&self, position: Position) -> Option<&Segment> {
         self.segments.get(self.find(position)?)
     }
 
-    /// Bytes sent and not cumulatively acknowledged: FlightSize of RFC 5681.
+    /// Returns the number of bytes sent and not cumulatively acknowledged: FlightSize of RFC 5681.
     pub(super) fn outstanding(&self) -> u32 {
         bytes(self.una, self.nxt)
     }
@@ -188,8 +189,8 @@ impl Scoreboard {
         self.sacked_segments
     }
 
-    /// Each segment that is outstanding was sent once, and nothing is known of it. It was perhaps otherwise
-    /// before.
+    /// Returns whether each outstanding segment was sent once, and none is known to have arrived or to be
+    /// lost. Earlier segments may have been otherwise.
     pub(super) fn is_undisturbed(&self) -> bool {
         self.repairs.is_none() && self.sacked_segments == 0
     }
@@ -198,12 +199,12 @@ impl Scoreboard {
         self.lost_bytes
     }
 
-    /// `pipe` of RFC 6675, 4: bytes thought to be on their way.
+    /// Returns the number of bytes thought to be in flight: `pipe` of RFC 6675, 4.
     pub(super) fn pipe(&self) -> u32 {
         self.outstanding().saturating_sub(self.sacked_bytes).saturating_sub(self.lost_bytes)
     }
 
-    /// New bytes left, up to `end`.
+    /// Records that new bytes left, up to `end`.
     pub(super) fn sent(&mut self, end: Position, now: Instant) {
         let len = bytes(self.nxt, end);
         if len == 0 {
@@ -233,7 +234,7 @@ impl Scoreboard {
         }
     }
 
-    /// Bytes left again. Returns how many of them were not acknowledged.
+    /// Records that bytes left again. Returns how many of them were not acknowledged.
     pub(super) fn sent_again(&mut self, start: Position, end: Position, now: Instant) -> u32 {
         let mut at = start.max(self.una);
         let end = end.min(self.nxt);
@@ -351,7 +352,8 @@ impl Scoreboard {
         }
     }
 
-    /// An idle connection owns no memory here, or that of one segment: many never have more on their way.
+    /// Releases memory. An idle connection owns none here, or that of one segment: many connections never
+    /// have more in flight.
     #[inline]
     fn release(&mut self) {
         if self.segments.capacity() > 1 {
@@ -363,8 +365,8 @@ impl Scoreboard {
         self.repairs = None;
     }
 
-    /// The bytes from `start` up to `end` arrived. Calls `delivered` for each segment that is new among them,
-    /// lowest first.
+    /// Records that the bytes from `start` up to `end` arrived. Calls `delivered` for each segment that is
+    /// new among them, lowest first.
     pub(super) fn sack(&mut self, start: Position, end: Position, mut delivered: impl FnMut(&Segment)) {
         let mut index = self.segments.partition_point(|segment| segment.start < start);
         loop {
@@ -389,7 +391,7 @@ impl Scoreboard {
         self.settle();
     }
 
-    /// The index of the first segment from `index` on that is not sacked.
+    /// Returns the index of the first segment from `index` on that is not sacked.
     fn unsacked_from(&mut self, index: usize) -> usize {
         let mut to = index;
         while let Some(segment) = self.segments.get(to).filter(|segment| segment.fate == Fate::Sacked) {
@@ -405,8 +407,8 @@ impl Scoreboard {
         to
     }
 
-    /// All that is outstanding was sent since `newest` (a time and the end of a segment), as nearly always:
-    /// the first segment, and those behind it later still.
+    /// Returns whether all outstanding segments were sent since `newest` (a time and the end of a segment).
+    /// In nearly all cases that follows from the first segment, because later ones were sent later.
     pub(super) fn is_sent_since(&self, newest: (Instant, Position)) -> bool {
         // Of what was sent again, a receiver that takes back what it said may leave the first.
         let is_since = |first: &Segment| !first.retransmitted && (first.sent_at, first.end()) >= newest;
@@ -481,7 +483,7 @@ impl Scoreboard {
         None
     }
 
-    /// The segment of which this is the last transmission, if that is still in flight.
+    /// Returns the segment of which this is the last transmission, if that is still in flight.
     fn find_resent(&self, resent: Resent) -> Option<usize> {
         let index = self.find(resent.start.max(self.una))?;
         let segment = self.segments.get(index)?;
@@ -495,7 +497,7 @@ impl Scoreboard {
         }
     }
 
-    /// When the first of what was sent again and is on its way left.
+    /// Returns the time at which the first retransmission left that is still in flight.
     pub(super) fn first_sent_again(&self) -> Option<Instant> {
         self.first_resent().map(|resent| resent.at)
     }
@@ -530,7 +532,8 @@ impl Scoreboard {
         self.lost_bytes - before
     }
 
-    /// The same, unless the segment was sent again already.
+    /// Marks the first segment as lost unless it was sent again already. Returns the number of bytes newly
+    /// lost.
     pub(super) fn mark_first_lost_if_sent_once(&mut self) -> u32 {
         if self.first().is_some_and(|first| first.retransmitted) { 0 } else { self.mark_first_lost() }
     }
@@ -566,8 +569,8 @@ impl Scoreboard {
         self.first_unjudged = self.una;
     }
 
-    /// The receiver has thrown away what it had acknowledged selectively, as it may (RFC 2018, 8): all is
-    /// lost.
+    /// Marks all segments as lost, because the receiver has discarded what it had acknowledged selectively,
+    /// as it may (RFC 2018, 8).
     pub(super) fn renege(&mut self) {
         for segment in self.segments.iter_mut().filter(|segment| segment.fate == Fate::Sacked) {
             segment.fate = Fate::InFlight;
@@ -578,7 +581,7 @@ impl Scoreboard {
         self.mark_lost_where(|_| true);
     }
 
-    /// The lowest lost segment.
+    /// Returns the lowest lost segment.
     pub(super) fn first_lost(&self) -> Option<&Segment> {
         let &Reverse(start) = self.repairs.as_ref()?.lost.peek()?;
         self.segments.get(self.find(start.max(self.una))?)
@@ -605,7 +608,7 @@ impl Scoreboard {
         self.repairs.take_if(|repairs| repairs.lost.is_empty() && repairs.resent.is_empty());
     }
 
-    /// The index of the segment that `position` lies in.
+    /// Returns the index of the segment that `position` lies in.
     fn find(&self, position: Position) -> Option<usize> {
         let index = self.segments.partition_point(|segment| segment.end() <= position);
         self.segments.get(index).filter(|segment| segment.start <= position).map(|_| index)
@@ -634,7 +637,7 @@ impl Scoreboard {
     }
 }
 
-/// Bytes by fate.
+/// The number of bytes in each state, counted anew from the segments.
 #[cfg(test)]
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Recount {
@@ -644,7 +647,7 @@ pub(super) struct Recount {
     pub(super) first_lost: Option<Position>,
 }
 
-/// From `start` up to `end`; zero if `end` is not later.
+/// Returns the number of bytes from `start` up to `end`; zero if `end` is not later.
 pub(super) fn bytes(start: Position, end: Position) -> u32 {
     u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX)
 }

@@ -2,7 +2,7 @@ use super::*;
 
 const MSS: u64 = 1000;
 
-/// So many segments, each sent a millisecond after the one before.
+/// Returns a scoreboard of `segments` segments, each sent a millisecond after the one before.
 fn board(segments: u64) -> Scoreboard {
     let mut board = Scoreboard::new(SeqNumber::new(u32::MAX - 2500));
     for number in 1..=segments {

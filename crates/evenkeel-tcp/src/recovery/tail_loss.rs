@@ -6,7 +6,7 @@ use crate::time::{Duration, Instant, nanos};
 /// The state of section 7.
 #[derive(Debug)]
 pub(super) struct TailLoss {
-    /// When the probe leaves: `PTO`.
+    /// The time at which the probe leaves: `PTO`.
     pub(super) at: Instant,
     /// The timer expired, and the probe has not left yet.
     pub(super) due: bool,
@@ -16,7 +16,7 @@ pub(super) struct TailLoss {
     unmeasured: bool,
 }
 
-/// What an acknowledgment says of the probe.
+/// The result of a probe, as an acknowledgment shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing yet, or there is no probe.
@@ -36,8 +36,8 @@ impl TailLoss {
         Self { at: Instant::NEVER, due: false, episode: None, unmeasured: false }
     }
 
-    /// Section 7.2. `srtt` is smoothed, in nanoseconds; `alone` if a single segment is on its way, whose
-    /// acknowledgment may be delayed by `ack_delay`.
+    /// Schedules the probe (section 7.2). `srtt` is smoothed, in nanoseconds; `alone` if a single segment
+    /// is in flight, whose acknowledgment may be delayed by `ack_delay`.
     pub(super) fn schedule(
         &mut self,
         now: Instant,
@@ -62,23 +62,23 @@ impl TailLoss {
         self.episode.is_some()
     }
 
-    /// Section 7.3: there is no probe under way, and a round trip was measured since the last. Else it is the
-    /// retransmission timer's turn, which backs off.
+    /// Returns whether a probe may be sent (section 7.3): none is in flight, and a round trip was measured
+    /// since the last. If not, the retransmission timer is to be used, which backs off.
     pub(super) fn may_probe(&self) -> bool {
         self.episode.is_none() && !self.unmeasured
     }
 
-    /// A round trip was measured.
+    /// Records that a round trip was measured.
     pub(super) fn on_sample(&mut self) {
         self.unmeasured = false;
     }
 
-    /// The probe, sent again, ended there.
+    /// Returns whether the probe was a retransmission that ended at `end`.
     pub(super) fn ends_at(&self, end: Position) -> bool {
         self.episode == Some((end, true))
     }
 
-    /// The probe has left (section 7.3); `nxt` after it.
+    /// Records that the probe has left (section 7.3). `nxt` is the next position after it.
     pub(super) fn on_probe(&mut self, nxt: Position, retransmission: bool) {
         self.due = false;
         self.cancel();
@@ -86,7 +86,8 @@ impl TailLoss {
         self.unmeasured = true;
     }
 
-    /// The timer of retransmission expired, or a recovery began: they judge by themselves.
+    /// Forgets the probe, because the retransmission timer expired or a recovery began. Both judge losses
+    /// themselves.
     pub(super) fn forget(&mut self) {
         *self = Self { unmeasured: self.unmeasured, ..Self::new() };
     }

@@ -9,20 +9,21 @@ use super::scoreboard::{Fate, Position};
 use crate::time::{Duration, Instant};
 
 impl Recovery {
-    /// When [`Recovery::on_deadline`] is to be called; [`None`] while nothing is outstanding. It changes with
-    /// everything that is sent or acknowledged.
+    /// Returns when [`Recovery::on_deadline`] is to be called; [`None`] while nothing is outstanding. The
+    /// time changes with every segment sent and every acknowledgment.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         Some(self.next_deadline()).filter(|at| *at != Instant::NEVER)
     }
 
-    /// The same; [`Instant::NEVER`] while nothing is outstanding.
+    /// Returns when [`Recovery::on_deadline`] is to be called; [`Instant::NEVER`] while nothing is
+    /// outstanding.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Instant {
         self.reordering_at.min(self.tail_loss.at).min(self.retransmission_at)
     }
 
-    /// The time is `now`, and no acknowledgment has come.
+    /// Handles the expiry of a deadline at `now`, when no acknowledgment has come.
     pub fn on_deadline(&mut self, now: Instant) -> Expired {
         if self.reordering_at <= now {
             self.on_reordering_over(now)
@@ -67,7 +68,7 @@ impl Recovery {
         Expired::Timeout
     }
 
-    /// The probe for [`Expired::TailLossProbe`] finds nothing that may leave.
+    /// Skips the probe of [`Expired::TailLossProbe`], because no segment may leave.
     pub fn skip_probe(&mut self) {
         self.tail_loss.forget();
     }
@@ -77,7 +78,7 @@ impl Recovery {
         self.timeouts = timeouts;
     }
 
-    /// When the retransmission timer expires that is set now (RFC 6298, 5).
+    /// Returns the expiry of a retransmission timer that is set at `now` (RFC 6298, 5).
     fn timeout_from(&self, now: Instant) -> Instant {
         now.plus_nanos(self.rtt.rto_nanos())
     }
@@ -106,7 +107,7 @@ impl Recovery {
         Expired::TailLossProbe
     }
 
-    /// RFC 6298, 5.4 to 5.6; RFC 5681, 3.1; RFC 8985, 6.3.
+    /// Handles the expiry of the retransmission timer (RFC 6298, 5.4 to 5.6; RFC 5681, 3.1; RFC 8985, 6.3).
     fn on_timeout(&mut self, now: Instant) -> Expired {
         self.timeouts = self.timeouts.saturating_add(1);
         self.totals.get_or_insert_default().timeouts += 1;
@@ -121,8 +122,8 @@ impl Recovery {
         Expired::Timeout
     }
 
-    /// `RACK_mark_losses_on_RTO`: the first segment, and what is older than a round trip. A segment sent a
-    /// moment ago is not lost because the first is.
+    /// Marks as lost the first segment and segments older than a round trip: `RACK_mark_losses_on_RTO`. A
+    /// segment sent a moment ago is not lost because the first is.
     fn mark_lost_on_timeout(&mut self, now: Instant) {
         self.duplicates = 0;
         self.duplicate_bytes = 0;
@@ -217,7 +218,8 @@ impl Recovery {
         }
     }
 
-    /// RFC 8985, 7.2: with SACK, outside of recovery, while nothing has arrived out of order.
+    /// Schedules the tail loss probe (RFC 8985, 7.2): with SACK, outside of recovery, while nothing has
+    /// arrived out of order.
     fn schedule_probe(&mut self, now: Instant) {
         let quiet =
             self.episode.is_none() && self.board.sacked_segments() == 0 && self.board.lost_bytes() == 0;

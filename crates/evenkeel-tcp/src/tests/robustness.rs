@@ -34,7 +34,7 @@ enum Step {
     Abort,
 }
 
-/// What header prediction is for, and what is nearly that.
+/// Returns segments that header prediction expects, and segments that nearly qualify.
 fn expected() -> impl Strategy<Value = Step> {
     let ack = prop_oneof![6 => Just(0), 2 => 0i32..6_000, 1 => -1i32..2];
     let window = prop_oneof![2 => Just(60_000), 1 => Just(0), 1 => any::<u16>()];
@@ -117,7 +117,7 @@ struct Run {
     /// Segments that came, and those of them that were predicted.
     arrived: u32,
     predicted: u32,
-    /// What left, and what became of what came.
+    /// The segments that the connection sent, and the fates of those that arrived.
     heard: Vec<String>,
 }
 
@@ -317,7 +317,7 @@ fn nearly_everything_is_predicted() {
     assert!(run.arrived == 300 && run.predicted >= 270, "{} of {}", run.predicted, run.arrived);
 }
 
-/// What was lost is repaired, and the connection then is as any other, though something is always on its way.
+/// A connection that has repaired a loss predicts segments as before, although some are always in flight.
 #[test]
 fn after_a_loss_nearly_everything_is_predicted_again() {
     const SEGMENT: u16 = 988;

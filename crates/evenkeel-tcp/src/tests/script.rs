@@ -72,7 +72,7 @@ pub(super) fn run_file(path: &str) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Says why the script does not hold.
+/// Runs a script. Returns an error that describes why the script fails.
 fn run(text: &str) -> Result<(), String> {
     let mut runner = Runner {
         config: Config { timestamps: false, ..Config::default() },
@@ -412,7 +412,7 @@ fn same<T: PartialEq + core::fmt::Debug>(what: &str, is: T, wanted: T) -> Result
     if is == wanted { Ok(()) } else { Err(format!("{what}: {is:?}, not {wanted:?}")) }
 }
 
-/// The byte with this place in a stream.
+/// Returns the byte with this place in a stream.
 fn byte(place: u32) -> u8 {
     (place.wrapping_mul(7) % 251) as u8
 }
@@ -467,7 +467,7 @@ fn split_options(text: &str) -> Result<(&str, Options), String> {
     Ok((before.trim(), all))
 }
 
-/// A range of relative numbers; made absolute later.
+/// Parses a range of relative numbers. They are made absolute later.
 fn parse_range(text: &str) -> Result<SeqRange, String> {
     let (start, end) = text.split_once(':').ok_or_else(|| format!("no range: {text}"))?;
     Ok(SeqRange::new(SeqNumber::new(parse(start)?), SeqNumber::new(parse(end)?)))

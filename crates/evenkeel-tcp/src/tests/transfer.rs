@@ -17,7 +17,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What differs from one transfer to the next.
+/// The parameters of a transfer.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     algorithm: Algorithm,
@@ -48,7 +48,7 @@ struct Peer {
     nxt: u32,
     ahead: Vec<(u32, u32)>,
     window: u32,
-    /// Where the last segment began.
+    /// The number at which the last segment began.
     last: u32,
     ts_recent: u32,
 }
@@ -94,7 +94,7 @@ struct World {
     peer: Peer,
     to_peer: VecDeque<(Instant, Header, u32)>,
     to_us: VecDeque<(Instant, Header)>,
-    /// Where the window ends that was offered last.
+    /// The end of the window that was offered last.
     edge: SeqNumber,
     /// So many are lost that leave next.
     losses: u32,

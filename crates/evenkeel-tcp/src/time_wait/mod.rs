@@ -17,10 +17,10 @@ use crate::time::{Duration, Instant};
 /// wrong would never stop (RFC 5961, 7; Linux, `tcp_invalid_ratelimit`).
 const ACK_INTERVAL_MS: u32 = 500;
 
-/// How long must pass before we use the sockets again ourselves.
+/// The time that must pass before we reuse the sockets of a connection ourselves.
 const OPEN_AFTER: Duration = Duration::from_secs(1);
 
-/// How long, and how many.
+/// The limits of TIME-WAIT: the time and the number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeWaitConfig {
     /// Twice the maximum segment lifetime. 60 s, as Linux has it: RFC 9293, 3.4.2 says 4 minutes, but also
@@ -37,7 +37,7 @@ impl Default for TimeWaitConfig {
     }
 }
 
-/// What a connection leaves behind when it enters TIME-WAIT.
+/// The state of a connection that is kept when it enters TIME-WAIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remains {
     /// SND.NXT: behind our FIN.
@@ -50,7 +50,7 @@ pub struct Remains {
     pub ts_recent: Option<u32>,
 }
 
-/// What to do about a segment.
+/// The reaction of TIME-WAIT to a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing.
@@ -104,13 +104,13 @@ impl TimeWait {
         Self { table: Table::new(secret, config.connections), queue: Queue::new(config.wait), numbers }
     }
 
-    /// A connection enters TIME-WAIT. It waits from now on; if there are too many, the one that has waited
-    /// longest no longer does.
+    /// Moves a connection to TIME-WAIT. It waits from now on. If there are too many, the one that has
+    /// waited longest no longer waits.
     pub fn enter(&mut self, tuple: FourTuple, remains: &Remains, now: Instant, counters: &mut Counters) {
         self.enter_hashed(self.table.hash(&tuple), tuple, remains, now, counters);
     }
 
-    /// The same, for who knows the hash already.
+    /// Moves a connection to TIME-WAIT; the caller already has the hash of its tuple.
     pub(super) fn enter_hashed(
         &mut self,
         hash: TupleHash,
@@ -149,18 +149,18 @@ impl TimeWait {
         }
     }
 
-    /// Whether this connection is here.
+    /// Returns the connection of a tuple, if it is in TIME-WAIT.
     #[must_use]
     pub fn find(&self, tuple: &FourTuple) -> Option<Id> {
         self.table.find(tuple)
     }
 
-    /// The same, for who knows the hash already.
+    /// Finds a connection whose tuple's hash the caller already has.
     pub(super) fn find_hashed(&self, hash: TupleHash, tuple: &FourTuple) -> Option<Id> {
         self.table.find_hashed(hash, tuple)
     }
 
-    /// A segment has come for a connection that is here.
+    /// Handles a segment for a connection that is in TIME-WAIT.
     pub fn handle_segment(
         &mut self,
         id: Id,
@@ -201,8 +201,8 @@ impl TimeWait {
         self.acknowledge_seldom(id, now, Counter::ChallengeAck, counters)
     }
 
-    /// Whether we may open the connection again ourselves: if so, [`TimeWait::recycle`] this one, and choose
-    /// an initial sequence number behind the one given.
+    /// Returns the number behind which our initial sequence number must lie, if we may open the connection
+    /// again ourselves. The caller then [recycles](TimeWait::recycle) this entry.
     ///
     /// This is RFC 6191 seen from the other end, as Linux has it (`tcp_tw_reuse`): with timestamps the peer
     /// can tell the new SYN from an old segment, and old segments from those of the new connection (PAWS, RFC
@@ -215,14 +215,15 @@ impl TimeWait {
         (now.since(self.queue.since(&entry.place)) >= OPEN_AFTER).then_some(entry.snd_nxt)
     }
 
-    /// The listener has taken the SYN of a new incarnation, or we are about to send one.
+    /// Removes a connection, because the listener has taken the SYN of a new incarnation, or we are about
+    /// to send one.
     pub fn recycle(&mut self, id: Id, counters: &mut Counters) {
         if self.forget(id) {
             counters.count(Counter::TwRecycled);
         }
     }
 
-    /// A connection whose wait is over, and which is gone now. Call again until there is none.
+    /// Removes a connection whose wait is over and returns it. To be called until there is none.
     pub fn poll_expired(&mut self, now: Instant, counters: &mut Counters) -> Option<FourTuple> {
         let id = self.queue.due(&self.table, now)?;
         let tuple = self.table.tuple(id).copied();
@@ -231,19 +232,19 @@ impl TimeWait {
         tuple
     }
 
-    /// When the next wait is over.
+    /// Returns when the next wait is over.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.queue.deadline(&self.table)
     }
 
-    /// How many are waiting.
+    /// Returns the number of connections in TIME-WAIT.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Nobody is.
+    /// Returns whether no connection is in TIME-WAIT.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
@@ -254,7 +255,7 @@ impl TimeWait {
         self.table.remove(id).is_some()
     }
 
-    /// An ACK that says where we are, unless the last was just now.
+    /// Returns an ACK with our current numbers, unless the last one was sent just now.
     fn acknowledge_seldom(&mut self, id: Id, now: Instant, why: Counter, counters: &mut Counters) -> Answer {
         let Some(entry) = self.table.get_mut(id) else { return Answer::Nothing };
         if millis(now).wrapping_sub(entry.acked_at) < ACK_INTERVAL_MS {
@@ -282,7 +283,8 @@ impl TimeWait {
 }
 
 impl Entry {
-    /// RFC 6191, 2: a SYN that cannot be an old duplicate, by its timestamp or by its sequence number.
+    /// Returns whether a SYN cannot be an old duplicate, by its timestamp or by its sequence number
+    /// (RFC 6191, 2).
     fn may_reopen(&self, header: &Header) -> bool {
         if header.flags.intersects(Flags::ACK | Flags::FIN) {
             return false;
@@ -300,7 +302,7 @@ impl Entry {
         self.timestamps && header.options.timestamps.is_some_and(older)
     }
 
-    /// RFC 7323, 4.3, for a segment that is in order.
+    /// Records the timestamp of a segment that is in order (RFC 7323, 4.3).
     fn note_timestamp(&mut self, header: &Header) {
         if let Some(new) = header.options.timestamps.filter(|_| self.timestamps)
             && self.ts_before(new.value)

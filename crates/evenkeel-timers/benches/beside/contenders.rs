@@ -26,7 +26,7 @@ pub(crate) const CONTENDERS: [(&str, Make); 6] = [
     ("tokio-util DelayQueue", || Box::new(Tokio::new())),
 ];
 
-/// What somebody's timers call an event, by who waits.
+/// Stores the key by which a contender's timers name the event of `who`.
 fn keep<K: Clone>(keys: &mut Vec<K>, who: u32, key: K) {
     let who = who as usize;
     if keys.len() <= who {

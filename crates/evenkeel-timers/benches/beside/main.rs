@@ -1,4 +1,4 @@
-//! What an event costs by soft timers, and by what else there is, in one run.
+//! A benchmark of the cost of an event with soft timers, compared with other timer libraries in one run.
 //!
 //! `cargo bench -p evenkeel-timers --bench beside` prints the tables; `-- 1000` only beside so many pending.
 //!
@@ -28,7 +28,7 @@ use contenders::CONTENDERS;
 use random::Random;
 
 const PENDING: [usize; 3] = [1, 1_000, 1_000_000];
-/// What is timed at once.
+/// The number of operations that are timed together.
 const BATCH: usize = 64;
 /// Ticks from one event to the next, on average.
 const GAP: u64 = 20;
@@ -40,7 +40,7 @@ const TURNS: usize = 9;
 trait Timers {
     fn schedule(&mut self, now: u64, ticks: u64, who: u32);
     fn cancel(&mut self, who: u32);
-    /// Whether something is due.
+    /// Returns whether an event is due.
     fn check(&mut self, now: u64) -> bool;
     /// Before it is asked what is due then.
     fn set_clock(&mut self, now: u64) {

@@ -1,4 +1,4 @@
-//! What soft timers cost on a real core, beside so many events that are pending.
+//! A benchmark of the cost of soft timers on a real core, for several numbers of pending events.
 //!
 //! `cargo bench -p evenkeel-timers --bench soft` prints the table; `-- WORD` only the lines with that word in
 //! their names; `-- --check` and `-- --renew` compare instructions with the figures in

@@ -1,4 +1,5 @@
-//! What is measured. So many events are pending, one of which falls due every 20 ticks on average.
+//! The scenarios of the benchmark. In each, a number of events are pending, and one falls due every 20
+//! ticks on average.
 
 use std::hint::black_box;
 
@@ -11,12 +12,12 @@ pub(crate) type Turn = Box<dyn FnMut()>;
 
 pub(crate) struct Scenario {
     pub(crate) name: String,
-    /// How many checks or events a turn has.
+    /// The number of checks or events in a turn.
     pub(crate) things: usize,
     pub(crate) make: Box<dyn Fn() -> Turn>,
 }
 
-/// How often a turn does it.
+/// The number of repetitions in a turn.
 const TIMES: usize = 64;
 /// Ticks from one event to the next, on average.
 const GAP: u64 = 20;

@@ -13,7 +13,7 @@ fn taken<W>(poll: impl FnMut() -> Option<W>) -> Vec<W> {
     core::iter::from_fn(poll).collect()
 }
 
-/// When something was scheduled, for how many ticks, and with which latest time.
+/// The time at which an event was scheduled, its delay in ticks, and its latest time.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     at: u64,
@@ -28,7 +28,7 @@ struct World {
     period: u64,
     phase: u64,
     now: u64,
-    /// What has happened, and when.
+    /// The events that have happened, and when.
     happened: Vec<(Asked, u64)>,
 }
 
@@ -156,7 +156,7 @@ fn delays(interrupt_interval: u64, trigger_gap: Option<u64>) -> Vec<u64> {
     world.happened.iter().map(|(asked, at)| at - asked.at - asked.ticks * FINE).collect()
 }
 
-/// How many fall into each of ten equal parts of what they may be, in percent of all.
+/// Returns the percentage of delays in each of ten equal parts of the range up to `end`.
 fn tenths(delays: &[u64], end: u64) -> [usize; 10] {
     let mut counts = [0; 10];
     delays.iter().for_each(|delay| counts[(delay * 10 / end) as usize] += 1);

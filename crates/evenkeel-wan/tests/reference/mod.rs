@@ -22,7 +22,7 @@ impl<'a> Reference<'a> {
         Self { settings, begin, queue: VecDeque::new(), out: Vec::new(), dropped: 0 }
     }
 
-    /// What comes out, in order, and when.
+    /// Returns the frames that come out, in order, with their times.
     pub(crate) fn run(&mut self, frames: impl Iterator<Item = (Instant, usize)>) -> Vec<(usize, Instant)> {
         let frames: Vec<_> = frames
             .enumerate()
@@ -36,7 +36,7 @@ impl<'a> Reference<'a> {
         self.out.iter().map(|(number, left)| (*number, *left + self.settings.delay)).collect()
     }
 
-    /// Whether one more may wait, of which is known how long that would be.
+    /// Returns whether one more frame may wait, given how long it would wait.
     fn admit(&mut self, number: usize, bytes: u128, now: Instant, wait: u128) -> bool {
         let fits = match self.settings.queue {
             Limit::Packets(most) => self.queue.len() < most,

@@ -11,18 +11,18 @@ use crate::{SeqNumber, SeqRange};
 pub(super) const MSS: u32 = 1000;
 const ISS: SeqNumber = SeqNumber::new(u32::MAX - 100_000);
 
-/// What carries the packets of all flows.
+/// The simulated path that all flows share.
 #[derive(Debug, Clone)]
 pub(super) struct Path {
     /// The round trip without queueing.
     pub(super) rtt: Duration,
-    /// How long the bottleneck takes for a segment; zero if there is none.
+    /// The time that the bottleneck takes for a segment; zero if there is no bottleneck.
     pub(super) segment_time: Duration,
-    /// How many segments wait at the bottleneck at most.
+    /// The maximum number of segments that wait at the bottleneck.
     pub(super) queue: u32,
 }
 
-/// How both ends behave.
+/// The behaviour of both ends of a flow.
 #[derive(Debug, Clone)]
 pub(super) struct Ends {
     pub(super) config: RecoveryConfig,
@@ -39,7 +39,7 @@ impl Default for Ends {
     }
 }
 
-/// What becomes of a packet.
+/// The treatment of a packet by the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fortune {
     Arrives,
@@ -94,7 +94,7 @@ pub(super) struct World<F> {
     data: u64,
     fortune: F,
     pub(super) flows: Vec<Flow>,
-    /// When the bottleneck has sent all that waits for it.
+    /// The time at which the bottleneck has sent all that waits for it.
     free_at: Instant,
     pub(super) overflows: u64,
     /// Counters are recounted after every step: dear with large windows.
@@ -102,7 +102,7 @@ pub(super) struct World<F> {
 }
 
 impl<F: FnMut(Packet) -> Fortune> World<F> {
-    /// So many established flows, each with so many segments to send, at time zero.
+    /// Creates `flows` established flows at time zero, each with `segments` segments to send.
     pub(super) fn new(path: Path, ends: Ends, flows: usize, segments: u64, fortune: F) -> Self {
         let config = Arc::new(ends.config.clone());
         let flow = |_| {
@@ -307,7 +307,7 @@ impl<F: FnMut(Packet) -> Fortune> World<F> {
         self.pump(flow);
     }
 
-    /// Bytes acknowledged, by flow.
+    /// Returns the number of bytes acknowledged, by flow.
     pub(super) fn acked(&self) -> Vec<u64> {
         self.flows.iter().map(|flow| flow.acked).collect()
     }
@@ -342,8 +342,8 @@ impl Receiver {
         (true, None)
     }
 
-    /// The SACK option: what arrived twice, then the block that grew last, then others (RFC 2018, 4; RFC
-    /// 2883, 4).
+    /// Returns the blocks of the SACK option: the range that arrived twice, then the block that grew last,
+    /// then others (RFC 2018, 4; RFC 2883, 4).
     fn blocks(&self, dsack: Option<(u64, u64)>) -> Vec<(u64, u64)> {
         let early = self.recent.iter().map(|start| (*start, self.early[start]));
         match dsack {
@@ -362,7 +362,7 @@ impl Receiver {
     }
 }
 
-/// The sequence number of a byte of data.
+/// Returns the sequence number of a byte of data.
 #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
 fn number(byte: u64) -> SeqNumber {
     ISS + 1 + byte as u32

@@ -1,4 +1,4 @@
-//! How fast losses are repaired, and what is not mistaken for one.
+//! Tests of how fast losses are repaired, and of events that must not be taken for losses.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ const fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// A transfer in which the first transmissions of some segments are lost. Returns the world after it.
+/// Runs a transfer in which the first transmissions of some segments are lost. Returns the world after it.
 fn transfer(ends: Ends, segments: u64, lost: &BTreeSet<u64>) -> World<impl FnMut(Packet) -> Fortune> {
     let lost = lost.clone();
     let fortune = move |packet| match packet {
@@ -34,7 +34,7 @@ fn transfer(ends: Ends, segments: u64, lost: &BTreeSet<u64>) -> World<impl FnMut
     world
 }
 
-/// When a transfer of 310 segments, of which these are lost, is over: in round trips.
+/// Transfers 310 segments, of which `lost` are lost. Returns how many round trips the transfer takes.
 fn round_trips(lost: &BTreeSet<u64>) -> f64 {
     let world = transfer(Ends::default(), FIRST + WINDOW, lost);
     let info = world.flows[0].recovery.info();

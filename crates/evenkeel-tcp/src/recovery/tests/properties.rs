@@ -1,4 +1,4 @@
-//! What holds whatever happens.
+//! The invariants of loss recovery, tested with random steps.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::recovery::{AckInfo, Expired, Recovery, RecoveryConfig};
 use crate::time::{Duration, Instant};
 use crate::{SeqNumber, SeqRange};
 
-/// What is counted as it changes is what is there.
+/// Checks that the counters, which change step by step, agree with a recount.
 pub(super) fn check(recovery: &Recovery) {
     let board = &recovery.board;
     let count = board.recount();
@@ -37,7 +37,7 @@ pub(super) fn check(recovery: &Recovery) {
     assert!(!may_send_again || count.lost > 0);
 }
 
-/// What is said of all segments without a look at them.
+/// Checks the predicates that describe all segments without visiting them.
 fn check_short_cuts(recovery: &Recovery) {
     let board = &recovery.board;
     if board.is_undisturbed() {
@@ -49,12 +49,12 @@ fn check_short_cuts(recovery: &Recovery) {
     }
 }
 
-/// What may happen to a sender.
+/// A random event of a sender.
 #[derive(Debug, Clone)]
 enum Step {
     /// New bytes leave, allowed or not.
     New(u16),
-    /// What is lost is sent again, so many times.
+    /// Lost segments are sent again, at most this number of times.
     Again(u8),
     /// An acknowledgment, with positions relative to SND.UNA that may be nonsense.
     Ack {
@@ -182,8 +182,8 @@ impl Sender {
         }
     }
 
-    /// From here on nothing is lost: every byte that was must be sent again, and all is acknowledged in the
-    /// end.
+    /// Finishes the transfer without further loss. Every lost byte must be sent again, and all bytes are
+    /// acknowledged in the end.
     fn finish(&mut self) {
         for _ in 0..20_000 {
             if self.recovery.is_empty() {
@@ -232,8 +232,8 @@ proptest! {
     }
 }
 
-/// A fortune by numbers: of a thousand packets so many are lost, late, and doubled. The same for the same
-/// seed.
+/// Returns random treatments of packets: of a thousand, `lost` are lost, `late` late and `doubled` doubled.
+/// One seed gives one sequence.
 pub(super) fn dice(seed: u64, lost: u64, late: u64, doubled: u64) -> impl FnMut(Packet) -> Fortune {
     let mut state = seed | 1;
     move |_| {

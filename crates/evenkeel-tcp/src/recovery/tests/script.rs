@@ -13,7 +13,8 @@ const ISS: SeqNumber = SeqNumber::new(u32::MAX - 5000);
 pub(super) struct Script {
     pub(super) recovery: Recovery,
     pub(super) now: Instant,
-    /// How many segments were ever sent, and how many the application has.
+    /// The number of segments ever sent. `available` is the number of segments that the application has
+    /// provided.
     sent: u32,
     pub(super) available: u32,
     acked: u32,
@@ -24,8 +25,8 @@ pub(super) const fn ms(ms: u64) -> Duration {
 }
 
 impl Script {
-    /// A connection with SACK and a round trip of 100 ms, established at 100 ms, without HyStart++ (which
-    /// needs its own tests).
+    /// Creates a connection with SACK and a round trip of 100 ms, established at 100 ms, without HyStart++
+    /// (which needs its own tests).
     pub(super) fn new() -> Self {
         Self::with(&RecoveryConfig { hystart: false, ..RecoveryConfig::default() }, true)
     }
@@ -90,7 +91,7 @@ impl Script {
         left.join(" ")
     }
 
-    /// One new segment leaves, whatever is allowed.
+    /// Sends one new segment, whatever is allowed.
     pub(super) fn send_new(&mut self) -> u32 {
         let number = self.sent;
         self.recovery.on_sent(self.segments(number, number + 1), false, self.now);
@@ -112,28 +113,29 @@ impl Script {
         range.start.since(ISS + 1) / MSS
     }
 
-    /// All before segment `upto` is acknowledged.
+    /// Acknowledges all before segment `upto`.
     pub(super) fn ack(&mut self, upto: u32) -> Acked {
         self.sack(upto, &[])
     }
 
-    /// All before `upto`, and selectively the segments from the first up to the second number.
+    /// Acknowledges all before `upto`, and selectively the segments from the first up to the second number
+    /// of each block.
     pub(super) fn sack(&mut self, upto: u32, blocks: &[(u32, u32)]) -> Acked {
         self.acknowledge(upto, blocks, None, false)
     }
 
-    /// With a timestamp that says the segment left at `echo`.
+    /// Acknowledges with SACK blocks and a timestamp that reports that the segment left at `echo_millis`.
     pub(super) fn sack_echoing(&mut self, upto: u32, blocks: &[(u32, u32)], echo_millis: u64) -> Acked {
         let age = self.now.since(Instant::from_millis(echo_millis));
         self.acknowledge(upto, blocks, Some(age), false)
     }
 
-    /// With ECE set.
+    /// Delivers an acknowledgment up to `upto` with ECE set.
     pub(super) fn ack_with_ece(&mut self, upto: u32) -> Acked {
         self.acknowledge(upto, &[], None, true)
     }
 
-    /// All before segment `upto` is acknowledged, and so many bytes of it.
+    /// Acknowledges all before segment `upto`, and `bytes` bytes of it.
     pub(super) fn ack_in_part(&mut self, upto: u32, bytes: u32) -> Acked {
         let ack = self.segments(upto, upto).start + bytes;
         self.recovery.on_ack(&AckInfo { ack, ..self.info(upto, &[]) })
@@ -174,12 +176,12 @@ impl Script {
         self.now.as_nanos() / 1_000_000
     }
 
-    /// The window in segments.
+    /// Returns the window in segments.
     pub(super) fn cwnd(&self) -> u32 {
         self.recovery.info().cwnd / MSS
     }
 
-    /// Segments on their way.
+    /// Returns the number of segments in flight.
     pub(super) fn in_flight(&self) -> u32 {
         self.recovery.in_flight() / MSS
     }
@@ -196,7 +198,7 @@ impl Script {
         assert!(self.recovery.is_empty());
     }
 
-    /// The number of the next new segment.
+    /// Returns the number of the next new segment.
     pub(super) fn next(&self) -> u32 {
         self.sent
     }

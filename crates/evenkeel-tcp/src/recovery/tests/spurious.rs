@@ -1,9 +1,10 @@
-//! What was for nothing is taken back: Eifel (RFC 3522, 4015), DSACK (RFC 3708), F-RTO (RFC 5682).
+//! Tests that spurious reductions are undone: Eifel (RFC 3522, 4015), DSACK (RFC 3708), F-RTO (RFC 5682).
 
 use super::script::{MSS, Script, ms};
 use crate::recovery::{Expired, RecoveryState};
 
-/// Ten segments, a timeout at 300 ms after the probe, the first sent again.
+/// Returns a script with ten segments sent, a timeout at 300 ms after the probe, and the first segment sent
+/// again.
 fn timed_out() -> Script {
     let mut script = Script::new();
     script.write(10);

@@ -127,7 +127,8 @@ fn reno_follows_its_response_function_when_losses_are_random() {
     }
 }
 
-/// 20 Mbit/s, 40 ms, a queue of one bandwidth-delay product: 400 us for a segment, 100 segments.
+/// Returns a path of 20 Mbit/s and 40 ms with a queue of one bandwidth-delay product: 400 µs for a
+/// segment, 100 segments.
 fn bottleneck() -> Path {
     Path { rtt: Duration::from_millis(40), segment_time: Duration::from_micros(400), queue: 100 }
 }

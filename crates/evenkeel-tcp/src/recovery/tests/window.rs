@@ -1,4 +1,4 @@
-//! What lets the window grow, and what an idle connection keeps.
+//! Tests of the growth of the window, and of the window of an idle connection.
 
 use super::script::{MSS, Script, ms};
 use crate::SeqNumber;

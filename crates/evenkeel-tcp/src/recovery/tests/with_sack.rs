@@ -224,7 +224,8 @@ fn an_overtaken_acknowledgment_tells_what_has_arrived() {
     assert_eq!(script.pump().split(' ').next(), Some("R1"), "it is not left to the timer");
 }
 
-/// What an overtaken acknowledgment tells of, and what is acknowledged meanwhile, came once.
+/// Segments that an overtaken acknowledgment reports, and that were acknowledged meanwhile, count as
+/// arrived once.
 #[test]
 fn an_overtaken_acknowledgment_is_none_of_duplicates() {
     let mut script = Script::new();

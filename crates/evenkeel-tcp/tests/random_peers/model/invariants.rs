@@ -1,4 +1,5 @@
-//! What must hold at every step, judged from the segments that pass and from the user's calls.
+//! The invariants of a connection at every step, judged from the segments that pass and from the user's
+//! calls.
 //!
 //! The stated times:
 //!
@@ -21,7 +22,7 @@ use evenkeel_tcp::time::{Duration, Instant};
 use super::peer::Peer;
 use super::wire::{ACK, FIN, RST, SYN, Seg, after, byte, earlier, later};
 
-/// How long things may take.
+/// The limits on times in a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     pub(crate) silence: Duration,
@@ -30,7 +31,7 @@ pub(crate) struct Times {
     pub(crate) ack_delay: Duration,
 }
 
-/// How coarse timers are.
+/// The tolerance for timers.
 const SLACK: Duration = Duration::from_millis(2);
 /// The first timeout if a SYN was lost, or nobody knows (RFC 6298, 5.7), with a delay of the peer's.
 const AFTER_LOST_SYN: Duration = Duration::from_millis(3_100);
@@ -54,21 +55,24 @@ pub(crate) struct Invariants {
     // What we have sent.
     iss: Option<u32>,
     max: u32,
-    /// What is acknowledged up to here measures no round trip (Karn's algorithm).
+    /// The number up to which an acknowledgment measures no round trip, because data was sent twice (Karn's
+    /// algorithm).
     sent_twice: u32,
     last_sent: Instant,
     work_since: Option<Instant>,
     /// The longest timeout since a round trip was measured.
     timeout: Duration,
     ready_since: Option<Instant>,
-    /// What was sent once, and when; the longest round trip that this has measured.
+    /// The ends of segments that were sent once, with their times. `longest` is the longest round trip that
+    /// they measured.
     under_way: VecDeque<(u32, Instant)>,
     longest: Duration,
     /// The handshake says nothing of the round trip.
     late_start: bool,
-    /// When what is now the first byte that is not acknowledged last left, or the window was probed.
+    /// The time at which the first unacknowledged byte was last sent, or the window was last probed.
     first_sent: Instant,
-    /// What our clock shows when virtual time is zero, and how much less an echo may show than what it is of.
+    /// The value of our timestamp clock when virtual time is zero. `coarse` is the amount by which an echo
+    /// may be lower than the timestamp that it echoes.
     epoch: Option<u32>,
     coarse: Duration,
     shift: Option<u8>,
@@ -149,7 +153,7 @@ impl Invariants {
         }
     }
 
-    /// The number after the last that the user has given us to send.
+    /// Returns the number after the last that the user has given us to send.
     fn end(&self) -> u32 {
         let first = self.iss.unwrap_or_default().wrapping_add(1);
         first.wrapping_add(self.written as u32).wrapping_add(u32::from(self.fin))
@@ -159,7 +163,7 @@ impl Invariants {
         !self.over && self.opened.is_some() && self.iss.is_none_or(|_| after(self.end(), self.una))
     }
 
-    /// When something last happened that makes us send.
+    /// Returns the time of the last event that makes us send.
     fn since(&self) -> Instant {
         self.last_sent.max(self.advanced_at).max(self.work_since.unwrap_or(Instant::ZERO))
     }
@@ -384,7 +388,7 @@ impl Invariants {
         }
     }
 
-    /// PAWS (RFC 7323, 5) has us drop it.
+    /// Returns whether PAWS (RFC 7323, 5) requires us to drop the segment.
     fn is_old(&self, seg: &Seg) -> bool {
         self.clock
             .filter(|_| self.clocks)
@@ -481,7 +485,7 @@ impl Invariants {
         Ok(())
     }
 
-    /// Whether the user has read up to `come`; the peer's FIN may be one of what came.
+    /// Returns whether the user has read up to `come`. The peer's FIN may be part of what arrived.
     fn read_all(&self, come: u32) -> bool {
         self.peer_first.is_some_and(|first| {
             let text = u64::from(come.wrapping_sub(first));

@@ -9,7 +9,7 @@ use evenkeel_tcp::time::{Duration, Instant};
 use super::choices::Choices;
 use super::wire::Seg;
 
-/// What one direction does while the network is rough.
+/// The conditions of one direction while the network is rough.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
     pub(crate) delay: Duration,
@@ -37,7 +37,7 @@ pub(crate) enum Item {
     TooBig(u32, u16),
 }
 
-/// Both directions.
+/// The simulated network between us and the peer, with both directions.
 #[derive(Debug)]
 pub(crate) struct Network {
     /// From us to the peer; back.

@@ -1,4 +1,4 @@
-//! What a run needs of our side: an endpoint alone, or a host that has one.
+//! The interface of our side in a run: an endpoint alone, or a host that has one.
 
 use evenkeel_tcp::Ecn;
 use evenkeel_tcp::connection::Info;

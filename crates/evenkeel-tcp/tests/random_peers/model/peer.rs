@@ -9,7 +9,7 @@ use evenkeel_tcp::time::{Duration, Instant};
 use super::choices::Choices;
 use super::wire::{ACK, CWR, ECE, FIN, PSH, RST, SYN, Seg, URG, after, bytes, earlier, later, sack_len};
 
-/// The peer's behaviour.
+/// The behaviour of the peer in a run: how it opens, sends, receives and closes.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerPlan {
     /// The peer opens.
@@ -53,7 +53,7 @@ pub(crate) struct PeerPlan {
     pub(crate) write_pause: Duration,
     /// The peer closes once our FIN has come.
     pub(crate) closes_last: bool,
-    /// How often the peer does something odd.
+    /// The interval between odd actions of the peer; `None` if it takes none.
     pub(crate) oddities: Option<Duration>,
     pub(crate) resets_at: Option<Instant>,
 }
@@ -73,7 +73,7 @@ impl PeerPlan {
     }
 }
 
-/// How large the peer's windows are while the network is rough.
+/// The size of the peer's windows while the network is rough.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Windows {
     /// A buffer, of which so many bytes are read in each interval.
@@ -192,17 +192,17 @@ impl Peer {
         core::mem::take(&mut self.out)
     }
 
-    /// The number behind the last byte of its stream.
+    /// Returns the number behind the last byte of its stream.
     const fn text_end(&self) -> u32 {
         self.plan.iss.wrapping_add(1).wrapping_add(self.plan.total as u32)
     }
 
-    /// Its FIN is acknowledged, and ours has come.
+    /// Returns whether the peer's FIN is acknowledged, and ours has come.
     pub(crate) fn is_done(&self) -> bool {
         self.dead || self.fin_received && self.una == self.text_end().wrapping_add(1)
     }
 
-    /// The end of all that it has ever sent.
+    /// Returns the end of all that it has ever sent.
     pub(crate) const fn sent_end(&self) -> u32 {
         self.max
     }
@@ -249,7 +249,7 @@ impl Peer {
         }
     }
 
-    /// The peer cooperates from now on.
+    /// Makes the peer cooperate from now on.
     pub(crate) fn be_calm(&mut self, now: Instant, choices: &mut Choices<'_>) {
         self.calm = true;
         self.plan.oddities = None;
@@ -429,7 +429,7 @@ impl Peer {
         }
     }
 
-    /// The most bytes in a segment that leaves now: what options take is not for data (RFC 9293, 3.7.1).
+    /// Returns the most bytes in a segment that leaves now. Options take room from data (RFC 9293, 3.7.1).
     fn segment(&self) -> usize {
         let clock = if self.clock.is_some() { 12 } else { 0 };
         let sack = if self.sack { sack_len(self.beyond.len(), clock) } else { 0 };
@@ -482,7 +482,7 @@ impl Peer {
         self.push(Seg { seq: self.in_window(), flags: ACK, ..Seg::default() }, now);
     }
 
-    /// The room that it says it has behind what it acknowledges.
+    /// Returns the room that the peer announces behind what it acknowledges.
     fn window(&self) -> u32 {
         match self.plan.windows {
             Windows::Wild(_) => self.wild,

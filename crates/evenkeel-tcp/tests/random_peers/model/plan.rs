@@ -1,4 +1,4 @@
-//! What is chosen before a run: our configuration, the peer, the network and the programs.
+//! The plan of a run: our configuration, the peer, the network and the programs.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::invariants::Times;
 use super::network::Way;
 use super::peer::{PeerPlan, Windows};
 
-/// When a run begins.
+/// The virtual time at which a run begins.
 pub(crate) const BEGIN: Instant = Instant::from_millis(1_000);
 
-/// Who opens the connection.
+/// The end that opens the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Client,
@@ -27,7 +27,7 @@ pub(crate) enum Role {
     Simultaneous,
 }
 
-/// What our user does.
+/// The behaviour of our user in a run.
 #[derive(Debug, Clone)]
 pub(crate) struct UserPlan {
     pub(crate) total: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Plan {
     pub(crate) mtu: Option<(Instant, usize, bool)>,
     pub(crate) calm_at: Instant,
     pub(crate) times: Times,
-    /// How long after the network is calm everything has to be done.
+    /// The time after the network is calm within which the run has to complete.
     pub(crate) rest: Duration,
 }
 

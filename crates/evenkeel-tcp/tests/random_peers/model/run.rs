@@ -20,7 +20,7 @@ const AT_ONCE_MAX: u32 = 5_000;
 /// No connection takes more steps.
 const STEPS_MAX: u64 = 400_000;
 
-/// What a run was like.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
     pub(crate) segments: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Outcome {
     pub(crate) bytes: u64,
 }
 
-/// What many runs were like, together.
+/// The sums of the outcomes of many runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Summary {
     pub(crate) runs: u64,

@@ -27,7 +27,7 @@ pub(crate) const URG: u8 = 0x20;
 pub(crate) const ECE: u8 = 0x40;
 pub(crate) const CWR: u8 = 0x80;
 
-/// Whether `a` comes after `b` on the circle of sequence numbers.
+/// Returns whether `a` comes after `b` on the circle of sequence numbers.
 pub(crate) const fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
