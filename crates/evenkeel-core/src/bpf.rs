@@ -33,7 +33,7 @@ pub struct Program {
     instructions: Box<[Instruction]>,
 }
 
-/// Why a list of instructions is no program.
+/// The reason why a list of instructions is no program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramError {
     /// None, or more than 4096.
@@ -62,10 +62,10 @@ impl fmt::Display for ProgramError {
 
 impl core::error::Error for ProgramError {}
 
-/// As many as the Linux kernel takes (`BPF_MAXINSNS`).
+/// The largest number of instructions, which is the Linux kernel's (`BPF_MAXINSNS`).
 const INSTRUCTIONS_MAX: usize = 4096;
 
-/// `BPF_RET | BPF_K`.
+/// The code of an instruction that returns a constant: `BPF_RET | BPF_K`.
 const RETURN: u16 = 0x06;
 
 /// Words of memory (`BPF_MEMWORDS`): a power of two.
@@ -112,7 +112,7 @@ enum Source {
     Memory(Slot),
 }
 
-/// What a program may ask about a frame besides its bytes.
+/// A property of a frame, other than its bytes, that a program can load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
     /// Bytes on the wire.
@@ -186,7 +186,7 @@ impl Program {
         }
     }
 
-    /// The instructions, for a kernel that runs them too.
+    /// Returns the instructions, for a kernel that runs the program too.
     #[must_use]
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
@@ -210,7 +210,7 @@ impl Program {
         self
     }
 
-    /// The same program, which keeps no more than `bytes` of a frame, and at least one.
+    /// Returns a copy of the program that keeps at most `bytes` of a frame, and at least one.
     #[must_use]
     pub fn cut_to(&self, bytes: u32) -> Self {
         let bytes = bytes.max(1);
@@ -223,7 +223,7 @@ impl Program {
         Self::new(&instructions).unwrap_or_else(|_| self.clone())
     }
 
-    /// A program that keeps so many bytes of every frame.
+    /// Returns a program that keeps at most `bytes` of every frame.
     #[must_use]
     pub fn everything(bytes: u32) -> Self {
         let instructions = [Instruction { code: RETURN, jt: 0, jf: 0, k: bytes }].into();
@@ -388,8 +388,8 @@ impl Arithmetic {
     }
 }
 
-/// What an instruction means (linux/filter.h, pcap/bpf.h). `None` if it is not one, or could go wrong
-/// whatever the frame.
+/// Decodes an instruction (linux/filter.h, pcap/bpf.h). Returns `None` if there is no such instruction, or
+/// if it could fail whatever the frame.
 fn decode(Instruction { code, jt, jf, k }: Instruction) -> Option<Operation> {
     const CLASS: u16 = 0x07;
     // The eighth bit chooses between constant and index register; what is above nine bits does not exist.
@@ -490,7 +490,7 @@ mod tests {
         program.run(frame, frame.len())
     }
 
-    /// What `tcpdump -dd udp port 9` prints.
+    /// The program that `tcpdump -dd udp port 9` prints.
     const UDP_PORT_9: [(u16, u8, u8, u32); 20] = [
         (0x28, 0, 0, 0x0000_000c),
         (0x15, 0, 6, 0x0000_86dd),
@@ -620,7 +620,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever passes the check ends, and harms nobody, on any frame.
+        /// Every program that passes the check ends, without a panic, on any frame.
         #[test]
         fn a_checked_program_ends(
             list in prop::collection::vec(instruction(), 0..12),

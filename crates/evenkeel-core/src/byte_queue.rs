@@ -19,7 +19,7 @@ pub(crate) struct ByteQueue {
     share: usize,
 }
 
-/// Where a string lies.
+/// The place of a string in the queue's memory, in bytes from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     start: usize,
@@ -73,7 +73,7 @@ impl ByteQueue {
         Some(place)
     }
 
-    /// A string that is queued.
+    /// Returns a string that is queued.
     #[inline]
     pub(crate) fn get(&self, place: Place) -> &[u8] {
         self.memory.get(place.start..place.end).unwrap_or_default()

@@ -24,22 +24,22 @@ pub trait Filter: fmt::Debug + Send {
     fn keep(&mut self, frame: &Tapped<'_>) -> usize;
 }
 
-/// What to capture.
+/// The settings of a capture queue.
 #[derive(Debug)]
 pub struct Capture {
-    /// Which frames; `None` for all.
+    /// The filter that selects frames; `None` for all.
     pub filter: Option<Box<dyn Filter>>,
-    /// Bytes kept of each frame at most; no more than [`KEPT_BYTES_MAX`].
+    /// The largest number of bytes kept of each frame, at most [`KEPT_BYTES_MAX`].
     pub snaplen: usize,
     /// Frames the queue holds. The paper's has 32. Its memory holds 64 MiB of them, or so many of ordinary
     /// size if that is more: a queue of large frames is full earlier.
     pub limit_pkts: usize,
-    /// On one interface; `None` for all.
+    /// The interface whose frames are captured; `None` for all.
     pub interface: Option<InterfaceId>,
     /// Frames that are sent, too.
     pub sent_too: bool,
-    /// Whether a queue that is nearly full holds back the rings that fill it. Not where these serve others
-    /// too.
+    /// Whether a queue that is nearly full pauses the rings that fill it. Rings that also serve others are
+    /// not paused.
     pub feedback: bool,
 }
 
@@ -78,26 +78,27 @@ pub struct CaptureCounters {
 /// A captured frame: the oldest one of its queue, where it lies.
 #[derive(Debug, Clone, Copy)]
 pub struct Captured<'a> {
-    /// What is known of it.
+    /// The frame's description: interface, time and lengths.
     pub seen: &'a Seen,
-    /// What was kept of it, from its link-layer header on.
+    /// The bytes that were kept of the frame, from its link-layer header on.
     pub bytes: &'a [u8],
 }
 
-/// What is known of a captured frame.
+/// The description of a captured frame.
 #[derive(Debug)]
 pub struct Seen {
-    /// Where it was seen.
+    /// The interface at which the frame was seen.
     pub interface: InterfaceId,
-    /// What it begins with.
+    /// The type of header that the frame begins with.
     pub link_type: LinkType,
     /// Sent by this host, or by the operating system that it shares the interface with; not received.
     pub sent: bool,
-    /// When it was taken from the interface, or put into its output queue.
+    /// The time when the host took the frame from the interface, or put it into the interface's output
+    /// queue.
     pub at: Instant,
     /// The device's own time stamp, in nanoseconds since 1970; 0 if it has none.
     pub stamp_nanos: u64,
-    /// Its length before it was cut.
+    /// The frame's length in bytes before it was cut.
     pub original_bytes: usize,
     /// Frames that were wanted, and dropped since the one before.
     pub dropped_before: u64,
@@ -128,15 +129,15 @@ pub(crate) struct CaptureQueue {
 /// A frame that passes a tap, as filters see it.
 #[derive(Debug, Clone, Copy)]
 pub struct Tapped<'a> {
-    /// Where it passes.
+    /// The interface that the frame passes.
     pub interface: InterfaceId,
-    /// When the host took it from the interface, or queued it for output.
+    /// The time when the host took the frame from the interface, or queued it for output.
     pub at: Instant,
     /// Whether this host sends it.
     pub sent: bool,
-    /// Its bytes, from the link-layer header on, as far as the device has them.
+    /// The frame's bytes, from the link-layer header on, as far as the device has them.
     pub bytes: &'a [u8],
-    /// What the device knows of it.
+    /// The device's metadata of the frame.
     pub metadata: &'a Metadata,
 }
 
@@ -154,10 +155,10 @@ impl Tapped<'_> {
     }
 }
 
-/// What became of it.
+/// The result of offering a frame to a capture queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// On another interface, or in the other direction: no work for the filter.
+    /// A frame of another interface, or of the other direction: no work for the filter.
     NotShown,
     NotWanted,
     Queued,
@@ -209,14 +210,14 @@ impl CaptureQueue {
         Outcome::Queued
     }
 
-    /// The oldest frame.
+    /// Returns the oldest frame of the queue.
     #[inline]
     pub(crate) fn front(&self) -> Option<Captured<'_>> {
         let seen = self.queue.front()?;
         Some(Captured { seen, bytes: self.bytes.get(seen.place) })
     }
 
-    /// The oldest frame is done with. Says whether input may resume now that it is gone; `None` if there was
+    /// Removes the oldest frame. Returns whether input may resume now that it is gone; `None` if there was
     /// none.
     pub(crate) fn pop(&mut self) -> Option<bool> {
         let place = self.queue.pop_front()?.place;
@@ -232,7 +233,8 @@ impl CaptureQueue {
         self.queue.len().max(self.bytes.occupancy())
     }
 
-    /// Its gate, and how full it is in frames: to be told of an enqueue, or of the attempt.
+    /// Returns the queue's watermarks, and its length in frames: for the caller to report an enqueue or the
+    /// attempt.
     pub(crate) fn gate(&mut self) -> (&mut Gate, usize) {
         let occupancy = self.occupancy();
         (&mut self.gate, occupancy)
@@ -246,7 +248,7 @@ impl CaptureQueue {
         self.gate.reopen(self.occupancy())
     }
 
-    /// Frames that wait.
+    /// Returns the number of frames that wait.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
@@ -265,7 +267,8 @@ mod tests {
     use super::*;
     use crate::poll::{Feedback, SourceId, Sources};
 
-    /// Large frames fill the memory long before there are too many of them; the rings are held back then.
+    /// Large frames fill the memory long before the queue has its limit of frames; the rings are paused
+    /// then.
     #[test]
     fn a_queue_that_is_full_of_bytes_gives_feedback() {
         const LIMIT: usize = 1_000;

@@ -17,8 +17,8 @@ pub struct Config {
     /// The receive architecture. Each interface may have its own ([`crate::host::Host::add_interface_with`]);
     /// under `ni-lrp`, one that does not demultiplex is received from as under `soft-lrp`.
     pub architecture: Architecture,
-    /// Where `soft-lrp` and `polled` do their device work. Default polled; in the interrupt, `polled`
-    /// processes packets to completion at the highest level.
+    /// The place where `soft-lrp` and `polled` do their device work. Default polled. In the interrupt,
+    /// `polled` processes packets to completion at the highest level.
     pub device_work: DeviceWork,
     /// Frames that one callback of the polling thread may take. Default 16, one vector.
     pub quota: Quota,
@@ -27,7 +27,7 @@ pub struct Config {
     pub feedback: Option<Feedback>,
     /// Limit of the share of the core that goes to taking packets in. Default none.
     pub cycle_limit: Option<CycleLimit>,
-    /// What the papers name beside these policies. Default none of it.
+    /// Policies that the papers name in addition to those above. Default [`Alternatives::default`].
     pub alternatives: Alternatives,
     /// Limit of each interface's output queue. Default 256.
     pub output_queue_pkts: usize,
@@ -47,28 +47,29 @@ pub struct Config {
     /// Limit of all frame buffers together, 2 KiB each. Default 65 536 (128 MiB); used only as far as queues
     /// have them reserved.
     pub memory_pkts: usize,
-    /// Which scheduler picks the next process. Default [`Policy::Stride`].
+    /// The scheduler that picks the next process. Default [`Policy::Stride`].
     pub scheduler: Policy,
-    /// Where all pseudo-random choices start from.
+    /// The seed of all pseudo-random choices.
     pub seed: u64,
-    /// What nobody outside may guess: sequence numbers, cookies and hashes of TCP, identifications of IP, and
-    /// the places of fragments come from it. `None` makes it from the seed, which is for simulations and
-    /// tests; a host on a real network wants 128 random bits ([`crate::host::Host::set_secret`]).
+    /// The secret behind everything that an outsider must not guess: sequence numbers, cookies and hashes of
+    /// TCP, identifications of IP, and the places of fragments. `None` derives it from the seed, which is
+    /// for simulations and tests; a host on a real network needs 128 random bits
+    /// ([`crate::host::Host::set_secret`]).
     pub secret: Option<Secret>,
     /// Limits of TCP, and what its connections have in common.
     pub tcp: EndpointConfig,
-    /// Segments that may wait in channels of connections, all together, under the lazy architectures. Default
-    /// 4096; of use only once there are TCP sockets. Under `soft-lrp` each connection may have half of those
-    /// that are free, and no window is larger than that: 2.9 MB by default, whatever [`tcp`](Self::tcp) says.
-    /// [`Config::window_max`] says how large windows can be, [`Config::segment_pkts_for`] what it takes to
-    /// have larger ones, and [`crate::host::Host::tcp`] what is in effect.
+    /// Segments that may wait in the channels of all connections together, under the lazy architectures.
+    /// Default 4096; needed only with TCP sockets. Under `soft-lrp` each connection may have half of the
+    /// free ones, and no window is larger than that: 2.9 MB by default, whatever [`tcp`](Self::tcp) allows.
+    /// [`Config::window_max`] returns the largest window, [`Config::segment_pkts_for`] the setting for
+    /// larger ones, and [`crate::host::Host::tcp`] what is in effect.
     pub segment_pkts: usize,
     /// Connections that may have a channel of their own on adaptors which demultiplex (`ni-lrp`). Default 64.
     /// Others share that of the listener that they came by.
     pub connection_rings: usize,
-    /// How `select` and `poll` find out what is ready. Default [`Select::WithMemory`].
+    /// The method by which `select` and `poll` find ready descriptors. Default [`Select::WithMemory`].
     pub select: Select,
-    /// How the lowest free number of a descriptor is found. Default [`Allocation::Bitmap`].
+    /// The method by which the lowest free descriptor number is found. Default [`Allocation::Bitmap`].
     pub allocation: Allocation,
     /// Descriptors that each process may have, unless it has another limit set. Default 1 048 576.
     pub descriptors_max: u32,
@@ -76,19 +77,21 @@ pub struct Config {
     pub stack: stack::Config,
 }
 
-/// When frames are handed to an interface that is still sending others (TOCS 1997, section 8.2).
+/// The moment at which frames are handed to an interface that is still sending others (TOCS 1997, section
+/// 8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transmit {
-    /// At once, as long as it has descriptors.
+    /// At once, as long as the interface has descriptors.
     #[default]
     Latency,
-    /// When it has said that earlier ones have left: 4.2BSD's *active* flag. Fewer calls of the driver for
-    /// more frames each; under polling a frame waits until the transmit side gets its turn.
+    /// Once the interface has reported that earlier frames have left: 4.2BSD's *active* flag. Each driver
+    /// call then sends more frames, and there are fewer calls. Under polling a frame waits for the poll of
+    /// the transmit side.
     Throughput,
 }
 
-/// How soon buffers of frames that have left are taken back: three ways in which transmitting can starve
-/// (TOCS 1997, section 4.4).
+/// The priority of reclaiming the buffers of frames that have left. The variants are three ways in which
+/// transmission can starve (TOCS 1997, section 4.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransmitService {
     /// Transmit interrupts take turns with those of receive rings.
@@ -100,26 +103,26 @@ pub enum TransmitService {
     LowerLevel,
 }
 
-/// What the papers name beside the policies of [`Config`]: for experiments, and for those who want it so. A
-/// host that has none of it does not look at it.
+/// Policies that the papers name in addition to those of [`Config`]: for experiments and special needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alternatives {
     /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence
     /// that input is the cause.
     pub output_feedback: bool,
-    /// Whether feedback and cycle limit stop a callback of the polling thread in the middle. Default yes.
+    /// The moment at which feedback and the cycle limit stop a callback of the polling thread. Default
+    /// [`Inhibition::AtOnce`].
     pub inhibition: Inhibition,
     /// Whether the interrupts that start the polling thread count against the cycle limit, too. Default yes;
     /// the paper counts the thread's own time only, and has a dip where nearly every packet interrupts (its
     /// figure 10).
     pub limit_counts_interrupts: bool,
-    /// Without a cycle counter: inhibits input when clock ticks in a row find the core taking packets in.
-    /// Default none.
+    /// Inhibition of input without a cycle counter: when several clock ticks in a row find the core taking
+    /// packets in. Default none.
     pub tick_sampling: Option<TickSampling>,
     /// Interrupt handlers only set a flag, and the polling thread calls the devices' callbacks as real-time
     /// tasks by weight instead of round robin, as in Calaveras. Default none.
     pub real_time_tasks: Option<TaskWeights>,
-    /// Whether feedback and limits also hold back the interrupts of architectures that do their work there:
+    /// Whether feedback and limits also pause the interrupts of architectures that do their work there:
     /// Mogul and Ramakrishnan's interrupt-rate limiter. Default no, as in 4.2BSD.
     pub limit_interrupts: bool,
     /// Looks for frames at this interval instead of taking interrupts (clocked interrupts). Default no.
@@ -128,9 +131,10 @@ pub struct Alternatives {
     /// interrupts; instead of clocked interrupts, too (Aron and Druschel, TOCS 2000, section 4.2). It is
     /// about rings that the host takes frames from: channels of `ni-lrp` interrupt as ever. Default no.
     pub network_polling: Option<NetworkPolling>,
-    /// When frames are handed to an interface that is still sending. Default [`Transmit::Latency`].
+    /// The moment at which frames are handed to an interface that is still sending. Default
+    /// [`Transmit::Latency`].
     pub transmit: Transmit,
-    /// How soon the transmit side gets its turn. Default [`TransmitService::InTurn`].
+    /// The priority of reclaiming transmitted buffers. Default [`TransmitService::InTurn`].
     pub transmit_service: TransmitService,
 }
 
@@ -182,28 +186,28 @@ impl Default for Config {
     }
 }
 
-/// Of the buffers that are free, one in so many may be held by a connection's channel.
+/// The divisor of the free buffers that gives the largest number a connection's channel may hold.
 pub(crate) const CHANNEL_SHARE: usize = 2;
 /// Bytes of payload in one buffer: a little less than fits Ethernet. A peer that sends smaller segments may
 /// have some dropped.
 const PAYLOAD_BYTES: usize = 1_400;
 
 impl Config {
-    /// The same with some of the alternatives as `change` sets them.
+    /// Returns these settings with the alternatives changed by `change`.
     #[must_use]
     pub fn with_alternatives(mut self, change: impl FnOnce(&mut Alternatives)) -> Self {
         change(&mut self.alternatives);
         self
     }
 
-    /// How the frames of an interface are received, as far as the host has the choice.
+    /// Returns the receive path that the settings choose, whatever an interface can do.
     #[must_use]
     pub const fn plan(&self) -> Plan {
         Plan::of(self.architecture, self.device_work)
     }
 
-    /// How they are received if it has not: under the lazy architectures by the interface if that
-    /// demultiplexes, or else by the host.
+    /// Returns the receive path of an interface that demultiplexes, or does not. Under the lazy
+    /// architectures an interface that demultiplexes does so itself; for any other the host does.
     pub(crate) const fn plan_for(&self, demultiplexes: bool) -> Plan {
         match self.architecture {
             Architecture::SoftLrp | Architecture::NiLrp if demultiplexes => {
@@ -214,32 +218,32 @@ impl Config {
         }
     }
 
-    /// The largest window that TCP can promise with these settings; `None` if it is as large as
-    /// [`tcp`](Self::tcp) says.
+    /// Returns the largest window that TCP can promise with these settings; `None` if [`tcp`](Self::tcp)
+    /// alone limits it.
     ///
-    /// Under `soft-lrp` all of a window may come before the process has its turn, and what the peer was told
-    /// to send is not to be dropped: it is no larger than what a connection's channel can hold if no other
-    /// does, two segments at least.
+    /// Under `soft-lrp` a whole window may arrive before the process runs, and data that the peer was
+    /// allowed to send must not be dropped. So a window is at most what a connection's channel can hold if
+    /// no other does, and at least two segments.
     #[must_use]
     pub fn window_max(&self) -> Option<usize> {
         let plan = self.plan();
         (plan.is_lazy() && !plan.is_on_interface()).then(|| self.window_held_max())
     }
 
-    /// The largest window all of which a connection's channel can hold.
+    /// Returns the largest window that a connection's channel can hold as a whole.
     pub(crate) fn window_held_max(&self) -> usize {
         self.segment_pkts.div_ceil(CHANNEL_SHARE).max(2).saturating_mul(PAYLOAD_BYTES)
     }
 
-    /// What [`segment_pkts`](Self::segment_pkts) has to be at least for windows of so many bytes. Each is a
-    /// buffer of the host's memory.
+    /// Returns the lowest [`segment_pkts`](Self::segment_pkts) that allows windows of so many bytes. Each
+    /// segment is a buffer of the host's memory.
     #[must_use]
     pub const fn segment_pkts_for(window: usize) -> usize {
         window.div_ceil(PAYLOAD_BYTES).saturating_mul(CHANNEL_SHARE)
     }
 
-    /// The defaults of an architecture. `polled` inhibits all input when a socket queue is full, as its paper
-    /// does; the lazy architectures only the rings that feed it.
+    /// Returns the default settings of an architecture. `polled` pauses all input when a socket queue is
+    /// full, as its paper does; the lazy architectures pause only the rings that feed it.
     #[must_use]
     pub fn of(architecture: Architecture) -> Self {
         let scope =
@@ -251,13 +255,14 @@ impl Config {
         self.output_queue_pkts.max(1)
     }
 
-    /// Whether a full channel holds back no ring from which others receive.
+    /// Returns whether feedback is per channel: a full channel then pauses no ring from which others
+    /// receive.
     pub(crate) fn separates(&self) -> bool {
         let feeding = |f: Feedback| f.scope == FeedbackScope::Feeding && f.by == FeedbackBy::Marks;
         self.feedback.is_some_and(feeding)
     }
 
-    /// The sources to inhibit when frames of `fed_by` fill a queue.
+    /// Returns the sources to pause when frames of `fed_by` fill a queue.
     pub(crate) fn scope(&self, fed_by: Sources) -> Sources {
         match self.feedback {
             Some(Feedback { scope: FeedbackScope::All, .. }) if !fed_by.is_empty() => Sources::ALL,

@@ -1,4 +1,4 @@
-//! What a unit of work has at hand, whichever owner it asks.
+//! The parts of a host that a work item uses, whichever owner it calls.
 
 use crate::frame::Pool;
 use crate::id::QueueId;
@@ -7,7 +7,7 @@ use crate::poll::Poller;
 use crate::time::Instant;
 use crate::work::WorkLog;
 
-/// The time, and those parts of a host that every unit of work uses: lent to the owner of another part for
+/// The time, and the parts of a host that every work item uses. The owner of another part borrows them for
 /// the length of a call.
 #[derive(Debug)]
 pub(crate) struct Cx<'a> {

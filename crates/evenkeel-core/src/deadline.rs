@@ -1,8 +1,8 @@
 //! Everything on a host that waits for a time, by name.
 //!
-//! Of its parts there is one each, and whoever owns one knows until when it waits: it is asked
-//! (`Net::each_deadline`), which takes a comparison, and nobody has to say when that changes. Of sleeping
-//! processes there may be any number: they are timers in a wheel.
+//! There is one of each part of a host, and its owner knows the part's deadline. The host queries all parts
+//! (`Net::each_deadline`), which takes a comparison each, so no part has to report a change. There may be
+//! any number of sleeping processes: they are timers in a wheel.
 
 use evenkeel_timers::{Timer, Timers};
 
@@ -11,7 +11,7 @@ use crate::time::Instant;
 
 macro_rules! deadlines {
     ($($variant:ident => $name:literal, $meaning:literal;)*) => {
-        /// Who is to be woken when a certain time has come, and what for.
+        /// A part of a host, or a process, that is to be woken at a certain time.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Deadline {
             $(#[doc = $meaning] $variant,)*
@@ -19,12 +19,13 @@ macro_rules! deadlines {
             Process(ProcessId),
         }
 
-        /// The same without processes, of which there may be any number.
+        /// A [`Deadline`] of the host itself. Deadlines of processes, of which there may be any number, have
+        /// no part.
         #[derive(Clone, Copy)]
         enum Part { $($variant,)* }
 
         impl Deadline {
-            /// The name used in reports.
+            /// Returns the name used in reports.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* Self::Process(_) => "process" }
@@ -56,7 +57,7 @@ deadlines! {
 #[derive(Debug)]
 pub(crate) struct Sleepers {
     timers: Timers<ProcessId>,
-    /// By the process's number; of those that have ever slept until a certain time.
+    /// The timers of processes that have ever slept until a certain time, by process number.
     processes: Vec<Option<Timer>>,
 }
 
@@ -65,7 +66,7 @@ impl Sleepers {
         Self { timers: Timers::new(), processes: Vec::new() }
     }
 
-    /// A process sleeps no longer than until `deadline`, if that is not [`Instant::NEVER`].
+    /// Sets the time at which a sleeping process is woken; cancels it if that is [`Instant::NEVER`].
     pub(crate) fn set(&mut self, process: ProcessId, deadline: Instant) {
         if deadline == Instant::NEVER {
             return self.cancel(process);
@@ -79,26 +80,26 @@ impl Sleepers {
         timers.set(timer, deadline);
     }
 
-    /// It is awake, or sleeps for as long as it takes.
+    /// Cancels the deadline of a process that is awake, or sleeps without one.
     pub(crate) fn cancel(&mut self, process: ProcessId) {
         if let Some(Some(timer)) = self.processes.get(process.0 as usize) {
             self.timers.cancel(timer);
         }
     }
 
-    /// It is no more.
+    /// Releases the timer of a process that has ended.
     pub(crate) fn forget(&mut self, process: ProcessId) {
         if let Some(timer) = self.processes.get_mut(process.0 as usize).and_then(Option::take) {
             self.timers.release(timer);
         }
     }
 
-    /// When the next one has slept for long enough.
+    /// Returns the earliest time at which a sleeping process is to be woken.
     pub(crate) const fn next_deadline(&self) -> Instant {
         self.timers.next_deadline()
     }
 
-    /// One that has. It waits no more.
+    /// Returns a process whose time has come, and ends its wait.
     pub(crate) fn poll_expired(&mut self, now: Instant) -> Option<ProcessId> {
         self.timers.poll_expired(now)
     }
@@ -117,7 +118,7 @@ impl Due {
         *self = Self(self.0 | Self::bit(who));
     }
 
-    /// Whether it is that of any of these.
+    /// Returns whether any of the deadlines `of` is due.
     pub(crate) fn any(self, of: &[Deadline]) -> bool {
         of.iter().any(|&who| self.0 & Self::bit(who) != 0)
     }

@@ -10,7 +10,7 @@ use crate::plain::Plain;
 use crate::tcp::{Flags, FourTuple, Secret, Table as Connections};
 use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 
-/// What leads to a channel.
+/// A set of frames that can be bound to a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
     /// UDP datagrams to this port; `address` `None` means any of the host's addresses.
@@ -26,7 +26,7 @@ pub enum Binding {
         address: Option<IpAddress>,
         /// Local port.
         port: u16,
-        /// Those that want to open a connection (SYN without ACK), or all others.
+        /// Whether these are segments that open a connection (SYN without ACK), or all others.
         opens: bool,
     },
     /// Segments of a connection. For adaptors only: a host that demultiplexes itself looks among its
@@ -38,12 +38,11 @@ pub enum Binding {
     /// Reports of path MTUs ("fragmentation needed", "packet too big"): the same, and as they come from
     /// anywhere, kept apart from those of neighbours. Bound to no channel, they are control traffic.
     PathMtu,
-    /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to a port nobody has
-    /// bound.
+    /// Everything else that has no socket: ICMP, IGMP, MLD, unknown protocols, UDP to an unbound port.
     Control,
     /// The special channel of fragments whose first part has not come.
     Fragment,
-    /// Packets for somebody else, which the host forwards.
+    /// Packets for other hosts, which the host forwards.
     Forward,
 }
 
@@ -52,41 +51,41 @@ pub enum Binding {
 pub enum Change {
     /// Frames that match the binding go to the channel.
     Bind(Binding, ChannelId),
-    /// They no longer do.
+    /// Frames that match the binding no longer go to a channel.
     Unbind(Binding),
     /// The host has this address (unicast, broadcast, or a joined group).
     AddAddress(IpAddress),
-    /// It no longer has.
+    /// The host no longer has this address.
     RemoveAddress(IpAddress),
     /// The host's hardware address on this interface.
     Hardware(EthernetAddress),
-    /// The same is not the host's any more.
+    /// The hardware address is no longer the host's.
     NoHardware(EthernetAddress),
 }
 
-/// Where a frame goes.
+/// The result of demultiplexing a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// To this channel.
+    /// The frame goes to this channel.
     Channel(ChannelId),
-    /// To this channel, and so do the later fragments of the same datagram: tell
-    /// [`DemuxTable::note_fragment`].
+    /// The frame goes to this channel, and so do the later fragments of the same datagram: the caller then
+    /// calls [`DemuxTable::note_fragment`].
     FirstFragment(ChannelId, FragmentKey),
-    /// A segment: to the channel of its connection, if whoever asks knows of one that the table does not, or
-    /// else to this one, if there is one.
+    /// A segment. It goes to the channel of its connection, if the caller knows of a connection that the
+    /// table does not; else to `channel`, if there is one.
     Segment {
-        /// Between whom; our end first.
+        /// The addresses and ports of both peers; the host's are the local ones.
         tuple: FourTuple,
         /// It wants to open a connection.
         opens: bool,
-        /// Of its connection, its listener, or of control traffic.
+        /// The channel of the segment's connection, of its listener, or of control traffic.
         channel: Option<ChannelId>,
     },
     /// Nowhere.
     Discard(Reason),
 }
 
-/// What fragments of one datagram have in common (RFC 791 section 3.2; RFC 8200 section 4.5).
+/// The fields that all fragments of one datagram share (RFC 791 section 3.2; RFC 8200 section 4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentKey {
     source: [u8; 16],
@@ -99,8 +98,8 @@ pub struct FragmentKey {
 /// fragments then take the special channel, which is slower but not wrong.
 const FRAGMENT_SLOTS: usize = 1024;
 
-/// Headers behind the fixed one of IPv6 that are looked at: as many as IP input follows, eight in front of a
-/// fragment header, that header, and eight behind it; then the transport's.
+/// The largest number of headers behind the fixed one of IPv6 that are parsed. It is as many as IP input
+/// follows: eight in front of a fragment header, that header, and eight behind it; then the transport's.
 const HEADERS_MAX: usize = 18;
 
 /// Connections that can have a channel of their own on an adaptor.
@@ -125,19 +124,19 @@ pub struct DemuxTable {
     forward: ChannelId,
     fragments: Box<[Option<(FragmentKey, ChannelId)>]>,
     secret: Secret,
-    /// Another number after every change: what was found before may be found no more.
+    /// A number that changes with every change of the table: results of another generation may be outdated.
     generation: u32,
 }
 
-/// Where the last plain datagram over IPv4 led: the next one most often leads there, too. Of use as long as
-/// the table stays the same.
+/// The class of the last plain datagram over IPv4: the next one most often goes to the same channel. Valid
+/// as long as the table does not change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LastClass {
     head: Head,
     channel: ChannelId,
 }
 
-/// Of the first bytes of a frame those that say that it is a plain datagram over IPv4, and where it leads.
+/// The words of a frame's first bytes that show that it is a plain datagram over IPv4, and its destination.
 type Head = [u64; 4];
 
 /// Hardware address; type, version and length of the header; fragment's flags and offset, protocol; address
@@ -149,7 +148,7 @@ const HEAD: Head = [
     u64::from_ne_bytes([0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff]),
 ];
 
-/// The words in which they lie.
+/// Returns the words of a frame to which the mask [`HEAD`] applies.
 #[inline(always)]
 fn head_of(frame: &[u8]) -> Option<Head> {
     let bytes: &[u8; 38] = frame.first_chunk()?;
@@ -158,13 +157,13 @@ fn head_of(frame: &[u8]) -> Option<Head> {
 }
 
 impl LastClass {
-    /// After a plain datagram over IPv4 that led to a channel.
+    /// Returns the class of a plain datagram over IPv4 that led to `channel`; `None` for any other packet.
     pub(crate) fn of(frame: &[u8], plain: Plain, channel: ChannelId) -> Option<Self> {
         let head = head_of(frame)?;
         (plain.is_v4() && plain.is_udp()).then_some(Self { head, channel })
     }
 
-    /// What the next frame is, if it is another one to the same place.
+    /// Parses `frame` if it is a plain datagram to the same destination as the last one.
     #[inline(always)]
     pub(crate) fn next(&self, frame: &[u8]) -> Option<Plain> {
         let head = head_of(frame)?;
@@ -212,7 +211,7 @@ impl Addresses {
 /// Channels by port and address.
 #[derive(Debug, Clone)]
 struct Ports {
-    /// Index into `ports` by port number, 0 for a port nobody has bound. One load for the common case, and no
+    /// Index into `ports` by port number, 0 for an unbound port. One load for the common case, and no
     /// hashing. Empty until a port is bound.
     by_port: Box<[u16]>,
     ports: Vec<Port>,
@@ -221,7 +220,7 @@ struct Ports {
 #[derive(Debug, Clone, Default)]
 struct Port {
     any: Option<ChannelId>,
-    /// By address; at most as many as the host has addresses and groups.
+    /// The channels by address; at most as many as the host has addresses and groups.
     exact: Vec<(IpAddress, ChannelId)>,
 }
 
@@ -295,7 +294,7 @@ impl Ports {
 }
 
 impl DemuxTable {
-    /// An empty table, for those whose frames come from a network that knows the seed anyway; else see
+    /// Creates an empty table, for a network that knows the seed anyway; for any other, see
     /// [`DemuxTable::set_secret`].
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -318,9 +317,8 @@ impl DemuxTable {
         }
     }
 
-    /// From now on `secret` says in which of the few places a datagram in fragments is followed, so that
-    /// nobody who does not know it can choose fragments that push out those of others. Those followed now are
-    /// forgotten.
+    /// Sets the secret that places the entries of datagrams in fragments. A sender that does not know it
+    /// cannot choose fragments that push out those of others. Datagrams followed now are forgotten.
     pub fn set_secret(&mut self, secret: Secret) {
         self.secret = secret;
         self.fragments.fill(None);
@@ -372,8 +370,8 @@ impl DemuxTable {
         if opens { &mut self.opening } else { &mut self.other }
     }
 
-    /// The changes that would make an empty table like this one, hardware addresses and followed fragments
-    /// left out.
+    /// Returns the changes that would make an empty table like this one, without hardware addresses and
+    /// followed fragments.
     pub fn contents(&self) -> Vec<Change> {
         let special = [
             (Binding::Neighbor, self.neighbor),
@@ -396,31 +394,32 @@ impl DemuxTable {
         changes
     }
 
-    /// The addresses the host answers to.
+    /// Returns an iterator over the addresses the host answers to.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddress> {
         self.addresses.iter()
     }
 
-    /// Whether a UDP socket is bound to `port` of just this address, or of all.
+    /// Returns whether a UDP socket is bound to `port` of exactly this address, or, with `None`, of all
+    /// addresses.
     #[must_use]
     pub fn is_bound(&self, address: Option<IpAddress>, port: u16) -> bool {
         self.udp.is_bound(address, port)
     }
 
-    /// The channel of UDP datagrams to `address` and `port`, if a socket is bound to them.
+    /// Returns the channel of UDP datagrams to `address` and `port`, if a socket is bound to them.
     #[must_use]
     pub fn udp(&self, address: &IpAddress, port: u16) -> Option<ChannelId> {
         self.udp.find(address, port)
     }
 
-    /// Which of its states the table is in.
+    /// Returns the generation of the table, which is another one after every change.
     #[inline]
     pub(crate) const fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// The demultiplexing function for those frames that nearly all are: a plain datagram to a port that is
-    /// bound. `None` for all others; for these it says what [`DemuxTable::classify`] does.
+    /// Demultiplexes the most frequent frames: a plain datagram to a bound port. Agrees with
+    /// [`DemuxTable::classify`] for these, and returns `None` for all others.
     #[inline]
     pub(crate) fn classify_plain(&self, frame: &[u8], plain: Plain) -> Option<ChannelId> {
         if !plain.is_udp() {
@@ -430,7 +429,7 @@ impl DemuxTable {
         self.udp.find(&destination.addr, destination.port)
     }
 
-    /// The same for a plain segment: between whom it is, and its flags.
+    /// Returns the addresses and ports, and the flags, of a plain TCP segment to an address of the host.
     #[inline]
     pub(crate) fn plain_segment(&self, frame: &[u8], plain: Plain) -> Option<(FourTuple, Flags)> {
         if plain.is_udp() {
@@ -441,7 +440,8 @@ impl DemuxTable {
         Some((FourTuple::new(destination, source), Flags::from_bits(flags)))
     }
 
-    /// From whom a plain packet is, and to whom, if that is an address of ours.
+    /// Returns the source and the destination of a plain packet, if the destination is an address of the
+    /// host.
     #[inline(always)]
     fn ends_of_plain(&self, frame: &[u8], plain: Plain) -> Option<[IpEndpoint; 2]> {
         let &[d0, d1, d2, d3, d4, d5] = frame.first_chunk()?;
@@ -466,7 +466,7 @@ impl DemuxTable {
         is_local.then_some(ends)
     }
 
-    /// The demultiplexing function. `frame` starts at the Ethernet header.
+    /// Demultiplexes any frame, from its Ethernet header on.
     #[must_use]
     pub fn classify(&self, frame: &[u8]) -> Class {
         let Some((ethernet, payload)) = frame.split_first_chunk::<14>() else {
@@ -559,7 +559,8 @@ impl DemuxTable {
         }
     }
 
-    /// A packet for somebody else: for the forwarding daemon, if there is one.
+    /// Returns the class of a packet for another host: the channel of the forwarding daemon. Without one,
+    /// and if the destination is no single host, the packet is discarded.
     fn in_transit(&self, destination: IpAddress) -> Class {
         if self.forward == NO_CHANNEL || destination.is_multicast() || destination.is_broadcast() {
             return Class::Discard(IpDrop::NotLocal.into());
@@ -567,13 +568,15 @@ impl DemuxTable {
         Class::Channel(self.forward)
     }
 
-    /// A fragment without transport header: with the first one, if that is known.
+    /// Returns the class of a fragment without transport header: that of the first fragment, if it is known;
+    /// else that of fragments in general.
     fn later_fragment(&self, key: Option<FragmentKey>) -> Class {
         let known = key.and_then(|key| self.fragment_channel(&key));
         self.channel(known.unwrap_or(self.fragment))
     }
 
-    /// To `channel`, and if it is the first fragment of the packet `key`, then so are the others.
+    /// Returns the class of a packet for `channel`. With a `key`, it is a first fragment, whose later ones
+    /// follow it.
     fn noting(&self, channel: ChannelId, key: Option<FragmentKey>) -> Class {
         match (self.channel(channel), key) {
             (Class::Channel(channel), Some(key)) => Class::FirstFragment(channel, key),
@@ -581,7 +584,8 @@ impl DemuxTable {
         }
     }
 
-    /// `payload` starts at the transport header. With a `key` it is a first fragment.
+    /// Demultiplexes by `payload`, which starts at the transport header. With a `key` it is a first
+    /// fragment.
     fn classify_transport(
         &self,
         source: IpAddress,
@@ -615,7 +619,8 @@ impl DemuxTable {
         Class::Segment { tuple, opens, channel }
     }
 
-    /// Where a segment of no connection goes: to who listens, or else is to be refused.
+    /// Returns the channel of a segment that belongs to no connection: the listener's, or else that of
+    /// control traffic, where the segment is refused.
     pub(crate) fn segments_for_nobody(&self, tuple: &FourTuple, opens: bool) -> Option<ChannelId> {
         let ports = if opens { &self.opening } else { &self.other };
         let listening = ports.find(&tuple.local.addr, tuple.local.port);
@@ -657,7 +662,7 @@ struct FragmentHeader {
 }
 
 impl FragmentHeader {
-    /// A whole packet all the same (RFC 6946).
+    /// Returns whether the packet is whole although it has a fragment header (RFC 6946).
     const fn is_atomic(self) -> bool {
         self.field & 0xfff9 == 0
     }
@@ -667,7 +672,7 @@ impl FragmentHeader {
     }
 }
 
-/// What stands behind the fixed header of an IPv6 packet.
+/// The headers that follow the fixed header of an IPv6 packet.
 #[derive(Debug, Default)]
 struct HeaderChain<'a> {
     /// The upper layer's protocol, and what begins with its header; `None` if it could not be reached.
@@ -714,24 +719,24 @@ const fn fold(value: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// What receive-side scaling looks at: a hash of the destination address and, for UDP and TCP that is not in
-/// fragments, the destination port. It is what an Ethernet adaptor computes when set to hash the destination
-/// fields only.
+/// Returns the hash by which receive-side scaling chooses a queue: of the destination address and, for UDP
+/// and TCP that is not in fragments, the destination port. An Ethernet adaptor that is set to hash the
+/// destination fields only uses these fields.
 #[must_use]
 pub fn steering_hash(frame: &[u8]) -> u32 {
     end_of_flow::<DESTINATION>(frame).map_or(0, steered)
 }
 
-/// What receive-side scaling looks at when its purpose is to spread load: a hash of both addresses and, for
-/// UDP and TCP that is not in fragments, both ports. All packets of a flow have the same. What is not IP has
+/// Returns the hash by which receive-side scaling spreads load: of both addresses and, for UDP and TCP that
+/// is not in fragments, both ports. All packets of a flow have the same hash. A frame that is not IP has
 /// zero.
 #[must_use]
 pub fn flow_hash(frame: &[u8]) -> u32 {
     end_of_flow::<SOURCE>(frame).map_or(0, |source| flow_between(source, steering_hash(frame)))
 }
 
-/// The same of what comes by a connection: for its source port to be chosen such that it comes to a certain
-/// queue.
+/// Returns the [`flow_hash`] of the packets received on a connection, so that its source port can be chosen
+/// to steer it to a certain queue.
 #[must_use]
 pub fn flow_hash_to(flow: &FourTuple) -> u32 {
     let word = |end: &IpEndpoint| match end.addr {
@@ -784,7 +789,7 @@ fn ipv6_word(address: &[u8; 16], port: u16) -> u64 {
     hash ^ u64::from(port)
 }
 
-/// The port of one end, if a packet has ports and they are there.
+/// Returns the port of one end, if the packet has ports and they are within its bytes; else 0.
 #[inline(always)]
 const fn port<const END: usize>(protocol: u8, whole: bool, transport: &[u8]) -> u16 {
     match (protocol, whole, transport) {

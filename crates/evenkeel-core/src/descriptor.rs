@@ -1,11 +1,11 @@
-//! What descriptors refer to, of all processes of a host: which there are, which of them watch what passes,
-//! and which one screens.
+//! The objects that descriptors refer to, of all processes of a host, with the list of capture queues and
+//! the screening queue.
 
 use crate::id::{ProcessId, SocketId};
 use crate::slab::Slab;
 use crate::socket::{Descriptor, Screen, Socket};
 
-/// All of a host, by number.
+/// All descriptors of a host, by number.
 #[derive(Debug)]
 pub(crate) struct DescriptorTable {
     descriptors: Slab<Descriptor>,
@@ -18,7 +18,7 @@ impl DescriptorTable {
         Self { descriptors: Slab::new(), captures: Vec::new(), screen: None }
     }
 
-    /// The place that the next one gets.
+    /// Returns the number that the next descriptor will get.
     pub(crate) fn vacant(&self) -> SocketId {
         SocketId(self.descriptors.vacant())
     }
@@ -73,13 +73,13 @@ impl DescriptorTable {
         if let Descriptor::Udp(socket) = self.get_mut(id)? { Some(socket) } else { None }
     }
 
-    /// The capture queues.
+    /// Returns the numbers of the capture queues.
     #[inline]
     pub(crate) fn captures(&self) -> &[SocketId] {
         &self.captures
     }
 
-    /// The screening queue, if somebody screens.
+    /// Returns the number of the screening queue, if a process screens.
     pub(crate) const fn screen_id(&self) -> Option<SocketId> {
         self.screen
     }

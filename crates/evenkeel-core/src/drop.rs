@@ -1,4 +1,5 @@
-//! Why frames are dropped. Every frame that is not delivered is counted under one of these, where it happens.
+//! The reasons for which frames are dropped. Every frame that is not delivered is counted under one of them,
+//! where it is dropped.
 
 use core::fmt;
 
@@ -14,13 +15,13 @@ macro_rules! reasons {
             /// Every reason of this layer, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The name used in tables and machine-readable output.
+            /// Returns the name used in tables and machine-readable output.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
 
-            /// One line of meaning.
+            /// Returns the meaning of the reason in one line.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $meaning,)* }
@@ -120,7 +121,7 @@ impl Reason {
     /// Number of reasons of all layers.
     pub const COUNT: usize = TCP + TcpDrop::ALL.len();
 
-    /// Every reason, in the order of [`Reason::index`].
+    /// Returns an iterator over all reasons, in the order of [`Reason::index`].
     pub fn all() -> impl Iterator<Item = Self> {
         let link = LinkDrop::ALL.iter().map(|&r| Self::Link(r));
         let queue = QueueDrop::ALL.iter().map(|&r| Self::Queue(r));
@@ -130,7 +131,7 @@ impl Reason {
         link.chain(queue).chain(ip).chain(udp).chain(tcp)
     }
 
-    /// Its place in a table of [`Reason::COUNT`] counters.
+    /// Returns the reason's place in a table of [`Reason::COUNT`] counters.
     #[must_use]
     pub const fn index(self) -> usize {
         match self {
@@ -142,7 +143,7 @@ impl Reason {
         }
     }
 
-    /// The name used in tables and machine-readable output.
+    /// Returns the name used in tables and machine-readable output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -154,7 +155,7 @@ impl Reason {
         }
     }
 
-    /// One line of meaning.
+    /// Returns the meaning of the reason in one line.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {

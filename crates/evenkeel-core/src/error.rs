@@ -1,7 +1,7 @@
-//! Why calls fail, and whose fault that is.
+//! The errors of calls, and whose fault they are.
 //!
-//! Every error of the calls in [`System`](crate::host::System) has a `fault()`. That a call would block is no
-//! fault of anybody's: where that can be, `fault()` is `None` for it.
+//! Every error of the calls in [`System`](crate::host::System) has a `fault()`. It is `None` for an error
+//! that only means that a call would block.
 //!
 //! | whose | what helps | errors |
 //! | --- | --- | --- |
@@ -39,7 +39,7 @@ pub enum BadDescriptor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyOpen;
 
-/// Why a descriptor has no duplicate.
+/// The reason why a descriptor has no duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DupError {
     /// It is not open.
@@ -50,7 +50,7 @@ pub enum DupError {
     TooManyOpen,
 }
 
-/// Why a call on an event queue did nothing.
+/// The reason why a call on an event queue did nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegisterError {
     /// One of the descriptors is not open, or what should be an event queue is none.
@@ -65,10 +65,10 @@ pub enum RegisterError {
     Nested,
 }
 
-/// Why nothing was taken from a descriptor.
+/// The reason why nothing was taken from a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveError {
-    /// Nothing has come: later perhaps.
+    /// Nothing has come yet. The call may succeed later.
     WouldBlock,
     /// The descriptor is not one to take this from.
     BadDescriptor(BadDescriptor),
@@ -79,7 +79,7 @@ pub enum ReceiveError {
 /// A socket could not be bound, or a group not joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindError {
-    /// What is to join a group is no UDP socket of this process.
+    /// The descriptor that is to join a group is no UDP socket of this process.
     BadDescriptor(BadDescriptor),
     /// The address is not that of a group.
     NotMulticast,
@@ -104,8 +104,8 @@ pub enum SendError {
     BadDescriptor(BadDescriptor),
     /// No route leads to the destination, or it is not an address one can send to.
     NoRoute,
-    /// The host has no address that suits the way to the destination; or the one that the socket is bound to
-    /// does not, or is the host's no more.
+    /// The host has no address that suits the way to the destination. Or the address that the socket is
+    /// bound to does not suit it, or is no longer the host's.
     NoAddress,
     /// The address to send from is no unicast address of this host, or another one than the socket is bound
     /// to.
@@ -118,7 +118,7 @@ pub enum SendError {
     Loopback,
 }
 
-/// Why no socket listens.
+/// The reason why no socket listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListenError {
     /// Another socket listens at that address and port.
@@ -135,7 +135,7 @@ pub enum ListenError {
     TooManyOpen,
 }
 
-/// Why no connection was opened.
+/// The reason why no connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectError {
     /// There is a connection between these sockets, or was until recently: take another port.
@@ -158,10 +158,10 @@ pub enum ConnectError {
     TooManyOpen,
 }
 
-/// Why a call on a stream did nothing.
+/// The reason why a call on a stream did nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamError {
-    /// Nothing has come, or there is no room: later perhaps.
+    /// Nothing has come yet, or there is no room. The call may succeed later.
     WouldBlock,
     /// It is no stream of this process.
     BadDescriptor(BadDescriptor),
@@ -173,7 +173,7 @@ pub enum StreamError {
 }
 
 impl ReceiveError {
-    /// Whose fault it is; nobody's that the call would block.
+    /// Returns whose fault the error is; `None` if the call would block.
     #[must_use]
     pub const fn fault(&self) -> Option<Fault> {
         match self {
@@ -185,7 +185,7 @@ impl ReceiveError {
 }
 
 impl TooManyOpen {
-    /// Whose fault it is: a limit's.
+    /// Returns whose fault the error is: always a limit's.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         Fault::Limit
@@ -193,7 +193,7 @@ impl TooManyOpen {
 }
 
 impl DupError {
-    /// Whose fault it is.
+    /// Returns whose fault the error is.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
@@ -204,7 +204,7 @@ impl DupError {
 }
 
 impl RegisterError {
-    /// Whose fault it is: the caller's.
+    /// Returns whose fault the error is: always the caller's.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         Fault::Misuse
@@ -212,7 +212,7 @@ impl RegisterError {
 }
 
 impl BadDescriptor {
-    /// Whose fault it is: the caller's.
+    /// Returns whose fault the error is: always the caller's.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         Fault::Misuse
@@ -220,7 +220,7 @@ impl BadDescriptor {
 }
 
 impl BindError {
-    /// Whose fault it is.
+    /// Returns whose fault the error is.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
@@ -231,7 +231,7 @@ impl BindError {
 }
 
 impl SendError {
-    /// Whose fault it is.
+    /// Returns whose fault the error is.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
@@ -243,7 +243,7 @@ impl SendError {
 }
 
 impl ListenError {
-    /// Whose fault it is.
+    /// Returns whose fault the error is.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
@@ -254,7 +254,7 @@ impl ListenError {
 }
 
 impl ConnectError {
-    /// Whose fault it is.
+    /// Returns whose fault the error is.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
@@ -266,7 +266,7 @@ impl ConnectError {
 }
 
 impl StreamError {
-    /// Whose fault it is; nobody's that the call would block.
+    /// Returns whose fault the error is; `None` if the call would block.
     #[must_use]
     pub const fn fault(&self) -> Option<Fault> {
         match self {
@@ -355,7 +355,7 @@ impl From<BadDescriptor> for StreamError {
     }
 }
 
-/// What opening a channel fails with.
+/// The reason why a channel could not be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChannelError {
     NoRing,

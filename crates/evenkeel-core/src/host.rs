@@ -1,9 +1,9 @@
-//! A host: one core's network subsystem, and what runs next on that core.
+//! A host: one core's network subsystem, and the choice of what runs next on that core.
 //!
-//! All work is cut into units. Every unit runs at a level; the highest level that has work runs first.
-//! Whoever drives the host makes time pass: a real core while the unit runs, a simulated one afterwards, as
-//! its machine model says. The order of calls is [`Host::turn`], [`Host::charge`] (in parts if need be),
-//! [`Host::finish`]; when `turn` finds nothing, [`Host::halt`].
+//! All work is cut into work items (units). Every work item runs at a level; the highest level that has work
+//! runs first. The driver of the host makes time pass: a real core while the work item runs, a simulated one
+//! afterwards, according to its machine model. The order of calls is [`Host::turn`], [`Host::charge`] (in
+//! parts if need be), [`Host::finish`]; when `turn` finds nothing, [`Host::halt`].
 
 use crate::capture::CaptureCounters;
 use crate::channel;
@@ -40,9 +40,9 @@ pub enum Level {
     SoftInterrupt,
     /// The polling thread, above all processes.
     PollingThread,
-    /// Processes, in the order the scheduler says.
+    /// Processes, in the scheduler's order.
     Process,
-    /// Nothing else to do.
+    /// The idle level: there is nothing else to do.
     Idle,
 }
 
@@ -51,7 +51,7 @@ impl Level {
     pub const ALL: [Self; 5] =
         [Self::Interrupt, Self::SoftInterrupt, Self::PollingThread, Self::Process, Self::Idle];
 
-    /// The name used in reports.
+    /// Returns the name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ enum Unit {
     Transmitted(usize),
     Poll,
     Process(ProcessId),
-    /// Frames that have gathered leave, as nobody adds to them.
+    /// Batched frames leave, as nothing adds to them.
     Transmit,
     Idle,
 }
@@ -96,10 +96,10 @@ impl Unit {
     }
 }
 
-/// What would run next.
+/// The work item that would run next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
-    /// Its level.
+    /// The level of the work item.
     pub level: Level,
     /// The process, at process level.
     pub process: Option<ProcessId>,
@@ -110,11 +110,11 @@ pub struct Next {
 /// A unit that has been run: its effects are done, its time passes now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ran {
-    /// At which level.
+    /// The level at which the work item ran.
     pub level: Level,
     /// The process whose step it was, at process level.
     pub process: Option<ProcessId>,
-    /// Who is charged: that process, or the one that an interrupt happened to hit.
+    /// The process that is charged: `process`, or the one that an interrupt happened to hit.
     pub payer: Option<ProcessId>,
     /// Whether it counts against the cycle limit.
     pub limited: bool,
@@ -140,7 +140,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with no interface and no program.
+    /// Creates a host with no interface and no program.
     ///
     /// # Errors
     /// [`PoolLimit`] if `config.memory_pkts` does not even allow the host's own queues.
@@ -163,18 +163,19 @@ impl Host {
         Ok(host)
     }
 
-    /// Gives it its secret, as in [`Config::secret`]; says whether it could. One that was configured stays,
-    /// and so does that of a host which has had to do with TCP: numbers and cookies it has given away depend
-    /// on it.
+    /// Sets the host's secret, as in [`Config::secret`], and returns whether it could. A secret that was
+    /// configured stays. So does that of a host which has used TCP: numbers and cookies that the host has
+    /// sent depend on it.
     pub fn set_secret(&mut self, secret: Secret) -> bool {
         self.net.set_secret(secret)
     }
 
-    /// Takes an interface, with the host's addresses on it. An IPv6 link-local address is added by itself.
+    /// Adds an interface, with the host's addresses on it. An IPv6 link-local address is added
+    /// automatically.
     ///
-    /// Its frames are received as the host's architecture says. Of the lazy ones, which of the two it is
-    /// follows from the interface: one that demultiplexes does, for any other the host does. Both kinds may
-    /// share a host.
+    /// Its frames are received according to the host's architecture. Under both lazy architectures, an
+    /// interface that demultiplexes does so itself, and for any other the host does. Both kinds may share a
+    /// host.
     ///
     /// # Errors
     /// [`AddInterfaceError`] says what to change.
@@ -187,8 +188,8 @@ impl Host {
         self.add_interface_as(interface, addresses, None, now)
     }
 
-    /// The same for an interface whose frames are received as `plan` says, beside interfaces that have other
-    /// plans. A lazy plan needs a lazy host.
+    /// Adds an interface with a receive path of its own, `plan`. Interfaces with other receive paths may
+    /// share the host. A lazy receive path needs a lazy host.
     ///
     /// # Errors
     /// [`AddInterfaceError`]; nothing is changed then.
@@ -202,8 +203,8 @@ impl Host {
         self.add_interface_as(interface, addresses, Some(plan), now)
     }
 
-    /// The same for an interface whose driver knows nothing of polling: device work in the interrupt, and the
-    /// shared IP queue, as in 4.2BSD, beside interfaces that are polled. It can still livelock the host.
+    /// Adds an interface whose driver cannot poll. Its device work is done in the interrupt, with the shared
+    /// IP queue, as in 4.2BSD; other interfaces of the host may be polled. It can still livelock the host.
     ///
     /// # Errors
     /// [`AddInterfaceError`]
@@ -267,23 +268,23 @@ impl Host {
         self.net.stack.set_route(route)
     }
 
-    /// Removes the route with the prefix, interface and metric of `route`; says whether there was one.
+    /// Removes the route with the prefix, interface and metric of `route`. Returns whether there was one.
     pub fn remove_route(&mut self, route: &Route) -> bool {
         self.net.stack.remove_route(route)
     }
 
-    /// How many routes there are, those of the host's own prefixes included.
+    /// Returns the number of routes, those of the host's own prefixes included.
     #[must_use]
     pub fn route_count(&self) -> usize {
         self.net.stack.route_count()
     }
 
-    /// Every route, those of the host's own prefixes included.
+    /// Returns an iterator over all routes, those of the host's own prefixes included.
     pub fn routes(&self) -> impl Iterator<Item = Route> {
         self.net.stack.routes()
     }
 
-    /// Gives a neighbour its hardware address, for good: it is never asked for, and never forgotten.
+    /// Sets a permanent hardware address of a neighbour: the host never asks for it, and never forgets it.
     ///
     /// # Errors
     /// [`NeighborError`]; nothing is changed then.
@@ -299,23 +300,25 @@ impl Host {
         set
     }
 
-    /// Forgets what is known of a neighbour; says whether anything was. Packets that wait for it are dropped.
+    /// Removes the entry of a neighbour. Returns whether there was one. Packets that wait for it are
+    /// dropped.
     pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) -> bool {
         self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io))
     }
 
-    /// Every neighbour known or asked for, as it stands at `now`.
+    /// Returns an iterator over the neighbours that are known or asked for, in their state at `now`.
     pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
         self.net.stack.neighbors(now)
     }
 
-    /// The oldest neighbour update that has not been passed on to the other hosts that this one shares its
-    /// interfaces with. Kept if [`crate::stack::Config::neighbor_updates`] says so.
+    /// Removes and returns the oldest neighbour update that has not been passed on to the other hosts that
+    /// share this host's interfaces. Updates are kept only if [`crate::stack::Config::neighbor_updates`] is
+    /// set.
     pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
         self.net.stack.next_neighbor_update()
     }
 
-    /// The oldest claim of somebody else on an address of ours that has not been reported.
+    /// Removes and returns the oldest unreported claim of another host on an address of this one.
     pub fn next_conflict(&mut self) -> Option<AddressConflict> {
         self.net.stack.next_conflict()
     }
@@ -333,7 +336,7 @@ impl Host {
         self.net.transmit(now);
     }
 
-    /// Takes an address away from an interface; says whether it had it.
+    /// Removes an address from an interface. Returns whether the interface had it.
     pub fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
         self.net.remove_address(interface, address)
     }
@@ -357,11 +360,11 @@ impl Host {
         id
     }
 
-    /// A thread outside makes calls as the process that it was [attached](Host::attach) as. Segments that
-    /// have come for that process are processed first, a unit of them; what follows from the calls leaves
-    /// before this returns.
+    /// Makes calls, for a thread outside, as the process that it was [attached](Host::attach) as. Segments
+    /// that have arrived for that process are processed first, at most one work item of them. Frames that
+    /// result from the calls leave before this returns.
     ///
-    /// To be called between two units. The time it took is charged by [`Host::charge_process`].
+    /// To be called between two work items. [`Host::charge_process`] charges the time it took.
     ///
     /// # Errors
     /// [`NotAttached`]: nothing was called.
@@ -374,7 +377,7 @@ impl Host {
         self.enter_with(process, now, None, call)
     }
 
-    /// The same with trigger states at the ends of calls.
+    /// Makes calls as [`Host::enter`] does, with trigger states at the ends of calls.
     ///
     /// # Errors
     /// [`NotAttached`]: nothing was called.
@@ -403,8 +406,8 @@ impl Host {
         Ok(result)
     }
 
-    /// A trigger state between two units: handlers of soft events that are due make calls, and paced segments
-    /// leave that are. What follows leaves before this returns.
+    /// Handles a trigger state between two work items: handlers of soft events that are due make calls, and
+    /// paced segments that are due leave. Resulting frames leave before this returns.
     ///
     /// A program may be in the middle of a step, whose effects are done and whose time is not over.
     pub fn trigger(&mut self, now: Instant, trigger: &mut dyn Trigger) {
@@ -412,7 +415,8 @@ impl Host {
         self.after_calls(now);
     }
 
-    /// What follows from calls that were no step of a program.
+    /// Completes calls that were not part of a program's step: notifies programs, sends what TCP and the
+    /// interfaces have to send, and wakes processes.
     fn after_calls(&mut self, now: Instant) {
         self.net.notify_programs();
         self.net.send_tcp(now);
@@ -449,7 +453,7 @@ impl Host {
 
     // --- What runs next ---
 
-    /// What runs next. It only looks: however often it is asked, what runs and in which order stays the same.
+    /// Returns the work item that runs next. Calling it has no effect on what runs or in which order.
     fn select(&self, now: Instant) -> Option<Unit> {
         if now >= self.next_deadline() {
             return Some(Unit::Clock);
@@ -484,13 +488,13 @@ impl Host {
         self.net.has_idle_work().then_some(Unit::Idle)
     }
 
-    /// The same once the core has nothing else to do, if it polls its interfaces as long as it has.
+    /// Returns the work item of an interface that the host polls while it is idle, once there is no other.
     #[inline]
     fn select_when_idle(&self) -> Option<Unit> {
         self.net.links.interrupting_port_when_idle(&self.net.poller).map(Unit::Device)
     }
 
-    /// The same, and polling ends or begins.
+    /// Returns the work item that runs next, and begins or ends the polling of idle time.
     #[inline]
     fn select_and_settle(&mut self, now: Instant) -> Option<Unit> {
         let mut unit = self.select(now);
@@ -503,7 +507,7 @@ impl Host {
         unit
     }
 
-    /// Recent use of the core is of interest while somebody wants it.
+    /// Returns the time at which usage next decays, if a process is runnable; else [`Instant::NEVER`].
     fn decay_deadline(&self) -> Instant {
         if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER }
     }
@@ -515,7 +519,8 @@ impl Host {
         hear(Deadline::Decay, self.decay_deadline());
     }
 
-    /// What [`Host::turn`] would run, and at which level; `None` if there is nothing to do.
+    /// Returns the work item that [`Host::turn`] would run, with its level; `None` if there is nothing to
+    /// do.
     ///
     /// Looking changes nothing. It is exact once [deadlines are](Host::settle_deadlines).
     #[must_use]
@@ -526,26 +531,27 @@ impl Host {
         Some(Next { level: unit.level(), process, resuming })
     }
 
-    /// Whether what a process would go on with has been begun.
+    /// Returns whether a process continues a step that has already begun.
     fn is_resuming(&self, id: ProcessId) -> bool {
         let Some(process) = self.process(id) else { return false };
         process.protocol.stepping || process.stepping.is_some() && !self.is_protocol_next(id)
     }
 
-    /// Whether a process would do protocol processing next.
+    /// Returns whether a process would do protocol processing next.
     fn is_protocol_next(&self, id: ProcessId) -> bool {
         self.net.has_segments(id) && self.process(id).is_some_and(Process::prefers_protocol)
     }
 
-    /// Runs one unit of the highest level that has work. Its effects happen now; [`Host::work`] says what it
-    /// did.
+    /// Runs one work item of the highest level that has work. Its effects happen now; [`Host::work`] then
+    /// lists what it did.
     ///
-    /// `None` if there is nothing to do, or only to go on with a suspended step.
+    /// Returns `None` if there is nothing to do, or only a suspended step to continue.
     pub fn turn(&mut self, now: Instant) -> Option<Ran> {
         self.turn_with(now, None)
     }
 
-    /// The same with trigger states within the unit: at the ends of calls that a program makes.
+    /// Runs one work item as [`Host::turn`] does, with trigger states at the ends of the calls that a
+    /// program makes.
     pub fn turn_with(&mut self, now: Instant, trigger: Option<&mut dyn Trigger>) -> Option<Ran> {
         self.net.settle_due(now);
         let unit = self.select_and_settle(now)?;
@@ -588,7 +594,7 @@ impl Host {
         Some(Ran { level, process, payer, limited: self.is_limited(unit), protocol })
     }
 
-    /// What TCP has to send leaves, unless it may soon leave together with more.
+    /// Sends what TCP has to send, unless it may soon be sent together with more.
     ///
     /// Protocol processing that wakes its own program is followed by that program's step, which will often
     /// answer, or close, or make room in its window: the acknowledgment then goes with it (RFC 9293 3.8.6.3,
@@ -605,8 +611,8 @@ impl Host {
         }
     }
 
-    /// Whether a process has done protocol processing that ends its own sleep, and its program has not had a
-    /// step since.
+    /// Returns whether a process has done protocol processing that ends its own sleep, and its program has
+    /// not run a step since.
     fn may_be_answered_soon(&self, unit: Unit) -> bool {
         let held = self.net.holds_segments();
         let Unit::Process(id) = unit else { return held };
@@ -616,14 +622,14 @@ impl Host {
         held || process.sleep.is_some() && self.net.ready.is_to_be_woken(id)
     }
 
-    /// The driver goes on with a suspended step, as [`Host::peek`] said: the process is the current one
-    /// again. [`Host::work`] then says whether that took a switch.
+    /// Continues a suspended step, which [`Host::peek`] has announced: the process is the current one again.
+    /// [`Host::work`] then shows whether that took a switch.
     pub fn resume(&mut self, process: ProcessId) {
         self.net.work.clear();
         self.switch_to(process);
     }
 
-    /// What the last unit consisted of.
+    /// Returns the log of the last work item.
     #[must_use]
     pub fn work(&self) -> &WorkLog {
         &self.net.work
@@ -637,7 +643,9 @@ impl Host {
         }
     }
 
-    /// Says what time it was when the last trigger state of the step had something to do.
+    /// Runs a step of a process: its protocol processing or its program. Returns the time of the last
+    /// trigger state in the step that had something to do, or else `now`; `None` if the process had no step
+    /// to begin.
     fn step(&mut self, id: ProcessId, now: Instant, trigger: Option<&mut dyn Trigger>) -> Option<Instant> {
         if self.current != Some(id) && self.net.links.gathers() {
             // What one process has sent does not wait for another.
@@ -689,7 +697,7 @@ impl Host {
         Some(end)
     }
 
-    /// The clock interrupt: for those whose time has come.
+    /// Handles the clock interrupt: runs the parts, and wakes the processes, whose deadlines have come.
     fn clock(&mut self, now: Instant) {
         let mut due = Due::default();
         self.each_deadline(|who, deadline| {
@@ -746,7 +754,7 @@ impl Host {
         self.wake(now);
     }
 
-    /// Whether a unit is part of taking packets in, which the cycle limit is about.
+    /// Returns whether a work item is part of taking packets in, and so counts against the cycle limit.
     fn is_limited(&self, unit: Unit) -> bool {
         let Alternatives { limit_interrupts, limit_counts_interrupts, .. } = self.net.config.alternatives;
         match unit {
@@ -764,7 +772,7 @@ impl Host {
         }
     }
 
-    /// Charges time that a unit has taken: to its level, and to whoever pays for it.
+    /// Charges the time that a work item has taken to its level, and to the process that pays for it.
     pub fn charge(&mut self, ran: &Ran, elapsed: Duration) {
         self.cpu[ran.level as usize] += elapsed;
         self.net.poller.charge(elapsed, ran.limited);
@@ -808,8 +816,8 @@ impl Host {
         self.cpu[Level::Process as usize] += elapsed;
     }
 
-    /// What the scheduler is to count of time that a process has used: all of it, or the less the fuller the
-    /// queue that it reads.
+    /// Returns the time that the scheduler charges for `elapsed` time of a process: all of it; or, with
+    /// feedback by queue length, the less the fuller the queue is that the process reads.
     fn by_queue_length(&self, process: ProcessId, elapsed: Duration) -> Duration {
         if self.net.config.feedback.is_none_or(|f| f.by != FeedbackBy::Length) {
             return elapsed;
@@ -822,8 +830,8 @@ impl Host {
         elapsed * 100 / (100 + 3 * u32::from(filled_percent))
     }
 
-    /// The unit is over. A process that asked to sleep does so now, unless what it waits for has come
-    /// meanwhile.
+    /// Ends a work item. A process that asked to sleep does so now, unless the event that it waits for has
+    /// come meanwhile.
     pub fn finish(&mut self, ran: &Ran, now: Instant) {
         if ran.level == Level::SoftInterrupt {
             // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new
@@ -863,7 +871,7 @@ impl Host {
         }
     }
 
-    /// A step of protocol processing is over. If it was the last, the process does what its program does.
+    /// Ends a step of protocol processing. If it was the last, the process continues as its program does.
     fn finish_protocol(&mut self, id: ProcessId, now: Instant) {
         let more = self.net.has_segments(id);
         let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { return };
@@ -885,7 +893,7 @@ impl Host {
         }
     }
 
-    /// A process sleeps in its call, unless that would find something by now.
+    /// Puts a process to sleep in its call, unless that call would find something by now.
     fn block(&mut self, id: ProcessId, until: Instant, now: Instant) {
         if until > now && !self.net.ready.is_call_over(id) {
             self.put_to_sleep(id, Sleep { on: SleepsOn::Call, until }, now);
@@ -932,17 +940,17 @@ impl Host {
         self.net.settle_deadlines();
     }
 
-    /// When there will be something to do even if nothing arrives. Exact once the host has
-    /// [halted](Host::halt), or [been asked](Host::settle_deadlines); before, it may say a time that is too
-    /// early, at which [`Host::turn`] finds nothing.
+    /// Returns the time at which there will be something to do even if nothing arrives. Exact once the host
+    /// has [halted](Host::halt), or its deadlines have been [settled](Host::settle_deadlines). Before that
+    /// it may be too early: [`Host::turn`] then finds nothing to do.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Instant {
         self.sleepers.next_deadline().min(self.net.next_deadline()).min(self.decay_deadline())
     }
 
-    /// The earliest of the deadlines that are to be met exactly: when a paced segment is to leave. The others
-    /// may be late by as long as it takes to wake a core that has halted. As exact as
+    /// Returns the earliest of the deadlines that must be met exactly: when a paced segment is to leave.
+    /// Other deadlines may be late by the time it takes to wake a core that has halted. As exact as
     /// [`Host::next_deadline`], which is no later.
     #[must_use]
     #[inline]
@@ -950,7 +958,8 @@ impl Host {
         self.net.exact_deadline()
     }
 
-    /// Everybody who waits for a time: who, under which name, and for when. In no particular order.
+    /// Returns an iterator over all deadlines: the part or process that waits, its name in reports, and its
+    /// time. In no particular order.
     pub fn deadlines(&self) -> impl Iterator<Item = (Deadline, &str, Instant)> {
         let mut parts = Vec::new();
         self.each_deadline(|who, deadline| parts.push((who, who.name(), deadline)));
@@ -962,8 +971,8 @@ impl Host {
         parts.into_iter().filter(|&(_, _, deadline)| deadline != Instant::NEVER).chain(processes)
     }
 
-    /// Hands over the frames that gather while one unit follows another: for a driver that has other things
-    /// to do now.
+    /// Sends the frames that are batched while one work item follows another, for a driver that is about to
+    /// do something else.
     pub fn start_output(&mut self, now: Instant) {
         if self.net.links.gathers() {
             self.net.start_output(now);
@@ -985,7 +994,7 @@ impl Host {
 
     // --- Counters and bills ---
 
-    /// Where every frame went.
+    /// Returns the counters of what became of every frame.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.net.ledger
@@ -1012,32 +1021,32 @@ impl Host {
         self.net.stack.held() + self.net.links.output_queued() + self.net.links.unreclaimed()
     }
 
-    /// What has passed through an interface.
+    /// Returns the frame counters of an interface.
     #[must_use]
     pub fn traffic(&self, interface: InterfaceId) -> Option<Traffic> {
         self.net.links.traffic(interface)
     }
 
-    /// Nothing is forwarded any more that no process has screened. Without this only the first process that
-    /// screens sees to it, which may have its first turn after the first packets have passed.
+    /// Stops forwarding of packets that no process has screened. Without this call only the first process
+    /// that screens stops it, and packets may pass before that process first runs.
     pub fn require_screening(&mut self) {
         self.net.require_screening();
     }
 
-    /// What changed how to send and was processed ahead of frames that came after it, and how often that was
-    /// not done because too much of it had come.
+    /// Returns the counters of messages that change how to send and were processed ahead of frames that came
+    /// after them. They also count how often this was not done because too many messages had come.
     #[must_use]
     pub fn ahead_counters(&self) -> channel::AheadCounters {
         self.net.ahead.counters
     }
 
-    /// Packets that wait for the process that screens.
+    /// Returns the number of packets that wait for the process that screens.
     #[must_use]
     pub fn waiting_for_verdict(&self) -> u64 {
         self.net.waiting_for_verdict()
     }
 
-    /// Device interrupts taken.
+    /// Returns the number of device interrupts taken.
     #[must_use]
     pub fn interrupts(&self) -> u64 {
         self.net.links.interrupts()
@@ -1055,26 +1064,26 @@ impl Host {
         self.net.in_rings()
     }
 
-    /// Frames that receive rings have and hold back for a few milliseconds
+    /// Returns the number of frames that receive rings have and hide for a few milliseconds
     /// ([`crate::interface::RxQueue::buffered`]).
     #[must_use]
     pub fn buffered(&self) -> u64 {
         self.net.links.buffered()
     }
 
-    /// CPU time spent at a level.
+    /// Returns the CPU time spent at a level.
     #[must_use]
     pub fn cpu(&self, level: Level) -> Duration {
         self.cpu[level as usize]
     }
 
-    /// CPU time of a process; `None` once it has ended.
+    /// Returns the CPU time of a process; `None` once it has ended.
     #[must_use]
     pub fn bill(&self, process: ProcessId) -> Option<Bill> {
         Some(self.process(process)?.bill)
     }
 
-    /// Living processes, daemons included: id, name, bill.
+    /// Returns an iterator over the living processes, daemons included: id, name, bill.
     pub fn processes(&self) -> impl Iterator<Item = (ProcessId, &str, Bill)> {
         let all = self.processes.iter().enumerate();
         all.filter_map(|(i, p)| p.as_ref().map(|p| (ProcessId(i as u32), p.name.as_str(), p.bill)))
@@ -1094,13 +1103,14 @@ impl Host {
         }
     }
 
-    /// What a descriptor of a process refers to, to ask the host about it.
+    /// Returns the socket that a descriptor of a process refers to, for use with the host's other queries.
     #[must_use]
     pub fn socket_of(&self, process: ProcessId, fd: Fd) -> Option<SocketId> {
         self.net.ready.resolve(process, fd)
     }
 
-    /// What waits in a queue that a process reads: datagrams, packets to be screened, captured frames.
+    /// Returns the number of items that wait in a queue that a process reads: datagrams, packets to be
+    /// screened, captured frames.
     #[must_use]
     pub fn waiting_in(&self, socket: SocketId) -> Option<usize> {
         Some(self.net.descriptor(socket)?.len())
@@ -1123,25 +1133,25 @@ impl Host {
         Some(self.net.channel(own)?.counters())
     }
 
-    /// How many channels there are, those that hold nothing and wait to be of use again included.
+    /// Returns the number of channels, those included that are empty and wait to be reused.
     #[must_use]
     pub fn channel_count(&self) -> usize {
         self.net.channel_count()
     }
 
-    /// What TCP has counted.
+    /// Returns TCP's counters for the whole host.
     #[must_use]
     pub fn tcp_counters(&self) -> &tcp::Counters {
         self.net.tcp_counters()
     }
 
-    /// TCP of this host, to look at: how many connections there are, and each of them.
+    /// Returns TCP of this host for inspection: how many connections there are, and each of them.
     #[must_use]
     pub fn tcp(&self) -> &tcp::Endpoint<FirstHop> {
         self.net.tcp_endpoint()
     }
 
-    /// Who has a connection, and as which socket if it is open.
+    /// Returns the process that owns a connection, and the connection's socket if it is open.
     #[must_use]
     pub fn owner_of(&self, connection: tcp::table::Id) -> (Option<ProcessId>, Option<SocketId>) {
         self.net.owner_of(connection)
@@ -1153,35 +1163,35 @@ impl Host {
         self.net.segments_waiting()
     }
 
-    /// The sockets of a process.
+    /// Returns the sockets of a process.
     #[must_use]
     pub fn sockets_of(&self, process: ProcessId) -> Vec<SocketId> {
         self.net.sockets_of(process)
     }
 
-    /// Why the polling thread resumed input, and how often.
+    /// Returns the counts of why the polling thread resumed input.
     #[must_use]
     pub fn resumes(&self) -> Resumes {
         self.net.poller.resumes()
     }
 
-    /// Frame buffers free, and reserved in all.
+    /// Returns the numbers of free frame buffers, and of all reserved ones.
     #[must_use]
     pub fn pool(&self) -> (usize, usize) {
         (self.net.pool.available(), self.net.pool.capacity())
     }
 
-    /// The interfaces.
+    /// Returns an iterator over the host's interfaces.
     pub fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
         self.net.links.iter()
     }
 
-    /// An interface, for its driver's own calls.
+    /// Returns an interface, for its driver's own calls.
     pub fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
         self.net.links.interface_mut(id)
     }
 
-    /// The host's settings.
+    /// Returns the host's settings in effect.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.net.config

@@ -7,7 +7,7 @@ use crate::tcp::endpoint::Egress;
 pub struct InterfaceId(pub u8);
 
 impl InterfaceId {
-    /// As TCP knows it.
+    /// Returns the interface as TCP names it.
     pub(crate) const fn egress(self) -> Egress {
         Egress::new(self.0)
     }
@@ -22,13 +22,14 @@ pub struct ChannelId(pub u32);
 pub struct Fd(pub u32);
 
 impl Fd {
-    /// As the token of an event queue's registration ([`crate::socket::Interest`]).
+    /// Returns the descriptor as the token of an event queue's registration ([`crate::socket::Interest`]).
     #[must_use]
     pub const fn token(self) -> u64 {
         self.0 as u64
     }
 
-    /// Of which descriptor an event is, if that is its registration's [token](Self::token).
+    /// Returns the descriptor that an event is for, if its registration's token is [the
+    /// descriptor's](Self::token).
     #[must_use]
     pub const fn of(event: &evenkeel_ready::Event) -> Self {
         Self(event.token as u32)

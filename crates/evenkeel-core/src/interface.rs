@@ -1,5 +1,5 @@
-//! What a host asks of a network interface. Drivers live elsewhere (`evenkeel-link`); the in-memory one is
-//! [`crate::cable`].
+//! The traits of a network interface through which a host drives it. Drivers live elsewhere
+//! (`evenkeel-link`); the in-memory one is [`crate::cable`].
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -20,27 +20,27 @@ use crate::tcp::FourTuple;
 /// has done nothing for it. An interface has one ring or several (each flow in one of them); under `ni-lrp`
 /// every channel is such a ring.
 pub trait RxQueue: fmt::Debug + Send {
-    /// Frames known to wait. Cheap: it is asked after every unit of work.
+    /// Returns the number of frames known to wait. Must be cheap: it is called after every work item.
     fn pending(&self) -> usize;
 
-    /// Gives the oldest frames to `burst`, one after the other: `limit` at most, and none after the one for
-    /// which it says so. Says how many there were.
+    /// Passes the oldest frames to `burst`, one after the other: at most `limit`, and none after the one at
+    /// which `burst` stops. Returns the number of frames passed.
     ///
-    /// Each is shown first, as it will be taken (but see [`Burst::records`]), where it lies if that is
-    /// possible: who discards early has it neither copied nor moved. A device that brings no buffers of its
+    /// Each frame is shown first, as it will be taken (but see [`Burst::records`]), and in place if that is
+    /// possible: a frame discarded early is neither copied nor moved. A device that brings no buffers of its
     /// own fills those of [`Burst::pool`].
     ///
-    /// Less than `limit` means that `burst` wanted no more, that the ring is empty, or that the pool is, or
-    /// that some were of no use to anybody, which count as far as the limit is concerned (then `pending`
-    /// still says that there is more).
+    /// A result below `limit` means that `burst` wanted no more frames, or that the ring or the pool is
+    /// empty. It may also mean that some frames were of no use, which count towards the limit; `pending`
+    /// then still reports frames.
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize;
 
-    /// Frames that are in the ring, but not to be seen yet: their device gathers a few before it hands them
-    /// over. They come without anything else having to happen.
+    /// Returns the number of frames that are in the ring but not yet visible: their device batches a few
+    /// before it delivers them. They become visible without any further event.
     fn buffered(&self) -> u64;
 
-    /// Enables the interrupt: the next arrival wakes whoever drives this host, once. To be called when about
-    /// to halt.
+    /// Enables the interrupt: the next arrival wakes the driver of this host, once. To be called before the
+    /// host halts.
     ///
     /// Returns whether frames are waiting already, tested *after* enabling, so that no wake-up is lost.
     fn arm(&mut self) -> bool;
@@ -48,31 +48,32 @@ pub trait RxQueue: fmt::Debug + Send {
     /// Frames shed because this ring was full, or had no buffer.
     fn missed(&self) -> u64;
 
-    /// The same, if it is known at once, without asking the kernel: so it can be seen whether to hold the
-    /// ring back has cost frames.
+    /// Returns the frames shed so far, as [`RxQueue::missed`] does, if that number is known without a system
+    /// call. The host uses it to see whether pausing the ring has cost frames.
     fn missed_by_now(&self) -> Option<u64>;
 }
 
-/// Whoever takes frames from a ring, a burst at a time.
+/// A receiver that takes frames from a ring, a burst at a time.
 pub trait Burst {
-    /// Where buffers come from and go back to.
+    /// Returns the pool that buffers come from and return to.
     fn pool(&mut self) -> &mut Pool;
 
-    /// Whether what it sees is recorded, and so has to be as it was on the wire. If not, a checksum of UDP or
-    /// TCP that a sender of the same kernel left to an adaptor may still be missing in what it sees; in what
-    /// it takes it is there.
+    /// Returns whether the frames that the receiver sees are recorded, and so must be as they were on the
+    /// wire. If not, [`Burst::see`] may get a frame that lacks the checksum of UDP or TCP which a sender of
+    /// the same kernel left to an adaptor. [`Burst::take`] gets the frame with its checksum.
     fn records(&self) -> bool;
 
-    /// A frame, from the Ethernet header on, and what the device knows of it. Says what is to be done about
-    /// it.
+    /// Inspects a frame, from the Ethernet header on, with the device's metadata. Returns what is to be done
+    /// about it.
     fn see(&mut self, bytes: &[u8], metadata: &Metadata) -> Seen;
 
-    /// The frame that was just seen, if it was to be taken. Says whether there is to be another one.
+    /// Takes the frame that was just seen, if the answer was [`Seen::Take`]. Returns whether another frame
+    /// is wanted.
     fn take(&mut self, frame: Frame) -> bool;
 
-    /// Both, of each of a vector of frames that have buffers of their own, and of which the device knows no
-    /// more than their bytes. What is not taken is put into `spare`. Says how many there were; the rest is
-    /// left in `frames`.
+    /// Takes a vector of frames, calling [`Burst::see`] and [`Burst::take`] for each. All frames own their
+    /// buffers and have no metadata. A frame that is not taken is put into `spare`. Returns the number of
+    /// frames handled; the rest is left in `frames`.
     fn take_vector(&mut self, frames: &mut Frames<'_>, spare: &mut Vec<Frame>) -> usize {
         let mut done = 0;
         for frame in frames {
@@ -85,7 +86,8 @@ pub trait Burst {
     }
 }
 
-/// What [`Burst::take_vector`] does about a frame, step by step.
+/// Handles one frame of [`Burst::take_vector`]: sees it, then takes it or puts it into `spare`. Returns
+/// whether another frame is wanted.
 #[inline]
 pub(crate) fn see_then_take<B: Burst + ?Sized>(burst: &mut B, frame: Frame, spare: &mut Vec<Frame>) -> bool {
     match burst.see(frame.bytes(), &Metadata::NONE) {
@@ -110,14 +112,14 @@ impl Iterator for Frames<'_> {
     }
 }
 
-/// What is to be done about a frame that was seen.
+/// A decision about a frame that was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// It is taken.
+    /// The frame is taken.
     Take,
-    /// It is of no use: its place in the ring is free again, and its buffer stays with the ring.
+    /// The frame is of no use: its place in the ring is free again, and its buffer stays with the ring.
     Discard,
-    /// The same, and there is to be no other one.
+    /// The frame is discarded, and no other one is wanted.
     DiscardLast,
 }
 
@@ -156,70 +158,73 @@ impl dyn RxQueue + '_ {
 ///
 /// Frames start at the Ethernet header and carry no FCS.
 ///
-/// Nothing has a default: whoever wraps an interface is told by the compiler what is to be passed on, and a
-/// driver says of each what it does not have.
+/// No method has a default. So the compiler shows the author of a wrapper every call that must be passed on,
+/// and a driver states for each what it does not have.
 pub trait Interface: fmt::Debug + Send {
-    /// The name it is known by, for reports.
+    /// Returns the interface's name, for reports.
     fn name(&self) -> &str;
 
-    /// Its hardware address.
+    /// Returns the interface's hardware address.
     fn address(&self) -> EthernetAddress;
 
-    /// Largest IP packet in bytes (Ethernet header not counted), as Linux counts the MTU.
+    /// Returns the size of the largest IP packet in bytes (Ethernet header not counted), as Linux counts the
+    /// MTU.
     fn mtu(&self) -> usize;
 
-    /// Called once when a host takes the interface: lets the host's pool grow by what the rings hold, and
-    /// fills them.
+    /// Lets the host's pool grow by what the rings hold, and fills the rings. Called once, when a host adds
+    /// the interface.
     ///
     /// # Errors
     /// [`PoolLimit`] if the host's memory limit does not allow rings of this size.
     fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit>;
 
-    /// Called once when a host gives the interface up while it goes on itself: gives back to the pool what
-    /// [`Interface::attach`] let it grow by, and what frames are held.
+    /// Gives back to the pool the growth of [`Interface::attach`] and the buffers of frames in the
+    /// interface. Called once, when a host that goes on itself removes the interface.
     fn detach(&mut self, pool: &mut Pool);
 
-    /// Whether what the peer of `flow` sends arrives in a ring of this interface. Not all does if a device
-    /// spreads flows over queues that belong to several hosts. One that cannot know says that it does.
+    /// Returns whether all that the peer of `flow` sends arrives in a ring of this interface. It does not if
+    /// a device spreads flows over queues that belong to several hosts and this flow goes to another one's.
+    /// An interface that cannot know returns `true`.
     fn receives(&self, flow: &FourTuple) -> bool;
 
-    /// Number of receive rings, at least one.
+    /// Returns the number of receive rings, at least one.
     fn queues(&self) -> usize;
 
-    /// Receive ring `index`, which is less than [`Interface::queues`], to be asked.
+    /// Returns receive ring `index`, which is less than [`Interface::queues`], for queries.
     fn queue(&self, index: usize) -> &dyn RxQueue;
 
-    /// The same ring, to be read.
+    /// Returns receive ring `index`, which is less than [`Interface::queues`], for taking frames from it.
     fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue;
 
     /// Takes frames from the front of `frames`, as many as there are descriptors for, and starts to send
-    /// them: with one doorbell, or one system call for as many as it can carry. Says how many it took; the
-    /// others stay.
+    /// them: with one doorbell, or one system call for as many as it can carry. Returns the number taken;
+    /// the others stay.
     ///
-    /// A buffer returns to `pool` now or in a later [`Interface::reclaim`]. An interface that leaves frames
-    /// and does not [say when others have left](Interface::unreclaimed) is to be asked again soon.
+    /// A buffer returns to `pool` now or in a later [`Interface::reclaim`]. If an interface leaves frames
+    /// and does not [report when others have left](Interface::unreclaimed), the host calls it again soon.
     fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize;
 
-    /// Frames that one doorbell or system call of [`Interface::transmit`] can carry, if it costs as much as
-    /// some of them: while the host has other work, so many gather before they are handed over. One if a
-    /// doorbell costs nothing, or each frame takes one of its own.
+    /// Returns the number of frames that one doorbell or system call of [`Interface::transmit`] can carry,
+    /// if it costs as much as some of them: while the host has other work, frames are batched up to that
+    /// number. One if a doorbell costs nothing, or each frame takes its own.
     fn transmit_batch(&self) -> usize;
 
     /// Frames that have left and whose buffers wait for [`Interface::reclaim`]: the transmit side's reason to
     /// interrupt. `None` if it has none ever: it is done with a frame when it has taken it.
     fn unreclaimed(&self) -> Option<usize>;
 
-    /// Returns buffers of at most `limit_pkts` frames that have left to `pool`; says how many.
+    /// Returns buffers of at most `limit_pkts` frames that have left to `pool`. The result is their number.
     fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize;
 
-    /// Whether a channel of its demultiplexer interrupts: [`Demultiplexer::interrupt`] has one to report.
+    /// Returns whether a channel of the interface's demultiplexer interrupts: [`Demultiplexer::interrupt`]
+    /// has one to report.
     fn channel_interrupts(&self) -> bool;
 
-    /// The demultiplexer on the interface, if it has one (`ni-lrp` needs it).
+    /// Returns the interface's demultiplexer, if it has one (`ni-lrp` needs it).
     fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer>;
 
-    /// Says that the operating system reported the descriptor of receive ring `queue` readable. Of a ring
-    /// that cannot be looked at it says that there are frames; a descriptor whose ring is empty may have an
+    /// Records that the operating system reported the descriptor of receive ring `queue` as readable. A ring
+    /// that cannot be inspected then counts as having frames. A descriptor whose ring is empty may have an
     /// error to be fetched, as when the device has gone down.
     fn set_readable(&mut self, queue: usize);
 }
@@ -229,12 +234,12 @@ pub trait Interface: fmt::Debug + Send {
 pub struct Arrived(Arc<AtomicBool>);
 
 impl Arrived {
-    /// Sets the flag. Whoever takes a frame that was put into a ring after this sees it set.
+    /// Sets the flag. A host that takes a frame put into a ring after this call sees the flag set.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it is set.
+    /// Returns whether the flag is set.
     #[inline(always)]
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Where every frame went.
+//! The counters of what became of every frame.
 
 use core::fmt;
 
@@ -10,10 +10,10 @@ use crate::drop::Reason;
 /// Output: `originated + forwarded = transmitted + dropped(output reasons) + held`, where `held` waits for a
 /// neighbour.
 ///
-/// A packet for somebody else leaves the input side and enters the output side when it has its way: what is
-/// dropped before that is dropped on input. If it then leaves in fragments, those beyond the first are
-/// originated. A datagram of several fragments counts as its frames. `queued` and `held` are not counters:
-/// they are asked of the queues themselves when the counters are checked.
+/// A packet for another host leaves the input side and enters the output side when its route is known: a
+/// packet dropped before that is dropped on input. If it then leaves in fragments, those beyond the first
+/// are originated. A datagram of several fragments counts as its frames. `queued` and `held` are not
+/// counters: they are read from the queues themselves when the counters are checked.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     /// Frames taken from interfaces, or found in channels that an interface filled.
@@ -24,7 +24,7 @@ pub struct Ledger {
     pub delivered: u64,
     /// Frames that ended inside the host: ARP, NDP, ICMP, IGMP, MLD.
     pub consumed: u64,
-    /// Frames for somebody else that were sent on their way.
+    /// Frames for other hosts that were forwarded.
     pub forwarded: u64,
     /// Frames this host made to be sent.
     pub originated: u64,
@@ -53,7 +53,7 @@ impl Default for Ledger {
 /// The counters do not balance: a frame was lost or counted twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imbalance {
-    /// Which side: `input` or `output`.
+    /// The side whose counters do not balance: `input` or `output`.
     pub side: &'static str,
     /// Frames that came.
     pub came: u64,
@@ -80,19 +80,20 @@ impl Ledger {
         self.output_drops[reason.into().index()] += 1;
     }
 
-    /// Received frames dropped for `reason`.
+    /// Returns the number of received frames dropped for `reason`.
     #[must_use]
     pub fn input_drops(&self, reason: impl Into<Reason>) -> u64 {
         self.input_drops[reason.into().index()]
     }
 
-    /// Outgoing frames dropped for `reason`.
+    /// Returns the number of outgoing frames dropped for `reason`.
     #[must_use]
     pub fn output_drops(&self, reason: impl Into<Reason>) -> u64 {
         self.output_drops[reason.into().index()]
     }
 
-    /// Every reason with the received and the outgoing frames dropped for it, where there are any.
+    /// Returns an iterator over the reasons for which frames were dropped, with the counts of received and
+    /// outgoing frames.
     pub fn drops(&self) -> impl Iterator<Item = (Reason, u64, u64)> {
         Reason::all()
             .map(|r| (r, self.input_drops[r.index()], self.output_drops[r.index()]))

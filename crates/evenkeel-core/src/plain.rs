@@ -3,14 +3,15 @@
 /// A frame that holds one whole IP packet without options or extension headers, with the header of UDP or TCP
 /// in it: where what input needs is to be found.
 ///
-/// It says nothing of whether the packet is for us, or of sums. What is not plain takes the long way, which
-/// knows everything that IP may do; a plain one that is refused on the short way takes the long one, too.
+/// Neither the destination nor the checksums have been checked. A packet that is not plain takes the long
+/// way, which handles everything that IP allows. A plain packet that is refused on the short way takes the
+/// long one, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plain {
-    /// Where the header of UDP or TCP begins in the frame.
+    /// The offset of the UDP or TCP header in the frame, in bytes.
     transport: u8,
     protocol: u8,
-    /// Where the packet ends in the frame.
+    /// The offset of the packet's end in the frame, in bytes.
     end: u16,
 }
 
@@ -48,7 +49,7 @@ impl Plain {
         is_whole.then_some(Self { transport: transport as u8, protocol, end: end as u16 })
     }
 
-    /// The same of one that is known to carry UDP over IPv4: only its length is looked at.
+    /// Parses a frame that is known to carry a plain datagram of UDP over IPv4, checking only its length.
     #[inline(always)]
     pub(crate) fn of_udp_v4(frame: &[u8]) -> Option<Self> {
         let &[a, b] = frame.get(16..)?.first_chunk()?;
@@ -66,12 +67,12 @@ impl Plain {
         self.protocol == UDP
     }
 
-    /// Where the header of UDP or TCP begins.
+    /// Returns the offset of the UDP or TCP header in the frame, in bytes.
     pub(crate) const fn transport(self) -> usize {
         self.transport as usize
     }
 
-    /// Where the IP packet ends.
+    /// Returns the offset of the IP packet's end in the frame, in bytes.
     pub(crate) const fn end(self) -> usize {
         self.end as usize
     }

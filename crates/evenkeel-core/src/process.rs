@@ -14,18 +14,18 @@ pub use crate::id::ProcessId;
 /// A step is what a program does between two points where it could be descheduled: typically one system call
 /// and the work that follows from it. It never blocks; it asks to.
 pub trait Program: fmt::Debug + Send {
-    /// Does one step.
+    /// Runs one step. Returns how the process continues.
     fn step(&mut self, system: &mut System<'_>) -> Step;
 }
 
-/// How a process goes on after a step.
+/// The way in which a process continues after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// It wants to run again.
     Again,
     /// It sleeps until there is something to be had from the descriptor.
     Wait(Fd),
-    /// The same, or until the time has come.
+    /// It sleeps as with [`Step::Wait`], but no longer than until this time.
     WaitUntil(Fd, Instant),
     /// It sleeps in the call of [`System::select`] or [`System::poll`] that has just found nothing, until
     /// that would find something or the time has come. Then it makes the same call again, which is part of
@@ -37,7 +37,7 @@ pub enum Step {
     Exit,
 }
 
-/// What a process does.
+/// The code that a process runs.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// A user's program.
@@ -66,27 +66,27 @@ impl fmt::Display for NotAttached {
 impl core::error::Error for NotAttached {}
 
 impl NotAttached {
-    /// Whose fault it is: the caller's.
+    /// Returns whose fault the error is: always the caller's.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         Fault::Misuse
     }
 }
 
-/// Whether the program of a process is a thread outside.
+/// Returns whether the program of a process is a thread outside the host.
 pub(crate) fn is_attached(processes: &[Option<Process>], id: ProcessId) -> bool {
     let process = processes.get(id.0 as usize).and_then(Option::as_ref);
     process.is_some_and(|process| matches!(process.body, Body::Attached))
 }
 
-/// What a sleeping process waits for.
+/// The event and the time that a sleeping process waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sleep {
     pub(crate) on: SleepsOn,
     pub(crate) until: Instant,
 }
 
-/// Beside the time.
+/// The event, other than a time, that a sleeping process waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SleepsOn {
     Nothing,
@@ -98,9 +98,10 @@ pub(crate) enum SleepsOn {
 /// CPU time of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bill {
-    /// What its own steps used.
+    /// CPU time that the process's own steps used.
     pub used: Duration,
-    /// What it was charged: its own steps, and interrupts that happened to hit it.
+    /// CPU time that the process was charged for: its own steps, interrupts that happened to hit it, and
+    /// discards of its frames beyond their share.
     pub charged: Duration,
 }
 
@@ -124,20 +125,20 @@ pub(crate) struct Process {
 pub(crate) struct Protocol {
     /// A step of it is done, and its time is not over yet.
     pub(crate) stepping: bool,
-    /// How much longer it has run than the program while both had something to do, in nanoseconds.
+    /// The CPU time, in nanoseconds, by which it has outrun the program while both had something to do.
     pub(crate) ahead: i64,
 }
 
 impl Process {
-    /// Whether protocol processing, if there is any to do, comes before the program: because that sleeps, or
-    /// has had more time of late.
+    /// Returns whether protocol processing, if there is any to do, comes before the program: because the
+    /// program sleeps, or has had at least as much time of late.
     pub(crate) fn prefers_protocol(&self) -> bool {
         self.sleep.is_some() || self.protocol.ahead <= 0
     }
 
-    /// Notes who of the two has run while both could.
+    /// Records the time that protocol processing, or else the program, has used while both could run.
     pub(crate) fn balance(&mut self, protocol: bool, elapsed: Duration) {
-        /// What one was ahead of long ago is forgotten.
+        /// The largest lead that is remembered, in nanoseconds.
         const AHEAD_MAX: i64 = 10_000_000;
         let elapsed = i64::try_from(elapsed.as_nanos()).unwrap_or(AHEAD_MAX);
         let ahead = if protocol { elapsed } else { -elapsed };

@@ -39,13 +39,13 @@ impl<T> Queue<T> {
         self.items.push_back(item);
     }
 
-    /// The oldest, and whether input may resume now that it is gone.
+    /// Removes and returns the oldest item, and whether input may resume now that it is gone.
     pub(crate) fn pop(&mut self) -> Option<(T, bool)> {
         let item = self.items.pop_front()?;
         Some((item, self.gate.on_dequeue(self.items.len())))
     }
 
-    /// Its gate, and how many wait: to be told of an enqueue, or of the attempt.
+    /// Returns the queue's watermarks, and its length: for the caller to report an enqueue or the attempt.
     pub(crate) fn gate(&mut self) -> (&mut Gate, usize) {
         (&mut self.gate, self.items.len())
     }

@@ -1,9 +1,9 @@
-//! Readiness: who waits for descriptors, and how programs find out which are ready.
+//! Readiness: the waiters for descriptors, and the calls by which programs find out which are ready.
 //!
-//! What a process's numbers refer to, `select`, `poll` and event queues are all of [`evenkeel_ready`]. A host
-//! says when something may have become ready, a hint from below; what holds is found out when somebody asks.
-//! Beside that, whoever waits for just one file, as a receiver does that has found its queue empty, stands in
-//! a list of that file.
+//! Descriptor numbers, `select`, `poll` and event queues are those of [`evenkeel_ready`]. A host reports
+//! when something may have become ready, a hint from below; the state itself is checked when a caller asks.
+//! In addition, a waiter for just one file is in a list of that file, as a receiver is that has found its
+//! queue empty.
 //!
 //! Source: INTERESTED, READY and hints, Banga and Mogul, USENIX 1998, section 4.
 
@@ -16,25 +16,27 @@ use crate::error::{BadDescriptor, DupError, TooManyOpen};
 use crate::id::{Fd, ProcessId, SocketId};
 use crate::tcp::endpoint;
 
-/// How `select` and `poll` find out what is ready.
+/// The method by which `select` and `poll` find ready descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Select {
-    /// They remember what they have found, and look at what is new, was ready before, or has a hint.
+    /// `select` and `poll` remember what they have found, and inspect descriptors that are new, were ready
+    /// before, or have a hint.
     #[default]
     WithMemory,
-    /// They look at everything, at each call and each time that they are woken, as in 4.2BSD: a baseline.
+    /// `select` and `poll` inspect every descriptor at each call, and each time that they are woken, as in
+    /// 4.2BSD: a baseline.
     Classic,
 }
 
-/// What a stream is ready for, as every descriptor says it. When it is over a call to read or to write does
-/// not block, and says why.
+/// Converts a stream's readiness to the kinds that descriptors report. When the stream is over, a call to
+/// read or to write does not block, and returns the reason.
 pub(crate) fn kinds_of(readiness: endpoint::Readiness) -> Kinds {
     let endpoint::Readiness { readable, writable, ended, over, connected: _ } = readiness;
     let read = Kinds::READABLE.when(readable || over).union(Kinds::READ_CLOSED.when(ended || over));
     read.union(Kinds::WRITABLE.when(writable)).union(Kinds::HANG_UP.when(over))
 }
 
-/// Who waits for one file.
+/// A process, thread or task that waits for one file.
 #[derive(Debug, Clone)]
 pub(crate) enum Waiter {
     /// A process of the host.
@@ -43,17 +45,17 @@ pub(crate) enum Waiter {
     Waker(Waker),
 }
 
-/// In place of a node, or of a file: there is none.
+/// The number that stands for no node, or for no file.
 const NONE: u32 = u32::MAX;
 
-/// What is kept of a socket.
+/// The table's state of a socket.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// What descriptors refer to it as.
+    /// The file by which descriptors refer to the socket.
     file: FileId,
-    /// The descriptor that it was opened as.
+    /// The descriptor that the socket was opened as.
     fd: Fd,
-    /// Those who wait for it, a list.
+    /// The first node of the list of waiters.
     waiters: u32,
     /// Something was raised since its process last looked.
     changed: bool,
@@ -63,14 +65,14 @@ impl Entry {
     const FREE: Self = Self { file: FileId(NONE), fd: Fd(NONE), waiters: NONE, changed: false };
 }
 
-/// One who waits, in the list of a file or in that of free nodes.
+/// A waiter in the list of a file, or a node in the list of free ones.
 #[derive(Debug)]
 struct Node {
     waiter: Option<Waiter>,
     next: u32,
 }
 
-/// What becomes of a descriptor's registration at an event queue.
+/// The kind of a change to a descriptor's registration at an event queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Registering {
     /// There was none.
@@ -86,7 +88,7 @@ struct Member {
     caller: CallerId,
     /// The event queue that all its descriptors are added to, if it wants that.
     events: Option<Fd>,
-    /// Its last call of `select` or `poll` has found nothing, and it may sleep in it.
+    /// Whether the process's last call of `select` or `poll` has found nothing, so that it may sleep in it.
     is_in_call: bool,
     /// It is to be woken from it.
     is_woken: bool,
@@ -100,15 +102,15 @@ pub(crate) struct ReadyTable {
     select: Select,
     limit: u32,
     readiness: Readiness<SocketId>,
-    /// By socket.
+    /// The entries, by socket.
     entries: Vec<Entry>,
     /// Event queues, by file.
     queues: Vec<SocketId>,
-    /// Event queues that may have an event by what happens now, and that somebody waits for.
+    /// Event queues that may have an event because of the current change, and that have a waiter.
     told: Vec<SocketId>,
-    /// By process.
+    /// The members, by process.
     members: Vec<Option<Member>>,
-    /// How many of them are in a call that has found nothing.
+    /// The number of members in a call that has found nothing.
     in_calls: usize,
     /// The process of each caller.
     callers: Vec<ProcessId>,
@@ -118,7 +120,7 @@ pub(crate) struct ReadyTable {
     wakeups: Vec<ProcessId>,
     /// Threads and tasks outside that are to be woken then.
     wakers: Vec<Waker>,
-    /// How many waiters were woken since [`ReadyTable::take_woken`].
+    /// The number of waiters woken since [`ReadyTable::take_woken`].
     woken: u32,
 }
 
@@ -144,7 +146,7 @@ impl ReadyTable {
 
     // --- Processes ---
 
-    /// A process, which is admitted here when it opens or asks for the first time.
+    /// Returns a process's member, which is created at the first open or call of the process.
     fn member(&mut self, process: ProcessId) -> &mut Member {
         let Self { members, callers, readiness, limit, .. } = self;
         let place = process.0 as usize;
@@ -174,7 +176,7 @@ impl ReadyTable {
         self.members.get(process.0 as usize)?.as_ref()
     }
 
-    /// A process is gone, whose descriptors are closed.
+    /// Removes a process that has ended, and whose descriptors are closed.
     pub(crate) fn exit(&mut self, process: ProcessId) {
         let Some(member) = self.members.get_mut(process.0 as usize).and_then(Option::take) else { return };
         self.in_calls -= usize::from(member.is_in_call);
@@ -188,7 +190,8 @@ impl ReadyTable {
         self.readiness.set_limit(inside, limit);
     }
 
-    /// How many looks for free numbers a process has taken so far.
+    /// Returns how many bitmap words or table entries were inspected so far to find free descriptor numbers
+    /// for a process.
     pub(crate) fn looks(&self, process: ProcessId) -> u64 {
         let numbers = |member: &Member| self.readiness.descriptors().numbers(member.process);
         self.member_of(process).and_then(numbers).map_or(0, |numbers| numbers.looks())
@@ -196,7 +199,7 @@ impl ReadyTable {
 
     // --- Descriptors ---
 
-    /// A socket has been opened: the lowest free number of its owner refers to it.
+    /// Opens a socket: the lowest free number of its owner refers to it.
     pub(crate) fn open(&mut self, id: SocketId, owner: Option<ProcessId>) -> Result<(), TooManyOpen> {
         let opened = match owner {
             Some(owner) => {
@@ -209,7 +212,7 @@ impl ReadyTable {
         Ok(())
     }
 
-    /// The same for an event queue.
+    /// Opens an event queue: the lowest free number of its owner refers to it.
     pub(crate) fn open_queue(&mut self, id: SocketId, owner: ProcessId) -> Result<(), TooManyOpen> {
         let inside = self.member(owner).process;
         let opened = self.readiness.open_queue(inside)?;
@@ -231,7 +234,8 @@ impl ReadyTable {
         self.entries[place] = Entry { file, fd: Fd(fd), ..Entry::FREE };
     }
 
-    /// A socket is closed, as whatever it is still open: whoever waits for it is woken, to find that out.
+    /// Removes a socket that is closed, and closes the descriptors that still refer to it. Wakes its
+    /// waiters, so that they find that out.
     pub(crate) fn retire(&mut self, id: SocketId) {
         self.wake_waiters(id);
         let Some(entry) = self.entry(id) else { return };
@@ -244,7 +248,7 @@ impl ReadyTable {
         self.collect_woken();
     }
 
-    /// Closes a descriptor. Says what it referred to, and whether nothing else does.
+    /// Closes a descriptor. Returns the socket that it referred to, and whether no other descriptor does.
     pub(crate) fn close(&mut self, process: ProcessId, fd: Fd) -> Option<(SocketId, bool)> {
         let id = self.resolve(process, fd)?;
         let inside = self.member_of(process)?.process;
@@ -261,13 +265,15 @@ impl ReadyTable {
         self.readiness.descriptors().object(file).is_none()
     }
 
-    /// The lowest free number of the process that is not below `lowest` refers to the same, too.
+    /// Makes the lowest free number of the process that is not below `lowest` refer to the same file as
+    /// `fd`.
     pub(crate) fn dup_from(&mut self, process: ProcessId, fd: Fd, lowest: u32) -> Result<Fd, DupError> {
         let inside = self.member(process).process;
         Ok(Fd(self.readiness.dup_from(inside, fd.0, lowest)?))
     }
 
-    /// The number `new` refers to the same, too. Returns what it referred to before, if nothing else does.
+    /// Makes the number `new` refer to the same file as `fd`. Returns the socket that `new` referred to
+    /// before, if no other descriptor does.
     pub(crate) fn dup2(&mut self, process: ProcessId, fd: Fd, new: Fd) -> Result<Option<SocketId>, DupError> {
         let inside = self.member(process).process;
         let displaced = self.resolve(process, new).filter(|_| fd != new);
@@ -280,12 +286,12 @@ impl ReadyTable {
         Ok(displaced.filter(|&displaced| self.is_unreferenced(displaced)))
     }
 
-    /// The descriptor that a socket was opened as.
+    /// Returns the descriptor that a socket was opened as.
     pub(crate) fn fd(&self, id: SocketId) -> Fd {
         self.entries.get(id.0 as usize).map_or(Fd(NONE), |entry| entry.fd)
     }
 
-    /// What a descriptor of a process refers to.
+    /// Returns the socket that a descriptor of a process refers to.
     #[inline]
     pub(crate) fn resolve(&self, process: ProcessId, fd: Fd) -> Option<SocketId> {
         let inside = self.member_of(process)?.process;
@@ -299,20 +305,20 @@ impl ReadyTable {
         self.queue_of(self.readiness.descriptors().file(inside, fd.0)?)
     }
 
-    /// The event queue that a file is.
+    /// Returns the event queue that is behind a file.
     fn queue_of(&self, file: FileId) -> Option<SocketId> {
         self.queues.get(file.0 as usize).copied()
     }
 
-    /// The descriptors that a process has open.
+    /// Returns the descriptors that a process has open.
     pub(crate) fn open_of(&self, process: ProcessId) -> Vec<Fd> {
         let numbers = |member: &Member| self.readiness.descriptors().numbers(member.process);
         let numbers = self.member_of(process).and_then(numbers);
         numbers.map_or_else(Vec::new, |numbers| numbers.open().map(Fd).collect())
     }
 
-    /// It may have become ready for `kinds`: whoever waits for it is woken, and those who are interested
-    /// will look at it.
+    /// Reports that a socket may have become ready for `kinds`: its waiters are woken, and the interested
+    /// callers will check it.
     #[inline]
     pub(crate) fn raise(&mut self, id: SocketId, kinds: Kinds) {
         let Some(entry) = self.entries.get_mut(id.0 as usize) else { return };
@@ -339,7 +345,7 @@ impl ReadyTable {
         self.collect_woken();
     }
 
-    /// Those whom the last change has woken: callers, and whoever waits for an event queue.
+    /// Collects the waiters that the last change has woken: callers, and waiters for event queues.
     #[inline]
     fn collect_woken(&mut self) {
         while let Some(queue) = self.told.pop() {
@@ -350,7 +356,7 @@ impl ReadyTable {
         }
     }
 
-    /// Nobody else sleeps as a caller.
+    /// Collects the woken callers. Only processes in a call sleep as callers.
     fn collect_callers(&mut self) {
         while let Some(caller) = self.readiness.next_woken() {
             let process = self.callers[caller.0 as usize];
@@ -362,12 +368,13 @@ impl ReadyTable {
         }
     }
 
-    /// Whether anybody would hear of it if it became ready, besides those who wait for it alone.
+    /// Returns whether a caller or an event queue watches the socket. Waiters for the socket alone do not
+    /// count.
     pub(crate) fn is_watched(&self, id: SocketId) -> bool {
         self.entries.get(id.0 as usize).is_some_and(|entry| self.readiness.is_watched(entry.file))
     }
 
-    /// Whether something was raised since the last time this was asked.
+    /// Returns whether something was raised on the socket since the last call for it.
     pub(crate) fn take_changed(&mut self, id: SocketId) -> bool {
         self.entry(id).is_some_and(|entry| core::mem::take(&mut entry.changed))
     }
@@ -378,8 +385,8 @@ impl ReadyTable {
 
     // --- Waiters ---
 
-    /// Has `waiter` woken, once, when the file may have become ready. A waker that waits for it already is
-    /// not put down twice.
+    /// Has `waiter` woken, once, when the file may have become ready. A waker that waits for the file
+    /// already is not registered twice.
     pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter) {
         if let Waiter::Waker(waker) = &waiter {
             self.forget_waker(id, waker);
@@ -401,12 +408,12 @@ impl ReadyTable {
         }
     }
 
-    /// A process does not wait for it any more.
+    /// Removes a process from the waiters for a socket.
     pub(crate) fn forget_process(&mut self, id: SocketId, process: ProcessId) {
         self.take_waiters(id, |node| matches!(node.waiter, Some(Waiter::Process(p)) if p == process), |_| {});
     }
 
-    /// A thread or task outside does not wait for it any more.
+    /// Removes a thread or task outside from the waiters for a socket.
     pub(crate) fn forget_waker(&mut self, id: SocketId, waker: &Waker) {
         let is = |node: &Node| matches!(&node.waiter, Some(Waiter::Waker(w)) if w.will_wake(waker));
         self.take_waiters(id, is, |_| {});
@@ -460,12 +467,12 @@ impl ReadyTable {
         self.woken += 1;
     }
 
-    /// How many waiters were woken since this was last asked: what a unit is charged for.
+    /// Returns the number of waiters woken since the last call: a work item is charged for them.
     pub(crate) fn take_woken(&mut self) -> u32 {
         core::mem::take(&mut self.woken)
     }
 
-    /// The next process to be woken; the last one first.
+    /// Removes and returns the next process to be woken; the last one first.
     pub(crate) fn next_wakeup(&mut self) -> Option<ProcessId> {
         self.wakeups.pop()
     }
@@ -484,7 +491,7 @@ impl ReadyTable {
 
     // --- Calls ---
 
-    /// A process begins a call of `select` or `poll`.
+    /// Begins a call of `select` or `poll` by a process.
     fn begin_call(&mut self, process: ProcessId) -> CallerId {
         let (select, member) = (self.select, self.member(process));
         let was_in_call = core::mem::take(&mut member.is_in_call);
@@ -497,7 +504,7 @@ impl ReadyTable {
         caller
     }
 
-    /// It has found so many.
+    /// Records the result of a call: the number of ready descriptors, which is returned.
     fn found(&mut self, process: ProcessId, ready: usize) -> usize {
         let member = self.member(process);
         member.is_in_call = ready == 0;
@@ -508,7 +515,8 @@ impl ReadyTable {
         ready
     }
 
-    /// Which of `selecting` are ready. If none, the process may sleep in the call.
+    /// Finds which of `selecting` are ready, and returns their number. If none is, the process may sleep in
+    /// the call.
     pub(crate) fn select(
         &mut self,
         process: ProcessId,
@@ -521,7 +529,8 @@ impl ReadyTable {
         Ok(self.found(process, answer.ready))
     }
 
-    /// The same for `poll`.
+    /// Finds what each of `entries` is ready for, and returns how many are ready. If none is, the process
+    /// may sleep in the call.
     pub(crate) fn poll(
         &mut self,
         process: ProcessId,
@@ -533,7 +542,7 @@ impl ReadyTable {
         self.found(process, answer.ready)
     }
 
-    /// Whether a process is in no call, or in one that would find something now.
+    /// Returns whether a process is in no call, or in one that would find something now.
     pub(crate) fn is_call_over(&self, process: ProcessId) -> bool {
         self.member_of(process).is_none_or(|member| !member.is_in_call || member.is_woken)
     }
@@ -546,19 +555,21 @@ impl ReadyTable {
         }
     }
 
-    /// Whether a process was woken in a call that has found nothing, so that its next is that one again.
+    /// Returns whether a process was woken in a call that had found nothing: its next call continues that
+    /// one.
     pub(crate) fn is_woken_in_call(&self, process: ProcessId) -> bool {
         self.member_of(process).is_some_and(|member| member.is_in_call && member.is_woken)
     }
 
-    /// A process sleeps no more in its call. If it was not woken its time is over, and so is the call.
+    /// Ends the sleep of a process in its call. If the process was not woken its time is over, and so is the
+    /// call.
     pub(crate) fn end_sleep(&mut self, process: ProcessId) {
         if self.member_of(process).is_some_and(|member| !member.is_woken) {
             self.leave_call(process);
         }
     }
 
-    /// A process is in no call any more.
+    /// Ends the call that a process is in.
     #[inline]
     pub(crate) fn leave_call(&mut self, process: ProcessId) {
         if self.in_calls > 0 {
@@ -577,7 +588,7 @@ impl ReadyTable {
 
     // --- Event queues ---
 
-    /// The event queue that all descriptors of a process are added to.
+    /// Returns the event queue that all descriptors of a process are added to.
     pub(crate) fn events_of(&self, process: ProcessId) -> Option<Fd> {
         self.member_of(process)?.events
     }
@@ -586,7 +597,8 @@ impl ReadyTable {
         self.member(process).events = Some(events);
     }
 
-    /// A number refers to something else from now on, or to nothing.
+    /// Forgets the queue of all events if its number `fd` refers to something else from now on, or to
+    /// nothing.
     fn forget_events(&mut self, process: ProcessId, fd: Fd) {
         if let Some(Some(member)) = self.members.get_mut(process.0 as usize) {
             member.events = member.events.filter(|&events| events != fd);
@@ -629,7 +641,7 @@ impl ReadyTable {
         self.readiness.delete(inside, queue.0, fd.0)
     }
 
-    /// Takes events from an event queue; says how many.
+    /// Takes events from an event queue, and returns their number.
     pub(crate) fn take_events(
         &mut self,
         process: ProcessId,
@@ -642,7 +654,7 @@ impl ReadyTable {
         Ok(self.readiness.wait(caller, queue.0, events, Wait::No, status)?.ready)
     }
 
-    /// Whether the event queue that a socket is has an event.
+    /// Returns whether the event queue that is socket `id` has an event.
     pub(crate) fn has_event(&mut self, id: SocketId, status: impl FnMut(SocketId, Kinds) -> Kinds) -> bool {
         let file = self.entries.get(id.0 as usize).map_or(FileId(NONE), |entry| entry.file);
         self.readiness.has_event(file, status)
@@ -664,14 +676,14 @@ mod tests {
         SocketId(n)
     }
 
-    /// A table in which a process has so many descriptors.
+    /// Returns a table in which a process has so many descriptors.
     fn table(descriptors: u32) -> ReadyTable {
         let mut table = ReadyTable::new(Select::WithMemory, Allocation::Bitmap, 100);
         (0..descriptors).for_each(|n| table.open(id(n), Some(ME)).unwrap());
         table
     }
 
-    /// The same with an event queue, socket 100, to which all are added.
+    /// Returns a table of so many descriptors and an event queue, socket 100, to which all are added.
     fn table_with_queue(descriptors: u32) -> (ReadyTable, Fd) {
         let mut table = table(descriptors);
         table.open_queue(id(100), ME).unwrap();

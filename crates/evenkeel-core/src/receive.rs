@@ -7,7 +7,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// How received frames get to programs.
+/// The receive architecture of a host: the code that processes received frames, and when it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Architecture {
     /// 4.2BSD: device work in the interrupt, protocol input in the software interrupt, through one shared IP
@@ -30,7 +30,7 @@ impl Architecture {
     /// All five, from the most eager to the laziest.
     pub const ALL: [Self; 5] = [Self::Eager, Self::EarlyDemux, Self::Polled, Self::SoftLrp, Self::NiLrp];
 
-    /// The name used on the command line and in reports.
+    /// Returns the name used on the command line and in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl FromStr for Architecture {
     }
 }
 
-/// Where the host takes frames from interfaces.
+/// The place where the host takes frames from interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceWork {
     /// In the device interrupt.
@@ -80,7 +80,7 @@ pub enum DeviceWork {
     None,
 }
 
-/// What is done with a frame next.
+/// The next step for a frame after device work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterDevice {
     /// Into the shared IP queue.
@@ -96,9 +96,9 @@ pub enum AfterDevice {
 /// The choices that make up an architecture, for the frames of one interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Where device work is done.
+    /// The place where device work is done.
     pub(crate) device: DeviceWork,
-    /// What follows it.
+    /// The step that follows device work.
     pub(crate) then: AfterDevice,
 }
 
@@ -106,10 +106,10 @@ impl Plan {
     /// A driver that knows nothing of polling: 4.2BSD's, with the shared IP queue.
     pub const LEGACY: Self = Self { device: DeviceWork::Interrupt, then: AfterDevice::IpQueue };
 
-    /// The plan of an architecture. Two of them leave open where device work is done: `soft-lrp` (in the
-    /// interrupt, as in its paper, or polled, as both papers suggest) and `polled` (all of it at interrupt
-    /// level is the paper's alternative without a polling thread). [`DeviceWork::None`], which is `ni-lrp`'s
-    /// alone, is taken for polled there.
+    /// Returns the receive path of an architecture. Two architectures leave open where device work is done:
+    /// `soft-lrp` (in the interrupt, as in its paper, or polled, as both papers suggest) and `polled` (all
+    /// of it at interrupt level is the paper's alternative without a polling thread). For these,
+    /// [`DeviceWork::None`], which is for `ni-lrp` only, counts as polled.
     #[must_use]
     pub const fn of(architecture: Architecture, device_work: DeviceWork) -> Self {
         let device_work = match device_work {
@@ -126,13 +126,14 @@ impl Plan {
         Self { device, then }
     }
 
-    /// Whether the interface demultiplexes, and the host does no device work for what it receives.
+    /// Returns whether the interface demultiplexes, and the host does no device work for the frames it
+    /// receives.
     #[must_use]
     pub const fn is_on_interface(self) -> bool {
         matches!(self.device, DeviceWork::None)
     }
 
-    /// Whether protocol input waits for the receiver.
+    /// Returns whether protocol input waits for the receiver.
     #[must_use]
     pub const fn is_lazy(self) -> bool {
         matches!(self.then, AfterDevice::Channel)

@@ -1,13 +1,14 @@
-//! Which process runs next: two schedulers.
+//! The choice of the process that runs next: two schedulers.
 //!
-//! Both see what processes are *charged*, so where protocol work is charged decides who gets the processor.
+//! Both count the time that processes are *charged*, so the place where protocol work is charged decides
+//! which process gets the processor.
 
 use std::collections::VecDeque;
 
 use crate::id::ProcessId;
 use crate::time::{Duration, Instant};
 
-/// Which scheduler.
+/// The policy by which the next process is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// Stride scheduling: shares in proportion to weights, which follow `nice` by a factor of 1.25 a step.
@@ -24,20 +25,21 @@ pub enum Policy {
 const TICK: Duration = Duration::from_millis(10);
 /// Usage counts to 255 ticks and no further (4.3BSD `p_cpu`).
 const USAGE_MAX: u64 = 255 * TICK.as_nanos() as u64;
-/// How often usage decays.
+/// The interval at which usage decays.
 const DECAY_PERIOD: Duration = Duration::from_secs(1);
 /// Round robin among processes of equal priority.
 const BSD_QUANTUM: Duration = Duration::from_millis(100);
-/// How far a process may run ahead of the one that is due, so that two processes do not switch at every unit.
+/// The time that a process may run ahead of the one that is due, so that two processes do not switch at
+/// every work item.
 const STRIDE_QUANTUM: Duration = Duration::from_millis(1);
 /// Priorities are compared in classes of four, the run queues of 4.3BSD.
 const PRIORITIES_PER_QUEUE: u64 = 4;
 
-/// What the scheduler keeps of one process.
+/// The scheduler's state of one process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
     nice: i8,
-    /// What `nice` comes to under stride scheduling.
+    /// The weight under stride scheduling, computed from `nice`.
     weight: u64,
     /// Recent CPU in nanoseconds (decay-usage), or virtual time (stride).
     usage: u64,
@@ -144,9 +146,10 @@ impl Scheduler {
         self.ready.push_back(process);
     }
 
-    /// The process to run. `current` is the one that ran last; it goes on unless another comes before it.
+    /// Returns the process to run. `current` is the one that ran last; it continues unless another comes
+    /// before it.
     ///
-    /// Asking changes nothing; [`Scheduler::dispatch`] says which one it was.
+    /// Has no side effects; [`Scheduler::dispatch`] records the choice.
     #[inline]
     pub(crate) fn pick(&self, current: Option<ProcessId>) -> Option<ProcessId> {
         if self.ready.len() <= 1 {
@@ -173,7 +176,7 @@ impl Scheduler {
         Some(others.find(|&p| self.rank(p) == lowest).unwrap_or(current))
     }
 
-    /// The runnable process of lowest rank, and that rank.
+    /// Returns the runnable process of lowest rank, and that rank.
     fn best(&self) -> Option<(u64, ProcessId)> {
         let mut best: Option<(u64, ProcessId)> = None;
         for &process in &self.ready {
@@ -185,8 +188,8 @@ impl Scheduler {
         best
     }
 
-    /// The core turns to what [`Scheduler::pick`] gave: if that ended the quantum of `current`, it goes to
-    /// the back of those with equal rank.
+    /// Dispatches the process that [`Scheduler::pick`] returned: if that ended the quantum of `current`,
+    /// `current` goes to the back of those with equal rank.
     #[inline]
     pub(crate) fn dispatch(&mut self, current: Option<ProcessId>) {
         if self.policy != Policy::DecayUsage {
@@ -204,14 +207,14 @@ impl Scheduler {
         self.ready.push_back(current);
     }
 
-    /// 4.3BSD looks for a better process only when one has been woken, when the current one sleeps, and when
-    /// its quantum is over.
+    /// Returns whether the current process keeps the core under decay usage: 4.3BSD compares processes only
+    /// when one has been woken, when the current one sleeps, and when its quantum is over.
     fn in_quantum(&self, current: ProcessId) -> bool {
         let share = self.shares.get(current.0 as usize).copied().flatten();
         self.policy == Policy::DecayUsage && share.is_some_and(|s| s.used_in_quantum < BSD_QUANTUM)
     }
 
-    /// Lower runs first.
+    /// Returns the rank of a process under the policy. The lowest rank runs first.
     fn rank(&self, process: ProcessId) -> u64 {
         let Some(Some(share)) = self.shares.get(process.0 as usize) else { return u64::MAX };
         match self.policy {
@@ -226,9 +229,9 @@ impl Scheduler {
         }
     }
 
-    /// Returns the share of the core, in percent, that a process may have beside the others that compute all
-    /// the time; of no process, that of one more. Of a process that has used little since it was woken it is
-    /// not known whether it does.
+    /// Returns the share of the core, in percent, that a process may have next to the runnable ones that
+    /// compute all the time; without a process, the share of one more. Another process counts once it has
+    /// used [`STRIDE_QUANTUM`] since it was woken.
     pub(crate) fn fair_percent(&self, process: Option<ProcessId>) -> u8 {
         let share = |process: ProcessId| self.shares.get(process.0 as usize)?.as_ref();
         let others = self.ready.iter().filter(|&&other| Some(other) != process);
@@ -239,7 +242,7 @@ impl Scheduler {
         (100 * own / (own + others)) as u8
     }
 
-    /// Charges CPU time to a process, whoever used it.
+    /// Charges CPU time to a process, whichever process used it.
     #[inline]
     pub(crate) fn charge(&mut self, process: ProcessId, elapsed: Duration) {
         let policy = self.policy;
@@ -260,8 +263,8 @@ impl Scheduler {
         }
     }
 
-    /// Virtual time goes on with the process that is furthest behind. It is of interest when one comes, and
-    /// has to be known before one goes.
+    /// Advances virtual time to that of the process furthest behind. It is used when a process comes, and
+    /// must be known before one goes.
     fn advance_virtual_time(&mut self) {
         if core::mem::take(&mut self.is_charged) {
             let usage = |p: &ProcessId| self.shares.get(p.0 as usize)?.map(|share| share.usage);
@@ -270,7 +273,7 @@ impl Scheduler {
         }
     }
 
-    /// The process has run: the priority it was woken at no longer holds.
+    /// Records that a process has run: the priority it was woken at no longer holds.
     pub(crate) fn ran(&mut self, process: ProcessId) {
         if let Some(share) = self.share(process) {
             share.woken = false;
@@ -305,7 +308,7 @@ impl Scheduler {
     }
 }
 
-/// 0 for nice -20, 40 for nice +20.
+/// Returns 0 for nice -20, and 40 for nice +20.
 fn nice_steps(nice: i8) -> u64 {
     (i64::from(nice.clamp(-20, 20)) + 20) as u64
 }
@@ -313,7 +316,7 @@ fn nice_steps(nice: i8) -> u64 {
 /// The weight of nice 0.
 const STRIDE_ONE: u64 = 1024;
 
-/// Weight of a nice value: 1024 at 0, a factor of 1.25 for each step.
+/// Returns the weight of a nice value: 1024 at 0, with a factor of 1.25 for each step.
 fn weight(nice: i8) -> u64 {
     let mut weight = STRIDE_ONE;
     for _ in 0..nice.clamp(-20, 20).unsigned_abs() {
@@ -331,7 +334,8 @@ mod tests {
         shares_after(policy, nices, 0, units)
     }
 
-    /// The same, leaving out the first `settle` ms.
+    /// Runs always-runnable processes for `settle` and then `units` of 1 ms, and returns the shares of the
+    /// time after the first `settle` ms.
     fn shares_after(policy: Policy, nices: &[i8], settle: u32, units: u32) -> Vec<f64> {
         let mut scheduler = Scheduler::new(policy);
         for (i, &nice) in nices.iter().enumerate() {

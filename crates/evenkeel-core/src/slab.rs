@@ -23,7 +23,7 @@ impl<T> Slab<T> {
         Self { places: Vec::new(), free: BinaryHeap::new(), len: 0 }
     }
 
-    /// The number that the next value will get.
+    /// Returns the number that the next value will get.
     pub(crate) fn vacant(&self) -> u32 {
         let end = self.places.len() as u32;
         self.free.peek().map_or(end, |&Reverse(number)| number.min(end))
@@ -79,7 +79,7 @@ impl<T> Slab<T> {
         self.places.get_mut(number as usize)?.as_mut()
     }
 
-    /// All, by number.
+    /// Returns an iterator over all entries, with their numbers, in the order of numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..)
             .zip(&self.places)
@@ -92,7 +92,7 @@ impl<T> Slab<T> {
     }
 }
 
-/// A place is looked at, which tests count.
+/// Counts an access to a place, for tests.
 #[inline]
 fn look() {
     #[cfg(test)]
@@ -106,7 +106,7 @@ pub(crate) mod tests {
     use super::*;
 
     thread_local! {
-        /// Places of all slabs that this thread has looked at.
+        /// The accesses of this thread to places of all slabs.
         pub(crate) static LOOKS: Cell<u64> = const { Cell::new(0) };
     }
 

@@ -1,5 +1,5 @@
-//! What a program holds open: UDP sockets, TCP listeners and streams, the screening queue, capture queues,
-//! event queues, timers and user events.
+//! The objects that a program opens: UDP sockets, TCP listeners and streams, the screening queue, capture
+//! queues, event queues, timers and user events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,24 +34,25 @@ pub struct SocketCounters {
     pub dropped: u64,
 }
 
-/// How a connection is opened; by default as the host would.
+/// Options for opening a connection. By default the host chooses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ConnectOptions<'a> {
-    /// From this address of the host's; `None` for one that suits the way to the peer.
+    /// The local address of the connection; `None` for one that suits the way to the peer.
     pub address: Option<IpAddress>,
-    /// From this port; 0 for one that is free.
+    /// The local port of the connection; 0 for one that is free.
     pub port: u16,
-    /// What the stream has in place of the host's [`Config::tcp`](crate::host::Config::tcp), from its SYN on.
+    /// The stream's settings in place of the host's [`Config::tcp`](crate::host::Config::tcp), from its SYN
+    /// on.
     pub stream: Option<&'a Arc<tcp::Config>>,
-    /// What it has to say at once, even if that is nothing.
+    /// The first data of the stream, sent at once; they may be empty.
     ///
     /// Once the server has given this host a Fast Open cookie, the data go along with the SYN and save a
-    /// round trip (RFC 7413). The server may then hear them twice: let it be something that does no harm if
-    /// done twice.
+    /// round trip (RFC 7413). The server may then receive them twice, so a request in them must do no harm
+    /// if it is processed twice.
     pub data: Option<&'a [u8]>,
 }
 
-/// What descriptors refer to.
+/// An object that descriptors refer to.
 ///
 /// Streams may be very many, so what is larger than theirs is kept elsewhere.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ pub(crate) enum Descriptor {
     UserEvent(Box<UserEvent>),
 }
 
-/// Which of them.
+/// The kind of a [`Descriptor`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Udp,
@@ -116,7 +117,7 @@ impl Descriptor {
         }
     }
 
-    /// How full it is, in percent; one that gives no feedback counts as empty.
+    /// Returns how full the object's queue is, in percent. An object that gives no feedback counts as empty.
     pub(crate) fn filled_percent(&self) -> u8 {
         match self {
             Self::Udp(socket) => socket.ready.filled_percent(),
@@ -126,7 +127,8 @@ impl Descriptor {
         }
     }
 
-    /// What waits in it. Of TCP, nothing does: the endpoint knows.
+    /// Returns the number of items that wait in the object's queue. Always 0 for TCP, whose endpoint keeps
+    /// them.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Udp(socket) => socket.ready.len(),
@@ -149,20 +151,21 @@ pub(crate) struct Screen {
     pub(crate) counters: SocketCounters,
 }
 
-/// A UDP socket.
+/// A UDP socket, with its channels and its queue of received datagrams.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) owner: Option<ProcessId>,
     pub(crate) address: Option<IpAddress>,
-    /// The same if it is one that datagrams can be sent from: no group and no broadcast.
+    /// The address if datagrams can be sent from it: it is no group and no broadcast address.
     pub(crate) source: Option<IpAddress>,
     pub(crate) port: u16,
-    /// Its own channel first, then those of the multicast groups it has joined, each with its group.
+    /// The socket's own channel first, then those of the multicast groups it has joined, each with its
+    /// group.
     pub(crate) channels: Vec<(ChannelId, Option<IpAddress>)>,
     pub(crate) next_channel: usize,
     /// Datagrams on which all protocol work is done.
     pub(crate) ready: Queue<Datagram>,
-    /// Of the last one sent.
+    /// The route of the last datagram sent.
     pub(crate) route: RouteHandle,
     pub(crate) counters: SocketCounters,
 }
@@ -185,14 +188,14 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Room for `max` datagrams, one at least. Allocates here, never later.
+    /// Creates a batch with room for `max` datagrams, at least one. Allocates here, and never later.
     #[must_use]
     pub fn new(max: usize) -> Self {
         let max = max.max(1);
         Self { datagrams: Vec::with_capacity(max), max }
     }
 
-    /// From now on takes `max` at a time: one at least, and not more than there is room for.
+    /// Limits the next batches to `max` datagrams: at least one, and at most as many as there is room for.
     pub fn limit(&mut self, max: usize) {
         self.max = max.clamp(1, self.datagrams.capacity());
     }
@@ -242,7 +245,7 @@ pub(crate) struct Stream {
     pub(crate) id: Id,
 }
 
-/// A timer that a program hears of as of a socket.
+/// A timer that a program waits for as for a socket.
 #[derive(Debug)]
 pub(crate) struct TimerSocket {
     pub(crate) owner: ProcessId,
@@ -251,11 +254,11 @@ pub(crate) struct TimerSocket {
     /// For when it is set, and after how long it expires again.
     pub(crate) due: Instant,
     pub(crate) interval: Option<Duration>,
-    /// That nobody has heard of.
+    /// Expirations that the program has not read.
     pub(crate) expirations: u64,
 }
 
-/// What a program tells itself: a counter.
+/// A counter by which a program notifies itself.
 #[derive(Debug)]
 pub(crate) struct UserEvent {
     pub(crate) owner: ProcessId,

@@ -24,13 +24,13 @@ use crate::work::Work;
 
 /// A program's view of its host, for the length of one step.
 ///
-/// A program names what it has open by numbers of its own ([`Fd`]), the lowest free one first, as in UNIX.
-/// What others have open it cannot name.
+/// A program names its open objects by numbers of its own ([`Fd`]), the lowest free one first, as in UNIX.
+/// It cannot name the objects of other programs.
 ///
-/// Errors say whose fault it is that a call failed: see [`error`](crate::error).
+/// An error states whose fault it is that a call failed: see [`error`](crate::error).
 ///
-/// A [`Program`](crate::process::Program) gets it for each step. A thread outside gets it when it enters the
-/// host:
+/// A [`Program`](crate::process::Program) gets a `System` for each step. A thread outside gets one when it
+/// makes calls through [`Host::enter`](crate::host::Host::enter):
 ///
 /// ```
 /// use evenkeel_core::cable::{self, Options};
@@ -69,19 +69,19 @@ pub struct System<'a> {
     net: &'a mut Net,
     process: ProcessId,
     now: Instant,
-    /// What is done at the ends of calls, if there is anything.
+    /// The driver's work at the ends of calls, if there may be any.
     between_calls: Option<&'a mut dyn BetweenCalls>,
-    /// Calls since that was done.
+    /// Calls since the last trigger state.
     calls: u32,
 }
 
-/// The clock is looked at when so many calls have been made: one on a datagram takes a fraction of a
-/// microsecond, and a look a twentieth of that.
+/// The clock is read once in so many calls: a call on a datagram takes a fraction of a microsecond, and
+/// reading the clock takes a twentieth of that.
 const CALLS_A_LOOK: u32 = 8;
 
-/// What a driver has done in the trigger states within a step.
+/// The driver's work in the trigger states within a step.
 pub(crate) trait BetweenCalls: fmt::Debug {
-    /// Does what is due; says what time it is if there was anything.
+    /// Does what is due. Returns the time if anything was.
     fn pass(&mut self, net: &mut Net) -> Option<Instant>;
 }
 
@@ -98,15 +98,15 @@ impl<'a> System<'a> {
 }
 
 impl System<'_> {
-    /// The time at which this step began, or at which a soft event was last handled in it.
+    /// Returns the time at which this step began, or at which a soft event was last handled in it.
     #[must_use]
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// A trigger state: handlers of soft events that are due are called, and paced segments leave. Every call
-    /// on a stream is one, and every eighth of the others; this is for programs that compute for long without
-    /// making any.
+    /// Handles a trigger state: calls the handlers of soft events that are due, and sends paced segments.
+    /// Every call on a stream is a trigger state, and so is every eighth of the other calls. This is for
+    /// programs that compute for long without making any.
     #[inline(never)]
     pub fn trigger(&mut self) {
         let Some(between_calls) = &mut self.between_calls else { return };
@@ -116,8 +116,8 @@ impl System<'_> {
         }
     }
 
-    /// A call begins. It is where the one before has ended: a trigger state. (The last call of a step ends
-    /// where the unit does.)
+    /// Begins a call. The call before ends there, which may be a trigger state. (The last call of a step
+    /// ends with its work item.)
     #[inline]
     fn call(&mut self) {
         self.net.work.add(Work::SystemCall);
@@ -129,7 +129,7 @@ impl System<'_> {
         }
     }
 
-    /// The same for a call that may copy many bytes.
+    /// Begins a call that may copy many bytes. Trigger states come before it and before the next call.
     #[inline]
     fn long_call(&mut self) {
         self.net.work.add(Work::SystemCall);
@@ -140,7 +140,7 @@ impl System<'_> {
         }
     }
 
-    /// The process that asks.
+    /// Returns the process that makes the calls.
     #[must_use]
     pub const fn process(&self) -> ProcessId {
         self.process
@@ -243,8 +243,9 @@ impl System<'_> {
         self.net.send(id, from, to, payload, self.now)
     }
 
-    /// Returns the first hop of what is sent to `destination`. The host asks for its hardware address if that
-    /// is neither known nor asked for, so that a program may wait until the first datagram can leave.
+    /// Returns the first hop of packets to `destination`. The host requests the hop's hardware address if
+    /// that is neither known nor requested already, so that a program may wait until the first datagram can
+    /// leave.
     ///
     /// # Errors
     /// [`SendError`]; nothing is asked then.
@@ -263,7 +264,7 @@ impl System<'_> {
 
     // --- Descriptors ---
 
-    /// The lowest free number refers to the same, too. Returns it.
+    /// Makes the lowest free number refer to the same object as `fd`, and returns that number.
     ///
     /// # Errors
     /// [`DupError`]
@@ -271,7 +272,8 @@ impl System<'_> {
         self.dup_from(fd, Fd(0))
     }
 
-    /// The lowest free number that is not below `lowest` refers to the same, too (`F_DUPFD`). Returns it.
+    /// Makes the lowest free number that is not below `lowest` refer to the same object as `fd` (`F_DUPFD`),
+    /// and returns that number.
     ///
     /// # Errors
     /// [`DupError`]
@@ -280,8 +282,8 @@ impl System<'_> {
         self.net.dup_from(self.process, fd, lowest.0)
     }
 
-    /// The number `new` refers to the same, too; what it referred to before is closed. If it is the same
-    /// number nothing is done.
+    /// Makes the number `new` refer to the same object as `fd`; the descriptor that `new` was before is
+    /// closed. If both are the same number, nothing is done.
     ///
     /// # Errors
     /// [`DupError`]; nothing is changed then.
@@ -311,7 +313,7 @@ impl System<'_> {
         Ok(self.opened(screen))
     }
 
-    /// Screens the next packet: it is forwarded, or not, as `decide` says.
+    /// Screens the next packet: it is forwarded or not, according to the verdict of `decide`.
     ///
     /// Under the lazy architectures this is where IP input happens, on the caller's bill.
     ///
@@ -339,11 +341,10 @@ impl System<'_> {
         there_was(self.net.screen(id, self.now, decide))
     }
 
-    /// Shows the next packet to be screened, and keeps it for a verdict that comes later, by
-    /// [`System::judge`].
+    /// Shows the next packet to be screened, and keeps it for a later verdict through [`System::judge`].
     ///
-    /// For those who cannot judge at once, because another thread does. What is kept when the process ends is
-    /// dropped.
+    /// For programs that cannot judge at once, because another thread does. Packets kept when the process
+    /// ends are dropped.
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none, or as many as the queue's limit are kept.
@@ -352,7 +353,7 @@ impl System<'_> {
         there_was(self.net.show_screened(id, self.now, see))
     }
 
-    /// What becomes of the oldest packet of those shown.
+    /// Applies a verdict to the oldest packet of those shown.
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if none waits for its verdict.
@@ -361,7 +362,7 @@ impl System<'_> {
         there_was(self.net.judge_screened(id, verdict, self.now))
     }
 
-    /// Opens a queue that gets copies of frames as `wanted` says, sent by anybody to anybody.
+    /// Opens a queue that gets copies of the frames selected by `wanted`, from and to any host.
     ///
     /// # Errors
     /// [`BindError::NoMemory`] if the host's memory limit does not allow the copies.
@@ -371,7 +372,7 @@ impl System<'_> {
         Ok(self.opened(capture))
     }
 
-    /// The oldest captured frame. It stays until [`System::pass_captured`].
+    /// Returns the oldest captured frame, which stays until [`System::pass_captured`].
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
@@ -402,8 +403,8 @@ impl System<'_> {
 
     // --- TCP ---
 
-    /// Listens for connections to `port` of `address`, or of all the host's addresses. With port 0 one is
-    /// chosen: [`System::port`] says which.
+    /// Listens for connections to `port` of `address`, or of all the host's addresses. With port 0 the host
+    /// chooses one, which [`System::port`] returns.
     ///
     /// # Errors
     /// [`ListenError`]; nothing listens then.
@@ -418,7 +419,7 @@ impl System<'_> {
         Ok(self.opened(listener))
     }
 
-    /// The same, and what is accepted has `options` in place of the host's
+    /// Listens as [`System::listen`] does. Accepted streams use `options` in place of the host's
     /// [`Config::tcp`](crate::host::Config::tcp).
     ///
     /// # Errors
@@ -435,7 +436,8 @@ impl System<'_> {
         Ok(self.opened(listener))
     }
 
-    /// The connection that has waited longest to be accepted, as a stream of this process, and its peer.
+    /// Accepts the connection that has waited longest. Returns it as a stream of this process, with its
+    /// peer.
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if none waits: then [`crate::process::Step::Wait`]. If the process has as
@@ -446,8 +448,8 @@ impl System<'_> {
         Ok((self.opened(socket), peer))
     }
 
-    /// Opens a connection to `to`, from an address of ours that suits it and a port that is free. The stream
-    /// can be written to at once; it is connected when its event says so.
+    /// Opens a connection to `to`, from an address of the host that suits it and a free port. The stream can
+    /// be written to at once; an event reports when it is connected.
     ///
     /// # Errors
     /// [`ConnectError`]; nothing was opened.
@@ -455,7 +457,8 @@ impl System<'_> {
         self.connect_with(to, &ConnectOptions::default()).map(|(stream, _)| stream)
     }
 
-    /// The same as `options` say; says also how much of their data was taken, the rest is to be written.
+    /// Opens a connection to `to` as `options` say. Returns the stream, and the number of bytes of their
+    /// data that were taken; the caller writes the rest.
     ///
     /// # Errors
     /// [`ConnectError`]; nothing was opened.
@@ -469,7 +472,7 @@ impl System<'_> {
         Ok((self.opened(stream), taken))
     }
 
-    /// Reads what has come; says how many bytes. None at the end of the stream.
+    /// Reads bytes that have arrived, and returns their number: 0 at the end of the stream.
     ///
     /// # Errors
     /// [`StreamError::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
@@ -478,7 +481,7 @@ impl System<'_> {
         Ok(self.net.read_stream(id, to, self.now)?)
     }
 
-    /// [`System::read`] of what is then still there to be read.
+    /// Reads as [`System::read`] does, and leaves the bytes there to be read again.
     ///
     /// # Errors
     /// As [`System::read`].
@@ -487,7 +490,7 @@ impl System<'_> {
         Ok(self.net.with_stream(id, |endpoint, id| endpoint.peek(id, to))?)
     }
 
-    /// Takes bytes to send, as many as there is room for; says how many.
+    /// Takes as many bytes to send as there is room for, and returns their number.
     ///
     /// # Errors
     /// [`StreamError::WouldBlock`] if there is no room: an event says when there is.
@@ -496,7 +499,8 @@ impl System<'_> {
         Ok(self.net.with_stream(id, |endpoint, id| endpoint.write(id, data))?)
     }
 
-    /// [`System::write`] of something that more will follow at once: a segment that is not full waits for it.
+    /// Writes as [`System::write`] does, for data that more will follow at once: a segment that is not full
+    /// waits for it.
     ///
     /// # Errors
     /// As [`System::write`].
@@ -514,7 +518,8 @@ impl System<'_> {
         self.net.stream_room(self.stream(stream)?)
     }
 
-    /// Why a stream has failed, if it has, told once: other calls then say that it is closed.
+    /// Returns why a stream has failed, if it has, and only once. Other calls then fail because the stream
+    /// is closed.
     ///
     /// # Errors
     /// It is no stream of this process.
@@ -523,7 +528,7 @@ impl System<'_> {
         Ok(self.net.with_stream(id, tcp::Endpoint::take_error))
     }
 
-    /// Says that nothing more will be written. What was written is still sent, and reading goes on.
+    /// Closes the sending direction of a stream. Data written before are still sent, and reading goes on.
     ///
     /// # Errors
     /// The connection is over.
@@ -532,8 +537,8 @@ impl System<'_> {
         self.net.change_stream(id, tcp::Endpoint::shutdown)
     }
 
-    /// Says that nothing more will be read. What was not read, and what still comes, is acknowledged and
-    /// thrown away; writing goes on.
+    /// Closes the receiving direction of a stream. Data that were not read, and data that still arrive, are
+    /// acknowledged and discarded; writing goes on.
     ///
     /// # Errors
     /// The connection is over.
@@ -564,8 +569,8 @@ impl System<'_> {
         self.net.set_stream(id, option, self.now)
     }
 
-    /// How routers are to treat what a stream sends from now on: the Differentiated Services codepoint, of
-    /// which six bits count. At first 0.
+    /// Sets the Differentiated Services codepoint of packets that a stream sends from now on. The low six
+    /// bits count. The initial value is 0.
     ///
     /// # Errors
     /// The connection is over.
@@ -574,7 +579,7 @@ impl System<'_> {
         self.net.change_stream(id, |endpoint, id| endpoint.set_dscp(id, dscp))
     }
 
-    /// Between whom a stream is, and its figures.
+    /// Returns the addresses and ports of a stream, and its figures.
     ///
     /// # Errors
     /// It is no stream of this process.
@@ -584,11 +589,12 @@ impl System<'_> {
 
     // --- Readiness ---
 
-    /// Which of `selecting` are ready: `found` is set to them. Returns how many there are, a descriptor once
-    /// for each set that it is in. If none, [`Step::Block`](crate::process::Step::Block) sleeps until one is.
+    /// Sets `found` to those of `selecting` that are ready. Returns how many there are, counting a
+    /// descriptor once for each set that it is in. If there are none,
+    /// [`Step::Block`](crate::process::Step::Block) sleeps until there is one.
     ///
-    /// What it has found it remembers: another call looks at those that are new, those that were ready, and
-    /// those that something has come for. See [`evenkeel_ready::Readiness::select`].
+    /// The host remembers the result. The next call checks only descriptors that are new, those that were
+    /// ready, and those for which something has come. See [`evenkeel_ready::Readiness::select`].
     ///
     /// # Errors
     /// One of them is not open; `found` is empty then.
@@ -597,40 +603,42 @@ impl System<'_> {
         self.net.select(self.process, selecting, found)
     }
 
-    /// What the descriptor of each entry is ready for: it is written into the entry. Returns how many are
-    /// ready, or not open. If none, [`Step::Block`](crate::process::Step::Block) sleeps until one is.
+    /// Writes into each entry what its descriptor is ready for. Returns the number of entries that are
+    /// ready, or not open. If there are none, [`Step::Block`](crate::process::Step::Block) sleeps until
+    /// there is one.
     pub fn poll(&mut self, entries: &mut [PollEntry]) -> usize {
         self.begin_or_continue();
         self.net.poll_descriptors(self.process, entries)
     }
 
-    /// The call in which the process has slept goes on, or a new one begins.
+    /// Continues the call in which the process has slept, or begins a new one.
     fn begin_or_continue(&mut self) {
         if !self.net.ready.is_woken_in_call(self.process) {
             self.call();
         }
     }
 
-    /// Has `waker` woken, once, when the last call of [`System::select`] or [`System::poll`], which has found
-    /// nothing, would find something: for threads and tasks outside, which do not sleep by
-    /// [`Step::Block`](crate::process::Step::Block). Returns whether it would already; then nobody is woken.
+    /// Has `waker` woken, once, when the last call of [`System::select`] or [`System::poll`], which has
+    /// found nothing, would find something. This is for threads and tasks outside, which do not sleep
+    /// through [`Step::Block`](crate::process::Step::Block). Returns whether the call would find something
+    /// already; then `waker` is not woken.
     ///
-    /// A process is in one call at a time: the next one takes the place of this, and whoever is to be woken
-    /// for this one is then woken for that.
+    /// A process is in one call at a time: the next call replaces this one, and wakers registered for this
+    /// one are then woken for that.
     pub fn block(&mut self, waker: &Waker) -> bool {
         self.call();
         self.net.wait_in_call(self.process, waker)
     }
 
-    /// The call in which nothing was found is over: nobody who [blocks](System::block) in it is woken for it
-    /// any more.
+    /// Ends the call in which nothing was found: wakers that [wait](System::block) in it are no longer woken
+    /// for it.
     pub fn give_up(&mut self) {
         self.net.ready.leave_call(self.process);
     }
 
-    /// Opens an event queue: descriptors are [added](System::add) to it once, and it says which are ready
-    /// ([`System::take_events`]). A descriptor is not looked at unless something has come for it, so it does
-    /// not matter how many there are.
+    /// Opens an event queue. Descriptors are [added](System::add) to it once, and [`System::take_events`]
+    /// returns which of them are ready. A descriptor costs nothing until something has come for it, so their
+    /// number does not matter.
     ///
     /// It is a descriptor itself: to be waited for, selected, and added to another one.
     ///
@@ -651,7 +659,7 @@ impl System<'_> {
         self.net.set_interest(Registering::Add, self.process, queue, fd, interest)
     }
 
-    /// Has a descriptor that was added ask for something else. It is looked at as if it were new.
+    /// Changes the interest of a descriptor that was added. The queue then checks it as if it were new.
     ///
     /// # Errors
     /// [`RegisterError`]
@@ -683,9 +691,9 @@ impl System<'_> {
         }
     }
 
-    /// The event queue in which this process hears of all its descriptors: those that it has, and those that
-    /// it will have. Each was added with [`Trigger::Edge`](crate::socket::Trigger::Edge), for all kinds of
-    /// event, and its own number as the token ([`Fd::of`]).
+    /// Returns the event queue that reports all descriptors of this process: those that it has, and those
+    /// that it will have. Each was added with [`Trigger::Edge`](crate::socket::Trigger::Edge), for all kinds
+    /// of event, and with its own number as the token ([`Fd::of`]).
     ///
     /// So read, write, accept or receive until there is nothing more: a descriptor is mentioned again when
     /// more has come.
@@ -696,7 +704,7 @@ impl System<'_> {
         self.net.open_events(self.process)
     }
 
-    /// The event of an event queue that has waited longest.
+    /// Takes the event of an event queue that has waited longest.
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
@@ -706,9 +714,10 @@ impl System<'_> {
         if taken > 0 { Ok(event[0]) } else { Err(ReceiveError::WouldBlock) }
     }
 
-    /// Has `waker` woken, once, when the descriptor is ready: for threads and tasks outside, which do not
-    /// sleep by [`Step::Wait`](crate::process::Step::Wait). Returns whether it is ready already; then nobody
-    /// is woken. One that is not open counts as ready: the next call says so.
+    /// Has `waker` woken, once, when the descriptor is ready. This is for threads and tasks outside, which
+    /// do not sleep through [`Step::Wait`](crate::process::Step::Wait). Returns whether it is ready already;
+    /// then `waker` is not woken. A descriptor that is not open counts as ready: the next call on it returns
+    /// the error.
     pub fn wait(&mut self, fd: Fd, waker: &Waker) -> bool {
         self.call();
         let Ok((id, _)) = self.descriptor(fd) else { return true };
@@ -719,7 +728,7 @@ impl System<'_> {
         is_ready
     }
 
-    /// `waker` is not to be woken for the descriptor any more.
+    /// Cancels the waking of `waker` for the descriptor.
     pub fn forget(&mut self, fd: Fd, waker: &Waker) {
         if let Ok((id, _)) = self.descriptor(fd) {
             self.net.ready.forget_waker(id, waker);
@@ -754,7 +763,7 @@ impl System<'_> {
         Ok(())
     }
 
-    /// How often a timer has expired since it was set, or since this was last asked.
+    /// Returns how often a timer has expired since it was set, or since the last such call.
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if it has not: then [`crate::process::Step::Wait`].
@@ -774,7 +783,7 @@ impl System<'_> {
         Ok(self.opened(event))
     }
 
-    /// Adds so many to a user event.
+    /// Adds `times` to a user event.
     ///
     /// # Errors
     /// It is no user event of this process.
@@ -784,7 +793,7 @@ impl System<'_> {
         Ok(())
     }
 
-    /// How many were posted to a user event since this was last asked.
+    /// Returns the sum that was posted to a user event since the last such call.
     ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if none was: then [`crate::process::Step::Wait`].
@@ -796,7 +805,7 @@ impl System<'_> {
 
     // --- This process ---
 
-    /// What a descriptor refers to, by the name under which the host can be asked about it
+    /// Returns the socket that a descriptor refers to, for queries of the host
     /// ([`Host::socket_counters`](crate::host::Host::socket_counters) and others).
     ///
     /// # Errors
@@ -805,7 +814,8 @@ impl System<'_> {
         Ok(self.descriptor(fd)?.0)
     }
 
-    /// The port a UDP socket is bound to, a listener listens at, or a stream has at this end.
+    /// Returns the port that a UDP socket is bound to, that a listener listens at, or that is a stream's
+    /// local port.
     ///
     /// # Errors
     /// It is none of these, or not this process's.
@@ -825,14 +835,15 @@ impl System<'_> {
 
     // --- Whose descriptors ---
 
-    /// What stands behind a number, if this process has it open.
+    /// Returns the object that a descriptor of this process refers to.
     #[inline]
     fn descriptor(&self, fd: Fd) -> Result<(SocketId, &Descriptor), BadDescriptor> {
         let id = self.net.ready.resolve(self.process, fd).ok_or(BadDescriptor::NotOpen)?;
         Ok((id, self.net.descriptor(id).ok_or(BadDescriptor::NotOpen)?))
     }
 
-    /// A socket is open: as which descriptor. The process hears of it, if it hears of all.
+    /// Returns the descriptor of a socket that was just opened, after adding it to the process's queue of
+    /// all events, if it has one.
     fn opened(&mut self, id: SocketId) -> Fd {
         let fd = self.net.ready.fd(id);
         self.net.add_opened_to_events(self.process, fd);
@@ -862,7 +873,7 @@ impl System<'_> {
     }
 }
 
-/// A call that takes something from a queue says whether there was anything.
+/// Returns [`ReceiveError::WouldBlock`] unless a call has taken something from a queue.
 const fn there_was(taken: bool) -> Result<(), ReceiveError> {
     if taken { Ok(()) } else { Err(ReceiveError::WouldBlock) }
 }

@@ -1,4 +1,4 @@
-//! A part of a host whose deadline is known as long as nobody has changed the part.
+//! A wrapper of a part of a host, which remembers the part's deadline until the part may have changed.
 
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
@@ -7,12 +7,12 @@ use crate::time::Instant;
 
 /// A part that may wait for a time.
 pub(crate) trait Waits {
-    /// Until when it waits; [`Instant::NEVER`] if it does not.
+    /// Returns the time until which the part waits; [`Instant::NEVER`] if it does not wait.
     fn next_deadline(&self) -> Instant;
 }
 
-/// Such a part, and what it said last. Whoever may change it has what it said forgotten: that cannot be left
-/// out.
+/// A part with a deadline, and the deadline it returned last. Any access that may change the part clears the
+/// remembered deadline; no caller can bypass that.
 #[derive(Debug)]
 pub(crate) struct Timed<T> {
     part: T,
@@ -24,7 +24,7 @@ impl<T: Waits> Timed<T> {
         Self { part, deadline: Cell::new(None) }
     }
 
-    /// Until when it waits.
+    /// Returns the time until which the part waits.
     #[inline]
     pub(crate) fn deadline(&self) -> Instant {
         if let Some(deadline) = self.deadline.get() {

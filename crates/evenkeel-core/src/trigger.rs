@@ -15,10 +15,10 @@ use crate::time::Instant;
 /// A driver's clock and soft events, for the trigger states within a unit: they come at the end of every
 /// call on a stream, and of every eighth other call that a program makes.
 pub trait Trigger: fmt::Debug {
-    /// What time it is.
+    /// Returns the time on the driver's clock.
     fn time(&self) -> Instant;
 
-    /// When the next event is due; [`Instant::NEVER`] if there is none.
+    /// Returns the time at which the next event is due; [`Instant::NEVER`] if there is none.
     fn next_due(&self) -> Instant;
 
     /// Calls the handlers of all that is due.
@@ -44,7 +44,7 @@ impl<'a> TriggerState<'a> {
         Self { net, processes, now }
     }
 
-    /// What time it is.
+    /// Returns the time of the trigger state.
     #[must_use]
     pub const fn now(&self) -> Instant {
         self.now
@@ -79,7 +79,8 @@ pub(crate) struct Within<'a> {
 }
 
 impl<'a> Within<'a> {
-    /// Those of a step, if anything is pending. What a step itself makes pending is so when its unit is over.
+    /// Returns the driver's work for a step, if anything is pending. Work that the step itself makes pending
+    /// is handled when its work item is over.
     pub(crate) fn if_pending(
         trigger: &'a mut dyn Trigger,
         net: &Net,
@@ -102,7 +103,7 @@ impl BetweenCalls for Within<'_> {
     }
 }
 
-/// Does what is to be done in a trigger state; says whether there was anything.
+/// Does what is due in a trigger state. Returns whether anything was.
 pub(crate) fn pass_state(
     trigger: &mut dyn Trigger,
     net: &mut Net,

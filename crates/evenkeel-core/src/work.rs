@@ -1,4 +1,4 @@
-//! What a unit of work consisted of.
+//! The kinds of work that a work item consists of, and their counts.
 //!
 //! The core only counts. On a real core the counts explain where time went; in virtual time a machine model
 //! turns them into time.
@@ -15,13 +15,13 @@ macro_rules! work {
             /// Every kind, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The name used in machine models and reports.
+            /// Returns the name used in machine models and reports.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// One line of meaning.
+            /// Returns the meaning of the kind in one line.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $meaning,)* }
@@ -59,7 +59,7 @@ work! {
     Reclaim => "reclaim", "the driver takes back the buffer of a frame that has left";
 }
 
-/// How often each kind of work was done, and what a program asked to compute.
+/// The number of times that each kind of work was done, and the CPU time that a program asked to burn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkLog {
     counts: [u32; Work::ALL.len()],
@@ -69,23 +69,23 @@ pub struct WorkLog {
 }
 
 impl WorkLog {
-    /// Notes one piece of work.
+    /// Records that `work` was done once.
     pub fn add(&mut self, work: Work) {
         self.counts[work as usize] += 1;
     }
 
-    /// Notes as many pieces of it.
+    /// Records that `work` was done so many times.
     pub(crate) fn add_times(&mut self, work: Work, times: u32) {
         self.counts[work as usize] += times;
     }
 
-    /// How often `work` was done.
+    /// Returns how often `work` was done.
     #[must_use]
     pub fn count(&self, work: Work) -> u32 {
         self.counts[work as usize]
     }
 
-    /// The kinds of work done, with their counts.
+    /// Returns an iterator over the kinds of work done, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Work, u32)> {
         Work::ALL.iter().map(|&w| (w, self.count(w))).filter(|&(_, n)| n > 0)
     }

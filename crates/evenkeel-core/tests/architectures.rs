@@ -1,4 +1,4 @@
-//! What distinguishes the receive architectures, on a host that runs one microsecond a unit.
+//! The differences between the receive architectures, on a host that runs each work item in one microsecond.
 
 mod common;
 
@@ -65,7 +65,7 @@ fn every_architecture_answers_arp() {
     }
 }
 
-/// Whether or not the host has run before.
+/// A SYN for such a port is refused whether or not the host has run before.
 #[test]
 fn a_syn_for_a_port_where_nobody_listens_is_refused_at_once() {
     const RST: u8 = 0x04;
@@ -155,7 +155,8 @@ fn soft_lrp_with_its_device_work_in_the_interrupt_needs_no_polling_thread() {
     assert_eq!((seen.count(), bench.at(Level::PollingThread)), (20, 0));
 }
 
-/// Floods a slow service for a while and tells what it received, with the bench to look into.
+/// Floods a slow service for a while. Returns the number of datagrams it received, and the bench for further
+/// checks.
 fn overload(config: Config) -> (u64, Bench) {
     overload_every(config, Duration::from_micros(4))
 }
@@ -521,7 +522,7 @@ fn ipv4(protocol: u8, field: u16, payload: &[u8]) -> Vec<u8> {
     [&HOST_MAC.0[..], &PEER_MAC.0, &[0x08, 0x00], &header, payload].concat()
 }
 
-/// What a host of an architecture that knows its peer answers to these frames, in any order.
+/// Returns the sorted frames with which a host that knows its peer answers `frames`.
 fn answers(architecture: Architecture, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut bench = Bench::new(Config::of(architecture));
     let solicitation = [&[135, 0, 0, 0, 0, 0, 0, 0], &HOST_V6[..], &[1, 1], &PEER_MAC.0].concat();

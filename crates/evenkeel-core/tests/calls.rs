@@ -1,4 +1,4 @@
-//! The calls of programs, each between two hosts on a cable: what it does, and what it says when it does not.
+//! The calls of programs, each between two hosts on a cable: their effects and their errors.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -61,7 +61,7 @@ impl Two {
         self.call(side, |system| system.open_capture(wanted)).unwrap()
     }
 
-    /// What the capture has seen since.
+    /// Returns the segments captured since the last call.
     fn seen(&mut self, side: usize, capture: Fd) -> Vec<Seen> {
         self.call(side, |system| {
             let mut all = Vec::new();
@@ -82,10 +82,11 @@ impl Two {
 const NOT_OPEN: BadDescriptor = BadDescriptor::NotOpen;
 const OTHER_KIND: BadDescriptor = BadDescriptor::OtherKind;
 
-/// That want a certain kind of descriptor.
+/// The number of calls that need a certain kind of descriptor.
 const CALLS: usize = 30;
 
-/// What every call that wants a certain kind of descriptor says of this one.
+/// Makes every call that needs a kind of descriptor other than `kind` with this one, and returns their
+/// errors.
 fn refusals(system: &mut System<'_>, id: Fd, kind: &str) -> Vec<(&'static str, BadDescriptor)> {
     let to = IpEndpoint::new(address(B), PORT);
     let receive = |error: Option<ReceiveError>| match error {

@@ -1,9 +1,10 @@
-//! Who pays for which work, under each architecture: device work, demultiplexing, protocol input of
-//! datagrams, of a stream's segments and of what daemons are for (OSDI 1996, sections 3.2 to 3.5; TOCS 1997,
-//! section 4).
+//! The process that pays for each kind of work, under each architecture: device work, demultiplexing, and
+//! protocol input of datagrams, of a stream's segments and of the traffic of daemons (OSDI 1996, sections
+//! 3.2 to 3.5; TOCS 1997, section 4).
 //!
-//! Every unit takes a microsecond here, so a bill says whose units there were. Bills are read and not what
-//! the host says of a unit; and whether the scheduler sees the same is found out by what processes get.
+//! Every work item takes a microsecond here, so a bill shows whose work items there were. The tests read
+//! bills, and not what the host says about a work item. The shares of the processes show whether the
+//! scheduler counts the same time.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -60,7 +61,7 @@ impl Program for Server {
     }
 }
 
-/// An echo request.
+/// Returns an echo request of the peer.
 fn ping() -> Vec<u8> {
     let echo = Icmpv4Repr::EchoRequest { ident: 1, seq_no: 1, data: b"again" };
     let ip = Ipv4Repr {
@@ -77,19 +78,19 @@ fn ping() -> Vec<u8> {
     frame
 }
 
-/// Who has paid for a unit.
+/// The process that has paid for a work item.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Payer {
     /// No process.
     Nobody,
-    /// One whose unit it was not: it was hit.
+    /// A process that did not run the work item: an interrupt hit it.
     Hit(String),
-    /// The one whose unit it was.
+    /// The process that ran the work item.
     Own(String),
 }
 
-/// A host with a receiver of datagrams, a server of streams, and a program that computes whenever nobody else
-/// wants the core; it forwards. All are at rest but the last.
+/// A host that forwards, with a receiver of datagrams, a server of streams, and a program that computes
+/// whenever no other process wants the core. All are at rest but the last.
 struct Scene {
     bench: Bench,
     device_work: DeviceWork,
@@ -176,7 +177,7 @@ impl Scene {
     }
 }
 
-/// What each piece of work is to be on the bill of.
+/// Each kind of work is on the bill of the process that the architecture names.
 #[test]
 fn each_piece_of_work_is_on_the_bill_it_belongs_on() {
     for config in configs() {
@@ -222,7 +223,7 @@ fn each_piece_of_work_is_on_the_bill_it_belongs_on() {
     }
 }
 
-/// How long two processes were charged beside a flood of frames for the first of them.
+/// Returns the time charged to the receiver of a flood and to a rival that computes.
 fn charged(scene: &mut Scene, receiver: &str, frame: &[u8]) -> (Duration, Duration) {
     let rival = scene.bench.host.spawn("rival", 0, Box::new(Spinner));
     let receiver = scene.bench.process(receiver);
@@ -240,7 +241,8 @@ fn charged(scene: &mut Scene, receiver: &str, frame: &[u8]) -> (Duration, Durati
     (bill(scene, receiver) - before.0, bill(scene, rival) - before.1)
 }
 
-/// The scheduler sees what is on the bill: whoever is flooded gets no more than whoever computes.
+/// The scheduler charges what is on the bill: the receiver of a flood gets no more time than a process that
+/// computes.
 #[test]
 fn a_flood_is_processed_in_its_receivers_share_of_the_core() {
     for config in configs() {

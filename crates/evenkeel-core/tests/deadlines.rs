@@ -1,4 +1,4 @@
-//! Who waits for what time on a host, and that nobody else is woken.
+//! The deadlines of a host: each wakes the part or the process that waits for it, and no other.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -53,7 +53,7 @@ fn rested(config: Config) -> Bench {
     bench
 }
 
-/// What a process does when it has its turn.
+/// An action of a process in its step.
 type Act = fn(&mut System<'_>);
 
 #[test]

@@ -1,5 +1,5 @@
-//! Descriptors that are closed while somebody waits for them, that there are too many of, or very many; and
-//! what it takes to find out which are ready.
+//! Descriptors that are closed while a process waits for them, that exceed a limit, or that are very many;
+//! and the cost to find which are ready.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -68,7 +68,7 @@ fn holdings(two: &Two) -> impl PartialEq + std::fmt::Debug {
 
 type Open = fn(&mut System<'_>) -> Option<&'static str>;
 
-/// Each call that opens a descriptor, and what it says when there are too many.
+/// Returns each call that opens a descriptor. Each call returns the name of its error, if it fails.
 fn opening() -> [(&'static str, Open); 12] {
     fn said<T, E: PartialEq>(result: Result<T, E>, limit: E) -> Option<&'static str> {
         match result {

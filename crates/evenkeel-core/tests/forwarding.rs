@@ -108,8 +108,8 @@ fn a_legacy_driver_beside_a_polled_one_forwards_and_can_still_livelock_it() {
     assert!(other > 450, "and is not hurt by one that is polled: {other}");
 }
 
-/// A transit flood beside a program that computes: the shares of the core that the daemon and the program
-/// get, and packets forwarded.
+/// Floods a host with transit packets while a program computes. Returns the shares of the core that the
+/// daemon and the program get, and the number of packets forwarded.
 fn transit_flood(architecture: Architecture, forward_nice: i8) -> (f64, f64, u64) {
     let mut bench = Bench::router(Config { forward_nice, batch_pkts: 1, ..Config::of(architecture) });
     let spinner = bench.host.spawn("spinner", 0, Box::new(Spinner));

@@ -1,8 +1,8 @@
-//! What protocol processing has to send waits a little for the program that it woke, and leaves with the
-//! program's answer.
+//! Segments that protocol processing has to send wait a little for the program that it woke, and leave with
+//! the program's answer.
 //!
-//! Every segment is acknowledged at once here: whatever waits, waits for the program, and not for the timer
-//! of delayed acknowledgments.
+//! Every segment is acknowledged at once here: a segment that waits does so for the program, and not for the
+//! timer of delayed acknowledgments.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -22,12 +22,12 @@ use evenkeel_core::wire::{EthernetAddress, Ipv4Packet};
 use evenkeel_core::work::Work;
 
 const PORT: u16 = 80;
-/// Of the program, which would rather not hear of its streams.
+/// A port of the program at which it waits instead of serving its streams.
 const ELSEWHERE: u16 = 7;
-/// Of another program.
+/// The port of another program.
 const OTHER: u16 = 9;
-/// Units that segments wait at most: the one that processed the segment, and those that come before the one
-/// at whose end they leave.
+/// The largest number of work items for which segments wait: the one that processed the segment, and those
+/// before the one at whose end they leave.
 const UNITS_HELD: usize = 8;
 
 fn config(architecture: Architecture, device_work: DeviceWork) -> Config {
@@ -44,10 +44,10 @@ fn lazy() -> [Config; 3] {
     ]
 }
 
-/// What a program does once it has accepted a connection.
+/// The behaviour of a program after it has accepted a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// Waits for what is said, and answers.
+    /// Waits for data, and answers.
     Listens,
     /// Waits for a datagram.
     WaitsElsewhere,
@@ -144,7 +144,7 @@ impl Peer {
         frame
     }
 
-    /// What it gets if all that it has said is acknowledged, along with `text`.
+    /// Returns the segment in which the host acknowledges all that the peer has sent, along with `text`.
     fn hears(&self, text: &[u8]) -> Heard {
         Heard { port: self.port, ack: self.seq, flags: Flags::ACK, text: text.to_vec() }
     }
@@ -191,7 +191,7 @@ fn connected(config: Config, then: Then) -> (Bench, Peer, Arc<Seen>, ProcessId) 
     (bench, peer, seen, process)
 }
 
-/// Runs the next unit; says at which level.
+/// Runs the next work item, and returns its level.
 fn unit(bench: &mut Bench) -> Level {
     let before = bench.units;
     assert!(bench.unit(), "there is something to do");
@@ -335,7 +335,8 @@ fn it_waits_for_no_other_program() {
     }
 }
 
-/// Nobody will read what has come, so the peer is told (RFC 9293, 3.10.7.1), though no unit need follow.
+/// Data that arrived for a killed program will not be read, so the peer gets a reset at once (RFC 9293,
+/// 3.10.7.1), even if no work item follows.
 #[test]
 fn it_does_not_wait_for_a_program_that_is_killed() {
     for config in lazy() {
@@ -351,7 +352,7 @@ fn it_does_not_wait_for_a_program_that_is_killed() {
     }
 }
 
-/// The program sleeps for something else, or does not sleep: who knows when it will look.
+/// A program that sleeps for something else, or does not sleep, may read its stream much later.
 #[test]
 fn nothing_waits_for_a_program_that_was_not_woken() {
     for then in [Then::WaitsElsewhere, Then::Naps, Then::Computes] {
@@ -365,7 +366,7 @@ fn nothing_waits_for_a_program_that_was_not_woken() {
     }
 }
 
-/// Where segments are processed as they come, it is not known whose they are.
+/// Under an eager architecture a segment's process is not known when the segment is processed.
 #[test]
 fn nothing_waits_where_protocol_processing_is_eager() {
     for architecture in [Architecture::Eager, Architecture::EarlyDemux, Architecture::Polled] {

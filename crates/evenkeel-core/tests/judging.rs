@@ -1,4 +1,4 @@
-//! Screening by somebody who cannot judge at once: packets are shown, and the verdicts come later.
+//! Screening by a process that cannot judge at once: packets are shown, and the verdicts come later.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;

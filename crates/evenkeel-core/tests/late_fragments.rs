@@ -9,8 +9,8 @@ use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::Duration;
 
-/// The receive call that takes the first fragment finds the others: nobody waits for the clock, or for the
-/// core to be idle.
+/// The receive call that takes the first fragment finds the others: no datagram waits for the clock, or for
+/// the core to be idle.
 #[test]
 fn whoever_takes_the_first_fragment_finds_those_that_came_before_it() {
     let mut bench = Bench::new(Config::of(Architecture::SoftLrp));

@@ -68,7 +68,7 @@ fn config(architecture: Architecture) -> Config {
     Config { batch_pkts: 1, ..Config::of(architecture) }
 }
 
-/// Runs a host for some time at most, a microsecond a unit; says what of the work was demultiplexing.
+/// Runs a host for some time at most, with work items of a microsecond. Returns how often it demultiplexed.
 fn run(host: &mut Host, now: Instant, time: Duration) -> u64 {
     let (mut demultiplexed, mut elapsed) = (0, Duration::ZERO);
     while elapsed < time {
@@ -128,7 +128,7 @@ impl Net {
 #[derive(Debug, Default)]
 struct Echo {
     sockets: Option<[Fd; 2]>,
-    /// What was read and not written yet.
+    /// Bytes of each stream that were read and not written yet.
     held: Vec<(Fd, VecDeque<u8>)>,
 }
 
@@ -175,15 +175,15 @@ impl Program for Echo {
     }
 }
 
-/// Says something to an echo service, by datagrams one after the other and by a stream, and counts what comes
-/// back.
+/// Sends to an echo service, with datagrams one after the other and with a stream, and counts the bytes that
+/// return.
 #[derive(Debug)]
 struct Talker {
     to: IpEndpoint,
     bytes: usize,
     sockets: Option<[Fd; 2]>,
     said: usize,
-    /// When the last datagram was sent: one that is lost is sent again.
+    /// The time when the last datagram was sent: a lost one is sent again.
     sent_at: Instant,
     heard: Arc<Heard>,
 }
@@ -262,7 +262,7 @@ impl Program for Talker {
     }
 }
 
-/// What is done with the host, in some order.
+/// A step in the setup of a host; tests take them in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deed {
     Add(Kind),
@@ -318,7 +318,7 @@ fn udp_and_tcp_pass_by_links_of_both_kinds_whatever_came_first() {
     }
 }
 
-/// A host with a socket that nobody reads, and one that is read at once.
+/// A host with a socket that is never read, and one that is read at once.
 struct Flooded {
     host: Host,
     wires: [End; 2],
@@ -398,7 +398,7 @@ fn a_socket_receives_by_one_link_while_its_ring_on_the_other_is_full() {
     }
 }
 
-/// Opens sockets, as many as it is told, of both kinds, and ends when it is told.
+/// Opens a given number of sockets of both kinds, and ends on command.
 #[derive(Debug)]
 struct Opener {
     count: u16,
@@ -476,7 +476,7 @@ fn an_interface_that_cannot_be_added_changes_nothing() {
     }
 }
 
-/// What fills the channels is the link, not the architecture that the host was made with.
+/// The channels are filled according to the link, not to the architecture that the host was created with.
 #[test]
 fn a_link_that_does_not_demultiplex_bounds_the_windows_that_programs_ask_for() {
     let mut host = Host::new(config(Architecture::NiLrp)).unwrap();
@@ -518,7 +518,7 @@ fn a_plan_that_is_asked_for_is_followed_or_refused() {
     }
 }
 
-/// A frame takes the way that its interface's plan says.
+/// A frame takes the receive path of its interface.
 #[test]
 fn plans_of_all_kinds_share_a_host() {
     let plans = [

@@ -43,7 +43,7 @@ fn bench(config: Config, busy: bool) -> (Bench, std::sync::Arc<Seen>) {
     (bench, seen)
 }
 
-/// A frame every so often; says how many of them an interrupt has found on average.
+/// Sends a frame every so often. Returns how many of them an interrupt has found on average.
 fn found_per_interrupt(bench: &mut Bench, every: Duration, frames: u64) -> f64 {
     let interrupts = bench.host.interrupts();
     for _ in 0..frames {
@@ -109,8 +109,8 @@ fn an_idle_core_interrupts_at_once_and_waits_for_no_poll() {
     }
 }
 
-/// What comes while the core is busy and has not been polled when it becomes idle is found at once: the
-/// interrupt is on again, and nobody would hear of what has come before.
+/// A frame that arrives while the core is busy is found at once when the core becomes idle: the interrupt is
+/// enabled again, and does not report frames that arrived before.
 #[test]
 fn what_has_come_since_the_last_poll_is_found_when_the_core_becomes_idle() {
     for config in ways(15) {

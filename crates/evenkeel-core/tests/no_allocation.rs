@@ -47,7 +47,7 @@ impl Program for Echo {
     }
 }
 
-/// Frames of every fate that needs no setting up: delivered, queue full, nobody's port, somebody else's
+/// Returns frames of every fate that needs no setup: delivered, queue full, unbound port, another host's
 /// address, wrong checksum, ARP.
 fn frames() -> Vec<Vec<u8>> {
     let mut wrong = udp(ECHO, b"wrong checksum");
@@ -109,8 +109,8 @@ fn no_architecture_allocates_once_it_is_warm() {
     }
 }
 
-/// Packets for somebody else: by a gateway, on the link, without a route, and for a neighbour that does not
-/// answer.
+/// Returns packets for other hosts: through a gateway, on the link, without a route, and for a neighbour
+/// that does not answer.
 fn packets_in_transit() -> Vec<Vec<u8>> {
     let to = |a, b, c, d| udp_to(HOST_MAC, Ipv4Address::new(a, b, c, d), ECHO, b"for another host");
     let mut frames = vec![arp_request(), to(192, 0, 2, 1), to(10, 0, 0, 77)];

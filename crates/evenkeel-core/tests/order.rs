@@ -1,5 +1,5 @@
-//! What changes how to send, and comes right before the packet that is answered: a neighbour that has moved,
-//! a path that has become narrower.
+//! Packets that change how to send and arrive right before a packet that is answered: a neighbour has moved,
+//! or a path has become narrower.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -28,7 +28,7 @@ fn v6(last: u8) -> IpAddress {
     IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, last.into())
 }
 
-/// A hardware address that nobody had before.
+/// Returns the hardware address number `n`, which no host had before.
 fn nth_mac(n: u16) -> EthernetAddress {
     let [a, b] = n.to_be_bytes();
     EthernetAddress([2, 0, 1, a, b, 1])
@@ -81,7 +81,7 @@ fn bench(architecture: Architecture) -> Bench {
     bench
 }
 
-/// How a neighbour says where it is.
+/// A packet by which a neighbour announces its hardware address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
     GratuitousArp,
@@ -251,7 +251,7 @@ fn an_answer_is_as_large_as_a_report_right_before_it_allows() {
     }
 }
 
-/// What a neighbour said first does not undo what it said last.
+/// The first announcement of a neighbour does not replace its last one.
 #[test]
 fn the_last_word_of_a_neighbour_counts() {
     for architecture in Architecture::ALL {

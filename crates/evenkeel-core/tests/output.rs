@@ -143,7 +143,7 @@ fn without_a_quota_the_polling_thread_starves_it_too() {
     assert!(sent(Quota::Fixed(8)) > 900);
 }
 
-/// With frames that go through the shared IP queue the software interrupt must have its turn as well.
+/// If frames go through the shared IP queue, the software interrupt must run as well.
 #[test]
 fn below_livelock_no_service_of_the_transmit_side_loses_a_frame() {
     for transmit_service in
@@ -201,7 +201,7 @@ struct Driver {
 struct State {
     stalled: bool,
     batch: usize,
-    /// What was taken each time that there was something to take.
+    /// The number of frames taken at each call of `transmit`.
     taken: Vec<usize>,
 }
 
@@ -343,8 +343,8 @@ impl Program for Echo {
     }
 }
 
-/// What gathers is handed over together, and nothing is left behind; what has its price each for itself, or
-/// none, leaves at the end of its unit.
+/// Frames are batched if a transmit call costs as much as some frames, and none stays behind. Otherwise they
+/// leave at the end of their work item.
 #[test]
 fn frames_gather_while_there_is_other_work() {
     for architecture in
@@ -378,7 +378,7 @@ impl Program for Restless {
     }
 }
 
-/// How long after its arrival one request is answered, each unit taking a microsecond.
+/// Returns the time from the arrival of a request to its answer, with work items of one microsecond.
 fn answered_after(others: Vec<Box<dyn Program>>) -> Duration {
     let state = State::new(64);
     let mut bench = driven(Architecture::SoftLrp, &state);
@@ -425,7 +425,7 @@ fn what_gathers_leaves_before_a_program_computes() {
     assert_eq!(bench.sent().len(), 1);
 }
 
-/// The polling thread keeps the core busy, and nobody else gets to run.
+/// The polling thread keeps the core busy, and no process gets to run.
 #[test]
 fn what_gathers_leaves_within_fifty_microseconds() {
     let state = State::new(64);

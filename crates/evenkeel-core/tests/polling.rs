@@ -23,8 +23,8 @@ use evenkeel_core::wire::{
 /// Frames the transmit ring holds until their buffers are reclaimed.
 const TRANSMIT_RING: usize = 16;
 
-/// An interface that always has another ping, and whose transmit ring is freed by nobody but the host. What
-/// it is given to send has left when the next ping has come.
+/// An interface that always has another ping, and whose transmit ring is freed only by the host. A frame
+/// that it has been given has left when the next ping arrives.
 #[derive(Debug)]
 struct Flooded {
     next: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Who waits for a descriptor hears of it: what can go wrong between a queue that is found empty and the next
-//! frame, or between what a number referred to and what it refers to now.
+//! Waiters for a descriptor are notified. These tests are about races: between a queue that is found empty
+//! and the next frame, and between the old and the new file of a descriptor number.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -21,7 +21,7 @@ use evenkeel_core::socket::{
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::UdpPacket;
 
-/// Whoever waits, for many or for one.
+/// A waker that counts its wake-ups.
 #[derive(Debug, Default)]
 struct Bell(AtomicU32);
 
@@ -50,7 +50,7 @@ fn interest(fd: Fd, trigger: Trigger) -> Interest {
     Interest { events: Kinds::READABLE, trigger, token: fd.token() }
 }
 
-/// What an event queue reports now.
+/// Returns the descriptors that an event queue reports now.
 fn heard(system: &mut System<'_>, queue: Fd) -> Vec<Fd> {
     let mut events = [Event::default(); 64];
     let taken = system.take_events(queue, &mut events).unwrap();
@@ -286,7 +286,7 @@ fn who_looks_at_an_event_queue_before_it_sleeps_in_select_is_woken_all_the_same(
     }
 }
 
-/// What `poll` says of a stream after each unit in which its peer closes as well.
+/// Returns the kinds that `poll` reports of a stream after each work item in which its peer closes as well.
 fn said_while_it_ends(architecture: Architecture, select: Select, asked: Kinds) -> Vec<Kinds> {
     let mut two = Two::with(|_| Config { select, ..Config::of(architecture) });
     let (ours, theirs) = two.connected();

@@ -1,5 +1,5 @@
-//! What an answer takes from its request: the address, the interface, and an address of that interface if the
-//! request was for several.
+//! An answer takes its addresses from its request: the address, the interface, and an address of that
+//! interface if the request was for several hosts.
 //!
 //! ```text
 //!             +---------------- the host ----------------+
@@ -71,7 +71,7 @@ fn bench(architecture: Architecture) -> Bench {
     bench
 }
 
-/// What has left by each wire.
+/// Returns the packets that have left on each wire.
 fn both(bench: &mut Bench) -> [Vec<Found>; 2] {
     let second = bench.sent_wan();
     [bench.sent(), second].map(|frames| frames.iter().filter_map(|frame| read(frame)).collect())
@@ -83,7 +83,7 @@ fn send(bench: &mut Bench, wire: usize, frame: Vec<u8>) {
     bench.run(UNIT * 100);
 }
 
-/// The one answer of a protocol, which has left by `wire`.
+/// Returns the only answer of a protocol, which has left on `wire`.
 fn answer(bench: &mut Bench, wire: usize, protocol: u8, what: &str) -> Found {
     let mut left = both(bench);
     left.iter_mut().for_each(|found| found.retain(|found| found.protocol == protocol));
@@ -92,7 +92,7 @@ fn answer(bench: &mut Bench, wire: usize, protocol: u8, what: &str) -> Found {
     left[wire].remove(0)
 }
 
-/// Answers each datagram.
+/// A program that answers each datagram.
 #[derive(Debug, Default)]
 struct Echo(Option<Fd>);
 

@@ -1,4 +1,4 @@
-//! Screening: a process says of every packet whether it is forwarded (TOCS 1997, sections 6.2 and 6.6.1).
+//! Screening: a process decides of every packet whether it is forwarded (TOCS 1997, sections 6.2 and 6.6.1).
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -19,7 +19,7 @@ use evenkeel_core::stack::Transit;
 use evenkeel_core::time::Duration;
 use evenkeel_core::work::Work;
 
-/// What the port of a UDP packet says: 7 passes, 8 is rejected, all others are dropped.
+/// Decides by the port of a UDP packet: 7 passes, 8 is rejected, all others are dropped.
 fn by_port(transit: &Transit) -> Verdict {
     match transit.packet()[22..24] {
         [0, 7] => Verdict::Pass,
@@ -66,8 +66,8 @@ fn each_packet_has_the_fate_that_screening_decides() {
     }
 }
 
-/// Floods a slow screening process; gives the longest queue. An interrupt-driven host gets so much less that
-/// protocol input has its turn.
+/// Floods a slow screening process, and returns the length of the longest queue. An interrupt-driven host
+/// gets so much less that protocol input can run.
 fn flood(bench: &mut Bench, reins: &Reins) -> usize {
     let mut longest = 0;
     let architecture = bench.host.config().architecture;

@@ -1,4 +1,4 @@
-//! What runs next does not depend on how often one looks.
+//! The work item that runs next does not depend on the number of calls of [`Host::peek`].
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -43,10 +43,10 @@ fn flooded(config: Config) -> (Host, Vec<End>) {
     (host, wires)
 }
 
-/// What ran: who, and how many frames of each interface have been taken by then.
+/// A record of the work items that ran: the process, and the frames taken from each interface until then.
 type Run = Vec<(Option<ProcessId>, [u64; 2])>;
 
-/// Runs it for so many units, and looks so many times before each.
+/// Runs a host for a number of work items, with `looks` calls of [`Host::peek`] before each.
 fn run(config: Config, looks: usize) -> Run {
     let (mut host, _wires) = flooded(config);
     let mut now = Instant::ZERO;

@@ -23,16 +23,16 @@ const FLOOD_PKTS: usize = 8;
 const APART: Duration = Duration::from_micros(20);
 const COMPUTE: Duration = Duration::from_micros(50);
 
-/// What has become of a while of it.
+/// Counts of frames in one run of the host.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct While {
-    /// Sent to the quiet socket, and received there.
+    /// Frames sent to the quiet socket, and frames received there.
     quiet: (u64, u64),
-    /// Received by the flooded one.
+    /// Frames received by the flooded socket.
     flooded: u64,
-    /// Shed by the ring.
+    /// Frames shed by the ring.
     shed: u64,
-    /// Found their channel full.
+    /// Frames that found their channel full.
     discarded: u64,
 }
 
@@ -102,8 +102,8 @@ impl Host {
 
 const LONG: Duration = Duration::from_millis(40);
 
-/// Many times what its program can take comes for one socket. By the ring nobody else receives: it is held
-/// back, and sheds the excess for free.
+/// One socket is flooded with many times what its program can take. No other socket receives through its
+/// ring, so the ring is paused, and sheds the excess at no cost.
 #[test]
 fn a_ring_that_carries_nothing_else_sheds_a_flood() {
     let mut host = Host::new(Feedback::default());
@@ -112,8 +112,8 @@ fn a_ring_that_carries_nothing_else_sheds_a_flood() {
     assert!(seen.flooded > 700, "its program is never without work: {seen:?}");
 }
 
-/// Somebody else receives by it: once it is clear that this is no burst the excess is discarded, and the
-/// other loses nothing.
+/// Another socket receives through the ring. Once the flood is clearly no burst, the excess is discarded,
+/// and the other socket loses nothing.
 #[test]
 fn a_flooded_socket_takes_nothing_from_others_on_its_ring() {
     let mut host = Host::new(Feedback::default());
@@ -124,8 +124,8 @@ fn a_flooded_socket_takes_nothing_from_others_on_its_ring() {
     assert!(seen.flooded > 600, "its program has nearly all of the core: {seen:?}");
 }
 
-/// Nor at its beginning: a ring that overflows while it is held back carries no burst. It is held back once,
-/// and no longer.
+/// The other socket loses next to nothing when a flood begins. A ring that overflows while it is paused
+/// carries no burst: it is paused once, and not again.
 #[test]
 fn a_flood_takes_next_to_nothing_from_others_when_it_begins() {
     let mut host = Host::new(Feedback::default());
@@ -145,8 +145,8 @@ fn a_socket_that_nobody_reads_takes_nothing_from_others_on_its_ring() {
     assert!(seen.quiet.0 > 60 && seen.shed == 0 && seen.discarded > 10_000, "{seen:?}");
 }
 
-/// Where interrupts take frames from the ring nothing bounds what discarding costs: the ring is held back, so
-/// that there is time for programs.
+/// If interrupts take frames from the ring, nothing bounds the cost of discards: the ring is paused, so that
+/// programs get time.
 #[test]
 fn interrupts_discard_no_flood() {
     use evenkeel_core::receive::DeviceWork;
@@ -179,7 +179,7 @@ fn who_has_received_all_the_time_is_not_forgotten() {
     assert!(seen.shed == 0 && seen.discarded > 4_000, "{seen:?}");
 }
 
-/// A second after the last frame for anybody else the ring sheds again.
+/// A second after the last frame for any other socket, the ring sheds again.
 #[test]
 fn who_has_received_nothing_for_a_second_is_forgotten() {
     let mut host = Host::new(Feedback::default());
@@ -191,8 +191,8 @@ fn who_has_received_nothing_for_a_second_is_forgotten() {
     assert!(then.shed > 4_000 && then.discarded < 200, "{then:?}");
 }
 
-/// Discarding has a bound: a hundredth of the core here, and of a flood that takes more of it the ring sheds
-/// the rest, whoever else receives by it.
+/// Discards are limited to a share of the core, a hundredth here. The ring sheds the rest of a flood, even
+/// if other sockets receive through it.
 #[test]
 fn discarding_takes_no_more_than_its_share_of_the_core() {
     let share = |discard_percent| {
@@ -208,8 +208,8 @@ fn discarding_takes_no_more_than_its_share_of_the_core() {
     assert!(little.flooded >= all.flooded, "{little:?}, {all:?}");
 }
 
-/// A burst that comes to a core which is idle otherwise is kept in the ring, though somebody else receives by
-/// it: nothing of it is lost.
+/// A burst for an otherwise idle core is kept in the ring without loss, even if another socket receives
+/// through it.
 #[test]
 fn a_burst_is_no_flood() {
     let mut host = Host::new(Feedback::default());
@@ -238,8 +238,8 @@ impl Program for Listens {
     }
 }
 
-/// Bursts of SYNs, each with a datagram for somebody else behind it. Says how many of those were received at
-/// once, and what was lost.
+/// Sends bursts of SYNs, each followed by a datagram for the quiet socket. Returns how many of the datagrams
+/// were received at once, and how many frames were discarded and shed.
 fn bursts_of_syns(backlog: usize) -> (u64, u64, u64) {
     let mut host = Host::new(Feedback::default());
     host.bench.host.spawn("listens", 0, Box::new(Listens { backlog }));
@@ -263,15 +263,15 @@ fn a_burst_of_syns_is_no_flood() {
     assert_eq!(bursts_of_syns(100), (10, 0, 0));
 }
 
-/// A listener that can take no connections leaves SYNs in their channel. That is no reason to hold back what
-/// comes for others.
+/// A listener that can take no connections leaves SYNs in their channel. The ring is not paused for that, as
+/// it carries frames for others.
 #[test]
 fn a_listener_that_can_take_no_connections_holds_nothing_back() {
     assert_eq!(bursts_of_syns(0), (10, 400 - 32, 0));
 }
 
-/// What comes for a closed port is answered within the rate limit of resets. The rest is discarded where it
-/// lies, and nobody processes it; so are resets, which are not answered at all.
+/// Segments for a closed port are answered within the rate limit of resets. The rest is discarded in place,
+/// before protocol processing. So are resets, which are never answered.
 #[test]
 fn a_flood_of_a_closed_port_is_discarded_early() {
     let mut host = Host::new(Feedback::default());

@@ -1,4 +1,4 @@
-//! What a connection costs that has nothing to do: memory, the heap included.
+//! The memory cost of an idle connection, the heap included.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -31,8 +31,8 @@ fn an_idle_connection_takes_less_than_a_kibibyte() {
     }
 }
 
-/// One that has said and heard much, so that its windows have grown, and whose peer has lost a segment, so
-/// that its congestion control remembers a loss.
+/// A connection that has sent and received much, so that its windows have grown, and whose peer has lost a
+/// segment, so that its congestion control remembers a loss.
 #[test]
 fn one_that_was_busy_once_takes_less_than_a_kibibyte_and_a_quarter() {
     const CONNECTIONS: usize = 4_096;
@@ -54,7 +54,8 @@ fn one_that_was_busy_once_takes_less_than_a_kibibyte_and_a_quarter() {
     }
 }
 
-/// Each says 20 000 bytes and reads all it hears. If `lossy`, the first segment of each is lost.
+/// Sends 20 000 bytes from each end, and reads all of them. If `lossy`, the first segment of each end is
+/// lost.
 fn talk(ends: &mut Ends, client: Id, server: Id, lossy: bool) {
     ends.client.write(client, &[7; 20_000]).unwrap();
     ends.server.write(server, &[7; 20_000]).unwrap();

@@ -1,5 +1,5 @@
-//! What a stranger can send again and again takes no memory beyond the tables, once those have had their full
-//! size.
+//! Segments that a stranger can send repeatedly take no memory beyond the tables, once those have had their
+//! full size.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use allocation_counter::measure;
@@ -25,7 +25,7 @@ fn secret() -> Secret {
     Secret::new([7; 16])
 }
 
-/// Runs `step` until everything has had its full size, then says how often it allocated.
+/// Runs `step` until everything has had its full size, then returns how often it allocated.
 fn allocations(mut step: impl FnMut(u32)) -> u64 {
     (0..WARM_UP).for_each(&mut step);
     measure(|| (WARM_UP..WARM_UP + MEASURED).for_each(&mut step)).count_total

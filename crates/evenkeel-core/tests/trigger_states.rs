@@ -18,7 +18,7 @@ use evenkeel_core::tcp::recovery::{RecoveryConfig, Start};
 use evenkeel_core::tcp::{self, EndpointConfig, Rate};
 use evenkeel_core::time::{Duration, Instant};
 
-/// How far the clock goes whenever it is read.
+/// The time by which the clock advances whenever it is read.
 const TICK: Duration = Duration::from_micros(10);
 
 type Handler<'a> = Box<dyn FnMut(&mut TriggerState<'_>) -> Option<Duration> + 'a>;
@@ -64,7 +64,7 @@ impl Trigger for Driver<'_> {
     }
 }
 
-/// Makes calls all the time, in one step, and notes what time it is after each.
+/// Makes calls all the time, in one step, and records the time after each.
 #[derive(Debug)]
 struct Caller {
     calls: usize,

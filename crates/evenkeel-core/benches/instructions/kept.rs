@@ -1,4 +1,4 @@
-//! The figures that are kept in the tree, and what became of them.
+//! The figures that are kept in the tree, and their comparison with those counted now.
 
 use std::fmt::{self, Write as _};
 use std::process::{Command, ExitCode};
@@ -12,12 +12,12 @@ use super::Uncounted;
 const CHECK_FLAG: &str = "--check";
 /// Keeps what is counted now.
 const RENEW_FLAG: &str = "--renew";
-/// How much a figure may grow, and how much it shrinks before that is worth a line.
+/// The fraction by which a figure may grow, and beyond which a smaller figure is reported.
 const TOLERANCE: f64 = 0.05;
-/// What the figures are of: other processors have other instructions.
+/// The processor and operating system of the figures: other processors have other instructions.
 const PLATFORM: (&str, &str) = ("x86_64", "linux");
 
-/// What is to be done.
+/// The task that the arguments ask for.
 #[derive(Clone, Copy)]
 pub(crate) enum Task {
     Check,
@@ -37,15 +37,16 @@ impl Task {
 
 /// The figures of one benchmark.
 pub(crate) struct Figures {
-    /// What the benchmark is called.
+    /// The name of the benchmark.
     pub(crate) bench: &'static str,
-    /// What a figure is for.
+    /// The unit that a figure counts instructions for, in words.
     pub(crate) of: &'static str,
     pub(crate) names: Vec<String>,
 }
 
 impl Figures {
-    /// Counts all, by `count`, which is told which, and does what is asked.
+    /// Counts the instructions of every figure with `count`, which gets the figure's index, and checks or
+    /// renews the kept figures.
     #[expect(clippy::print_stdout, reason = "the table is what this is for")]
     pub(crate) fn run(&self, task: Task, count: impl Fn(usize) -> Result<f64, Uncounted> + Sync) -> ExitCode {
         let done = if (env::consts::ARCH, env::consts::OS) == PLATFORM {

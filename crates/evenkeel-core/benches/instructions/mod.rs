@@ -11,10 +11,11 @@ use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What a program is started with, by itself, under callgrind; what is to be counted follows.
+/// The argument with which a program starts itself under callgrind. The arguments that follow name what is
+/// to be counted.
 pub(crate) const COUNT_FLAG: &str = "--count";
 
-/// Why something was not counted.
+/// The reason why something was not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Uncounted {
     NoValgrind,
@@ -30,8 +31,8 @@ impl Uncounted {
     }
 }
 
-/// Runs this program again, under callgrind, and counts inside the functions whose name has `function` in it:
-/// for one thing of those that the program then says it has handled.
+/// Runs this program again, under callgrind, and counts the instructions of the functions whose name
+/// contains `function`. Divides by the number of things that the program prints it has handled.
 pub(crate) fn count(function: &str, arguments: &[&str]) -> Result<f64, Uncounted> {
     let program = env::current_exe().map_err(|_| Uncounted::Failed)?;
     let (Some(directory), Some(name)) = (program.parent(), program.file_name()) else {

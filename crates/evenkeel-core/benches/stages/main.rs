@@ -1,4 +1,4 @@
-//! What each stage costs per frame on a real core: nanoseconds, and instructions.
+//! The cost of each stage per frame on a real core, in nanoseconds and in instructions.
 //!
 //! `cargo bench -p evenkeel-core --bench stages` prints the table; `-- WORD` only the stages with that word
 //! in their names; `-- --check` and `-- --renew` compare instructions with the figures in

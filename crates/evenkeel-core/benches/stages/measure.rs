@@ -51,12 +51,13 @@ fn median(values: &mut [u64]) -> f64 {
     values.get(values.len() / 2).map_or(f64::NAN, |&median| median as f64)
 }
 
-/// Instructions per frame.
+/// Counts the instructions of a stage per frame, under callgrind.
 pub(crate) fn count_instructions(stage: &str) -> Result<f64, Uncounted> {
     instructions::count("measured_batch", &[stage])
 }
 
-/// What this program does under callgrind. It prints how many frames were handled.
+/// Runs the batches that are counted, in the program that callgrind runs. Prints the number of frames
+/// handled.
 #[expect(clippy::print_stdout, reason = "for the program that started this one")]
 pub(crate) fn run_to_be_counted(batch: &mut dyn Batch) {
     (0..BATCHES_OF_WARM_UP).for_each(|_| run(batch));

@@ -1,5 +1,5 @@
-//! A program of a host finds out which of very many descriptors are ready: user events, 64 of which are
-//! posted to, each beside the others.
+//! The cost for a program of a host to find which of very many descriptors are ready. The descriptors are
+//! user events, and 64 of them are posted to.
 
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::process::ProcessId;
@@ -44,7 +44,7 @@ impl Idle {
     }
 }
 
-/// All events are taken at once, then what they are about.
+/// A batch that takes all events at once, then what they are about.
 struct Events {
     idle: Idle,
     queue: Fd,
@@ -84,7 +84,7 @@ impl Batch for Events {
     }
 }
 
-/// The same by `select`.
+/// A batch that finds what is ready through `select`.
 struct Selecting {
     idle: Idle,
     selecting: FdSets,

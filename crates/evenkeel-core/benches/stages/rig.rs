@@ -17,9 +17,9 @@ use evenkeel_core::wire::{IpAddress, IpCidr, IpEndpoint};
 
 use crate::common::{HOST, PEER, arp_request};
 
-/// What a unit takes, as far as the host knows.
+/// The time that a work item takes on the host's clock.
 const UNIT: Duration = Duration::from_nanos(100);
-/// How long a sender waits before it begins.
+/// The time that a sender sleeps before it begins.
 pub(crate) const NAP: Duration = Duration::from_millis(1);
 
 /// A host, the other end of its cable, and its clock.
@@ -120,7 +120,7 @@ impl Program for Sink {
     }
 }
 
-/// The same, many datagrams a call.
+/// Receives datagrams at a port, many a call, and gives them back.
 #[derive(Debug)]
 pub(crate) struct BurstSink {
     pub(crate) port: u16,

@@ -15,8 +15,8 @@ const LAN: InterfaceId = InterfaceId(0);
 const WAN: InterfaceId = InterfaceId(1);
 const WAN_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 1, 2]);
 
-/// A packet from Ethernet header to Ethernet header, through a table of so many routes. Every packet goes by
-/// another one, so that what the processor has just looked at does not help.
+/// Forwards a packet from Ethernet header to Ethernet header, through a table of so many routes. Every
+/// packet takes another route, so that the processor's caches do not help.
 pub(crate) struct Forward {
     frame: Vec<u8>,
     arrived: Vec<Frame>,

@@ -36,9 +36,9 @@ const HOST_V6: Ipv6Address = Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 const PEER_V6: Ipv6Address = Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 const LAN: InterfaceId = InterfaceId(0);
 
-/// What is measured: `run` handles [`BATCH`] frames.
+/// A piece of work that is measured: `run` handles [`BATCH`] frames.
 pub(crate) trait Batch {
-    /// What must be there before; not measured.
+    /// Prepares the state that `run` needs; not measured.
     fn prepare(&mut self) {}
     fn run(&mut self);
 }
@@ -120,7 +120,7 @@ pub(crate) fn all() -> Vec<Stage> {
     stages
 }
 
-/// The same for one frame after the other; told which of the batch it is.
+/// A batch that calls a function for one frame after the other, with the frame's index in the batch.
 pub(crate) struct Each<F>(F);
 
 impl<F: FnMut(usize)> Batch for Each<F> {

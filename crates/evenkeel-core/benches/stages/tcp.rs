@@ -1,6 +1,6 @@
-//! What stands beside TCP's connections: each stage among few and among many that are idle. The two are to
-//! cost the same, in instructions; in time, what is touched once in a while may have left the processor's
-//! caches.
+//! The tables and timers next to TCP's connections: each stage with few and with many idle connections. The
+//! two must cost the same in instructions. In time they may differ: data that are used rarely may have left
+//! the processor's caches.
 
 use std::hint::black_box;
 
@@ -15,7 +15,7 @@ use evenkeel_core::wire::{IpAddress, IpEndpoint, Ipv4Address};
 
 use crate::stages::{BATCH, Batch, Stage, each};
 
-/// Few and many.
+/// The numbers of idle connections: few and many.
 const IDLE: [u32; 2] = [1_000, 100_000];
 
 pub(crate) fn stages() -> Vec<Stage> {
@@ -102,7 +102,7 @@ fn wheel(timers: u32) -> Wheel {
     wheel
 }
 
-/// What every turn of a host asks.
+/// Returns a batch of polls of a timer wheel in which nothing has expired, as at every work item of a host.
 fn nothing_expired(idle: u32) -> impl Batch {
     let mut wheel = wheel(idle);
     let mut now = Instant::ZERO;
@@ -112,7 +112,7 @@ fn nothing_expired(idle: u32) -> impl Batch {
     })
 }
 
-/// What every ACK of new data does: the retransmission timer begins anew.
+/// Returns a batch that sets a timer anew, as every ACK of new data sets the retransmission timer.
 fn put_off(idle: u32) -> impl Batch {
     let mut wheel = wheel(idle);
     let mut now = Instant::ZERO;

@@ -22,12 +22,12 @@ fn per_second(nanos: f64) -> String {
     format!("{:.0} k/s", 1e6 / nanos)
 }
 
-/// A program that is told what happens.
+/// A program that handles the events of an endpoint.
 trait Program {
     fn hear(&mut self, endpoint: &mut Endpoint, event: EndpointEvent, now: Instant);
 }
 
-/// What has come is handled, the program hears of it, and what it says leaves.
+/// Handles the segments that have arrived, passes events to the program, and sends what there is to send.
 fn run(endpoint: &mut Endpoint, program: &mut impl Program, from: &mut Cable, to: &mut Cable, now: Instant) {
     from.empty_into(endpoint, now, |_| {});
     while let Some(event) = endpoint.poll_event() {

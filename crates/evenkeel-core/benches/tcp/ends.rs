@@ -10,7 +10,7 @@ use evenkeel_core::tcp::{
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{IpAddress, IpEndpoint, Ipv4Address};
 
-/// What Ethernet frames of 1500 bytes leave for TCP's header options and data.
+/// The bytes that Ethernet frames of 1500 bytes leave for TCP's header options and data.
 pub(crate) const MSS: u16 = 1_460;
 /// Bytes of data in a full segment, which has timestamps.
 pub(crate) const PAYLOAD: usize = 1_448;
@@ -21,8 +21,7 @@ const HTTP: ListenAt = ListenAt { address: None, port: PORT };
 /// As an ordinary host may have before anything waits for TIME-WAIT to end.
 const PORTS: u32 = 50_000;
 
-/// Who is at each end of a connection: the client's address differs from one to the next when it has no more
-/// ports.
+/// Returns the client's end of connection `n`. The client's address changes when it has no more ports.
 fn client(n: u32) -> IpEndpoint {
     let address = Ipv4Address::from_bits(0x0a01_0000 + n / PORTS);
     IpEndpoint::new(address.into(), (10_000 + n % PORTS) as u16)
@@ -35,7 +34,7 @@ fn server() -> IpEndpoint {
 /// Segments on their way, each in a frame's place.
 pub(crate) struct Cable {
     bytes: Vec<u8>,
-    /// Between whom, and how long.
+    /// The addresses and ports of each segment, and its length in bytes.
     segments: Vec<(FourTuple, usize)>,
 }
 
@@ -48,7 +47,7 @@ impl Cable {
         self.segments.len() == self.segments.capacity()
     }
 
-    /// How many segments are on their way.
+    /// Returns the number of segments on their way.
     pub(crate) fn len(&self) -> usize {
         self.segments.len()
     }
@@ -95,7 +94,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// `idle` connections are there already, of which nothing will be heard.
+    /// Creates the two ends with `idle` connections, which stay idle.
     pub(crate) fn new(idle: usize, waiting: usize, cable: usize) -> Self {
         let mut ends = Self {
             client: Self::endpoint(1, waiting),
@@ -142,7 +141,7 @@ impl Ends {
     }
 }
 
-/// For those who look for themselves.
+/// Discards the events of an endpoint whose caller polls its connections itself.
 pub(crate) fn discard_events(endpoint: &mut Endpoint) {
     while endpoint.poll_event().is_some() {}
 }

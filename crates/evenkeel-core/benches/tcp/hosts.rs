@@ -23,12 +23,12 @@ const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
 const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 2);
 const PORT: u16 = 80;
 
-/// What is done over and over.
+/// The conversation that is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conversation {
     /// A request and its response, on connections that are there.
     Request,
-    /// The same on a connection made for it, which the client closes first.
+    /// A request and its response, on a connection made for it, which the client closes first.
     Connection,
 }
 

@@ -1,4 +1,4 @@
-//! What TCP costs on a real core: alone, as two endpoints with memory between them, without IP, links or a
+//! The cost of TCP on a real core: alone, as two endpoints with memory between them, without IP, links or a
 //! scheduler; and as part of two hosts on a cable.
 //!
 //! `cargo bench -p evenkeel-core --bench tcp` prints the table; `-- WORD` only the scenarios with that word
@@ -37,7 +37,7 @@ const WARM_UP: usize = 100;
 const PROFILE_FLAG: &str = "--profile";
 const PROFILED: usize = 50_000;
 
-/// How many connections are there that do nothing.
+/// The numbers of idle connections, each with the words that it adds to a scenario's name.
 const IDLE: [(&str, usize); 3] =
     [("", 0), (", 1 000 idle connections beside", 1_000), (", 100 000 idle connections beside", 100_000)];
 

@@ -10,11 +10,11 @@ const WARM_UP_OF_COUNTING: usize = 60;
 
 /// Two ends that take turns.
 pub(crate) trait Scenario {
-    /// What the two ends are called.
+    /// Returns the names of the two ends.
     fn ends(&self) -> [&'static str; 2];
-    /// Both ends do something, each within [`Meter::part`]; returns how many things were handled.
+    /// Runs both ends, each within [`Meter::part`]. Returns the number of things handled.
     fn turn(&mut self, meter: &mut Meter) -> usize;
-    /// What a core does that handles one thing in so many nanoseconds.
+    /// Formats the rate of a core that handles one thing in so many nanoseconds.
     fn rate(&self, nanos: f64) -> String;
 }
 
@@ -25,7 +25,7 @@ enum Mode {
     Counting { end: usize },
 }
 
-/// What the ends took.
+/// A meter of the time that each end takes.
 pub(crate) struct Meter {
     mode: Mode,
     /// Nanoseconds of this turn, by end.
@@ -90,7 +90,8 @@ fn counted_part(part: &mut dyn FnMut()) {
     black_box(());
 }
 
-/// What this program does under callgrind. It prints how many things were handled.
+/// Runs the scenario that is counted, in the program that callgrind runs. Prints the number of things
+/// handled.
 #[expect(clippy::print_stdout, reason = "for the program that started this one")]
 pub(crate) fn run_to_be_counted(scenario: &mut dyn Scenario, end: usize) {
     let mut meter = Meter::new();
@@ -98,7 +99,7 @@ pub(crate) fn run_to_be_counted(scenario: &mut dyn Scenario, end: usize) {
     println!("{}", meter.run(scenario, Mode::Counting { end }, TURNS_COUNTED));
 }
 
-/// Instructions for one thing at one end of a scenario.
+/// Counts the instructions for one thing at one end of a scenario, under callgrind.
 pub(crate) fn count_instructions(scenario: &str, end: usize) -> Result<f64, Uncounted> {
     instructions::count("counted_part", &[scenario, &end.to_string()])
 }

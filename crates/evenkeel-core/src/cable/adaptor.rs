@@ -20,7 +20,7 @@ use crate::interface::{Arrived, Demultiplexer, RxQueue};
 /// has room for all.
 const CHANNELS_MAX: usize = 1 << 16;
 
-/// What a host tells the adaptor that demultiplexes for it.
+/// A command from a host to the adaptor that demultiplexes for it.
 #[derive(Debug)]
 enum Command {
     Open(ChannelId, RingProducer),
@@ -39,11 +39,11 @@ pub(super) struct Demux {
     pub(super) closed: Closed,
 }
 
-/// What is known of channels that are no more.
+/// Counters of the channels that have been closed.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
     pub(super) missed: u64,
-    /// Put into the ring, but closed before the host took them.
+    /// Frames that were in the ring of a channel when it was closed.
     pub(super) unread: u64,
 }
 
@@ -130,7 +130,8 @@ impl Adaptor {
         accepted
     }
 
-    /// Frames of the end behind this adaptor have left: wakes its host if that asked for interrupts.
+    /// Counts frames of the end behind this adaptor that have left, and wakes that end's host if it asked
+    /// for interrupts.
     pub(super) fn complete(&self, count: u64) {
         self.left.0.fetch_add(count, Ordering::Release);
         Armed::published();

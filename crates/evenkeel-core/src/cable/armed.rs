@@ -5,13 +5,13 @@
 
 use crate::atomic::{AtomicBool, Ordering, fence};
 
-/// Set while the receiver wants an interrupt.
+/// A flag that is set while the receiver wants an interrupt.
 #[derive(Debug, Default)]
 pub(crate) struct Armed(AtomicBool);
 
 impl Armed {
-    /// The receiver asks for an interrupt at the next frame. Returns true if one `is_waiting` by then: there
-    /// will be none for it.
+    /// Requests an interrupt for the receiver at the next frame. Returns true if a frame `is_waiting` by
+    /// then: no interrupt reports that one.
     pub(crate) fn arm(&self, is_waiting: impl FnOnce() -> bool) -> bool {
         self.0.store(true, Ordering::Relaxed);
         // Pairs with the fence of `published`: either this side sees the frame or the other sees the flag.
@@ -23,13 +23,13 @@ impl Armed {
         waiting
     }
 
-    /// The sender has put frames into rings, and is about to see which of them want an
+    /// Orders a sender's writes to rings before its check which of them want an
     /// [interrupt](Armed::interrupt).
     pub(crate) fn published() {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the receiver asked for an interrupt. That is fulfilled by asking.
+    /// Returns whether the receiver has asked for an interrupt, and clears that request.
     pub(crate) fn interrupt(&self) -> bool {
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
     }

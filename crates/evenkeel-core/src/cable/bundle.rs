@@ -12,8 +12,8 @@ pub struct Bundle {
     ends: Vec<End>,
 }
 
-/// An interface with `queues` queues, one at least: its outside end as `outside` says, and for each host the
-/// end with its own queues, receive and transmit, as `inside` says.
+/// Creates an interface with `queues` queues, at least one. Returns its outside end, with the options
+/// `outside`, and for each host an end with its own receive and transmit queues, with the options `inside`.
 #[must_use]
 pub fn bundle(outside: &Options, inside: &Options, queues: usize) -> (Bundle, Vec<End>) {
     let queues = queues.max(1);
@@ -46,23 +46,23 @@ impl Bundle {
         self.ends.get_mut(queue).is_some_and(|end| end.send(frame))
     }
 
-    /// The queue of a frame's flow.
+    /// Returns the queue of a frame's flow.
     #[must_use]
     pub fn queue_of(&self, frame: &[u8]) -> usize {
         flow_hash(frame) as usize % self.ends.len().max(1)
     }
 
-    /// Wakes the hosts that have been sent something and asked for it.
+    /// Wakes the hosts to which frames were sent, if they asked to be woken.
     pub fn flush(&mut self) {
         self.ends.iter_mut().for_each(End::flush);
     }
 
-    /// The oldest frame that the host of `queue` has sent.
+    /// Takes the oldest frame that the host of `queue` has sent.
     pub fn take_from(&mut self, queue: usize, pool: &mut Pool) -> Option<Frame> {
         self.ends.get_mut(queue)?.queue_mut(0).take(pool)
     }
 
-    /// Queues.
+    /// Returns the number of queues.
     #[must_use]
     pub fn queues(&self) -> usize {
         self.ends.len()
@@ -73,7 +73,7 @@ impl Bundle {
 mod tests {
     use super::*;
 
-    /// UDP over IPv4, of which only what the hash looks at is filled in.
+    /// Returns a frame of UDP over IPv4, in which only the fields of the hash are filled in.
     fn udp(from: (u8, u16), to: (u8, u16), fragment: u8) -> Vec<u8> {
         let mut frame = vec![0; 60];
         frame[12..16].copy_from_slice(&[8, 0, 0x45, 0]);

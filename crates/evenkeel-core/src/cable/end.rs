@@ -13,18 +13,18 @@ use crate::interface::{Demultiplexer, Interface, RxQueue};
 use crate::tcp::FourTuple;
 use crate::wire::EthernetAddress;
 
-/// What became of the frames sent towards one end.
+/// Counters of the frames sent towards one end of a cable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WireCounters {
-    /// Put into a ring, and taken from it or still there.
+    /// Frames put into a ring, and taken from it or still there.
     pub accepted: u64,
-    /// Shed because the ring was full, or left in a channel's ring when that was closed.
+    /// Frames shed because the ring was full, or left in a channel's ring when that was closed.
     pub missed: u64,
-    /// Classified by the adaptor as nobody's.
+    /// Frames for which the adaptor found no channel.
     pub discarded: u64,
 }
 
-/// A new cable with its two ends.
+/// Creates a cable, and returns its two ends.
 #[must_use]
 pub fn pair(a: Options, b: Options) -> (End, End) {
     let (into_a, rings_a) = adaptor(&a);
@@ -38,11 +38,11 @@ pub struct End {
     options: Options,
     rings: Rings,
     peer: Adaptor,
-    /// Of the flows that come to this end, if there are others.
+    /// The share of the flows that comes to this end, if other ends have the rest.
     share: Option<Share>,
 }
 
-/// Which flows come to one of several queues.
+/// The flows that come to one of several queues.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     pub(super) queue: usize,
@@ -68,7 +68,7 @@ impl End {
 
     /// Sends one frame, from the Ethernet header on. Returns whether the other end had room for it.
     ///
-    /// The other end is woken, if it asked to be, by [`End::flush`].
+    /// [`End::flush`] wakes the other end, if that asked for it.
     pub fn send(&mut self, frame: &[u8]) -> bool {
         if let Some(demultiplexer) = &mut self.peer.demultiplexer {
             demultiplexer.follow();
@@ -80,23 +80,25 @@ impl End {
         self.peer.deliver(frame)
     }
 
-    /// Wakes the other end if it asked to be, for what was [sent](End::send).
+    /// Wakes the other end for the frames that were [sent](End::send), if it asked for it.
     pub fn flush(&mut self) {
         self.peer.ring_doorbells();
     }
 
-    /// Says that `count` further frames that were received here have left the other end, if that was opened
-    /// with [`Completion::ByPeer`](super::Completion::ByPeer). Its host is woken to reclaim them if it halts.
+    /// Reports that `count` further frames that were received here have left the other end, if that was
+    /// opened with [`Completion::ByPeer`](super::Completion::ByPeer). Wakes the other end's host to reclaim
+    /// them if it halts.
     pub fn complete(&mut self, count: u64) {
         self.peer.complete(count);
     }
 
-    /// Who is woken when a frame arrives at an armed ring. Can be set once.
+    /// Sets the waker that is woken when a frame arrives at an armed ring. Only the first call has an
+    /// effect.
     pub fn set_waker(&self, waker: Waker) {
         let _ = self.rings.waker.set(waker);
     }
 
-    /// What became of the frames sent from this end.
+    /// Returns the counters of the frames sent from this end.
     #[must_use]
     pub fn sent(&self) -> WireCounters {
         let queues = self.peer.queues.iter();
@@ -111,7 +113,8 @@ impl End {
         }
     }
 
-    /// The ring of the other end that a frame would be steered to, if that end does not demultiplex.
+    /// Returns the ring of the other end to which a frame would be steered, if that end does not
+    /// demultiplex.
     #[must_use]
     pub fn steers_to(&self, frame: &[u8]) -> usize {
         steering_hash(frame) as usize % self.peer.queues.len().max(1)

@@ -8,15 +8,15 @@
 //!   +---------------+                    +---------------+
 //! ```
 //!
-//! The copy is the wire. It is made by whoever sends, as an adaptor's DMA would, into buffers that the
-//! receiving host has provided, so the receiver's memory is its own and a frame that finds no room is shed
-//! without the receiver's doing anything. The adaptor steers each flow to one of its receive rings by a hash
-//! of the destination (receive-side scaling), or, opened with [`Options::demultiplexes`], to the ring of its
-//! channel: what `ni-lrp` asks of an adaptor.
+//! The copy is the wire. The sending thread makes it, as an adaptor's DMA would, into buffers that the
+//! receiving host has provided. So the receiver's memory is its own, and a frame that finds the ring full is
+//! shed without any work of the receiver. The adaptor steers each flow to one of its receive rings by a hash
+//! of the destination (receive-side scaling). With [`Options::demultiplexes`] it puts each frame into the
+//! ring of its channel, as `ni-lrp` requires of an adaptor.
 //!
-//! A frame has left its sender at once, unless the sender's adaptor was opened with [`Completion::ByPeer`]:
-//! then it occupies a descriptor of the transmit ring until the other end, which knows when the wire was
-//! free, says that it has left, and the host has reclaimed it.
+//! A frame has left its sender at once, unless the sender's adaptor was opened with [`Completion::ByPeer`].
+//! Then the frame occupies a descriptor of the transmit ring until the other end, which knows when the wire
+//! was free, reports that it has left, and the host has reclaimed it.
 //!
 //! The two ends may live on two threads. Rings have a single producer and a single consumer, and no locks.
 

@@ -1,9 +1,9 @@
-//! How an end of a cable is made.
+//! Options of an end of a cable.
 
 use super::transmit::Completion;
 use crate::wire::EthernetAddress;
 
-/// One end of a cable.
+/// The options of one end of a cable.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Name in reports.
@@ -18,14 +18,14 @@ pub struct Options {
     pub ring_pkts: usize,
     /// Whether the adaptor demultiplexes to channels. Default false.
     pub demultiplexes: bool,
-    /// When its frames have left. Default at once.
+    /// The moment at which its frames have left. Default [`Completion::AtOnce`].
     pub completion: Completion,
     /// Descriptors of its transmit ring, with [`Completion::ByPeer`]. Default 256.
     pub transmit_ring_pkts: usize,
 }
 
 impl Options {
-    /// The defaults, with a locally administered address made from `number`.
+    /// Returns the default options, with a locally administered address made from `number`.
     #[must_use]
     pub fn new(name: &str, number: u8) -> Self {
         Self {

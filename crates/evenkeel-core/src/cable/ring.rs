@@ -12,7 +12,7 @@ use crate::interface::{Arrived, Burst, Frames, RxQueue};
 /// Most buffers a receive ring gives back at a time.
 const REFILL_BATCH_MAX: usize = 32;
 
-/// What the two halves of a ring share besides frames.
+/// The state, other than frames, that the two halves of a ring share.
 ///
 /// Each field has cache lines of its own: the sender counts what it sheds millions of times a second, and
 /// must not take from the host's core a line that the host needs.
@@ -34,7 +34,7 @@ pub(super) struct RingProducer {
     fill: Consumer<Frame>,
     pub(super) shared: Arc<Shared>,
     pub(super) touched: bool,
-    /// Set when a frame has been put in, if somebody watches.
+    /// The flag that is set when a frame has been put in, if the host watches the channel.
     pub(super) arrived: Option<Arrived>,
 }
 
@@ -48,8 +48,8 @@ pub(super) struct RingConsumer {
     spare: Vec<Frame>,
     /// Buffers not given back yet.
     pub(super) missing: usize,
-    /// How many are given back at a time. Each time costs a cache line that the sender's core has, so it pays
-    /// to do it seldom.
+    /// Buffers that are given back at a time. Each time costs a cache line that the sender's core has, so it
+    /// pays to do it seldom.
     refill_batch: usize,
 }
 
@@ -99,8 +99,8 @@ impl RingProducer {
         (self.ring.buffer().capacity() - self.ring.slots()) as u64
     }
 
-    /// Whether the receiver asked for an interrupt, and frames are there. Clears the request. To be called
-    /// after [`Armed::published`].
+    /// Returns whether the receiver has asked for an interrupt, and clears that request. Call it when frames
+    /// are in the ring and [`Armed::published`] has been called.
     pub(super) fn interrupt(&self) -> bool {
         self.shared.armed.0.interrupt()
     }
@@ -123,8 +123,8 @@ impl RingConsumer {
     }
 }
 
-/// Where the second of the cache lines that hold a frame's headers has begun: those of Ethernet, IPv4 and TCP
-/// with timestamps are 66 bytes.
+/// The offset, in bytes, of the second cache line that holds a frame's headers: those of Ethernet, IPv4 and
+/// TCP with timestamps are 66 bytes.
 const HEADERS: usize = 64;
 
 /// Loads bytes of frames that the other core has written, and does nothing with them: their cache lines come

@@ -1,4 +1,4 @@
-//! The transmit ring of an adaptor that tells when frames have left.
+//! The transmit ring of an adaptor that reports when frames have left.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::ring::OwnLine;
 use crate::frame::{Frame, Pool, PoolLimit};
 
-/// When a frame that was handed to an adaptor has left it.
+/// The moment at which a frame that was handed to an adaptor has left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Completion {
     /// At once: there is neither a transmit ring nor a transmit interrupt.
     #[default]
     AtOnce,
-    /// When the other end says so ([`End::complete`](super::End::complete)). Until then, and until the host
+    /// On a call of [`End::complete`](super::End::complete) at the other end. Until then, and until the host
     /// has reclaimed it, the frame's buffer occupies a descriptor of the transmit ring.
     ByPeer,
 }
@@ -49,8 +49,8 @@ impl TransmitRing {
         self.capacity_pkts.saturating_sub(self.frames.len())
     }
 
-    /// Keeps the buffer until the frame has left and is reclaimed. Of one that has not `arrived` nobody will
-    /// tell: it was lost on the wire.
+    /// Keeps the buffer until the frame has left and is reclaimed. A frame that has not `arrived` was lost
+    /// on the wire. It counts as having left, as the other end cannot report it.
     pub(super) fn push(&mut self, frame: Frame, arrived: bool) {
         self.frames.push_back(frame);
         if !arrived {

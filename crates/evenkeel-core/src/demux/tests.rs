@@ -235,7 +235,7 @@ fn what_has_no_socket_is_control_and_discovery_is_kept_apart() {
     assert_eq!(channel_of(&ipv4(v4(2), 17, 0, 0, &udp(9)[..3])), CONTROL);
 }
 
-/// What is behind the packet in its frame is padding.
+/// Bytes that follow the packet in its frame are padding.
 #[test]
 fn padding_is_not_looked_at() {
     let padded = |frame: Vec<u8>| [&frame[..], &udp(9), &[0; 40]].concat();

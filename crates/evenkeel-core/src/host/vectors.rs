@@ -33,7 +33,7 @@ fn v6(n: u16) -> Ipv6Address {
 
 // --- Frames ---
 
-/// What is in a frame, nearly always what a plain one has.
+/// The contents of a frame, nearly always those of a plain one.
 #[derive(Debug, Clone)]
 struct Spec {
     is_v6: bool,
@@ -49,7 +49,7 @@ struct Spec {
     field: u16,
     /// Bytes of IPv4 options.
     options: usize,
-    /// What the length of UDP is off by.
+    /// The error of the UDP length field, in bytes.
     off_by: i8,
     /// Behind the packet.
     padding: usize,
@@ -188,7 +188,7 @@ impl Spec {
 
 // --- Hosts ---
 
-/// What a program was given: at which port, from whom, to whom, and the payload.
+/// A datagram that a program received: the port, the source, the destination and the payload.
 type Heard = (u16, IpEndpoint, IpEndpoint, Vec<u8>);
 
 /// Receives at a port, one datagram a call or many.
@@ -231,7 +231,7 @@ impl Program for Recorder {
     }
 }
 
-/// How a host receives.
+/// The configuration of a host's receive path.
 #[derive(Debug, Clone, Copy)]
 struct How {
     architecture: Architecture,
@@ -357,7 +357,7 @@ impl World {
     }
 }
 
-/// What happens to a host.
+/// An event that happens to a host.
 #[derive(Debug, Clone)]
 enum Event {
     Frames(Vec<Spec>),
@@ -409,7 +409,7 @@ impl World {
     }
 }
 
-/// Whether what happens depends on how many frames a unit of work is.
+/// Returns whether the outcome of an event depends on the number of frames in a work item.
 fn is_timed(event: &Event) -> bool {
     matches!(event, Event::Meanwhile(..))
 }
@@ -439,7 +439,7 @@ proptest! {
         }
     }
 
-    /// Where nothing preempts it does not matter how many frames are handled at a time.
+    /// If nothing preempts, the number of frames handled at a time does not change the outcome.
     #[test]
     fn vectors_of_any_length_deliver_and_drop_the_same(
         mut events in proptest::collection::vec(event(), 1..8),
@@ -465,8 +465,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 999, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What knows plain datagrams only demultiplexes them as what knows all frames, whatever is bound; so
-    /// does what compares a frame with the last one.
+    /// The demultiplexer of plain datagrams agrees with that of all frames, whatever is bound. So does the
+    /// comparison of a frame with the last one.
     #[test]
     fn a_plain_datagram_leads_where_any_frame_would(
         opens in proptest::collection::vec((any::<bool>(), 2..4_usize), 0..4),
@@ -549,7 +549,7 @@ fn plain_packets_in_transit_take_the_short_way() {
     }
 }
 
-/// A plain datagram.
+/// Returns a plain datagram to `port`.
 fn plain(port: u16) -> Spec {
     Spec {
         is_v6: false,

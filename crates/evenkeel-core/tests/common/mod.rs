@@ -136,7 +136,7 @@ impl Bench {
     }
 }
 
-/// What a program of these tests has seen.
+/// A record of the datagrams that a program of these tests has received.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) payloads: Mutex<Vec<Vec<u8>>>,
@@ -149,7 +149,7 @@ impl Seen {
     }
 }
 
-/// Receives datagrams at a port, computes for each, and notes them.
+/// Receives datagrams at a port, computes for each, and records them.
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) port: u16,
@@ -247,7 +247,7 @@ pub(crate) fn syn(from: u16, port: u16) -> Vec<u8> {
     syn_from(PEER, from, port)
 }
 
-/// The same from anywhere.
+/// Returns a SYN from `from` of any address to `port`.
 pub(crate) fn syn_from(address: Ipv4Address, from: u16, port: u16) -> Vec<u8> {
     tcp_from(address, Header { source: from, destination: port, flags: Flags::SYN, ..Header::default() }, b"")
 }
@@ -276,7 +276,8 @@ fn tcp_from(from: Ipv4Address, header: Header, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The same datagram in fragments of `piece` bytes of IP payload, a multiple of eight.
+/// Returns the fragments of a UDP datagram from the peer, of `piece` bytes of IP payload each, a multiple of
+/// eight.
 pub(crate) fn udp_fragments(port: u16, payload: &[u8], piece: usize, id: u16) -> Vec<Vec<u8>> {
     let segment = datagram(PEER, HOST, port, payload);
     let pieces: Vec<_> = segment.chunks(piece).collect();
@@ -318,7 +319,7 @@ fn ethernet(frame: &mut [u8], to: EthernetAddress, ethertype: EthernetProtocol) 
     repr.emit(&mut EthernetFrame::new_unchecked(frame));
 }
 
-/// Who has the host's address? Tell the peer.
+/// Returns an ARP request in which the peer asks for the host's address.
 pub(crate) fn arp_request() -> Vec<u8> {
     let mut frame = vec![0; 14 + 28];
     ethernet(&mut frame, EthernetAddress::BROADCAST, EthernetProtocol::Arp);

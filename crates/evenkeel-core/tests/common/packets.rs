@@ -9,7 +9,7 @@ pub(crate) const TCP: u8 = 6;
 pub(crate) const ICMP: u8 = 1;
 pub(crate) const ICMPV6: u8 = 58;
 
-/// What was found in a frame.
+/// The parsed contents of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) hardware: EthernetAddress,

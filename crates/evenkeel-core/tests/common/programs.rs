@@ -11,10 +11,10 @@ use evenkeel_core::socket::{BindError, Fd, SocketId};
 use evenkeel_core::stack::{InterfaceId, Transit};
 use evenkeel_core::time::{Duration, Instant};
 
-/// What a program of these tests and its test tell each other.
+/// The state shared by a program of these tests and its test.
 #[derive(Debug, Default)]
 pub(crate) struct Reins {
-    /// While this is set, it sleeps.
+    /// While this is set, the program sleeps.
     pub(crate) hangs: AtomicBool,
     pub(crate) count: AtomicU64,
     /// As the program and the host know it.
@@ -58,7 +58,7 @@ impl Reins {
     }
 }
 
-/// How long a hanging program sleeps before it looks whether it still hangs.
+/// The time that a hanging program sleeps before it checks whether it still hangs.
 const NAP: Duration = Duration::from_micros(50);
 
 /// Screens packets, one by one.
@@ -112,7 +112,7 @@ pub(crate) struct Sighted {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Captures frames.
+/// A program that captures frames.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     pub(crate) wanted: Option<Capture>,

@@ -20,13 +20,13 @@ pub(crate) const FAR: Ipv4Address = Ipv4Address::new(198, 51, 100, 1);
 pub(crate) const WAN_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 4]);
 pub(crate) const FAR_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 3]);
 
-/// How the router is made.
+/// The settings of the router.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
-    /// Descriptors of its transmit rings, if frames leave only when the test says so ([`Bench::leave_wan`]).
+    /// Descriptors of its transmit rings, if the test decides when frames leave ([`Bench::leave_wan`]).
     pub(crate) transmit_ring_pkts: Option<usize>,
-    /// Whether the driver of the LAN, of the WAN, knows nothing of polling.
+    /// A flag for each of LAN and WAN: its driver cannot poll.
     pub(crate) legacy: [bool; 2],
 }
 

@@ -1,10 +1,11 @@
-//! Whatever happens to a host and to the descriptors of a program: `select` and `poll` that remember find
-//! what those find that ask everybody, event queues report what holds as each registration wants it, and
-//! nobody sleeps who would find something.
+//! Random histories of a host and the descriptors of a program. `select` and `poll` with memory find the
+//! same as those that ask every descriptor, event queues report the true state according to each
+//! registration, and no process sleeps that would find something.
 //!
-//! Two worlds have the same history. In one of them select is the classic one, and numbers are searched for.
-//! In a third, classic too, every descriptor is asked after each step; what that finds is what holds. The
-//! others are not asked: who looks into a channel is told of the next frame that comes.
+//! Two worlds have the same history. In one of them select is the classic one, and descriptor numbers are
+//! searched for linearly. In a third world, classic too, the test asks about every descriptor after each
+//! step: the result is the truth. It does not ask in the other two, as a call that finds a channel empty
+//! requests a notification of the next frame.
 //!
 //! An event queue reports, of a registration by
 //! - level: what holds of what it asks for;
@@ -40,7 +41,7 @@ const READ_OR_WRITE: Kinds = Kinds::READABLE.union(Kinds::WRITABLE);
 struct Histories {
     /// With memory, and classic.
     worlds: [World; 2],
-    /// Where everybody is asked.
+    /// A classic world in which the test queries every descriptor.
     oracle: World,
     model: Model,
     now: Instant,
@@ -119,7 +120,7 @@ impl Histories {
         self.model.taken(queue, &taken);
     }
 
-    /// Lets all come to rest, and sees that nobody sleeps who would find something.
+    /// Lets all worlds come to rest, and checks that no process sleeps that would find something.
     fn rest(&mut self, op: &Op) {
         let since = self.now;
         self.now += QUIET;

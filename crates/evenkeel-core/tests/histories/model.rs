@@ -1,4 +1,4 @@
-//! What descriptors refer to, and what is registered where, said as plainly as can be.
+//! A plain model of the objects that descriptors refer to, and of the registrations at event queues.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::ops::{Op, To};
 /// Numbers below are aimed, see [`Model::aim`]; the others hit what they hit.
 const AIMED: u32 = 6;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Udp,
@@ -27,7 +27,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What is opened by that.
+    /// Returns the kind of file that `op` opens.
     fn opened_by(op: &Op) -> Self {
         match op {
             Op::Bind => Self::Udp,
@@ -63,11 +63,11 @@ struct Registration {
     has_news: bool,
 }
 
-/// What a registration is to report.
+/// An expected report of a registration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report {
     kinds: Kinds,
-    /// Else it may.
+    /// Whether the report is certain; else it is allowed.
     pub(crate) must: bool,
 }
 
@@ -112,13 +112,14 @@ impl Model {
         }
     }
 
-    /// The number that stands for one that is open and that `is` of the right kind, if there is any.
+    /// Returns the number of an open descriptor for which `is` holds, chosen by `fd`, if there is any.
     fn aimed(&self, fd: u32, is: impl Fn(Kind) -> bool) -> u32 {
         let fitting = self.files.iter().filter(|(_, file)| is(self.kinds[file]));
         nth(fd, fitting.map(|(&fd, _)| fd))
     }
 
-    /// The same for an event queue at which something is registered.
+    /// Returns the number of an event queue at which something is registered, chosen by `fd`, if there is
+    /// any.
     fn aimed_queue(&self, fd: u32) -> u32 {
         let in_use = |file| self.queues.get(file).is_some_and(|registered| !registered.is_empty());
         let queue = self.aimed(fd, |kind| kind == Kind::Queue);
@@ -179,7 +180,7 @@ impl Model {
         self.files.get(&fd).is_some_and(|file| self.queues.contains_key(file))
     }
 
-    /// The program has called, and was told that.
+    /// Follows a call of the program, with the result `said`.
     pub(crate) fn follow(&mut self, op: &Op, said: &str, opened: Option<Fd>, zero: Instant) {
         let done = said.starts_with("Ok") || said == "()";
         self.hear(op);
@@ -287,7 +288,8 @@ impl Model {
         }
     }
 
-    /// The program has found nothing at a descriptor: when there is something again it is to hear of it.
+    /// Follows a call that has found nothing at a descriptor: its registrations must report when there is
+    /// something again.
     fn would_block(&mut self, op: &Op) {
         let (fd, kinds) = match *op {
             Op::Accept(fd) | Op::Receive(fd, _) | Op::Read(fd, _) | Op::Posted(fd) | Op::Expirations(fd) => {
@@ -302,10 +304,11 @@ impl Model {
         }
     }
 
-    /// The world was quiet for some time, and that holds.
+    /// Follows a time in which the world was quiet, after which `truth` is the state.
     ///
-    /// What does not hold is due when it holds again. Not so under the lazy architectures what is behind a
-    /// channel: there one hears of the next frame who has found nothing himself.
+    /// A kind that does not hold must be reported when it holds again. The exception is a descriptor behind
+    /// a channel, under the lazy architectures: the next frame is reported only to a program that has found
+    /// nothing itself.
     pub(crate) fn rest(&mut self, since: Instant, truth: &BTreeMap<u32, Kinds>) {
         let is_lazy = self.is_lazy;
         let expires = self.expires.clone();
@@ -319,7 +322,8 @@ impl Model {
 
     // --- Event queues ---
 
-    /// What an event queue reports by what holds; `None` if the descriptor is none.
+    /// Returns the expected reports of an event queue under the state `truth`; `None` if the descriptor is
+    /// none.
     pub(crate) fn reports(&self, queue: u32, truth: &BTreeMap<u32, Kinds>) -> Option<Reports> {
         let registered = self.queues.get(self.files.get(&queue)?)?;
         let reports = registered.iter().filter_map(|(&fd, registration)| {
@@ -387,7 +391,7 @@ fn drain(fd: u32, kind: Kind) -> Op {
     }
 }
 
-/// Whether an event queue may say that.
+/// Returns an error if the events taken from an event queue contradict the expected reports.
 pub(crate) fn check(taken: &BTreeMap<u32, Kinds>, reports: &Reports) -> Result<(), String> {
     for (fd, kinds) in taken {
         if reports.get(fd).is_none_or(|report| report.kinds != *kinds) {

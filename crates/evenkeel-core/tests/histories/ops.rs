@@ -1,4 +1,4 @@
-//! What may happen, and what the program's own calls say.
+//! The events of a history, and the results of the program's own calls.
 
 use evenkeel_core::capture::Capture;
 use evenkeel_core::host::System;
@@ -15,7 +15,7 @@ use crate::common::two::{B, PORT, address};
 use crate::world::{GROUP, GROUP_PORT};
 use crate::{LIMIT, READ_OR_WRITE};
 
-/// Where frames are for that come from the wire.
+/// The destination of frames that come from the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     /// The port of a descriptor.
@@ -67,9 +67,10 @@ pub(crate) enum Op {
     SleepIn([u16; 2]),
     SleepInPoll(Vec<(u32, Kinds)>),
     SleepOn(u32),
-    /// Another program computes without end, or no more: while it does nobody processes what is in channels.
+    /// Another program begins or ends to compute; while it computes, the frames in channels are not
+    /// processed.
     Busy(bool),
-    /// What the peer does to the port of a descriptor, or to one of its streams.
+    /// The first event of the peer: it sends datagrams to the port of a descriptor.
     Send(u32, usize),
     /// Frames, of which some have a wrong checksum.
     Frames(To, Vec<bool>),
@@ -184,7 +185,7 @@ pub(crate) fn entries_of(entries: &[(u32, Kinds)]) -> Vec<PollEntry> {
     entries.iter().map(|&(fd, kinds)| PollEntry::new(fd, kinds)).collect()
 }
 
-/// Takes one from a socket, a capture or a screening queue; says how long it is.
+/// Takes one item from a socket, a capture or a screening queue, and returns its length.
 fn take_one(system: &mut System<'_>, fd: Fd) -> Result<usize, ReceiveError> {
     const OTHER: ReceiveError = ReceiveError::BadDescriptor(BadDescriptor::OtherKind);
     match system.receive(fd) {
@@ -204,7 +205,7 @@ fn take_one(system: &mut System<'_>, fd: Fd) -> Result<usize, ReceiveError> {
     }
 }
 
-/// Makes a call of the program's own; what it says, and what it has opened.
+/// Makes a call of the program's own. Returns its result, and the descriptor it opened.
 pub(crate) fn perform(op: &Op, zero: Instant, system: &mut System<'_>) -> (String, Option<Fd>) {
     fn opened<E: std::fmt::Debug>(result: Result<Fd, E>) -> (String, Option<Fd>) {
         (format!("{result:?}"), result.ok())

@@ -26,7 +26,7 @@ pub(crate) const GROUP: Ipv4Address = Ipv4Address::new(239, 1, 2, 3);
 pub(crate) const GROUP_PORT: u16 = 90;
 const GROUP_MAC: EthernetAddress = EthernetAddress([0x01, 0x00, 0x5e, 0x01, 0x02, 0x03]);
 
-/// Where the program sleeps.
+/// The call in which the program sleeps.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Sleep {
     #[default]
@@ -37,7 +37,7 @@ pub(crate) enum Sleep {
 }
 
 impl Sleep {
-    /// Makes the call; whether it has found nothing.
+    /// Makes the call. Returns whether it has found nothing.
     fn call(&self, system: &mut System<'_>) -> bool {
         match self {
             Self::Select(sets) => system.select(sets, &mut FdSets::new()) == Ok(0),
@@ -46,7 +46,8 @@ impl Sleep {
         }
     }
 
-    /// What of it is ready by what holds; one that is closed is, too.
+    /// Returns the descriptors in the call that are ready under the state `truth`, those included that are
+    /// closed.
     pub(crate) fn ready(&self, truth: &BTreeMap<u32, Kinds>) -> Vec<u32> {
         let down = Kinds::HANG_UP_OR_ERROR.union(Kinds::INVALID);
         let holds =
@@ -67,14 +68,14 @@ impl Sleep {
 
 type Job = Box<dyn FnOnce(&mut System<'_>) + Send>;
 
-/// What the test tells a program of the host.
+/// The instructions of the test to a program of the host.
 #[derive(Default)]
 pub(crate) struct Script {
     job: Option<Job>,
     pub(crate) sleep: Sleep,
 }
 
-/// Does what it is told, and sleeps where it is told between.
+/// A program that follows its script, and sleeps as the script says.
 struct Puppet {
     script: Arc<Mutex<Script>>,
     sleeps: bool,
@@ -104,7 +105,7 @@ impl Program for Puppet {
     }
 }
 
-/// Computes without end, as long as it is told to.
+/// Computes as long as its flag is set.
 #[derive(Debug)]
 struct Spinner(Arc<AtomicBool>);
 
@@ -127,7 +128,7 @@ impl Wake for Bell {
     }
 }
 
-/// Who makes the calls: a program of the host, or a thread outside.
+/// The caller: a program of the host, or a thread outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
     Program,
@@ -248,7 +249,7 @@ impl World {
         }
     }
 
-    /// What a thread outside does before it sleeps.
+    /// Makes the call in which a thread outside sleeps.
     pub(crate) fn fall_asleep(&mut self) {
         let (sleep, waker) = (self.script.lock().unwrap().sleep.clone(), self.waker.clone());
         self.bell.0.store(false, Ordering::Relaxed);
@@ -366,7 +367,7 @@ impl World {
         }
     }
 
-    /// What an event queue reports, if it is one.
+    /// Takes the events of an event queue; `None` if the descriptor is none.
     pub(crate) fn take(&mut self, queue: u32) -> Option<BTreeMap<u32, Kinds>> {
         self.call(move |system| {
             let mut events = [Event::default(); 16];

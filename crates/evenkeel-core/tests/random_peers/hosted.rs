@@ -21,7 +21,7 @@ use crate::model::wire::{RST, SYN, Seg};
 
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// What a unit of work is charged. Time does not pass meanwhile.
+/// The time charged for a work item. The clock does not advance meanwhile.
 const UNIT: Duration = Duration::from_micros(1);
 /// More units at one instant are a loop.
 const UNITS_MAX: u32 = 100_000;
@@ -39,7 +39,7 @@ pub(crate) struct Hosted {
     listener: Option<Fd>,
     stream: Option<Fd>,
     accepted: bool,
-    /// Segments have come that the host has not looked at.
+    /// Whether segments have come that the host has not processed.
     has_input: bool,
     sent: VecDeque<(Vec<u8>, Ecn)>,
 }
