@@ -253,7 +253,7 @@ impl Program for Blaster {
     }
 }
 
-/// Only the program writes its counters, so that an addition need not be one operation.
+/// Adds to a counter. Only the program writes its counters, so the addition need not be one operation.
 fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }

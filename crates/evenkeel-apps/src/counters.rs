@@ -1,4 +1,4 @@
-//! What a host did, for those who ask afterwards: frames and CPU time.
+//! The counters of a host for reports: its frames and its CPU time.
 
 use evenkeel::link::{KernelCounts, ThreadTime};
 use evenkeel::{CoreUse, DeviceCounters, Engine, Observer};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The place of frames that an interface sheds.
 pub(crate) const RING: &str = "interface ring";
 
-/// Where every frame went, and how the core spent its time.
+/// The account of every frame of a host, and of its core's time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostCounters {
     /// Frames taken from the interface.
@@ -22,7 +22,7 @@ pub struct HostCounters {
     pub delivered: u64,
     /// Frames that ended inside the host: ARP, NDP, ICMP, IGMP, MLD.
     pub consumed: u64,
-    /// Frames for somebody else that were sent on their way.
+    /// Frames for another host that were forwarded.
     #[serde(default)]
     pub forwarded: u64,
     /// Frames still on their way up.
@@ -31,31 +31,31 @@ pub struct HostCounters {
     pub originated: u64,
     /// Frames handed to the interface.
     pub transmitted: u64,
-    /// Where frames were dropped, and why.
+    /// The dropped frames, by place and reason.
     pub drops: Vec<Drop>,
-    /// How the core spent its time.
+    /// The shares of the core's time.
     pub cpu: CpuShares,
-    /// What the operating system says of its devices.
+    /// The operating system's counters of the host's devices.
     #[serde(default)]
     pub interfaces: Vec<InterfaceCounters>,
     /// Whether every frame is accounted for.
     pub conserved: bool,
 }
 
-/// What the operating system says of a device.
+/// The operating system's counters of a device.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct InterfaceCounters {
     /// Its name.
     pub name: String,
     /// Frames handed to the operating system.
     pub sent: u64,
-    /// System calls that took.
+    /// The number of system calls that sent these frames.
     pub send_calls: u64,
-    /// Frames a call.
+    /// The number of frames per system call.
     pub frames_per_call: f64,
     /// Of the frames, those that the operating system did not take.
     pub refused: u64,
-    /// What the kernel has counted since the device was opened; none if it is no network device.
+    /// The frames lost in the kernel since the device was opened; `None` if it is no network device.
     pub kernel: Option<KernelDrops>,
 }
 
@@ -85,7 +85,7 @@ impl InterfaceCounters {
         Self { name: device.name.clone(), sent, send_calls, frames_per_call, refused, kernel }
     }
 
-    /// The same device, as another host has it. What the kernel counts is of both.
+    /// Adds the counters of another host on this device. The kernel's counters already cover both hosts.
     fn add(&mut self, other: &Self) {
         self.sent += other.sent;
         self.send_calls += other.send_calls;
@@ -118,13 +118,13 @@ impl KernelDrops {
 pub struct Drop {
     /// Name of an [`evenkeel_core::drop::Reason`].
     pub reason: String,
-    /// Where: an interface's ring, a named queue, a socket.
+    /// The place of the drop: an interface's ring, a named queue, a socket.
     pub place: String,
-    /// How many.
+    /// The number of frames dropped.
     pub frames: u64,
 }
 
-/// How a core spent its time; the shares add up to one, but for `system`.
+/// The shares of a core's time. They add up to one, without `system`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CpuShares {
     /// At interrupt level.
@@ -144,13 +144,13 @@ pub struct CpuShares {
     /// Runnable, while the machine gave the core to others.
     #[serde(default)]
     pub run_delay: f64,
-    /// In system calls, whether in units of work or outside of them: not a share beside the others.
+    /// The share spent in system calls, inside work items or outside of them. It overlaps the other shares.
     #[serde(default)]
     pub system: f64,
 }
 
 impl CpuShares {
-    /// The shares that add up to 1, in the order of their fields.
+    /// Returns the shares that add up to 1, in the order of their fields.
     pub(crate) const fn parts(&self) -> [f64; 7] {
         let &Self {
             interrupt,
@@ -168,14 +168,14 @@ impl CpuShares {
 }
 
 impl HostCounters {
-    /// The counters of a host with one interface, after it has been driven for `elapsed`.
+    /// Returns the counters of a host with one interface, after it has been driven for `elapsed`.
     #[must_use]
     pub fn of(engine: &mut Engine, interface: InterfaceId, elapsed: Duration) -> Self {
         let observer = engine.observer();
         Self::of_all(engine.host_mut(), &observer, &[interface], elapsed)
     }
 
-    /// The counters of a host with several interfaces.
+    /// Returns the counters of a host with several interfaces.
     #[must_use]
     pub fn of_all(
         host: &mut Host,
@@ -209,8 +209,8 @@ impl HostCounters {
         }
     }
 
-    /// The counters of several hosts, which ran at the same time each on a core of its own. Shares of CPU
-    /// time are those of all cores.
+    /// Adds the counters of several hosts, which ran at the same time each on a core of its own. Shares of
+    /// CPU time are those of all cores.
     #[must_use]
     pub fn together<'a>(each: impl ExactSizeIterator<Item = &'a Self>) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "there are few cores")]
@@ -273,12 +273,12 @@ pub(crate) fn drops_of(reason: Reason, input: u64, output: u64) -> impl Iterator
     input.into_iter().chain(output)
 }
 
-/// `frames` dropped at `place`.
+/// Makes an entry for `frames` dropped at `place`.
 pub(crate) fn drop(reason: Reason, place: &str, frames: u64) -> Drop {
     Drop { reason: reason.name().to_owned(), place: place.to_owned(), frames }
 }
 
-/// Where received frames are dropped for a reason.
+/// Returns the name of the place where received frames are dropped for `reason`.
 #[must_use]
 pub fn place(reason: Reason) -> &'static str {
     match reason {
@@ -297,11 +297,11 @@ pub fn place(reason: Reason) -> &'static str {
     }
 }
 
-/// How a core spent `elapsed`, of which it used `levels` in units of work, and `used` is what the kernel says
-/// of the thread.
+/// Returns the shares of `elapsed` that a core spent at each level. `levels` is the time of the work items
+/// at each level, and `used` is the kernel's account of the thread.
 ///
-/// Units are timed by the clock, which goes on while the kernel gives the core to others. So whatever more
-/// they took than the thread ran is not theirs.
+/// Work items are timed by the clock, which goes on while the kernel gives the core to other threads. If
+/// they took longer than the thread ran, their times are scaled down to that.
 #[must_use]
 pub fn cpu(levels: [Duration; Level::ALL.len()], used: CoreUse, elapsed: Duration) -> CpuShares {
     let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64();

@@ -1,6 +1,6 @@
-//! Numbers from a seed, for what is made up: the same seed gives the same ones.
+//! Pseudo-random numbers for made-up data. One seed always gives one sequence.
 
-/// `SplitMix64`.
+/// The `SplitMix64` pseudo-random generator, with its state.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(pub(crate) u64);
 
@@ -13,12 +13,14 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Any of the numbers below `bound`, and 0 below 1. The bias of the remainder is of no consequence here.
+    /// Returns a random number below `bound`, or 0 if `bound` is 0. The bias of the remainder does not
+    /// matter here.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.roll() % (bound as u64).max(1)) as usize
     }
 
-    /// The gap before the next of events that come at random, one in a unit of time.
+    /// Returns the random gap before the next event, for events that come at a mean rate of one per unit of
+    /// time.
     pub(crate) fn exponential(&mut self) -> f64 {
         // 53 bits, as many as there are in the number; never 0.
         let share = ((self.roll() >> 11) + 1) as f64 / (1_u64 << 53) as f64;

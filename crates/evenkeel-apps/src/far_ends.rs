@@ -52,11 +52,11 @@ pub struct Flood<'a> {
     pub frames: Requests,
     /// The clock that the schedule is about.
     pub clock: Clock,
-    /// When; once for each rate.
+    /// The schedule of a measurement, used again for each rate.
     pub schedule: Schedule,
-    /// For the router: when the first window opens, and when the last frame is sent.
+    /// The signal to the router that the first window opens, and that the last frame is sent.
     pub sending: Sending,
-    /// Whether the router is still at work.
+    /// The state of the router: whether it is still at work.
     pub router: &'a Working,
 }
 
@@ -114,7 +114,7 @@ impl Flood<'_> {
     }
 }
 
-/// Counts so far.
+/// The counters of a flood at one time.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     at: Instant,
@@ -159,7 +159,7 @@ pub struct Cables {
 }
 
 impl Cables {
-    /// Two cables with far ends of these addresses, and the router's ends of them.
+    /// Makes two cables with far ends of these addresses. Returns the far ends, and the router's ends.
     ///
     /// # Errors
     /// [`PoolLimit`] if the rings are longer than a pool may be.

@@ -1,5 +1,5 @@
-//! Where a host is attached, and what it is called there: what the commands that serve and the one that
-//! blasts have in common.
+//! The place of a host on a link and its addresses there, for the commands that serve and the command that
+//! blasts.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use evenkeel_link::{
     TapOptions, refuse_kernel_forwarding,
 };
 
-/// The longest a host goes without looking whether another thread has finished.
+/// The longest time that a host runs before it checks whether another thread has finished.
 const SLICE: Duration = Duration::from_millis(20);
-/// How long a host that is run dry runs before it is seen whether it is.
+/// The time that a host runs between two checks whether it has run dry.
 const DRY_SLICE: Duration = Duration::from_millis(5);
 /// Time for a host to do what takes no time, unless the machine gives its core to others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub struct HostSetup {
     pub addresses: Vec<IpCidr>,
     /// Routers for everything that is not on the link.
     pub gateways: Vec<IpAddress>,
-    /// How it receives, and its limits.
+    /// The configuration of the host: its receive architecture and its limits.
     pub config: Config,
 }
 
@@ -109,12 +109,12 @@ pub enum SetupError {
     Machine(#[from] io::Error),
 }
 
-/// When to stop, and when to say how it goes.
+/// The limits of a run, and the occasions for its reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// How long to run; without end if not given.
+    /// The time after which the run stops; `None` for no end.
     pub duration: Option<Duration>,
-    /// How often to say how it goes.
+    /// The interval of progress reports; `None` for no such reports.
     pub every: Option<Duration>,
     /// Requests for a report (SIGUSR1). They are taken from here, so each is answered by one run only.
     pub reports: Option<&'static ReportRequests>,
@@ -142,7 +142,7 @@ impl Limits {
 }
 
 impl HostSetup {
-    /// A host that stands here, not yet attached.
+    /// Creates a host with this setup, not yet attached to a link.
     ///
     /// # Errors
     /// [`SetupError`]
@@ -153,7 +153,7 @@ impl HostSetup {
         Ok(engine)
     }
 
-    /// A host that stands here, attached to a device of the operating system.
+    /// Creates a host with this setup, attached to a device of the operating system.
     ///
     /// # Errors
     /// [`SetupError`]
@@ -196,7 +196,7 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Says, at the end, whether everything was recorded that was to be.
+    /// Returns the error that ended the recording early, if there was one.
     pub(crate) fn close(self) -> Result<(), SetupError> {
         if let Some(recording) = self.recording {
             recording.frames()?;
@@ -205,7 +205,7 @@ impl Attached {
     }
 }
 
-/// The default route of a gateway's family.
+/// Returns the destination of a default route in the gateway's family.
 fn everything_like(gateway: IpAddress) -> IpCidr {
     match gateway {
         IpAddress::Ipv4(_) => IpCidr::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0),
@@ -231,20 +231,20 @@ pub(crate) fn run_dry(engine: &mut Engine) -> io::Result<Duration> {
     }
 }
 
-/// How often a driven host is looked at, besides what its limits say. A host that is looked at never sleeps
-/// until something happens.
+/// The times at which a driven host is checked, in addition to those of its limits. A host with such checks
+/// wakes for each of them, even if nothing happens.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Looks {
-    /// Whether another thread decides what `done` says: then it is asked every 20 ms at least. Else it is
-    /// asked whenever the host has done something.
+    /// Whether another thread decides the result of `done`. Then `done` is called at least every 20 ms,
+    /// otherwise whenever the host has done something.
     pub(crate) done_elsewhere: bool,
-    /// How often the watcher is called while frames come or go, whatever the limits say.
+    /// The interval at which the watcher is called while frames come or go, independent of the limits.
     pub(crate) attend: Option<Duration>,
 }
 
-/// Runs a host within limits until `done`; returns how long it ran. `watch` is called as often as `looks`
-/// says, and with the occasion whenever the limits say that the run is to be reported. It returns whether it
-/// wants to be called again soon though no frame comes or goes.
+/// Runs a host within limits until `done`. Returns why and after how long it ended. `watch` is called as
+/// often as `looks` says, and with the occasion whenever the limits ask for a report. It returns whether it
+/// wants another call soon even if no frame comes or goes.
 ///
 /// # Errors
 /// If the machine fails.

@@ -11,17 +11,17 @@ use evenkeel_core::time::Duration;
 use crate::host_setup::{Limits, Looks, Occasion, PATIENCE, SetupError, drive, run_dry};
 use crate::monitor::{Capturing, Embedded, EmbeddedCaptured};
 
-/// How long what was captured last may take to be written.
+/// The time allowed for writing the frames captured last.
 const DRAIN: Duration = Duration::from_millis(20);
-/// How long the last words of connections may take, when their program has ended.
+/// The time allowed for connections to close after their program has ended early.
 const FAREWELL: Duration = Duration::from_millis(100);
-/// The same of a program that has ended because all was done: what it wrote last is still to arrive, also
-/// over a network that loses.
+/// The time allowed for connections to close after their program has completed its work. Its last bytes
+/// must still arrive, also over a lossy network.
 const DELIVERY: Duration = Duration::from_secs(10);
-/// How often a capture is looked after while frames come or go.
+/// The interval at which a capture is checked while frames come or go.
 const ATTEND: Duration = Duration::from_millis(50);
 
-/// The host.
+/// A host on one interface, with an optional capture.
 #[derive(Debug)]
 pub(crate) struct Hosted {
     pub(crate) engine: Engine,

@@ -33,38 +33,39 @@ impl core::fmt::Debug for Histogram {
 }
 
 impl Histogram {
-    /// Counts one latency.
+    /// Records a latency in the histogram.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Latencies counted.
+    /// Returns the number of latencies recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The latency that `percent` of 100 of those counted do not exceed; `None` if none was counted.
+    /// Returns the latency that `percent` of 100 recorded latencies do not exceed; `None` if none was
+    /// recorded.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Option<Duration> {
         let value = || Duration::from_nanos(self.0.value_at_percentile(percent));
         (!self.0.is_empty()).then(value)
     }
 
-    /// How many exceed `latency`, as far as buckets tell them apart.
+    /// Returns how many latencies exceed `latency`, to the precision of the buckets.
     #[must_use]
     pub fn count_over(&self, latency: Duration) -> u64 {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.0.len() - self.0.count_between(0, nanos)
     }
 
-    /// Their mean; `None` if none was counted.
+    /// Returns the mean latency; `None` if none was recorded.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         (!self.0.is_empty()).then(|| Duration::from_nanos(self.0.mean() as u64))
     }
 
-    /// Forgets everything.
+    /// Removes all recorded latencies.
     pub fn clear(&mut self) {
         self.0.reset();
     }

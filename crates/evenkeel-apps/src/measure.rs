@@ -1,5 +1,5 @@
-//! What measurements in real time have in common: a core of one's own, how it was spent, and what to do when
-//! the machine disturbed it.
+//! The common part of measurements in real time: a core of their own, its time, and repetition after
+//! disturbances by the machine.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -57,7 +57,7 @@ pub fn settle_on(cpu: Option<&usize>) {
 #[derive(Debug, Default)]
 pub struct Sending(Arc<AtomicU8>);
 
-/// How far a generator is, for the host that it floods.
+/// A view of a generator's progress, for the host that it floods.
 #[derive(Debug)]
 pub struct Generator {
     state: Arc<AtomicU8>,
@@ -69,12 +69,13 @@ const MEASURED: u8 = 2;
 const SENT: u8 = 3;
 
 impl Sending {
-    /// The window opens.
+    /// Signals that the window opens.
     pub fn measuring(&self) {
         self.0.store(MEASURING, Ordering::Release);
     }
 
-    /// It closes, though something is still under way. Who does not say so sends nothing after it.
+    /// Signals that the window closes although frames are still under way. Without this signal, the window
+    /// closes with the last frame sent.
     pub fn measured(&self) {
         self.0.store(MEASURED, Ordering::Release);
     }
@@ -87,44 +88,44 @@ impl Drop for Sending {
 }
 
 impl Generator {
-    /// The host is ready for the first frame.
+    /// Signals that the host is ready for the first frame.
     pub fn begin(&self) {
         if let Some(ready) = self.host.upgrade() {
             ready.store(true, Ordering::Release);
         }
     }
 
-    /// Whether the window has opened.
+    /// Returns whether the generator's window has opened.
     #[must_use]
     pub fn measures(&self) -> bool {
         self.state.load(Ordering::Acquire) >= MEASURING
     }
 
-    /// Whether it has closed.
+    /// Returns whether the generator's window has closed.
     #[must_use]
     pub fn has_measured(&self) -> bool {
         self.state.load(Ordering::Acquire) >= MEASURED
     }
 
-    /// Whether it has sent its last frame, and all it sent can be seen.
+    /// Returns whether the generator has sent its last frame. All frames that it sent can then be seen.
     #[must_use]
     pub fn has_sent(&self) -> bool {
         self.state.load(Ordering::Acquire) >= SENT
     }
 }
 
-/// Whether a host is at work, for the generator that floods it.
+/// A view of a host's progress, for the generator that floods it.
 #[derive(Debug)]
 pub struct Working(Arc<AtomicBool>);
 
 impl Working {
-    /// Whether the host is ready for the first frame, or never will be.
+    /// Returns whether the host is ready for the first frame, or never will be.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.0.load(Ordering::Acquire) || self.is_over()
     }
 
-    /// Whether the host has closed its counters.
+    /// Returns whether the host has closed its counters.
     #[must_use]
     pub fn is_over(&self) -> bool {
         Arc::strong_count(&self.0) == 1
@@ -164,15 +165,15 @@ pub fn opposite<H: Send, G: Send>(
     })
 }
 
-/// When what happens in a measurement.
+/// The times of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     /// The first frame, at the earliest.
     pub start: Instant,
     /// Before the window: time to fill queues and settle.
     pub warm_up: Duration,
-    /// What is measured. It opens late if the machine had other things to do then, and is as long all the
-    /// same.
+    /// The length of the measured window. It opens late if the machine was busy then, and still has this
+    /// length.
     pub window: Duration,
 }
 
@@ -289,7 +290,7 @@ impl Ball {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Neighbour;
 
-/// What the compute-bound neighbour does between two points where it can be preempted.
+/// The CPU time that the compute-bound neighbour uses between two points where it can be preempted.
 const NEIGHBOUR_STEP: Duration = Duration::from_micros(2);
 
 impl Program for Neighbour {
@@ -299,17 +300,17 @@ impl Program for Neighbour {
     }
 }
 
-/// How a host's core has been spent so far. To be taken on the host's own thread.
+/// A reading of the time that a host's core has spent. Only the host's own thread may take it.
 #[derive(Debug, Clone, Copy)]
 pub struct CoreTime {
-    /// When this was taken.
+    /// The time of the reading.
     pub at: Instant,
     used: CoreUse,
     levels: [Duration; Level::ALL.len()],
 }
 
 impl CoreTime {
-    /// As it stands now.
+    /// Reads the time that the core has spent so far.
     #[must_use]
     pub fn of(engine: &Engine) -> Self {
         Self {
@@ -319,7 +320,7 @@ impl CoreTime {
         }
     }
 
-    /// The shares of the levels since `earlier`.
+    /// Returns the shares of the levels since `earlier`.
     #[must_use]
     pub fn shares_since(&self, earlier: &Self) -> CpuShares {
         let levels = Level::ALL
@@ -327,7 +328,8 @@ impl CoreTime {
         cpu(levels, self.used.since(&earlier.used), self.at.since(earlier.at))
     }
 
-    /// The share of the time since `earlier` in which the thread really had its core, or had no use for it.
+    /// Returns the share of the time since `earlier` in which the thread really had its core, or did not
+    /// need it.
     #[must_use]
     pub fn core_share_since(&self, earlier: &Self) -> f64 {
         let CoreUse { thread, halted } = self.used.since(&earlier.used);
@@ -336,9 +338,9 @@ impl CoreTime {
         self.share(earlier, thread.ran + halted).min(1.0 - run_delay).max(0.0)
     }
 
-    /// What share of the core a process had since `earlier`, in which its bill went from `used_earlier` to
-    /// `used`. Bills go by the clock, also while the machine gives the core to others: a process bears as
-    /// much of that as it has of the time of all of them.
+    /// Returns the share of the core that a process had since `earlier`, while its bill went from
+    /// `used_earlier` to `used`. Bills follow the clock, also while the machine gives the core to other
+    /// threads. The process bears as large a part of that time as it has of the time of all processes.
     #[must_use]
     pub fn process_share_since(&self, earlier: &Self, used: Duration, used_earlier: Duration) -> f64 {
         let all =
@@ -356,7 +358,8 @@ impl CoreTime {
     }
 }
 
-/// The rate of `count` in `elapsed`; none in no time, as when the machine was away for all of a short window.
+/// Returns `count` per second of `elapsed`; zero if `elapsed` is zero, as after a short window in which the
+/// machine did not run the thread.
 #[expect(clippy::cast_precision_loss, reason = "rates for reports")]
 #[must_use]
 pub fn per_second(count: u64, elapsed: Duration) -> f64 {

@@ -4,7 +4,8 @@ use evenkeel_core::time::{Duration, Instant};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Frames due at a steady rate, sans-IO: the caller says what time it is and sends what it is told.
+/// The frames due at a steady rate, sans-IO: the caller passes the time and sends as many as [`Pace::take`]
+/// returns.
 ///
 /// A generator that could not run for a while does not make up for it by a burst that the rate never asked
 /// for: beyond `burst_pkts` the frames it owed are given up and counted as missed. What was really offered is
@@ -19,19 +20,20 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `rate_pps` frames a second from `start` on, never more than `burst_pkts` (at least one) at a time.
+    /// Creates a pace of `rate_pps` frames per second from `start` on, with at most `burst_pkts` (at least
+    /// one) at a time.
     #[must_use]
     pub fn new(rate_pps: u64, burst_pkts: u64, start: Instant) -> Self {
         Self { rate_pps: Some(rate_pps), burst_pkts: burst_pkts.max(1), start, granted: 0, missed: 0 }
     }
 
-    /// As fast as the caller can, `burst_pkts` at a time.
+    /// Creates a pace without a rate: as fast as the caller can, `burst_pkts` at a time.
     #[must_use]
     pub fn unlimited(burst_pkts: u64, start: Instant) -> Self {
         Self { rate_pps: None, ..Self::new(0, burst_pkts, start) }
     }
 
-    /// How many frames to send now; they count as offered.
+    /// Returns how many frames to send now, and counts them as offered.
     pub fn take(&mut self, now: Instant) -> u64 {
         let frames = match self.rate_pps {
             None => self.burst_pkts,
@@ -45,8 +47,8 @@ impl Pace {
         frames
     }
 
-    /// When the next frame is due; not after `now` if one is due already, [`Instant::NEVER`] at a rate of
-    /// zero.
+    /// Returns the time at which the next frame is due. It is not after `now` if a frame is due already,
+    /// and [`Instant::NEVER`] at a rate of zero.
     #[must_use]
     pub fn next(&self) -> Instant {
         match self.rate_pps {
@@ -72,7 +74,7 @@ impl Pace {
         self.missed
     }
 
-    /// The rate really offered from the start until `now`, in frames a second.
+    /// Returns the rate really offered from the start until `now`, in frames per second.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate for reports")]
     pub fn offered_pps(&self, now: Instant) -> f64 {

@@ -1,6 +1,7 @@
 //! Numbers as people read them.
 
-/// A number with three significant digits and a prefix of the SI, such as `1.05 M`; a unit may follow.
+/// Formats a number with three significant digits and a prefix of the SI, such as `1.05 M`. A unit may
+/// follow.
 ///
 /// Zero is `0 `, so that a unit always follows a space; anything below one keeps its three digits without
 /// prefix.
@@ -13,37 +14,38 @@ pub fn si(value: f64) -> String {
     format!("{} {prefix}", three_digits(rounded / unit))
 }
 
-/// A rate of packets: `1.05 Mpps`, `0 pps`.
+/// Formats a rate of packets: `1.05 Mpps`, `0 pps`.
 #[must_use]
 pub fn pps(value: f64) -> String {
     si(value) + "pps"
 }
 
-/// A rate of bits: `48.1 Mbit/s`, `0 bit/s`.
+/// Formats a rate of bits: `48.1 Mbit/s`, `0 bit/s`.
 #[must_use]
 pub fn bit_rate(value: f64) -> String {
     si(value) + "bit/s"
 }
 
-/// The same in as few characters as it takes: `50 Mbit/s`.
+/// Formats a rate of bits in as few characters as possible: `50 Mbit/s`.
 #[must_use]
 pub fn short_bit_rate(value: f64) -> String {
     short_si(value) + "bit/s"
 }
 
-/// A rate of bytes: `5.64 MB/s`, `0 B/s`.
+/// Formats a rate of bytes: `5.64 MB/s`, `0 B/s`.
 #[must_use]
 pub fn byte_rate(value: f64) -> String {
     si(value) + "B/s"
 }
 
-/// A rate of anything else: `1.97 k/s`, `0 /s`.
+/// Formats a rate of anything else: `1.97 k/s`, `0 /s`.
 #[must_use]
 pub fn per_s(value: f64) -> String {
     si(value) + "/s"
 }
 
-/// The same in as few characters as it takes, `10 k`, `1.05 M`, `0 `; a unit may follow.
+/// Formats a number with a prefix of the SI in as few characters as possible: `10 k`, `1.05 M`, `0 `. A
+/// unit may follow.
 #[must_use]
 pub fn short_si(value: f64) -> String {
     let text = si(value);
@@ -51,14 +53,15 @@ pub fn short_si(value: f64) -> String {
     format!("{} {prefix}", without_zeros(number))
 }
 
-/// The same where none follows: `10 k`, `1.05 M`, `0`.
+/// Formats a number with a prefix of the SI in as few characters as possible, with no unit to follow: `10
+/// k`, `1.05 M`, `0`.
 #[must_use]
 pub fn short(value: f64) -> String {
     short_si(value).trim_end().to_owned()
 }
 
-/// Three significant digits without prefix: `105`, `10.5`, `1.05`, `0.105`; larger numbers lose no digit
-/// before the point, and are grouped as a [`count`] is.
+/// Formats three significant digits without prefix: `105`, `10.5`, `1.05`, `0.105`. Larger numbers lose no
+/// digit before the point, and are grouped as a [`count`] is.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     let value = round_to_three_digits(value);
@@ -76,7 +79,7 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A large number in words, `6.2 million`; below a million as it is.
+/// Formats a large number in words, `6.2 million`. A number below a million stays as it is.
 #[must_use]
 pub fn in_words(value: f64) -> String {
     if value >= 999_500.0 {
@@ -87,13 +90,14 @@ pub fn in_words(value: f64) -> String {
     count(value.max(0.0).round() as u64)
 }
 
-/// A decimal number without zeros at its end.
+/// Removes zeros from the end of a decimal number.
 #[must_use]
 pub fn without_zeros(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
-/// A share as percent, with the digits that matter near 0 and near 100: `0.04`, `12.5`, `99.6`, `100`.
+/// Formats a share as percent, with the digits that matter near 0 and near 100: `0.04`, `12.5`, `99.6`,
+/// `100`.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -106,7 +110,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A time given in nanoseconds, in the unit that fits: `850 ns`, `1 µs`, `2.5 ms`, `3 s`.
+/// Formats a time given in nanoseconds, in the unit that fits: `850 ns`, `1 µs`, `2.5 ms`, `3 s`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub fn time(nanos: u64) -> String {
@@ -122,7 +126,7 @@ pub fn time(nanos: u64) -> String {
     format!("{short} {unit}")
 }
 
-/// A count with thin spaces between groups of three digits: `12 345`.
+/// Formats a count with thin spaces between groups of three digits: `12 345`.
 #[must_use]
 pub fn count(value: u64) -> String {
     let digits = value.to_string();

@@ -12,20 +12,20 @@ use crate::dice::Dice;
 const ETHERNET: usize = 14;
 const HOP_LIMIT: u8 = 64;
 
-/// What the frames of a load generator look like.
+/// The addresses, size and flows of the frames of a load generator.
 #[derive(Debug, Clone)]
 pub struct Shape {
     /// Hardware addresses: from, to.
     pub hardware: (EthernetAddress, EthernetAddress),
-    /// Where the first flow comes from; further flows count up from its port.
+    /// The source of the first flow. Further flows count up from its port.
     pub from: IpEndpoint,
-    /// Where all go; of the same family.
+    /// The destination of all flows, of the family of `from`.
     pub to: IpEndpoint,
     /// Bytes of payload.
     pub payload: usize,
     /// Flows, at least one: frames that differ by their source port.
     pub flows: u16,
-    /// Where payloads and the order of flows come from.
+    /// The seed of the payloads and of the order of flows.
     pub seed: u64,
 }
 
@@ -82,7 +82,7 @@ impl Requests {
         if frames.is_empty() { Err(Impossible) } else { Ok(Self { frames, next: 0 }) }
     }
 
-    /// The next frame to send.
+    /// Returns the next frame to send.
     #[expect(clippy::should_implement_trait, reason = "it lends, and never ends")]
     pub fn next(&mut self) -> &[u8] {
         let frame = &self.frames[self.next];

@@ -23,25 +23,25 @@ use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::service::{self, Service as UdpService};
 use crate::stream::{self, Clients, ConnectionReport, Load, Server, Service, TcpReport};
 
-/// What to serve, and what to write down of it.
+/// The services to run on a host, and the capture to record of it.
 #[derive(Debug, Clone)]
 pub struct Serving<S> {
     /// A service over UDP.
     pub udp: Option<service::Options>,
     /// A service over TCP.
     pub tcp: Option<Listening<S>>,
-    /// A capture of what comes and goes.
+    /// A capture of the frames that the host receives and sends.
     pub capture: Option<Embedded>,
 }
 
 /// A service over TCP.
 #[derive(Debug, Clone)]
 pub struct Listening<S> {
-    /// What is served.
+    /// The service.
     pub service: S,
-    /// And how.
+    /// The options of its server.
     pub options: stream::Options,
-    /// Connections to report on, at most.
+    /// The most connections in the report.
     pub connections: usize,
 }
 
@@ -52,36 +52,37 @@ impl<S> Listening<S> {
     }
 }
 
-/// What services have done.
+/// The results of the services of a host.
 #[derive(Debug, Clone, Serialize)]
 pub struct Served {
-    /// How long they ran, in seconds.
+    /// The time that the services ran, in seconds.
     pub seconds: f64,
-    /// Over UDP.
+    /// The results of the service over UDP, if there is one.
     #[serde(flatten)]
     pub datagrams: Option<Datagrams>,
     #[serde(flatten)]
     streams: Place,
-    /// What the host did.
+    /// The counters of the host.
     pub counters: HostCounters,
-    /// What was captured.
+    /// The result of the capture, if there is one.
     pub capture: Option<EmbeddedCaptured>,
     /// Why no frame comes from the device any more; `None` if all is well.
     pub device_failed: Option<String>,
 }
 
-/// Where the report of a TCP service stands.
+/// The place of a TCP service's results in the JSON report.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 enum Place {
-    /// There is no other.
+    /// The results of the TCP service stand directly in the report, as there is no UDP service.
     Alone(Box<Streams>),
-    /// Beside that of a UDP service, whose counters have the same names.
+    /// The results stand in a field of their own, next to those of a UDP service, whose counters have the
+    /// same names.
     Beside { streams: Option<Box<Streams>> },
 }
 
 impl Served {
-    /// Over TCP.
+    /// Returns the results of the service over TCP, if there is one.
     #[must_use]
     pub fn streams(&self) -> Option<&Streams> {
         match &self.streams {
@@ -98,7 +99,7 @@ impl Served {
     }
 }
 
-/// What a service has done over UDP.
+/// The results of a service over UDP.
 #[derive(Debug, Clone, Serialize)]
 pub struct Datagrams {
     /// Requests received.
@@ -111,11 +112,11 @@ pub struct Datagrams {
     pub unanswered: u64,
     /// Requests that are not to be answered: from a port whose program may answer in turn, or to a broadcast.
     pub ignored: u64,
-    /// On a cable: what the other end did.
+    /// The result of the generator at the other end of a cable; `None` on a device.
     pub generator: Option<Blasted>,
 }
 
-/// What a service has done over TCP.
+/// The results of a service over TCP.
 #[derive(Debug, Clone, Serialize)]
 pub struct Streams {
     /// Connections accepted.
@@ -126,30 +127,31 @@ pub struct Streams {
     pub most_open: u64,
     /// Connections that were reset, or timed out by TCP.
     pub failed: u64,
-    /// Of these, connections that the client has reset.
+    /// Failed connections that the client reset.
     pub reset: u64,
     /// Connections that were closed because the client took too long for the service.
     pub timed_out: u64,
-    /// Requests answered, of a service that has such.
+    /// Requests answered, if the service has requests.
     pub requests: u64,
     /// Bytes read.
     pub bytes_in: u64,
     /// Bytes written.
     pub bytes_out: u64,
-    /// Connections, the busiest first, before the server ended: as many as were asked for.
+    /// The busiest connections just before the server ended, the busiest first. At most as many as were
+    /// asked for.
     pub connections: Vec<ConnectionReport>,
-    /// The host's TCP.
+    /// The counters of the host's TCP.
     pub tcp: TcpReport,
-    /// On a cable: what the other end did.
+    /// The result of the clients at the other end of a cable; `None` on a device.
     pub clients: Option<Clients>,
 }
 
-/// What is told while services run.
+/// An event for the caller of running services.
 #[derive(Debug)]
 pub enum News<'a> {
-    /// They have their sockets.
+    /// The services have their sockets.
     Started,
-    /// How it goes, whenever the limits say so.
+    /// The results so far, whenever the limits ask for a report.
     Glance(Occasion, &'a Served),
 }
 
@@ -169,34 +171,33 @@ pub fn on_device<S: Service + 'static>(
     attached.close().map(|()| served)
 }
 
-/// A cable, and who is at its other end.
+/// A cable, and the host and load at its other end.
 #[derive(Debug)]
 pub struct Cabled<'a> {
     /// Receive rings of our end.
     pub queues: usize,
-    /// Where the host at the other end stands.
+    /// The addresses and configuration of the host at the other end.
     pub other: &'a HostSetup,
-    /// What it does.
+    /// The load from the other end.
     pub load: Offer,
 }
 
-/// What the other end of a cable does.
+/// The load that the other end of a cable offers.
 #[derive(Debug)]
 pub enum Offer {
-    /// It sends requests over UDP.
+    /// The other end sends requests over UDP.
     Requests(blaster::Options),
-    /// It opens connections.
+    /// The other end opens TCP connections.
     Connections(Load),
 }
 
-/// What it has done.
+/// The result of the load from the other end.
 enum Done {
     Requests(Blasted),
     Connections(Box<Clients>),
 }
 
-/// Serves on a cable at whose other end somebody does as he is told, until he has ended or a limit is
-/// reached.
+/// Serves on a cable whose other end offers a load, until that load has ended or a limit is reached.
 ///
 /// # Errors
 /// [`SetupError`]
@@ -241,7 +242,7 @@ pub fn on_cable<S: Service + 'static>(
     })
 }
 
-/// A cable for a host that stands at `setup`, and the other end.
+/// Makes a cable for a host with this setup. Returns the host's end, and the other end.
 pub(crate) fn pair(setup: &HostSetup, queues: usize) -> (End, End) {
     let demultiplexes = setup.config.architecture == Architecture::NiLrp;
     let near = cable::Options { queues, demultiplexes, ..cable::Options::new("cable0", 2) };
@@ -269,7 +270,8 @@ struct Listener {
 }
 
 impl Running {
-    /// Who sends on a cable need not wait for the services: they have their sockets before this returns.
+    /// Starts the services. They have their sockets when this returns, so a sender on a cable need not
+    /// wait.
     pub(crate) fn start<S: Service + 'static>(
         engine: Engine,
         interface: InterfaceId,
@@ -330,13 +332,13 @@ impl Running {
 }
 
 impl Services {
-    /// One of them has done what there was to do.
+    /// Returns whether one of the services has ended.
     fn ended(&self) -> bool {
         self.udp.as_ref().is_some_and(|tally| tally.ended())
             || self.tcp.as_ref().is_some_and(|listener| listener.tally.ended())
     }
 
-    /// Whether they have what they need.
+    /// Returns the error of a service that could not get its socket.
     fn check(&self) -> Result<(), SetupError> {
         if let Some(error) = self.udp.as_ref().and_then(|tally| tally.refused()) {
             return Err(error.into());

@@ -15,13 +15,13 @@ use std::sync::Mutex;
 /// it, since its own length does not count its header; IPv4 carries 20 bytes less.
 const PAYLOAD_MAX: usize = 65_527;
 
-/// Ports from which no request is answered, beside the service's own. A program there may answer an answer,
-/// and one forged datagram would then keep both busy for ever: the small services of inetd (echo, systat,
-/// daytime, qotd, chargen, time: RFC 862, 866, 867, 865, 864, 868), and DNS, TFTP and NTP, of which there are
-/// servers that answer errors with errors (CVE-2024-2169, CVE-2009-3563).
+/// Ports from which no request is answered, in addition to the service's own. A program there may answer an
+/// answer, and one forged datagram would then keep both busy for ever. They are the small services of inetd
+/// (echo, systat, daytime, qotd, chargen, time: RFC 862, 866, 867, 865, 864, 868), and DNS, TFTP and NTP,
+/// of which there are servers that answer errors with errors (CVE-2024-2169, CVE-2009-3563).
 const REFLECTORS: [u16; 9] = [7, 11, 13, 17, 19, 37, 53, 69, 123];
 
-/// What a service is to do.
+/// Options for a service over UDP.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Port it is bound to, on all addresses of its host.
@@ -37,7 +37,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether an answer to a request can do no harm: nobody answers it, and it is the only one.
+    /// Returns whether an answer to a request can do no harm: no program answers it in turn, and no other
+    /// host answers this request.
     fn may_answer(&self, request: &Datagram) -> bool {
         let port = request.source().port;
         let is_reflected = port == self.port || REFLECTORS.contains(&port);
@@ -45,7 +46,7 @@ impl Options {
     }
 }
 
-/// What a service has done; may be read from anywhere while it runs.
+/// The counters of a service. Any thread may read them while it runs.
 #[derive(Debug, Default)]
 pub struct Tally {
     requests: AtomicU64,
@@ -59,25 +60,25 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Requests received.
+    /// Returns the number of requests received.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Bytes of payload received.
+    /// Returns the number of bytes of payload received.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Requests answered.
+    /// Returns the number of requests answered.
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Requests whose answer the host would not send.
+    /// Returns the number of requests whose answer the host did not send.
     #[must_use]
     pub fn unanswered(&self) -> u64 {
         self.unanswered.load(Ordering::Relaxed)
@@ -89,26 +90,26 @@ impl Tally {
         self.ignored.load(Ordering::Relaxed)
     }
 
-    /// Whether the service has its socket.
+    /// Returns whether the service has its socket.
     #[must_use]
     pub fn opened(&self) -> bool {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Whether the service has ended.
+    /// Returns whether the service has ended.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Why the service could not start, if it could not.
+    /// Returns why the service could not start; `None` if it could.
     #[must_use]
     pub fn refused(&self) -> Option<BindError> {
         self.refused.lock().map_or(None, |refused| *refused)
     }
 }
 
-/// The program.
+/// The program that serves requests over UDP.
 #[derive(Debug)]
 pub struct Service {
     options: Options,
@@ -124,7 +125,7 @@ const BURST: usize = 16;
 const STEP: Duration = Duration::from_micros(16);
 
 impl Service {
-    /// A service that tells `tally` what it does.
+    /// Creates a service that counts its work in `tally`.
     #[must_use]
     pub fn new(options: Options, tally: Arc<Tally>) -> Self {
         let buffer = if options.echo { vec![0; PAYLOAD_MAX] } else { Vec::new() };
@@ -139,7 +140,7 @@ impl Service {
         Ok(socket)
     }
 
-    /// Ends, for the reason that is told already.
+    /// Ends the service. The reason, if any, is recorded already.
     fn end(&self) -> Step {
         self.tally.ended.store(true, Ordering::Relaxed);
         Step::Exit
@@ -195,7 +196,7 @@ impl Program for Service {
     }
 }
 
-/// Only the program writes its counters, so that an addition need not be one operation.
+/// Adds to a counter. Only the program writes its counters, so the addition need not be one operation.
 fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }

@@ -7,7 +7,7 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{IpAddress, IpCidr};
 
-/// Their addresses.
+/// The addresses of the two hosts.
 pub(crate) const ADDRESSES: [IpAddress; 2] = [IpAddress::v4(10, 77, 0, 2), IpAddress::v4(10, 77, 0, 1)];
 
 pub(crate) struct TwoHosts {

@@ -24,7 +24,7 @@ use evenkeel_link::Clock;
 
 const LIMIT: usize = 8;
 
-/// What a function waits for.
+/// A gate that a screening function waits for.
 #[derive(Default)]
 struct Gate {
     shut: Mutex<bool>,

@@ -75,7 +75,7 @@ impl Accepted {
         Ok(Self { listener, streams: Vec::new(), waiting })
     }
 
-    /// Where it listens.
+    /// Returns the local address of the listening socket.
     ///
     /// # Errors
     /// That of `getsockname`.
@@ -84,7 +84,7 @@ impl Accepted {
         SocketAddr::try_from(address).map_err(io::Error::from)
     }
 
-    /// The listening socket's number.
+    /// Returns the number of the listening socket.
     #[must_use]
     pub fn listener(&self) -> u32 {
         number(&self.listener)
@@ -189,7 +189,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// What has this number is closed. An epoll forgets it by itself.
+    /// Forgets the closed descriptor `fd`. An epoll does this without a call.
     fn remove(&mut self, fd: u32) {
         match self {
             Self::Select { wanted, .. } => fd_set_remove(wanted, fd as i32),
@@ -244,11 +244,12 @@ fn number(fd: &OwnedFd) -> u32 {
     fd.as_raw_fd() as u32
 }
 
-/// Gives the calling thread a table of descriptors of its own, a copy of the process's: what it opens from
-/// now on is in nobody else's way, and counts against a limit of its own. It ends with the thread.
+/// Gives the calling thread a table of descriptors of its own, a copy of the process's. Descriptors that
+/// the thread opens from now on count against a limit of its own and do not get in the way of other
+/// threads. The table ends with the thread.
 ///
-/// Descriptors that are opened elsewhere from now on mean nothing to this thread, and what it opens means
-/// nothing to others: they must not be given from one to the other.
+/// Descriptors that other threads open from now on mean nothing to this thread, and its descriptors mean
+/// nothing to them. The threads must not pass descriptors to each other.
 ///
 /// # Errors
 /// If the kernel is out of memory.

@@ -37,19 +37,19 @@ pub(crate) struct Blocks<M> {
     block: usize,
     /// Frames in it that have not been passed.
     left: u32,
-    /// Where the next of them begins in the block.
+    /// The offset in the block of the next frame to read.
     at: usize,
 }
 
 const STATUS_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, block_status);
 const COUNT_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, num_pkts);
 const FIRST_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, offset_to_first_pkt);
-/// What is read of a block as plain bytes begins behind its status word.
+/// The offset in a block, behind its status word, at which reads as plain bytes begin.
 const SKIPPED: usize = STATUS_AT + size_of::<u32>();
 
 impl<M: Memory> Blocks<M> {
-    /// A ring of as many blocks of `block_bytes` as fit. `None` if that is less than one, or blocks would not
-    /// be aligned to 16.
+    /// Creates a ring of as many blocks of `block_bytes` as fit. Returns `None` if that is less than one,
+    /// or blocks would not be aligned to 16.
     pub(crate) fn new(memory: M, block_bytes: usize) -> Option<Self> {
         let blocks = memory.len().checked_div(block_bytes)?;
         let sound =
@@ -57,7 +57,7 @@ impl<M: Memory> Blocks<M> {
         sound.then_some(Self { memory, blocks, block_bytes, block: 0, left: 0, at: 0 })
     }
 
-    /// Whether there is a frame. One load at most.
+    /// Returns whether a frame waits. One load at most.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
         self.left > 0 || self.is_ours()
@@ -69,7 +69,7 @@ impl<M: Memory> Blocks<M> {
         if self.left > 0 { self.left as usize } else { usize::from(self.is_ours()) }
     }
 
-    /// The frame at the front.
+    /// Returns the frame at the front.
     #[inline]
     pub(crate) fn front(&mut self) -> Option<Slot<'_>> {
         if self.left == 0 && !self.enter() {
@@ -127,8 +127,8 @@ impl<M: Memory> Blocks<M> {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// The bytes of the block from `offset` on, which is counted from its beginning; none of them if they
-    /// are not all behind its status word.
+    /// Returns the bytes of the block from `offset` on, which is counted from its beginning. Returns no
+    /// bytes if some of them would lie before the end of its status word.
     ///
     /// To be called while the block is ours only.
     #[inline]
@@ -157,7 +157,7 @@ impl<M: Memory> Blocks<M> {
     }
 }
 
-/// The word at `at`; zero if there are too few bytes.
+/// Returns the word at `at`; zero if there are too few bytes.
 #[inline]
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_ne_bytes(*bytes))
@@ -176,7 +176,7 @@ mod tests {
     }
 
     impl Blocks<Plain> {
-        /// What the kernel does: fills a block, then stores its status.
+        /// Fills a block and then stores its status, as the kernel does.
         fn fill(&mut self, index: usize, block: &[u8]) {
             assert!(index < self.blocks && block.len() <= BLOCK);
             // SAFETY: in bounds; no other reference to the memory is alive.

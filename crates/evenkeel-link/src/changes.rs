@@ -13,17 +13,17 @@ use rustix::net::{RecvFlags, recv};
 use crate::netdev::NetDevice;
 use crate::rtnetlink::{message_len, open_socket};
 
-/// `RTMGRP_LINK` (linux/rtnetlink.h).
+/// The multicast group of announcements about devices: `RTMGRP_LINK` (linux/rtnetlink.h).
 const LINKS: u32 = 0x1;
-/// More than the kernel says of one device.
+/// The size of the receive buffer in bytes. More than the kernel's message about one device.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Announcements that may wait.
+/// The size in bytes of the socket's queue of announcements.
 const RECEIVE_BYTES: usize = 1 << 20;
 
-/// What the kernel announces of a network device.
+/// The kernel's announcement about a network device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceChange {
-    /// It is there, as it is now.
+    /// The device exists, with this state.
     Is {
         /// The kernel's number for it.
         index: u32,
@@ -34,7 +34,7 @@ pub enum DeviceChange {
         /// Whether it is up.
         up: bool,
     },
-    /// It has been removed.
+    /// The device has been removed.
     Gone {
         /// The number it had.
         index: u32,
@@ -59,7 +59,7 @@ impl DeviceChanges {
         Ok(Self { socket: Arc::new(open_socket(LINKS, RECEIVE_BYTES)?), buffer: vec![0; BUFFER_BYTES] })
     }
 
-    /// Readable when there is something to read.
+    /// Returns the descriptor, which is readable while an announcement waits.
     #[must_use]
     pub fn fd(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
@@ -101,7 +101,7 @@ impl DeviceChanges {
     }
 }
 
-/// The network device called `name` as it is now; `None` if there is none.
+/// Returns the current state of the network device called `name`; `None` if there is no such device.
 #[must_use]
 pub fn device_now(name: &str) -> Option<DeviceChange> {
     let device = NetDevice::open(name).ok()?;

@@ -30,7 +30,7 @@ impl Clock {
         Self { clock: evenkeel_soft_timers::Clock::start_monotonic(), wall_start: wall() }
     }
 
-    /// The time now.
+    /// Returns the current time.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Instant {
@@ -69,7 +69,7 @@ impl Clock {
         (nanos, self.now())
     }
 
-    /// What it reads: `tsc` or `monotonic`.
+    /// Returns the name of the time source that the clock reads: `tsc` or `monotonic`.
     #[must_use]
     pub const fn source(&self) -> &'static str {
         self.clock.source()

@@ -18,15 +18,15 @@ use crate::sys;
 
 /// Events taken from the kernel at a time, at most.
 const EVENTS: usize = 512;
-/// What the descriptors that end every sleep are known by.
+/// The epoll token of the descriptors that end every sleep.
 const ENDS_SLEEP: u64 = u64::MAX;
 
 /// Something has happened on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Happened {
-    /// What its events bear.
+    /// The token that the caller gave the connection.
     pub token: u64,
-    /// The peer will say nothing more, though what it has said may not be read yet.
+    /// Whether the peer has ended its direction. Bytes that it sent before may still be unread.
     pub ended: bool,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// None yet; each of `events` ends every wait while it is readable.
+    /// Creates a set without connections. Each of `events` ends every wait while it is readable.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
@@ -97,10 +97,10 @@ impl Connections {
         Ok(())
     }
 
-    /// Whether the handshake is over.
+    /// Returns whether the handshake is complete.
     ///
     /// # Errors
-    /// Why there is no connection: it was refused, say.
+    /// The reason why there is no connection, such as a refusal by the peer.
     pub fn is_open(&self, place: u32) -> io::Result<bool> {
         let socket = self.socket(place)?;
         match rustix::net::getpeername(socket) {

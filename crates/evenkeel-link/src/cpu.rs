@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys;
 
-/// The processors this process may run on, in order.
+/// Returns the processors that this process may run on, in order.
 ///
 /// Not the same as 0 to n-1: containers are often given a subset.
 #[must_use]
@@ -50,28 +50,29 @@ pub fn run_in_real_time() -> io::Result<()> {
     sys::set_fifo(1)
 }
 
-/// Whether the kernel divides processors among sessions, and a session's part among its threads
-/// (`sched_autogroup`, sched(7)): niceness then counts inside the session only.
+/// Returns whether the kernel divides processors among sessions, and a session's share among its threads
+/// (`sched_autogroup`, sched(7)). Niceness then counts inside the session only.
 #[must_use]
 pub fn are_shared_by_session() -> bool {
     std::fs::read("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.starts_with(b"1"))
 }
 
-/// CPU time the calling thread has used, in user and kernel mode. A system call: about 350 ns.
+/// Returns the CPU time that the calling thread has used, in user and kernel mode. A system call: about 350
+/// ns.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
 }
 
-/// How a thread has spent its time.
+/// The times that a thread has spent running and waiting for a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadTime {
-    /// On a processor, in user and kernel mode.
+    /// The time on a processor, in user and kernel mode.
     pub ran: Duration,
-    /// Of this, in kernel mode: system calls. The kernel tells it in hundredths of a second.
+    /// The part of `ran` in kernel mode: system calls. The kernel reports it in hundredths of a second.
     pub system: Duration,
-    /// Runnable, while the processor was somebody else's.
+    /// The time in which the thread was runnable while its processor ran other threads.
     pub run_delay: Duration,
 }
 
@@ -87,7 +88,7 @@ impl Add for ThreadTime {
     }
 }
 
-/// What has come since.
+/// Subtracts an earlier reading, field by field.
 impl Sub for ThreadTime {
     type Output = Self;
 
@@ -115,7 +116,8 @@ impl ThreadMeter {
         Self { schedstat: open("schedstat"), stat: open("stat") }
     }
 
-    /// The account as it stands, without what this kernel does not tell; `None` when the thread has ended.
+    /// Reads the account of the thread, without the fields that this kernel does not provide. Returns
+    /// `None` when the thread has ended.
     #[must_use]
     pub fn read(&self) -> Option<ThreadTime> {
         let [user, system] = cpu_times(&read_file(self.stat.as_ref()?)?)?;
@@ -139,7 +141,8 @@ pub fn taken_from_kernel(cpu: usize) -> io::Result<Duration> {
     user_and_steal(&stat, cpu).ok_or_else(|| io::Error::other(format!("/proc/stat has no line cpu{cpu}")))
 }
 
-/// `user`, `nice` and `steal` of a processor's line (proc(5)). Those of guests are within the first two.
+/// Returns the sum of `user`, `nice` and `steal` of a processor's line (proc(5)). The times of guests are
+/// within the first two.
 fn user_and_steal(stat: &str, cpu: usize) -> Option<Duration> {
     let name = format!("cpu{cpu} ");
     let line = stat.lines().find_map(|line| line.strip_prefix(&name))?;
@@ -153,7 +156,8 @@ fn read_file(file: &File) -> Option<String> {
     Some(String::from_utf8_lossy(text.get(..len)?).into_owned())
 }
 
-/// Time on a processor and time waiting for one, as in the documentation of `schedstats` in Linux.
+/// Returns the time on a processor and the time waiting for one, as in the documentation of `schedstats` in
+/// Linux.
 fn schedstat(text: &str) -> Option<(Duration, Duration)> {
     let mut fields = text.split_whitespace().map(|field| field.parse().ok().map(Duration::from_nanos));
     Some((fields.next()??, fields.next()??))
@@ -162,20 +166,21 @@ fn schedstat(text: &str) -> Option<(Duration, Duration)> {
 /// `USER_HZ`, which is this wherever Linux runs today.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Time in user mode and in kernel mode, fields 14 and 15 of `stat` (proc(5)): the second one is a name in
-/// parentheses, which may hold anything.
+/// Returns the time in user mode and in kernel mode, fields 14 and 15 of `stat` (proc(5)). The second field
+/// is a name in parentheses, which may hold anything.
 fn cpu_times(text: &str) -> Option<[Duration; 2]> {
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11).map(|field| field.parse::<u32>().ok());
     Some([TICK * fields.next()??, TICK * fields.next()??])
 }
 
-/// How late the kernel may wake the calling thread in order to bundle wake-ups; 50 µs unless set.
+/// Sets how much later than asked the kernel may wake the calling thread, in order to bundle wake-ups. The
+/// kernel's default is 50 µs.
 ///
-/// A thread that halts until a deadline wants it small. Zero is taken as 1 ns, the least there is.
+/// A thread that halts until a deadline needs a small value. Zero is taken as 1 ns, the minimum.
 ///
 /// # Errors
-/// Whatever `prctl` says.
+/// The error of `prctl`.
 pub fn set_timer_slack(slack: Duration) -> io::Result<()> {
     let ns = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
     Ok(set_current_timer_slack(Some(NonZeroU64::new(ns).unwrap_or(NonZeroU64::MIN)))?)

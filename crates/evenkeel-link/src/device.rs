@@ -1,4 +1,4 @@
-//! What the loop that runs a host needs of a device beyond the core's [`Interface`].
+//! The device interface for the loop that runs a host, an extension of the core's [`Interface`].
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -45,34 +45,34 @@ pub(crate) fn usable_mtu(name: &str, device_mtu: usize, jumbo: bool) -> Result<u
 ///
 /// Take [`Device::fds`] and [`Device::status`] before handing it to a host: both outlive the hand-over.
 pub trait Device: Interface {
-    /// One for each receive ring, in order: readable while frames wait there. To be watched by a
-    /// [`crate::Halt`]; when that reports one, call [`Interface::set_readable`].
+    /// Returns a descriptor for each receive ring, in order. It is readable while frames wait there. A
+    /// [`crate::Halt`] watches them; when it reports one, call [`Interface::set_readable`].
     ///
     /// What the device has in the kernel goes away with the last holder of the descriptors.
     fn fds(&self) -> Vec<Arc<OwnedFd>>;
 
-    /// Whether what has come is seen without a system call, so that whoever is busy need not ask whether the
-    /// descriptors are readable.
+    /// Returns whether waiting frames are visible in memory, without a system call. A busy caller then need
+    /// not check whether the descriptors are readable.
     fn rings_in_memory(&self) -> bool;
 
-    /// How the device is doing.
+    /// Returns a handle to the state of the device.
     fn status(&self) -> Status;
 
-    /// What the kernel counts for it; `None` if it is no network device.
+    /// Returns the kernel's counters for the device; `None` if it is no network device.
     fn kernel_counters(&self) -> Option<KernelCounters>;
 
-    /// The kernel's number for it; `None` if it is no network device.
+    /// Returns the kernel's index of the device; `None` if it is no network device.
     fn index(&self) -> Option<u32> {
         None
     }
 
-    /// What its frames begin with, and where they come from: a filter depends on it.
+    /// Returns the link type and origin of the device's frames, on which the meaning of a filter depends.
     fn frames(&self) -> Frames {
         Frames::ETHERNET
     }
 }
 
-/// A handle on how a device is doing; copies see the same.
+/// A handle to the state of a device. All clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Status(Arc<Shared>);
 
@@ -80,7 +80,7 @@ pub struct Status(Arc<Shared>);
 struct Shared {
     state: AtomicU8,
     refused: AtomicU64,
-    /// Of these, those whose reason is known, by [`Refusal`].
+    /// The refused frames whose reason is known, by [`Refusal`].
     refusals: [AtomicU64; Refusal::ALL.len()],
     too_long: AtomicU64,
     sent: AtomicU64,
@@ -107,7 +107,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// All reasons.
+    /// Every reason, in the order of declaration.
     pub const ALL: [Self; 6] =
         [Self::Down, Self::NoCarrier, Self::Gone, Self::QueueFull, Self::TooLong, Self::Other];
 
@@ -139,7 +139,7 @@ impl Refusal {
     }
 }
 
-/// Whether frames may come.
+/// The state of a device: whether frames may still come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceState {
     /// Frames may come.
@@ -151,7 +151,7 @@ pub enum DeviceState {
 }
 
 impl Status {
-    /// Whether frames may come.
+    /// Returns the state of the device.
     #[must_use]
     pub fn state(&self) -> DeviceState {
         match self.0.state.load(Ordering::Relaxed) {
@@ -161,8 +161,8 @@ impl Status {
         }
     }
 
-    /// Of the frames given to the operating system for transmission, those that are lost because it did not
-    /// take them: the device was down, gone, out of memory, or only listened to.
+    /// Returns the number of frames lost because the operating system did not take them for transmission.
+    /// The device was down, gone, out of memory, or only listened to.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
@@ -202,13 +202,13 @@ impl Status {
         self.0.passed_over.store(frames, Ordering::Relaxed);
     }
 
-    /// Why it is [`DeviceState::Failed`].
+    /// Returns the reason why the device is [`DeviceState::Failed`]; `None` if it is not.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.0.reason.get().map(String::as_str)
     }
 
-    /// No frame will come any more, for this reason.
+    /// Records that no frame will come any more, for this reason. Only the first reason is kept.
     pub fn fail(&self, reason: String) {
         // The first reason is the one that counts.
         let _ = self.0.reason.set(reason);
@@ -219,7 +219,7 @@ impl Status {
         self.0.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// A system call by which so many frames left, or were refused.
+    /// Counts a system call by which this many frames left or were refused.
     pub(crate) fn count_call(&self, frames: u64) {
         self.0.sent.fetch_add(frames, Ordering::Relaxed);
         self.0.send_calls.fetch_add(1, Ordering::Relaxed);

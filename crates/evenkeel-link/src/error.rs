@@ -1,4 +1,4 @@
-//! What can go wrong with a link, and what the user can do about it. Every message is one line.
+//! Errors of links. Every message is one line and says what the user can do.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub enum LinkError {
          or use the link `cable`, which needs none"
     )]
     Privilege {
-        /// What was tried.
+        /// The operation that was refused.
         what: String,
         /// The capability that allows it.
         capability: &'static str,
@@ -84,7 +84,7 @@ pub enum LinkError {
     ManyRings {
         /// The device.
         name: String,
-        /// How many there should have been.
+        /// The number of receive queues requested.
         queues: usize,
     },
     /// The name cannot be a device's.
@@ -98,7 +98,7 @@ pub enum LinkError {
     WrongKind {
         /// The device.
         name: String,
-        /// What it should have been.
+        /// The kind of device requested.
         wanted: &'static str,
     },
     /// It is not Ethernet, so that hosts on it have no hardware addresses.
@@ -130,26 +130,27 @@ pub enum LinkError {
     Capture {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the file.
         what: String,
     },
-    /// Anything else the operating system says.
+    /// Any other error of the operating system.
     #[error("cannot {what}: {source}")]
     Os {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl LinkError {
-    /// No hardware address could be drawn.
+    /// Returns the error of a hardware address that could not be drawn.
     pub(crate) fn random(source: io::Error) -> Self {
         Self::Os { what: "draw a hardware address".to_owned(), source }
     }
 
-    /// The error for a failed system call that was to do `what` to device `name` and needs `capability`.
+    /// Returns the error for a failed system call that was to do `what` to device `name` and needs
+    /// `capability`.
     pub(crate) fn of_device(name: &str, what: &str, capability: &'static str, source: io::Error) -> Self {
         let (name, full) = (name.to_owned(), format!("{what} `{name}`"));
         match source.raw_os_error() {

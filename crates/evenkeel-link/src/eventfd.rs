@@ -9,12 +9,13 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::wakeup::{Counter, Notified};
 
-/// Notified by one thread, taken by another that watches its descriptor. Copies are the same.
+/// An event that one thread notifies and another, which watches its descriptor, takes. All clones share one
+/// state.
 #[derive(Debug, Clone)]
 pub struct EventFd(Arc<Notified<Arc<OwnedFd>>>);
 
 impl EventFd {
-    /// One that has not been notified.
+    /// Creates an event that has not been notified.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
@@ -28,28 +29,28 @@ impl EventFd {
         self.0.notify();
     }
 
-    /// Whether [`EventFd::take`] would say so: one load, no system call. What a signal handler has notified
-    /// is not seen here.
+    /// Returns whether there is a notification that [`EventFd::take`] has not taken. One load, no system
+    /// call. Notifications by a signal handler are not seen here.
     #[must_use]
     #[inline]
     pub fn is_notified(&self) -> bool {
         self.0.is_notified()
     }
 
-    /// Whether it was notified since the last call; several times count as one. One that comes at the same
-    /// time may be told twice.
+    /// Takes the notifications since the last call, and returns whether there were any. A notification
+    /// during the call may be reported twice: now and by the next call.
     #[must_use]
     pub fn take(&self) -> bool {
         self.0.take()
     }
 
-    /// Readable while it has been notified and not taken.
+    /// Returns the descriptor, which is readable while there is a notification that has not been taken.
     #[must_use]
     pub fn fd(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.0.counter)
     }
 
-    /// For a signal handler.
+    /// Returns the raw descriptor, for a signal handler.
     pub(crate) fn raw(&self) -> RawFd {
         self.0.counter.as_raw_fd()
     }

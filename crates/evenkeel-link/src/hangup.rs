@@ -26,7 +26,7 @@ pub fn hangup_events() -> io::Result<&'static EventFd> {
     HANGUP.get().ok_or_else(|| io::ErrorKind::Other.into())
 }
 
-/// Whether SIGHUP asks for a reload, and not for the end.
+/// Returns whether SIGHUP asks for a reload ([`hangup_events`]) instead of the end of the process.
 pub(crate) fn is_claimed() -> bool {
     HANGUP.get().is_some()
 }

@@ -25,7 +25,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// The address for the device called `name`, which has `kernel` itself.
+    /// Returns the address for the device called `name`, whose own address is `kernel`.
     ///
     /// # Errors
     /// If one is to be drawn, and there are no random bits.
@@ -80,18 +80,18 @@ pub fn hardware_address(text: &str) -> Option<EthernetAddress> {
     parts.next().is_none().then_some(EthernetAddress(bytes))
 }
 
-/// Whether an adaptor can have it: no group, and not the one that stands for none.
+/// Returns whether an adaptor can have this address: it is no group address and not all zeros.
 fn is_of_one(address: &EthernetAddress) -> bool {
     address.is_unicast() && *address != EthernetAddress::default()
 }
 
-/// Byte 0: locally administered, unicast.
+/// Makes a locally administered unicast address of random bytes: byte 0 says so.
 fn random_address([a, b, c, d, e, f, ..]: [u8; 16]) -> EthernetAddress {
     EthernetAddress([a & 0xfc | 2, b, c, d, e, f])
 }
 
-/// A locally administered address of our own for the device called `name`: the same every time, another one
-/// on every machine.
+/// Returns a locally administered address of our own for the device called `name`. It is always the same on
+/// one machine and differs between machines.
 ///
 /// The kernel has its own address on the same device; ours differs, so that each side knows which frames are
 /// meant for it.
@@ -104,7 +104,8 @@ pub(crate) fn own_address(name: &str, kernel: EthernetAddress) -> EthernetAddres
     if own == kernel { EthernetAddress([0x06, b, c, d, e, f]) } else { own }
 }
 
-/// FNV-1a, 64 bits: the same in every build, which the standard library's hasher does not promise.
+/// Returns the 64-bit FNV-1a hash. It is the same in every build, which the standard library's hasher does
+/// not promise.
 fn fnv1a<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -21,7 +21,7 @@ pub struct TimerFd {
 }
 
 impl TimerFd {
-    /// One that expires first after `interval`, and then each time.
+    /// Creates a timer that expires after `interval`, and then again after each further one.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
@@ -44,25 +44,25 @@ impl TimerFd {
     }
 }
 
-/// A POSIX timer (timer_create(2)) that interrupts the thread that made it by a signal at even distances.
+/// A POSIX timer (timer_create(2)) whose signal interrupts the thread that made it at even distances.
 ///
-/// Its handler notes how late it was called, and may send a frame. There can be one at a time in a process.
-/// The handler stays when it is dropped: a signal may still come.
+/// Its handler records how late it was called, and may send a frame. A process can have one such timer at a
+/// time. The handler stays when the timer is dropped, as a signal may still come.
 pub struct SignalTimer {
     timer: libc::timer_t,
     calls: &'static Calls,
 }
 
-/// What the handler goes by and notes.
+/// The data of the signal handler: its schedule, its frame, and its counters.
 struct Calls {
     clock: Clock,
     /// In nanoseconds on that clock.
     started: AtomicU64,
     interval: u64,
-    /// Expirations, those that were told by one signal together with another too.
+    /// The number of expirations. Those that shared a signal with another count too.
     expired: AtomicU64,
     called: AtomicU64,
-    /// What the handler sends, if anything. Whoever uses it has taken it from here.
+    /// The frame that the handler sends, if any. Null while one user has taken it.
     sends: AtomicPtr<StampedFrame>,
     /// Calls by how late they were: of so many nanoseconds, in steps of an eighth of a power of two.
     lateness: [AtomicU64; BUCKETS],
@@ -75,8 +75,8 @@ static IN_USE: AtomicBool = AtomicBool::new(false);
 static CALLS: AtomicPtr<Calls> = AtomicPtr::new(ptr::null_mut());
 
 impl SignalTimer {
-    /// One that expires first after `interval`, and then each time. Its handler sends a frame if
-    /// it has one.
+    /// Creates a timer that expires after `interval`, and then again after each further one. Its handler
+    /// sends a frame if it has one.
     ///
     /// # Errors
     /// If there is one already, or the kernel has no room for another.
@@ -120,7 +120,7 @@ impl SignalTimer {
         debug_assert!(set.is_ok(), "only a wrong time fails: {set:?}");
     }
 
-    /// How often the handler was called.
+    /// Returns how often the handler was called.
     #[must_use]
     pub fn called(&self) -> u64 {
         self.calls.called.load(Ordering::Relaxed)
@@ -134,7 +134,8 @@ impl SignalTimer {
 }
 
 impl Calls {
-    /// What the handler sends; nothing while somebody else has it.
+    /// Takes the frame that the handler sends; `None` if there is no such frame or another user has taken
+    /// it.
     fn take(&self) -> Option<Box<StampedFrame>> {
         let frame = self.sends.swap(ptr::null_mut(), Ordering::Acquire);
         // SAFETY: only boxes are stored there, and whoever swaps one out has it alone.

@@ -28,9 +28,9 @@ use crate::received::{Received, Slot};
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping};
 
-/// How a packet monitor has a device: it sees what the operating system sends there too, and frames of any
-/// size, such as those that an adaptor is to split or has joined. Each frame says by its [`Metadata`] when it
-/// passed and what was cut off. It sends nothing.
+/// Options for opening a device for a packet monitor. A monitor also sees frames that the operating system
+/// sends there, and frames of any size, such as those that an adaptor is to split or has joined. The
+/// [`Metadata`] of each frame says when it passed and how much was cut off. A monitor sends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is
@@ -63,16 +63,16 @@ pub struct Listener {
     mended: Box<[u8]>,
 }
 
-/// How long the kernel waits for a block to fill, in milliseconds.
+/// The timeout after which the kernel hands over a block that is not full, in milliseconds.
 const RETIRE_MS: libc::c_uint = 10;
-/// What a frame buffer holds.
+/// The largest frame, in bytes, that fits a frame buffer.
 pub const FRAME_BYTES: usize = BUFFER_BYTES - HEADROOM;
 /// Blocks are multiples of a page. A frame lies in one, so it is larger than any but those of BIG TCP.
 const BLOCK_BYTES: usize = 128 << 10;
-/// What is kept of a frame at most: what a block holds behind the headers of block and frame, with a VLAN tag
-/// back in its place.
+/// The most bytes of a frame that a monitor keeps. A block holds them behind the headers of block and
+/// frame, with a VLAN tag put back in its place.
 pub const LISTEN_BYTES: usize = BLOCK_BYTES - 1024;
-/// There are so many blocks at least: one that is filled, one that is read, and others.
+/// The least number of blocks: one that is filled, one that is read, and two others.
 const BLOCKS_MIN: usize = 4;
 const RING_BYTES_MAX: usize = 128 << 20;
 
@@ -292,7 +292,7 @@ impl RxQueue for Listener {
         self.counters.put(&self.socket).saturating_sub(self.passed)
     }
 
-    /// The kernel counts.
+    /// Returns `None`: the kernel counts these frames, and only a system call reads its count.
     fn missed_by_now(&self) -> Option<u64> {
         None
     }

@@ -26,7 +26,7 @@ pub(crate) struct NetDevice {
 /// Raw IP of modems (linux/if_arp.h).
 const ARPHRD_RAWIP: u16 = 519;
 
-/// What the frames of a device are.
+/// The header that frames of a device begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Ethernet.
@@ -47,8 +47,8 @@ impl Framing {
     }
 }
 
-/// The devices that a packet monitor can listen to: those with Ethernet frames or packets of IP that are up,
-/// in the network namespace of the calling thread.
+/// Returns the devices that a packet monitor can listen to. They are up, in the network namespace of the
+/// calling thread, and have Ethernet frames or packets of IP.
 #[must_use]
 pub fn devices_to_listen_to() -> Vec<String> {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
@@ -59,12 +59,12 @@ pub fn devices_to_listen_to() -> Vec<String> {
     names(&table).filter(usable).map(str::to_owned).collect()
 }
 
-/// The devices in the table `/proc/net/dev`.
+/// Returns the names of the devices in the table `/proc/net/dev`.
 fn names(table: &str) -> impl Iterator<Item = &str> {
     table.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim())
 }
 
-/// The kernel's number for the device called `name`, in the network namespace of the calling thread.
+/// Returns the kernel's index of the device called `name`, in the network namespace of the calling thread.
 ///
 /// # Errors
 /// [`LinkError::BadName`], [`LinkError::NoDevice`].
@@ -73,8 +73,8 @@ pub fn device_index(name: &str) -> Result<u32, LinkError> {
     u32::try_from(index).map_err(|_| LinkError::NoDevice { name: name.to_owned() })
 }
 
-/// Whoever shares the hardware address of the device called `name` with the kernel gets the same frames: the
-/// kernel must not forward them.
+/// Returns an error if the kernel forwards frames of the device called `name`. A host that shares the
+/// device's hardware address gets the same frames as the kernel, so the kernel must not forward them.
 ///
 /// # Errors
 /// [`LinkError::KernelForwards`]
@@ -98,7 +98,7 @@ pub fn refuse_kernel_forwarding(name: &str) -> Result<(), LinkError> {
 pub(crate) struct DeviceName(String);
 
 impl DeviceName {
-    /// By the rules of the kernel's `dev_valid_name`.
+    /// Checks a device name by the rules of the kernel's `dev_valid_name`.
     pub(crate) fn new(name: &str) -> Result<Self, LinkError> {
         let reserved = name.is_empty() || name == "." || name == "..";
         let bad = |byte: u8| {
@@ -114,7 +114,7 @@ impl DeviceName {
         &self.0
     }
 
-    /// An otherwise empty argument for an ioctl about this device.
+    /// Returns an otherwise empty argument for an ioctl about this device.
     pub(crate) fn request(&self) -> libc::ifreq {
         sys::ifreq(self.0.as_bytes())
     }
@@ -133,7 +133,7 @@ impl NetDevice {
         self.name.as_str()
     }
 
-    /// The kernel's number for it, as a socket address wants it.
+    /// Returns the kernel's index of the device, in the type that a socket address has.
     pub(crate) fn index(&self) -> Result<i32, LinkError> {
         let request = self.ask(libc::SIOCGIFINDEX, "find")?;
         // SAFETY: SIOCGIFINDEX filled this member of the union; any bit pattern is an integer.
@@ -146,7 +146,7 @@ impl NetDevice {
         Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
     }
 
-    /// The hardware address that the kernel has there.
+    /// Returns the hardware address that the kernel has on the device.
     pub(crate) fn address(&self) -> Result<EthernetAddress, LinkError> {
         match self.framing()? {
             (Framing::Ethernet, address) => Ok(address),
@@ -154,7 +154,8 @@ impl NetDevice {
         }
     }
 
-    /// How its frames begin, and its address, which is all zeros where frames have none.
+    /// Returns the framing of the device and its hardware address, which is all zeros if its frames have
+    /// none.
     pub(crate) fn framing(&self) -> Result<(Framing, EthernetAddress), LinkError> {
         let request = self.ask(libc::SIOCGIFHWADDR, "read the address of")?;
         // SAFETY: SIOCGIFHWADDR filled this member of the union; any bit pattern is a family and bytes.
@@ -230,8 +231,9 @@ fn control() -> Result<OwnedFd, LinkError> {
         .map_err(|e| LinkError::Os { what: "open a socket".into(), source: e.into() })
 }
 
-/// What the kernel counts for a device, since it was opened; read when asked for. Of a device that is gone it
-/// is what was read last. Copies are the same. Bound to the network namespace it was opened in.
+/// A handle to the kernel's counters of a device, from the time it was opened. Each call reads them anew.
+/// For a device that is gone it returns the last values read. All clones share one state, bound to the
+/// network namespace in which the device was opened.
 #[derive(Debug, Clone)]
 pub struct KernelCounters(Arc<Mutex<Counted>>);
 
@@ -240,15 +242,15 @@ struct Counted {
     device: Arc<NetDevice>,
     index: Option<i32>,
     table: Option<File>,
-    /// When it was opened.
+    /// The counters when the device was opened.
     before: KernelCounts,
-    /// What was read last.
+    /// The counters read last.
     last: KernelCounts,
 }
 
-/// Frames that the kernel did not hand to whoever has the device, or to the device. What each means depends
-/// on the kind of device: what a TAP's kernel has no room for on the way to us is dropped in transmission, as
-/// it is the kernel that transmits there.
+/// Frames that the kernel did not hand to the process that has the device opened, or to the device. The
+/// meaning of each counter depends on the kind of device. For a TAP, a frame to us that finds no room is
+/// dropped in transmission, as the kernel transmits there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KernelCounts {
     /// Errors on reception.
@@ -277,7 +279,7 @@ impl Add for KernelCounts {
     }
 }
 
-/// What has come since.
+/// Subtracts an earlier reading, field by field.
 impl Sub for KernelCounts {
     type Output = Self;
 
@@ -303,7 +305,7 @@ impl KernelCounters {
         Self(Arc::new(Mutex::new(counted)))
     }
 
-    /// What has been counted since; nothing if that could never be read.
+    /// Returns the counts since the device was opened; all zeros if they could never be read.
     #[must_use]
     pub fn since_opened(&self) -> KernelCounts {
         // Nothing that holds it panics. It is held while the table is read: readers of one file get lines of
@@ -315,7 +317,7 @@ impl KernelCounters {
 }
 
 impl Counted {
-    /// The device's counters, if it is there.
+    /// Reads the device's counters; `None` if it is gone.
     fn read(&self) -> Option<KernelCounts> {
         let (table, mut text, mut part) = (self.table.as_ref()?, Vec::new(), [0; 4096]);
         loop {

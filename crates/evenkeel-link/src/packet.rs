@@ -45,7 +45,7 @@ use crate::segment::Segments;
 use crate::socket::{Counters, Presence, be_promiscuous, packet_socket};
 use crate::sys::{self, Mapping, SEND_BATCH, SendBatch};
 
-/// How a device is opened.
+/// Options for opening a network device.
 #[derive(Debug, Clone)]
 pub struct PacketOptions {
     /// Frames that a receive ring holds, rounded up to a power of two; 2 KiB of memory each. Default 1024;
@@ -84,17 +84,17 @@ pub struct Packet {
     _claim: Option<Claim>,
 }
 
-/// A receive ring.
+/// A receive ring of a network device, with the packet socket that fills it.
 #[derive(Debug)]
 struct Receive {
     ring: Ring<Mapping>,
     socket: Arc<OwnedFd>,
     counters: Counters,
-    /// Shed here: larger than a buffer, or malformed.
+    /// The number of frames shed here because they were larger than a buffer or malformed.
     unusable: u64,
-    /// What is being cut up.
+    /// The frame being split into segments, with those still to come.
     segments: Segments,
-    /// Room for what comes by the socket's queue.
+    /// Room for a frame that comes through the socket's queue because it exceeds a slot.
     large: Vec<u8>,
     presence: Presence,
     device: Arc<NetDevice>,
@@ -115,7 +115,7 @@ const LARGE_BYTES: usize = VNET_BYTES + (1 << 16) + 64;
 /// Kernel memory for such packets that wait; and for jumbo frames.
 const QUEUE_BYTES: usize = 8 << 20;
 const JUMBO_QUEUE_BYTES: usize = 64 << 20;
-/// linux/if_packet.h
+/// The socket option that has frames larger than a slot queued whole (linux/if_packet.h).
 const PACKET_COPY_THRESH: libc::c_int = 7;
 const _: () = assert!(SLOT_BYTES - SLOT_OVERHEAD >= FRAME_BYTES, "what a buffer holds, a slot holds");
 
@@ -184,7 +184,7 @@ impl Whole {
         LinkError::of_device(self.device.name(), "open a packet socket on", "CAP_NET_RAW", error)
     }
 
-    /// So many rings, each with a part of the flows.
+    /// Opens this many receive rings, each with a part of the flows.
     fn receive(&self, options: &PacketOptions, queues: usize) -> Result<Vec<Receive>, LinkError> {
         let mut all = Vec::new();
         let mut group = 0;
@@ -505,11 +505,11 @@ fn read_queued(socket: &OwnedFd, large: &mut [u8]) -> usize {
     rustix::net::recv(socket, large, RecvFlags::DONTWAIT).map_or(0, |(len, _)| len)
 }
 
-/// What became of the oldest frame of a ring.
+/// The outcome for the oldest frame of a ring.
 enum Next {
-    /// It made no sense, or was not all there.
+    /// The frame was malformed or incomplete.
     Unusable,
-    /// It was larger than a buffer.
+    /// The frame was larger than a buffer.
     TooLong,
     Seen {
         more: bool,
@@ -619,7 +619,7 @@ mod tests {
         /// Leaves no buffer to anybody.
         hoards: bool,
         hoard: Vec<Frame>,
-        /// Where it lay, and what it was.
+        /// The address and the bytes of each frame seen in place.
         seen: Vec<(*const u8, Vec<u8>)>,
         taken: Vec<Vec<u8>>,
     }

@@ -17,7 +17,7 @@ pub(crate) unsafe trait Memory {
     fn len(&self) -> usize;
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Slot<'a> {
     /// A frame.
@@ -29,17 +29,17 @@ pub(crate) enum Slot<'a> {
 /// A frame in its slot, and what the kernel took out of it or left undone.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Received<'a> {
-    /// What is in the slot: all of it, unless it is larger than the slot, or was cut to a snapshot length.
+    /// The bytes in the slot: the whole frame, unless it exceeds the slot or was cut to a snapshot length.
     pub(crate) bytes: &'a [u8],
     /// Bytes it had, without the VLAN tag.
     pub(crate) whole: usize,
     /// The sender left it to the adaptor to split it into several (segmentation offload).
     pub(crate) to_be_segmented: Option<Offload>,
-    /// It is larger than the slot, and waits as a whole in the socket's queue.
+    /// Whether the frame is larger than the slot and waits as a whole in the socket's queue.
     pub(crate) is_queued: bool,
-    /// When it passed, in nanoseconds since 1970.
+    /// The time at which the frame passed, in nanoseconds since 1970.
     pub(crate) stamp_nanos: u64,
-    /// On its way out.
+    /// Whether the frame was on its way out.
     pub(crate) sent: bool,
     /// The VLAN tag that stood after the source address: TPID and TCI.
     pub(crate) vlan: Option<[u8; 4]>,
@@ -62,13 +62,13 @@ impl Received<'_> {
         self.bytes.len() + self.vlan.map_or(0, |tag| tag.len())
     }
 
-    /// Whether nothing is missing, and nothing to be segmented.
+    /// Returns whether the slot holds the whole frame and nothing is to be segmented.
     pub(crate) fn is_whole(&self) -> bool {
         self.bytes.len() == self.whole && self.to_be_segmented.is_none()
     }
 
-    /// Whether nothing was taken out of it, and nothing left undone but the checksum of a plain datagram or
-    /// segment: then its headers are as they will be.
+    /// Returns whether the headers of the frame are final. They are if no VLAN tag was taken out, and
+    /// nothing is unfinished but the checksum of a plain datagram or segment.
     #[inline]
     pub(crate) fn has_its_headers(&self) -> bool {
         self.vlan.is_none() && self.unfinished.is_none_or(|unfinished| unfinished.is_plain_in(self.bytes))
@@ -93,8 +93,8 @@ impl Received<'_> {
 }
 
 impl Unfinished {
-    /// Whether it is that of UDP or TCP, behind an IP header without options or extensions, and lies in the
-    /// frame. A sender can name any other place.
+    /// Returns whether the checksum is that of UDP or TCP, behind an IP header without options or
+    /// extensions, and lies in the frame. A sender can name any other place.
     #[inline]
     fn is_plain_in(self, frame: &[u8]) -> bool {
         let (ip, protocol) = match frame.get(12..15) {
@@ -116,7 +116,8 @@ pub(crate) const VNET_BYTES: usize = 10;
 pub(crate) const VNET_NEEDS_CSUM: u8 = 1;
 const TPID_8021Q: u16 = 0x8100;
 
-/// Where the kernel writes what in front of a frame, in bytes from where a ring begins to read.
+/// The offsets of the fields that the kernel writes in front of a frame, in bytes from where a ring begins
+/// to read.
 pub(crate) trait Layout {
     const WHOLE: usize;
     const CAPTURED: usize;
@@ -148,7 +149,7 @@ impl Layout for InSlot {
     const SKIPPED: usize = size_of::<u32>();
 }
 
-/// `TPACKET_V3`.
+/// The layout of a frame in a block (`TPACKET_V3`).
 pub(crate) struct InBlock;
 
 impl Layout for InBlock {
@@ -209,7 +210,8 @@ pub(crate) fn unfinished_of(vnet: &[u8; VNET_BYTES]) -> Option<Unfinished> {
     })
 }
 
-/// What is left to the adaptor, by `struct virtio_net_hdr`.
+/// Reads from a `struct virtio_net_hdr` the segmentation that is left to the adaptor; `None` if there is
+/// none.
 #[inline]
 pub(crate) fn offload_of(vnet: &[u8; VNET_BYTES]) -> Option<Offload> {
     let [_, kind, _, _, size_low, size_high, start_low, start_high, _, _] = *vnet;
@@ -230,7 +232,7 @@ pub(crate) fn complete(frame: &mut [u8], unfinished: Unfinished) -> bool {
     true
 }
 
-/// The ones' complement sum of 16-bit words, an odd byte at the end padded with zero.
+/// Returns the ones' complement sum of 16-bit words. An odd byte at the end is padded with zero.
 pub(crate) fn folded_sum(bytes: &[u8]) -> u16 {
     let (words, odd) = bytes.as_chunks::<4>();
     let words: u64 = words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum();

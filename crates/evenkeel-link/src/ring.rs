@@ -34,26 +34,26 @@ pub(crate) struct Ring<M> {
     next: usize,
 }
 
-/// What the kernel puts into a slot before the frame at most: header, address, virtio_net_hdr, and their
-/// alignment.
+/// The most bytes that the kernel puts into a slot before the frame: header, address, virtio_net_hdr, and
+/// their alignment.
 pub(crate) const SLOT_OVERHEAD: usize = 96;
 
 impl<M: Memory> Ring<M> {
-    /// A ring of as many slots of `slot_bytes` as fit. `None` if that is less than one, or slots would not be
-    /// aligned to 16.
+    /// Creates a ring of as many slots of `slot_bytes` as fit. Returns `None` if that is less than one, or
+    /// slots would not be aligned to 16.
     pub(crate) fn new(memory: M, slot_bytes: usize) -> Option<Self> {
         let slots = memory.len().checked_div(slot_bytes)?;
         let sound = slots > 0 && slot_bytes >= size_of::<tpacket2_hdr>() && slot_bytes.is_multiple_of(16);
         sound.then_some(Self { memory, slots, slot_bytes, next: 0 })
     }
 
-    /// Whether the next slot has been filled. One load.
+    /// Returns whether the kernel has filled the next slot. One load.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// What the next slot holds, if it has been filled.
+    /// Returns the content of the next slot; `None` if the kernel has not filled it.
     pub(crate) fn front(&self) -> Option<Slot<'_>> {
         let status = self.status().load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
@@ -70,7 +70,7 @@ impl<M: Memory> Ring<M> {
         Some(parse::<InSlot>(rest, status).map_or(Slot::Malformed, Slot::Frame))
     }
 
-    /// Gives the slot at the front back to the kernel.
+    /// Returns the slot at the front to the kernel.
     pub(crate) fn release(&mut self) {
         // Release: our reads of the slot come before the kernel's next write to it.
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -134,7 +134,7 @@ pub(crate) mod tests {
     }
 
     impl Ring<Plain> {
-        /// What the kernel does: fills slot `index`, then stores the status.
+        /// Fills slot `index` and then stores its status, as the kernel does.
         fn fill(&mut self, index: usize, slot: &[u8], status: u32) {
             assert!(index < self.slots && slot.len() <= SLOT);
             // SAFETY: in bounds; no other reference to the memory is alive.

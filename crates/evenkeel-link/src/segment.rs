@@ -6,13 +6,13 @@
 
 use crate::received::folded_sum;
 
-/// What `struct virtio_net_hdr` says about a packet (virtio 1.2, 5.1.6).
+/// The segmentation that `struct virtio_net_hdr` asks for (virtio 1.2, 5.1.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offload {
     pub(crate) kind: u8,
     /// Bytes of payload in each segment.
     pub(crate) size: u16,
-    /// Where the transport header is.
+    /// The offset of the transport header in the frame, in bytes.
     pub(crate) transport: u16,
 }
 
@@ -76,7 +76,7 @@ impl Segments {
         Some(self.headers + left.min(self.size))
     }
 
-    /// Gives up what is left.
+    /// Discards the segments that are left.
     pub(crate) fn clear(&mut self) {
         self.packet.clear();
         (self.headers, self.done) = (0, 0);
@@ -133,7 +133,7 @@ impl Segments {
         put(segment, checksum, if sum == 0 && self.is_udp { 0xffff } else { sum })
     }
 
-    /// The sum over the pseudo-header and all from the transport header on.
+    /// Returns the sum over the pseudo-header and all bytes from the transport header on.
     fn sum(&self, segment: &[u8], transport_len: usize) -> Option<u16> {
         let addresses = if self.is_v6 { ETHERNET + 8..ETHERNET + 40 } else { ETHERNET + 12..ETHERNET + 20 };
         let protocol: u32 = if self.is_udp { 17 } else { 6 };

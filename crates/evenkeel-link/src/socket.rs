@@ -1,4 +1,4 @@
-//! What packet sockets have in common, whichever ring they receive by.
+//! The code that packet sockets share, independent of the layout of their receive ring.
 
 use std::cell::Cell;
 use std::io;
@@ -11,7 +11,7 @@ use crate::device::Status;
 use crate::netdev::NetDevice;
 use crate::sys;
 
-/// A packet socket that receives nothing yet.
+/// Opens a packet socket that receives nothing yet.
 pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(
         AddressFamily::PACKET,
@@ -39,7 +39,7 @@ pub fn shut(device: &OwnedFd) {
     let _ = sys::attach_filter(device.as_fd(), &Program::everything(0));
 }
 
-/// What the kernel has counted, as far as it has been read.
+/// The kernel's counters of a packet socket, summed over the readings so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     lost: Cell<u64>,
@@ -47,13 +47,13 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Frames shed because the ring was full.
+    /// Returns the number of frames shed because the ring was full.
     pub(crate) fn lost(&self, socket: &OwnedFd) -> u64 {
         self.read(socket);
         self.lost.get()
     }
 
-    /// Frames put into the ring.
+    /// Returns the number of frames put into the ring.
     pub(crate) fn put(&self, socket: &OwnedFd) -> u64 {
         self.read(socket);
         self.put.get()
@@ -67,21 +67,21 @@ impl Counters {
     }
 }
 
-/// Whether a device is still there.
+/// The presence of a device, observed through errors of its socket.
 #[derive(Debug)]
 pub(crate) struct Presence {
     index: i32,
-    /// It went down. It may come up again, or be gone.
+    /// Whether the device went down. It may come up again, or be gone.
     down: bool,
 }
 
 impl Presence {
-    /// Of the device with this index, which is up.
+    /// Creates the presence of the device with this index, which is up.
     pub(crate) fn of(index: i32) -> Self {
         Self { index, down: false }
     }
 
-    /// The socket is readable.
+    /// Records that the socket is readable.
     pub(crate) fn set_readable(&mut self, has_frames: bool, socket: &OwnedFd) {
         // Readable with an empty ring: the socket has an error for us, and stays readable until it is
         // fetched.
@@ -92,8 +92,8 @@ impl Presence {
         }
     }
 
-    /// A device that is removed goes down first, and that is all the socket reports: whether it still exists
-    /// has to be looked up.
+    /// Fails `status` if the device was removed. A removed device goes down first, and the socket reports
+    /// nothing else: a lookup shows whether the device still exists.
     pub(crate) fn check(&self, device: &NetDevice, status: &Status) {
         if self.down && !device.index().is_ok_and(|index| index == self.index) {
             status.fail("the device was removed".to_owned());

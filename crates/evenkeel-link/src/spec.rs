@@ -69,7 +69,7 @@ pub enum SpecError {
     Incomplete {
         /// The kind of link.
         kind: &'static str,
-        /// What is missing.
+        /// The missing part.
         what: &'static str,
         /// For example.
         example: &'static str,
@@ -116,7 +116,7 @@ impl FromStr for LinkSpec {
     }
 }
 
-/// What stands between a device's name and in how many rings its flows come in.
+/// The text between a device's name and its number of receive rings.
 const QUEUES: &str = ",queues=";
 
 fn cable_queues(text: &str) -> Result<usize, SpecError> {
@@ -124,7 +124,7 @@ fn cable_queues(text: &str) -> Result<usize, SpecError> {
     queues.ok_or_else(|| SpecError::CableQueues(text.to_owned()))
 }
 
-/// In how many rings the flows of a network device come in.
+/// Parses the number of receive rings into which the flows of a network device are distributed.
 ///
 /// # Errors
 /// [`SpecError::Queues`]

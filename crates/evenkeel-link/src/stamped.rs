@@ -14,19 +14,19 @@ pub struct StampedFrame {
     number: u64,
 }
 
-/// What is written into a frame.
+/// The number and time that a [`StampedFrame`] bears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// How many were sent before it.
+    /// The number of frames sent before this one.
     pub number: u64,
-    /// When it left.
+    /// The time at which the frame left.
     pub at: Instant,
 }
 
 impl StampedFrame {
-    /// One that leaves at an end of a cable. It leaves once at once, with number 0 and no time: later ones
-    /// allocate nothing and take no lock, so that a signal handler may send them. [`None`] if the frame has
-    /// no room for a stamp.
+    /// Creates a frame that leaves at an end of a cable. It is sent once at once, with number 0 and no
+    /// time. Later sends therefore allocate nothing and take no lock, so that a signal handler may send it.
+    /// Returns [`None`] if the frame has no room for a stamp.
     #[must_use]
     pub fn new(end: End, frame: Vec<u8>) -> Option<Self> {
         let mut stamped = (frame.len() >= STAMP).then_some(Self { end, frame, number: 0 })?;
@@ -34,7 +34,7 @@ impl StampedFrame {
         Some(stamped)
     }
 
-    /// Sends it.
+    /// Sends the frame, stamped with its number and with `now`.
     pub fn send(&mut self, now: Instant) {
         let stamp = self.frame.len() - STAMP;
         self.frame[stamp..stamp + 8].copy_from_slice(&self.number.to_be_bytes());
@@ -46,7 +46,7 @@ impl StampedFrame {
 }
 
 impl Stamp {
-    /// That of a frame that was sent so.
+    /// Reads the stamp of a frame that was sent as a [`StampedFrame`].
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
         let (rest, at) = frame.split_last_chunk()?;

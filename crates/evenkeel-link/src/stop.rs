@@ -24,7 +24,7 @@ pub struct Stop {
 }
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-/// When the first signal came, on the kernel's monotonic clock; 0 before it.
+/// The time of the first signal, in nanoseconds of the kernel's monotonic clock; 0 before the first signal.
 static FIRST_NS: AtomicU64 = AtomicU64::new(0);
 static EVENT: AtomicI32 = AtomicI32::new(-1);
 static STOP: OnceLock<Stop> = OnceLock::new();
@@ -52,14 +52,14 @@ impl Stop {
         STOP.get().ok_or_else(|| io::ErrorKind::Other.into())
     }
 
-    /// Whether the process was asked to end. One load: it may be asked after every unit of work.
+    /// Returns whether the process was asked to end. One load, so it can be called after every work item.
     #[inline]
     #[must_use]
     pub fn requested(&self) -> bool {
         REQUESTED.load(Ordering::Relaxed)
     }
 
-    /// Asks for the end from inside the program.
+    /// Requests the end from inside the program.
     pub fn request(&self) {
         REQUESTED.store(true, Ordering::Relaxed);
         // Fails only when it is readable already.

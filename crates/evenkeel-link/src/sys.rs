@@ -100,7 +100,7 @@ pub(crate) fn set_fifo(priority: libc::c_int) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
 }
 
-/// As the kernel takes it.
+/// Converts a duration to the kernel's type.
 pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
@@ -116,7 +116,7 @@ pub(crate) fn on_every_signal(signal: libc::c_int, handler: extern "C" fn(libc::
     check(unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) })
 }
 
-/// Whether this process ignores `signal`, as one that `nohup` started ignores SIGHUP.
+/// Returns whether this process ignores `signal`, as a process started by `nohup` ignores SIGHUP.
 pub(crate) fn is_ignored(signal: libc::c_int) -> io::Result<bool> {
     // SAFETY: all-zero is a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
@@ -167,7 +167,7 @@ pub(crate) unsafe trait IoctlArgument {}
 // and TUN[GS]ETIFF copy.
 unsafe impl IoctlArgument for libc::ifreq {}
 
-/// `ioctl` with an argument that the kernel reads or writes, and of which it keeps no pointer.
+/// Calls `ioctl` with an argument that the kernel reads or writes, and of which it keeps no pointer.
 pub(crate) fn ioctl<T: IoctlArgument>(
     fd: BorrowedFd<'_>,
     request: libc::Ioctl,
@@ -178,8 +178,8 @@ pub(crate) fn ioctl<T: IoctlArgument>(
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request, ptr::from_mut(argument)) })
 }
 
-/// An `ifreq` for the device called `name`, of which at most 15 bytes are used: the last one of the field
-/// ends the C string.
+/// Returns an `ifreq` for the device called `name`, of which at most 15 bytes are used: the last byte of
+/// the field ends the C string.
 pub(crate) fn ifreq(name: &[u8]) -> libc::ifreq {
     // SAFETY: an all-zero `ifreq` is an empty name and zeros.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
@@ -189,7 +189,7 @@ pub(crate) fn ifreq(name: &[u8]) -> libc::ifreq {
     request
 }
 
-/// The name in an `ifreq`.
+/// Returns the name in an `ifreq`.
 pub(crate) fn ifreq_name(request: &libc::ifreq) -> String {
     let bytes = request.ifr_name.iter().map(|&c| c as u8).take_while(|&c| c != 0);
     String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
@@ -274,7 +274,7 @@ pub(crate) fn attach_filter(fd: BorrowedFd<'_>, program: &Program) -> io::Result
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, value, bytes) })
 }
 
-/// The counters of a packet socket since the last call: reading them sets them to zero.
+/// Reads the counters of a packet socket since the last call. Reading sets them to zero.
 pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<libc::tpacket_stats> {
     let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -286,7 +286,7 @@ pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<libc::tpacket_
     Ok(stats)
 }
 
-/// The number of the fanout group that a packet socket is in, in the lower half.
+/// Returns the number of the fanout group that a packet socket is in, in the lower half.
 pub(crate) fn packet_fanout(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     let mut group: libc::c_int = 0;
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;
@@ -318,8 +318,8 @@ pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: i32, protocol: u16) -> io::
 /// Messages that one call of [`SendBatch::send`] hands to the kernel at most.
 pub(crate) const SEND_BATCH: usize = 64;
 
-/// What `sendmmsg` is told about messages. Kept from call to call: it is 5 KiB, of which a call changes 16
-/// bytes a message.
+/// The arguments of `sendmmsg` for a batch of messages. They are kept from call to call: of their 5 KiB, a
+/// call changes 16 bytes per message.
 #[derive(Debug)]
 pub(crate) struct SendBatch {
     parts: Box<[libc::iovec]>,

@@ -26,7 +26,7 @@ use crate::hardware::Address;
 use crate::netdev::{DeviceName, KernelCounters, NetDevice};
 use crate::sys;
 
-/// How a TAP is opened.
+/// Options for opening a TAP device.
 #[derive(Debug, Clone)]
 pub struct TapOptions {
     /// Receive rings; each flow comes in by one of them. Default 1; up to [`QUEUES_MAX`].
@@ -62,13 +62,13 @@ pub struct Tap {
     mtu: usize,
     status: Status,
     queues: Vec<TapQueue>,
-    /// Where frames are written.
+    /// The descriptor to which frames are written.
     transmit: Arc<OwnedFd>,
     counters: KernelCounters,
     undo: Undo,
 }
 
-/// What dropping it has to do besides closing the descriptor.
+/// The work on drop besides closing the descriptors.
 #[derive(Debug, PartialEq, Eq)]
 enum Undo {
     Nothing,
@@ -83,7 +83,8 @@ struct TapQueue {
     readable: bool,
     /// Frames larger than a buffer.
     oversized: u64,
-    /// Of the whole device: the kernel does not count by queue. So one queue tells for all.
+    /// The counters of the whole device, as the kernel does not count by queue. One queue reports them for
+    /// all.
     counters: Option<KernelCounters>,
 }
 
@@ -254,11 +255,11 @@ impl TapQueue {
     }
 }
 
-/// What there was to be read.
+/// The outcome of a read from the device.
 #[derive(PartialEq, Eq)]
 enum Read {
     Frame,
-    /// One that is larger than a buffer; it is gone.
+    /// A frame larger than a buffer. It has been discarded.
     Oversized,
     Nothing,
 }
@@ -374,7 +375,7 @@ fn attach(name: &DeviceName, queues: usize) -> Result<Attached, LinkError> {
     Ok(Attached { fds, transmit, name: real, persistent })
 }
 
-/// One queue of it; says its real name and whether it is persistent.
+/// Opens one queue of the device. Also returns its real name and whether it is persistent.
 fn attach_queue(name: &DeviceName, of_several: bool) -> Result<(OwnedFd, String, bool), LinkError> {
     use rustix::fs::{Mode, OFlags, open};
     let fd = match open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {

@@ -1,9 +1,9 @@
-//! Dates: what the calendar says of seconds since 1970.
+//! Dates and times of day, calculated from seconds since 1970.
 
 /// A date and a time of day, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Utc {
-    /// Of our era.
+    /// The year of our era.
     pub year: u64,
     /// From 1 to 12.
     pub month: u8,
@@ -20,7 +20,7 @@ pub struct Utc {
 }
 
 impl Utc {
-    /// The date so many seconds after 1970 began.
+    /// Returns the date this many seconds after the beginning of 1970.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "all but the year are small")]
     pub const fn of(seconds: u64) -> Self {

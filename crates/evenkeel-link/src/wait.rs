@@ -12,11 +12,11 @@ use crate::clock::Clock;
 use crate::sys;
 use crate::wakeup::Sleeper;
 
-/// Where one thread sleeps: "interrupts enabled".
+/// The place where one thread sleeps until its devices have frames: "interrupts enabled".
 ///
 /// It holds the descriptors of the thread's devices. Readiness is level-triggered: a device that still has
-/// frames ends the next sleep too. A wake-up that comes before the sleep is not lost, it prevents it.
-/// Sleeping allocates nothing.
+/// frames also ends the next sleep. A wake-up that comes before the sleep is not lost: it prevents the
+/// sleep. Sleeping allocates nothing.
 #[derive(Debug)]
 pub struct Halt {
     notifier: Arc<Notifier>,
@@ -53,7 +53,7 @@ const ERRORS_MAX: u8 = 16;
 const UNWATCHED: i32 = -1;
 
 impl Halt {
-    /// A place to sleep with nothing to watch yet.
+    /// Creates a place to sleep that watches nothing yet.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
@@ -79,8 +79,8 @@ impl Halt {
         }
     }
 
-    /// The descriptors to wait for in place of [`Halt::until`], between [`Halt::asleep`] and [`Halt::awake`];
-    /// without those that are [no longer waited for](Halt::is_watched).
+    /// Returns the descriptors to wait for in place of [`Halt::until`], between [`Halt::asleep`] and
+    /// [`Halt::awake`]. Descriptors that are [no longer waited for](Halt::is_watched) are left out.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let watched = self.watched.iter().enumerate().filter(|&(index, _)| self.is_watched(index));
         core::iter::once(self.notifier.0.counter.as_fd())
@@ -94,18 +94,18 @@ impl Halt {
         self.notifier.0.fall_asleep()
     }
 
-    /// The thread is awake again.
+    /// Records that the thread is awake again.
     pub fn awake(&self) {
         self.notifier.0.rise();
     }
 
-    /// Ends this thread's sleep, from any thread.
+    /// Returns the handle that ends this thread's sleep, from any thread.
     #[must_use]
     pub fn notifier(&self) -> Arc<Notifier> {
         Arc::clone(&self.notifier)
     }
 
-    /// The same as a task's waker.
+    /// Returns a waker that ends this thread's sleep, for a task that runs on it.
     #[must_use]
     pub fn waker(&self) -> Waker {
         Waker::from(self.notifier())
@@ -146,14 +146,14 @@ impl Halt {
         polled
     }
 
-    /// The descriptors that ended the last sleep, by index. One in error counts as readable: reading brings
-    /// it to light.
+    /// Returns the descriptors that ended the last sleep, by index. A descriptor in error counts as
+    /// readable, as a read reports the error.
     pub fn readable(&self) -> impl Iterator<Item = usize> {
         let devices = self.polled.iter().skip(1);
         devices.enumerate().filter(|(_, polled)| polled.revents != 0).map(|(index, _)| index)
     }
 
-    /// Whether the descriptor with this index ended the last sleep.
+    /// Returns whether the descriptor with this index ended the last sleep.
     #[must_use]
     pub fn is_readable(&self, index: usize) -> bool {
         self.polled.get(index + 1).is_some_and(|polled| polled.revents != 0)
@@ -169,8 +169,8 @@ impl Halt {
         }
     }
 
-    /// Whether the descriptor with this index is still waited for: not if it has reported nothing but errors
-    /// for a while.
+    /// Returns whether sleeps still wait for the descriptor with this index. They no longer do after the
+    /// descriptor has reported only errors in 16 sleeps in a row.
     #[must_use]
     pub fn is_watched(&self, index: usize) -> bool {
         let (fd, polled) = (self.watched.get(index), self.polled.get(index + 1));
@@ -178,8 +178,8 @@ impl Halt {
     }
 }
 
-/// Ends the sleep of the thread whose [`Halt`] it came from. A wake-up is one atomic swap, and a system call
-/// only if it sleeps.
+/// A handle that ends the sleep of the thread whose [`Halt`] it came from. A wake-up costs one atomic swap,
+/// and a system call only if the thread sleeps.
 #[derive(Debug)]
 pub struct Notifier(Sleeper<OwnedFd>);
 

@@ -1,5 +1,5 @@
-//! What a thread that sleeps and those that wake it agree on, apart from system calls: a flag in memory says
-//! whether a write to an eventfd is needed at all.
+//! The protocol between a sleeping thread and those that wake it, without its system calls. A flag in
+//! memory says whether a write to an eventfd is needed at all.
 //!
 //! `tests/interleavings.rs` runs this very file with loom's atomics, in all orders that threads can come in.
 
@@ -18,8 +18,8 @@ pub(crate) trait Counter {
 pub(crate) struct Sleeper<C> {
     pub(crate) counter: C,
     state: AtomicU8,
-    /// What concerns the sleeper alone: whether it has declared itself asleep, and how many increments of
-    /// `counter` it has not seen.
+    /// The sleeper's own state, as is `owed`: whether it has declared itself asleep, and how many
+    /// increments of `counter` it has not seen.
     slept: AtomicBool,
     owed: AtomicU64,
 }
@@ -73,7 +73,7 @@ impl<C: Counter> Sleeper<C> {
         self.owed.load(Ordering::Relaxed)
     }
 
-    /// The first half of a wake-up of one that sleeps.
+    /// Does the first half of a wake-up of a sleeping thread.
     #[cfg(test)]
     pub(crate) fn begin_to_wake(&self) -> bool {
         self.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP
@@ -105,8 +105,8 @@ impl<C: Counter> Notified<C> {
         self.notified.load(Ordering::Acquire)
     }
 
-    /// Whether there was a notification since the last call. One that comes at the same time may be told
-    /// twice.
+    /// Takes the notifications since the last call, and returns whether there were any. A notification
+    /// during the call may be reported twice: now and by the next call.
     pub(crate) fn take(&self) -> bool {
         // In this order: who notifies once it is cleared increments, and that is still there. So whoever
         // finds the counter 0 can sleep.

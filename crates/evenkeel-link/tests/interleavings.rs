@@ -145,7 +145,8 @@ fn a_wake_up_prevents_the_next_sleep_once() {
     });
 }
 
-/// Who is awake may look at the flag, or wait at once.
+/// Notifies three times while a taker takes. With `looks` the taker first reads the flag; without, it waits
+/// at once.
 fn take_all(looks: bool) {
     const TURNS: u64 = 3;
     in_all_orders(move || {

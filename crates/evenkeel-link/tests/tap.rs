@@ -255,7 +255,7 @@ fn a_device_removed_under_us_is_noticed_and_does_not_spin() {
     });
 }
 
-/// What came by a ring, with the port that it is from.
+/// Takes all frames that wait in a ring. Returns the UDP ones, each with its source port.
 fn come(device: &mut Tap, pool: &mut Pool, ring: usize) -> Vec<(u16, Vec<u8>)> {
     let mut all = Vec::new();
     device.set_readable(ring);
@@ -269,7 +269,7 @@ fn come(device: &mut Tap, pool: &mut Pool, ring: usize) -> Vec<(u16, Vec<u8>)> {
     all
 }
 
-/// The same frame on its way back; its checksums do not change.
+/// Returns the frame with source and destination swapped; its checksums do not change.
 fn reply(frame: &[u8]) -> Vec<u8> {
     [
         &frame[6..12],

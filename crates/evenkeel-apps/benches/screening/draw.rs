@@ -7,7 +7,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const PACKETS: usize = 8192;
 
-/// SplitMix64.
+/// The SplitMix64 pseudo-random generator, with its state.
 struct Random(u64);
 
 impl Random {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::shared::{CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors};
 
-/// Says that no more connections come.
+/// The byte that announces the end of the connections.
 const LAST: u8 = b'.';
 
 fn succeeds(line: &str) -> bool {

@@ -30,7 +30,7 @@ use evenkeel::link::{cpus, enter_new_network};
 use ours::Rest;
 use shared::{Workload, measure};
 
-/// Runs the two ends of a workload, each on a thread, until told to end.
+/// The function that runs the two ends of a workload, each on a thread, until the run is over.
 type Run = Box<dyn Fn(Workload, &Arc<shared::Progress>)>;
 
 struct Contender {

@@ -31,12 +31,12 @@ fn address(number: u8) -> IpAddress {
     IpAddress::v4(10, 0, 0, 2 + number)
 }
 
-/// What a host does while there is nothing to do.
+/// The behaviour of a host while there is nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// It sleeps until a frame or a deadline comes, as the kernel's programs do.
+    /// The host sleeps until a frame or a deadline comes, as the kernel's programs do.
     Halt,
-    /// It looks again and again, as smoltcp does here.
+    /// The host polls its interface without sleeping, as smoltcp does here.
     Look,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn run(
     );
 }
 
-/// Until told to end.
+/// Runs a host that halts when idle, until the run is over.
 fn halt(engine: &mut Engine, progress: &Progress) {
     while !progress.is_over() {
         // A host that halts is woken by frames and by this.
@@ -184,7 +184,7 @@ impl Client {
         system.connect_with(IpEndpoint::new(SERVER, PORT), &from).unwrap();
     }
 
-    /// Whether the idle connections are there.
+    /// Opens the idle connections, and then those that work. Returns whether all idle connections are open.
     fn prepare(&mut self, system: &mut System<'_>) -> bool {
         while self.idle > 0 && self.opening < TOGETHER {
             self.connect(system);

@@ -1,4 +1,4 @@
-//! What all contenders have in common.
+//! The constants, workloads and counters that all contenders share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ pub(crate) const PORT: u16 = 80;
 /// default, and would send more than fits.
 pub(crate) const BULK_WINDOW: usize = 1 << 20;
 
-/// What is measured.
+/// The workload that a run measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workload {
     Bulk,
@@ -38,29 +38,29 @@ impl Workload {
         if matches!(self, Self::Bulk) { "Gbit/s" } else { "1 000/s" }
     }
 
-    /// How many of what is counted make one of the unit.
+    /// Returns how many counted items make one of the unit.
     pub(crate) const fn scale(self) -> f64 {
         if matches!(self, Self::Bulk) { 1e9 / 8.0 } else { 1e3 }
     }
 }
 
-/// How far a run is. There is no third thread to ask: it might wait long for a processor.
+/// The progress of a run. The working thread updates it: a third thread might wait long for a processor.
 #[derive(Debug)]
 pub(crate) struct Progress {
     clock: Clock,
-    /// Everything is set up since, in nanoseconds.
+    /// The time at which everything was set up, in nanoseconds; `u64::MAX` before that.
     ready: AtomicU64,
-    /// How long to count, in nanoseconds.
+    /// The time for which the run counts, in nanoseconds.
     time: u64,
     done: AtomicU64,
-    /// When counting began, and what had been done then; when it was last looked at, and what had been done
-    /// then.
+    /// The first reading after the warm-up: the time since `ready`, in nanoseconds, and the count at that
+    /// time. `last` is the latest such reading.
     first: [AtomicU64; 2],
     last: [AtomicU64; 2],
 }
 
 impl Progress {
-    /// Until then windows open and tables fill.
+    /// The time until counting begins, in nanoseconds. In it windows open and tables fill.
     const WARM_UP: u64 = 300_000_000;
     const LOOK_EVERY: u64 = 16;
 
@@ -79,7 +79,7 @@ impl Progress {
         self.clock.now().as_nanos().saturating_sub(self.ready.load(Ordering::Relaxed))
     }
 
-    /// So much more of what is counted was done. By one thread only.
+    /// Adds `more` items to the count. Only one thread may call it.
     pub(crate) fn add(&self, more: u64) {
         let done = self.done.load(Ordering::Relaxed);
         self.done.store(done + more, Ordering::Relaxed);
@@ -98,19 +98,19 @@ impl Progress {
         to[1].store(done, Ordering::Relaxed);
     }
 
-    /// Everything is set up, now or before.
+    /// Records that everything is set up, unless that was recorded before.
     pub(crate) fn begin(&self) {
         if self.ready.load(Ordering::Relaxed) == u64::MAX {
             self.ready.store(self.clock.now().as_nanos(), Ordering::Relaxed);
         }
     }
 
-    /// It is time to end.
+    /// Returns whether the run has lasted as long as it should.
     pub(crate) fn is_over(&self) -> bool {
         self.running() >= Self::WARM_UP + self.time
     }
 
-    /// How much was done in a second.
+    /// Returns the number of items counted per second.
     fn rate(&self) -> f64 {
         let [nanos, done] = [0, 1].map(|n| {
             self.last[n].load(Ordering::Relaxed).saturating_sub(self.first[n].load(Ordering::Relaxed))
@@ -119,7 +119,7 @@ impl Progress {
     }
 }
 
-/// Lets it run for some seconds; how much it did in one.
+/// Runs a workload for some seconds. Returns the number of items that it did per second.
 pub(crate) fn measure(workload: Workload, seconds: f64, run: &dyn Fn(Workload, &Arc<Progress>)) -> f64 {
     let progress = Arc::new(Progress::new(seconds));
     run(workload, &progress);

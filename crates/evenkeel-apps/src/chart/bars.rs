@@ -7,9 +7,9 @@ use super::{escape, open};
 /// One horizontal bar below the other, each stretched to the full width, with a legend above.
 #[derive(Debug)]
 pub struct BarChart {
-    /// What it shows, in a few words.
+    /// The title of the chart, in a few words.
     pub title: String,
-    /// What is to be seen, for those who cannot see it.
+    /// A description of the chart for readers who cannot see it.
     pub description: String,
     /// Width in units of the picture; the height follows from the bars.
     pub width: f64,
@@ -19,7 +19,7 @@ pub struct BarChart {
     pub bars: Vec<Bar>,
 }
 
-/// One bar.
+/// A bar of a [`BarChart`], made of segments.
 #[derive(Debug)]
 pub struct Bar {
     /// Its name, shown at its left.
@@ -48,7 +48,7 @@ const LEGEND_ROW: f64 = 24.0;
 const LETTER: f64 = 7.2;
 
 impl BarChart {
-    /// The picture.
+    /// Renders the chart as an SVG picture.
     #[must_use]
     pub fn render(&self) -> String {
         let (legend, top) = self.legend_rows();
@@ -65,7 +65,7 @@ impl BarChart {
         svg
     }
 
-    /// Room for the names of the bars, whole.
+    /// Returns the width reserved for the names of the bars, so that the longest fits.
     fn left(&self) -> f64 {
         let longest = self.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
         #[expect(clippy::cast_precision_loss, reason = "a short text")]
@@ -73,7 +73,7 @@ impl BarChart {
         LETTER.mul_add(longest, 2.0 * GAP).max(LEFT)
     }
 
-    /// The legend, broken into rows, and the height it takes.
+    /// Returns the legend, broken into rows, and its height.
     fn legend_rows(&self) -> (String, f64) {
         let left = self.left();
         let (mut svg, mut x, mut y) = (String::new(), left, 4.0);

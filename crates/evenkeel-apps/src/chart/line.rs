@@ -8,9 +8,9 @@ use super::{SERIES, escape, open, plain_style};
 /// Curves over a common axis.
 #[derive(Debug)]
 pub struct LineChart {
-    /// What it shows, in a few words.
+    /// The title of the chart, in a few words.
     pub title: String,
-    /// What is to be seen, in a sentence or two, for those who cannot see it.
+    /// A description of the chart, in a sentence or two, for readers who cannot see it.
     pub description: String,
     /// Width and height in units of the picture; text is 13 of them high.
     pub size: (f64, f64),
@@ -24,7 +24,7 @@ pub struct LineChart {
     pub diagonal: Option<String>,
 }
 
-/// One curve.
+/// A curve of a [`LineChart`].
 #[derive(Debug)]
 pub struct Curve {
     /// Its name, shown at its end.
@@ -46,13 +46,13 @@ const CHARACTER: f64 = 7.8;
 const BOTTOM: f64 = 52.0;
 /// The room for the title in a file.
 const HEADING: f64 = 36.0;
-/// Ends that are no further apart cannot be told apart.
+/// The distance of the ends of curves at and below which they count as one.
 const TOGETHER: f64 = 1.0;
 /// The least distance between the names of two curves.
 const NAME_HEIGHT: f64 = 17.0;
 
 impl LineChart {
-    /// The picture.
+    /// Renders the chart as an SVG picture.
     #[must_use]
     pub fn render(&self) -> String {
         let (width, height) = self.size;
@@ -71,7 +71,7 @@ impl LineChart {
         svg
     }
 
-    /// The picture as a file of its own, with its title and its style sheet.
+    /// Renders the picture as a file of its own, with its title and its style sheet.
     #[must_use]
     pub fn file(&self) -> String {
         let (width, height) = self.size;
@@ -87,7 +87,7 @@ impl LineChart {
         )
     }
 
-    /// Room for the names of the curves.
+    /// Returns the width reserved for the names of the curves.
     fn margin(&self) -> f64 {
         let longest = self.curves.iter().map(|curve| curve.name.chars().count()).max().unwrap_or(0);
         CHARACTER.mul_add(longest as f64, 28.0).max(RIGHT)
@@ -134,7 +134,7 @@ impl LineChart {
         );
     }
 
-    /// The diagonal, as far as it stays in the picture, with its name half way up.
+    /// Draws the diagonal as far as it stays in the picture, with its name half way up.
     fn reference(&self, svg: &mut String, x: &Span, y: &Span) {
         let Some(name) = &self.diagonal else { return };
         let inside = x.steps(200).filter(|v| *v <= y.high());
@@ -144,7 +144,7 @@ impl LineChart {
         let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", end + 8.0, top + 10.0, escape(name));
     }
 
-    /// Each name at the end of its curve, moved apart where they would overlap.
+    /// Draws each name at the end of its curve. Names that would overlap are moved apart.
     fn names(&self, svg: &mut String, x: &Span, y: &Span) {
         let (width, height) = self.size;
         let mut names: Vec<(f64, f64, &Curve)> = Vec::new();
@@ -179,7 +179,8 @@ impl LineChart {
 }
 
 impl Curve {
-    /// Where its points are, the last one first.
+    /// Returns the places of the curve's points on the picture, the last one first. Points without a place
+    /// are left out.
     fn places(&self, x: &Span, y: &Span) -> impl Iterator<Item = (f64, f64)> {
         self.points.iter().rev().filter_map(|&(px, py)| Some((x.place(px)?, y.place(py?)?)))
     }
@@ -218,7 +219,7 @@ fn path(pieces: &[Vec<(f64, f64)>]) -> String {
     d
 }
 
-/// A shape for each style, so that no one depends on colour.
+/// Returns the marker of a style. Each style has its own shape, so that no reader depends on colour.
 fn marker(style: usize, x: f64, y: f64) -> String {
     match style {
         0 => format!("M{:.1} {y:.1}a4.4 4.4 0 1 0 8.8 0a4.4 4.4 0 1 0 -8.8 0z", x - 4.4),

@@ -15,7 +15,8 @@ pub use scale::{Axis, Scale};
 /// vision; two series swap a dark tone for its light sister on a dark page.
 pub const STYLE: &str = include_str!("chart.css");
 
-/// The same for a file that stands alone: light, and without variables, which many viewers do not know.
+/// Returns [`STYLE`] for a file that stands alone: light colours only, and no variables, which many viewers
+/// do not support.
 fn plain_style() -> String {
     let (variables, rules) = STYLE.split_once("@media").unwrap_or(("", STYLE));
     // The dark variables end where the first line begins that is not indented.
@@ -29,7 +30,7 @@ fn plain_style() -> String {
 /// Series that have a colour of their own; further ones begin again.
 pub const SERIES: usize = 7;
 
-/// `text` with the characters escaped that mean something to XML and HTML.
+/// Escapes the characters of `text` that mean something to XML and HTML.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

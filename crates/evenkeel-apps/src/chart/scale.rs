@@ -1,6 +1,6 @@
 //! From values to places on a picture.
 
-/// How values are spread along an axis.
+/// The spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Equal steps are equal lengths.
@@ -12,15 +12,15 @@ pub enum Scale {
 /// One axis of a chart.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// The text at the axis: the quantity and its unit.
     pub label: String,
-    /// How values are spread.
+    /// The spacing of values along the axis.
     pub scale: Scale,
     /// Smallest and largest value that must have a place, beyond those of the data.
     pub include: Option<(f64, f64)>,
-    /// The greatest value shown: what is beyond has no place.
+    /// The greatest value shown. Greater values have no place on the picture.
     pub max: Option<f64>,
-    /// Writes a value beside its tick.
+    /// Formats the value next to its tick.
     pub format: fn(f64) -> String,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Span {
     scale: Scale,
     low: f64,
     high: f64,
-    /// What is beyond has no place.
+    /// The greatest value with a place on the picture.
     max: f64,
     from: f64,
     to: f64,
@@ -56,7 +56,7 @@ impl Axis {
 }
 
 impl Span {
-    /// The same span with its end moved out to the next tick.
+    /// Returns the span with its high end moved out to the next tick.
     pub(super) fn rounded(self) -> Self {
         match self.scale {
             Scale::Linear => {
@@ -74,7 +74,7 @@ impl Span {
         }
     }
 
-    /// Where `value` goes, if it has a place at all.
+    /// Returns the picture coordinate of `value`; `None` if it has no place.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         if value > self.max {
             return None;
@@ -107,13 +107,13 @@ impl Span {
         })
     }
 
-    /// The largest value.
+    /// Returns the largest value of the span.
     pub(super) fn high(&self) -> f64 {
         self.high
     }
 }
 
-/// The step between ticks that gives about five of them.
+/// Returns the step between ticks that gives about five of them.
 fn linear_step(range: f64) -> f64 {
     let power = 10f64.powf((range / 5.0).log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| range / step <= 5.5).unwrap_or(range)
@@ -130,7 +130,7 @@ fn multiples(low: f64, high: f64) -> &'static [f64] {
     if (high / low).log10() > 3.5 { &[1.0] } else { &[1.0, 2.0, 5.0] }
 }
 
-/// The multiples of powers of ten from `low` to `high`.
+/// Returns the multiples of powers of ten from `low` to `high`.
 fn marks(multiples: &[f64], low: f64, high: f64) -> Vec<f64> {
     let first = low.log10().floor() as i32;
     let last = high.log10().ceil() as i32;

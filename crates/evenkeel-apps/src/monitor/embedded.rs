@@ -21,29 +21,29 @@ use super::program::{Monitor, Options, Tally, shared};
 use super::run::{News, watch};
 use crate::host_setup::SetupError;
 
-/// What to capture, and where to.
+/// Options for a capture inside a host that runs for another purpose.
 #[derive(Debug, Clone)]
 pub struct Embedded {
-    /// The file.
+    /// The capture file.
     pub file: PathBuf,
-    /// Bytes kept of a frame at most.
+    /// The most bytes kept of a frame.
     pub snaplen: usize,
-    /// Which frames; `None` for all.
+    /// The filter that chooses the frames; `None` for all frames.
     pub filter: Option<Expression>,
-    /// Is told when the file cannot be written, and when it can again.
+    /// The callback for the news that the file cannot be written, and that it can again.
     pub tell: fn(News),
 }
 
-/// What was captured.
+/// The result of an embedded capture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EmbeddedCaptured {
     /// The file.
     pub file: String,
     /// Frames in it.
     pub captured: u64,
-    /// Wanted, and dropped because the capture queue was full.
+    /// Accepted frames that were dropped because the capture queue was full.
     pub dropped: u64,
-    /// Wanted, and not written because the disk was full, or nobody took them.
+    /// Accepted frames that were not written because the disk was full, or the reader took none.
     pub discarded: u64,
     /// Whether the file was written to its end.
     pub complete: bool,
@@ -128,7 +128,7 @@ impl Capturing {
         }
     }
 
-    /// Whether nothing can be written at the moment.
+    /// Returns whether the capture file cannot be written at the moment.
     #[must_use]
     pub const fn is_failing(&self) -> bool {
         self.failing

@@ -37,7 +37,7 @@ struct Interface {
     missed: u64,
 }
 
-/// What is known of the capture beyond the frames themselves, as of the last look.
+/// The capture's counters and the time, in nanoseconds since 1970, as of the last update.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     counters: CaptureCounters,
@@ -63,18 +63,19 @@ impl CaptureFile {
         Ok(Self { output, begin: now, interfaces, known: Known::default(), given_up: 0, unwritten: 0 })
     }
 
-    /// How the writing is getting on.
+    /// Returns a handle to the progress of the writing.
     #[must_use]
     pub fn writing(&self) -> Writing {
         self.output.writing()
     }
 
-    /// Notes the counters that end a file: those of the capture queue at `now`, in nanoseconds since 1970.
+    /// Records the counters that end a file: those of the capture queue at `now`, in nanoseconds since
+    /// 1970.
     pub fn note(&mut self, counters: CaptureCounters, now: u64) {
         self.known = Known { counters, now };
     }
 
-    /// Notes what an interface has received, if that is known, and of that shed.
+    /// Records how many frames an interface has received, if that is known, and how many of them it shed.
     pub fn note_interface(&mut self, id: InterfaceId, received: Option<u64>, missed: u64) {
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) {
             (interface.received, interface.missed) = (received, missed);
@@ -160,8 +161,8 @@ impl Sink for CaptureFile {
     }
 }
 
-/// The statistics that end a file. What the queue and the disk lost is one interface's loss only if there is
-/// one.
+/// Adds the statistics that end a file. The losses of the queue and the disk are given to an interface only
+/// if there is just one.
 fn add_statistics(file: &mut Vec<u8>, interfaces: &[Interface], begin: u64, known: Known, unwritten: u64) {
     let alone = interfaces.len() == 1;
     let CaptureCounters { accepted, dropped, .. } = known.counters;

@@ -1,4 +1,4 @@
-//! What a frame is about, for people: who sends what to whom.
+//! The summary of a frame for people: its sender, its destination, and its protocol.
 
 use std::fmt;
 
@@ -10,26 +10,26 @@ use super::link_header::{IPV4, IPV6, LinkHeader};
 /// The headers of a frame, as far as they were captured and make sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
-    /// Who sends.
+    /// The sender.
     pub from: Party,
-    /// And to whom.
+    /// The destination.
     pub to: Party,
-    /// What.
+    /// The protocol of the highest layer that was understood.
     pub protocol: Protocol,
-    /// And what it says, where a word tells it.
+    /// The content, if a word can express it.
     pub detail: Detail,
 }
 
-/// What a packet says, where a word tells it.
+/// The content of a packet, if a word can express it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Too much for a word.
+    /// No content that a word can express.
     None,
     /// The flags of a TCP segment.
     Tcp(u8),
-    /// Who has the one address is asked on behalf of the other.
+    /// An ARP request for the owner of the first address, sent by the second.
     WhoHas(Ipv4Address, Ipv4Address),
-    /// Who has it.
+    /// An ARP reply: the IPv4 address has this hardware address.
     IsAt(Ipv4Address, EthernetAddress),
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Detail {
     }
 }
 
-/// One end.
+/// The sender or the destination of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Party {
     /// Its address.
@@ -140,7 +140,7 @@ impl fmt::Display for Protocol {
 
 const ARP: u16 = 0x0806;
 const TCP: u8 = 6;
-/// Where a segment has its flags.
+/// The offset of the flags in a TCP header, in bytes.
 const TCP_FLAGS: usize = 13;
 const UDP: u8 = 17;
 
@@ -216,7 +216,7 @@ impl Headers {
     }
 }
 
-/// What a packet of ARP for IPv4 on Ethernet says (RFC 826).
+/// Returns the content of an ARP packet for IPv4 on Ethernet (RFC 826).
 fn arp(packet: &[u8]) -> Detail {
     const IPV4_ON_ETHERNET: [u8; 6] = [0, 1, 8, 0, 6, 4];
     let Some(&[a, b, c, d, e, f, 0, operation, ref addresses @ ..]) = packet.first_chunk::<28>() else {

@@ -19,7 +19,7 @@ const PIECES: usize = 16;
 /// Prints a line for each frame, by a thread of its own: a terminal that was stopped does not stop the host.
 pub struct Lines {
     text: String,
-    /// What the interfaces are called, if there are several.
+    /// The names of the interfaces, if there are several.
     names: Vec<String>,
     pieces: Option<SyncSender<String>>,
     reader_gone: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ impl fmt::Debug for Lines {
 }
 
 impl Lines {
-    /// Prints to `output`.
+    /// Creates lines that a thread of their own prints to `output`.
     #[must_use]
     pub fn to(mut output: impl Write + Send + 'static) -> Self {
         let (pieces, to_print) = sync_channel::<String>(PIECES);
@@ -60,7 +60,7 @@ impl Lines {
         }
     }
 
-    /// Says with each frame which of several interfaces it was seen on.
+    /// Adds to each line the name of the interface on which the frame was seen.
     pub(super) fn name_interfaces(&mut self, names: Vec<String>) {
         self.names = names;
     }
@@ -110,8 +110,9 @@ impl Sink for Lines {
     }
 }
 
-/// Time of day (UTC), interface, direction, who to whom, protocol, what it says, bytes on the wire, and how
-/// many of them were kept if not all. Of a link that is not known, its number in place of all it would say.
+/// Writes a line for a frame: time of day (UTC), interface, direction, sender and destination, protocol,
+/// content, bytes on the wire, and bytes kept if not all were. For an unknown link type, its number stands
+/// in place of everything that a header would say.
 fn line(
     &Headers { from, to, protocol, detail }: &Headers,
     [kept, original_bytes]: [usize; 2],

@@ -5,17 +5,17 @@ use evenkeel_core::wire::{EthernetAddress, EthernetFrame};
 
 use super::headers::{Address, Protocol};
 
-/// What a frame's link-layer header says.
+/// The link-layer header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinkHeader<'a> {
     pub(super) from: Address,
     pub(super) to: Address,
     pub(super) protocol: Protocol,
-    /// What follows the header; none of it if it is encrypted.
+    /// The bytes behind the header; empty if they are encrypted.
     pub(super) payload: &'a [u8],
 }
 
-/// EtherTypes.
+/// The EtherType of IPv4.
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
@@ -57,12 +57,13 @@ impl<'a> LinkHeader<'a> {
         Some(Self { from, to, protocol: Protocol::Ethernet(kind), payload })
     }
 
-    /// A header without addresses.
+    /// Returns a header without addresses.
     const fn anonymous(protocol: Protocol, payload: &'a [u8]) -> Self {
         Self { from: Address::None, to: Address::None, protocol, payload }
     }
 
-    /// The address family in the order of the machine that wrote it. That of IPv6 is each system's own.
+    /// Reads an address family in the byte order of the machine that wrote it. Each system has its own
+    /// number for IPv6.
     fn family(frame: &'a [u8]) -> Option<Self> {
         let bytes = *frame.first_chunk()?;
         let family = u32::from_be_bytes(bytes).min(u32::from_le_bytes(bytes));
@@ -83,7 +84,7 @@ impl<'a> LinkHeader<'a> {
         Some(Self::anonymous(Protocol::Ethernet(kind), packet))
     }
 
-    /// RFC 1661: a protocol number of one byte is odd.
+    /// Reads a header of PPP (RFC 1661), in which a protocol number of one byte is odd.
     fn ppp(frame: &'a [u8]) -> Option<Self> {
         let &first = frame.first()?;
         let number = if first & 1 == 1 { u16::from(first) } else { half(frame, 0)? };
@@ -96,13 +97,13 @@ impl<'a> LinkHeader<'a> {
         Some(Self::anonymous(protocol, payload))
     }
 
-    /// What Linux puts in place of a header ("cooked").
+    /// Reads the pseudo-header that Linux puts in place of a header ("cooked").
     fn cooked(kind: u16, address_len: u16, address: &[u8], payload: &'a [u8]) -> Option<Self> {
         let from = station(address, 0).filter(|_| address_len == 6).unwrap_or(Address::None);
         Some(Self { from, to: Address::None, protocol: Protocol::Ethernet(kind), payload })
     }
 
-    /// IEEE 802.11, 9.2 and 9.3.
+    /// Reads a header of a wireless network (IEEE 802.11, 9.2 and 9.3).
     fn wlan(frame: &'a [u8]) -> Option<Self> {
         const DATA: u8 = 2;
         let &[control, flags] = frame.first_chunk()?;
@@ -133,7 +134,7 @@ impl<'a> LinkHeader<'a> {
     }
 }
 
-/// The number in two bytes.
+/// Returns the number in the two bytes at `at`.
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|&half| u16::from_be_bytes(half))
 }

@@ -1,4 +1,4 @@
-//! What a monitor makes of frames: one of the sinks.
+//! The output of a monitor: one of the sinks.
 
 use evenkeel_core::capture::Captured;
 use evenkeel_core::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) enum Product {
     Summaries(Box<Summaries>),
 }
 
-/// Of everything, and of what came since somebody looked last.
+/// The summary of all frames, and that of the frames since the last glance.
 #[derive(Debug, Default)]
 pub(crate) struct Summaries {
     all: Summary,

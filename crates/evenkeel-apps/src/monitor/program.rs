@@ -11,54 +11,54 @@ use evenkeel_core::socket::{BindError, Fd, SocketId};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Clock, LISTEN_BYTES};
 
-/// What is made of captured frames.
+/// A consumer of captured frames.
 pub trait Sink: fmt::Debug + Send {
-    /// Takes a frame that was seen at `time`, in nanoseconds since 1970. False if it cannot now, because
-    /// whoever reads or stores what it makes is slow; it is offered again then.
+    /// Takes a frame that was seen at `time`, in nanoseconds since 1970. Returns false if the reader or the
+    /// store of the output is too slow to take it now; the program then offers the frame again.
     fn take(&mut self, captured: &Captured<'_>, time: u64) -> bool;
 
-    /// Gives up a frame that could not be taken.
+    /// Discards a frame that the sink could not take.
     fn discard(&mut self, captured: &Captured<'_>);
 
-    /// Whether frames that cannot be taken are to be discarded, and not waited for: it is not known how long
-    /// that would be.
+    /// Returns whether the program should discard frames that the sink cannot take. It is true while the
+    /// sink is blocked for an unknown time.
     fn is_stuck(&self) -> bool {
         false
     }
 
-    /// Hands on what it has gathered: there is nothing more at the moment. Says whether anything is left.
+    /// Hands on the buffered output when no further frame waits. Returns whether any output is left.
     fn flush(&mut self) -> bool {
         false
     }
 
-    /// Whether there is no point in going on: nobody is there to see it.
+    /// Returns whether further frames are useless, because the reader of the output has gone.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// A sink that the program and whoever looks after it share.
+/// A sink shared by the program and the thread that supervises it.
 pub type Shared<S> = Arc<Mutex<S>>;
 
-/// The sink, for a moment.
+/// Locks the sink, or other state that the program shares.
 pub fn shared<S: ?Sized>(sink: &Mutex<S>) -> MutexGuard<'_, S> {
     // A sink that panicked takes the process with it.
     sink.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How a program monitors.
+/// Options for a monitor program.
 #[derive(Debug)]
 pub struct Options {
-    /// What to capture.
+    /// The capture to open: its filter, lengths and limits.
     pub capture: Capture,
-    /// Frames after which it ends.
+    /// The number of frames after which the program ends; `None` for no end.
     pub count: Option<u64>,
-    /// Discard what the sink cannot take, instead of letting the queue fill: others on this host are served
-    /// from the same rings.
+    /// Whether frames that the sink cannot take are discarded. Otherwise the queue fills, and with it the
+    /// rings that also serve other programs on this host.
     pub discards: bool,
 }
 
-/// What a monitor has done; may be read from anywhere while it runs.
+/// The counters of a monitor program. Any thread may read them while it runs.
 #[derive(Debug, Default)]
 pub struct Tally {
     taken: AtomicU64,
@@ -102,26 +102,26 @@ impl Tally {
         self.discarded.load(Ordering::Relaxed)
     }
 
-    /// Whether the capture queue is open: from then on no frame is missed.
+    /// Returns whether the capture queue is open. From then on no frame is missed.
     #[must_use]
     pub fn opened(&self) -> bool {
         shared(&self.state).queue.is_some()
     }
 
-    /// Whether the program has ended.
+    /// Returns whether the program has ended.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// The counters of the queue, which is on `host`.
+    /// Returns the counters of the capture queue, which is on `host`.
     #[must_use]
     pub fn counters(&self, host: &Host) -> CaptureCounters {
         let State { queue, last, .. } = *shared(&self.state);
         queue.and_then(|queue| host.capture_counters(queue)).filter(|_| !self.ended()).unwrap_or(last)
     }
 
-    /// Why the program could not start, if it could not.
+    /// Returns why the program could not start; `None` if it could.
     #[must_use]
     pub fn refused(&self) -> Option<BindError> {
         shared(&self.state).refused
@@ -132,13 +132,13 @@ impl Tally {
 /// longer than that.
 const FRAMES_PER_STEP: usize = 64;
 
-/// How long frames are gathered, if there is nothing more to do, before they are handed on.
+/// The interval at which a program without further frames flushes its sink.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// When a sink that could not take a frame is asked again.
+/// The time after which a frame that the sink could not take is offered again.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
 
-/// The program.
+/// The program that passes captured frames to a sink.
 pub struct Monitor<S> {
     capture: Option<Capture>,
     snaplen: usize,
@@ -161,7 +161,7 @@ impl<S> fmt::Debug for Monitor<S> {
 }
 
 impl<S: Sink> Monitor<S> {
-    /// A monitor that hands frames to `sink`, and tells `tally` what it does.
+    /// Creates a monitor that hands frames to `sink` and counts them in `tally`.
     #[must_use]
     pub fn new(options: Options, clock: Clock, sink: Shared<S>, tally: Arc<Tally>) -> Self {
         Self {
@@ -259,7 +259,7 @@ fn is_cut(captured: &Captured<'_>, snaplen: usize) -> bool {
     kept == LISTEN_BYTES && kept < captured.original_bytes.min(snaplen)
 }
 
-/// Only the program writes its counters, so that an addition need not be one operation.
+/// Adds to a counter. Only the program writes its counters, so the addition need not be one operation.
 fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }

@@ -28,12 +28,12 @@ use crate::counters::{self, HostCounters};
 use crate::host_setup::{HostSetup, Limits, Looks, Occasion, SetupError, drive};
 use crate::requests::Requests;
 
-/// How to monitor.
+/// Options for a run of the monitor.
 #[derive(Debug)]
 pub struct Setup {
-    /// How the host receives, and its limits.
+    /// The configuration of the host: its receive architecture and its limits.
     pub config: Config,
-    /// Which frames; `None` for all.
+    /// The filter that chooses the frames; `None` for all frames.
     pub filter: Option<Expression>,
     /// Bytes kept of a frame at most.
     pub snaplen: usize,
@@ -44,102 +44,104 @@ pub struct Setup {
     pub ring_pkts: usize,
     /// See frames to other stations too.
     pub promiscuous: bool,
-    /// Frames after which it ends.
+    /// The number of frames after which the monitor ends; `None` for no end.
     pub count: Option<u64>,
-    /// What to make of the frames.
+    /// The output made of the frames.
     pub output: What,
 }
 
-/// What to make of the frames.
+/// The output that a monitor makes of frames.
 #[derive(Debug)]
 pub enum What {
-    /// Write them.
+    /// Writes the frames to a capture.
     File(Target),
-    /// Show each.
+    /// Shows a line for each frame.
     Lines(Lines),
-    /// Count them.
+    /// Counts the frames.
     Summary,
 }
 
-/// What a monitor has done. Every frame is accounted for: `received = shed + seen` and `accepted = dropped +
-/// discarded + unread + captured`; those seen and not accepted the filter did not want.
+/// The result of a monitor, so far or at its end. Every frame is accounted for: `received = shed + seen`
+/// and `accepted = dropped + discarded + unread + captured`. The filter rejected the frames that were seen
+/// and not accepted.
 #[derive(Debug, Clone, Serialize)]
 pub struct Monitored {
-    /// How long it ran, in seconds.
+    /// The time that the monitor ran, in seconds.
     pub seconds: f64,
     /// The filter expression.
     pub filter: Option<String>,
-    /// Whether the kernel ran it, so that it is not known what it did not want.
+    /// Whether the kernel ran the filter, so that the number of rejected frames is unknown.
     pub filter_in_kernel: bool,
-    /// Frames that came to the interface, or that the kernel's filter wanted.
+    /// The number of frames that came to the interface, or that the kernel's filter accepted.
     pub received: u64,
-    /// Of these, dropped because the interface's ring was full.
+    /// Received frames that were dropped because the interface's ring was full.
     pub missed: u64,
-    /// Shown to the filter.
+    /// The number of frames that the filter was applied to.
     pub seen: u64,
-    /// Wanted by it.
+    /// The number of frames that the filter accepted.
     pub accepted: u64,
-    /// Of these, dropped because the capture queue was full.
+    /// Accepted frames that were dropped because the capture queue was full.
     pub dropped: u64,
-    /// Of these, not written because the disk was full, or nobody took them.
+    /// Of the accepted frames, those not written because the disk was full or the reader took none.
     pub discarded: u64,
-    /// Of these, still in the queue when it ended.
+    /// Accepted frames that were still in the queue when the monitor ended.
     pub unread: u64,
-    /// And captured.
+    /// The number of frames captured.
     pub captured: u64,
-    /// Of the captured ones, those that were larger than a block of the ring, which has the first 127 KiB.
+    /// Captured frames that were larger than a block of the ring, of which the first 127 KiB were kept.
     pub cut: u64,
-    /// Of those seen and not accepted, frames of a capture file on whose link type the filter has no meaning.
+    /// Frames of a capture file that were seen and not accepted because the filter has no meaning on their
+    /// link type.
     pub passed_over: u64,
     /// Why they were passed over.
     #[serde(skip)]
     pub passed_over_because: Option<String>,
     /// Bytes that the captured ones had on the wire.
     pub bytes: u64,
-    /// What was counted, if nothing was written or shown.
+    /// The counts by protocol and by sender and destination; `None` if frames were written or shown.
     pub summary: Option<Summarized>,
-    /// What the host did.
+    /// The counters of the host.
     pub counters: HostCounters,
-    /// On a cable: what the other end did.
+    /// The result of the generator at the other end of a cable; `None` on a device.
     pub generator: Option<Blasted>,
     /// Why no frame comes from the device any more; `None` if all is well.
     pub device_failed: Option<String>,
-    /// Why not everything was written or seen, if so.
+    /// The reason why not all frames were written or seen; `None` if they were.
     #[serde(skip)]
     pub incomplete: Option<String>,
 }
 
-/// What is told while a monitor runs.
+/// An event for the caller of a running monitor.
 #[derive(Debug)]
 pub enum News {
-    /// It listens on these interfaces.
+    /// The monitor listens on these interfaces.
     Listening(Vec<String>),
-    /// How it goes, at every interval asked for.
+    /// The progress so far, at every interval that the limits ask for.
     Glance(Box<Glance>),
-    /// What was done so far, for which somebody has asked.
+    /// The result so far, after a request for a report.
     Report(Box<Monitored>),
-    /// Nothing can be written, for this reason. It is tried again.
+    /// The output cannot be written, for this reason. The monitor retries.
     Failing(String),
-    /// It can be written again; so many frames were not.
+    /// The output can be written again. This many frames have been discarded so far.
     Recovered(u64),
 }
 
-/// How it goes.
+/// The progress of a monitor at one time.
 #[derive(Debug)]
 pub struct Glance {
-    /// Since the start.
+    /// The time since the start.
     pub elapsed: Duration,
-    /// Since the last glance.
+    /// The time since the last glance.
     pub interval: Duration,
-    /// Captured so far.
+    /// The number of frames captured so far.
     pub captured: u64,
     /// Dropped so far because the interface's ring was full.
     pub missed: u64,
     /// Dropped so far because the capture queue was full.
     pub dropped: u64,
-    /// Not written so far.
+    /// The number of frames not written so far.
     pub discarded: u64,
-    /// What was counted since the last glance, if nothing is written or shown.
+    /// The counts since the last glance; `None` if frames are written or shown.
     pub summary: Option<Summarized>,
 }
 
@@ -257,7 +259,7 @@ impl Setup {
         self.filter.clone().map(|filter| Judge::new(filter, frames)).transpose()
     }
 
-    /// What the host is to capture.
+    /// Returns the capture that the host is to open.
     fn capture(&self, filter: Option<Judge>) -> Capture {
         Capture {
             filter: filter.map(|filter| Box::new(filter) as _),
@@ -280,7 +282,7 @@ struct Watched {
 /// A host with a monitor on it.
 struct Monitoring<N> {
     engine: Engine,
-    /// What its interfaces are called, by their numbers.
+    /// The names of the host's interfaces, indexed by interface number.
     names: Vec<String>,
     account: Account,
     product: Arc<Mutex<Product>>,
@@ -290,11 +292,11 @@ struct Monitoring<N> {
     failing: bool,
 }
 
-/// How long frames gather in the ring of a device that does not gather them itself before they are taken in.
+/// The time for which frames are batched in the ring of a device that does not batch them itself.
 const GATHER: Duration = Duration::from_millis(1);
-/// Whether something went wrong is looked at this often while frames come.
+/// The interval of checks for failures while frames come.
 const WATCH: Duration = Duration::from_millis(50);
-/// What is left when a monitor is to end is taken in, if that takes no longer.
+/// The most time that a monitor spends on opening its queue, or at its end on the frames that still wait.
 const DRAIN: Duration = Duration::from_secs(1);
 
 impl<N: FnMut(News)> Monitoring<N> {
@@ -350,7 +352,7 @@ impl<N: FnMut(News)> Monitoring<N> {
         Ok(Self { engine, names, account, product, tally, news, elapsed: Duration::ZERO, failing: false })
     }
 
-    /// It has its interfaces.
+    /// Reports that the monitor has its interfaces.
     fn listening(&mut self) {
         (self.news)(News::Listening(self.names.clone()));
     }
@@ -490,7 +492,7 @@ impl Account {
     }
 }
 
-/// The numbers that a host gives its interfaces, in the order in which it gets them.
+/// Returns the numbers that a host gives its interfaces, in the order in which they are added.
 fn numbers() -> impl Iterator<Item = InterfaceId> {
     (0..).map(InterfaceId)
 }
@@ -503,7 +505,7 @@ fn missed(engine: &mut Engine, interfaces: &[InterfaceId]) -> u64 {
     interfaces.iter().map(|&interface| counters::missed(engine.host_mut(), interface)).sum()
 }
 
-/// Notes in the product what the end of its file is to say.
+/// Records in the product the statistics for the end of its file.
 fn note(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product: &Mutex<Product>) {
     if let Product::File(file) = &mut *shared(product) {
         let now = engine.clock().wall_nanos(engine.clock().now());
@@ -517,7 +519,7 @@ fn note(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product:
     }
 }
 
-/// Tells when the product begins or ceases to fail.
+/// Reports when the product begins or ceases to fail.
 pub(super) fn watch(
     product: &Mutex<Product>,
     tally: &Tally,

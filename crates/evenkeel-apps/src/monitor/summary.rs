@@ -1,4 +1,4 @@
-//! The sink that counts: which protocols, and who talks most.
+//! The sink that counts frames by protocol and by pair of sender and destination.
 
 use evenkeel_core::capture::Captured;
 use evenkeel_core::time::Duration;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::headers::{Address, Headers, Protocol};
 use super::program::Sink;
 
-/// Counts frames by protocol, and by who sends to whom.
+/// Counters of frames by protocol, and by pair of sender and destination.
 #[derive(Debug, Default)]
 pub struct Summary {
     frames: u64,
@@ -16,26 +16,26 @@ pub struct Summary {
     talkers: Frequent<(Address, Address)>,
 }
 
-/// What a summary says.
+/// The counts of a summary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summarized {
-    /// Frames.
+    /// The number of frames.
     pub frames: u64,
     /// Bytes they had on the wire.
     pub bytes: u64,
     /// Protocols, the most frequent first.
     pub protocols: Vec<Count>,
-    /// Who sends to whom, the most frequent first.
+    /// The pairs of sender and destination, the most frequent first.
     pub talkers: Vec<Count>,
 }
 
-/// How often something was seen.
+/// The number of frames of one protocol, or from one sender to one destination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// What.
+    /// The name of the protocol, or of the sender and the destination.
     pub name: String,
-    /// In how many frames. With more different things than are kept, no less than that, and no more than the
-    /// rarest of those listed.
+    /// The number of frames. If there were more distinct names than the summary keeps, it is too large by
+    /// at most the number of the rarest name listed.
     pub frames: u64,
 }
 
@@ -63,7 +63,7 @@ const PROTOCOLS_SHOWN: usize = 6;
 const TALKERS_SHOWN: usize = 10;
 
 impl Summarized {
-    /// One line, of the counts of `elapsed`: rates, protocols, and who talks most.
+    /// Formats the counts of `elapsed` as one line: rates, protocols, and the busiest pairs.
     #[must_use]
     pub fn line(&self, elapsed: Duration) -> String {
         use crate::quantity::{bit_rate, percent, pps};

@@ -23,14 +23,15 @@ pub enum Link {
     Device(Box<dyn Device>),
 }
 
-/// A cable with room for what comes while the machine gives a core to others: the far end, and the near one.
+/// Makes a cable with room for the frames that come while the machine gives a core to other threads.
+/// Returns the far end, and the near one.
 #[must_use]
 pub fn cable(name: &'static str, number: u8) -> (End, Link) {
     let (far, near) = links::cable(name, number);
     (far, Link::Cable(Box::new(near)))
 }
 
-/// A network interface of the calling thread's namespace, with the kernel's stamps of what comes.
+/// Opens a network interface of the calling thread's namespace, with the kernel's time stamps of frames.
 ///
 /// # Errors
 /// [`evenkeel_link::LinkError`], as [`io::Error`]

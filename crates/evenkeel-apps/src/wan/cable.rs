@@ -18,46 +18,46 @@ use super::run::{Changing, Reread, WanError};
 use crate::latency::Histogram;
 use crate::pace::Pace;
 
-/// What is sent through an emulator, and for how long.
+/// The frames to send through an emulator in memory, and the time to send them.
 #[derive(Debug, Clone)]
 pub struct Demonstration {
-    /// What is between the ends.
+    /// The options of the emulator between the ends.
     pub options: Options,
-    /// Frames of 1500 bytes of IP a second, each way.
+    /// The rate of frames of 1500 bytes of IP in each direction, in packets per second.
     pub offered_pps: [u64; 2],
-    /// How long.
+    /// The time for which frames are sent.
     pub duration: Duration,
     /// Requests for a report.
     pub reports: Option<&'static ReportRequests>,
 }
 
-/// What is told while it is sent.
+/// An event for the caller of a running demonstration.
 #[derive(Debug)]
 pub enum News<'a> {
-    /// How far it is, from 0 to 1.
+    /// The part of the demonstration that is done, from 0 to 1.
     Share(f64),
-    /// What came of it so far, for which somebody has asked.
+    /// The result so far, after a request for a report.
     Report(&'a Demonstrated),
 }
 
-/// What came of it.
+/// The result of a demonstration.
 #[derive(Debug, Clone, Serialize)]
 pub struct Demonstrated {
-    /// What the emulator says.
+    /// The report of the emulator.
     #[serde(flatten)]
     pub report: Report,
-    /// What those at the ends say: from the first to the second, and back.
+    /// The measurements at the ends: from the first to the second, and back.
     pub measured: Vec<Measured>,
 }
 
-/// What was seen at the ends, of one way.
+/// The measurement of one direction at the ends.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measured {
     /// Frames sent.
     pub sent: u64,
     /// Frames that came out.
     pub received: u64,
-    /// Of these, some that had been overtaken.
+    /// Received frames that later ones had overtaken.
     pub out_of_order: u64,
     /// Bits a second that came out while they did, as the rate counts them; `null` if nothing did.
     pub received_bps: Option<f64>,
@@ -71,13 +71,14 @@ pub struct Measured {
 
 /// A full frame: a packet of 1500 bytes with its Ethernet header.
 pub const FRAME_BYTES: usize = 1_514;
-/// Where its number is, and when it was sent: behind an Ethernet header of a type for experiments.
+/// The offset of a frame's number, behind an Ethernet header of a type for experiments. The time of sending
+/// follows it.
 const NUMBER_AT: usize = 14;
 const TIME_AT: usize = 22;
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
-/// Sent at a time, to catch up.
+/// The most frames sent at a time to catch up.
 const BURST_PKTS: u64 = 16;
-/// What is under way at the end comes out within this, or not at all.
+/// The most time that the emulator runs after the end of sending, so that frames under way come out.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sends through an emulator; calls `watch` every so often, and for each request for a report. On SIGHUP it
@@ -155,7 +156,7 @@ struct Outside {
     offered_pps: [u64; 2],
 }
 
-/// What they have seen of one way.
+/// The counters of one direction, kept by the ends.
 #[derive(Default)]
 struct Seen {
     sent: u64,
@@ -278,7 +279,7 @@ mod tests {
         Demonstration { options, offered_pps: [1_000; 2], duration, reports: None }
     }
 
-    /// Who sends does not go on for an hour, for which the bound has much patience.
+    /// The sender does not go on for the hour of the demonstration: the test allows it a minute.
     #[test]
     fn an_emulator_that_cannot_run_is_an_error_at_once() {
         let no_such_cpu = demonstration(Some(100_000), Duration::from_secs(3_600));

@@ -1,27 +1,28 @@
-//! When to look again, and when to halt.
+//! The decision of a thread when to poll the clock and when to halt.
 
 use evenkeel_core::time::{Duration, Instant, nanos};
 
-/// What a thread does until the next thing is due.
+/// The action of a thread until the next frame is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// It looks at the clock again at once.
+    /// The thread polls the clock again at once.
     Spin,
-    /// It halts until then, or until a frame comes.
+    /// The thread halts until this time, or until a frame comes.
     Halt(Instant),
 }
 
-/// How long before something is due a thread has to be woken: as long as being woken takes on this machine,
-/// which is found out, a few microseconds to some hundreds.
+/// The time by which a thread is woken before something is due. It follows the measured time of a wake-up
+/// on this machine, a few microseconds to some hundreds.
 #[derive(Debug, Clone)]
 pub(super) struct Margin {
     now: u64,
     most: u64,
 }
 
-/// Not less, however quickly it was woken: to halt and to be woken takes this long without any waiting.
+/// The least margin, even after quick wake-ups: to halt and to be woken takes this long without any
+/// waiting.
 const LEAST: Duration = Duration::from_micros(10);
-/// What is assumed to begin with.
+/// The margin before the first wake-up.
 const FIRST: Duration = Duration::from_micros(50);
 /// A wake-up that came later than the margin allows for widens it by a part of that, one that came sooner
 /// narrows it by a smaller one: so 8 of 9 come soon enough.
@@ -29,12 +30,12 @@ const WIDEN: u64 = 8;
 const NARROW: u64 = 64;
 
 impl Margin {
-    /// One that is never longer than `most`.
+    /// Creates a margin that is never longer than `most`.
     pub(super) fn up_to(most: Duration) -> Self {
         Self { now: nanos(FIRST.min(most)), most: nanos(most) }
     }
 
-    /// What to do until `due`.
+    /// Returns the action until `due`.
     pub(super) fn until(&self, now: Instant, due: Instant) -> Until {
         if due.nanos_since(now) <= self.now {
             return Until::Spin;
@@ -43,7 +44,7 @@ impl Margin {
         Until::Halt(if never { due } else { Instant::from_nanos(due.as_nanos() - self.now) })
     }
 
-    /// A halt that was to end at `at` has ended because it was time.
+    /// Records that a halt that was to end at `at` has ended by the clock at `now`.
     pub(super) fn woken(&mut self, at: Instant, now: Instant) {
         let late = now.nanos_since(at).min(self.most);
         self.now = if late > self.now {

@@ -24,36 +24,38 @@ const TURN_PKTS: usize = 16;
 /// Memory for frames grows by so many, when less than [`SPARE_PKTS`] of them are free.
 const GROWTH_PKTS: usize = 4_096;
 const SPARE_PKTS: usize = 256;
-/// A device that takes nothing does not say when it will.
+/// The interval of attempts at a device that takes nothing, as it does not report when it will.
 const AGAIN: Duration = Duration::from_micros(20);
-/// How often the kernel is asked while the thread does not halt, for what is seen only so.
+/// The interval at which a thread that does not halt polls the kernel, for devices whose frames are not
+/// visible in memory.
 const ASK: Duration = Duration::from_micros(5);
 
-/// What an emulator does, and how.
+/// Options for an emulator: the treatment of frames, and the thread that applies it.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// From the first link to the second, and back.
+    /// The treatment of frames from the first link to the second, and back.
     pub ways: [Settings; 2],
-    /// Of its dice.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// The longest time that something due is waited for awake.
+    /// The longest time for which the thread waits awake for a frame to be due.
     pub spin: Duration,
-    /// Whether its thread comes before all ordinary ones.
+    /// The priority of the thread over ordinary threads.
     pub real_time: RealTime,
     /// The processor that its thread is bound to.
     pub cpu: Option<usize>,
-    /// Frames that there is memory for.
+    /// The most frames that memory is allocated for.
     pub memory_pkts: usize,
 }
 
-/// Whether a thread comes before all ordinary ones (SCHED_FIFO).
+/// The priority of a thread over all ordinary threads (SCHED_FIFO).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RealTime {
-    /// It does not.
+    /// The thread is an ordinary one.
     Off,
-    /// If the kernel allows it; what it is late tells else.
+    /// The thread has priority if the kernel allows it. If not, the lateness in the report shows the
+    /// effect.
     IfAllowed,
-    /// It does, or nothing runs.
+    /// The thread has priority, or the emulator does not run.
     Required,
 }
 
@@ -71,21 +73,21 @@ impl RealTime {
     }
 }
 
-/// What another thread wants of it.
+/// An order from another thread to the emulator.
 enum Order {
-    /// To know how it goes; with percentiles if it is to be the whole report.
+    /// Reports the progress, with percentiles if it is to be the `whole` report.
     Report { whole: bool, tell: Sender<Report> },
-    /// Frames are treated so from now on, each way.
+    /// Changes the treatment of frames that come from now on, in each direction.
     Change(Box<[Settings; 2]>),
-    /// Frames of this MTU are to find room.
+    /// Makes room for frames of a device with this MTU.
     Fit(usize),
-    /// A link's device is gone.
+    /// Drops the device of this link, which is gone.
     Lose(usize),
     /// A link has this device.
     Take(usize, Box<dyn Device>),
 }
 
-/// How another thread reaches it.
+/// A handle by which another thread sends orders to the emulator.
 #[derive(Clone)]
 pub(super) struct Remote {
     orders: Sender<Order>,
@@ -94,14 +96,15 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Returns how it goes, with percentiles if that is to be the `whole` report; `None` if it has ended.
+    /// Returns a report so far, with percentiles if it is to be the `whole` report; `None` if the emulator
+    /// has ended.
     pub(super) fn report(&self, whole: bool) -> Option<Report> {
         let (tell, told) = channel();
         self.order(Order::Report { whole, tell });
         told.recv().ok()
     }
 
-    /// Has frames that come from now on treated so, each way.
+    /// Changes the treatment of frames that come from now on, in each direction.
     pub(super) fn change(&self, ways: [Settings; 2]) {
         self.order(Order::Change(Box::new(ways)));
     }
@@ -111,12 +114,12 @@ impl Remote {
         self.order(Order::Fit(mtu));
     }
 
-    /// The device of a link is gone.
+    /// Has the emulator drop the device of a link, which is gone.
     pub(super) fn lose_device(&self, port: usize) {
         self.order(Order::Lose(port));
     }
 
-    /// A link has another device.
+    /// Has the emulator use another device for a link.
     pub(super) fn take_device(&self, port: usize, device: Box<dyn Device>) {
         self.order(Order::Take(port, device));
     }
@@ -312,7 +315,7 @@ impl Emulator {
         }
     }
 
-    /// What is due leaves. Says whether that was all.
+    /// Sends the frames that are due. Returns whether no due frame is left on its way.
     fn give_out(&mut self) -> bool {
         let Self { ports: [one, other], pool, clock, .. } = self;
         let there = one.give_out(other, pool, clock);
@@ -367,7 +370,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Whether nothing waits to be taken in, is on its way, or waits for its device.
+    /// Returns whether no frame waits to be taken in, is on its way, or waits for its device.
     pub(super) fn is_quiet(&self) -> bool {
         self.ports.iter().all(|port| {
             let pending = port.interface.as_ref().map_or(0, |interface| interface.queue(0).pending());
@@ -375,7 +378,8 @@ impl Emulator {
         })
     }
 
-    /// What it has done. To find percentiles takes as long as some frames: at the end only.
+    /// Returns the report so far. Percentiles take as long to find as some frames to treat, so they are
+    /// found only `at_end`.
     pub(super) fn report(&self, at_end: bool) -> Report {
         let seconds = self.clock.now().since(self.begin).as_secs_f64();
         let [one, other] = &self.ports;

@@ -11,13 +11,13 @@ use crate::route::plan::Link;
 /// Frames that a ring holds while the machine gives the thread's core to others.
 pub(super) const RING_PKTS: usize = 8_192;
 
-/// A cable of that name: the far end, and the near one, whose number is the next.
+/// Makes a cable of that name. Returns the far end, and the near one, whose number is the next.
 pub(super) fn cable(name: &'static str, number: u8) -> (End, End) {
     let options = |number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
     cable::pair(options(number), options(number.wrapping_add(1)))
 }
 
-/// A network interface of any MTU, with the kernel's stamps of what comes.
+/// Opens a network interface of any MTU, with the kernel's time stamps of frames.
 pub(super) fn packet(name: &str) -> Result<Box<dyn Device>, LinkError> {
     let options =
         PacketOptions { ring_pkts: RING_PKTS, stamps: true, jumbo: true, ..PacketOptions::default() };
@@ -38,14 +38,14 @@ pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {
     })
 }
 
-/// What is known of a link's device.
+/// The state of a link's device, as far as the announcements of the kernel say it.
 pub(super) struct Followed {
     link: Link,
     name: String,
-    /// The kernel's number for it; `None` while it is gone.
+    /// The kernel's index of the device; `None` while it is gone.
     number: Option<u32>,
     pub(super) mtu: usize,
-    /// The last one that could not be opened.
+    /// The index of the last device that could not be opened.
     refused: Option<u32>,
 }
 
@@ -72,7 +72,7 @@ impl Followed {
         })
     }
 
-    /// Takes note of what the kernel says of some device; gives what is to be told.
+    /// Follows an announcement of the kernel about some device. Returns the line to show, if there is one.
     pub(super) fn follow(&mut self, port: usize, change: &DeviceChange, emulator: &Remote) -> Option<String> {
         match change {
             DeviceChange::Gone { index } if self.number == Some(*index) => {

@@ -37,20 +37,20 @@ pub(super) struct Port {
     /// `None` while its device is gone.
     pub(super) interface: Option<Box<dyn Interface>>,
     status: Status,
-    /// Whether what has come is seen without asking the kernel.
+    /// Whether frames that have come are visible without asking the kernel.
     pub(super) in_memory: bool,
     pub(super) path: Path<InFlight>,
     /// No frame that comes now has come before.
     not_before: Instant,
-    /// What is to leave by it, and when each frame was due.
+    /// The frames to send on the port. `out_due` holds the time at which each was due.
     out: VecDeque<Frame>,
     out_due: VecDeque<Instant>,
     pub(super) tally: Tally,
-    /// What earlier devices of this link have refused, and missed.
+    /// The frames that earlier devices of this link refused or missed.
     before: Lost,
 }
 
-/// What a link's devices have lost.
+/// The frames that a link's devices lost, by cause.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Lost {
     /// Frames that were taken, and then refused, by [`Refusal`].
@@ -79,20 +79,21 @@ impl Lost {
     }
 }
 
-/// What was counted of the way from a link, besides what its path counts.
+/// The counters of the direction from a link, in addition to those of its path.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
-    /// Taken by the device of the other link.
+    /// Frames taken by the device of the other link.
     pub(super) sent: u64,
-    /// There was no room for more before it.
+    /// Frames that found the queue for that device full.
     pub(super) unsent: u64,
-    /// It was gone.
+    /// Frames for a device that was gone.
     pub(super) gone: u64,
     /// Frames without memory for the copy that they were to have.
     pub(super) uncopied: u64,
-    /// How far behind their time frames were given to the device, and how far when it had taken them.
+    /// The delays from the time that frames were due to the time that they were given to the device. `late`
+    /// holds the delays until the device had taken them.
     pub(super) given: Histogram,
     pub(super) late: Histogram,
 }

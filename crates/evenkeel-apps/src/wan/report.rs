@@ -1,4 +1,4 @@
-//! What came of it.
+//! The report of an emulator.
 
 use evenkeel_link::Refusal;
 use serde::Serialize;
@@ -6,14 +6,14 @@ use serde::Serialize;
 use super::port::{ON_TIME, Port};
 use crate::latency::Histogram;
 
-/// What an emulator has done.
+/// The results of an emulator.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// How long it ran.
+    /// The time that the emulator ran, in seconds.
     pub seconds: f64,
-    /// Of its dice.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// From the first link to the second, and back.
+    /// The results from the first link to the second, and back.
     pub ways: Vec<Way>,
     /// The share of a core that its thread used.
     pub cpu: f64,
@@ -29,7 +29,7 @@ pub struct Report {
     pub conserved: bool,
 }
 
-/// What was done one way.
+/// The results of one direction.
 #[derive(Debug, Clone, Serialize)]
 pub struct Way {
     /// The link that frames came by.
@@ -44,9 +44,9 @@ pub struct Way {
     pub sent: u64,
     /// Bytes of all that the device took, from the Ethernet header on.
     pub bytes_out: u64,
-    /// The same in bits a second, over all of the time.
+    /// The rate of the bytes that the device took, in bits per second, over the whole run.
     pub out_bps: f64,
-    /// Frames that vanished, as they were to.
+    /// Frames lost on purpose.
     pub lost: u64,
     /// Frames that found the queue full.
     pub queue_full: u64,
@@ -54,26 +54,28 @@ pub struct Way {
     pub duplicated: u64,
     /// Frames with a bit flipped.
     pub corrupted: u64,
-    /// Frames held back.
+    /// Frames delayed on purpose so that later ones overtake them.
     pub reordered: u64,
     /// Frames on their way still.
     pub under_way: usize,
-    /// What the emulator did wrong by itself.
+    /// The faults that the emulator added without having been asked to.
     pub own: Own,
-    /// By how much the times at which frames were given to the device were behind those at which they were
-    /// due. No frame was less late than that.
+    /// The delays from the time that frames were due to the time that they were given to the device. No
+    /// frame was less late than that.
     pub given: Late,
-    /// The same when the device had taken them, those that it refused then as well. No frame was later.
+    /// The delays from the time that frames were due to the time that the device had taken them, or refused
+    /// them after that. No frame was later.
     pub late: Late,
-    /// Whether these add up.
+    /// Whether the counters of the direction add up.
     #[serde(skip)]
     pub adds_up: bool,
 }
 
-/// Frames that the emulator lost, or that had not what they were to have, without having been told to.
+/// Frames that the emulator lost, or did not treat as asked, on its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Own {
-    /// Lost in the ring of the link they came by: nobody took them in time. They count as not received.
+    /// Lost in the ring of the link they came by, because the emulator did not take them in time. They
+    /// count as not received.
     pub ring: u64,
     /// Lost as they came, larger than any buffer: the MTU of that link had just been raised. They count as
     /// not received.
@@ -135,7 +137,7 @@ impl Late {
     }
 }
 
-/// What went from one link to the other.
+/// Returns the results of the direction from one link to the other.
 pub(super) fn way(from: &Port, to: &Port, seconds: f64, at_end: bool) -> Way {
     let (path, tally) = (from.path.counters(), &from.tally);
     let under_way = from.path.under_way() + to.stalled();

@@ -14,12 +14,12 @@ use super::report::Report;
 use crate::host_setup::{Limits, Occasion};
 use crate::route::plan::Link;
 
-/// What an emulator is to be.
+/// The links and options of an emulator between devices.
 #[derive(Debug, Clone)]
 pub struct Wan {
     /// Its links.
     pub links: [Link; 2],
-    /// What is between them.
+    /// The options of the emulator between the links.
     pub options: Options,
 }
 
@@ -67,8 +67,8 @@ impl Wan {
     }
 }
 
-/// Reads again what is done to frames each way, on SIGHUP, and what is to be said when it is; the error is
-/// shown.
+/// The function that reads the treatment of frames again on SIGHUP. It returns the settings of each
+/// direction and the lines to show; an error is shown instead.
 pub type Reread<'a> = Box<dyn FnMut() -> Result<([Settings; 2], Vec<String>), String> + Send + 'a>;
 
 /// Lets frames through until a limit is reached or the process is asked to end. Calls `began` when all links
@@ -145,7 +145,7 @@ pub fn run(
     })
 }
 
-/// What is done beside the emulator, on another thread.
+/// The work of the thread next to the emulator: it follows the devices and reads the settings again.
 struct Beside<'a> {
     followed: Vec<Followed>,
     changes: DeviceChanges,
@@ -153,9 +153,9 @@ struct Beside<'a> {
     say: fn(&str),
 }
 
-/// What is done to frames changes on SIGHUP.
+/// The reader of new settings, which change the treatment of frames on SIGHUP.
 pub(super) struct Changing<'a> {
-    /// `None` if there is nothing to read again.
+    /// The event of SIGHUP; `None` if there is nothing to read again.
     hangup: Option<&'static EventFd>,
     reread: Option<Reread<'a>>,
     say: fn(&str),
@@ -186,7 +186,7 @@ impl<'a> Changing<'a> {
 }
 
 impl Beside<'_> {
-    /// Says which way frames are too long for their other link, if there is one.
+    /// Reports each direction whose frames can be too long for the other link.
     fn complain(&self) {
         if let [one, other] = &self.followed[..] {
             let complaints = [other.complaint(one), one.complaint(other)];

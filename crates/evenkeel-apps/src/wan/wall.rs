@@ -1,11 +1,11 @@
-//! What the kernel's stamps of frames are by the emulator's clock.
+//! The conversion of the kernel's time stamps of frames to the emulator's clock.
 
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Clock;
 
-/// How often the two clocks are compared: the system's is slewed, and may step.
+/// The interval of comparisons of the two clocks. The system's clock is slewed, and may step.
 const EVERY: Duration = Duration::from_millis(100);
-/// The tightest of so many comparisons counts.
+/// The number of readings in a comparison, of which the tightest counts.
 const TRIES: usize = 4;
 
 /// The system's clock as seen by the emulator's.
@@ -39,8 +39,8 @@ impl Wall {
         self.again = now + EVERY;
     }
 
-    /// When that was. By what the reading of a clock takes too late rather than too early: no frame leaves
-    /// before its time.
+    /// Returns the time of a stamp on the emulator's clock. Any error is towards later times, so that no
+    /// frame leaves before its time.
     pub(super) const fn time_of(&self, stamp_nanos: u64) -> Instant {
         Instant::from_nanos(stamp_nanos.saturating_sub(self.zero))
     }

@@ -8,7 +8,7 @@ use evenkeel_link::{Address, Packet, PacketOptions};
 
 use crate::stand::{Stand, wait_for};
 
-/// Where they come from.
+/// The hardware address that the attacker's frames come from.
 pub(crate) const MAC: &str = "02:00:00:00:66:66";
 const MAC_OCTETS: [u8; 6] = [2, 0, 0, 0, 0x66, 0x66];
 
@@ -86,7 +86,7 @@ fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!sum as u16).to_be_bytes()
 }
 
-/// What an IPv4 header says besides addresses.
+/// The fields of an IPv4 header that the tests vary.
 #[derive(Clone, Copy)]
 pub(crate) struct V4 {
     pub(crate) source: [u8; 4],
@@ -158,13 +158,13 @@ pub(crate) fn echo_request() -> Vec<u8> {
     message
 }
 
-/// Spoils a byte.
+/// Inverts bits of the byte at `at`.
 pub(crate) fn spoil(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
     bytes[at] ^= 0x55;
     bytes
 }
 
-/// How many frames [`send_faults`] sends.
+/// The number of frames that [`send_faults`] sends.
 pub(crate) const FAULTS: usize = 5;
 
 /// One frame with each of the faults that `tshark` is asked to look for.

@@ -1,4 +1,4 @@
-//! What `tcpdump` has seen on the kernel's side, as `tshark` judges it.
+//! The capture of `tcpdump` on the kernel's side, judged by `tshark`.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub(crate) const CHECKSUMS: [&str; 5] = [
     "igmp.checksum.status",
 ];
 
-/// What tshark says about the frames of one sender.
+/// The verdict of tshark on the frames of one sender.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) frames: usize,

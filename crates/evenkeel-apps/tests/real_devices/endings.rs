@@ -1,4 +1,4 @@
-//! How a host's run ends, what it leaves behind, and what it costs while nothing happens.
+//! The end of a host's run, the state that it leaves in the kernel, and its cost while nothing happens.
 
 use std::net::UdpSocket;
 use std::thread;

@@ -23,7 +23,7 @@ pub(crate) const US_V6: &str = "fd77::2";
 pub(crate) const KERNEL_V4: &str = "10.77.0.1";
 pub(crate) const KERNEL_V6: &str = "fd77::1";
 
-/// How a host is connected to the kernel.
+/// The kind of connection between a host and the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
     /// A TAP: the kernel's side is the device of that name.
@@ -102,7 +102,7 @@ impl HostCounters {
 }
 
 impl Shared {
-    /// Whether to stop; puts down the host's state if asked to.
+    /// Returns whether to stop. Stores the host's counters if they were asked for.
     fn attend(&self, host: &Host) -> bool {
         if self.asked.load(Ordering::Acquire) {
             *self.counters.lock().unwrap() = Some(HostCounters::of(host));
@@ -125,7 +125,7 @@ impl Stand {
         stand
     }
 
-    /// The same; the kernel's side is left without addresses.
+    /// Starts a host as [`Stand::start`] does, with no addresses on the kernel's side.
     pub(crate) fn start_bare(
         link: Link,
         config: Config,
@@ -175,7 +175,7 @@ impl Stand {
         self.shared.counters.lock().unwrap().take().unwrap()
     }
 
-    /// Whether the host's run has ended by itself.
+    /// Returns whether the host's run has ended by itself.
     pub(crate) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -199,7 +199,7 @@ impl Drop for Stand {
     }
 }
 
-/// How often a halted host looks whether it is to stop.
+/// The interval at which a halted host checks whether it is to stop.
 const SLICE: Duration = Duration::from_millis(5);
 
 fn serve(mut engine: Engine, shared: &Shared) -> Engine {

@@ -1,4 +1,4 @@
-//! What these tests run in their network namespaces.
+//! The programs that these tests run in their network namespaces.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{ChildStderr, Stdio};

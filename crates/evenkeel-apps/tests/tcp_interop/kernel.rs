@@ -1,4 +1,4 @@
-//! What others say of our segments: the kernel that received them, and tshark.
+//! The judgement of others on our segments: the kernel that received them, and tshark.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +32,7 @@ const NEVER: [&str; 22] = [
     "TcpExt.TCPACKSkippedChallenge",
 ];
 
-/// What the kernel of this namespace has counted, by group and name.
+/// Returns the counters of this namespace's kernel, by group and name.
 pub(crate) fn counters() -> BTreeMap<String, u64> {
     let text = run("cat /proc/net/snmp /proc/net/netstat");
     let lines: Vec<&str> = text.lines().collect();
@@ -45,10 +45,10 @@ pub(crate) fn counters() -> BTreeMap<String, u64> {
     pairs.collect()
 }
 
-/// What the network did that good segments may look bad for.
+/// The events on the network that make good segments look bad.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Network {
-    /// Frames to the kernel that were held back, so that later ones overtook them.
+    /// Frames to the kernel that were delayed, so that later ones overtook them.
     pub(crate) held_back: u64,
     /// SYN-ACKs that we sent again because no answer came: if it was the answer that was lost, the kernel has
     /// two.
@@ -56,7 +56,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// How often a counter may have counted.
+    /// Returns the most that a counter may have counted because of these events.
     fn most(&self, counter: &str) -> u64 {
         match counter {
             // The kernel counts a SYN-ACK that it has already as an error, and challenges it (RFC 5961, 4.2).
@@ -80,8 +80,8 @@ pub(crate) fn check_counters(network: &Network) {
     assert!(counters["Tcp.InSegs"] > 10, "there was something to find");
 }
 
-/// What tshark's experts say of what we sent: no error, and no warning but those that nobody is to blame for,
-/// or that [`trace`](crate::trace) has found to be right.
+/// Checks the findings of tshark's experts on our segments. There must be no error, and no warning but
+/// those that are nobody's fault or that [`trace`](crate::trace) has found to be right.
 pub(crate) fn check_capture(capture: &Path) {
     let capture = capture.display();
     for source in ["ip.src == 10.77.0.2", "ipv6.src == fd77::2"] {

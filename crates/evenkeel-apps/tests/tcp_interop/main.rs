@@ -80,7 +80,7 @@ fn curl_over_a_way_that_loses() {
     curl(Way::Emulated(lossy()), MIB);
 }
 
-/// What is sent comes back, by socat and by nc.
+/// Bytes that socat and nc send to our echo server come back unchanged.
 fn echo(way: Way, bytes: u64) {
     in_namespace(move || {
         let files = Scratch::new();

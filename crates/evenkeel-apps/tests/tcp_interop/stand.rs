@@ -37,7 +37,7 @@ const KERNEL: [&str; 2] = ["10.77.0.1/24", "fd77::1/64"];
 /// Longer than any test takes.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// How we are connected to the kernel that the test runs on.
+/// The kind of connection between us and the kernel that the test runs on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Way {
     /// A TAP.
@@ -59,9 +59,9 @@ pub(crate) const fn lossy() -> Conditions {
     }
 }
 
-/// The same on a shorter way, for long transfers: at this loss a window is nine segments, whoever sends
-/// (sqrt(3/2p), "The macroscopic behavior of the TCP congestion avoidance algorithm", Mathis et al., 1997),
-/// and a gigabyte takes 80 000 round trips.
+/// Returns the conditions of [`lossy`] with shorter delays, for long transfers. At this loss a window is
+/// nine segments, for either sender (sqrt(3/2p), "The macroscopic behavior of the TCP congestion avoidance
+/// algorithm", Mathis et al., 1997), and a gigabyte takes 80 000 round trips.
 pub(crate) const fn lossy_nearby() -> Conditions {
     Conditions { delay: Duration::from_micros(200), reordering_delay: Duration::from_micros(100), ..lossy() }
 }
@@ -71,10 +71,10 @@ pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     evenkeel_testing::in_namespace(&[&PROGRAMS], test);
 }
 
-/// Where things are.
+/// The devices, namespaces and capture of a test.
 pub(crate) struct Stand {
     way: Way,
-    /// Where our end is, if not where the kernel's is.
+    /// The namespace of our end, if it is not the kernel's.
     there: Option<Place>,
     bridge: Option<Bridge>,
     device: DeviceSpec,
@@ -131,7 +131,7 @@ impl Stand {
         }
     }
 
-    /// What our host is, this time: it writes down what comes and goes.
+    /// Returns the setup of our host for the next run. The host captures what it receives and sends.
     fn setup(&mut self) -> (HostSetup, DeviceSetup) {
         self.captures += 1;
         self.capture.set_file_name(format!("capture-{}.pcapng", self.captures));
@@ -175,7 +175,7 @@ impl Stand {
         server
     }
 
-    /// What was served, when all connections are over; nobody has found anything wrong with it.
+    /// Waits until all connections are over, and checks the result. Returns the results of the server.
     pub(crate) fn ended(&mut self, server: JoinHandle<Served>) -> Streams {
         let served = server.join().unwrap();
         assert!(served.counters.conserved, "{:?}", served.counters);

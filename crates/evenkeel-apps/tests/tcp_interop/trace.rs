@@ -1,16 +1,16 @@
-//! What we sent, segment by segment: the proof of whatever the other checks excuse.
+//! The trace of our segments, which proves whatever the other checks excuse.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::kernel::tshark;
 
-/// What a capture shows of ours that is right, but that others may wonder about.
+/// The segments of ours in a capture that are right but look wrong to the other checks.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// SYN-ACKs sent again. Their peer may have had the first.
     pub(crate) syn_acks_again: u64,
-    /// What tshark takes to be sent again, or out of order.
+    /// Segments that tshark takes to be sent again or out of order.
     pub(crate) retransmissions: u64,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Where its bytes begin: a SYN may have some (RFC 7413).
+    /// Returns the sequence number of the first byte of data. A SYN may have data (RFC 7413).
     fn start(&self) -> u64 {
         self.seq + u64::from(self.has(SYN))
     }
@@ -83,13 +83,13 @@ impl<'a> Segment<'a> {
         self.flags & flags == flags
     }
 
-    /// Where its FIN stands, if it has one.
+    /// Returns the sequence number of the FIN, if the segment has one.
     fn fin(&self) -> Option<u64> {
         self.has(FIN).then_some(self.start() + self.len)
     }
 
-    /// The bytes that it says have come twice: the first block, if it is acknowledged already or within the
-    /// second (RFC 2883, 4).
+    /// Returns the bytes that the segment reports to have come twice. They are the first block, if it is
+    /// acknowledged already or lies within the second (RFC 2883, 4).
     fn dsack(&self) -> Option<(u64, u64)> {
         let &(start, end) = self.sack.first()?;
         let within_second = self.sack.get(1).is_some_and(|&(from, to)| from <= start && end <= to);
@@ -102,7 +102,7 @@ impl<'a> Segment<'a> {
 struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// What of them lies in a range.
+    /// Returns the parts of these ranges that lie between `start` and `end`.
     fn within(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let mut parts: Vec<_> = self.0.range(..end).rev().take_while(|&(_, &to)| to > start).collect();
         parts.reverse();
@@ -133,11 +133,11 @@ struct Conversation {
     them: Side,
     came: Ranges,
     came_twice: Ranges,
-    /// When our last SYN-ACK left.
+    /// The time at which our last SYN-ACK left, in seconds.
     syn_ack_secs: Option<f64>,
-    /// The peer has sent something besides SYNs.
+    /// Whether the peer has sent something besides SYNs.
     answered: bool,
-    /// Either has sent a SYN.
+    /// Whether either side has sent a SYN.
     opened: bool,
 }
 

@@ -24,7 +24,7 @@ pub enum Direction {
 pub struct Described {
     /// Its name.
     pub name: String,
-    /// What its frames begin with.
+    /// The link type of its frames, which says which header they begin with.
     pub link_type: LinkType,
     /// Its hardware address.
     pub address: Option<EthernetAddress>,
@@ -41,13 +41,13 @@ pub struct Packet<'a> {
     pub interface: u32,
     /// Which way it went.
     pub direction: Direction,
-    /// When, in nanoseconds since 1970.
+    /// The time of capture, in nanoseconds since 1970.
     pub time: u64,
     /// Bytes it had on the wire.
     pub original_bytes: u32,
     /// Frames that were lost between the one before and this one; 0 is not written.
     pub dropped_before: u64,
-    /// What was kept of it.
+    /// The captured bytes of the packet; fewer than `original_bytes` if it was cut.
     pub bytes: &'a [u8],
     /// A remark about it, of [`COMMENT_MAX`] bytes at most; empty for none.
     pub comment: &'a str,
@@ -58,21 +58,21 @@ pub struct Packet<'a> {
 pub struct Totals {
     /// Nanoseconds since 1970 when the recording began.
     pub begin: u64,
-    /// And when it ended.
+    /// Nanoseconds since 1970 when the recording ended.
     pub end: u64,
     /// Frames received, those shed included.
     pub received: Option<u64>,
-    /// Of these, shed by the interface.
+    /// Received frames that the interface shed.
     pub missed: Option<u64>,
-    /// Of those received and not shed, wanted by the filter.
+    /// Frames that were received, not shed, and accepted by the filter.
     pub accepted: Option<u64>,
-    /// Of these, lost on the way to the file.
+    /// Accepted frames that were lost on the way to the file.
     pub dropped: Option<u64>,
-    /// Of these, delivered to the file.
+    /// Accepted frames that were delivered to the file.
     pub delivered: Option<u64>,
 }
 
-/// Option codes.
+/// The codes of the pcapng options that the encoder writes.
 mod option {
     pub(super) const END: u16 = 0;
     pub(super) const COMMENT: u16 = 1;
@@ -114,12 +114,12 @@ pub fn comment_overhead(comment: &str) -> usize {
     }
 }
 
-/// As much of a comment as is written: whole characters.
+/// Returns as much of a comment as is written, in whole characters.
 fn shortened(comment: &str) -> &str {
     comment.get(..comment.floor_char_boundary(COMMENT_MAX)).unwrap_or(comment)
 }
 
-/// The operating system, as captures name it.
+/// Returns the name and release of the operating system, as captures record it.
 #[must_use]
 pub fn operating_system() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -199,7 +199,7 @@ pub fn packet(file: &mut Vec<u8>, packet: &Packet<'_>) {
     file.extend_from_slice(words([option_head(option::END, 0), total]).as_flattened());
 }
 
-/// Code and length of an option, as one word.
+/// Returns code and length of an option as one word.
 const fn option_head(code: u16, len: u16) -> u32 {
     code as u32 | (len as u32) << 16
 }
@@ -254,7 +254,7 @@ fn add_option(file: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(file, value.len());
 }
 
-/// A time stamp: the upper half first, as the format wants it.
+/// Returns a time stamp with its upper half first, as the format requires.
 fn halves(nanos: u64) -> [u8; 8] {
     let mut bytes = [0; 8];
     let (upper, lower) = bytes.split_at_mut(4);
@@ -263,14 +263,14 @@ fn halves(nanos: u64) -> [u8; 8] {
     bytes
 }
 
-/// To a multiple of four bytes, after `len`.
+/// Pads the file, after `len` bytes, to a multiple of four bytes.
 fn pad(file: &mut Vec<u8>, len: usize) {
     let padding = [0; 3];
     file.extend_from_slice(padding.get(..len.wrapping_neg() & 3).unwrap_or_default());
 }
 
-/// The bytes of the whole blocks that `bytes` begins with and that end within its first `limit`: as much of
-/// a file as may stay.
+/// Returns the length of the whole blocks at the front of `bytes` that end within its first `limit` bytes.
+/// That part of a file may stay.
 ///
 /// `bytes` begin with a block, and hold nothing but blocks written here.
 pub(crate) fn whole_blocks(bytes: &[u8], limit: usize) -> usize {
@@ -285,7 +285,7 @@ pub(crate) fn whole_blocks(bytes: &[u8], limit: usize) -> usize {
     end
 }
 
-/// The packets in the first `len` bytes of `bytes`, which end with a block.
+/// Returns the number of packets in the first `len` bytes of `bytes`, which end with a block.
 pub(crate) fn count_packets(bytes: &[u8], len: usize) -> u64 {
     let (mut at, mut packets) = (0, 0);
     while at < len {
@@ -297,7 +297,7 @@ pub(crate) fn count_packets(bytes: &[u8], len: usize) -> u64 {
     packets
 }
 
-/// The length of the block that `bytes` begins with.
+/// Returns the length of the block that `bytes` begins with.
 fn whole_block(bytes: &[u8]) -> usize {
     let length = bytes.get(4..).and_then(<[u8]>::first_chunk).copied();
     length.map_or(usize::MAX / 2, |length| u32::from_le_bytes(length) as usize).max(12)
@@ -358,7 +358,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is written reads back, and cut at any place it is what was written up to there.
+        /// A written capture reads back. Cut at any place, it reads back as the packets written up to
+        /// there.
         #[test]
         fn what_is_written_reads_back(
             frames in vec((vec(any::<u8>(), 0..200), any::<u64>(), 0..300_u32, 0..3_u64, ".{0,9}"), 0..20),

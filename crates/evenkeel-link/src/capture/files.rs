@@ -22,8 +22,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row named after `name`. A file ends before it grows larger than `limit_bytes`, and when it is as old
-    /// as `period`; `keep` files are kept. What is not given is not limited.
+    /// Creates a series of files named after `name`. A file ends before it grows larger than `limit_bytes`,
+    /// and when it is as old as `period`; `keep` files are kept. `None` sets no limit.
     #[must_use]
     pub fn new(
         name: PathBuf,
@@ -50,7 +50,7 @@ impl Row {
         self.limit_nanos
     }
 
-    /// The next file, begun at `now` in nanoseconds since 1970, and the one to be removed for it.
+    /// Returns the next file, begun at `now` in nanoseconds since 1970, and the file to remove for it.
     pub(super) fn next(&mut self, now: u64) -> (PathBuf, Option<PathBuf>) {
         self.number += 1;
         let mut file = self.name.file_stem().unwrap_or_default().to_owned();
@@ -69,7 +69,7 @@ impl Row {
     }
 }
 
-/// Date and time, UTC, as `YYYYMMDDhhmmss`.
+/// Formats date and time, UTC, as `YYYYMMDDhhmmss`.
 fn date(seconds: u64) -> String {
     let Utc { year, month, day, hour, minute, second, .. } = Utc::of(seconds);
     format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")

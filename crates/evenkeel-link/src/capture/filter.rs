@@ -15,7 +15,7 @@ use super::libpcap::{Expression, FilterError};
 #[derive(Debug)]
 pub struct Judge {
     expression: Expression,
-    /// What comes from the host's interfaces, by their numbers.
+    /// The link type and origin of the frames of each host interface, indexed by interface number.
     frames: Vec<Frames>,
     compiled: Vec<Compiled>,
     passed_over: PassedOver,
@@ -33,7 +33,8 @@ struct Compiled {
     untagged: bool,
 }
 
-/// Where a frame of Ethernet has its VLAN tag, and what the tag begins with (IEEE 802.1Q).
+/// The place of the VLAN tag in an Ethernet frame. A tag begins with one of [`TAG_PROTOCOLS`] (IEEE
+/// 802.1Q).
 const TAG: core::ops::Range<usize> = 12..16;
 const TAG_PROTOCOLS: [[u8; 2]; 2] = [[0x81, 0], [0x88, 0xa8]];
 
@@ -103,13 +104,13 @@ impl Filter for Judge {
 }
 
 impl PassedOver {
-    /// Frames passed over.
+    /// Returns the number of frames passed over.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.state().0
     }
 
-    /// Why, for the last of them.
+    /// Returns why the last of these frames was passed over; `None` if there was no such frame.
     #[must_use]
     pub fn reason(&self) -> Option<FilterError> {
         self.state().1.clone()

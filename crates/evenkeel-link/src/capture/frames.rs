@@ -51,7 +51,7 @@ impl Frames {
         Self { link_type, origin: Origin::File { big_endian } }
     }
 
-    /// What the frames begin with.
+    /// Returns the link type of the frames, which says which header they begin with.
     #[must_use]
     pub const fn link_type(&self) -> LinkType {
         self.link_type

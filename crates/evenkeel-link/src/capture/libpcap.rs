@@ -44,12 +44,12 @@ pub enum FilterError {
     Expression {
         /// The expression.
         expression: String,
-        /// What libpcap says.
+        /// The error message of libpcap.
         what: String,
     },
 }
 
-/// What a frame that is wanted gets: all of it.
+/// The snapshot length given to libpcap: a frame that passes a filter is kept whole.
 const WHOLE: c_int = KEPT_BYTES_MAX as c_int;
 
 /// Names it goes by: Debian's, then that of the sources, then that of development files.
@@ -61,7 +61,7 @@ impl Expression {
         Self { text: text.into() }
     }
 
-    /// The expression as it was written.
+    /// Returns the expression as it was written.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -152,14 +152,14 @@ impl fmt::Display for Expression {
     }
 }
 
-/// `struct bpf_program`.
+/// A BPF program as libpcap lays it out (`struct bpf_program`).
 #[repr(C)]
 struct BpfProgram {
     len: c_uint,
     instructions: *mut BpfInstruction,
 }
 
-/// `struct bpf_insn`.
+/// A BPF instruction as libpcap lays it out (`struct bpf_insn`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct BpfInstruction {
@@ -219,7 +219,7 @@ impl Library {
     }
 }
 
-/// What libpcap compiles for: a `pcap_t`, closed when dropped.
+/// A `pcap_t`, in whose link type and byte order libpcap compiles expressions. Closed when dropped.
 struct Opened {
     library: Library,
     handle: NonNull<c_void>,
@@ -234,18 +234,19 @@ impl Drop for Opened {
     }
 }
 
-/// `PCAP_ERRBUF_SIZE`.
+/// The size in bytes of libpcap's error buffer (`PCAP_ERRBUF_SIZE`).
 const ERROR_BYTES: usize = 256;
 
 impl Opened {
-    /// Frames in memory.
+    /// Opens a handle that compiles for frames in memory. Opens no device.
     fn nothing(library: Library, link_type: LinkType) -> Result<Self, String> {
         // SAFETY: opens no device; the handle is closed when dropped.
         let handle = unsafe { (library.open_dead)(data_link_type(link_type), WHOLE) };
         Self::checked(library, handle, Box::default(), || "out of memory".to_owned())
     }
 
-    /// Frames of a file of this link type, written by a machine of this byte order.
+    /// Opens a handle that compiles for frames of a file of this link type, written by a machine of this
+    /// byte order.
     fn file(library: Library, link_type: LinkType, big_endian: bool) -> Result<Self, String> {
         let mut header = header(link_type, big_endian);
         // SAFETY: the header lives, where it is, longer than the stream: until the handle has been closed, or
@@ -264,7 +265,7 @@ impl Opened {
         Self::checked(library, handle, header, || text(&error))
     }
 
-    /// A network device, opened as `tcpdump` opens it, but for a moment.
+    /// Opens a network device for a moment, as `tcpdump` opens it.
     fn device(library: Library, name: &CStr) -> Result<Self, String> {
         let mut error = [0; ERROR_BYTES];
         // SAFETY: the name is a C string, and the room for an error is as large as libpcap wants it.
@@ -285,7 +286,7 @@ impl Opened {
         Ok(Self { library, handle, _header: header })
     }
 
-    /// What libpcap has to say.
+    /// Returns libpcap's message about the last error of this handle.
     fn error(&self) -> String {
         // SAFETY: the message is a C string inside the live handle, copied here.
         unsafe { CStr::from_ptr((self.library.get_error)(self.handle.as_ptr())) }
@@ -316,19 +317,19 @@ impl Opened {
     }
 }
 
-/// The text in a buffer that libpcap has written an error to.
+/// Returns the text in a buffer that libpcap has written an error to.
 fn text(buffer: &[c_char]) -> String {
     let bytes: Vec<u8> = buffer.iter().map(|&c| c.cast_unsigned()).take_while(|&byte| byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The number by which libpcap itself knows a link type of a device (`DLT_`).
+/// Returns libpcap's own number for the link type of a device (`DLT_`).
 fn data_link_type(link_type: LinkType) -> c_int {
     const DLT_RAW: c_int = 12;
     if link_type == LinkType::RAW { DLT_RAW } else { link_type.0.into() }
 }
 
-/// The header of a capture file without frames.
+/// Returns the header of a capture file without frames.
 fn header(link_type: LinkType, big_endian: bool) -> Box<[u8]> {
     // Magic number, version 2.4, time zone, accuracy, snapshot length, link type.
     let version = if big_endian { 2 << 16 | 4 } else { 4 << 16 | 2 };
@@ -573,12 +574,12 @@ mod tests {
         frame
     }
 
-    /// `pcap_offline_filter`.
+    /// The function `pcap_offline_filter` of libpcap, which runs a BPF program on a frame.
     struct OfflineFilter(Offline);
 
     type Offline = unsafe extern "C" fn(*const BpfProgram, *const PacketHeader, *const u8) -> c_int;
 
-    /// `struct pcap_pkthdr`.
+    /// The header of a packet as libpcap lays it out (`struct pcap_pkthdr`).
     #[repr(C)]
     struct PacketHeader {
         time: libc::timeval,

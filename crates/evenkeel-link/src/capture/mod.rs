@@ -34,6 +34,6 @@ mod block {
     pub(super) const SIMPLE_PACKET: u32 = 3;
     pub(super) const STATISTICS: u32 = 5;
     pub(super) const ENHANCED_PACKET: u32 = 6;
-    /// Says by its order in which order the section's bytes are.
+    /// The number whose own byte order in the file gives the byte order of the section.
     pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 }

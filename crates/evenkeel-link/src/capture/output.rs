@@ -1,4 +1,5 @@
-//! Where a capture is written: a file, a row of files, or standard output; by a thread of its own.
+//! The destination of a capture: a file, a series of files, or standard output, written by a thread of its
+//! own.
 //!
 //! ```text
 //!   host's thread                              writer's thread
@@ -7,9 +8,10 @@
 //!                 └───────────── empty buffers ──────────┘
 //! ```
 //!
-//! Whatever the disk or the reader of a pipe does, the host's thread never waits for it: when all buffers are
-//! full there is no room, and the host decides what that means. A disk that is full is tried again until it
-//! is not; in between, the file ends with a whole block. Buffers hold whole blocks only.
+//! The host's thread never waits for the disk or for the reader of a pipe. When all buffers are full,
+//! [`Output::has_room`] returns false, and the host decides what to do. The writer's thread retries a full
+//! disk until a write succeeds; in between, the file ends with a whole block. Buffers hold whole blocks
+//! only.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -26,7 +28,7 @@ use super::encode::{self, Described, PACKET_OVERHEAD, Packet};
 use super::files::Row;
 use crate::error::LinkError;
 
-/// What to write to.
+/// The destination of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// Standard output: a pipe, say to a program that shows the frames.
@@ -48,14 +50,14 @@ const RETRY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Output {
     target: Target,
-    /// What every file begins with.
+    /// The bytes that every file begins with.
     header: Vec<u8>,
     /// Being filled.
     current: Vec<u8>,
     packets: u64,
     /// Bytes put into the current file, those in buffers included.
     file_bytes: u64,
-    /// When the current file was begun, in nanoseconds since 1970.
+    /// The time at which the current file was begun, in nanoseconds since 1970.
     begun: u64,
     /// Buffers that have not been used yet.
     unused: usize,
@@ -64,7 +66,7 @@ pub struct Output {
     writing: Writing,
 }
 
-/// How the writing is getting on; copies see the same.
+/// A handle to the progress of the writer's thread. All clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Writing(Arc<Shared>);
 
@@ -78,15 +80,15 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is being written.
+    /// The file being written.
     path: PathBuf,
-    /// The file and what the last attempt failed with, while no other has succeeded.
+    /// The file and the error of the last attempt; `None` once an attempt has succeeded.
     failure: Option<(PathBuf, String)>,
-    /// What any attempt failed with last, also if another has succeeded since.
+    /// The file and the error of the last failed attempt, even if a later one has succeeded.
     last_failure: Option<(PathBuf, String)>,
-    /// The reader of the pipe has gone.
+    /// Whether the reader of the pipe has gone.
     reader_gone: bool,
-    /// No more is to come: what cannot be written now never will be.
+    /// Whether the capture is complete, so that bytes that cannot be written now are given up.
     hurry: bool,
     ended: bool,
 }
@@ -146,14 +148,14 @@ impl Output {
         Ok(output)
     }
 
-    /// A handle by which to ask how it is going.
+    /// Returns a handle to the progress of the writing.
     #[must_use]
     pub fn writing(&self) -> Writing {
         self.writing.clone()
     }
 
-    /// Whether another packet of `bytes` bytes can be taken. If not: the disk is full or slow, or the reader
-    /// of the pipe.
+    /// Returns whether there is room for another packet of `bytes` bytes. There is none while the disk, or
+    /// the reader of the pipe, is too slow or takes nothing.
     pub fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.current.len() + bytes + PACKET_OVERHEAD <= BUFFER_BYTES;
         fits || self.current.is_empty() || self.hand_over()
@@ -175,8 +177,8 @@ impl Output {
         self.file_bytes += (self.current.len() - before) as u64;
     }
 
-    /// Whether the current file should end before a packet of `bytes` bytes, at `now` in nanoseconds since
-    /// 1970.
+    /// Returns whether the current file should end before a packet of `bytes` bytes, at `now` in
+    /// nanoseconds since 1970. Always false for a [`Target`] other than [`Target::Files`].
     #[must_use]
     pub fn is_due(&self, bytes: usize, now: u64) -> bool {
         let Target::Files(row) = &self.target else { return false };
@@ -198,12 +200,13 @@ impl Output {
         true
     }
 
-    /// Hands over what has been gathered: there is nothing else to do. Returns whether anything is left.
+    /// Hands the buffered packets to the writer's thread. Returns true if nothing is left, and false if
+    /// there is no empty buffer to go on with.
     pub fn flush(&mut self) -> bool {
         self.current.is_empty() || self.hand_over()
     }
 
-    /// Whether anything has been gathered that is not handed over.
+    /// Returns whether no bytes wait to be handed to the writer's thread.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.current.is_empty()
@@ -257,7 +260,7 @@ impl Output {
     }
 }
 
-/// A buffer to be filled: one that has been written, or one of those that have not been used yet.
+/// Returns a buffer to fill: one that has been written, or one that has not been used yet.
 fn take_empty(empty: &Receiver<Vec<u8>>, unused: &mut usize) -> Option<Vec<u8>> {
     empty.try_recv().ok().or_else(|| {
         *unused = unused.checked_sub(1)?;
@@ -270,25 +273,26 @@ fn said((path, what): &(PathBuf, String)) -> String {
 }
 
 impl Writing {
-    /// Packets written.
+    /// Returns the number of packets written.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.0.written.load(Ordering::Relaxed)
     }
 
-    /// Why nothing can be written at the moment. It is tried again.
+    /// Returns why nothing can be written at the moment; `None` if writing works. The writer's thread
+    /// retries.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.0.state().failure.as_ref().map(said)
     }
 
-    /// What went wrong last, also if nothing is wrong any more.
+    /// Returns the last failure to write, even if later writes have succeeded; `None` if none ever failed.
     #[must_use]
     pub fn last_failure(&self) -> Option<String> {
         self.0.state().last_failure.as_ref().map(said)
     }
 
-    /// Whether the reader of the pipe has gone, so that there is no point in going on.
+    /// Returns whether the reader of the pipe has gone, so that further output is useless.
     #[must_use]
     pub fn reader_gone(&self) -> bool {
         self.0.state().reader_gone
@@ -312,7 +316,7 @@ impl Shared {
     }
 }
 
-/// The thread's side.
+/// The state of the writer's thread.
 #[derive(Debug)]
 struct Writer {
     /// `None` if it could not be opened.
@@ -438,7 +442,7 @@ impl Writer {
     }
 }
 
-/// Whether standard output is somewhere that a capture may be written to, which a terminal is not.
+/// Returns whether a capture may be written to standard output, which must not be a terminal.
 #[must_use]
 pub fn stdout_takes_a_capture() -> bool {
     !io::IsTerminal::is_terminal(&io::stdout())

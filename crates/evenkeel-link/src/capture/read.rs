@@ -17,9 +17,9 @@ pub struct Reader<R> {
     /// Frames passed over, and the link type of the last one.
     skipped: u64,
     skipped_link_type: LinkType,
-    /// What the last frame begins with.
+    /// The link type of the last frame.
     link_type: LinkType,
-    /// A frame with a time stamp has been read.
+    /// Whether a frame with a time stamp has been read.
     stamped: bool,
     /// Time of the last frame in nanoseconds since 1970.
     time: u64,
@@ -142,38 +142,40 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The frame, without FCS, as far as it was captured.
+    /// Returns the captured bytes of the frame, without FCS.
     #[must_use]
     pub fn frame(&self) -> &[u8] {
         self.block.get(self.frame.clone()).unwrap_or_default()
     }
 
-    /// What the frame begins with; before the first frame that of the file, as far as its header says so.
+    /// Returns the link type of the last frame. Before the first frame, returns the file's, as far as its
+    /// header has one.
     #[must_use]
     pub const fn link_type(&self) -> LinkType {
         self.link_type
     }
 
-    /// Whether numbers in the file have their high byte first: so has the machine that wrote it.
+    /// Returns whether the file is big-endian, as was the machine that wrote it.
     #[must_use]
     pub fn is_big_endian(&self) -> bool {
         self.order == Order::Big
     }
 
-    /// When the frame was captured, in nanoseconds since 1970: that of the frame before if it has no time
-    /// stamp of its own, and 0 if that has none either.
+    /// Returns the time at which the last frame was captured, in nanoseconds since 1970. A frame without a
+    /// time stamp has the time of the frame before it; 0 if no frame so far had one.
     #[must_use]
     pub const fn time(&self) -> u64 {
         self.time
     }
 
-    /// Whether this frame, or one before, has a time stamp.
+    /// Returns whether the last frame, or any frame before it, has a time stamp.
     #[must_use]
     pub const fn is_stamped(&self) -> bool {
         self.stamped
     }
 
-    /// Bytes that the frame had on the wire: more than were captured, if it was cut to a snapshot length.
+    /// Returns the number of bytes that the frame had on the wire. It is more than were captured if the
+    /// frame was cut to a snapshot length.
     #[must_use]
     pub const fn original_bytes(&self) -> u32 {
         self.original
@@ -185,7 +187,7 @@ impl<R: Read> Reader<R> {
         self.skipped
     }
 
-    /// An error if frames were passed over: it says where they were captured.
+    /// Returns an error if frames were passed over. The error names the link type of those frames.
     ///
     /// # Errors
     /// [`CaptureError::NotEthernet`]
@@ -287,7 +289,7 @@ impl<R: Read> Reader<R> {
         self.end_of_block(body + 12)
     }
 
-    /// The length of a block without its type and its two lengths, from the length at `at`.
+    /// Returns the length of a block without its type and its two lengths, from the length at `at`.
     fn body_len(&self, at: usize) -> Result<u32, CaptureError> {
         let total = self.u32_at(at)?;
         let body = total.checked_sub(12).filter(|_| total.is_multiple_of(4));
@@ -345,13 +347,14 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Interface, time stamp in two halves, captured and original length, frame.
+    /// Reads an enhanced packet block: interface, time stamp in two halves, captured and original length,
+    /// frame.
     fn enhanced_packet(&mut self) -> Result<bool, CaptureError> {
         let interface = self.u32_at(0)?;
         self.stamped_packet(interface)
     }
 
-    /// The obsolete kind: the interface in 16 bits, and a drop count.
+    /// Reads an obsolete packet block, with the interface in 16 bits and a drop count.
     fn packet(&mut self) -> Result<bool, CaptureError> {
         let interface = self.u16_at(0)?;
         self.stamped_packet(interface.into())
@@ -367,7 +370,8 @@ impl<R: Read> Reader<R> {
         self.found(source, 20, captured)
     }
 
-    /// Original length and frame; of the first interface, cut to its snapshot length, at no stated time.
+    /// Reads a simple packet block: original length and frame. It belongs to the first interface, is cut to
+    /// its snapshot length, and has no time.
     fn simple_packet(&mut self) -> Result<bool, CaptureError> {
         let source = self.source(0)?;
         let original = self.u32_at(0)?;
@@ -402,7 +406,8 @@ impl<R: Read> Reader<R> {
         if self.fill_or_end(len)? || len == 0 { Ok(()) } else { Err(CaptureError::CutOff) }
     }
 
-    /// The same; false if the file ends right here.
+    /// Fills the block with the next `len` bytes of the file. Returns false if the file ends before the
+    /// first of them.
     fn fill_or_end(&mut self, len: usize) -> Result<bool, CaptureError> {
         if len > BLOCK_BYTES_MAX {
             return Err(CaptureError::Damaged("a frame larger than any captured one"));
@@ -443,7 +448,7 @@ impl<R: Read> Reader<R> {
 }
 
 impl Units {
-    /// `if_tsresol`: a negative power of ten, or of two if the highest bit is set.
+    /// Reads the option `if_tsresol`: a negative power of ten, or of two if the highest bit is set.
     fn from_resolution(resolution: u8) -> Option<Self> {
         let exponent = u32::from(resolution & 0x7f);
         let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };
@@ -474,7 +479,7 @@ impl Order {
     }
 }
 
-/// A time stamp in nanoseconds since 1970; what lies outside of 1970 to 2554 becomes the nearer end.
+/// Converts a time stamp to nanoseconds since 1970. Times outside of 1970 to 2554 become the nearer bound.
 fn nanos(stamp: u128, units: Units, offset_secs: i64) -> u64 {
     let nanos = stamp.saturating_mul(1_000_000_000) / u128::from(units.per_second.max(1));
     let nanos = i128::try_from(nanos).unwrap_or(i128::MAX);

@@ -37,7 +37,7 @@ pub struct Recorded<I: Interface + ?Sized> {
     inner: Box<I>,
 }
 
-/// How a recording is getting on; copies see the same.
+/// A handle to the progress of a recording. All clones share one state.
 #[derive(Debug, Clone)]
 pub struct Recording {
     tape: Arc<Mutex<Tape>>,
@@ -72,7 +72,7 @@ impl<I: Interface + ?Sized> Recorded<I> {
         Ok(Self { name: inner.name().to_owned(), recording, current: Cell::new(0), on_tape: 0, inner })
     }
 
-    /// A handle by which to ask about the recording, also after this has been handed to a host.
+    /// Returns a handle to the recording, which stays valid after the device has been handed to a host.
     #[must_use]
     pub fn recording(&self) -> Recording {
         self.recording.clone()

@@ -25,10 +25,10 @@ use crate::hardware::own_address;
 use crate::listen::FRAME_BYTES;
 use crate::netdev::KernelCounters;
 
-/// How a capture is played.
+/// Options for the playback of a capture.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReplayOptions {
-    /// How fast.
+    /// The speed of playback.
     pub pace: Pace,
     /// The hardware address of the interface. Default: the one that the capture's first frame is addressed
     /// to, if it is one station's.
@@ -38,7 +38,7 @@ pub struct ReplayOptions {
     pub monitored: bool,
 }
 
-/// How fast a capture is played.
+/// The speed at which a capture is played.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pace {
     /// With the spacing it was captured with.
@@ -118,14 +118,14 @@ impl Replay {
         Ok(Self { path: path.to_owned(), name, address, queue })
     }
 
-    /// The file.
+    /// Returns the path of the capture file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The station a frame is addressed to, if it is one.
+/// Returns the station that a frame is addressed to; `None` if its destination is not unicast.
 fn destination(frame: &[u8]) -> Option<EthernetAddress> {
     frame.first_chunk().map(|&bytes| EthernetAddress(bytes)).filter(EthernetAddress::is_unicast)
 }
@@ -221,7 +221,7 @@ impl Device for Replay {
 }
 
 impl Player {
-    /// When the frame at the front is to come in; never if there is none.
+    /// Returns the time at which the next frame of the capture is due; [`Instant::NEVER`] if there is none.
     fn due(&self) -> Instant {
         if self.status.state() != DeviceState::Running {
             return Instant::NEVER;

@@ -16,7 +16,8 @@ pub enum Entry {
         /// Whether it belongs to a VRF, whose routes are in a table of its own.
         in_vrf: bool,
     },
-    /// Whether next hops of a device without carrier are out of use (`ignore_routes_with_linkdown`).
+    /// The setting that takes next hops of a device without carrier out of use
+    /// (`ignore_routes_with_linkdown`).
     IgnoresLinkdown {
         /// Whether this is the setting for IPv6.
         six: bool,
@@ -68,7 +69,7 @@ pub struct KernelRoute {
     pub metric: u32,
     /// The preference of a router (RFC 4191 2.1): 0, or 1 if high, or -1 if low. Of IPv6 only.
     pub preference: i8,
-    /// Where it leads.
+    /// The destination that the route leads to.
     pub way: KernelWay,
     /// Whether the kernel joins it with others of its prefix and metric, as next hops of one route (IPv6).
     pub joins: bool,
@@ -77,20 +78,21 @@ pub struct KernelRoute {
     pub identity: u64,
 }
 
-/// Where a route of the kernel leads.
+/// The destination that a route of the kernel leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelWay {
-    /// To neighbours, or gateways, by any of several devices. None of those that the kernel does not use now.
+    /// To neighbours or gateways, through any of several devices. Next hops that the kernel does not use
+    /// now are left out.
     Unicast(Vec<KernelHop>),
     /// To the next-hop object with this number.
     Nexthop(u32),
     /// To the kernel itself: local, broadcast, anycast and multicast addresses.
     Kernel,
-    /// Nowhere, without a word.
+    /// Nowhere. Packets are discarded without an ICMP error.
     Blackhole,
-    /// Nowhere; senders are told.
+    /// Nowhere. Senders get an ICMP error: unreachable.
     Unreachable,
-    /// Nowhere; senders are told that it is prohibited.
+    /// Nowhere. Senders get an ICMP error: prohibited.
     Prohibit,
     /// To the rule behind the one that selected this table.
     Throw,
@@ -98,14 +100,14 @@ pub enum KernelWay {
     Unknown,
 }
 
-/// One next hop.
+/// A next hop of a kernel route or next-hop object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelHop {
     /// The device.
     pub index: u32,
     /// The gateway; `None` if destinations are on the link. That of an IPv4 route may be of IPv6.
     pub gateway: Option<IpAddress>,
-    /// Its share of the flows, in proportion to the others'.
+    /// The share of flows for this next hop, in proportion to the weights of the others.
     pub weight: u16,
 }
 
@@ -114,11 +116,11 @@ pub struct KernelHop {
 pub struct KernelNexthop {
     /// Its number.
     pub id: u32,
-    /// Where it leads.
+    /// The destination that the object leads to.
     pub kind: NexthopKind,
 }
 
-/// Where a next-hop object leads.
+/// The destination that a next-hop object leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NexthopKind {
     /// To a neighbour or gateway.
@@ -158,7 +160,7 @@ pub struct KernelRule {
     pub others: bool,
     /// Whether it is for what does *not* match.
     pub inverted: bool,
-    /// What is done.
+    /// The action on packets that match.
     pub action: RuleAction,
     /// A route to a prefix of at most this length does not count.
     pub suppresses_to: Option<u32>,
@@ -168,27 +170,27 @@ pub struct KernelRule {
     pub identity: u64,
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleAction {
     /// Looks into a table.
     Table(u32),
     /// Goes on with the first rule of this priority.
     Goto(u32),
-    /// Nothing.
+    /// No action: the lookup goes on with the next rule.
     Nop,
-    /// Discards, without a word.
+    /// Discards the packet without an ICMP error.
     Blackhole,
-    /// Discards; senders are told.
+    /// Discards the packet and tells its sender that the destination is unreachable.
     Unreachable,
-    /// Discards; senders are told that it is prohibited.
+    /// Discards the packet and tells its sender that it is prohibited.
     Prohibit,
     /// Something that cannot be expressed here.
     Unknown,
 }
 
 impl KernelRule {
-    /// A rule that has all packets looked up in a table.
+    /// Creates a rule that has all packets looked up in a table.
     #[must_use]
     pub const fn table(six: bool, priority: u32, table: u32) -> Self {
         Self {
@@ -207,13 +209,13 @@ impl KernelRule {
         }
     }
 
-    /// Whether it decides by itself, also where no table has a route.
+    /// Returns whether the rule itself decides about a packet, without a route from any table.
     #[must_use]
     pub const fn discards(&self) -> bool {
         !matches!(self.action, RuleAction::Table(_) | RuleAction::Goto(_) | RuleAction::Nop)
     }
 
-    /// Whether it only has all packets looked up in a table.
+    /// Returns whether the rule's only effect is to look up every packet in a table.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         let plain = Self { action: self.action, ..Self::table(self.six, self.priority, 0) };
@@ -224,9 +226,9 @@ impl KernelRule {
 /// A message of the kernel's tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// All tables are told from the beginning.
+    /// A listing of all tables begins.
     Begins,
-    /// All have been told: what has not been since [`News::Begins`] is not there any more.
+    /// The listing is complete. Entries not listed since [`News::Begins`] do not exist any more.
     Complete,
     /// An entry is there.
     Is {
@@ -244,13 +246,13 @@ pub enum News {
 /// The relation of an entry to others with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// It was listed: behind those of the same key that were listed before it.
+    /// The entry was listed, behind those of its key that were listed before it.
     Listed,
-    /// It is new, and stands before the others.
+    /// The entry is new, and stands before the others.
     First,
-    /// It is new, and stands behind the others.
+    /// The entry is new, and stands behind the others.
     Last,
-    /// It takes the place of the first one.
+    /// The entry takes the place of the first one.
     Replaces,
 }
 

@@ -52,7 +52,7 @@ pub struct KernelTables {
     /// The socket's own address: what the kernel sends on behalf of others has theirs.
     port: u32,
     buffer: Vec<u8>,
-    /// Of the buffer, what has been received and not been read yet.
+    /// The part of the buffer that has been received and not yet read.
     unread: Range<usize>,
     /// Tables that are still to be asked for in this round.
     to_ask: VecDeque<Table>,
@@ -60,15 +60,16 @@ pub struct KernelTables {
     asked: Option<(u32, Table)>,
     /// The destination that was listed last.
     listed: Option<IpAddress>,
-    /// Nothing of this round has been told yet: what comes before it is older than it.
+    /// Whether no message of this round has been read yet. Whatever comes before the first one is older
+    /// than the round.
     fresh: bool,
-    /// What was said in this round is not the whole truth: another one follows.
+    /// Whether the answers of this round are incomplete, so that another round must follow.
     torn: bool,
     /// Links that were announced with a carrier last.
     up: entry::Up,
     began: Instant,
     clock: Clock,
-    /// When the next round may begin.
+    /// The earliest time for the next round.
     not_before: Instant,
     sequence: u32,
     resyncs: u64,
@@ -108,13 +109,13 @@ const TABLES: [Table; 10] = [
 const GROUPS: u32 =
     1 | 1 << 2 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18 | 1 << 23 | 1 << 24 | 1 << 31;
 
-/// `NLM_F_DUMP_INTR`: the table changed while it was told.
+/// The flag of a listing during which the table changed (`NLM_F_DUMP_INTR`).
 const DUMP_INTERRUPTED: u16 = 0x10;
 /// The largest piece that the kernel hands over at a time.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Announcements that may wait: a routing daemon's whole table comes at once.
 const RECEIVE_BYTES: usize = 8 << 20;
-/// A netlink header.
+/// The size of a netlink header in bytes.
 const HEADER: usize = 16;
 
 /// Bounds of the pause between two rounds: within them it is [`PAUSES`] times as long as the last round took.
@@ -162,7 +163,7 @@ impl KernelTables {
         [Arc::clone(&self.socket), Arc::clone(&self.timer)]
     }
 
-    /// How often the tables were asked for again.
+    /// Returns how often the tables were requested again.
     #[must_use]
     pub fn resyncs(&self) -> u64 {
         self.resyncs
@@ -421,7 +422,7 @@ impl KernelTables {
     }
 }
 
-/// The error number in an error message.
+/// Returns the error number in an error message.
 fn error_of(body: &[u8]) -> i32 {
     body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code).saturating_neg())
 }
@@ -434,7 +435,7 @@ fn rules_of_old(family: u8) -> Vec<KernelRule> {
     vec![KernelRule::table(six, 0, LOCAL), KernelRule::table(six, 32_766, MAIN)]
 }
 
-/// Addresses and neighbours.
+/// Parses a message about an address or a neighbour with the netlink library; `None` for other messages.
 fn by_library(message: &[u8]) -> Result<Option<Entry>, ()> {
     let message = NetlinkMessage::<Message>::deserialize(message).map_err(|_| ())?;
     Ok(match message.payload {
@@ -444,7 +445,7 @@ fn by_library(message: &[u8]) -> Result<Option<Entry>, ()> {
     })
 }
 
-/// A socket that hears the announcements of `groups`, of which `room` bytes may wait.
+/// Opens a socket that receives the announcements of `groups`, of which `room` bytes may wait.
 pub(crate) fn open_socket(groups: u32, room: usize) -> io::Result<OwnedFd> {
     // The protocol with number zero is NETLINK_ROUTE.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -456,7 +457,7 @@ pub(crate) fn open_socket(groups: u32, room: usize) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The length of the first message, if it is one and is all there.
+/// Returns the length of the first message; `None` if it is malformed or incomplete.
 pub(crate) fn message_len(bytes: &[u8]) -> Option<usize> {
     const HEADER: usize = 16;
     let len = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
@@ -464,7 +465,7 @@ pub(crate) fn message_len(bytes: &[u8]) -> Option<usize> {
 }
 
 impl Table {
-    /// A request for all of it: a header, and a body of zeros that begins with the family.
+    /// Returns a request for the whole table: a header, and a body of zeros that begins with the family.
     fn request(self, sequence: u32) -> Vec<u8> {
         const RTM_GETNETCONF: u16 = 82;
         const RTM_GETNEXTHOP: u16 = 106;

@@ -20,7 +20,7 @@ const INET6: u8 = libc::AF_INET6 as u8;
 const DEAD: u32 = 1;
 const LINKDOWN: u32 = 16;
 
-/// Type and value of each attribute; ends at a malformed one.
+/// Returns type and value of each attribute. Ends at a malformed one.
 fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(bytes).map_while(Result::ok).map(|nla| {
         let value = nla.into_inner();
@@ -43,7 +43,7 @@ fn address(value: &[u8]) -> Option<IpAddress> {
     }
 }
 
-/// A prefix of the family; all of it without an address.
+/// Returns a prefix of the family: the address in `value`, or the unspecified address if there is none.
 fn prefix(family: u8, value: Option<&[u8]>, length: u8) -> Option<IpCidr> {
     let (all, longest) = match family {
         INET => (Ipv4Address::UNSPECIFIED.into(), 32),
@@ -59,7 +59,7 @@ fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// A device (`struct ifinfomsg`), and whether it is up and has carrier.
+/// Parses a device (`struct ifinfomsg`). Also returns whether it is up and has carrier.
 pub(super) fn link(body: &[u8]) -> Option<(Entry, bool)> {
     const IFLA_IFNAME: u16 = 3;
     const IFLA_LINKINFO: u16 = 18;
@@ -82,7 +82,7 @@ pub(super) fn link(body: &[u8]) -> Option<(Entry, bool)> {
     Some((Entry::Link { index, name, in_vrf }, flags & usable == usable))
 }
 
-/// A device's setting (`struct netconfmsg`), if it is one that matters here.
+/// Parses a device's setting (`struct netconfmsg`); `None` if it does not matter here.
 pub(super) fn setting(body: &[u8]) -> Option<Entry> {
     const NETCONFA_IFINDEX: u16 = 1;
     const NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN: u16 = 6;
@@ -97,7 +97,7 @@ pub(super) fn setting(body: &[u8]) -> Option<Entry> {
     Some(Entry::IgnoresLinkdown { six, index, ignores: of(NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN)? != 0 })
 }
 
-/// A route (`struct rtmsg`); an error if it cannot be read, and `None` if it is none: a cached one.
+/// Parses a route (`struct rtmsg`). Returns an error if it cannot be read, and `None` for a cached route.
 pub(super) fn route(body: &[u8]) -> Result<Option<Entry>, ()> {
     const HEADER: usize = 12;
     const RTM_F_CLONED: u32 = 0x200;
@@ -151,7 +151,7 @@ const RTA_EXPIRES: u16 = 23;
 const RTA_NH_ID: u16 = 30;
 const RTPROT_RA: u8 = 9;
 
-/// `ICMPV6_ROUTER_PREF_*`: 0 is medium, 1 is high, 3 is low.
+/// Converts `ICMPV6_ROUTER_PREF_*` (0 is medium, 1 is high, 3 is low) to a preference of 0, 1 or -1.
 fn preference_of(value: &[u8]) -> i8 {
     match value.first() {
         Some(1) => 1,
@@ -160,7 +160,7 @@ fn preference_of(value: &[u8]) -> i8 {
     }
 }
 
-/// What a route's attributes say of its next hops.
+/// The attributes of a route that describe its next hops.
 #[derive(Debug, Default)]
 struct Attributes {
     index: Option<u32>,
@@ -168,7 +168,7 @@ struct Attributes {
     object: Option<u32>,
     /// Next hops and their flags.
     hops: Vec<(KernelHop, u32)>,
-    /// An attribute changes packets in a way that cannot be expressed.
+    /// Whether an attribute changes packets in a way that cannot be expressed.
     odd: bool,
 }
 
@@ -189,13 +189,13 @@ impl Attributes {
         }
     }
 
-    /// A gateway of any family: `struct rtvia`.
+    /// Reads a gateway of any family: `struct rtvia`.
     fn via(&mut self, value: &[u8]) {
         self.gateway = value.get(2..).and_then(address);
         self.odd |= self.gateway.is_none();
     }
 
-    /// Several next hops: `struct rtnexthop`, each with attributes.
+    /// Reads several next hops: `struct rtnexthop`, each with attributes.
     fn several(&mut self, mut rest: &[u8]) {
         const HEADER: usize = 8;
         self.hops.clear();
@@ -214,7 +214,7 @@ impl Attributes {
         }
     }
 
-    /// Where a route of this type leads.
+    /// Returns the destination that a route of type `kind` leads to.
     fn way(&self, kind: u8, flags: u32) -> KernelWay {
         // The kernel gives a route by an object that discards the type of one that discards.
         if let (libc::RTN_UNICAST | libc::RTN_BLACKHOLE, Some(id)) = (kind, self.object) {
@@ -267,7 +267,7 @@ impl Attributes {
     }
 }
 
-/// A next-hop object (`struct nhmsg`, linux/nexthop.h); `None` if it is none for routes.
+/// Parses a next-hop object (`struct nhmsg`, linux/nexthop.h); `None` if it is none for routes.
 pub(super) fn nexthop(body: &[u8]) -> Option<Entry> {
     const HEADER: usize = 8;
     const NHA_ID: u16 = 1;
@@ -314,7 +314,7 @@ pub(super) fn nexthop(body: &[u8]) -> Option<Entry> {
     Some(Entry::Nexthop(KernelNexthop { id: id?, kind }))
 }
 
-/// The members of a group (`struct nexthop_grp`): numbers and weights.
+/// Returns the members of a group (`struct nexthop_grp`): numbers and weights.
 fn members(value: &[u8]) -> Vec<(u32, u16)> {
     let (members, _) = value.as_chunks::<8>();
     let member = |&[a, b, c, d, low, high, _, _]: &[u8; 8]| {
@@ -323,8 +323,8 @@ fn members(value: &[u8]) -> Vec<(u32, u16)> {
     members.iter().map(member).collect()
 }
 
-/// A rule (`struct fib_rule_hdr`, linux/fib_rules.h); an error if it cannot be read, and `None` if it is for
-/// another family.
+/// Parses a rule (`struct fib_rule_hdr`, linux/fib_rules.h). Returns an error if it cannot be read, and
+/// `None` if it is for another family.
 pub(super) fn rule(body: &[u8]) -> Result<Option<Entry>, ()> {
     const HEADER: usize = 12;
     const INVERT: u32 = 2;

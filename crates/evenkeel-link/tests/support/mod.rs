@@ -47,7 +47,7 @@ pub fn lacks(lack: &Lack<'_>) {
     evenkeel_skip::skip(thread::current().name().unwrap_or("a test"), lack);
 }
 
-/// Whether a program can be run.
+/// Returns whether a program can be run.
 pub fn has(program: &str) -> bool {
     Command::new(program).arg("-h").output().is_ok()
 }
@@ -150,12 +150,12 @@ impl<D: Device + ?Sized> Bench<D> {
     }
 }
 
-/// Whether a frame is IPv4 with this protocol number (no VLAN tag).
+/// Returns whether a frame is IPv4 with this protocol number. The frame has no VLAN tag.
 pub fn is_ipv4(frame: &[u8], protocol: u8) -> bool {
     frame.get(12..14) == Some(&[8, 0]) && frame.get(23) == Some(&protocol)
 }
 
-/// Whether a frame is an ARP request for the IPv4 address.
+/// Returns whether a frame is an ARP request for the IPv4 address.
 pub fn is_arp_request(frame: &[u8], target: [u8; 4]) -> bool {
     frame.get(12..14) == Some(&[8, 6])
         && frame.get(20..22) == Some(&[0, 1])
