@@ -27,7 +27,7 @@ const DECLARATIONS: [&str; 7] = ["fn", "struct", "enum", "trait", "type", "mod",
 /// Words that may stand before those.
 const QUALIFIERS: [&str; 5] = ["pub", "const", "async", "unsafe", "extern"];
 
-/// A doc comment.
+/// A doc comment of a source.
 #[derive(Debug, PartialEq, Eq)]
 struct Doc {
     /// Counted from 1.

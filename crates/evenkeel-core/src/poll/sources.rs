@@ -12,7 +12,7 @@ pub struct Sources(u64);
 impl Sources {
     /// Most sources a set can hold.
     pub const MAX: usize = 64;
-    /// The empty set.
+    /// The empty set of sources.
     pub const NONE: Self = Self(0);
     /// The set of all possible sources.
     pub const ALL: Self = Self(u64::MAX);
