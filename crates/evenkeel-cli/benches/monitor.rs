@@ -90,7 +90,7 @@ const fn contender(name: &'static str, arguments: &'static [&'static str]) -> Co
     Contender { name, arguments, evenkeel: matches!(name.as_bytes(), [b'e', ..]) }
 }
 
-/// Where the kernel works, and who else does.
+/// A setting of the benchmark: the kernel's processor, and whether another program computes there.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     name: &'static str,
@@ -104,7 +104,7 @@ const SETTINGS: [Setting; 3] = [
     Setting { name: "and a program computes beside the monitor", steered: true, beside: true },
 ];
 
-/// What came of one run.
+/// The results of one run, with rates in packets a second.
 #[derive(Debug, Clone, Copy, Default)]
 struct Outcome {
     offered_pps: f64,
@@ -240,7 +240,8 @@ fn stop(child: &mut Child) -> (u64, u64) {
     number(" packets captured").zip(number(" packets received by filter")).unwrap_or_else(|| panic!("{text}"))
 }
 
-/// CPU time that a process has used, its threads included, in nanoseconds (`/proc/PID/task/TID/schedstat`).
+/// Returns the CPU time that a process and its threads have used, in nanoseconds
+/// (`/proc/PID/task/TID/schedstat`).
 fn cpu_nanos(child: &Child) -> f64 {
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let used = |path| -> f64 {
@@ -264,7 +265,8 @@ fn send_from(processors: &[usize], load: Option<u64>) -> (u64, f64) {
     all.fold((0, 0.0), |(sum, longest), (sent, seconds)| (sum + sent, seconds.max(longest)))
 }
 
-/// The kernel cuts large datagrams into small ones: no other generator is as fast.
+/// Sends datagrams and returns their number and the seconds it took. The kernel segments large datagrams into
+/// small ones, which makes this the fastest generator.
 fn send(load: Option<u64>, processor: usize) -> (u64, f64) {
     let _ = pin_to_cpu(processor);
     let clock = Clock::start();

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 
-/// An address with its prefix length: `10.77.0.2/24`, `fd77::2/64`.
+/// Reads a host's address with its prefix length: `10.77.0.2/24`, `fd77::2/64`.
 pub(crate) fn cidr(text: &str) -> Result<IpCidr, String> {
     let expected =
         || "expected an address with its prefix length, such as 10.77.0.2/24 or fd77::2/64".to_owned();
@@ -22,26 +22,26 @@ pub(crate) fn cidr(text: &str) -> Result<IpCidr, String> {
     Ok(IpCidr::new(IpAddress::from(address), length))
 }
 
-/// A multicast group.
+/// Reads a multicast group: `239.1.2.3`, `ff15::77`.
 pub(crate) fn group(text: &str) -> Result<IpAddress, String> {
     let group = text.parse::<IpAddr>().ok().filter(IpAddr::is_multicast).map(IpAddress::from);
     group.ok_or_else(|| "expected a multicast group, such as 239.1.2.3 or ff15::77".to_owned())
 }
 
-/// One address.
+/// Reads an address without a prefix length: `10.77.0.1`, `fd77::1`.
 pub(crate) fn host(text: &str) -> Result<IpAddress, String> {
     let address = text.parse::<IpAddr>().map(IpAddress::from);
     address.map_err(|_| "expected an address, such as 10.77.0.1 or fd77::1".to_owned())
 }
 
-/// An address and port: `10.77.0.1:9`, `[fd77::1]:9`.
+/// Reads an address and a port above zero: `10.77.0.1:9`, `[fd77::1]:9`.
 pub(crate) fn endpoint(text: &str) -> Result<IpEndpoint, String> {
     let expected = "expected an address and a port above 0, such as 10.77.0.1:9 or [fd77::1]:9";
     let endpoint = text.parse::<SocketAddr>().ok().filter(|at| at.port() > 0);
     endpoint.map(IpEndpoint::from).ok_or_else(|| expected.to_owned())
 }
 
-/// The address of another host of the same network.
+/// Returns the address of another host of the network of `of`.
 pub(crate) fn neighbour(of: IpCidr) -> Result<IpCidr, String> {
     let beside = [3, 1].into_iter().map(|bits| with_last_byte(of.address(), bits));
     let is_host = |other: &IpAddress| match (of, *other) {
@@ -54,7 +54,7 @@ pub(crate) fn neighbour(of: IpCidr) -> Result<IpCidr, String> {
     other.ok_or_else(|| format!("no room for a second host in {of}: expected a shorter prefix"))
 }
 
-/// The address with `bits` of its last byte turned over.
+/// Returns `address` with `bits` of its last byte inverted.
 fn with_last_byte(address: IpAddress, bits: u8) -> IpAddress {
     match IpAddr::from(address) {
         IpAddr::V4(v4) => IpAddr::from((u32::from(v4) ^ u32::from(bits)).to_be_bytes()).into(),

@@ -20,12 +20,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A machine's error, with what was being done.
+    /// Returns a failure of the machine: `error`, after the action `what` that failed.
     pub(crate) fn machine(what: impl std::fmt::Display, error: impl std::fmt::Display) -> Self {
         Self::Machine(format!("{what}: {error}"))
     }
 
-    /// The line for people: an error's number says nothing that its words do not.
+    /// Returns the line for the user, without the numbers of operating system errors.
     fn line(&self) -> String {
         let line = match self {
             Self::Usage(line) | Self::Machine(line) => line,
@@ -39,12 +39,12 @@ impl Failure {
         })
     }
 
-    /// The counters do not balance.
+    /// Returns the failure that the counters do not balance.
     pub(crate) fn unbalanced() -> Self {
         Self::Machine("not every frame is accounted for: please report this as a bug".to_owned())
     }
 
-    /// Whether the device that a command's host was on is still there; if not, it is told why.
+    /// Returns an error if the device of a command's host failed, with the reason in `failed`.
     pub(crate) fn of_device(failed: Option<&String>) -> Result<(), Self> {
         failed.map_or(Ok(()), |what| Err(Self::Machine(what.clone())))
     }

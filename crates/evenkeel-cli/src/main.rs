@@ -102,7 +102,7 @@ fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Help and version are what was asked for; anything else is an error, and gets one line.
+/// Prints help or the version if they were requested, and otherwise the error in one line.
 fn explain(error: clap::Error, arguments: &[String]) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {

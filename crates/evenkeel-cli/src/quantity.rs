@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How fast to send.
+/// The rate at which a generator sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rate {
     /// Frames a second.
@@ -12,7 +12,7 @@ pub(crate) enum Rate {
 }
 
 impl Rate {
-    /// The rate, if it has a number.
+    /// Returns the rate in frames a second, or none for [`Rate::Max`].
     pub(crate) fn per_second(self) -> Option<u64> {
         match self {
             Self::PerSecond(rate) => Some(rate),
@@ -20,14 +20,15 @@ impl Rate {
         }
     }
 
-    /// Frames that a generator may send at a time to catch up: those of 50 µs, which a busy machine often
-    /// takes from a thread, and 64 at least, so that a look at the clock costs little for each.
+    /// Returns the number of frames that a generator may send at a time to catch up. The number covers
+    /// 50 µs, which a busy machine often takes from a thread. It is at least 64, so that reading the clock
+    /// costs little a frame.
     pub(crate) fn burst_pkts(self) -> u64 {
         self.per_second().map_or(64, |rate| (rate / 20_000).clamp(64, 1_024))
     }
 }
 
-/// A time with its unit: `850ns`, `1us`, `2.5ms`, `10s`, `1min`.
+/// Reads a time with its unit: `850ns`, `1us`, `2.5ms`, `10s`, `1min`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, f64); 7] =
         [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9), ("h", 3600e9)];
@@ -41,15 +42,15 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     whole(value).map(Duration::from_nanos).ok_or_else(expected)
 }
 
-/// What a program works for each packet, where its peak is to be found in a moment: at most 1 ms, so that a
-/// tenth of a second has a hundred of them.
+/// Reads a program's work for each packet: at most 1 ms, so that a tenth of a second has room for 100 packets
+/// and a short run finds the peak.
 pub(crate) fn short_work(text: &str) -> Result<Duration, String> {
     let work = time(text)?;
     let short = (work <= Duration::from_millis(1)).then_some(work);
     short.ok_or_else(|| "expected at most 1ms: with more, no load is long enough to find the peak".to_owned())
 }
 
-/// The same above zero: a time after which something happens again and again.
+/// Reads a period: a time above zero with its unit.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
     time(text)
         .ok()
@@ -57,13 +58,13 @@ pub(crate) fn period(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time above 0 with its unit, such as 100us, 2.5ms or 1s".to_owned())
 }
 
-/// A number of seconds without a unit, above zero.
+/// Reads a number of seconds without a unit, above zero and at most a day.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let seconds = positive(text).filter(|s| *s > 0.0 && *s <= 86_400.0);
     seconds.ok_or_else(|| "expected a number of seconds above 0, such as 0.5 or 2".to_owned())
 }
 
-/// A rate in frames a second, `500k` or `2M`, or `max`.
+/// Reads a rate in frames a second, `500k` or `2M`, or `max`.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     if text == "max" {
         return Ok(Rate::Max);
@@ -72,7 +73,7 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     rate.ok_or_else(|| "expected frames a second above 0, such as 1500, 500k or 2M, or max".to_owned())
 }
 
-/// Bits a second, in the units of tc: `64kbit`, `50mbit`, `1gbit`.
+/// Reads bits a second in the units of tc: `64kbit`, `50mbit`, `1gbit`.
 pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, f64); 4] = [("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
     let (number, unit) = split(text);
@@ -84,7 +85,7 @@ pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected bits a second with their unit, such as 64kbit, 50mbit or 1gbit".to_owned())
 }
 
-/// A rate of requests a second above zero: `0.5`, `1500`, `10k`.
+/// Reads a rate of requests a second above zero: `0.5`, `1500`, `10k`.
 pub(crate) fn frequency(text: &str) -> Result<f64, String> {
     let (number, suffix) = split(text);
     let factor = match suffix {
@@ -98,7 +99,7 @@ pub(crate) fn frequency(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number above 0, such as 0.5, 1500 or 10k".to_owned())
 }
 
-/// A size in bytes: `64k`, `100M`; without a suffix in millions, as `tcpdump -C` has it.
+/// Reads a size in bytes: `64k`, `100M`; without a suffix in millions, as `tcpdump -C` has it.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let plain = text.chars().all(|c| c.is_ascii_digit());
     let size = with_suffix(text).map(|size| if plain { size.saturating_mul(1_000_000) } else { size });
@@ -107,7 +108,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     })
 }
 
-/// A time with its unit, or in seconds.
+/// Reads a time above zero, with its unit or in seconds.
 pub(crate) fn time_or_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
     seconds
@@ -115,7 +116,7 @@ pub(crate) fn time_or_seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time above 0, such as 60 (seconds), 10min or 1h".to_owned())
 }
 
-/// A count above zero, `1000`, `10k` or `2M`.
+/// Reads a count above zero, `1000`, `10k` or `2M`.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let count = with_suffix(text).filter(|count| *count > 0);
     count.ok_or_else(|| "expected a count above 0, such as 1000, 10k or 2M".to_owned())
@@ -139,14 +140,14 @@ pub(crate) fn split(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// A plain decimal number: no sign, no exponent, no words for infinity.
+/// Reads a plain decimal number: no sign, no exponent, no words for infinity.
 pub(crate) fn positive(text: &str) -> Option<f64> {
     let plain = text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     if plain { text.parse().ok() } else { None }
 }
 
-/// The nearest integer, if it is one that fits.
+/// Returns the nearest integer, if it fits.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within range, as tested")]
 pub(crate) fn whole(value: f64) -> Option<u64> {
     (0.0..1.8e19).contains(&value).then(|| value.round() as u64)

@@ -1,4 +1,4 @@
-//! How a host receives: the options of all commands that have one.
+//! The receive options of all commands that have a host.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -157,7 +157,7 @@ fn marks(text: &str) -> Result<Marks, String> {
         .ok_or_else(|| "expected two shares, the higher first, such as 75%,25%".to_owned())
 }
 
-/// Two numbers above 0.
+/// Reads two numbers above 0, with a comma between them.
 fn pair<T: FromStr + PartialOrd + Default>(text: &str) -> Option<(T, T)> {
     let number = |part: &str| part.trim().parse().ok().filter(|n| *n > T::default());
     text.split_once(',').and_then(|(first, second)| Some((number(first)?, number(second)?)))
@@ -173,7 +173,7 @@ fn task_weights(text: &str) -> Result<TaskWeights, String> {
     Ok(TaskWeights { receive, transmit })
 }
 
-/// A share from 0% to 100%.
+/// Reads a share from 0% to 100%.
 fn share(text: &str) -> Option<u8> {
     text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|n| *n <= 100)
 }
@@ -188,15 +188,14 @@ impl Receiving {
         self.architecture
     }
 
-    /// The settings of a host that only listens so: nothing waits for its turn to send, so more is done at a
-    /// time.
+    /// Returns the settings of a host that only listens. No frame waits to be sent, so batches are larger.
     pub(crate) fn listening(&self, seed: u64) -> Config {
         const AT_A_TIME: usize = 64;
         let quota = self.quota.unwrap_or(Quota::Fixed(AT_A_TIME));
         Config { listen_only: true, quota, batch_pkts: AT_A_TIME, ..self.config(seed) }
     }
 
-    /// The settings of a host that receives so.
+    /// Returns the settings of a host that receives as these options say.
     pub(crate) fn config(&self, seed: u64) -> Config {
         let defaults = Config::of(self.architecture);
         let scoped = |scope| {

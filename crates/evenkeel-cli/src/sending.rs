@@ -1,4 +1,4 @@
-//! How TCP sends: the options of all commands that have streams.
+//! The options for TCP's sending, for all commands that have streams.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ fn start(text: &str) -> Result<Start, String> {
 }
 
 impl Sending {
-    /// An option that was given, if any was.
+    /// Returns the name of an option that differs from its default, if any does.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let options = [
             (self.limit_rate.is_some(), "--limit-rate"),
@@ -126,7 +126,8 @@ mod tests {
         sending: Sending,
     }
 
-    /// How a host sends that such options are given for, separated by spaces, and of these one.
+    /// Returns the recovery settings that `options` (separated by spaces) lead to, and the first option that
+    /// was given.
     fn applied(options: &str) -> (RecoveryConfig, Option<&'static str>) {
         let line = Line::try_parse_from(format!("test {options}").split_whitespace()).unwrap();
         let mut config = Config::of(Architecture::SoftLrp);

@@ -28,7 +28,7 @@ impl<P: TypedValueParser> TypedValueParser for Suggesting<P> {
     }
 }
 
-/// A parser that names these values.
+/// Returns a parser that names `values` for completion.
 pub(crate) fn with<P: TypedValueParser>(
     parser: P,
     values: impl IntoIterator<Item = &'static str>,
@@ -36,32 +36,32 @@ pub(crate) fn with<P: TypedValueParser>(
     Suggesting { parser, values: values.into_iter().collect() }
 }
 
-/// Receive architectures.
+/// Returns a parser of receive architectures' names.
 pub(crate) fn architecture() -> impl TypedValueParser<Value = Architecture> {
     with(Architecture::from_str, Architecture::ALL.iter().map(|it| it.name()))
 }
 
-/// Links of a host.
+/// Returns a parser of a host's link.
 pub(crate) fn link() -> impl TypedValueParser<Value = LinkSpec> {
     with(LinkSpec::from_str, ["cable", "tap:", "packet:", "pcap:"])
 }
 
-/// Links of a load generator.
+/// Returns a parser of a load generator's link.
 pub(crate) fn own_link() -> impl TypedValueParser<Value = LinkSpec> {
     with(LinkSpec::from_str, ["cable", "tap:", "packet:"])
 }
 
-/// Links that something is put between.
+/// Returns a parser of the links of a router or an emulator.
 pub(crate) fn between() -> impl TypedValueParser<Value = Link> {
     with(Link::from_str, ["tap:", "packet:"])
 }
 
-/// Hardware addresses of a host.
+/// Returns a parser of a host's hardware address.
 pub(crate) fn mac() -> impl TypedValueParser<Value = Address> {
     with(Address::from_str, ["own", "device", "random"])
 }
 
-/// Experiments, papers, and all of them.
+/// Returns a parser of the names of experiments and papers, and of `all`.
 pub(crate) fn experiment() -> impl TypedValueParser<Value = String> {
     let ids = evenkeel_lab::experiments().iter().map(|experiment| experiment.id);
     let papers = ["all", "o96", "l97", "s98", "t00"];

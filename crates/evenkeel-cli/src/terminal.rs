@@ -1,4 +1,4 @@
-//! Where the command writes to: results to standard output, progress to standard error.
+//! The command's output: results on standard output, progress on standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -8,7 +8,7 @@ use terminal_size::terminal_size_of;
 
 use crate::failure::Failure;
 
-/// Writes a result.
+/// Writes a result to standard output and flushes it.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -40,17 +40,17 @@ impl Progress {
         Self { shown: false, active: io::stderr().is_terminal(), reports: None }
     }
 
-    /// One that answers SIGUSR1 by its next line, also if standard error is no terminal.
+    /// Creates a display that answers SIGUSR1 with its next line, even if standard error is no terminal.
     pub(crate) fn answering() -> Result<Self, Failure> {
         Ok(Self { reports: reports()?, ..Self::new() })
     }
 
-    /// One that shows nothing.
+    /// Creates a display that shows nothing.
     pub(crate) const fn silent() -> Self {
         Self { shown: false, active: false, reports: None }
     }
 
-    /// Whether anybody sees it.
+    /// Returns whether progress is shown: standard error is a terminal, and this is not silent.
     pub(crate) const fn is_active(&self) -> bool {
         self.active
     }
@@ -83,7 +83,7 @@ impl Drop for Progress {
     }
 }
 
-/// A bar of `width` characters that is filled to `share`.
+/// Returns a bar of `width` characters that is filled to `share`.
 pub(crate) fn bar(share: f64, width: usize) -> String {
     #[expect(
         clippy::cast_possible_truncation,
@@ -102,7 +102,7 @@ fn width() -> usize {
     said.or_else(asked).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
-/// One line about something that happened, on standard error.
+/// Prints one line about an event to standard error.
 pub(crate) fn say(what: &str) {
     // A live line may stand there.
     let over = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };

@@ -5,12 +5,12 @@ use clap::{Arg, Command, CommandFactory as _};
 
 use crate::command::help::compact;
 
-/// What clap says over several lines, as one, with the way to help.
+/// Returns clap's error as one line that ends with the command for help.
 pub(crate) fn one_line(error: &Error, arguments: &[String]) -> String {
     format!("{}; see `{} --help`", said(error), command(arguments))
 }
 
-/// The same without.
+/// Returns clap's error as one line, without its usage and its hint at help.
 pub(crate) fn said(error: &Error) -> String {
     let text = error.render().to_string();
     let said =
@@ -26,7 +26,7 @@ pub(crate) fn expected(said: String) -> String {
     EXPECTED.iter().fold(said, |said, (library, ours)| said.replace(library, ours))
 }
 
-/// What the standard library says of a value that it cannot read, and what was expected instead.
+/// The standard library's messages about values that it cannot parse, each with the text that replaces it.
 const EXPECTED: [(&str, &str); 7] = [
     ("invalid digit found in string", "expected a whole number"),
     ("cannot parse integer from empty string", "expected a whole number"),
@@ -64,7 +64,7 @@ pub(crate) fn meant(error: Error, arguments: &[String]) -> Error {
     command.try_get_matches_from(arguments).err().unwrap_or(error)
 }
 
-/// The command that was meant: `evenkeel`, and the subcommands that were named.
+/// Returns the command that was meant: `evenkeel` and the subcommands that `arguments` name.
 fn command(arguments: &[String]) -> String {
     let mut path = "evenkeel".to_owned();
     let mut known = crate::Cli::command();

@@ -1,17 +1,18 @@
-//! How a host's core was spent, and what the operating system says of its devices, for people.
+//! Text about the use of a host's core, and about the operating system's counters of its devices.
 
 use evenkeel_apps::counters::{CpuShares, Drop, HostCounters, InterfaceCounters};
 use evenkeel_apps::quantity::{count, percent};
 
-/// Below this share nothing is said.
+/// The least share that the text mentions.
 const WORTH_SAYING: f64 = 0.005;
 
-/// How much of its core a host did not use, for a line that has to be short.
+/// Returns the idle share of a host's core as text, for a short line.
 pub(super) fn idle_alone(cpu: &CpuShares) -> String {
     format!("{} % idle", percent(cpu.idle))
 }
 
-/// How much of its core a host did not use, and how much of it others had though the host wanted it.
+/// Returns the idle share of a host's core as text. Appends the shares spent in system calls and waiting for
+/// the core if they are large enough to mention.
 pub(super) fn idle(cpu: &CpuShares) -> String {
     let mut text = idle_alone(cpu);
     for (share, what) in [(cpu.system, "in system calls"), (cpu.run_delay, "waiting for its core")] {
@@ -22,13 +23,13 @@ pub(super) fn idle(cpu: &CpuShares) -> String {
     text
 }
 
-/// One line for each reason of drops.
+/// Returns one line for each reason of drops.
 pub(super) fn drops(counters: &HostCounters) -> String {
     let line = |drop: &Drop| format!("  dropped {} at {}: {}\n", count(drop.frames), drop.place, drop.reason);
     counters.drops.iter().map(line).collect()
 }
 
-/// One line for each device that has sent or lost frames.
+/// Returns one line for each device that has sent or lost frames.
 pub(super) fn interfaces(counters: &HostCounters) -> String {
     counters.interfaces.iter().filter_map(interface).collect()
 }

@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     receiving: Receiving,
 }
 
-/// What is printed with `--json`.
+/// The report that `blast --json` prints.
 #[derive(Serialize)]
 struct Output<'a> {
     link: String,
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Arguments {
-    /// Where the generator is; on a cable, where the sink is.
+    /// Returns the setup of the generator's host; on a cable, with the sink's address.
     fn setup(&self) -> Result<HostSetup, Failure> {
         let from = match self.from {
             Some(from) => from,
@@ -165,7 +165,7 @@ impl Arguments {
         terminal::print(&describe(flooded))
     }
 
-    /// What a user can do about `trouble`.
+    /// Returns advice to the user about `trouble`.
     fn advice(&self, trouble: &Trouble) -> String {
         let Self { link, to, .. } = self;
         match trouble {
@@ -192,7 +192,7 @@ impl Arguments {
         matches!(IpAddr::from(self.to.addr), IpAddr::V6(_))
     }
 
-    /// How long to send, if no number of requests says when it is enough.
+    /// Returns the time to send for: the given one, or 10 s if no number of requests is given either.
     fn duration(&self) -> Option<Duration> {
         self.duration.or_else(|| self.count.is_none().then_some(Duration::from_secs(10)))
     }
@@ -250,7 +250,7 @@ impl Arguments {
 /// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
 const FIRST_SOURCE_PORT: u16 = 49_152;
 
-/// The result for people.
+/// Returns the report of a generator as text.
 fn describe(flooded: &Flooded) -> String {
     let blasted = &flooded.blasted;
     let mut text = format!(

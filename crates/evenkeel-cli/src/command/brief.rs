@@ -2,9 +2,9 @@
 
 use clap::{Arg, Command};
 
-/// Columns that a screen has at least.
+/// The least number of columns of a screen.
 const WIDTH: usize = 80;
-/// Where the others' names begin.
+/// The indent of the list of the other options' names.
 const INDENT: &str = "  ";
 
 /// The options that `-h` explains, of each command in the order of the command line. Arguments without a name
@@ -57,7 +57,7 @@ fn is_flag(arg: &Arg) -> bool {
     !arg.is_positional() && !arg.get_action().takes_values()
 }
 
-/// The argument with the first sentence of its help, and no list of values.
+/// Returns the argument with only the first sentence of its help, and no list of values.
 fn short(arg: Arg) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let hides_values = arg.get_action().takes_values();

@@ -6,7 +6,7 @@ use evenkeel_apps::quantity::count;
 
 use crate::failure::Failure;
 
-/// `FILE[,snaplen=N][,filter=EXPRESSION]`. The expression may have commas, and comes last.
+/// Reads `FILE[,snaplen=N][,filter=EXPRESSION]`. The expression comes last and may contain commas.
 pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
     let (text, filter) = match text.split_once(",filter=") {
         Some((before, filter)) => {
@@ -32,7 +32,7 @@ pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
     Ok(Embedded { file: file.into(), snaplen, filter, tell })
 }
 
-/// Says that a capture cannot be written, or can again.
+/// Prints that a capture cannot be written, or that it can again. Ignores other news.
 pub(super) fn tell(news: News) {
     match news {
         News::Failing(what) => eprintln!("evenkeel: {what}; packets that cannot be written are counted"),
@@ -43,7 +43,7 @@ pub(super) fn tell(news: News) {
     }
 }
 
-/// What was captured, for people.
+/// Returns the line about a capture: the packets captured, dropped by its queue, and not written.
 pub(super) fn line(captured: &EmbeddedCaptured) -> String {
     let EmbeddedCaptured { file, captured, dropped, discarded, .. } = captured;
     let mut line = format!("  captured {} in {file}", count(*captured));
@@ -55,7 +55,7 @@ pub(super) fn line(captured: &EmbeddedCaptured) -> String {
     line + "\n"
 }
 
-/// That a capture is not complete is a failure, as it is of `evenkeel monitor`.
+/// Fails if a capture is incomplete, as `evenkeel monitor` does.
 pub(super) fn judge(captured: Option<&EmbeddedCaptured>) -> Result<(), Failure> {
     match captured.and_then(|captured| captured.incomplete.as_ref()) {
         Some(why) => Err(Failure::Machine(why.clone())),

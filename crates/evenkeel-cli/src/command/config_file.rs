@@ -55,13 +55,13 @@ pub(crate) struct Given {
     pub(crate) option: String,
     /// Its value; none for a switch.
     pub(crate) value: Option<String>,
-    /// Where the value stands, in bytes.
+    /// The offset of the value in the file, in bytes.
     pub(crate) at: usize,
-    /// Where the name stands.
+    /// The offset of the name in the file, in bytes.
     key_at: usize,
 }
 
-/// A file's options.
+/// The options that a configuration file gives, with its name and text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct File {
     name: String,
@@ -96,12 +96,12 @@ impl File {
         Ok(file)
     }
 
-    /// The same as arguments of the command line.
+    /// Returns the file's options as arguments of the command line.
     fn arguments(&self) -> impl Iterator<Item = String> {
         self.given.iter().map(argument)
     }
 
-    /// An error at a byte of the file.
+    /// Returns an error at the byte `at` of the file.
     pub(crate) fn error_at(&self, at: usize, what: impl AsRef<str>) -> TextError {
         TextError::at(&self.name, &self.text, at, what.as_ref())
     }
@@ -195,7 +195,7 @@ impl File {
         }
     }
 
-    /// What is wrong with an option, by what its reader says.
+    /// Returns the error about an option at its place in the file, made from clap's `error`.
     fn wrong(&self, given: &Given, error: &clap::Error) -> TextError {
         if error.kind() == ErrorKind::UnknownArgument {
             let what = usage::said(error).replace("argument", "option").replace("--", "");
@@ -206,8 +206,7 @@ impl File {
         self.error_at(self.place(given, &what), what)
     }
 
-    /// The place of the part of a value that a message is about, which it names in backticks: or else of the
-    /// value.
+    /// Returns the place of the part of a value that `message` names in backticks, or else of the value.
     fn place(&self, given: &Given, message: &str) -> usize {
         let part = message.split('`').nth(1).filter(|part| !part.is_empty());
         let found = part.and_then(|part| Some(given.at + self.text.get(given.at..)?.find(part)?));

@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if results.architectures.iter().all(|a| a.conserved) { Ok(()) } else { Err(Failure::unbalanced()) }
 }
 
-/// One line of progress.
+/// Returns the progress line of the demonstration.
 fn line(at: &Progress<'_>) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a share for a picture")]
     let share = at.done as f64 / at.of.max(1) as f64;

@@ -9,7 +9,7 @@ use crate::receiving::{self, Receiving};
 use crate::sending::{self, Sending};
 use crate::{Cli, terminal};
 
-/// What several commands share, and has a page.
+/// A help page for options that several commands share.
 struct Page {
     name: &'static str,
     heading: &'static str,
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     terminal::print(&shown.render_help().to_string())
 }
 
-/// A topic that is neither a command nor a page, and what may have been meant.
+/// Returns the error that `name` is neither a command nor a page, with similar topics if there are any.
 fn unknown(name: &str, among: &Command) -> Failure {
     let topics = among.get_subcommands().map(Command::get_name).chain(PAGES.iter().map(|page| page.name));
     let hint = match &nearest(name, topics)[..] {
@@ -75,14 +75,14 @@ fn unknown(name: &str, among: &Command) -> Failure {
 }
 
 impl Page {
-    /// All there is to choose.
+    /// Returns the page as text: all of its options, and the commands that have them.
     fn text(&self) -> String {
         let command = Command::new(self.name).disable_help_flag(true).help_template("{all-args}");
         let options = (self.options)(command).render_long_help();
         format!("{}: options of {}.\n\n{options}", self.heading, self.commands)
     }
 
-    /// Where a command says that there is more.
+    /// Returns the line of a command's help that points to this page.
     fn pointer(&self) -> String {
         format!("{} can be chosen in more ways: evenkeel help {}", self.heading, self.name)
     }

@@ -1,4 +1,4 @@
-//! What all commands take that run a server on a host.
+//! The arguments of all commands that run a server on a host.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl HostArguments {
     }
 }
 
-/// The host at the other end of a cable, one address further on the same network.
+/// Returns the setup of the peer on a cable: a host with another address on the same network.
 pub(crate) fn other_end(setup: &HostSetup) -> Result<HostSetup, Failure> {
     let [first, ..] = setup.addresses[..] else { return Err(Failure::Usage("no address".into())) };
     let neighbour = address::neighbour(first).map_err(Failure::Usage)?;

@@ -202,7 +202,7 @@ impl RunArguments {
         if reports.iter().all(Report::as_known) { Ok(()) } else { Err(Failure::ChecksFailed) }
     }
 
-    /// What was called to write the page.
+    /// Returns the command line that writes the page `file`.
     fn command(&self, file: &Path) -> String {
         let Seeds { first, count } = self.seeds();
         let seeds = if count == 1 { format!("--seed {first}") } else { format!("--seeds {count}") };
@@ -243,7 +243,7 @@ impl RunArguments {
         }
     }
 
-    /// All experiments that were named, before the first one runs.
+    /// Returns the experiments that the arguments name. Fails before any runs if a name is wrong.
     fn chosen(&self) -> Result<Vec<&'static Experiment>, Failure> {
         let mode = if self.real { Mode::Real } else { Mode::Virtual };
         let find = |id: &String| {
@@ -291,10 +291,10 @@ impl RunArguments {
     }
 }
 
-/// Where files go when nobody says where.
+/// The default directory for result files.
 const FILES: &str = "lab-results";
 
-/// Says that no experiment has that name, and which have one like it.
+/// Returns the error that no experiment is called `id`, with similar names if there are any.
 fn unknown(id: &str) -> Failure {
     let hint = match &evenkeel_lab::nearest(id)[..] {
         [] => "`evenkeel lab list` names them".to_owned(),

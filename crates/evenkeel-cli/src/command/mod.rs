@@ -26,7 +26,7 @@ use evenkeel_apps::host_setup::DeviceSetup;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Where a command's host is attached.
+/// The place a command's host is attached to: an in-memory cable or a device.
 enum Place {
     Cable { queues: usize },
     Device(DeviceSetup),

@@ -128,7 +128,7 @@ pub(crate) struct Arguments {
     receiving: Receiving,
 }
 
-/// What is printed with `--json`.
+/// The report that `monitor --json` prints.
 #[derive(Serialize)]
 struct Output<'a> {
     link: String,
@@ -160,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What is monitored.
+/// The source of monitored frames: all network interfaces, or one link.
 #[derive(Debug, Clone)]
 enum Watched {
     /// All network interfaces.
@@ -177,7 +177,7 @@ impl fmt::Display for Watched {
     }
 }
 
-/// A link, or the name of a network interface.
+/// Reads a link, the name of a network interface, or `any`.
 fn watched(text: &str) -> Result<Watched, String> {
     match text.parse() {
         _ if text == "any" => Ok(Watched::Any),
@@ -359,7 +359,7 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// How it goes, in one line.
+/// Returns the progress line of a monitor. Losses come first because a terminal may truncate the line.
 fn line(glance: &Glance) -> String {
     let Glance { elapsed, interval, captured, missed, dropped, discarded, summary } = glance;
     let mut line = format!("{:>6.1} s  ", elapsed.as_secs_f64());
@@ -376,7 +376,7 @@ fn line(glance: &Glance) -> String {
     line
 }
 
-/// The final counters for people, worded as tcpdump words them.
+/// Returns the final counters as text, worded as tcpdump words them.
 fn describe(monitored: &Monitored) -> String {
     let wanted = if monitored.filter_in_kernel || monitored.filter.is_none() {
         monitored.accepted + monitored.missed

@@ -132,7 +132,7 @@ impl ServeArguments {
         if echo { run.serve(Echo::default()) } else { run.serve(Sink::default()) }
     }
 
-    /// What is served: UDP, TCP. The other end of a cable speaks one of them.
+    /// Returns whether UDP and whether TCP is served. The peer on a cable uses only one of them.
     fn protocols(&self) -> Result<(bool, bool), Failure> {
         let on_cable = matches!(self.host.link, LinkSpec::Cable { .. });
         let (udp, tcp) = match (self.udp, self.tcp) {
@@ -149,7 +149,7 @@ impl ServeArguments {
         Ok((udp, tcp))
     }
 
-    /// What the other end of a cable sends over UDP; where to is still to be said.
+    /// Returns the options of the UDP generator on a cable. Its destination address is still unspecified.
     fn load(&self, service: &service::Options) -> blaster::Options {
         blaster::Options {
             to: IpEndpoint::new(IpAddress::v4(0, 0, 0, 0), service.port),

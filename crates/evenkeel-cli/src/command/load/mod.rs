@@ -152,7 +152,7 @@ pub(crate) struct Arguments {
     receiving: Receiving,
 }
 
-/// What is printed with `--json`.
+/// The report that `load --json` prints.
 #[derive(Serialize)]
 struct Output<'a> {
     url: String,
@@ -197,7 +197,7 @@ const RATE: f64 = 1_000.0;
 const DURATION: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_hours(24);
 const COMPRESS: f64 = 288.0;
-/// How often a terminal is told how it goes.
+/// The interval between updates of the progress line on a terminal.
 const OFTEN: Duration = Duration::from_millis(250);
 /// Descriptors for other things than connections.
 const SPARE: u64 = 64;
@@ -245,7 +245,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     to.map_or_else(|| Err(unconnected(&arguments.url, &unreached)), |to| judge(&report, to))
 }
 
-/// What came of it, until now or in the end.
+/// The results of a load, so far or at its end.
 struct Outcome<'a> {
     report: Report,
     hosts: Option<&'a Hosts>,
@@ -263,7 +263,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// The addresses that could not be connected to.
+/// Returns the addresses to which no connection could be made, each with the failure.
 fn unreached(measured: &Measured, addresses: &[SocketAddr]) -> Vec<Unreached> {
     let unreached = |(at, failure): &(usize, RequestFailure)| {
         Some(Unreached { address: addresses.get(*at)?.to_string(), failed: failure.name() })
@@ -271,7 +271,7 @@ fn unreached(measured: &Measured, addresses: &[SocketAddr]) -> Vec<Unreached> {
     measured.unreached.iter().filter_map(unreached).collect()
 }
 
-/// Says that there was no connection at all.
+/// Returns the error that no connection to `url` was established.
 fn unconnected(url: &Target, unreached: &[Unreached]) -> Failure {
     Failure::Machine(if unreached.is_empty() {
         format!("no connection to {url} so far")
@@ -296,7 +296,7 @@ fn in_turn(all: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     (0..longer).flat_map(|n| one.get(n).into_iter().chain(other.get(n)).copied()).collect()
 }
 
-/// Nothing that was ever answered is no result.
+/// Fails if requests were due but none was answered.
 fn judge(report: &Report, to: SocketAddr) -> Result<(), Failure> {
     let counts = &report.counts;
     if counts.statuses.all() > 0 || counts.due == 0 {
@@ -353,7 +353,10 @@ impl Arguments {
         Ok((Some(day.within(length, self.seed)), Some(output)))
     }
 
-    /// How long a day takes.
+    /// Returns the time that a compressed day takes.
+    ///
+    /// # Errors
+    /// `--compress` makes the day too short.
     fn day_length(&self) -> Result<Duration, Failure> {
         if let Some(length) = self.duration {
             return Ok(length);
@@ -450,7 +453,7 @@ impl Arguments {
         format!("{} at {to}{not_at}: {}", self.url, self.kind(day))
     }
 
-    /// How it loads, in words.
+    /// Returns a description of the load: closed loop, open loop or a day, with the spacing of requests.
     fn kind(&self, day: Option<DayOutput>) -> String {
         let spacing = match self.arrivals {
             Spacing::Poisson => "at random",
@@ -506,7 +509,7 @@ fn number(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// An address that one may bind to reach the server.
+/// Returns an example of a local address from which the server at `to` can be reached.
 fn example_source(to: SocketAddr) -> String {
     match to.ip() {
         IpAddr::V4(address) if address.is_loopback() => "127.0.0.2".to_owned(),

@@ -1,4 +1,4 @@
-//! Where the generator's host is, if TCP is to be ours.
+//! The host of a load generator that uses evenkeel's TCP.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -56,7 +56,7 @@ impl Own {
         self.on.as_ref().map_or_else(|| "kernel".to_owned(), ToString::to_string)
     }
 
-    /// Our own address, if it was given.
+    /// Returns the generator's own address if it was given.
     pub(super) fn from(&self) -> Option<IpAddr> {
         self.from.map(|from| from.address().into())
     }
@@ -120,7 +120,7 @@ impl Own {
     }
 }
 
-/// An address on the network of that of ours which is of its family.
+/// Returns `address` with the prefix length of the first of `ours` that has its family, or else 64.
 fn beside(address: IpAddr, ours: &[IpCidr]) -> IpCidr {
     let is_alike = |our: &&IpCidr| matches!(our, IpCidr::Ipv4(_)) == address.is_ipv4();
     let length = ours.iter().find(is_alike).map_or(64, IpCidr::prefix_len);
@@ -130,7 +130,7 @@ fn beside(address: IpAddr, ours: &[IpCidr]) -> IpCidr {
 /// All that are no system's own: many connections need many.
 const PORTS: std::ops::RangeInclusive<u16> = 1_024..=u16::MAX;
 
-/// Whether the hosts are in order.
+/// Fails if the device of the generator's host failed, or if the counters of a host do not balance.
 pub(super) fn judge(hosts: &Hosts) -> Result<(), Failure> {
     Failure::of_device(hosts.device_failed.as_ref())?;
     let server = hosts.server.as_ref().is_none_or(|server| server.counters.conserved);

@@ -10,7 +10,7 @@ use crate::terminal;
 /// Columns of the bar that shows how far it is.
 const BAR: usize = 20;
 
-/// One line of progress.
+/// Returns the progress line of a load.
 pub(super) fn glance(glance: &Glance) -> String {
     if glance.finding {
         return "connecting".to_owned();
@@ -186,13 +186,13 @@ fn intervals(intervals: &[Interval], compress: Option<f64>) -> String {
     text
 }
 
-/// The time of day, so many seconds after midnight.
+/// Returns the time of day as text, given in seconds after midnight.
 fn clock(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
     format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// Why one may not believe the figures.
+/// Returns the text that explains why the figures may be wrong.
 fn doubted(doubt: Doubt, report: &Report) -> String {
     let Effort { cpu_share, run_delay_share } = report.generator;
     match doubt {

@@ -21,7 +21,7 @@ const EACH: Duration = Duration::from_millis(300);
 /// Columns of a bar.
 const BAR: usize = 30;
 
-/// What is printed with `--json`.
+/// The report that `route --json` prints for a demonstration on cables.
 #[derive(Serialize)]
 struct Output<'a> {
     architecture: &'static str,

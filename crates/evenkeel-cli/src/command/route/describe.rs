@@ -1,4 +1,4 @@
-//! What a router does, in words.
+//! Text about a router and its counters.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Live {
     }
 }
 
-/// What happened since the line before.
+/// Returns the live line of a router, with rates since the report `before`.
 fn line(now: &Routed, before: Option<&Routed>) -> String {
     let seconds = now.seconds - before.map_or(0.0, |b| b.seconds);
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
@@ -78,7 +78,7 @@ fn line(now: &Routed, before: Option<&Routed>) -> String {
     line
 }
 
-/// What is wrong with screening or its log.
+/// Returns the failures of screening and of its log, each as text.
 fn failures(screening: &ScreeningReport) -> Vec<String> {
     let mut all = Vec::new();
     if screening.stalled > 0.0 {
@@ -94,7 +94,7 @@ fn failures(screening: &ScreeningReport) -> Vec<String> {
     all
 }
 
-/// The final counters for people.
+/// Returns the final counters of a router as text.
 pub(super) fn whole(routed: &Routed) -> String {
     let mut text = format!(
         "ran {} s, forwarded {} packets; {} routes, {} neighbours\n",

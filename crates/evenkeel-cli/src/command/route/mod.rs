@@ -169,7 +169,7 @@ enum TransmitMode {
     Throughput,
 }
 
-/// What is printed with `--json`.
+/// The report that `route --json` prints.
 #[derive(Serialize)]
 struct Output<'a> {
     architecture: &'static str,
@@ -177,7 +177,7 @@ struct Output<'a> {
     routed: &'a Routed,
 }
 
-/// How often the live line is renewed.
+/// The interval between updates of the live line.
 const LIVE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -211,7 +211,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if routed.counters.conserved { Ok(()) } else { Err(Failure::unbalanced()) }
 }
 
-/// The arguments with those of the configuration file before them, and that file.
+/// Returns the arguments, with those of the configuration file before them, and that file.
 fn complete(arguments: &Arguments) -> Result<(Arguments, File), Failure> {
     let Some(path) = &arguments.config else { return Ok((arguments.clone(), File::default())) };
     match config_file::complete(path, "route", &NOT_IN_FILES)? {
@@ -284,12 +284,12 @@ impl Arguments {
         Ok(Changing { rules, tables })
     }
 
-    /// Whether SIGHUP finds something to read again. Without, it ends the command.
+    /// Returns whether there is a file for SIGHUP to reread. Without one, SIGHUP ends the command.
     fn has_files(&self) -> bool {
         self.config.is_some() || self.rules.is_some()
     }
 
-    /// What SIGHUP asks for: rules, routes and neighbours as the files have them now.
+    /// Rereads the files and returns their rules, routes and neighbours. SIGHUP requests this.
     fn read_again(&self) -> Result<Changing, String> {
         let (now, _file) = complete(self).map_err(|failure| failure.to_string())?;
         now.changing().map_err(|failure| failure.to_string())
@@ -301,7 +301,7 @@ impl Arguments {
     }
 }
 
-/// An error of the router, with its place if the file says what is wrong.
+/// Returns the failure for an error of the router, with its place if an option of the file caused it.
 fn failure(file: &File, error: RouterError) -> Failure {
     match error {
         RouterError::Table(Unusable { entry, what }) => {

@@ -126,7 +126,7 @@ pub(crate) struct Arguments {
     receiving: Receiving,
 }
 
-/// What is printed with `--json`.
+/// The report that `send --json` prints.
 #[derive(Serialize)]
 struct Output<'a> {
     link: String,
@@ -197,7 +197,10 @@ impl Arguments {
         self.from.map_or_else(|| address::cidr(default).map_err(Failure::Usage), Ok)
     }
 
-    /// Where we are.
+    /// Returns the setup of the sender's host.
+    ///
+    /// # Errors
+    /// The arguments do not fit the link or each other.
     fn setup(&self) -> Result<HostSetup, Failure> {
         if let LinkSpec::Device(DeviceSpec::Pcap(_)) = self.link {
             let line = "nobody answers from a capture; use cable, tap:NAME or packet:NAME";
@@ -287,7 +290,7 @@ impl Arguments {
         terminal::print(&text)
     }
 
-    /// Whether it is a failure.
+    /// Fails if the run was not complete, or if its input, output, device, capture or counters failed.
     fn judge(&self, sent: &Sent) -> Result<(), Failure> {
         match &sent.outside {
             Some((Way::Out, error)) => return Err(Failure::machine("cannot write what came back", error)),
@@ -309,7 +312,7 @@ impl Arguments {
         if sent.complete { Ok(()) } else { Err(self.unfinished(sent)) }
     }
 
-    /// Says why there is no connection, or no more.
+    /// Returns the error that explains why there was no connection, or why the connection ended.
     fn broken(&self, sent: &Sent, error: &str) -> Failure {
         if sent.unreachable && sent.connection.as_ref().is_none_or(|connection| connection.segments_in == 0) {
             let next_hop = self.next_hop();
@@ -321,7 +324,7 @@ impl Arguments {
         Failure::machine(SocketAddr::from(self.to), error)
     }
 
-    /// Says what is missing of a run that was ended before its time.
+    /// Returns the error about a run that was ended early, with the bytes that were acknowledged.
     fn unfinished(&self, sent: &Sent) -> Failure {
         let after = three_digits(sent.seconds);
         Failure::Machine(if sent.connected {
@@ -335,20 +338,20 @@ impl Arguments {
         })
     }
 
-    /// The address on the link to which packets go first.
+    /// Returns the address of the next hop: the destination if it is on the link, else the gateway if given.
     fn next_hop(&self) -> IpAddress {
         let on_link = self.our_address().is_ok_and(|from| from.contains_addr(&self.to.addr));
         self.gateway.filter(|_| !on_link).unwrap_or(self.to.addr)
     }
 }
 
-/// What has got through: only what the peer has acknowledged has left for certain.
+/// Returns the progress of a run. Sent bytes count only once the peer has acknowledged them.
 const fn moved(sent: &Sent) -> Moved {
     let Sent { seconds, bytes_in, bytes_acked, .. } = *sent;
     Moved { seconds, bytes_in, bytes_out: bytes_acked }
 }
 
-/// One line of how it goes.
+/// Returns the progress line of a sending run.
 fn line(sent: &Sent, moved: &str) -> String {
     let standing = if !sent.connected {
         "not connected"
@@ -362,7 +365,7 @@ fn line(sent: &Sent, moved: &str) -> String {
     format!("{:>8} s  {standing}; {moved}", three_digits(sent.seconds))
 }
 
-/// The result for people.
+/// Returns the report of a sending run as text.
 fn describe(sent: &Sent) -> String {
     let all = show::moved(moved(sent), Moved::default());
     let mut text = format!("{}\n", line(sent, &all));

@@ -50,21 +50,21 @@ pub(crate) struct TcpArguments {
     pub(crate) sending: Sending,
 }
 
-/// What a server does, beside serving.
+/// The task of a server: its port, its work for each read, and when it ends.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// Where it listens.
+    /// The TCP port that the server listens on.
     pub(crate) port: u16,
-    /// What it computes for each read.
+    /// The time that the server computes for each read.
     pub(crate) work: Duration,
-    /// Connections after which it ends.
+    /// The number of connections after which the server ends, if it is limited.
     pub(crate) count: Option<u64>,
     /// On a cable: what each client does.
     pub(crate) ask: Ask,
 }
 
 impl TcpArguments {
-    /// An option that was given, if any was.
+    /// Returns the name of an option that was given, if any was.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let options = [
             (self.connections.is_some(), "--connections"),
@@ -75,7 +75,7 @@ impl TcpArguments {
         options.into_iter().find_map(|(given, name)| given.then_some(name)).or_else(|| self.sending.given())
     }
 
-    /// How to serve connections.
+    /// Returns the options of the listener that serves `task` with `service`.
     fn listening<S>(&self, service: S, task: &Task) -> Listening<S> {
         let defaults = ListenerConfig::default();
         let backlog = self.backlog.map_or(defaults.backlog, |backlog| backlog as usize);
@@ -134,7 +134,7 @@ impl Run<'_> {
         }
     }
 
-    /// One line that says where it can be reached.
+    /// Returns the line about where the server can be reached.
     fn place(&self, setup: &HostSetup) -> String {
         let protocol = self.protocol().to_uppercase().replace('+', " and ");
         let addresses: Vec<_> = setup.addresses.iter().map(|cidr| cidr.address().to_string()).collect();
@@ -209,7 +209,7 @@ impl Run<'_> {
     }
 }
 
-/// What is printed with `--json`.
+/// The report that a TCP server prints with `--json`.
 #[derive(Serialize)]
 struct Output<'a> {
     #[serde(flatten)]
@@ -218,7 +218,7 @@ struct Output<'a> {
     served: &'a Served,
 }
 
-/// Where it is served.
+/// The place of a server: its link, protocol, architecture, addresses and port.
 #[derive(Serialize)]
 struct At {
     link: String,
@@ -232,7 +232,7 @@ fn print(output: &Output<'_>, json: bool) -> Result<(), Failure> {
     if json { terminal::print_json(output) } else { terminal::print(&describe(output.served)) }
 }
 
-/// It is a failure if not every frame is accounted for.
+/// Fails if the device or the capture failed, or if not every frame is accounted for.
 fn judge(served: &Served) -> Result<(), Failure> {
     Failure::of_device(served.device_failed.as_ref())?;
     let clients = served.streams().and_then(|streams| streams.clients.as_ref());
@@ -248,7 +248,7 @@ fn moved(served: &Served) -> Moved {
     Moved { seconds: served.seconds, bytes_in, bytes_out }
 }
 
-/// One line of how it goes.
+/// Returns the progress line of a server.
 fn line(served: &Served, moved: &str) -> String {
     let mut parts = Vec::new();
     if let Some(datagrams) = &served.datagrams {
@@ -283,7 +283,7 @@ fn line(served: &Served, moved: &str) -> String {
     format!("{:>8} s  {dropped} dropped; {idle}; {}", three_digits(served.seconds), parts.join("; "))
 }
 
-/// The final counters for people.
+/// Returns the final counters of a server as text.
 fn describe(served: &Served) -> String {
     let all = show::moved(moved(served), Moved::default());
     let mut text = format!("{}\n", line(served, &all));

@@ -8,7 +8,7 @@ use evenkeel_apps::stream::{ConnectionReport, TcpReport};
 
 use crate::terminal::Progress;
 
-/// How often a terminal is told how it goes.
+/// The default interval between updates of the progress line on a terminal.
 const OFTEN: Duration = Duration::from_millis(250);
 
 /// Counters that say how well it went, with what they are called in a sentence.
@@ -29,7 +29,7 @@ const TELLING: [(Counter, &str); 14] = [
     (Counter::InErrs, "in error"),
 ];
 
-/// One line of a host's TCP.
+/// Returns the line about the segments and TCP counters of a host.
 pub(super) fn segments(tcp: &TcpReport) -> String {
     let (received, sent) = (tcp.count(Counter::InSegs), tcp.count(Counter::OutSegs));
     let mut text = format!("  segments: {} received, {} sent", count(received), count(sent));
@@ -42,7 +42,7 @@ pub(super) fn segments(tcp: &TcpReport) -> String {
     text + "\n"
 }
 
-/// A connection on two lines, as `ss -ti` shows it.
+/// Returns two lines about a connection, as `ss -ti` shows it.
 pub(super) fn connection(connection: &ConnectionReport) -> String {
     let c = connection;
     let mut text = format!(
@@ -115,8 +115,8 @@ pub(super) fn moved(moved: Moved, before: Moved) -> String {
     if parts.is_empty() { "nothing in or out".to_owned() } else { parts.join(", ") }
 }
 
-/// Says how it goes: on a terminal on one line that is written over, else on lines of their own, if that is
-/// asked for.
+/// A display of progress: on a terminal a line that is overwritten, else separate lines if they were
+/// requested.
 #[derive(Debug)]
 pub(super) struct Telling {
     lines: bool,
@@ -125,19 +125,20 @@ pub(super) struct Telling {
 }
 
 impl Telling {
-    /// `every` is how often lines are asked for.
+    /// Creates a display. It prints separate lines if there is an interval `every`. `quiet` suppresses the
+    /// overwritten line.
     pub(super) fn new(every: Option<Duration>, quiet: bool) -> Self {
         let progress = if quiet { Progress::silent() } else { Progress::new() };
         Self { lines: every.is_some(), progress, before: Moved::default() }
     }
 
-    /// How often it is to be told.
+    /// Returns the interval between updates: `every` if given, else the default on a terminal.
     pub(super) fn every(&self, every: Option<Duration>) -> Option<Duration> {
         every.or_else(|| self.progress.is_active().then_some(OFTEN))
     }
 
-    /// Tells: `line` makes the line of what moved since the last time, `more` is what follows on lines of
-    /// their own.
+    /// Shows progress. `line` makes the line from the data moved since the previous call. `more` is the text
+    /// that follows if lines are separate.
     pub(super) fn tell(&mut self, now: Moved, line: impl FnOnce(&str) -> String, more: &str) {
         let line = line(&moved(now, self.before));
         self.before = now;

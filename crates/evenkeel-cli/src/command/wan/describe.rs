@@ -1,4 +1,4 @@
-//! What an emulator does, in words.
+//! Text about an emulator, its settings and its counters.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Live {
     }
 }
 
-/// What happened since the line before.
+/// Returns the live line of an emulator, with drops and rates since the report `before`.
 fn line(now: &Report, before: Option<&Report>) -> String {
     let seconds = (now.seconds - before.map_or(0.0, |before| before.seconds)).max(1e-9);
     let since = |way: &Way, of: fn(&Way) -> u64, n: usize| {
@@ -69,7 +69,7 @@ pub(super) fn both(ways: &[Settings; 2]) -> [String; 2] {
     ways.each_ref().map(settings)
 }
 
-/// What a way does to frames.
+/// Returns a description of the settings of one direction.
 pub(super) fn settings(settings: &Settings) -> String {
     let mut parts = Vec::new();
     match &settings.rate {
@@ -123,7 +123,7 @@ pub(super) fn settings(settings: &Settings) -> String {
     if parts.is_empty() { "unchanged and at once".to_owned() } else { parts.join(", ") }
 }
 
-/// What counts of frames, unless it is the frame.
+/// Returns a description of the size that counts for a frame; empty if that is the frame's own.
 fn size(size: Size) -> String {
     match size {
         Size { least: 0, extra: 0 } => String::new(),
@@ -147,7 +147,7 @@ fn share_of(share: Ratio) -> String {
     format!("{} %", without_zeros(&format!("{value:.6}")))
 }
 
-/// The final counters for people.
+/// Returns the final counters of an emulator as text.
 pub(super) fn whole(report: &Report) -> String {
     let mut text = format!("ran {} s, seed {}\n", three_digits(report.seconds), report.seed);
     let width = report.ways.iter().map(|way| way.from.len() + way.to.len()).max().unwrap_or(0) + 4;
@@ -183,7 +183,7 @@ fn way_line(way: &Way, width: usize) -> String {
     line + "\n"
 }
 
-/// What the emulator did that it was not told to do.
+/// Returns the text about the emulator's own error: late frames, frames it lost itself, and CPU use.
 fn error(report: &Report, width: usize) -> String {
     let mut text =
         "its own error: frames left late, between being given to the device and having been taken by it\n"
@@ -233,7 +233,7 @@ fn late(way: &Way) -> String {
     )
 }
 
-/// What the emulator lost, for the live line.
+/// Returns the part of the live line about frames that the emulator itself lost; empty if there are none.
 fn own(own: &Own) -> String {
     match own.lost() {
         0 => String::new(),
@@ -260,7 +260,7 @@ fn own_words(own: &Own) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// What came of the demonstration.
+/// Returns the results of the demonstration as text, with the settings of each direction.
 pub(super) fn demonstrated(done: &Demonstrated, ways: &[Settings; 2]) -> String {
     let mut text = String::new();
     for (((way, measured), settings), asked) in
@@ -272,7 +272,7 @@ pub(super) fn demonstrated(done: &Demonstrated, ways: &[Settings; 2]) -> String 
     text + &whole(&done.report)
 }
 
-/// What was seen at the ends.
+/// Returns the line about one direction as measured at the ends of the cables.
 fn seen(measured: &Measured, settings: &Settings) -> String {
     let rate = match &settings.rate {
         Rate::Bits(bps) => Some(*bps as f64),

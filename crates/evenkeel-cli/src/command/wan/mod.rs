@@ -157,7 +157,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What is printed with `--json`.
+/// The report that `wan --json` prints.
 #[derive(Serialize)]
 struct Output<'a, T> {
     settings: [String; 2],
@@ -165,13 +165,13 @@ struct Output<'a, T> {
     what: &'a T,
 }
 
-/// How often the live line is renewed.
+/// The interval between updates of the live line.
 const LIVE: Duration = Duration::from_secs(1);
-/// What the demonstration is, unless something else is asked for.
+/// The default rates of the demonstration in bit/s: there, and back.
 const CABLE_BPS: [u64; 2] = [50_000_000, 5_000_000];
 const CABLE_FOR: Duration = Duration::from_secs(3);
 
-/// What a way is without --rate, --trace and --delay.
+/// The settings of the two directions without --rate, --trace and --delay.
 struct Defaults {
     bps: [Option<u64>; 2],
     delay: Duration,
@@ -225,7 +225,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     balanced(&report)
 }
 
-/// What is done each way now.
+/// The current settings of both directions.
 struct Now(Mutex<[Settings; 2]>);
 
 impl Now {
@@ -321,7 +321,7 @@ impl Arguments {
         balanced(&done.report)
     }
 
-    /// What is done there, and on the way back.
+    /// Returns the settings of both directions: there, and back.
     fn ways(&self, defaults: &Defaults) -> Result<[Settings; 2], Failure> {
         if self.trace.len() > 2 {
             return Err(Failure::Usage("--trace is given once or twice: there, and back".to_owned()));
@@ -385,7 +385,7 @@ impl Arguments {
     }
 }
 
-/// A trace; `none` is none.
+/// Reads a trace from `file`; the name `none` means no trace.
 fn read(file: &Path) -> Result<Option<Trace>, Failure> {
     if file.as_os_str() == "none" {
         return Ok(None);

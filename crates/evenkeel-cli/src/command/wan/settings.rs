@@ -1,4 +1,4 @@
-//! What a network does, as it is written on the command line.
+//! Settings of an emulated network, as they are written on the command line.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use evenkeel_wan::{Bursts, Limit, Loss, Ratio, Size};
 
 use crate::quantity;
 
-/// A setting of the way there, and of the way back.
+/// A setting of both directions: there, and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Both<T>([T; 2]);
 
 impl<T: Copy> Both<T> {
-    /// That of the way there, or back.
+    /// Returns the setting of one direction: 0 is there, 1 is back.
     pub(super) const fn of(&self, way: usize) -> T {
         self.0[way]
     }
 }
 
-/// How much may wait.
+/// The limit of the queue in front of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Queue(pub(super) Limit);
 
-/// So many of all.
+/// A share of all frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Share(pub(super) Ratio);
 
@@ -38,7 +38,7 @@ pub(super) struct Reorder {
     pub(super) held_back: Duration,
 }
 
-/// One value for both ways, or two with a slash between them.
+/// Reads one value for both directions, or two with a slash between them.
 fn both<T: Copy>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Both<T>, String> {
     match text.split_once('/') {
         None => one(text).map(|value| Both([value; 2])),
@@ -70,7 +70,7 @@ pub(super) fn reorders(text: &str) -> Result<Both<Reorder>, String> {
     both(text, reorder)
 }
 
-/// Bits a second, in the units of tc; `none` for no limit.
+/// Reads bits a second in the units of tc; `none` means no limit.
 fn rate(text: &str) -> Result<Option<u64>, String> {
     if text == "none" {
         return Ok(None);
@@ -78,7 +78,7 @@ fn rate(text: &str) -> Result<Option<u64>, String> {
     quantity::bit_rate(text).map(Some).map_err(|expected| expected + ", or none")
 }
 
-/// Packets, bytes, or time.
+/// Reads the limit of a queue: a number of packets, bytes with a unit, or a time.
 fn queue(text: &str) -> Result<Queue, String> {
     const UNITS: [(&str, f64); 3] = [("B", 1.0), ("kB", 1e3), ("MB", 1e6)];
     let (number, unit) = quantity::split(text);
@@ -101,7 +101,7 @@ fn queue(text: &str) -> Result<Queue, String> {
     })
 }
 
-/// So many of a hundred.
+/// Reads a share in percent, with or without the sign; `none` means 0 %.
 fn share(text: &str) -> Result<Share, String> {
     /// Parts of a percent that can be told apart.
     const PARTS: f64 = 1e6;
@@ -116,7 +116,7 @@ fn share(text: &str) -> Result<Share, String> {
         .ok_or_else(|| "expected a share of all frames, such as 1% or 0.05%".to_owned())
 }
 
-/// A share, or the name of a model and its shares.
+/// Reads a share, or the name of a loss model and its shares.
 fn loss(text: &str) -> Result<Loss, String> {
     let Some(shares) = text.strip_prefix("gemodel:") else {
         return share(text).map(|share| Loss::Independent(share.0)).map_err(|error| {
@@ -145,7 +145,7 @@ fn reorder(text: &str) -> Result<Reorder, String> {
     })
 }
 
-/// What counts of a frame.
+/// Reads the size that counts for a frame: extra bytes, `ip` or `ethernet`.
 pub(super) fn overhead(text: &str) -> Result<Size, String> {
     match text {
         "ip" => Ok(Size::IP),
