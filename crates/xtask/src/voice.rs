@@ -104,7 +104,9 @@ impl Doc {
             return None;
         }
         if let Some(opening) = opening(&self.text, &REFUSED) {
-            return Some(format!("begins with \"{opening}\": a function's doc begins with a verb, a type's with a noun"));
+            return Some(format!(
+                "begins with \"{opening}\": a function's doc begins with a verb, a type's with a noun"
+            ));
         }
         let words = self.text.split_whitespace().count();
         (words < WORDS).then(|| format!("has {words} words, which say too little: {}", self.text))
@@ -152,8 +154,9 @@ fn is_comment(line: &str, mark: &str) -> bool {
 }
 
 fn is_declaration(line: &str) -> bool {
-    let is_qualifier =
-        |word: &&str| QUALIFIERS.contains(word) || word.starts_with("pub(") || word.starts_with('"') || word.ends_with(')');
+    let is_qualifier = |word: &&str| {
+        QUALIFIERS.contains(word) || word.starts_with("pub(") || word.starts_with('"') || word.ends_with(')')
+    };
     let word = line.split_whitespace().find(|word| !is_qualifier(word));
     word.is_some_and(|word| DECLARATIONS.contains(&word))
 }
@@ -186,9 +189,13 @@ fn long_subjects(root: &Path) -> Vec<Finding> {
     let log = Command::new("git").arg("-C").arg(root).args(["log", "--format=%h %s", &range]).output();
     let log = log.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let commits = log.lines().filter_map(|line| line.split_once(' '));
-    let long = commits.filter(|(_, subject)| subject.chars().count() > SUBJECT && !subject.starts_with("Merge "));
+    let long =
+        commits.filter(|(_, subject)| subject.chars().count() > SUBJECT && !subject.starts_with("Merge "));
     let finding = |(commit, subject): (&str, &str)| {
-        (format!("commit {commit}"), format!("has a subject of {} characters, of at most {SUBJECT}", subject.chars().count()))
+        (
+            format!("commit {commit}"),
+            format!("has a subject of {} characters, of at most {SUBJECT}", subject.chars().count()),
+        )
     };
     long.map(finding).collect()
 }
@@ -206,8 +213,15 @@ mod tests {
     #[test]
     fn docs_without_a_subject_or_verb_are_found() {
         assert_eq!(findings("/// What it is to be called.\nfn name() {}\n"), 1);
-        assert_eq!(findings("    /// The same, of two.\n    #[must_use]\n    pub(crate) const fn two() {}\n"), 1);
-        assert_eq!(findings("/// Who.\npub enum Who {\n    /// Who else.\n    Other,\n}\n"), 1, "a variant may");
+        assert_eq!(
+            findings("    /// The same, of two.\n    #[must_use]\n    pub(crate) const fn two() {}\n"),
+            1
+        );
+        assert_eq!(
+            findings("/// Who.\npub enum Who {\n    /// Who else.\n    Other,\n}\n"),
+            1,
+            "a variant may"
+        );
         assert_eq!(findings("/// A name.\nstruct Name;\n"), 1, "two words");
         assert_eq!(findings("//! How it works.\n\nuse std::fs;\n"), 1);
         assert_eq!(findings("/// Whatever arrives is kept.\nfn keep() {}\n"), 0, "another word");
@@ -217,22 +231,35 @@ mod tests {
     #[test]
     fn rare_openings_are_counted_for_all_docs() {
         let mut survey = Survey::default();
-        survey.add("a.rs", "struct A {\n    /// Whether it is open.\n    open: bool,\n    /// The name.\n    name: u8,\n}\n");
+        survey.add(
+            "a.rs",
+            "struct A {\n    /// Whether it is open.\n    open: bool,\n    /// The name.\n    name: u8,\n}\n",
+        );
         assert_eq!((survey.docs, survey.rare, survey.findings.len()), (2, 1, 0));
     }
 
     #[test]
     fn long_entries_of_the_changelog_are_found() {
-        let (short, long) = ("- ".to_owned() + &"x".repeat(200), format!("- {}\n  {}", "x".repeat(100), "y".repeat(100)));
+        let (short, long) =
+            ("- ".to_owned() + &"x".repeat(200), format!("- {}\n  {}", "x".repeat(100), "y".repeat(100)));
         let found = long_entries(&format!("# Changes\n{short}\n{long}\n"));
         assert_eq!(found, [("CHANGELOG.md:3".to_owned(), "has 201 characters, of at most 200".to_owned())]);
     }
 
     #[test]
     fn what_is_declared_is_told_apart() {
-        let declarations =
-            ["pub fn a()", "pub(super) const unsafe fn b()", "extern \"C\" fn c()", "pub struct D;", "pub(in crate::x) mod e;"];
+        let declarations = [
+            "pub fn a()",
+            "pub(super) const unsafe fn b()",
+            "extern \"C\" fn c()",
+            "pub struct D;",
+            "pub(in crate::x) mod e;",
+        ];
         assert!(declarations.into_iter().all(is_declaration));
-        assert!(!["pub const A: u8 = 1;", "pub name: u8,", "Variant,", "impl A {"].into_iter().any(is_declaration));
+        assert!(
+            !["pub const A: u8 = 1;", "pub name: u8,", "Variant,", "impl A {"]
+                .into_iter()
+                .any(is_declaration)
+        );
     }
 }
