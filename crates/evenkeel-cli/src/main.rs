@@ -1,4 +1,4 @@
-//! The `evenkeel` command.
+//! The `evenkeel` command line program.
 #![forbid(unsafe_code)]
 
 mod address;

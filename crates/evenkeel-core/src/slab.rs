@@ -1,4 +1,4 @@
-//! Values by number.
+//! A slab: values that are found by their numbers.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;

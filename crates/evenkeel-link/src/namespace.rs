@@ -1,4 +1,4 @@
-//! Network namespaces.
+//! Network namespaces of the kernel.
 
 use std::io;
 

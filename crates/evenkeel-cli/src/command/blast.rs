@@ -1,4 +1,4 @@
-//! `evenkeel blast`.
+//! `evenkeel blast`: sends datagrams to a port, at a rate.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `evenkeel demo`.
+//! `evenkeel demo`: shows receive livelock and its cures.
 
 use std::path::PathBuf;
 use std::time::Duration;

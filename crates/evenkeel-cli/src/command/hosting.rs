@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::{address, quantity, suggest};
 
-/// Where the host is, and how long.
+/// Arguments that say where a host is, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct HostArguments {
     /// Where frames come from: tap:NAME, packet:NAME (both also with ,queues=N), pcap:FILE or cable.

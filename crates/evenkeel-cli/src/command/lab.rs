@@ -1,4 +1,4 @@
-//! `evenkeel lab`.
+//! `evenkeel lab`: runs the papers' experiments.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
@@ -31,7 +31,7 @@ enum Lab {
     Run(RunArguments),
 }
 
-/// List the experiments.
+/// List the experiments of the papers.
 #[derive(Debug, Args)]
 struct ListArguments {
     /// Print a JSON list instead.
@@ -95,7 +95,7 @@ struct RunArguments {
     json: bool,
 }
 
-/// How to measure in real time.
+/// Options for measuring in real time.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "In real time")]
 struct RealOptions {

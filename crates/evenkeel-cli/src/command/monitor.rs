@@ -1,4 +1,4 @@
-//! `evenkeel monitor`.
+//! `evenkeel monitor`: prints and records the frames of a link.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
 
-/// What both services take.
+/// Arguments of both UDP services.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The stages.
+//! The stages of the receive path, each with its setup.
 
 use std::collections::VecDeque;
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! The kernel's.
+//! The kernel's side of the comparison: its calls on eventfds.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 

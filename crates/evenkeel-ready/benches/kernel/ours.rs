@@ -1,4 +1,4 @@
-//! Ours.
+//! Our side of the comparison: this crate's calls.
 
 use evenkeel_ready::{
     Allocation, CallerId, Event, FdSets, FileId, Interest, Kinds, PollEntry, ProcessId, Readiness, Trigger,

@@ -1,4 +1,4 @@
-//! `select` and `poll`.
+//! The calls `select` and `poll`, with and without memory.
 
 use super::queues::{Queues, status_of};
 use super::{Caller, CallerId, Object, Readiness};

@@ -1,4 +1,4 @@
-//! Event queues.
+//! Event queues, as of `epoll` and `kqueue`.
 
 use core::fmt;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Runs a plan.
+//! The runner of a plan.
 
 use std::collections::BTreeMap;
 

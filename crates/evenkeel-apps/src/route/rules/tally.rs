@@ -1,4 +1,4 @@
-//! Counters of rules.
+//! The counters of screening rules.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! `evenkeel load`.
+//! `evenkeel load`: sends requests to a web server, and times the answers.
 
 mod own;
 mod show;

@@ -1,4 +1,4 @@
-//! `evenkeel route`.
+//! `evenkeel route`: runs a router with screening rules.
 
 mod cable;
 mod describe;

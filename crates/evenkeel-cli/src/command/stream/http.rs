@@ -1,4 +1,4 @@
-//! `evenkeel http`.
+//! `evenkeel http`: runs a web server with one document.
 
 use std::time::Duration;
 

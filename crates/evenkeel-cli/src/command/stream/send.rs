@@ -1,4 +1,4 @@
-//! `evenkeel send`.
+//! `evenkeel send`: sends a file or standard input over TCP.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};

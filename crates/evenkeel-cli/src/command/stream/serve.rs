@@ -24,7 +24,7 @@ use crate::terminal;
 /// Connections that may have said something before their handshake is over, if Fast Open is wanted.
 pub(super) const FAST_OPEN_WAITING: u32 = 256;
 
-/// What servers of streams take besides.
+/// Further arguments of servers of streams.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TCP")]
 pub(crate) struct TcpArguments {

@@ -1,4 +1,4 @@
-//! `evenkeel wan`.
+//! `evenkeel wan`: emulates a wide area network between two links.
 
 mod describe;
 mod settings;
