@@ -1,7 +1,7 @@
 //! `cargo xtask voice`: docs, changelog and commit subjects that are hard to read.
 //!
-//! A doc is read alone, in an index or a tooltip: it needs a subject or a verb of its own. What this refuses is
-//! what can be counted; whether a sentence is true and clear, a reader has to judge.
+//! A doc is read alone, in an index or a tooltip: it needs a subject or a verb of its own. This refuses what
+//! can be counted. A reader has to judge whether a sentence is true and clear.
 
 use std::fs;
 use std::io;
