@@ -1,7 +1,7 @@
 //! Files after the manual of pf: each loads, and decides about some packets as the manual has it, or is
 //! refused with a sentence.
 //!
-//! What is expected stands in comments that begin with `#=`: `refused: SENTENCE`, `note: REMARK`, or a packet
+//! Comments that begin with `#=` say the outcome: `refused: SENTENCE`, `note: REMARK`, or a packet
 //! and its fate, `LINK PROTOCOL SOURCE PORT DESTINATION PORT [flags=F] [tos=N] -> FATE [LINE] [CHANGE]`.
 //! Of ICMP the ports are type and code. FATE is pass, drop, return, reset or unreachable CODE; LINE is that
 //! of the rule, CHANGE is what the packet then has: `tos=N`, `mss=N`, `df=0`; or `log`, if it is logged.
