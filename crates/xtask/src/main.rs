@@ -80,7 +80,10 @@ fn run_long(words: &[String]) -> ExitCode {
 }
 
 fn check_voice() -> ExitCode {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // That of the tree it is run in: one that is built elsewhere may share the folder of what is built.
+    let manifest =
+        std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    let manifest = Path::new(&manifest);
     match voice::check(manifest.ancestors().nth(2).unwrap_or(manifest)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
