@@ -392,7 +392,7 @@ impl Host {
             return Err(NotAttached);
         }
         self.net.work.clear();
-        if self.net.has_segments(process) {
+        if self.net.tcp.has_segments(process) {
             self.net.process_segments(process, now);
             self.net.notify_programs();
         }
@@ -539,7 +539,7 @@ impl Host {
 
     /// Returns whether a process would do protocol processing next.
     fn is_protocol_next(&self, id: ProcessId) -> bool {
-        self.net.has_segments(id) && self.process(id).is_some_and(Process::prefers_protocol)
+        self.net.tcp.has_segments(id) && self.process(id).is_some_and(Process::prefers_protocol)
     }
 
     /// Runs one work item of the highest level that has work. Its effects happen now; [`Host::work`] then
@@ -782,7 +782,7 @@ impl Host {
         }
         let Some(payer) = ran.payer else { return };
         self.scheduler.charge(payer, self.by_queue_length(payer, elapsed));
-        let both = ran.protocol || self.net.has_segments(payer);
+        let both = ran.protocol || self.net.tcp.has_segments(payer);
         if let Some(Some(process)) = self.processes.get_mut(payer.0 as usize) {
             process.bill.charged += elapsed;
             if ran.process == ran.payer {
@@ -823,7 +823,9 @@ impl Host {
             return elapsed;
         }
         let filled_percent = match self.process(process) {
-            Some(Process { body: Body::Daemon(channel), .. }) => self.net.channel_filled_percent(*channel),
+            Some(Process { body: Body::Daemon(channel), .. }) => {
+                self.net.rx.channels.filled_percent(*channel)
+            }
             Some(Process { reads: Some(queue), .. }) => self.net.filled_percent(*queue),
             _ => 0,
         };
@@ -873,7 +875,7 @@ impl Host {
 
     /// Ends a step of protocol processing. If it was the last, the process continues as its program does.
     fn finish_protocol(&mut self, id: ProcessId, now: Instant) {
-        let more = self.net.has_segments(id);
+        let more = self.net.tcp.has_segments(id);
         let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { return };
         process.protocol.stepping = false;
         if more {
@@ -906,7 +908,7 @@ impl Host {
             process.sleep = Some(sleep);
             process.protocol.ahead = 0;
         }
-        if !self.net.has_segments(id) {
+        if !self.net.tcp.has_segments(id) {
             self.scheduler.sleep(id, now);
         }
     }
@@ -1037,7 +1039,7 @@ impl Host {
     /// after them. They also count how often this was not done because too many messages had come.
     #[must_use]
     pub fn ahead_counters(&self) -> channel::AheadCounters {
-        self.net.ahead.counters
+        self.net.rx.ahead.counters
     }
 
     /// Returns the number of packets that wait for the process that screens.
@@ -1096,7 +1098,7 @@ impl Host {
     /// Counters of a UDP socket, or of the screening queue.
     #[must_use]
     pub fn socket_counters(&self, socket: SocketId) -> Option<socket::SocketCounters> {
-        match self.net.descriptor(socket)? {
+        match self.net.descriptors.get(socket)? {
             Descriptor::Udp(socket) => Some(socket.counters),
             Descriptor::Screen(screen) => Some(screen.counters),
             _ => None,
@@ -1113,7 +1115,7 @@ impl Host {
     /// screened, captured frames.
     #[must_use]
     pub fn waiting_in(&self, socket: SocketId) -> Option<usize> {
-        Some(self.net.descriptor(socket)?.len())
+        Some(self.net.descriptors.get(socket)?.len())
     }
 
     /// Counters of a capture queue.
@@ -1125,18 +1127,18 @@ impl Host {
     /// Counters of a socket's own channel; of a listener, that of SYNs.
     #[must_use]
     pub fn channel_counters(&self, socket: SocketId) -> Option<channel::ChannelCounters> {
-        let own = match self.net.descriptor(socket)? {
+        let own = match self.net.descriptors.get(socket)? {
             Descriptor::Udp(socket) => socket.channels.first()?.0,
             Descriptor::Listener(listener) => listener.syns?,
             _ => return None,
         };
-        Some(self.net.channel(own)?.counters())
+        Some(self.net.rx.channels.get(own)?.counters())
     }
 
     /// Returns the number of channels, those included that are empty and wait to be reused.
     #[must_use]
     pub fn channel_count(&self) -> usize {
-        self.net.channel_count()
+        self.net.rx.channels.len()
     }
 
     /// Returns TCP's counters for the whole host.
@@ -1160,7 +1162,7 @@ impl Host {
     /// Segments that wait in the channels of connections.
     #[must_use]
     pub fn segments_waiting(&self) -> usize {
-        self.net.segments_waiting()
+        self.net.tcp.segments.held_pkts()
     }
 
     /// Returns the sockets of a process.

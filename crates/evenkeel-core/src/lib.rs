@@ -30,6 +30,7 @@ pub mod process;
 mod queue;
 pub mod ready;
 pub mod receive;
+mod rx;
 mod schedule;
 pub mod screen;
 mod slab;

@@ -839,7 +839,7 @@ impl System<'_> {
     #[inline]
     fn descriptor(&self, fd: Fd) -> Result<(SocketId, &Descriptor), BadDescriptor> {
         let id = self.net.ready.resolve(self.process, fd).ok_or(BadDescriptor::NotOpen)?;
-        Ok((id, self.net.descriptor(id).ok_or(BadDescriptor::NotOpen)?))
+        Ok((id, self.net.descriptors.get(id).ok_or(BadDescriptor::NotOpen)?))
     }
 
     /// Returns the descriptor of a socket that was just opened, after adding it to the process's queue of

@@ -476,7 +476,7 @@ proptest! {
         for (opens, port) in opens {
             world.happens(&Event::Socket(opens, PORTS[port]));
         }
-        let table = &world.host.net.table;
+        let table = &world.host.net.rx.table;
         let mut last: Option<LastClass> = None;
         for frame in frames.iter().map(Spec::frame) {
             let class = table.classify(&frame);

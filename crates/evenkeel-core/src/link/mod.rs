@@ -3,10 +3,9 @@
 //! What is done with a frame that was taken from a link is not decided here, nor who runs next: units of work
 //! ask.
 
-mod carried;
-mod lent;
 mod moderation;
 mod port;
+mod traffic;
 pub(crate) mod transmit;
 
 use std::collections::VecDeque;
@@ -25,11 +24,10 @@ use crate::tcp::{Fault, FourTuple};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
 
-pub(crate) use carried::Carried;
-use lent::Lent;
 use moderation::{Flags, Moderation};
 use port::{End, Polled};
 pub(crate) use port::{Port, Side, Taken};
+pub(crate) use traffic::RingTraffic;
 pub(crate) use transmit::OutputRoom;
 pub use transmit::Traffic;
 use transmit::TransmitQueue;
@@ -114,7 +112,7 @@ pub(crate) struct Links {
     /// By the number of their source.
     ports: Vec<Port>,
     /// Of each port that is a receive ring: whose traffic comes by it.
-    carried: Vec<Carried>,
+    traffic: Vec<RingTraffic>,
     next_port_served: u16,
     /// Those of interfaces that never have anything to say: they send at once.
     silent: Sources,
@@ -143,7 +141,7 @@ impl Links {
         Self {
             links: Vec::new(),
             ports: Vec::new(),
-            carried: Vec::new(),
+            traffic: Vec::new(),
             next_port_served: 0,
             silent: Sources::NONE,
             demultiplexing: 0,
@@ -184,7 +182,7 @@ impl Links {
                 self.unlimited = self.unlimited.union(Sources::one(source));
             }
             self.ports.push(Port { interface: id, side, source, plan });
-            self.carried.push(Carried::default());
+            self.traffic.push(RingTraffic::default());
             self.find_silent();
             if let Some(flags) = self.moderation.as_mut().and_then(|moderation| moderation.flags.as_mut()) {
                 flags.add();
@@ -646,10 +644,10 @@ impl Links {
     /// Returns whether the ring of a port is read as fast as it fills, while frames of it are discarded.
     fn keeps_up(&mut self, port: Port, done: usize, more: bool, now: Instant) -> bool {
         let Side::Receive(queue) = port.side else { return true };
-        let Self { links, carried, .. } = self;
+        let Self { links, traffic, .. } = self;
         let Some(link) = links.get(usize::from(port.interface.0)) else { return true };
-        let Some(carried) = carried.get_mut(usize::from(port.source.0)) else { return true };
-        carried.keeps_up(done, more, now, || link.interface.queue(queue).missed_by_now())
+        let Some(traffic) = traffic.get_mut(usize::from(port.source.0)) else { return true };
+        traffic.keeps_up(done, more, now, || link.interface.queue(queue).missed_by_now())
     }
 
     /// Returns whether feedback or a limit stops the port now, so that nothing more is to be taken from it.
@@ -666,25 +664,12 @@ impl Links {
 
     // --- Input ---
 
-    /// Takes an interface out of its slot, so that frames can be received from it. A placeholder stands in
-    /// its slot until [`Links::put_back`].
+    /// Returns the ring of a port, to take frames from, and its recent traffic.
     #[inline]
-    pub(crate) fn lend(&mut self, id: InterfaceId) -> Option<Box<dyn Interface>> {
-        Some(core::mem::replace(&mut self.link_mut(id)?.interface, Box::new(Lent)))
-    }
-
-    /// Puts an interface back into its slot after [`Links::lend`].
-    #[inline]
-    pub(crate) fn put_back(&mut self, id: InterfaceId, interface: Box<dyn Interface>) {
-        if let Some(link) = self.link_mut(id) {
-            link.interface = interface;
-        }
-    }
-
-    /// Returns the recent traffic of a port's ring.
-    #[inline]
-    pub(crate) fn carried(&mut self, port: Port) -> Option<&mut Carried> {
-        self.carried.get_mut(usize::from(port.source.0))
+    pub(crate) fn ring(&mut self, port: Port, queue: usize) -> Option<(&mut dyn RxQueue, &mut RingTraffic)> {
+        let Self { links, traffic, .. } = self;
+        let link = links.get_mut(usize::from(port.interface.0))?;
+        Some((link.interface.queue_mut(queue), traffic.get_mut(usize::from(port.source.0))?))
     }
 
     /// Counts frames that came by an interface.

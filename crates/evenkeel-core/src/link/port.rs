@@ -34,7 +34,7 @@ impl Port {
 }
 
 /// The outcome of device work on a ring: the frames that it took and discarded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Taken {
     /// Frames it took.
     pub(crate) done: usize,
@@ -42,6 +42,15 @@ pub(crate) struct Taken {
     pub(crate) discarded: usize,
     /// The last channel that was full.
     pub(crate) full: Option<ChannelId>,
+}
+
+impl Taken {
+    /// Adds what was taken next.
+    pub(crate) fn add(&mut self, next: Self) {
+        self.done += next.done;
+        self.discarded += next.discarded;
+        self.full = next.full.or(self.full);
+    }
 }
 
 /// A turn of the polling thread whose time is not over.

@@ -10,7 +10,7 @@ impl Net {
     /// frame is dequeued from a channel; the process that dequeues the frame is charged.
     #[inline(always)]
     pub(super) fn keep_order(&mut self, now: Instant) {
-        if self.ahead.may_wait() {
+        if self.rx.ahead.may_wait() {
             self.input_ahead(now);
         }
     }
@@ -18,19 +18,19 @@ impl Net {
     #[cold]
     fn input_ahead(&mut self, now: Instant) {
         // An interface may fill the channels meanwhile: then it says so again.
-        self.ahead.settle();
-        let all = self.channels.daemons().ahead();
-        let waits = |id: &ChannelId| self.channel(*id).is_some_and(|channel| !channel.is_empty());
+        self.rx.ahead.settle();
+        let all = self.rx.channels.daemons().ahead();
+        let waits = |id: &ChannelId| self.rx.channels.get(*id).is_some_and(|channel| !channel.is_empty());
         if !all.iter().flatten().any(waits) {
             return;
         }
-        self.ahead.begin(self.ledger.delivered + self.ledger.forwarded, now);
+        self.rx.ahead.begin(self.ledger.delivered + self.ledger.forwarded, now);
         for (kind, channel) in all.into_iter().enumerate() {
             let Some(id) = channel else { continue };
-            while self.channel(id).is_some_and(|channel| !channel.is_empty()) {
-                if !self.ahead.spend(kind) {
-                    self.ahead.counters.overtook += 1;
-                    self.ahead.expect();
+            while self.rx.channels.get(id).is_some_and(|channel| !channel.is_empty()) {
+                if !self.rx.ahead.spend(kind) {
+                    self.rx.ahead.counters.overtook += 1;
+                    self.rx.ahead.expect();
                     break;
                 }
                 let Some(waiting) = self.take_from_channel(id, now) else { break };

@@ -3,57 +3,59 @@
 use super::state::Net;
 use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured, Outcome, Tapped};
 use crate::config::Config;
+use crate::context::Cx;
 use crate::descriptor::DescriptorTable;
 use crate::drop::QueueDrop;
 use crate::frame::{Frame, Metadata};
 use crate::id::{InterfaceId, ProcessId, QueueId, SocketId};
-use crate::ledger::Ledger;
-use crate::poll::{Gate, Poller, Sources};
+use crate::poll::{Gate, Sources};
 use crate::ready::{Kinds, ReadyTable};
 use crate::socket::{BindError, Descriptor};
 use crate::time::Instant;
-use crate::work::{Work, WorkLog};
+use crate::work::Work;
 
-/// The packet monitors, with all that a frame they see changes.
+/// The packet monitors, with what a frame they see changes of the sockets.
 pub(super) struct Monitors<'a> {
-    descriptors: &'a mut DescriptorTable,
-    config: &'a Config,
-    ledger: &'a mut Ledger,
-    ready: &'a mut ReadyTable,
-    poller: &'a mut Poller<QueueId>,
-    work: &'a mut WorkLog,
+    pub(super) descriptors: &'a mut DescriptorTable,
+    pub(super) config: &'a Config,
+    pub(super) ready: &'a mut ReadyTable,
 }
 
 impl Monitors<'_> {
+    /// Returns whether there are any.
+    pub(super) fn any(&self) -> bool {
+        !self.descriptors.captures().is_empty()
+    }
+
     /// Shows a frame to all packet monitors. A sent frame has no source that could be paused.
     #[inline]
-    pub(super) fn see(&mut self, tapped: &Tapped<'_>, fed_by: Sources) {
+    pub(super) fn see(&mut self, tapped: &Tapped<'_>, fed_by: Sources, cx: &mut Cx<'_>) {
         let mut index = 0;
         while let Some(&id) = self.descriptors.captures().get(index) {
-            self.show(id, tapped, fed_by);
+            self.show(id, tapped, fed_by, cx);
             index += 1;
         }
     }
 
     #[inline]
-    fn show(&mut self, id: SocketId, tapped: &Tapped<'_>, fed_by: Sources) {
+    fn show(&mut self, id: SocketId, tapped: &Tapped<'_>, fed_by: Sources, cx: &mut Cx<'_>) {
         let Some(Descriptor::Capture(capture)) = self.descriptors.get_mut(id) else { return };
         let outcome = capture.see(tapped);
         if outcome == Outcome::NotShown {
             return;
         }
-        self.work.add(Work::Filter);
+        cx.work.add(Work::Filter);
         if outcome == Outcome::NotWanted {
             return;
         }
         let (gate, waiting) = capture.gate();
-        self.poller.enqueued(QueueId::Socket(id), gate, waiting, self.config.scope(fed_by), tapped.at);
-        self.ledger.duplicated += 1;
+        cx.poller.enqueued(QueueId::Socket(id), gate, waiting, self.config.scope(fed_by), tapped.at);
+        cx.ledger.duplicated += 1;
         match outcome {
             Outcome::NotShown | Outcome::NotWanted => {}
-            Outcome::Full => self.ledger.drop_input(QueueDrop::Capture, 1),
+            Outcome::Full => cx.ledger.drop_input(QueueDrop::Capture, 1),
             Outcome::Queued => {
-                self.work.add(Work::Append);
+                cx.work.add(Work::Append);
                 self.ready.raise(id, Kinds::READABLE);
             }
         }
@@ -61,12 +63,6 @@ impl Monitors<'_> {
 }
 
 impl Net {
-    /// Returns the packet monitors.
-    pub(super) fn monitors(&mut self) -> Monitors<'_> {
-        let Self { descriptors, config, ledger, ready, poller, work, .. } = self;
-        Monitors { descriptors, config, ledger, ready, poller, work }
-    }
-
     pub(crate) fn open_capture(&mut self, owner: ProcessId, wanted: Capture) -> Result<SocketId, BindError> {
         let limit = wanted.limit_pkts.max(1);
         self.pool.set_aside(limit).map_err(BindError::NoMemory)?;
@@ -79,18 +75,22 @@ impl Net {
     /// Shows a frame from a channel's ring on an interface to all packet monitors.
     /// No ring that could be held back has it in it.
     pub(super) fn tap_received(&mut self, interface: InterfaceId, frame: &Frame, at: Instant) {
-        let tapped = Tapped { interface, at, sent: false, bytes: frame.bytes(), metadata: &Metadata::NONE };
-        self.monitors().see(&tapped, Sources::NONE);
+        self.tap(&Tapped { interface, at, sent: false, bytes: frame.bytes(), metadata: &Metadata::NONE });
     }
 
     /// Shows a frame that is sent to all packet monitors.
     pub(super) fn tap_sent(&mut self, interface: InterfaceId, frame: &Frame, at: Instant) {
-        let tapped = Tapped { interface, at, sent: true, bytes: frame.bytes(), metadata: &Metadata::NONE };
-        self.monitors().see(&tapped, Sources::NONE);
+        self.tap(&Tapped { interface, at, sent: true, bytes: frame.bytes(), metadata: &Metadata::NONE });
+    }
+
+    fn tap(&mut self, tapped: &Tapped<'_>) {
+        let Self { descriptors, config, ready, pool, ledger, work, poller, .. } = self;
+        let mut cx = Cx { now: tapped.at, pool, ledger, work, poller };
+        Monitors { descriptors, config, ready }.see(tapped, Sources::NONE, &mut cx);
     }
 
     fn capture_of(&mut self, id: SocketId) -> Option<&mut CaptureQueue> {
-        if let Descriptor::Capture(capture) = self.descriptor_mut(id)? { Some(capture) } else { None }
+        if let Descriptor::Capture(capture) = self.descriptors.get_mut(id)? { Some(capture) } else { None }
     }
 
     /// Returns the oldest frame in a capture queue.
@@ -112,7 +112,7 @@ impl Net {
     }
 
     pub(crate) fn capture_counters(&self, id: SocketId) -> Option<CaptureCounters> {
-        match self.descriptor(id)? {
+        match self.descriptors.get(id)? {
             Descriptor::Capture(capture) => Some(capture.counters()),
             _ => None,
         }

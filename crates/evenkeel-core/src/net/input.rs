@@ -8,7 +8,6 @@ use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::ready::Kinds;
-use crate::socket::Socket;
 use crate::stack::{Datagram, Io, IpEndpoint, Received, TakesDatagrams};
 use crate::time::Instant;
 use crate::work::Work;
@@ -19,7 +18,7 @@ const FRAMES_PER_RECEIVE: usize = 64;
 
 impl Net {
     pub(crate) fn has_ip_queue(&self) -> bool {
-        !self.ip_queue.is_empty()
+        !self.rx.ip_queue.is_empty()
     }
 
     /// Runs the software interrupt: protocol input for frames of the shared IP queue.
@@ -28,7 +27,7 @@ impl Net {
             self.work.add(Work::SoftInterrupt);
         }
         for _ in 0..self.config.batch_pkts {
-            let Some(((interface, frame), resume)) = self.ip_queue.pop() else { break };
+            let Some(((interface, frame), resume)) = self.rx.ip_queue.pop() else { break };
             if resume {
                 self.poller.resume(QueueId::IpQueue);
             }
@@ -85,8 +84,8 @@ impl Net {
     /// Appends a datagram to the queues of the sockets it is for.
     pub(super) fn dispatch(&mut self, datagram: Datagram, fed_by: Sources, now: Instant) {
         let IpEndpoint { addr, port } = datagram.destination();
-        let channel = self.table.udp(&addr, port);
-        let members = channel.and_then(|c| self.channel(c)).map_or(0, |c| c.members.len());
+        let channel = self.rx.table.udp(&addr, port);
+        let members = channel.and_then(|c| self.rx.channels.get(c)).map_or(0, |c| c.members.len());
         let (Some(channel), true) = (channel, members > 0) else {
             self.with_stack(now, |stack, io| stack.port_unreachable(&datagram, io));
             self.ledger.drop_input(UdpDrop::NoSocket, datagram.frames());
@@ -95,7 +94,7 @@ impl Net {
         };
         // The members of a multicast group but the last get copies.
         for nth in 0..members.saturating_sub(1) {
-            let Some(member) = self.channel(channel).and_then(|c| c.members.get(nth).copied()) else {
+            let Some(member) = self.rx.channels.get(channel).and_then(|c| c.members.get(nth).copied()) else {
                 continue;
             };
             match datagram.duplicate(&mut self.pool) {
@@ -109,7 +108,7 @@ impl Net {
                 }
             }
         }
-        if let Some(member) = self.channel(channel).and_then(|c| c.members.last().copied()) {
+        if let Some(member) = self.rx.channels.get(channel).and_then(|c| c.members.last().copied()) {
             self.append(member, datagram, fed_by, now);
         }
     }
@@ -188,11 +187,11 @@ impl Net {
     ) -> bool {
         let Some(socket) = self.descriptors.udp_mut(id) else { return false };
         let &[(channel_id, None)] = socket.channels.as_slice() else { return false };
-        let Some(channel) = self.channels.get_mut(channel_id) else { return false };
+        let Some(channel) = self.rx.channels.get_mut(channel_id) else { return false };
         if channel.members.len() != 1 || self.stack.reassembling() > 0 {
             return false;
         }
-        let generation = self.table.generation();
+        let generation = self.rx.table.generation();
         let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: self.links.out() };
         let (mut taken, mut delivered, mut refused) = (0, 0, None);
         while *left > 0
@@ -251,9 +250,9 @@ impl Net {
 
     /// Takes the next frame for a socket from one of its channels, which take turns.
     pub(super) fn take_for_socket(&mut self, id: SocketId, now: Instant) -> Option<Waiting> {
-        let channels = self.socket(id)?.channels.len();
+        let channels = self.descriptors.udp(id)?.channels.len();
         for _ in 0..channels {
-            let socket = self.socket_mut(id)?;
+            let socket = self.descriptors.udp_mut(id)?;
             let (channel, _) = socket.channels.get(socket.next_channel % channels).copied()?;
             socket.next_channel = (socket.next_channel + 1) % channels;
             if let Some(taken) = self.take_from_channel(channel, now) {
@@ -264,14 +263,14 @@ impl Net {
     }
 
     pub(super) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<Waiting> {
-        let channel = self.channels.get_mut(id)?;
+        let channel = self.rx.channels.get_mut(id)?;
         let (waiting, from_ring) = channel.take(&mut self.pool)?;
         let segments_for = channel.segments_for;
         if channel.gate.on_dequeue(channel.queued()) {
             self.poller.resume(QueueId::Channel(id));
         }
         if !from_ring {
-            self.count_taken(segments_for);
+            self.tcp.segments.count_taken(segments_for);
         } else {
             self.links.count_received(waiting.interface, 1, &mut self.ledger);
             self.work.add(Work::Receive);
@@ -283,7 +282,7 @@ impl Net {
     /// Runs one step of a proxy daemon: protocol input for frames of its channel, and of the other if it
     /// reads two.
     pub(crate) fn daemon_step(&mut self, id: ChannelId, now: Instant) {
-        let daemons = self.channels.daemons();
+        let daemons = self.rx.channels.daemons();
         let (other, keeps_order) = (daemons.read_along_with(id), !daemons.is_ahead(id));
         for _ in 0..self.config.batch_pkts {
             if self.is_screened(id) {
@@ -303,7 +302,7 @@ impl Net {
 
     /// Looks into the special channel for fragments whose first part has come meanwhile.
     pub(super) fn input_fragments(&mut self, now: Instant) {
-        let Some(id) = self.channels.daemons().fragment else { return };
+        let Some(id) = self.rx.channels.daemons().fragment else { return };
         for _ in 0..self.config.channel_pkts {
             let Some(waiting) = self.take_from_channel(id, now) else { return };
             self.input_waiting(waiting, now);
@@ -311,24 +310,21 @@ impl Net {
     }
 
     pub(crate) fn has_idle_work(&self) -> bool {
-        self.channels.has_listed()
+        self.rx.channels.has_listed()
     }
 
     /// Runs idle-level processing: protocol input for one frame, so that laziness adds no delay when the
     /// core has nothing else to do.
     pub(crate) fn idle_input(&mut self, now: Instant) {
-        let Some(id) = self.channels.next_listed() else { return };
-        let room = self
-            .channel(id)
-            .is_some_and(|c| c.members.iter().all(|&m| self.socket(m).is_none_or(Socket::has_room)));
-        let taken = if room { self.take_from_channel(id, now) } else { None };
+        let Some(id) = self.rx.channels.next_listed() else { return };
+        let taken = if self.members_have_room(id) { self.take_from_channel(id, now) } else { None };
         match taken {
             Some(waiting) => {
-                self.channels.keep_listed(id);
+                self.rx.channels.keep_listed(id);
                 self.input_waiting(waiting, now);
             }
             // Empty, or its receiver is behind: then the receiver itself will find the rest.
-            None => self.channels.unlist(id),
+            None => self.rx.channels.unlist(id),
         }
     }
 }

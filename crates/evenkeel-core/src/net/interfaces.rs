@@ -41,7 +41,7 @@ impl Net {
         self.update(Change::Hardware(address));
         self.add_rings(id, rings);
         if self.links.has_demultiplexer() {
-            self.ahead.expect();
+            self.rx.ahead.expect();
         }
         self.adapt_tcp();
         for &address in addresses {
@@ -104,7 +104,7 @@ impl Net {
         plan: Plan,
     ) -> Result<Rings, AddInterfaceError> {
         let (before, after) = (self.links.places(), self.links.places_with(plan));
-        let channels = self.channels.iter();
+        let channels = self.rx.channels.iter();
         let more =
             channels.map(|(_, channel)| channel.reserved_pkts(after) - channel.reserved_pkts(before)).sum();
         self.pool.grow(self.config.transmit_queue_pkts()).map_err(AddInterfaceError::NoMemory)?;
@@ -125,28 +125,28 @@ impl Net {
         let address = interface.address();
         let demultiplexer = interface.demultiplexer().ok_or(AddInterfaceError::CannotDemultiplex)?;
         demultiplexer.update(Change::Hardware(address));
-        for change in self.table.contents() {
+        for change in self.rx.table.contents() {
             demultiplexer.update(change);
         }
         let mut rings = Rings::new();
-        for (id, channel) in self.channels.iter().filter(|(_, channel)| channel.ring_pkts() > 0) {
+        for (id, channel) in self.rx.channels.iter().filter(|(_, channel)| channel.ring_pkts() > 0) {
             let ring = demultiplexer.open(id, channel.ring_pkts(), &mut self.pool);
             rings.push((id, ring.ok_or(AddInterfaceError::NoRing)?));
         }
-        for id in self.channels.daemons().ahead().into_iter().flatten() {
-            demultiplexer.watch(id, self.ahead.flag());
+        for id in self.rx.channels.daemons().ahead().into_iter().flatten() {
+            demultiplexer.watch(id, self.rx.ahead.flag());
         }
         Ok(rings)
     }
 
     fn add_rings(&mut self, interface: InterfaceId, rings: Rings) {
         for (id, ring) in rings {
-            let Some(channel) = self.channel_mut(id) else { continue };
+            let Some(channel) = self.rx.channels.get_mut(id) else { continue };
             channel.add_ring(interface, ring);
             if channel.segments_for.is_none() {
-                self.channels.disarm(id);
+                self.rx.channels.disarm(id);
             } else if channel.arm() {
-                self.channels.raise(id);
+                self.rx.channels.raise(id);
             }
         }
     }
@@ -165,7 +165,7 @@ impl Net {
     /// Tells the demultiplexing tables which addresses the stack now answers to.
     pub(super) fn follow_addresses(&mut self) {
         let current: Vec<IpAddress> = self.stack.local_addresses().collect();
-        let known: Vec<IpAddress> = self.table.addresses().collect();
+        let known: Vec<IpAddress> = self.rx.table.addresses().collect();
         for &gone in known.iter().filter(|address| !current.contains(address)) {
             self.update(Change::RemoveAddress(gone));
         }
@@ -177,7 +177,7 @@ impl Net {
 
     /// Changes the host's demultiplexing table, and the copies that interfaces have.
     pub(super) fn update(&mut self, change: Change) {
-        self.table.apply(change);
+        self.rx.table.apply(change);
         // An interface has its own hardware address and need not know the others'.
         if !matches!(change, Change::Hardware(_) | Change::NoHardware(_)) {
             self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.update(change));

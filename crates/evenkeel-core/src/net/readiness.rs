@@ -65,8 +65,14 @@ fn arm(descriptor: &Descriptor, channels: &mut ChannelTable) -> bool {
 
 impl Net {
     fn readiness(&mut self) -> (&mut ReadyTable, Status<'_>) {
-        let Self { ready, descriptors, channels, tcp, plan, work, .. } = self;
-        let status = Status { descriptors, channels, tcp: &tcp.endpoint, is_lazy: plan.is_lazy(), work };
+        let Self { ready, descriptors, rx, tcp, plan, work, .. } = self;
+        let status = Status {
+            descriptors,
+            channels: &mut rx.channels,
+            tcp: &tcp.endpoint,
+            is_lazy: plan.is_lazy(),
+            work,
+        };
         (ready, status)
     }
 
@@ -231,7 +237,7 @@ impl Net {
     /// Returns whether a descriptor has something to receive. If not, the next arrival wakes the processes
     /// that wait for it.
     pub(crate) fn is_ready_to_wait_for(&mut self, id: SocketId) -> bool {
-        match self.descriptor(id) {
+        match self.descriptors.get(id) {
             None => true,
             Some(Descriptor::Stream(stream)) => {
                 let id_of_stream = stream.id;
@@ -249,8 +255,8 @@ impl Net {
     /// Arms the channels that a descriptor is read from, under the lazy architectures. Returns whether frames
     /// wait.
     fn arm_channels_of(&mut self, id: SocketId) -> bool {
-        let Self { descriptors, channels, plan, .. } = self;
-        plan.is_lazy() && descriptors.get(id).is_none_or(|descriptor| arm(descriptor, channels))
+        let Self { descriptors, rx, plan, .. } = self;
+        plan.is_lazy() && descriptors.get(id).is_none_or(|descriptor| arm(descriptor, &mut rx.channels))
     }
 
     /// A program has found a queue empty. If anybody is to hear of what comes next, the channels before it

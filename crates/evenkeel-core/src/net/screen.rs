@@ -65,7 +65,7 @@ impl Net {
     /// Returns whether a process screens the packets of the forwarding channel, and thereby does their IP
     /// input. The forwarding daemon rests meanwhile.
     pub(super) fn is_screened(&self, channel: ChannelId) -> bool {
-        self.descriptors.screen_id().is_some() && self.channels.daemons().forward == Some(channel)
+        self.descriptors.screen_id().is_some() && self.rx.channels.daemons().forward == Some(channel)
     }
 
     /// Ends screening: drops the packets that wait for a verdict, and wakes the forwarding daemon, which
@@ -76,14 +76,14 @@ impl Net {
             self.ledger.drop_input(QueueDrop::Closed, 1);
             transit.recycle(&mut self.pool);
         }
-        let daemon = self.channels.daemons().forwarder();
+        let daemon = self.rx.channels.daemons().forwarder();
         daemon.into_iter().for_each(|daemon| self.ready.wake_process(daemon));
     }
 
     /// Returns the number of packets that wait for a verdict.
     pub(crate) fn waiting_for_verdict(&self) -> u64 {
         let Some(screen) = self.descriptors.screen() else { return 0 };
-        let channel = self.channels.daemons().forward.and_then(|id| self.channels.get(id));
+        let channel = self.rx.channels.daemons().forward.and_then(|id| self.rx.channels.get(id));
         (channel.map_or(0, Channel::len) + screen.queue.len() + screen.judging.len()) as u64
     }
 
@@ -105,7 +105,7 @@ impl Net {
         decide: impl FnOnce(&mut Screened<'_>) -> Verdict,
     ) -> bool {
         let Some(mut transit) = self.next_to_screen(id, now) else { return false };
-        if let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) {
+        if let Some(Descriptor::Screen(screen)) = self.descriptors.get_mut(id) {
             screen.counters.received += 1;
         }
         self.work.add(Work::Deliver);
@@ -128,12 +128,11 @@ impl Net {
     /// Takes a packet from the screening queue to be judged later, and shows it. Returns whether there was
     /// one, and room for it.
     pub(crate) fn show_screened(&mut self, id: SocketId, now: Instant, see: impl FnOnce(&Transit)) -> bool {
-        let room =
-            matches!(self.descriptor(id), Some(Descriptor::Screen(s)) if s.judging.len() < s.queue.limit());
+        let room = matches!(self.descriptors.get(id), Some(Descriptor::Screen(s)) if s.judging.len() < s.queue.limit());
         let Some(transit) = room.then(|| self.next_to_screen(id, now)).flatten() else { return false };
         self.work.add(Work::Deliver);
         see(&transit);
-        if let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) {
+        if let Some(Descriptor::Screen(screen)) = self.descriptors.get_mut(id) {
             screen.judging.push_back(transit);
         }
         true
@@ -141,7 +140,7 @@ impl Net {
 
     /// Applies a verdict to the packet that has been judged for longest. Returns whether there was one.
     pub(crate) fn judge_screened(&mut self, id: SocketId, verdict: Verdict, now: Instant) -> bool {
-        let Some(Descriptor::Screen(screen)) = self.descriptor_mut(id) else { return false };
+        let Some(Descriptor::Screen(screen)) = self.descriptors.get_mut(id) else { return false };
         let Some(transit) = screen.judging.pop_front() else { return false };
         self.execute(transit, verdict, now);
         true
@@ -150,14 +149,14 @@ impl Net {
     /// Under the lazy architectures IP input happens here, on the bill of the process that screens.
     fn next_to_screen(&mut self, id: SocketId, now: Instant) -> Option<Transit> {
         self.last_read = Some(id);
-        let Descriptor::Screen(screen) = self.descriptor_mut(id)? else { return None };
+        let Descriptor::Screen(screen) = self.descriptors.get_mut(id)? else { return None };
         if let Some((transit, resume)) = screen.queue.pop() {
             if resume {
                 self.poller.resume(QueueId::Socket(id));
             }
             return Some(transit);
         }
-        let channel = self.channels.daemons().forward?;
+        let channel = self.rx.channels.daemons().forward?;
         for _ in 0..FRAMES_PER_CALL {
             let Some(waiting) = self.take_from_channel(channel, now) else { break };
             self.keep_order(now);

@@ -37,20 +37,20 @@ impl Net {
     ) -> Result<ChannelId, ChannelError> {
         let reserved_pkts = channel.reserved_pkts(self.links.places());
         self.pool.grow(reserved_pkts).map_err(ChannelError::NoMemory)?;
-        let id = self.channels.vacant();
+        let id = self.rx.channels.vacant();
         if self.links.has_demultiplexer() {
             if !self.open_rings(id, &mut channel) {
                 self.close_rings(id);
                 self.pool.shrink(reserved_pkts);
                 return Err(ChannelError::NoRing);
             }
-            self.channels.disarm(id);
+            self.rx.channels.disarm(id);
         }
         Ok(self.install(channel, binding))
     }
 
     pub(super) fn install(&mut self, channel: Channel, binding: Binding) -> ChannelId {
-        let id = self.channels.insert(channel);
+        let id = self.rx.channels.insert(channel);
         self.update(Change::Bind(binding, id));
         id
     }
@@ -84,17 +84,13 @@ impl Net {
     /// Returns the fill level, in percent, of the queue that a process reads or of the channel before it,
     /// whichever is fuller. A queue that gives no feedback counts as empty.
     pub(crate) fn filled_percent(&self, id: SocketId) -> u8 {
-        let Some(descriptor) = self.descriptor(id) else { return 0 };
+        let Some(descriptor) = self.descriptors.get(id) else { return 0 };
         let channel = match descriptor {
             Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),
-            Descriptor::Screen(_) => self.channels.daemons().forward,
+            Descriptor::Screen(_) => self.rx.channels.daemons().forward,
             _ => None,
         };
-        descriptor.filled_percent().max(channel.map_or(0, |id| self.channels.filled_percent(id)))
-    }
-
-    pub(crate) fn channel_filled_percent(&self, id: ChannelId) -> u8 {
-        self.channels.filled_percent(id)
+        descriptor.filled_percent().max(channel.map_or(0, |id| self.rx.channels.filled_percent(id)))
     }
 
     /// Opens a descriptor: the lowest free number of its owner refers to it.
@@ -144,7 +140,7 @@ impl Net {
             return Err(BindError::NotLocal);
         }
         let port = if port == 0 { self.ephemeral_port(address)? } else { port };
-        if group.is_none() && self.is_taken(address, port) {
+        if group.is_none() && self.rx.table.is_bound(address, port) {
             return Err(BindError::InUse);
         }
         let limit = self.config.socket_queue_pkts;
@@ -184,28 +180,24 @@ impl Net {
         address: Option<IpAddress>,
         group: Option<IpAddress>,
     ) -> Result<(), ChannelError> {
-        let channel = match group.and_then(|group| self.table.udp(&group, port)) {
+        let channel = match group.and_then(|group| self.rx.table.udp(&group, port)) {
             Some(channel) => channel,
             None => self.open_channel(Binding::Udp { address, port })?,
         };
-        if let Some(channel) = self.channel_mut(channel) {
+        if let Some(channel) = self.rx.channels.get_mut(channel) {
             channel.members.push(id);
         }
-        if let Some(socket) = self.socket_mut(id) {
+        if let Some(socket) = self.descriptors.udp_mut(id) {
             socket.channels.push((channel, group));
         }
         Ok(())
-    }
-
-    pub(super) fn is_taken(&self, address: Option<IpAddress>, port: u16) -> bool {
-        self.table.is_bound(address, port)
     }
 
     pub(super) fn ephemeral_port(&mut self, address: Option<IpAddress>) -> Result<u16, BindError> {
         for _ in EPHEMERAL_FIRST..=u16::MAX {
             let port = self.next_port;
             self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL_FIRST);
-            if !self.is_taken(address, port) {
+            if !self.rx.table.is_bound(address, port) {
                 return Ok(port);
             }
         }
@@ -221,7 +213,7 @@ impl Net {
         now: Instant,
     ) -> Result<(), ChannelError> {
         let joined = |socket: &Socket| socket.channels.iter().any(|&(_, joined)| joined == Some(group));
-        if self.socket(id).is_some_and(joined) {
+        if self.descriptors.udp(id).is_some_and(joined) {
             return Ok(());
         }
         self.receive_at(id, port, Some(group), Some(group))?;
@@ -284,7 +276,7 @@ impl Net {
                     now,
                 );
             }
-            let Some(members) = self.channel_mut(channel).map(|c| &mut c.members) else { continue };
+            let Some(members) = self.rx.channels.get_mut(channel).map(|c| &mut c.members) else { continue };
             members.retain(|&m| m != id);
             if members.is_empty() {
                 let binding = Binding::Udp { address: group.or(socket.address), port: socket.port };
@@ -299,7 +291,7 @@ impl Net {
         while let Some(waiting) = self.take_from_channel(id, now) {
             self.drop_input(waiting.frame, QueueDrop::Closed);
         }
-        let Some(channel) = self.channels.remove(id) else { return };
+        let Some(channel) = self.rx.channels.remove(id) else { return };
         if channel.has_rings() {
             self.close_rings(id);
         }
@@ -307,36 +299,8 @@ impl Net {
         self.poller.forget(QueueId::Channel(id));
     }
 
-    pub(crate) fn descriptor(&self, id: SocketId) -> Option<&Descriptor> {
-        self.descriptors.get(id)
-    }
-
-    pub(crate) fn descriptor_mut(&mut self, id: SocketId) -> Option<&mut Descriptor> {
-        self.descriptors.get_mut(id)
-    }
-
-    pub(crate) fn socket(&self, id: SocketId) -> Option<&Socket> {
-        self.descriptors.udp(id)
-    }
-
-    pub(crate) fn socket_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        self.descriptors.udp_mut(id)
-    }
-
     pub(crate) fn sockets_of(&self, owner: ProcessId) -> Vec<SocketId> {
         self.descriptors.of(owner).collect()
-    }
-
-    pub(crate) fn channel(&self, id: ChannelId) -> Option<&Channel> {
-        self.channels.get(id)
-    }
-
-    pub(crate) fn channel_count(&self) -> usize {
-        self.channels.len()
-    }
-
-    pub(super) fn channel_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
-        self.channels.get_mut(id)
     }
 
     /// Arms the channels of a daemon that goes to sleep. Returns whether frames wait.
@@ -344,9 +308,9 @@ impl Net {
         if self.is_screened(id) {
             return false;
         }
-        let other = self.channels.daemons().read_along_with(id);
+        let other = self.rx.channels.daemons().read_along_with(id);
         let waits = [Some(id), other].into_iter().flatten();
-        waits.fold(false, |any, id| any | self.channel_mut(id).is_none_or(Channel::arm))
+        waits.fold(false, |any, id| any | self.rx.channels.get_mut(id).is_none_or(Channel::arm))
     }
 }
 
@@ -386,10 +350,10 @@ mod tests {
             crate::cable::pair(crate::cable::Options::new("here", 1), crate::cable::Options::new("there", 2));
         let addresses = ["10.0.0.1/24", "fd00::1/64"].map(|address| address.parse().expect("an address"));
         net.add_interface(Box::new(interface), &addresses, None, Instant::ZERO).expect("there is memory");
-        let before = net.table.generation();
+        let before = net.rx.table.generation();
         let socket = net.bind(Some(ProcessId(9)), None, 7, Instant::ZERO).expect("a socket");
-        assert_eq!(net.table.generation(), before + 1);
+        assert_eq!(net.rx.table.generation(), before + 1);
         net.close(socket, Instant::ZERO);
-        assert_eq!(net.table.generation(), before + 2);
+        assert_eq!(net.rx.table.generation(), before + 2);
     }
 }

@@ -1,21 +1,22 @@
 //! The network side of a host: all that it owns, the clock interrupt, and what it halts for.
 
 use super::tcp::Tcp;
-use crate::channel::{Ahead, Channel, ChannelTable};
+use crate::channel::Channel;
 use crate::config::Config;
 use crate::context::Cx;
 use crate::deadline::{Deadline, Due};
-use crate::demux::{Binding, DemuxTable};
+use crate::demux::Binding;
 use crate::descriptor::DescriptorTable;
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
-use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId, SocketId};
+use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::ledger::Ledger;
 use crate::link::{Links, OUTPUT_PKTS};
-use crate::poll::{FeedbackBy, Gate, Poller};
+use crate::poll::{FeedbackBy, Poller};
 use crate::queue::Queue;
 use crate::ready::ReadyTable;
 use crate::receive::{AfterDevice, Plan};
+use crate::rx::Receive;
 use crate::socket::{Descriptor, Socket};
 use crate::stack::{Datagram, Io, Stack};
 use crate::time::{Duration, Instant};
@@ -42,18 +43,14 @@ pub(crate) struct Net {
     /// Those that programs have opened.
     pub(super) timers: Timers<SocketId>,
     pub(crate) links: Links,
-    pub(crate) table: DemuxTable,
-    pub(super) channels: ChannelTable,
-    /// The bound on messages that are processed ahead of other frames.
-    pub(crate) ahead: Ahead,
-    pub(super) descriptors: DescriptorTable,
+    /// The receive floor.
+    pub(crate) rx: Receive,
+    pub(crate) descriptors: DescriptorTable,
     pub(crate) tcp: Tcp,
     /// The queue that a process read last in the step that runs.
     pub(crate) last_read: Option<SocketId>,
     /// Somebody has asked for screening: from then on nothing passes unscreened.
     pub(super) screened: bool,
-    /// The queue that all IP traffic shares, under the architectures that have one.
-    pub(super) ip_queue: Queue<(InterfaceId, Frame)>,
     pub(super) next_fragment_look: Instant,
     pub(super) next_port: u16,
 }
@@ -73,21 +70,18 @@ impl Net {
             ready: ReadyTable::new(config.select, config.allocation, config.descriptors_max),
             timers: Timers::new(),
             links: Links::new(&config),
-            table: DemuxTable::new(config.seed),
-            channels: ChannelTable::new(),
-            ahead: Ahead::new(),
+            rx: Receive::new(&config),
             descriptors: DescriptorTable::new(),
             tcp: Tcp::new(&config),
             last_read: None,
             screened: false,
-            ip_queue: Queue::new(config.ip_queue_pkts, Gate::open()),
             next_fragment_look: Instant::ZERO,
             next_port: EPHEMERAL_FIRST,
             config,
         };
         if let Some(secret) = net.config.secret {
             net.stack.set_secret(secret);
-            net.table.set_secret(secret);
+            net.rx.table.set_secret(secret);
         }
         net.adapt_tcp();
         if plan.is_lazy() {
@@ -102,7 +96,7 @@ impl Net {
             net.open_daemon_channel(Binding::Forward)?;
         }
         if net.config.alternatives.limit_interrupts {
-            net.ip_queue = Queue::new(net.config.ip_queue_pkts, net.gate(net.config.ip_queue_pkts));
+            net.rx.ip_queue = Queue::new(net.config.ip_queue_pkts, net.gate(net.config.ip_queue_pkts));
         }
         Ok(net)
     }
@@ -112,13 +106,13 @@ impl Net {
         let channel = self.new_channel();
         self.pool.grow(channel.reserved_pkts(self.links.places()))?;
         let id = self.install(channel, binding);
-        self.channels.set_daemon_channel(binding, id);
+        self.rx.channels.set_daemon_channel(binding, id);
         Ok(())
     }
 
     /// Returns the channels of the proxy daemons, under the lazy architectures.
     pub(crate) fn daemon_channels(&self) -> impl Iterator<Item = (&'static str, i8, ChannelId)> + use<> {
-        let daemons = self.channels.daemons();
+        let daemons = self.rx.channels.daemons();
         let neighbor = daemons.neighbor.map(|c| ("arpd", 0, c));
         let control = daemons.control.map(|c| ("icmpd", 0, c));
         let nice = self.config.forward_nice;
@@ -129,9 +123,9 @@ impl Net {
     /// Makes `process` the reader of a daemon's channel. That of control traffic reads reports of path MTUs,
     /// too.
     pub(crate) fn set_daemon(&mut self, channel: ChannelId, process: ProcessId) {
-        self.channels.set_reader(channel, process);
-        if let Some(path) = self.channels.daemons().read_along_with(channel) {
-            self.channels.set_reader(path, process);
+        self.rx.channels.set_reader(channel, process);
+        if let Some(path) = self.rx.channels.daemons().read_along_with(channel) {
+            self.rx.channels.set_reader(path, process);
         }
     }
 
@@ -205,7 +199,7 @@ impl Net {
 
     #[inline]
     fn fragment_channel(&self) -> Option<&Channel> {
-        self.channels.get(self.channels.daemons().fragment?)
+        self.rx.channels.get(self.rx.channels.daemons().fragment?)
     }
 
     /// The clock interrupt: what is due.
@@ -250,8 +244,8 @@ impl Net {
     pub(super) fn reopen(&mut self, queue: QueueId) -> bool {
         match queue {
             QueueId::Socket(id) => self.descriptors.get_mut(id).is_some_and(Descriptor::reopen),
-            QueueId::Channel(id) => self.channel_mut(id).is_some_and(Channel::reopen),
-            QueueId::IpQueue => self.ip_queue.reopen(),
+            QueueId::Channel(id) => self.rx.channels.get_mut(id).is_some_and(Channel::reopen),
+            QueueId::IpQueue => self.rx.ip_queue.reopen(),
             QueueId::Output(id) => self.links.reopen(id),
         }
     }
@@ -260,10 +254,12 @@ impl Net {
     /// halt.
     pub(crate) fn arm(&mut self) -> bool {
         let mut pending = self.links.arm(&self.poller);
-        let mut disarmed = self.channels.take_disarmed();
+        let mut disarmed = self.rx.channels.take_disarmed();
         disarmed.retain(|&id| {
-            let waiting = self.channel_mut(id).is_some_and(Channel::arm);
-            if waiting && let Some(segments_for) = self.channel(id).and_then(|channel| channel.segments_for) {
+            let waiting = self.rx.channels.get_mut(id).is_some_and(Channel::arm);
+            if waiting
+                && let Some(segments_for) = self.rx.channels.get(id).and_then(|channel| channel.segments_for)
+            {
                 self.activate(id, segments_for);
                 pending = true;
                 return false;
@@ -271,19 +267,23 @@ impl Net {
             // Not listed while the idle level could not take anything: the core would go round and round
             // instead of halting.
             if waiting && self.idle_could_take(id) {
-                self.channels.list(id);
+                self.rx.channels.list(id);
                 pending = true;
             }
             waiting
         });
-        self.channels.put_disarmed(disarmed);
+        self.rx.channels.put_disarmed(disarmed);
         pending
     }
 
     pub(super) fn idle_could_take(&self, id: ChannelId) -> bool {
-        let room = |&m: &SocketId| self.socket(m).is_none_or(Socket::has_room);
-        self.channels.daemons().reader(id).is_none()
-            && self.channel(id).is_some_and(|channel| channel.members.iter().all(room))
+        self.rx.channels.daemons().reader(id).is_none() && self.members_have_room(id)
+    }
+
+    /// Returns whether the queues of all sockets that receive from a channel have room.
+    pub(super) fn members_have_room(&self, id: ChannelId) -> bool {
+        let room = |&member: &SocketId| self.descriptors.udp(member).is_none_or(Socket::has_room);
+        self.rx.channels.get(id).is_some_and(|channel| channel.members.iter().all(room))
     }
 
     pub(crate) fn drop_input(&mut self, frame: Frame, reason: impl Into<Reason>) {
@@ -294,12 +294,12 @@ impl Net {
     /// Returns the number of frames queued on the way up.
     pub(crate) fn queued(&self) -> u64 {
         let descriptors: u64 = self.descriptors.iter().map(|(_, descriptor)| queued_in(descriptor)).sum();
-        self.ip_queue.len() as u64 + self.channels.queued() + descriptors + self.stack.reassembling()
+        self.rx.ip_queue.len() as u64 + self.rx.channels.queued() + descriptors + self.stack.reassembling()
     }
 
     /// Returns the number of frames in receive rings and in channels on interfaces.
     pub(crate) fn in_rings(&self) -> u64 {
-        (self.channels.in_rings() + self.links.pending()) as u64
+        (self.rx.channels.in_rings() + self.links.pending()) as u64
     }
 }
 

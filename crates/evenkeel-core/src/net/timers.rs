@@ -28,7 +28,7 @@ impl Net {
 
     /// Returns how often a timer has expired since it was set or last read, and resets the count.
     pub(crate) fn take_expirations(&mut self, id: SocketId) -> u64 {
-        match self.descriptor_mut(id) {
+        match self.descriptors.get_mut(id) {
             Some(Descriptor::Timer(timer)) => core::mem::take(&mut timer.expirations),
             _ => 0,
         }
@@ -57,7 +57,7 @@ impl Net {
 
     /// Adds to what was posted to a user event.
     pub(crate) fn post(&mut self, id: SocketId, times: u64) {
-        let Some(Descriptor::UserEvent(event)) = self.descriptor_mut(id) else { return };
+        let Some(Descriptor::UserEvent(event)) = self.descriptors.get_mut(id) else { return };
         event.posted = event.posted.saturating_add(times);
         if times > 0 {
             self.ready.raise(id, Kinds::READABLE);
@@ -66,7 +66,7 @@ impl Net {
 
     /// Returns the count that was posted to a user event since the last read, and resets it.
     pub(crate) fn take_posted(&mut self, id: SocketId) -> u64 {
-        match self.descriptor_mut(id) {
+        match self.descriptors.get_mut(id) {
             Some(Descriptor::UserEvent(event)) => core::mem::take(&mut event.posted),
             _ => 0,
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::state::Net;
-use super::state::{Endpoint, Owner};
+use super::state::{Endpoint, Listening, Owner};
 use crate::demux::Binding;
 use crate::error::TooManyOpen;
 use crate::id::{ProcessId, SocketId};
@@ -42,7 +42,7 @@ impl Net {
             self.tcp.endpoint.unlisten(&at);
             self.tcp.pending = true;
         })?;
-        self.tcp.listeners.insert(at, socket);
+        self.tcp.listeners.insert(at, Listening { socket, owner });
         if let Err(error) = self.open_listener_channels(socket, at) {
             self.remove_descriptor(socket);
             self.forget_listener(socket, &at);
@@ -80,7 +80,7 @@ impl Net {
         listener: SocketId,
         owner: ProcessId,
     ) -> Result<Option<(SocketId, IpEndpoint)>, TooManyOpen> {
-        let Some(Descriptor::Listener(listener)) = self.descriptor(listener) else { return Ok(None) };
+        let Some(Descriptor::Listener(listener)) = self.descriptors.get(listener) else { return Ok(None) };
         let at = listener.at;
         if !self.is_acceptable(&at) {
             return Ok(None);

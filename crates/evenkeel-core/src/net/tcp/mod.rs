@@ -6,9 +6,11 @@
 //! | its secret; what the endpoint knows of who demultiplexes | `settings.rs` |
 //! | segments in, segments out, passing time, what programs are told | `segments.rs` |
 //! | the calls of programs | `calls.rs` |
-//! | channels of listeners and connections; asynchronous protocol processing | `processing.rs` |
+//! | whose a segment is, the channel where it waits, how much may wait | `channels.rs` |
+//! | asynchronous protocol processing; the channels of listeners | `processing.rs` |
 
 mod calls;
+mod channels;
 mod processing;
 mod segments;
 mod settings;

@@ -14,34 +14,20 @@
 //! other segments for nobody go: to the listener of the port, or else to that daemon.
 
 use super::super::state::Net;
-use super::state::{FreeList, Owner, Processing};
 use crate::channel::{Channel, SegmentKind, Waiting};
-use crate::config::{CHANNEL_SHARE, Config};
+use crate::config::Config;
 use crate::demux::{Binding, Change};
 use crate::frame::PoolLimit;
 use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::poll::{Gate, Sources};
 use crate::socket::{Descriptor, ListenError};
 use crate::stack::Received;
-use crate::tcp::endpoint::{ListenAt, Match, Routes};
+use crate::tcp::FourTuple;
+use crate::tcp::endpoint::{ListenAt, Routes};
 use crate::tcp::table::Id;
-use crate::tcp::{Flags, FourTuple};
 use crate::time::Instant;
 
 impl Net {
-    pub(super) fn processing_of(&mut self, process: ProcessId) -> &mut Processing {
-        let index = process.0 as usize;
-        if index >= self.tcp.processing.len() {
-            self.tcp.processing.resize_with(index + 1, Processing::default);
-        }
-        &mut self.tcp.processing[index]
-    }
-
-    /// Returns whether the process has segments that wait for protocol processing.
-    pub(crate) fn has_segments(&self, process: ProcessId) -> bool {
-        self.tcp.processing.get(process.0 as usize).is_some_and(|processing| !processing.active.is_empty())
-    }
-
     // --- Channels ---
 
     /// Under the lazy architectures a listener has channels.
@@ -65,7 +51,7 @@ impl Net {
                 return Err(error);
             }
         };
-        if let Some(Descriptor::Listener(listener)) = self.descriptor_mut(socket) {
+        if let Some(Descriptor::Listener(listener)) = self.descriptors.get_mut(socket) {
             (listener.syns, listener.handshakes) = (Some(syns), Some(handshakes));
         }
         Ok(())
@@ -77,7 +63,7 @@ impl Net {
         segments_for: SegmentKind,
     ) -> Result<ChannelId, ListenError> {
         let id = self.open_channel(binding)?;
-        if let Some(channel) = self.channel_mut(id) {
+        if let Some(channel) = self.rx.channels.get_mut(id) {
             channel.segments_for = Some(segments_for);
         }
         self.set_gate(id, matches!(segments_for, SegmentKind::Syns(_)));
@@ -91,11 +77,11 @@ impl Net {
     /// channel, and are no reason to pause other traffic of the ring.
     fn set_gate(&mut self, id: ChannelId, gives_feedback: bool) {
         let separates = self.config.separates();
-        let Some(channel) = self.channels.get(id) else { return };
+        let Some(channel) = self.rx.channels.get(id) else { return };
         let gate =
             if gives_feedback && separates { self.gate(channel.capacity_pkts()) } else { Gate::open() };
         self.poller.forget(QueueId::Channel(id));
-        if let Some(channel) = self.channel_mut(id) {
+        if let Some(channel) = self.rx.channels.get_mut(id) {
             channel.gate = gate;
         }
     }
@@ -103,8 +89,8 @@ impl Net {
     /// Arms a channel on an adaptor, so that its next segment interrupts. If a segment is there already,
     /// the interrupt is raised at once.
     pub(in crate::net) fn arm_segment_channel(&mut self, id: ChannelId) {
-        if self.channel_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
-            self.channels.raise(id);
+        if self.rx.channels.get_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
+            self.rx.channels.raise(id);
         }
     }
 
@@ -120,15 +106,15 @@ impl Net {
     }
 
     pub(in crate::net) fn reserve_channels_of_connections(&mut self) -> Result<(), PoolLimit> {
-        if self.tcp.free_list.time_wait.is_some() {
+        if self.tcp.segments.time_wait.is_some() {
             return Ok(());
         }
         let Config { segment_pkts, channel_pkts, .. } = self.config;
         self.pool.grow(segment_pkts + channel_pkts)?;
-        self.tcp.free_list.reserved = segment_pkts;
+        self.tcp.segments.reserved_pkts = segment_pkts;
         let mut channel = Channel::without_rings(channel_pkts);
         channel.segments_for = Some(SegmentKind::TimeWait);
-        self.tcp.free_list.time_wait = Some(self.channels.insert(channel));
+        self.tcp.segments.time_wait = Some(self.rx.channels.insert(channel));
         Ok(())
     }
 
@@ -144,20 +130,20 @@ impl Net {
             return;
         }
         let Some(&tuple) = self.tcp.endpoint.tuple(id) else { return };
-        let channel = match self.tcp.free_list.ringed.pop() {
+        let channel = match self.tcp.segments.ringed.pop() {
             Some(channel) => {
                 self.update(Change::Bind(Binding::Connection(tuple), channel));
                 channel
             }
-            None if self.tcp.free_list.rings < self.config.connection_rings => {
-                let channel = Channel::growing(self.held_max(), self.config.channel_pkts);
+            None if self.tcp.segments.rings < self.config.connection_rings => {
+                let channel = Channel::growing(self.tcp.segments.held_max_pkts, self.config.channel_pkts);
                 let Ok(channel) = self.add_channel(channel, Binding::Connection(tuple)) else { return };
-                self.tcp.free_list.rings += 1;
+                self.tcp.segments.rings += 1;
                 channel
             }
             None => return,
         };
-        if let Some(channel) = self.channel_mut(channel) {
+        if let Some(channel) = self.rx.channels.get_mut(channel) {
             channel.segments_for = Some(SegmentKind::Connection(id));
         }
         self.tcp.set_channel(id, Some(channel));
@@ -168,117 +154,23 @@ impl Net {
     /// that is another's now. What is left in it is processed like any other segment.
     pub(super) fn release_ring(&mut self, id: Id, tuple: FourTuple) {
         let Some(channel) = self.tcp.owner(id).and_then(|owner| owner.channel) else { return };
-        if !self.channel(channel).is_some_and(Channel::has_rings) {
+        if !self.rx.channels.get(channel).is_some_and(Channel::has_rings) {
             return;
         }
         self.tcp.set_channel(id, None);
         self.update(Change::Unbind(Binding::Connection(tuple)));
-        self.tcp.free_list.ringed.push(channel);
-    }
-
-    /// Returns the channel of a segment for this host: its connection's, that of all connections in
-    /// TIME-WAIT, or the one that the demultiplexing table names for all others.
-    #[inline]
-    pub(in crate::net) fn segment_channel(&mut self, tuple: &FourTuple, opens: bool) -> Option<ChannelId> {
-        match self.tcp.endpoint.whose(tuple, opens) {
-            Match::Connection(id) => self.connection_channel(id, tuple),
-            Match::TimeWait => self.tcp.free_list.time_wait,
-            Match::None => self.table.segments_for_nobody(tuple, opens),
-        }
-    }
-
-    /// Returns the channel of a plain segment, with early discard: a segment that belongs to no socket and
-    /// would not even be answered has none.
-    pub(in crate::net) fn plain_segment_channel(
-        &mut self,
-        tuple: &FourTuple,
-        flags: Flags,
-        now: Instant,
-    ) -> Option<ChannelId> {
-        let channel = self.segment_channel(tuple, flags.opens());
-        let is_nobodys = channel == self.channels.daemons().control;
-        if is_nobodys && self.tcp.endpoint.drops_unanswered(&tuple.remote.addr, flags, now) {
-            return None;
-        }
-        channel
-    }
-
-    #[inline]
-    fn connection_channel(&mut self, id: Id, tuple: &FourTuple) -> Option<ChannelId> {
-        let owner = match self.tcp.owner(id) {
-            Some(owner) => owner,
-            None => {
-                let process = self.listening_process(tuple);
-                let owner = Owner { id, process, socket: None, channel: None };
-                self.tcp.set_owner(owner);
-                owner
-            }
-        };
-        if owner.channel.is_some() {
-            return owner.channel;
-        }
-        let channel = self.tcp.free_list.channels.pop().unwrap_or_else(|| self.make_channel());
-        if let Some(channel) = self.channel_mut(channel) {
-            channel.segments_for = Some(SegmentKind::Connection(id));
-        }
-        self.tcp.set_channel(id, Some(channel));
-        Some(channel)
-    }
-
-    /// There are about as many as there are buffers for: all that have a connection hold something. How much
-    /// one may hold, [`Net::segments_held_max`] says each time: a window is many more frames than a queue of
-    /// datagrams needs.
-    fn make_channel(&mut self) -> ChannelId {
-        let channel = Channel::growing(self.held_max(), 0);
-        self.channels.insert(channel)
-    }
-
-    /// Returns the number of segments that a connection's channel may hold in the host's memory if no other
-    /// holds any.
-    fn held_max(&self) -> usize {
-        self.config.segment_pkts.div_ceil(CHANNEL_SHARE)
-    }
-
-    fn listening_process(&self, tuple: &FourTuple) -> Option<ProcessId> {
-        let at = self.tcp.endpoint.listener_for(&tuple.local)?;
-        self.descriptor(*self.tcp.listeners.get(&at)?)?.owner()
-    }
-
-    /// Returns the number of segments that a channel of a connection may hold.
-    ///
-    /// They share their buffers: each may have half of those that are free, so that one can take a whole
-    /// window, and when several are flooded there is room left for others ("Dynamic queue length thresholds
-    /// for shared-memory packet switches", Choudhury and Hahne, 1998).
-    pub(in crate::net) fn segments_held_max(&self) -> usize {
-        let FreeList { reserved, queued, .. } = &self.tcp.free_list;
-        reserved.saturating_sub(*queued).div_ceil(CHANNEL_SHARE)
-    }
-
-    pub(crate) const fn segments_waiting(&self) -> usize {
-        self.tcp.free_list.queued
-    }
-
-    pub(in crate::net) fn count_held(&mut self, segments_for: SegmentKind) {
-        if matches!(segments_for, SegmentKind::Connection(_)) {
-            self.tcp.free_list.queued += 1;
-        }
-    }
-
-    pub(in crate::net) fn count_taken(&mut self, segments_for: Option<SegmentKind>) {
-        if matches!(segments_for, Some(SegmentKind::Connection(_))) {
-            self.tcp.free_list.queued = self.tcp.free_list.queued.saturating_sub(1);
-        }
+        self.tcp.segments.ringed.push(channel);
     }
 
     // --- Processing ---
 
     /// Activates a channel of TCP that has segments, so that its process processes them.
     pub(in crate::net) fn activate(&mut self, id: ChannelId, segments_for: SegmentKind) {
-        if self.channel_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
+        if self.rx.channels.get_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
             return;
         }
         let process = self.process_for(segments_for);
-        self.processing_of(process).active.push_back(id);
+        self.tcp.processing_of(process).active.push_back(id);
         self.tcp.called.push(process);
     }
 
@@ -286,14 +178,16 @@ impl Net {
     /// has ended, the daemon for control traffic minds.
     fn process_for(&mut self, segments_for: SegmentKind) -> ProcessId {
         let process = self.owner_for(segments_for);
-        process.filter(|&process| !self.processing_of(process).ended).unwrap_or_else(|| self.orphan_owner())
+        process
+            .filter(|&process| !self.tcp.processing_of(process).ended)
+            .unwrap_or_else(|| self.orphan_owner())
     }
 
     /// Returns the process that has the socket or the connection which the segments are for.
     pub(in crate::net) fn owner_for(&self, segments_for: SegmentKind) -> Option<ProcessId> {
         match segments_for {
             SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
-                self.descriptor(socket).and_then(Descriptor::owner)
+                self.descriptors.get(socket).and_then(Descriptor::owner)
             }
             SegmentKind::Connection(id) => self.tcp.owner(id).and_then(|owner| owner.process),
             SegmentKind::TimeWait => None,
@@ -302,22 +196,22 @@ impl Net {
 
     /// There always is one under the lazy architectures, which alone have channels.
     fn orphan_owner(&self) -> ProcessId {
-        self.channels.daemons().control_reader().unwrap_or(ProcessId(0))
+        self.rx.channels.daemons().control_reader().unwrap_or(ProcessId(0))
     }
 
     /// Runs one step of protocol processing for a process: segments of its channels, one of each in turn.
     pub(crate) fn process_segments(&mut self, process: ProcessId, now: Instant) {
         for _ in 0..self.config.batch_pkts {
-            let Some(id) = self.processing_of(process).active.pop_front() else { return };
+            let Some(id) = self.tcp.processing_of(process).active.pop_front() else { return };
             match self.next_segment(id, now) {
                 Some(waiting) => {
-                    let channel = self.channel(id);
+                    let channel = self.rx.channels.get(id);
                     let segments_for = channel.and_then(|channel| channel.segments_for);
                     // Most have one segment at a time: another visit would find nothing.
                     if channel.is_some_and(|channel| !channel.has_rings() && channel.is_empty()) {
                         self.settle_channel(id);
                     } else {
-                        self.processing_of(process).active.push_back(id);
+                        self.tcp.processing_of(process).active.push_back(id);
                     }
                     self.input_from(segments_for, waiting, now);
                 }
@@ -339,7 +233,7 @@ impl Net {
     }
 
     fn next_segment(&mut self, id: ChannelId, now: Instant) -> Option<Waiting> {
-        if let Some(SegmentKind::Syns(socket)) = self.channel(id)?.segments_for
+        if let Some(SegmentKind::Syns(socket)) = self.rx.channels.get(id)?.segments_for
             && self.is_overloaded(socket)
         {
             return None;
@@ -349,13 +243,13 @@ impl Net {
 
     /// Returns whether a listener can take no more connections, so that its SYNs stay in their channel.
     fn is_overloaded(&self, socket: SocketId) -> bool {
-        matches!(self.descriptor(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
+        matches!(self.descriptors.get(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
     }
 
     /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for
     /// its next connection.
     fn settle_channel(&mut self, id: ChannelId) {
-        let Some(channel) = self.channel_mut(id) else { return };
+        let Some(channel) = self.rx.channels.get_mut(id) else { return };
         channel.listed = false;
         let (segments_for, left) = (channel.segments_for, !channel.is_empty());
         match segments_for {
@@ -363,24 +257,15 @@ impl Net {
                 self.set_gate(id, false);
                 self.tcp.stop(socket);
             }
-            Some(segments_for) if self.channel_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
+            Some(segments_for) if self.rx.channels.get_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
                 // One came between the last look and the arming.
                 self.activate(id, segments_for);
             }
-            Some(SegmentKind::Connection(connection)) => self.give_back(id, connection),
+            Some(SegmentKind::Connection(connection)) => {
+                self.tcp.give_back(id, connection, &self.rx.channels)
+            }
             _ => {}
         }
-    }
-
-    /// A connection's channel is empty. One on an adaptor stays with its connection.
-    pub(in crate::net) fn give_back(&mut self, channel: ChannelId, connection: Id) {
-        if self.channel(channel).is_some_and(Channel::has_rings) {
-            return;
-        }
-        if self.tcp.owner(connection).is_some_and(|owner| owner.channel == Some(channel)) {
-            self.tcp.set_channel(connection, None);
-        }
-        self.tcp.free_list.channels.push(channel);
     }
 
     /// Listeners whose accept queue has room again.
@@ -392,7 +277,7 @@ impl Net {
                 continue;
             }
             self.tcp.stopped.remove(index);
-            if let Some(Descriptor::Listener(listener)) = self.descriptor(socket)
+            if let Some(Descriptor::Listener(listener)) = self.descriptors.get(socket)
                 && let Some(syns) = listener.syns
             {
                 self.set_gate(syns, true);
@@ -403,18 +288,18 @@ impl Net {
 
     /// Removes a channel from the active ones of a process.
     pub(super) fn deactivate(&mut self, channel: ChannelId, process: ProcessId) {
-        self.processing_of(process).active.retain(|&other| other != channel);
+        self.tcp.processing_of(process).active.retain(|&other| other != channel);
     }
 
     /// Records that a process has ended, and passes its channels with segments to the daemon of control
     /// traffic.
     pub(crate) fn end_processing(&mut self, process: ProcessId) {
-        let processing = self.processing_of(process);
+        let processing = self.tcp.processing_of(process);
         processing.ended = true;
         let left = core::mem::take(&mut processing.active);
         if !left.is_empty() {
             let orphan_owner = self.orphan_owner();
-            self.processing_of(orphan_owner).active.extend(left);
+            self.tcp.processing_of(orphan_owner).active.extend(left);
             self.tcp.called.push(orphan_owner);
         }
     }
@@ -422,6 +307,7 @@ impl Net {
 
 #[cfg(test)]
 mod tests {
+    use super::super::state::Owner;
     use super::*;
     use crate::id::InterfaceId;
     use crate::receive::Architecture;
@@ -454,12 +340,12 @@ mod tests {
         let mut net = Net::new(Config::of(Architecture::SoftLrp)).unwrap();
         let at = ListenAt { address: None, port: 80 };
         let socket = net.listen(ProcessId(5), at, &ListenerConfig::default(), None).unwrap();
-        let Some(Descriptor::Listener(listener)) = net.descriptor(socket) else { panic!() };
+        let Some(Descriptor::Listener(listener)) = net.descriptors.get(socket) else { panic!() };
         let syns = listener.syns.unwrap();
         let frame = net.pool.take().unwrap();
-        net.channel_mut(syns).unwrap().push(InterfaceId(0), frame).unwrap();
+        net.rx.channels.get_mut(syns).unwrap().push(InterfaceId(0), frame).unwrap();
         net.activate(syns, SegmentKind::Syns(socket));
-        let gives_feedback = |net: &Net| net.channel(syns).unwrap().gate != Gate::open();
+        let gives_feedback = |net: &Net| net.rx.channels.get(syns).unwrap().gate != Gate::open();
         assert!(gives_feedback(&net));
         net.settle_channel(syns);
         assert!(!gives_feedback(&net));
@@ -477,16 +363,16 @@ mod tests {
         let id = net.tcp.endpoint.connect(tuple, 1_460, Instant::ZERO).unwrap();
         let program = ProcessId(5);
         net.tcp.set_owner(Owner { id, process: Some(program), socket: None, channel: None });
-        let channel = net.segment_channel(&tuple, false).unwrap();
+        let channel = net.tcp.segment_channel(&tuple, false, &mut net.rx.channels, &net.rx.table).unwrap();
         for _ in 0..2 {
             let frame = net.pool.take().unwrap();
-            net.channel_mut(channel).unwrap().push(InterfaceId(0), frame).unwrap();
-            net.count_held(SegmentKind::Connection(id));
+            net.rx.channels.get_mut(channel).unwrap().push(InterfaceId(0), frame).unwrap();
+            net.tcp.segments.count_held(SegmentKind::Connection(id));
         }
         net.activate(channel, SegmentKind::Connection(id));
         let state = |net: &Net| {
             let has = net.tcp.owner(id).unwrap().channel;
-            (net.has_segments(program), has, net.tcp.free_list.channels.len(), net.segments_waiting())
+            (net.tcp.has_segments(program), has, net.tcp.segments.free.len(), net.tcp.segments.held_pkts())
         };
         net.process_segments(program, Instant::ZERO);
         assert_eq!(state(&net), (true, Some(channel), 0, 1));
@@ -499,7 +385,7 @@ mod tests {
     fn what_comes_for_a_process_that_has_ended_is_the_daemons() {
         let mut net = Net::new(Config::of(Architecture::SoftLrp)).unwrap();
         let daemon = ProcessId(1);
-        net.set_daemon(net.channels.daemons().control.unwrap(), daemon);
+        net.set_daemon(net.rx.channels.daemons().control.unwrap(), daemon);
         let end = |last, port| IpEndpoint::new(IpAddress::v4(10, 0, 0, last), port);
         let tuple = FourTuple::new(end(1, 1_000), end(2, 7));
         let id = net.tcp.endpoint.connect(tuple, 1_460, Instant::ZERO).unwrap();

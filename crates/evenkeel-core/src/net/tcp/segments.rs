@@ -164,8 +164,8 @@ impl Net {
     }
 
     fn tell_listener(&mut self, at: &ListenAt) {
-        let Some(&socket) = self.tcp.listeners.get(at) else { return };
-        self.ready.raise(socket, Kinds::READABLE);
+        let Some(listening) = self.tcp.listeners.get(at) else { return };
+        self.ready.raise(listening.socket, Kinds::READABLE);
     }
 
     fn tell_stream(&mut self, id: Id, ready: Readiness) {

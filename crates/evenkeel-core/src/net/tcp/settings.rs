@@ -13,7 +13,7 @@ impl Net {
         }
         self.config.secret = Some(secret);
         self.stack.set_secret(secret);
-        self.table.set_secret(secret);
+        self.rx.table.set_secret(secret);
         self.tcp = Tcp::new(&self.config);
         self.adapt_tcp();
         true

@@ -1,7 +1,8 @@
 //! The state that a host keeps of its connections, in addition to their endpoint's.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
+use super::channels::{Processing, SegmentChannels};
 use crate::config::Config;
 use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::stack::FirstHop;
@@ -20,7 +21,7 @@ pub(crate) struct Tcp {
     /// The owner of each connection, by the connection's index in the endpoint's table.
     pub(super) owners: Vec<Option<Stored>>,
     /// Sockets that listen.
-    pub(super) listeners: BTreeMap<ListenAt, SocketId>,
+    pub(super) listeners: BTreeMap<ListenAt, Listening>,
     /// Those whose SYNs wait in their channel until there is room in the accept queue.
     pub(super) stopped: Vec<SocketId>,
     /// Whether there may be segments to send, or events to report.
@@ -37,8 +38,15 @@ pub(crate) struct Tcp {
     pub(super) processing: Vec<Processing>,
     /// Processes that have segments to process, and must be notified.
     pub(crate) called: Vec<ProcessId>,
-    /// Channels of connections that hold nothing at the moment.
-    pub(super) free_list: FreeList,
+    /// The channels in which segments wait.
+    pub(crate) segments: SegmentChannels,
+}
+
+/// Whose a listener is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Listening {
+    pub(super) socket: SocketId,
+    pub(super) owner: ProcessId,
 }
 
 /// Whose a connection is.
@@ -69,7 +77,7 @@ impl Tcp {
             held: 0,
             processing: Vec::new(),
             called: Vec::new(),
-            free_list: FreeList::default(),
+            segments: SegmentChannels::new(config),
         }
     }
 
@@ -191,29 +199,4 @@ impl Stored {
             channel: some(self.channel).map(ChannelId),
         }
     }
-}
-
-/// The protocol processing that a process has to do.
-#[derive(Debug, Default)]
-pub(super) struct Processing {
-    /// Channels with segments, served round robin.
-    pub(super) active: VecDeque<ChannelId>,
-    /// The process has ended.
-    pub(super) ended: bool,
-}
-
-/// Channels that connections take when segments come for them, and give back empty.
-#[derive(Debug, Default)]
-pub(super) struct FreeList {
-    pub(super) channels: Vec<ChannelId>,
-    /// Those that have rings on adaptors.
-    pub(super) ringed: Vec<ChannelId>,
-    /// Buffers reserved for all channels of connections together.
-    pub(super) reserved: usize,
-    /// Of these, how many hold a segment.
-    pub(super) queued: usize,
-    /// On adaptors: how many channels were made.
-    pub(super) rings: usize,
-    /// The one of all connections in TIME-WAIT.
-    pub(super) time_wait: Option<ChannelId>,
 }

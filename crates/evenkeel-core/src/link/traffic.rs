@@ -46,7 +46,7 @@ impl Pace {
 
 /// The recent traffic of a ring: its channels, and signs of a flood.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Carried {
+pub(crate) struct RingTraffic {
     /// The last two channels that frames were for, and when the last one for each came.
     last: Option<(ChannelId, Instant)>,
     before: Option<(ChannelId, Instant)>,
@@ -65,7 +65,7 @@ pub(crate) struct Carried {
     last_class: Option<(LastClass, u32)>,
 }
 
-impl Carried {
+impl RingTraffic {
     /// Records a frame for a channel. Returns whether the ring has also brought frames for another channel
     /// within the last second.
     #[inline]
@@ -150,84 +150,84 @@ mod tests {
     #[test]
     fn another_channel_counts_for_a_second_after_its_last_frame() {
         let (flooded, quiet) = (ChannelId(1), ChannelId(2));
-        let mut carried = Carried::default();
-        assert!(!carried.note(flooded, Instant::ZERO) && !carried.note(flooded, Instant::from_millis(1)));
-        assert!(carried.note(quiet, Instant::from_millis(2)));
+        let mut traffic = RingTraffic::default();
+        assert!(!traffic.note(flooded, Instant::ZERO) && !traffic.note(flooded, Instant::from_millis(1)));
+        assert!(traffic.note(quiet, Instant::from_millis(2)));
         for ms in 3..1_002 {
-            assert!(carried.note(flooded, Instant::from_millis(ms)), "{ms}");
+            assert!(traffic.note(flooded, Instant::from_millis(ms)), "{ms}");
         }
-        assert!(!carried.note(flooded, Instant::from_millis(1_002)));
-        assert!(carried.note(quiet, Instant::from_millis(1_003)), "the flood is another's to the quiet one");
+        assert!(!traffic.note(flooded, Instant::from_millis(1_002)));
+        assert!(traffic.note(quiet, Instant::from_millis(1_003)), "the flood is another's to the quiet one");
     }
 
     #[test]
     fn a_ring_that_is_not_emptied_is_flooded_until_nothing_is_discarded() {
         let at = |ms| Instant::from_millis(ms);
-        let mut carried = Carried::default();
-        carried.taken(false, false, at(5));
-        carried.taken(true, false, at(14));
-        assert!(!carried.is_flooded(at(30), || Some(0)), "a burst");
-        carried.taken(false, false, at(40));
-        carried.taken(false, false, at(45));
-        let mut is_flooded = |ms| carried.is_flooded(at(ms), || Some(0));
+        let mut traffic = RingTraffic::default();
+        traffic.taken(false, false, at(5));
+        traffic.taken(true, false, at(14));
+        assert!(!traffic.is_flooded(at(30), || Some(0)), "a burst");
+        traffic.taken(false, false, at(40));
+        traffic.taken(false, false, at(45));
+        let mut is_flooded = |ms| traffic.is_flooded(at(ms), || Some(0));
         assert!(!is_flooded(49) && is_flooded(50));
-        carried.taken(true, true, at(51));
-        let mut is_flooded = |ms| carried.is_flooded(at(ms), || Some(0));
+        traffic.taken(true, true, at(51));
+        let mut is_flooded = |ms| traffic.is_flooded(at(ms), || Some(0));
         assert!(is_flooded(60) && !is_flooded(61));
     }
 
     #[test]
     fn a_ring_that_overflows_while_it_is_held_back_is_flooded_at_once() {
         let at = |ms| Instant::from_millis(ms);
-        let mut carried = Carried::default();
-        carried.taken(false, false, at(5));
-        assert!(!carried.is_flooded(at(6), || Some(1)), "there was no time for it");
-        carried.held_back(Some(1));
-        assert!(!carried.is_flooded(at(7), || Some(1)) && !carried.is_flooded(at(7), || Some(2)));
-        carried.taken(true, false, at(8));
-        carried.held_back(None);
-        assert!(!carried.is_flooded(at(8), || None), "who knows");
-        carried.held_back(Some(2));
-        assert!(carried.is_flooded(at(9), || Some(3)));
-        let mut is_flooded = |ms| carried.is_flooded(at(ms), || Some(9));
+        let mut traffic = RingTraffic::default();
+        traffic.taken(false, false, at(5));
+        assert!(!traffic.is_flooded(at(6), || Some(1)), "there was no time for it");
+        traffic.held_back(Some(1));
+        assert!(!traffic.is_flooded(at(7), || Some(1)) && !traffic.is_flooded(at(7), || Some(2)));
+        traffic.taken(true, false, at(8));
+        traffic.held_back(None);
+        assert!(!traffic.is_flooded(at(8), || None), "who knows");
+        traffic.held_back(Some(2));
+        assert!(traffic.is_flooded(at(9), || Some(3)));
+        let mut is_flooded = |ms| traffic.is_flooded(at(ms), || Some(9));
         assert!(is_flooded(18) && !is_flooded(19));
     }
 
     /// Takes seven frames each millisecond of a period, after which the ring has shed so many until now.
-    fn period(carried: &mut Carried, from_ms: u64, more: bool, missed: Option<u64>) -> bool {
-        let mut turn = |ms, missed| carried.keeps_up(7, more, Instant::from_millis(ms), || missed);
+    fn period(traffic: &mut RingTraffic, from_ms: u64, more: bool, missed: Option<u64>) -> bool {
+        let mut turn = |ms, missed| traffic.keeps_up(7, more, Instant::from_millis(ms), || missed);
         assert!((from_ms..from_ms + 24).all(|ms| turn(ms, None)), "it is not known yet");
         turn(from_ms + 24, missed)
     }
 
     #[test]
     fn a_ring_that_sheds_no_more_than_one_in_eight_is_read_as_fast_as_it_fills() {
-        let mut carried = Carried::default();
+        let mut traffic = RingTraffic::default();
         // What was shed before is not held against it, at first and after a pause.
-        let begin = |carried: &mut Carried, ms, missed| {
-            assert!(carried.keeps_up(7, true, Instant::from_millis(ms), || Some(missed)));
+        let begin = |traffic: &mut RingTraffic, ms, missed| {
+            assert!(traffic.keeps_up(7, true, Instant::from_millis(ms), || Some(missed)));
         };
-        begin(&mut carried, 0, 1_000);
-        assert!(period(&mut carried, 1, true, Some(1_025)), "25 of 200");
-        assert!(!period(&mut carried, 26, true, Some(1_051)), "26 of 201");
-        assert!(period(&mut carried, 51, true, Some(1_051)), "none");
-        begin(&mut carried, 1_000, 9_000);
-        assert!(period(&mut carried, 1_001, true, Some(9_000)));
+        begin(&mut traffic, 0, 1_000);
+        assert!(period(&mut traffic, 1, true, Some(1_025)), "25 of 200");
+        assert!(!period(&mut traffic, 26, true, Some(1_051)), "26 of 201");
+        assert!(period(&mut traffic, 51, true, Some(1_051)), "none");
+        begin(&mut traffic, 1_000, 9_000);
+        assert!(period(&mut traffic, 1_001, true, Some(9_000)));
     }
 
     #[test]
     fn a_ring_of_which_that_is_not_known_is_to_be_empty_now_and_then() {
-        let mut carried = Carried::default();
-        assert!(carried.keeps_up(7, true, Instant::ZERO, || None));
-        assert!(!period(&mut carried, 1, true, None));
-        assert!(period(&mut carried, 26, false, None));
+        let mut traffic = RingTraffic::default();
+        assert!(traffic.keeps_up(7, true, Instant::ZERO, || None));
+        assert!(!period(&mut traffic, 1, true, None));
+        assert!(period(&mut traffic, 26, false, None));
     }
 
     #[test]
     fn of_three_the_last_two_count() {
-        let mut carried = Carried::default();
+        let mut traffic = RingTraffic::default();
         for ms in 0..10 {
-            assert_eq!(carried.note(ChannelId(ms % 3), Instant::from_millis(ms.into())), ms > 0);
+            assert_eq!(traffic.note(ChannelId(ms % 3), Instant::from_millis(ms.into())), ms > 0);
         }
     }
 }

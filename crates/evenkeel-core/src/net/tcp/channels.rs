@@ -1,0 +1,203 @@
+//! The channels of segments: whose a segment is, where it waits, and how much may wait.
+
+use std::collections::VecDeque;
+
+use super::state::{Owner, Tcp};
+use crate::channel::{Channel, ChannelTable, SegmentKind};
+use crate::config::{CHANNEL_SHARE, Config};
+use crate::demux::DemuxTable;
+use crate::id::{ChannelId, ProcessId};
+use crate::tcp::endpoint::Match;
+use crate::tcp::table::Id;
+use crate::tcp::{Flags, FourTuple};
+use crate::time::Instant;
+
+/// The channels that connections take when segments come for them, and give back empty, and the buffers that
+/// all of them share.
+#[derive(Debug)]
+pub(crate) struct SegmentChannels {
+    /// Channels that hold nothing and are no connection's.
+    pub(super) free: Vec<ChannelId>,
+    /// Those of them that have rings on interfaces.
+    pub(super) ringed: Vec<ChannelId>,
+    /// The number of channels with rings on interfaces.
+    pub(super) rings: usize,
+    /// The channel of all connections in TIME-WAIT.
+    pub(super) time_wait: Option<ChannelId>,
+    /// Buffers reserved for all channels of connections together. 0 until the first socket needs them.
+    pub(super) reserved_pkts: usize,
+    /// The number of segments in these channels.
+    held_pkts: usize,
+    /// The number of segments that a channel may hold if no other holds any.
+    pub(super) held_max_pkts: usize,
+}
+
+/// The protocol processing that a process has to do.
+#[derive(Debug, Default)]
+pub(super) struct Processing {
+    /// Channels with segments, served round robin.
+    pub(super) active: VecDeque<ChannelId>,
+    /// The process has ended.
+    pub(super) ended: bool,
+}
+
+impl SegmentChannels {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            free: Vec::new(),
+            ringed: Vec::new(),
+            rings: 0,
+            time_wait: None,
+            reserved_pkts: 0,
+            held_pkts: 0,
+            held_max_pkts: config.segment_pkts.div_ceil(CHANNEL_SHARE),
+        }
+    }
+
+    /// Returns the number of segments that wait.
+    pub(crate) const fn held_pkts(&self) -> usize {
+        self.held_pkts
+    }
+
+    /// Returns the number of segments that a channel of a connection may hold at the moment.
+    ///
+    /// They share their buffers: each may have half of those that are free, so that one can take a whole
+    /// window, and when several are flooded there is room left for others ("Dynamic queue length thresholds
+    /// for shared-memory packet switches", Choudhury and Hahne, 1998).
+    const fn share_pkts(&self) -> usize {
+        self.reserved_pkts.saturating_sub(self.held_pkts).div_ceil(CHANNEL_SHARE)
+    }
+
+    /// Records that a segment was put into a channel.
+    pub(in crate::net) fn count_held(&mut self, segments_for: SegmentKind) {
+        self.held_pkts += usize::from(matches!(segments_for, SegmentKind::Connection(_)));
+    }
+
+    /// Records that a frame was taken from a channel.
+    pub(in crate::net) fn count_taken(&mut self, segments_for: Option<SegmentKind>) {
+        let taken = usize::from(matches!(segments_for, Some(SegmentKind::Connection(_))));
+        self.held_pkts = self.held_pkts.saturating_sub(taken);
+    }
+
+    /// Returns a channel that holds nothing. There are about as many as there are buffers for: all that have
+    /// a connection hold something. A channel may hold [its share](Self::share_pkts): a window is many more
+    /// frames than a queue of datagrams needs.
+    fn take(&mut self, channels: &mut ChannelTable) -> ChannelId {
+        self.free.pop().unwrap_or_else(|| channels.insert(Channel::growing(self.held_max_pkts, 0)))
+    }
+}
+
+impl Tcp {
+    /// Returns the channel of a segment for this host: its connection's, that of all connections in
+    /// TIME-WAIT, or the one that the demultiplexing table names for all others.
+    #[inline]
+    pub(in crate::net) fn segment_channel(
+        &mut self,
+        tuple: &FourTuple,
+        opens: bool,
+        channels: &mut ChannelTable,
+        table: &DemuxTable,
+    ) -> Option<ChannelId> {
+        match self.endpoint.whose(tuple, opens) {
+            Match::Connection(id) => Some(self.connection_channel(id, tuple, channels)),
+            Match::TimeWait => self.segments.time_wait,
+            Match::None => table.segments_for_nobody(tuple, opens),
+        }
+    }
+
+    /// Returns the channel of a plain segment, with early discard: a segment that belongs to no socket and
+    /// would not even be answered has none.
+    pub(in crate::net) fn plain_segment_channel(
+        &mut self,
+        tuple: &FourTuple,
+        flags: Flags,
+        channels: &mut ChannelTable,
+        table: &DemuxTable,
+        now: Instant,
+    ) -> Option<ChannelId> {
+        let channel = self.segment_channel(tuple, flags.opens(), channels, table);
+        let is_nobodys = channel == channels.daemons().control;
+        if is_nobodys && self.endpoint.drops_unanswered(&tuple.remote.addr, flags, now) {
+            return None;
+        }
+        channel
+    }
+
+    /// Returns the channel of a connection, which takes a free one if it has none.
+    #[inline]
+    fn connection_channel(&mut self, id: Id, tuple: &FourTuple, channels: &mut ChannelTable) -> ChannelId {
+        let owner = match self.owner(id) {
+            Some(owner) => owner,
+            None => {
+                let owner = Owner { id, process: self.listening_process(tuple), socket: None, channel: None };
+                self.set_owner(owner);
+                owner
+            }
+        };
+        if let Some(channel) = owner.channel {
+            return channel;
+        }
+        let taken = self.segments.take(channels);
+        if let Some(channel) = channels.get_mut(taken) {
+            channel.segments_for = Some(SegmentKind::Connection(id));
+        }
+        self.set_channel(id, Some(taken));
+        taken
+    }
+
+    fn listening_process(&self, tuple: &FourTuple) -> Option<ProcessId> {
+        let at = self.endpoint.listener_for(&tuple.local)?;
+        Some(self.listeners.get(&at)?.owner)
+    }
+
+    /// Returns whether a channel of TCP has room for a segment. If not, the channel counts it as refused; one
+    /// that was taken for this segment is free again.
+    pub(in crate::net) fn has_room_for_segment(
+        &mut self,
+        id: ChannelId,
+        segments_for: SegmentKind,
+        channels: &mut ChannelTable,
+    ) -> bool {
+        let share_pkts = self.segments.share_pkts();
+        let Some(channel) = channels.get_mut(id) else { return false };
+        let connection = match segments_for {
+            SegmentKind::Connection(connection) => Some(connection),
+            _ => None,
+        };
+        if !channel.is_full() && (connection.is_none() || channel.queued() < share_pkts) {
+            return true;
+        }
+        channel.refuse(1);
+        if let Some(connection) = connection.filter(|_| channel.is_empty() && !channel.listed) {
+            self.give_back(id, connection, channels);
+        }
+        false
+    }
+
+    /// Frees the empty channel of a connection. One on an interface stays with its connection.
+    pub(super) fn give_back(&mut self, id: ChannelId, connection: Id, channels: &ChannelTable) {
+        if channels.get(id).is_some_and(Channel::has_rings) {
+            return;
+        }
+        if self.owner(connection).is_some_and(|owner| owner.channel == Some(id)) {
+            self.set_channel(connection, None);
+        }
+        self.segments.free.push(id);
+    }
+
+    // --- Asynchronous protocol processing ---
+
+    /// Returns the protocol processing of a process.
+    pub(super) fn processing_of(&mut self, process: ProcessId) -> &mut Processing {
+        let index = process.0 as usize;
+        if index >= self.processing.len() {
+            self.processing.resize_with(index + 1, Processing::default);
+        }
+        &mut self.processing[index]
+    }
+
+    /// Returns whether the process has segments that wait for protocol processing.
+    pub(crate) fn has_segments(&self, process: ProcessId) -> bool {
+        self.processing.get(process.0 as usize).is_some_and(|processing| !processing.active.is_empty())
+    }
+}
