@@ -189,7 +189,7 @@ impl Router {
                 datagram.recycle(&mut self.pool);
             }
             Some(Received::Segment(packet)) => packet.consume(&mut self.ledger, &mut self.pool),
-            Some(Received::IcmpError(_)) | None => {}
+            Some(Received::IcmpError(_) | Received::Control) | None => {}
         }
     }
 

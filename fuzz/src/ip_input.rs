@@ -134,7 +134,7 @@ impl Node {
             Some(Received::Datagram(datagram)) => datagram,
             Some(Received::Transit(transit)) => panic!("a host forwards nothing: {transit:?}"),
             Some(Received::Segment(packet)) => return packet.consume(&mut self.ledger, &mut self.pool),
-            Some(Received::IcmpError(_)) | None => return,
+            Some(Received::IcmpError(_) | Received::Control) | None => return,
         };
         assert_eq!(datagram.chunks().map(<[u8]>::len).sum::<usize>(), datagram.len());
         assert!(self.stack.is_local(&datagram.destination().addr), "{datagram:?}");

@@ -10,7 +10,7 @@ use crate::id::ProcessId;
 use crate::time::Instant;
 
 macro_rules! deadlines {
-    ($($variant:ident => $name:literal, $meaning:literal;)*) => {
+    ($($variant:ident => $name:literal, $handler:ident, $meaning:literal;)*) => {
         /// A part of a host, or a process, that is to be woken at a certain time.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Deadline {
@@ -19,11 +19,6 @@ macro_rules! deadlines {
             Process(ProcessId),
         }
 
-        /// A [`Deadline`] of the host itself. Deadlines of processes, of which there may be any number, have
-        /// no part.
-        #[derive(Clone, Copy)]
-        enum Part { $($variant,)* }
-
         impl Deadline {
             /// Returns the name used in reports.
             #[must_use]
@@ -31,26 +26,56 @@ macro_rules! deadlines {
                 match self { $(Self::$variant => $name,)* Self::Process(_) => "process" }
             }
 
-            const fn part(self) -> Option<Part> {
-                match self { $(Self::$variant => Some(Part::$variant),)* Self::Process(_) => None }
+            /// Returns who acts on the deadline. Processes are woken, each by itself.
+            const fn handler(self) -> Option<Handler> {
+                match self { $(Self::$variant => Some(Handler::$handler),)* Self::Process(_) => None }
             }
         }
     };
 }
 
 deadlines! {
-    ClockedInterrupts => "clocked-interrupts", "the tick at which interfaces may interrupt, or are polled";
-    Transmit => "transmit", "what has gathered leaves; an interface that could not send is tried again";
-    Neighbors => "neighbors", "a neighbour is asked again, or given up";
-    Reassembly => "reassembly", "the fragments of a packet have waited long enough for the others";
-    Groups => "groups", "membership of a multicast group is reported";
-    Claims => "claims", "an address of ours is announced or defended";
-    Feedback => "feedback", "a full queue has held input back long enough";
-    Limit => "limit", "a limit of the share of the core that goes to input begins a new period";
-    Tcp => "tcp", "the earliest of the retransmissions, delayed acknowledgments and the like";
-    Fragments => "fragments", "fragments whose first one is missing are looked at though the core is busy";
-    Timers => "timers", "the earliest of the timers that programs have set";
-    Decay => "decay", "the scheduler lets recent use of the core count for less";
+    ClockedInterrupts => "clocked-interrupts", Interfaces,
+        "the tick at which interfaces may interrupt, or are polled";
+    Transmit => "transmit", Transmit,
+        "what has gathered leaves; an interface that could not send is tried again";
+    Neighbors => "neighbors", Stack, "a neighbour is asked again, or given up";
+    Reassembly => "reassembly", Stack, "the fragments of a packet have waited long enough for the others";
+    Groups => "groups", Stack, "membership of a multicast group is reported";
+    Claims => "claims", Stack, "an address of ours is announced or defended";
+    Feedback => "feedback", Poller, "a full queue has held input back long enough";
+    Limit => "limit", Poller, "a limit of the share of the core that goes to input begins a new period";
+    Tcp => "tcp", Tcp, "the earliest of the retransmissions, delayed acknowledgments and the like";
+    Fragments => "fragments", Fragments,
+        "fragments whose first one is missing are looked at though the core is busy";
+    Timers => "timers", Timers, "the earliest of the timers that programs have set";
+    Decay => "decay", Scheduler, "the scheduler lets recent use of the core count for less";
+}
+
+/// A part of a host that acts at the clock interrupt, in the order in which they do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handler {
+    Poller,
+    Interfaces,
+    Transmit,
+    Stack,
+    Tcp,
+    Timers,
+    Fragments,
+    Scheduler,
+}
+
+impl Handler {
+    const ALL: [Self; 8] = [
+        Self::Poller,
+        Self::Interfaces,
+        Self::Transmit,
+        Self::Stack,
+        Self::Tcp,
+        Self::Timers,
+        Self::Fragments,
+        Self::Scheduler,
+    ];
 }
 
 /// The processes that sleep until a certain time. There may be any number of them.
@@ -109,24 +134,17 @@ impl Sleepers {
     }
 }
 
-/// The parts of a host whose time has come at one clock interrupt.
+/// The parts of a host that have to act at one clock interrupt.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Due(u16);
+pub(crate) struct Due(u8);
 
 impl Due {
-    pub(crate) fn insert(&mut self, who: Deadline) {
-        *self = Self(self.0 | Self::bit(who));
+    pub(crate) fn insert(&mut self, deadline: Deadline) {
+        self.0 |= deadline.handler().map_or(0, |handler| 1 << handler as u8);
     }
 
-    /// Returns whether any of the deadlines `of` is due.
-    pub(crate) fn any(self, of: &[Deadline]) -> bool {
-        of.iter().any(|&who| self.0 & Self::bit(who) != 0)
-    }
-
-    const fn bit(who: Deadline) -> u16 {
-        match who.part() {
-            Some(part) => 1 << part as u16,
-            None => 0,
-        }
+    /// Returns those that have to act, each once.
+    pub(crate) fn handlers(self) -> impl Iterator<Item = Handler> {
+        Handler::ALL.into_iter().filter(move |&handler| self.0 & (1 << handler as u8) != 0)
     }
 }

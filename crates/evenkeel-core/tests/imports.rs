@@ -189,6 +189,35 @@ fn files_import_one_another_without_a_circle() {
     assert_eq!(circle(&sources), None);
 }
 
+/// The rooms of a floor, and those that it must not know, because they stand above it or beside it. Only the
+/// coordinator (`net`) and the host see all floors.
+const FLOORS: [(&[&str], &[&str]); 3] = [
+    (&["channel", "poll", "demux", "link", "interface"], &["rx", "stack", "socket", "ready", "net", "host"]),
+    (&["rx"], &["stack", "socket", "descriptor", "ready", "net", "host", "system"]),
+    (
+        &["stack"],
+        &["rx", "link", "channel", "poll", "socket", "descriptor", "ready", "net", "host", "system"],
+    ),
+];
+
+#[test]
+fn a_floor_knows_none_above_it() {
+    let mut sources = Sources::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "", &mut sources);
+    let imports = graph(&sources);
+    for (rooms, above) in FLOORS {
+        for room in rooms {
+            let of_room: Vec<_> =
+                imports.iter().filter(|(module, _)| module[..].first().is_some_and(|m| m == room)).collect();
+            assert!(!of_room.is_empty(), "there is no room {room}");
+            for (module, imported) in of_room {
+                let wrong = imported.iter().find(|target| above.contains(&target[0].as_str()));
+                assert_eq!(wrong, None, "imported by {module:?}");
+            }
+        }
+    }
+}
+
 fn circle_among(files: &[(&str, &str)]) -> Option<String> {
     let mut sources = Sources::new();
     files.iter().for_each(|(file, text)| add(&mut sources, file, text));

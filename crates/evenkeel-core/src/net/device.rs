@@ -75,12 +75,15 @@ impl Net {
     /// that fills a queue for which the ring is paused. Returns how many frames there were.
     fn receive_from(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> Taken {
         let policy = self.burst_policy(port);
-        let singly = policy.hands_over_singly();
+        // No queue overflows for a pause that comes at the end of a burst.
+        let each = if policy.hears_late() { self.rx.headroom_pkts } else { limit };
         let mut all = Taken::default();
         loop {
-            all.add(self.take_burst(policy, queue, limit - all.done, now));
-            let handed_over = self.take_handover(port, now);
-            if !singly || !handed_over || all.done >= limit || self.poller.stops(port.source) {
+            let most = each.min(limit - all.done);
+            let taken = self.take_burst(policy, queue, most, now);
+            all.add(taken);
+            self.take_handover(port, now);
+            if taken.done < most || all.done == limit || self.links.stops(port, &self.poller) {
                 break;
             }
         }
@@ -106,23 +109,20 @@ impl Net {
         rx.take_burst(ring, traffic, sockets, policy, limit, Cx { now, pool, ledger, work, poller })
     }
 
-    /// Does what a burst has left to do. Returns whether there were frames for protocol input.
-    fn take_handover(&mut self, port: Port, now: Instant) -> bool {
+    /// Does what a burst has left to do: wakes receivers, and processes frames by protocol input.
+    fn take_handover(&mut self, port: Port, now: Instant) {
         while let Some(arrived) = self.rx.handover.arrived.pop_front() {
             match arrived {
                 Arrived::Wake(id) => self.wake_receivers(id),
                 Arrived::Activate(id, segments_for) => self.activate(id, segments_for),
             }
         }
-        let mut any = false;
         while let Some(frame) = self.rx.handover.frames.pop_front() {
-            any = true;
             match port.plan.then {
                 AfterDevice::DemultiplexThenIpQueue => self.demultiplex_then_enqueue(port, frame, now),
                 _ => self.input(port.interface, frame, Sources::one(port.source), now),
             }
         }
-        any
     }
 
     fn demultiplex_then_enqueue(&mut self, port: Port, frame: Frame, now: Instant) {

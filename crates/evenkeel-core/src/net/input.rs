@@ -57,7 +57,7 @@ impl Net {
             Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
             Some(Received::IcmpError(error)) => self.input_icmp_error(error, now),
             Some(Received::Transit(transit)) => self.transit(transit, fed_by, now),
-            None => {}
+            Some(Received::Control) | None => {}
         }
     }
 
@@ -69,7 +69,6 @@ impl Net {
             self.pool.recycle(frame);
             return None;
         }
-        let consumed = self.ledger.consumed;
         let received = self.with_stack(now, |stack, io| match verdict {
             Some(Verdict { plain, .. }) => match stack.input_plain(interface, frame, plain, io) {
                 Ok(received) => received,
@@ -77,7 +76,8 @@ impl Net {
             },
             None => stack.input(interface, frame, io),
         });
-        self.work.add(if self.ledger.consumed > consumed { Work::Control } else { Work::Input });
+        let is_control = matches!(received, Some(Received::Control | Received::IcmpError(_)));
+        self.work.add(if is_control { Work::Control } else { Work::Input });
         received
     }
 

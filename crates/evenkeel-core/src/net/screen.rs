@@ -166,7 +166,7 @@ impl Net {
                 Some(Received::Datagram(datagram)) => self.dispatch(datagram, Sources::NONE, now),
                 Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
                 Some(Received::IcmpError(error)) => self.input_icmp_error(error, now),
-                None => {}
+                Some(Received::Control) | None => {}
             }
         }
         // Or too many frames in a row that are no packets to be screened: there may be more.

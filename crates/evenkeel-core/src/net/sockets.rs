@@ -22,7 +22,7 @@ impl Net {
         self.add_channel(channel, binding)
     }
 
-    pub(super) fn new_channel(&self) -> Channel {
+    pub(super) fn new_channel(&mut self) -> Channel {
         let capacity = self.config.channel_pkts;
         let gate = if self.plan.is_lazy() { self.gate(capacity) } else { Gate::open() };
         Channel::new(capacity, gate)
@@ -72,11 +72,15 @@ impl Net {
 
     /// Creates the gate of a queue that device work fills. It gives feedback if that is configured and if
     /// there is input to be paused.
-    pub(super) fn gate(&self, limit_pkts: usize) -> Gate {
+    pub(super) fn gate(&mut self, limit_pkts: usize) -> Gate {
         let held_back = self.config.plan_for(false).device == DeviceWork::Polled
             || self.config.alternatives.limit_interrupts;
         match self.config.feedback {
-            Some(feedback) if held_back => Gate::new(&feedback, limit_pkts),
+            Some(feedback) if held_back => {
+                let gate = Gate::new(&feedback, limit_pkts);
+                self.rx.headroom_pkts = self.rx.headroom_pkts.min(gate.headroom_pkts());
+                gate
+            }
             _ => Gate::open(),
         }
     }

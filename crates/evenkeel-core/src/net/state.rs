@@ -4,7 +4,7 @@ use super::tcp::Tcp;
 use crate::channel::Channel;
 use crate::config::Config;
 use crate::context::Cx;
-use crate::deadline::{Deadline, Due};
+use crate::deadline::{Deadline, Due, Handler};
 use crate::demux::Binding;
 use crate::descriptor::DescriptorTable;
 use crate::drop::Reason;
@@ -142,30 +142,31 @@ impl Net {
 
     // --- Time and counters ---
 
-    /// Asks every part of it that may wait for a time until when it does; [`Instant::NEVER`] if it does not.
+    /// Calls `hear` with the deadline of every part of a host, [`Instant::NEVER`] if it waits for none.
     #[inline]
     pub(crate) fn each_deadline(&self, mut hear: impl FnMut(Deadline, Instant)) {
+        self.stack.each_deadline(&mut hear);
+        self.each_other_deadline(hear);
+    }
+
+    /// Returns the next deadline of any part of the host. The stack remembers its own.
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> Instant {
+        let mut next = self.stack.deadline();
+        self.each_other_deadline(|_, deadline| next = next.min(deadline));
+        next
+    }
+
+    /// Calls `hear` with the deadline of every part but the stack's.
+    #[inline(always)]
+    fn each_other_deadline(&self, mut hear: impl FnMut(Deadline, Instant)) {
         hear(Deadline::ClockedInterrupts, self.links.next_tick());
         hear(Deadline::Transmit, self.links.next_start());
-        self.stack.each_deadline(&mut hear);
         hear(Deadline::Feedback, self.poller.feedback_deadline());
         hear(Deadline::Limit, self.poller.limit_deadline());
         hear(Deadline::Tcp, self.tcp.next_deadline());
         hear(Deadline::Fragments, self.fragments_deadline());
         hear(Deadline::Timers, self.timers.next_deadline());
-    }
-
-    /// Returns the next deadline of any part of the host.
-    #[inline]
-    pub(crate) fn next_deadline(&self) -> Instant {
-        self.links
-            .next_tick()
-            .min(self.links.next_start())
-            .min(self.stack.deadline())
-            .min(self.poller.next_deadline())
-            .min(self.tcp.next_deadline())
-            .min(self.fragments_deadline())
-            .min(self.timers.next_deadline())
     }
 
     /// Returns the next deadline that must be exact: that of a paced segment. Other deadlines may be late
@@ -202,32 +203,27 @@ impl Net {
         self.rx.channels.get(self.rx.channels.daemons().fragment?)
     }
 
-    /// The clock interrupt: what is due.
+    /// Handles the clock interrupt: has every part act that is due.
     pub(crate) fn clock(&mut self, due: Due, now: Instant) {
         self.work.add(Work::Clock);
-        if due.any(&[Deadline::Feedback, Deadline::Limit]) {
-            self.expire_inhibitions(now);
-        }
-        let (links, mut cx) = self.links(now);
-        if due.any(&[Deadline::ClockedInterrupts]) {
-            links.tick(now);
-        }
-        if due.any(&[Deadline::Transmit]) {
-            links.start_all(&mut cx);
-        }
-        if due.any(&Stack::DEADLINES) {
-            self.with_stack(now, |stack, io| stack.tick(io));
-            self.take_unresolved();
-        }
-        if due.any(&[Deadline::Tcp]) {
-            self.advance_tcp(now);
-        }
-        if due.any(&[Deadline::Timers]) {
-            self.expire_timers(now);
-        }
-        if due.any(&[Deadline::Fragments]) {
-            self.next_fragment_look = now + FRAGMENT_PERIOD;
-            self.input_fragments(now);
+        for handler in due.handlers() {
+            match handler {
+                Handler::Poller => self.expire_inhibitions(now),
+                Handler::Interfaces => self.links.tick(now),
+                Handler::Transmit => self.start_output(now),
+                Handler::Stack => {
+                    self.with_stack(now, |stack, io| stack.tick(io));
+                    self.take_unresolved();
+                }
+                Handler::Tcp => self.advance_tcp(now),
+                Handler::Timers => self.expire_timers(now),
+                Handler::Fragments => {
+                    self.next_fragment_look = now + FRAGMENT_PERIOD;
+                    self.input_fragments(now);
+                }
+                // The host has it tick at every clock interrupt.
+                Handler::Scheduler => {}
+            }
         }
     }
 

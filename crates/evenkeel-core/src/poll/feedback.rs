@@ -130,6 +130,12 @@ impl Gate {
         if percent > 100 { 100 } else { percent as u8 }
     }
 
+    /// Returns the number of frames, at least one, for which the queue has room once it has but one frame less
+    /// than makes it pause its sources.
+    pub(crate) const fn headroom_pkts(&self) -> usize {
+        self.limit_pkts.saturating_sub(self.high_pkts) + 1
+    }
+
     /// Returns the queue length, in frames, below which [`Gate::on_enqueue`] returns `None`.
     #[inline]
     pub(crate) fn silent_pkts(&self, fed_by: Sources) -> usize {

@@ -1,6 +1,7 @@
 //! Device work on a burst of frames from one ring: demultiplexing where they lie, with early discard.
 
-use super::{Arrived, Receive, SocketFloor};
+use super::sockets::SocketFloor;
+use super::state::{Arrived, Receive};
 use crate::capture::Tapped;
 use crate::channel::{Arrival, SegmentKind, Verdict, Waiting};
 use crate::context::Cx;
@@ -31,9 +32,8 @@ pub(crate) struct BurstPolicy {
 }
 
 impl BurstPolicy {
-    /// Returns whether each frame is handed over by itself, because what protocol input does with it may
-    /// pause the ring.
-    pub(crate) fn hands_over_singly(&self) -> bool {
+    /// Returns whether what becomes of the frames of a burst may pause the ring, but is known only after it.
+    pub(crate) fn hears_late(&self) -> bool {
         let hands_over =
             matches!(self.port.plan.then, AfterDevice::Input | AfterDevice::DemultiplexThenIpQueue);
         hands_over && self.is_limited
@@ -326,7 +326,7 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
             }
             AfterDevice::Input | AfterDevice::DemultiplexThenIpQueue => {
                 self.rx.handover.frames.push_back(frame);
-                !self.policy.is_limited
+                true
             }
             // It was demultiplexed where it lay, and found no channel.
             AfterDevice::Channel => {

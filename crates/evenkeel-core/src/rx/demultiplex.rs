@@ -1,6 +1,7 @@
 //! Demultiplexing in software: the channel that a frame leads to.
 
-use super::{Receive, SocketFloor};
+use super::sockets::SocketFloor;
+use super::state::Receive;
 use crate::demux::Class;
 use crate::drop::{Reason, TcpDrop};
 use crate::id::ChannelId;

@@ -1,6 +1,6 @@
 //! The queue that all IP traffic shares, under the architectures that have one.
 
-use super::Receive;
+use super::state::Receive;
 use crate::context::Cx;
 use crate::drop::QueueDrop;
 use crate::frame::Frame;

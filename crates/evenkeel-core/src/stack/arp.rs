@@ -4,6 +4,7 @@ use super::header::ETHERNET;
 use super::io::Io;
 use super::neighbor::Advertisement;
 use super::neighbor_update::NeighborUpdate;
+use super::received::Received;
 use super::state::Stack;
 use crate::drop::LinkDrop;
 use crate::frame::Frame;
@@ -13,7 +14,12 @@ use crate::wire::{
 };
 
 impl Stack {
-    pub(super) fn input_arp(&mut self, interface: InterfaceId, frame: Frame, io: &mut Io<'_>) {
+    pub(super) fn input_arp(
+        &mut self,
+        interface: InterfaceId,
+        frame: Frame,
+        io: &mut Io<'_>,
+    ) -> Option<Received> {
         let bytes = frame.bytes().get(ETHERNET..).unwrap_or_default();
         let parsed = ArpPacket::new_checked(bytes).and_then(|packet| ArpRepr::parse(&packet));
         let Ok(ArpRepr::EthernetIpv4 {
@@ -24,7 +30,8 @@ impl Stack {
             ..
         }) = parsed
         else {
-            return io.drop_frame(frame, LinkDrop::BadArp);
+            io.drop_frame(frame, LinkDrop::BadArp);
+            return None;
         };
         let probe = sender.is_unspecified() && operation == ArpOperation::Request;
         if !probe && hardware.is_unicast() && self.has_on(interface, sender) {
@@ -32,13 +39,15 @@ impl Stack {
         }
         let ours = self.has_on(interface, target);
         if !hardware.is_unicast() || (!probe && self.is_bad_sender(sender, interface)) {
-            return io.drop_frame(frame, LinkDrop::BadArp);
+            io.drop_frame(frame, LinkDrop::BadArp);
+            return None;
         }
         if !ours {
             // Gratuitous or for others: it may correct what we know (RFC 826), and is otherwise no business
             // of ours.
             self.arp_heard_of(interface, sender, hardware, false, io);
-            return io.drop_frame(frame, LinkDrop::BadArp);
+            io.drop_frame(frame, LinkDrop::BadArp);
+            return None;
         }
         io.ledger.consumed += 1;
         io.pool.recycle(frame);
@@ -57,6 +66,7 @@ impl Stack {
             ArpOperation::Reply => self.arp_heard_of(interface, sender, hardware, true, io),
             ArpOperation::Unknown(_) => {}
         }
+        Some(Received::Control)
     }
 
     fn has_on(&self, interface: InterfaceId, address: Ipv4Address) -> bool {

@@ -7,8 +7,8 @@ use super::io::Io;
 use super::packet::{Packet, Payload};
 use super::path::{Next, Path};
 use super::problem::Problem;
+use super::received::Received;
 use super::state::Stack;
-use super::tcp::IcmpError;
 use crate::drop::IpDrop;
 use crate::frame::Frame;
 use crate::id::InterfaceId;
@@ -191,7 +191,7 @@ impl Stack {
         own.filter_map(|interface| self.source_for(to, &next, interface)).find(suits)
     }
 
-    pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<IcmpError> {
+    pub(super) fn input_icmp(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<Received> {
         let sum = packet.payload.chunks().fold(Checksum::default(), Checksum::add).finish();
         let Some(&[kind, code, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0)
         else {
@@ -199,32 +199,34 @@ impl Stack {
             return None;
         };
         if let Some(error) = self.icmp_error_v4(packet.payload.head()) {
-            io.consume(packet.payload);
-            return Some(error);
+            Received::consumed(packet.payload, io);
+            return Some(Received::IcmpError(error));
         }
-        match Icmpv4Message::from(kind) {
+        Some(match Icmpv4Message::from(kind) {
             // Never to a broadcast or group (RFC 1122 3.2.2.6 allows to keep silent): it would amplify.
             // Its code means nothing and is not asked for; that of the answer is zero.
             Icmpv4Message::EchoRequest if packet.cast == Cast::Unicast => {
-                self.echo([u8::from(Icmpv4Message::EchoReply), 0, 0, 0, a, b, c, d], packet, io);
+                self.echo([u8::from(Icmpv4Message::EchoReply), 0, 0, 0, a, b, c, d], packet, io)
             }
             Icmpv4Message::DstUnreachable if code == 4 => {
                 self.learn_path_mtu_v4(&packet.payload, u16::from_be_bytes([c, d]), io);
-                io.consume(packet.payload);
+                Received::consumed(packet.payload, io)
             }
-            _ => io.consume(packet.payload),
-        }
-        None
+            _ => Received::consumed(packet.payload, io),
+        })
     }
 
     /// Answers an echo request with its own payload (RFC 1122 3.2.2.6, RFC 4443 4.2).
-    pub(super) fn echo(&mut self, head: [u8; 8], packet: Packet, io: &mut Io<'_>) {
+    pub(super) fn echo(&mut self, head: [u8; 8], packet: Packet, io: &mut Io<'_>) -> Received {
         let way = self.way_back(packet.interface, packet.source, packet.destination);
         let mut payload = packet.payload;
         payload.strip(head.len());
         match way.filter(|_| self.config.echo_reply) {
-            Some((header, path)) => self.answer_echo(header, path, head, payload, io),
-            None => io.consume(payload),
+            Some((header, path)) => {
+                self.answer_echo(header, path, head, payload, io);
+                Received::Control
+            }
+            None => Received::consumed(payload, io),
         }
     }
 

@@ -15,8 +15,8 @@ use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol};
 impl Stack {
     /// Takes a received frame through everything below sockets. The frame has been counted as received.
     ///
-    /// Gives a datagram when one is complete, or a packet to forward. Everything else ends inside: consumed,
-    /// dropped, or held in reassembly.
+    /// Returns a datagram when one is complete, or a packet to forward, or that the frame was consumed. `None`
+    /// if it was dropped, or waits in reassembly.
     pub fn input(&mut self, interface: InterfaceId, frame: Frame, io: &mut Io<'_>) -> Option<Received> {
         let frame = match Plain::of(frame.bytes()) {
             Some(plain) => match self.input_plain(interface, frame, plain, io) {
@@ -46,12 +46,14 @@ impl Stack {
             return None;
         };
         match ethernet.ethertype() {
-            EthernetProtocol::Ipv4 => return self.input_v4(interface, link, frame, io),
-            EthernetProtocol::Ipv6 => return self.input_v6(interface, link, frame, io),
+            EthernetProtocol::Ipv4 => self.input_v4(interface, link, frame, io),
+            EthernetProtocol::Ipv6 => self.input_v6(interface, link, frame, io),
             EthernetProtocol::Arp => self.input_arp(interface, frame, io),
-            EthernetProtocol::Unknown(_) => io.drop_frame(frame, LinkDrop::UnknownEtherType),
+            EthernetProtocol::Unknown(_) => {
+                io.drop_frame(frame, LinkDrop::UnknownEtherType);
+                None
+            }
         }
-        None
     }
 
     /// Returns how a frame is addressed to this host; `None` if it is for another. IP checks which groups

@@ -99,8 +99,8 @@ impl Stack {
             }
         };
         if self.config.forward_only {
-            io.consume(Payload::One(Piece::new(frame, ETHERNET, ETHERNET + header.total_len)));
-            return None;
+            let packet = Piece::new(frame, ETHERNET, ETHERNET + header.total_len);
+            return Some(Received::consumed(Payload::One(packet), io));
         }
         let piece = Piece::new(frame, ETHERNET + header.header_len, ETHERNET + header.total_len);
         let Whole { payload, next_header, ecn } = if header.offset == 0 && !header.more {
@@ -169,15 +169,15 @@ impl Stack {
 
     fn deliver_v4(&mut self, protocol: u8, packet: Packet, io: &mut Io<'_>) -> Option<Received> {
         match IpProtocol::from(protocol) {
-            IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
-            IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
-            IpProtocol::Icmp => return self.input_icmp(packet, io).map(Received::IcmpError),
+            IpProtocol::Udp => Self::input_udp(packet, io).map(Received::Datagram),
+            IpProtocol::Tcp => Self::input_tcp(packet, io).map(Received::Segment),
+            IpProtocol::Icmp => self.input_icmp(packet, io),
             IpProtocol::Igmp => self.input_igmp(packet, io),
             _ => {
                 self.report(packet.interface, packet.payload.first_frame(), Problem::UnknownProtocol, io);
                 io.drop_payload(packet.payload, IpDrop::UnknownProtocol);
+                None
             }
         }
-        None
     }
 }

@@ -74,8 +74,7 @@ impl Stack {
             Ok(Found::Upper { protocol, at, field }) => {
                 let payload = Payload::One(Piece::new(frame, ETHERNET + at, ETHERNET + header.total_len));
                 if self.config.forward_only && IpProtocol::from(protocol) != IpProtocol::Icmpv6 {
-                    io.consume(payload);
-                    return None;
+                    return Some(Received::consumed(payload, io));
                 }
                 let fragmented = false;
                 let packet =
@@ -84,8 +83,8 @@ impl Stack {
             }
             // No neighbour is discovered in fragments (RFC 6980), and nothing else is looked at here.
             Ok(Found::Fragment { .. }) | Err(_) if self.config.forward_only => {
-                io.consume(Payload::One(Piece::new(frame, ETHERNET, ETHERNET + header.total_len)));
-                None
+                let packet = Piece::new(frame, ETHERNET, ETHERNET + header.total_len);
+                Some(Received::consumed(Payload::One(packet), io))
             }
             Ok(Found::Fragment { at }) => {
                 let Whole { payload, next_header, ecn } =
@@ -246,14 +245,14 @@ impl Stack {
         match protocol {
             IpProtocol::Udp => return Self::input_udp(packet, io).map(Received::Datagram),
             IpProtocol::Tcp => return Self::input_tcp(packet, io).map(Received::Segment),
-            IpProtocol::Icmpv6 => return self.input_icmpv6(packet, io).map(Received::IcmpError),
-            IpProtocol::Ipv6NoNxt => io.drop_payload(packet.payload, IpDrop::UnknownProtocol),
+            IpProtocol::Icmpv6 => return self.input_icmpv6(packet, io),
+            IpProtocol::Ipv6NoNxt => {}
             _ => {
                 let problem = Problem::NextHeader { pointer: field as u32 };
                 self.report(packet.interface, packet.payload.first_frame(), problem, io);
-                io.drop_payload(packet.payload, IpDrop::UnknownProtocol);
             }
         }
+        io.drop_payload(packet.payload, IpDrop::UnknownProtocol);
         None
     }
 }

@@ -12,6 +12,7 @@ use super::header::Header;
 use super::io::Io;
 use super::packet::Packet;
 use super::path::{Next, Path};
+use super::received::Received;
 use super::state::Stack;
 use crate::drop::IpDrop;
 use crate::id::InterfaceId;
@@ -162,34 +163,39 @@ impl Stack {
         }
     }
 
-    pub(super) fn input_igmp(&mut self, packet: Packet, io: &mut Io<'_>) {
+    pub(super) fn input_igmp(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<Received> {
         let sum = packet.payload.chunks().fold(Checksum::default(), Checksum::add).finish();
         let head = packet.payload.head();
         if sum != 0 || head.len() < 8 {
-            return io.drop_payload(packet.payload, IpDrop::BadIcmp);
+            io.drop_payload(packet.payload, IpDrop::BadIcmp);
+            return None;
         }
         if head.first() == Some(&IGMP_QUERY) {
             let Some(query) = parse_igmp_query(head) else {
-                return io.drop_payload(packet.payload, IpDrop::BadIcmp);
+                io.drop_payload(packet.payload, IpDrop::BadIcmp);
+                return None;
             };
             if query.old {
                 self.groups.querier(packet.interface).0 = io.now + OLD_QUERIER;
             }
             self.queried(packet.interface, query, true, io.now);
         }
-        io.consume(packet.payload);
+        Some(Received::consumed(packet.payload, io))
     }
 
-    pub(super) fn input_mld(&mut self, packet: Packet, io: &mut Io<'_>) {
+    pub(super) fn input_mld(&mut self, packet: Packet, io: &mut Io<'_>) -> Option<Received> {
         // RFC 2710 3, RFC 3810 5.1.14: from a neighbour, which a router cannot forge for another link.
         let from_link = matches!(packet.source, IpAddress::Ipv6(source) if source.is_unicast_link_local());
         let query = parse_mld_query(packet.payload.head()).filter(|_| from_link && packet.hop_limit == 1);
-        let Some(query) = query else { return io.drop_payload(packet.payload, IpDrop::BadIcmp) };
+        let Some(query) = query else {
+            io.drop_payload(packet.payload, IpDrop::BadIcmp);
+            return None;
+        };
         if query.old {
             self.groups.querier(packet.interface).1 = io.now + OLD_QUERIER;
         }
         self.queried(packet.interface, query, false, io.now);
-        io.consume(packet.payload);
+        Some(Received::consumed(packet.payload, io))
     }
 
     /// Schedules answers, each at a moment of its own (RFC 3376 5.2): many members would answer at once

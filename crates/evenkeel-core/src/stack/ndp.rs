@@ -11,6 +11,7 @@ use super::neighbor::Advertisement;
 use super::neighbor_update::NeighborUpdate;
 use super::packet::Packet;
 use super::path::{Next, Path};
+use super::received::Received;
 use super::state::Stack;
 use crate::drop::IpDrop;
 use crate::id::InterfaceId;
@@ -77,7 +78,12 @@ impl Message {
 }
 
 impl Stack {
-    pub(super) fn input_ndp(&mut self, kind: Icmpv6Message, packet: Packet, io: &mut Io<'_>) {
+    pub(super) fn input_ndp(
+        &mut self,
+        kind: Icmpv6Message,
+        packet: Packet,
+        io: &mut Io<'_>,
+    ) -> Option<Received> {
         let head = packet.payload.head();
         // A fragment header, that of an atomic fragment too, hides a message from those who filter them (RFC
         // 6980 5).
@@ -94,7 +100,11 @@ impl Stack {
                 Icmpv6Message::RouterAdvert => head.get(16..).and_then(Options::parse).is_some(),
                 _ => head.get(40..).and_then(Options::parse).is_some(),
             };
-        if handled { io.consume(packet.payload) } else { io.drop_payload(packet.payload, IpDrop::BadIcmp) }
+        if handled {
+            return Some(Received::consumed(packet.payload, io));
+        }
+        io.drop_payload(packet.payload, IpDrop::BadIcmp);
+        None
     }
 
     /// Answers a solicitation for an address of ours (RFC 4861 7.2.3, 7.2.4). False if it breaks the rules.

@@ -1,5 +1,7 @@
 //! The results of input that the host has to process further.
 
+use super::io::Io;
+use super::packet::Payload;
 use super::tcp::{IcmpError, TcpPacket};
 use super::transit::Transit;
 use super::udp::Datagram;
@@ -13,6 +15,16 @@ pub enum Received {
     Segment(TcpPacket),
     /// An ICMP error about a segment of this host. Its frame is consumed.
     IcmpError(IcmpError),
+    /// A message to the host itself, which has been processed. Its frames are consumed.
+    Control,
     /// A packet for another host; only if [`Config::forwarding`](super::Config::forwarding).
     Transit(Transit),
+}
+
+impl Received {
+    /// Consumes a packet that is a message to the host itself, and has been processed.
+    pub(super) fn consumed(payload: Payload, io: &mut Io<'_>) -> Self {
+        io.consume(payload);
+        Self::Control
+    }
 }

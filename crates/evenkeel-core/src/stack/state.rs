@@ -128,10 +128,6 @@ impl Stack {
         next
     }
 
-    /// The parts of the stack that need [`Stack::tick`] to be called.
-    pub(crate) const DEADLINES: [Deadline; 4] =
-        [Deadline::Reassembly, Deadline::Neighbors, Deadline::Groups, Deadline::Claims];
-
     /// Calls `hear` with the next deadline of each part of the stack that needs [`Stack::tick`].
     #[inline]
     pub(crate) fn each_deadline(&self, mut hear: impl FnMut(Deadline, Instant)) {

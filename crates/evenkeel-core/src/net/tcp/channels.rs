@@ -1,91 +1,14 @@
-//! The channels of segments: whose a segment is, where it waits, and how much may wait.
+//! Whose a segment is, and the channel where it waits for protocol processing.
 
-use std::collections::VecDeque;
-
+use super::segment_channels::Processing;
 use super::state::{Owner, Tcp};
 use crate::channel::{Channel, ChannelTable, SegmentKind};
-use crate::config::{CHANNEL_SHARE, Config};
 use crate::demux::DemuxTable;
 use crate::id::{ChannelId, ProcessId};
 use crate::tcp::endpoint::Match;
 use crate::tcp::table::Id;
 use crate::tcp::{Flags, FourTuple};
 use crate::time::Instant;
-
-/// The channels that connections take when segments come for them, and give back empty, and the buffers that
-/// all of them share.
-#[derive(Debug)]
-pub(crate) struct SegmentChannels {
-    /// Channels that hold nothing and are no connection's.
-    pub(super) free: Vec<ChannelId>,
-    /// Those of them that have rings on interfaces.
-    pub(super) ringed: Vec<ChannelId>,
-    /// The number of channels with rings on interfaces.
-    pub(super) rings: usize,
-    /// The channel of all connections in TIME-WAIT.
-    pub(super) time_wait: Option<ChannelId>,
-    /// Buffers reserved for all channels of connections together. 0 until the first socket needs them.
-    pub(super) reserved_pkts: usize,
-    /// The number of segments in these channels.
-    held_pkts: usize,
-    /// The number of segments that a channel may hold if no other holds any.
-    pub(super) held_max_pkts: usize,
-}
-
-/// The protocol processing that a process has to do.
-#[derive(Debug, Default)]
-pub(super) struct Processing {
-    /// Channels with segments, served round robin.
-    pub(super) active: VecDeque<ChannelId>,
-    /// The process has ended.
-    pub(super) ended: bool,
-}
-
-impl SegmentChannels {
-    pub(super) fn new(config: &Config) -> Self {
-        Self {
-            free: Vec::new(),
-            ringed: Vec::new(),
-            rings: 0,
-            time_wait: None,
-            reserved_pkts: 0,
-            held_pkts: 0,
-            held_max_pkts: config.segment_pkts.div_ceil(CHANNEL_SHARE),
-        }
-    }
-
-    /// Returns the number of segments that wait.
-    pub(crate) const fn held_pkts(&self) -> usize {
-        self.held_pkts
-    }
-
-    /// Returns the number of segments that a channel of a connection may hold at the moment.
-    ///
-    /// They share their buffers: each may have half of those that are free, so that one can take a whole
-    /// window, and when several are flooded there is room left for others ("Dynamic queue length thresholds
-    /// for shared-memory packet switches", Choudhury and Hahne, 1998).
-    const fn share_pkts(&self) -> usize {
-        self.reserved_pkts.saturating_sub(self.held_pkts).div_ceil(CHANNEL_SHARE)
-    }
-
-    /// Records that a segment was put into a channel.
-    pub(in crate::net) fn count_held(&mut self, segments_for: SegmentKind) {
-        self.held_pkts += usize::from(matches!(segments_for, SegmentKind::Connection(_)));
-    }
-
-    /// Records that a frame was taken from a channel.
-    pub(in crate::net) fn count_taken(&mut self, segments_for: Option<SegmentKind>) {
-        let taken = usize::from(matches!(segments_for, Some(SegmentKind::Connection(_))));
-        self.held_pkts = self.held_pkts.saturating_sub(taken);
-    }
-
-    /// Returns a channel that holds nothing. There are about as many as there are buffers for: all that have
-    /// a connection hold something. A channel may hold [its share](Self::share_pkts): a window is many more
-    /// frames than a queue of datagrams needs.
-    fn take(&mut self, channels: &mut ChannelTable) -> ChannelId {
-        self.free.pop().unwrap_or_else(|| channels.insert(Channel::growing(self.held_max_pkts, 0)))
-    }
-}
 
 impl Tcp {
     /// Returns the channel of a segment for this host: its connection's, that of all connections in

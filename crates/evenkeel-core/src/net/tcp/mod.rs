@@ -6,12 +6,14 @@
 //! | its secret; what the endpoint knows of who demultiplexes | `settings.rs` |
 //! | segments in, segments out, passing time, what programs are told | `segments.rs` |
 //! | the calls of programs | `calls.rs` |
-//! | whose a segment is, the channel where it waits, how much may wait | `channels.rs` |
+//! | whose a segment is, and the channel where it waits | `channels.rs` |
+//! | how much may wait: the buffers that all channels share | `segment_channels.rs` |
 //! | asynchronous protocol processing; the channels of listeners | `processing.rs` |
 
 mod calls;
 mod channels;
 mod processing;
+mod segment_channels;
 mod segments;
 mod settings;
 mod state;

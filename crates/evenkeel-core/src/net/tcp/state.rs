@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::channels::{Processing, SegmentChannels};
+use super::segment_channels::{Processing, SegmentChannels};
 use crate::config::Config;
 use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::stack::FirstHop;

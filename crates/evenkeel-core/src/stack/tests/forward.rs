@@ -70,7 +70,7 @@ fn through(node: &mut Node, interface: InterfaceId, bytes: &[u8]) -> Vec<(Interf
         Some(other @ (Received::Datagram(_) | Received::Segment(_) | Received::IcmpError(_))) => {
             panic!("for somebody else: {other:?}")
         }
-        None => {}
+        Some(Received::Control) | None => {}
     }
     sent_by(node)
 }
@@ -767,7 +767,7 @@ proptest! {
                     datagram.recycle(&mut node.pool);
                 }
                 Some(Received::Segment(packet)) => packet.consume(&mut node.ledger, &mut node.pool),
-                Some(Received::IcmpError(_)) | None => {}
+                Some(Received::IcmpError(_) | Received::Control) | None => {}
             }
             for (_, bytes) in sent_by(&mut node) {
                 if bytes[12..14] == [8, 0] {

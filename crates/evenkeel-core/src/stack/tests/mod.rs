@@ -86,7 +86,7 @@ impl Node {
                 packet.consume(&mut self.ledger, &mut self.pool);
                 None
             }
-            Received::IcmpError(_) => None,
+            Received::IcmpError(_) | Received::Control => None,
             Received::Transit(transit) => panic!("a host forwards nothing: {transit:?}"),
         }
     }

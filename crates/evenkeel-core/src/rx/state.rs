@@ -1,0 +1,58 @@
+//! What a host receives into, and what a burst of frames leaves for the floors above.
+
+use std::collections::VecDeque;
+
+use crate::channel::{Ahead, ChannelTable, SegmentKind};
+use crate::config::Config;
+use crate::demux::DemuxTable;
+use crate::frame::Frame;
+use crate::id::{ChannelId, InterfaceId};
+use crate::poll::Gate;
+use crate::queue::Queue;
+
+/// What a host receives into, and the table that says where a frame goes.
+#[derive(Debug)]
+pub(crate) struct Receive {
+    pub(crate) table: DemuxTable,
+    pub(crate) channels: ChannelTable,
+    /// The bound on messages that are processed ahead of other frames.
+    pub(crate) ahead: Ahead,
+    /// The queue that all IP traffic shares, under the architectures that have one.
+    pub(crate) ip_queue: Queue<(InterfaceId, Frame)>,
+    /// The number of frames that may come for any queue after the one that has it pause its rings, without
+    /// being lost: the smallest such room that there is.
+    pub(crate) headroom_pkts: usize,
+    /// What the last burst has left for the floors above.
+    pub(crate) handover: Handover,
+}
+
+/// What a burst leaves for the floors above to do.
+#[derive(Debug, Default)]
+pub(crate) struct Handover {
+    /// Frames for protocol input in the same work item, in the order in which they came.
+    pub(crate) frames: VecDeque<Frame>,
+    /// Channels in which something has arrived that their receivers wait for.
+    pub(crate) arrived: VecDeque<Arrived>,
+}
+
+/// An arrival in a channel that its receiver is told of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Arrived {
+    /// A receiver sleeps until something comes.
+    Wake(ChannelId),
+    /// Segments wait in a channel that was empty: its process is to process them.
+    Activate(ChannelId, SegmentKind),
+}
+
+impl Receive {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            table: DemuxTable::new(config.seed),
+            channels: ChannelTable::new(),
+            ahead: Ahead::new(),
+            ip_queue: Queue::new(config.ip_queue_pkts, Gate::open()),
+            headroom_pkts: usize::MAX,
+            handover: Handover::default(),
+        }
+    }
+}
