@@ -1,14 +1,19 @@
 //! Commands for working on evenkeel.
 //!
 //! `cargo xtask long` runs the long tier of tests: the papers' experiments, and everything else that takes
-//! minutes. `cargo test` runs the rest. `cargo xtask voice` finds docs that are hard to read.
+//! minutes. `cargo test` runs the rest. `cargo xtask voice` finds docs that are hard to read, and
+//! `cargo xtask house` finds types that are too wide.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "commands talk to people")]
 
+mod house;
 mod voice;
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use clap::Parser;
 
 /// A test program with tests of the long tier, as cargo selects it; or several of one name.
 struct LongTests {
@@ -37,29 +42,29 @@ const LONG: [LongTests; 10] = [
     },
 ];
 
-const USAGE: &str = "\
-usage: cargo xtask long [WORD ...]
-       cargo xtask voice
-
-long   Runs the long tier of tests: the papers' experiments in virtual time, and random runs of many more
-       seeds than `cargo test` has. With words, only the tests of packages, files or tests whose names
-       contain one.
-voice  Finds docs of functions and types without a subject or a verb of their own, and changelog entries
-       and commit subjects that are too long.";
+/// Commands for working on evenkeel.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Runs the long tier of tests: the papers' experiments in virtual time, and random runs of many more
+    /// seeds than `cargo test` has
+    Long {
+        /// Runs only the tests of packages, files or tests whose names contain one of these
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// Finds docs of functions and types without a subject or a verb of their own, and changelog entries and
+    /// commit subjects that are too long
+    Voice,
+    /// Finds types of the library crates with too many methods, or with methods in too many files
+    House(house::Options),
+}
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.split_first() {
-        Some((command, words)) if command == "long" => run_long(words),
-        Some((command, [])) if command == "voice" => check_voice(),
-        Some((command, _)) if ["help", "-h", "--help"].contains(&command.as_str()) => {
-            println!("{USAGE}");
-            ExitCode::SUCCESS
-        }
-        _ => {
-            eprintln!("{USAGE}");
-            ExitCode::from(2)
-        }
+    match Task::parse() {
+        Task::Long { words } => run_long(&words),
+        Task::Voice => status(voice::check(&root())),
+        Task::House(options) => status(house::check(&root(), &options)),
     }
 }
 
@@ -79,12 +84,18 @@ fn run_long(words: &[String]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn check_voice() -> ExitCode {
-    // That of the tree it is run in: one that is built elsewhere may share the folder of what is built.
+/// Returns the root of the tree that the command runs in. The executable may have been built for another
+/// tree, with which this one shares its folder of built files.
+fn root() -> PathBuf {
     let manifest =
         std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
     let manifest = Path::new(&manifest);
-    match voice::check(manifest.ancestors().nth(2).unwrap_or(manifest)) {
+    manifest.ancestors().nth(2).unwrap_or(manifest).to_owned()
+}
+
+/// Returns the exit status of a check of the sources.
+fn status(checked: io::Result<bool>) -> ExitCode {
+    match checked {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
