@@ -401,7 +401,7 @@ impl Host {
         let mut system = System::new(net, process, now, within.as_mut());
         let result = call(&mut system);
         let now = system.now();
-        self.net.last_read = None;
+        self.net.sockets.last_read = None;
         self.after_calls(now);
         Ok(result)
     }
@@ -604,8 +604,8 @@ impl Host {
         if !self.net.tcp.is_pending() {
             return;
         }
-        if self.may_be_answered_soon(unit) && self.net.may_hold_segments() {
-            self.net.hold_segments();
+        if self.may_be_answered_soon(unit) && self.net.tcp.may_hold_segments() {
+            self.net.tcp.hold_segments();
         } else {
             self.net.send_tcp(now);
         }
@@ -614,12 +614,12 @@ impl Host {
     /// Returns whether a process has done protocol processing that ends its own sleep, and its program has
     /// not run a step since.
     fn may_be_answered_soon(&self, unit: Unit) -> bool {
-        let held = self.net.holds_segments();
+        let held = self.net.tcp.holds_segments();
         let Unit::Process(id) = unit else { return held };
         let Some(process) = self.process(id).filter(|process| process.protocol.stepping) else {
             return false;
         };
-        held || process.sleep.is_some() && self.net.ready.is_to_be_woken(id)
+        held || process.sleep.is_some() && self.net.sockets.ready.is_to_be_woken(id)
     }
 
     /// Continues a suspended step, which [`Host::peek`] has announced: the process is the current one again.
@@ -689,7 +689,7 @@ impl Host {
             }
             Body::Attached | Body::Running => Step::Exit,
         };
-        let read = self.net.last_read.take();
+        let read = self.net.sockets.last_read.take();
         let process = self.processes.get_mut(id.0 as usize)?.as_mut()?;
         process.reads = read.or(process.reads);
         process.body = body;
@@ -709,15 +709,15 @@ impl Host {
         // It may be overdue because nobody wanted the core for a while: then nobody waits for it.
         self.scheduler.tick(now);
         while let Some(process) = self.sleepers.poll_expired(now) {
-            self.net.ready.wake_process(process);
+            self.net.sockets.ready.wake_process(process);
         }
     }
 
     fn wake(&mut self, now: Instant) {
         self.wake_protocol(now);
-        (0..self.net.ready.take_woken()).for_each(|_| self.net.work.add(Work::Wakeup));
-        self.net.ready.wake_outside();
-        while let Some(id) = self.net.ready.next_wakeup() {
+        (0..self.net.sockets.ready.take_woken()).for_each(|_| self.net.work.add(Work::Wakeup));
+        self.net.sockets.ready.wake_outside();
+        while let Some(id) = self.net.sockets.ready.next_wakeup() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
             // A thread outside is woken by its own waker.
             if matches!(process.body, Body::Attached) {
@@ -727,8 +727,8 @@ impl Host {
                 self.sleepers.cancel(id);
                 match sleep.on {
                     SleepsOn::Nothing => {}
-                    SleepsOn::Socket(socket) => self.net.ready.forget_process(socket, id),
-                    SleepsOn::Call => self.net.ready.end_sleep(id),
+                    SleepsOn::Socket(socket) => self.net.sockets.ready.forget_process(socket, id),
+                    SleepsOn::Call => self.net.sockets.ready.end_sleep(id),
                 }
                 self.scheduler.wake(id, now);
             }
@@ -750,7 +750,7 @@ impl Host {
     /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing
     /// of.
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
-        self.net.ready.wake_process(process);
+        self.net.sockets.ready.wake_process(process);
         self.wake(now);
     }
 
@@ -852,7 +852,7 @@ impl Host {
         let daemon = if let Body::Daemon(channel) = process.body { Some(channel) } else { None };
         let step = process.stepping.take();
         if !matches!(step, Some(Step::Block(_))) {
-            self.net.ready.leave_call(id);
+            self.net.sockets.ready.leave_call(id);
         }
         match (step, daemon) {
             (Some(Step::Again), None) | (None, _) => {}
@@ -889,7 +889,7 @@ impl Host {
 
     fn wait_for(&mut self, id: ProcessId, fd: Fd, until: Instant, now: Instant) {
         if until > now
-            && let Some(socket) = self.net.arm_descriptor(fd, id)
+            && let Some(socket) = self.net.readiness().arm_descriptor(fd, id)
         {
             self.put_to_sleep(id, Sleep { on: SleepsOn::Socket(socket), until }, now);
         }
@@ -897,7 +897,7 @@ impl Host {
 
     /// Puts a process to sleep in its call, unless that call would find something by now.
     fn block(&mut self, id: ProcessId, until: Instant, now: Instant) {
-        if until > now && !self.net.ready.is_call_over(id) {
+        if until > now && !self.net.sockets.ready.is_call_over(id) {
             self.put_to_sleep(id, Sleep { on: SleepsOn::Call, until }, now);
         }
     }
@@ -919,10 +919,10 @@ impl Host {
     }
 
     fn exit(&mut self, id: ProcessId, now: Instant) {
-        for socket in self.net.sockets_of(id) {
+        for socket in self.net.sockets.descriptors.of(id).collect::<Vec<_>>() {
             self.net.close(socket, now);
         }
-        self.net.ready.exit(id);
+        self.net.sockets.ready.exit(id);
         self.net.end_processing(id);
         self.net.notify_programs();
         self.net.send_tcp(now);
@@ -1098,7 +1098,7 @@ impl Host {
     /// Counters of a UDP socket, or of the screening queue.
     #[must_use]
     pub fn socket_counters(&self, socket: SocketId) -> Option<socket::SocketCounters> {
-        match self.net.descriptors.get(socket)? {
+        match self.net.sockets.descriptors.get(socket)? {
             Descriptor::Udp(socket) => Some(socket.counters),
             Descriptor::Screen(screen) => Some(screen.counters),
             _ => None,
@@ -1108,26 +1108,26 @@ impl Host {
     /// Returns the socket that a descriptor of a process refers to, for use with the host's other queries.
     #[must_use]
     pub fn socket_of(&self, process: ProcessId, fd: Fd) -> Option<SocketId> {
-        self.net.ready.resolve(process, fd)
+        self.net.sockets.ready.resolve(process, fd)
     }
 
     /// Returns the number of items that wait in a queue that a process reads: datagrams, packets to be
     /// screened, captured frames.
     #[must_use]
     pub fn waiting_in(&self, socket: SocketId) -> Option<usize> {
-        Some(self.net.descriptors.get(socket)?.len())
+        Some(self.net.sockets.descriptors.get(socket)?.len())
     }
 
     /// Counters of a capture queue.
     #[must_use]
     pub fn capture_counters(&self, capture: SocketId) -> Option<CaptureCounters> {
-        self.net.capture_counters(capture)
+        self.net.sockets.capture_counters(capture)
     }
 
     /// Counters of a socket's own channel; of a listener, that of SYNs.
     #[must_use]
     pub fn channel_counters(&self, socket: SocketId) -> Option<channel::ChannelCounters> {
-        let own = match self.net.descriptors.get(socket)? {
+        let own = match self.net.sockets.descriptors.get(socket)? {
             Descriptor::Udp(socket) => socket.channels.first()?.0,
             Descriptor::Listener(listener) => listener.syns?,
             _ => return None,
@@ -1144,19 +1144,19 @@ impl Host {
     /// Returns TCP's counters for the whole host.
     #[must_use]
     pub fn tcp_counters(&self) -> &tcp::Counters {
-        self.net.tcp_counters()
+        self.net.tcp.endpoint.counters()
     }
 
     /// Returns TCP of this host for inspection: how many connections there are, and each of them.
     #[must_use]
     pub fn tcp(&self) -> &tcp::Endpoint<FirstHop> {
-        self.net.tcp_endpoint()
+        &self.net.tcp.endpoint
     }
 
     /// Returns the process that owns a connection, and the connection's socket if it is open.
     #[must_use]
     pub fn owner_of(&self, connection: tcp::table::Id) -> (Option<ProcessId>, Option<SocketId>) {
-        self.net.owner_of(connection)
+        self.net.tcp.owner_of(connection)
     }
 
     /// Segments that wait in the channels of connections.
@@ -1168,7 +1168,7 @@ impl Host {
     /// Returns the sockets of a process.
     #[must_use]
     pub fn sockets_of(&self, process: ProcessId) -> Vec<SocketId> {
-        self.net.sockets_of(process)
+        self.net.sockets.descriptors.of(process).collect::<Vec<_>>()
     }
 
     /// Returns the counts of why the polling thread resumed input.

@@ -279,7 +279,7 @@ impl System<'_> {
     /// [`DupError`]
     pub fn dup_from(&mut self, fd: Fd, lowest: Fd) -> Result<Fd, DupError> {
         self.call();
-        self.net.dup_from(self.process, fd, lowest.0)
+        self.net.readiness().dup_from(self.process, fd, lowest.0)
     }
 
     /// Makes the number `new` refer to the same object as `fd`; the descriptor that `new` was before is
@@ -296,7 +296,7 @@ impl System<'_> {
     /// At first it is [`Config::descriptors_max`](crate::host::Config::descriptors_max).
     pub fn set_descriptor_limit(&mut self, limit: u32) {
         self.call();
-        self.net.ready.set_limit(self.process, limit);
+        self.net.sockets.ready.set_limit(self.process, limit);
     }
 
     // --- Screening and capturing ---
@@ -379,14 +379,15 @@ impl System<'_> {
     #[inline]
     pub fn captured(&mut self, capture: Fd) -> Result<Captured<'_>, ReceiveError> {
         let id = self.begin(capture, Kind::Capture)?;
-        self.net.captured(id).ok_or(ReceiveError::WouldBlock)
+        self.net.sockets.captured(id).ok_or(ReceiveError::WouldBlock)
     }
 
     /// Takes the oldest captured frame off its queue, if there is one.
     #[inline]
     pub fn pass_captured(&mut self, capture: Fd) {
         if let Ok((id, _)) = self.descriptor(capture) {
-            self.net.pass_captured(id);
+            let (sockets, mut cx) = self.net.sockets(self.now);
+            sockets.pass_captured(id, &mut cx);
         }
     }
 
@@ -478,7 +479,8 @@ impl System<'_> {
     /// [`StreamError::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
     pub fn read(&mut self, stream: Fd, to: &mut [u8]) -> Result<usize, StreamError> {
         let id = self.begin_on_stream(stream)?;
-        Ok(self.net.read_stream(id, to, self.now)?)
+        self.net.work.add(Work::Deliver);
+        Ok(self.net.tcp.read_stream(id, to, self.now)?)
     }
 
     /// Reads as [`System::read`] does, and leaves the bytes there to be read again.
@@ -487,7 +489,7 @@ impl System<'_> {
     /// As [`System::read`].
     pub fn peek_stream(&mut self, stream: Fd, to: &mut [u8]) -> Result<usize, StreamError> {
         let id = self.begin_on_stream(stream)?;
-        Ok(self.net.with_stream(id, |endpoint, id| endpoint.peek(id, to))?)
+        Ok(self.net.tcp.with_stream(id, |endpoint, id| endpoint.peek(id, to))?)
     }
 
     /// Takes as many bytes to send as there is room for, and returns their number.
@@ -496,7 +498,7 @@ impl System<'_> {
     /// [`StreamError::WouldBlock`] if there is no room: an event says when there is.
     pub fn write(&mut self, stream: Fd, data: &[u8]) -> Result<usize, StreamError> {
         let id = self.begin_on_stream(stream)?;
-        Ok(self.net.with_stream(id, |endpoint, id| endpoint.write(id, data))?)
+        Ok(self.net.tcp.with_stream(id, |endpoint, id| endpoint.write(id, data))?)
     }
 
     /// Writes as [`System::write`] does, for data that more will follow at once: a segment that is not full
@@ -506,7 +508,7 @@ impl System<'_> {
     /// As [`System::write`].
     pub fn write_more(&mut self, stream: Fd, data: &[u8]) -> Result<usize, StreamError> {
         let id = self.begin_on_stream(stream)?;
-        Ok(self.net.with_stream(id, |endpoint, id| endpoint.write_more(id, data))?)
+        Ok(self.net.tcp.with_stream(id, |endpoint, id| endpoint.write_more(id, data))?)
     }
 
     /// Bytes that [`System::write`] would take now, unless memory becomes scarce in between; 0 also if this
@@ -515,7 +517,7 @@ impl System<'_> {
     /// # Errors
     /// The connection is over.
     pub fn room(&self, stream: Fd) -> Result<usize, StreamError> {
-        self.net.stream_room(self.stream(stream)?)
+        self.net.tcp.stream_room(self.stream(stream)?)
     }
 
     /// Returns why a stream has failed, if it has, and only once. Other calls then fail because the stream
@@ -525,7 +527,7 @@ impl System<'_> {
     /// It is no stream of this process.
     pub fn take_error(&mut self, stream: Fd) -> Result<Option<tcp::connection::Error>, BadDescriptor> {
         let id = self.begin_on_stream(stream)?;
-        Ok(self.net.with_stream(id, tcp::Endpoint::take_error))
+        Ok(self.net.tcp.with_stream(id, tcp::Endpoint::take_error))
     }
 
     /// Closes the sending direction of a stream. Data written before are still sent, and reading goes on.
@@ -534,7 +536,7 @@ impl System<'_> {
     /// The connection is over.
     pub fn shutdown(&mut self, stream: Fd) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
-        self.net.change_stream(id, tcp::Endpoint::shutdown)
+        self.net.tcp.change_stream(id, tcp::Endpoint::shutdown)
     }
 
     /// Closes the receiving direction of a stream. Data that were not read, and data that still arrive, are
@@ -544,7 +546,7 @@ impl System<'_> {
     /// The connection is over.
     pub fn shutdown_read(&mut self, stream: Fd) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
-        self.net.change_stream(id, tcp::Endpoint::shutdown_read)
+        self.net.tcp.change_stream(id, tcp::Endpoint::shutdown_read)
     }
 
     /// Closes a stream at once: its peer gets a reset, and what was not sent is lost. Other descriptors of it
@@ -566,7 +568,7 @@ impl System<'_> {
     /// The connection is over.
     pub fn set(&mut self, stream: Fd, option: StreamOption) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
-        self.net.set_stream(id, option, self.now)
+        self.net.tcp.set_stream(id, option, self.now)
     }
 
     /// Sets the Differentiated Services codepoint of packets that a stream sends from now on. The low six
@@ -576,7 +578,7 @@ impl System<'_> {
     /// The connection is over.
     pub fn set_dscp(&mut self, stream: Fd, dscp: u8) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
-        self.net.change_stream(id, |endpoint, id| endpoint.set_dscp(id, dscp))
+        self.net.tcp.change_stream(id, |endpoint, id| endpoint.set_dscp(id, dscp))
     }
 
     /// Returns the addresses and ports of a stream, and its figures.
@@ -584,7 +586,7 @@ impl System<'_> {
     /// # Errors
     /// It is no stream of this process.
     pub fn stream_info(&self, stream: Fd) -> Result<(FourTuple, Info), BadDescriptor> {
-        self.net.stream_info(self.stream(stream)?).ok_or(BadDescriptor::NotOpen)
+        self.net.tcp.stream_info(self.stream(stream)?).ok_or(BadDescriptor::NotOpen)
     }
 
     // --- Readiness ---
@@ -600,7 +602,7 @@ impl System<'_> {
     /// One of them is not open; `found` is empty then.
     pub fn select(&mut self, selecting: &FdSets, found: &mut FdSets) -> Result<usize, BadDescriptor> {
         self.begin_or_continue();
-        self.net.select(self.process, selecting, found)
+        self.net.readiness().select(self.process, selecting, found)
     }
 
     /// Writes into each entry what its descriptor is ready for. Returns the number of entries that are
@@ -608,12 +610,12 @@ impl System<'_> {
     /// there is one.
     pub fn poll(&mut self, entries: &mut [PollEntry]) -> usize {
         self.begin_or_continue();
-        self.net.poll_descriptors(self.process, entries)
+        self.net.readiness().poll_descriptors(self.process, entries)
     }
 
     /// Continues the call in which the process has slept, or begins a new one.
     fn begin_or_continue(&mut self) {
-        if !self.net.ready.is_woken_in_call(self.process) {
+        if !self.net.sockets.ready.is_woken_in_call(self.process) {
             self.call();
         }
     }
@@ -627,13 +629,13 @@ impl System<'_> {
     /// one are then woken for that.
     pub fn block(&mut self, waker: &Waker) -> bool {
         self.call();
-        self.net.wait_in_call(self.process, waker)
+        self.net.readiness().wait_in_call(self.process, waker)
     }
 
     /// Ends the call in which nothing was found: wakers that [wait](System::block) in it are no longer woken
     /// for it.
     pub fn give_up(&mut self) {
-        self.net.ready.leave_call(self.process);
+        self.net.sockets.ready.leave_call(self.process);
     }
 
     /// Opens an event queue. Descriptors are [added](System::add) to it once, and [`System::take_events`]
@@ -646,7 +648,7 @@ impl System<'_> {
     /// The process has as many descriptors as it may have.
     pub fn open_queue(&mut self) -> Result<Fd, TooManyOpen> {
         self.call();
-        self.net.open_queue(self.process)
+        self.net.readiness().open_queue(self.process)
     }
 
     /// Adds a descriptor to an event queue, until it is [deleted](System::delete) or closed. See
@@ -656,7 +658,7 @@ impl System<'_> {
     /// [`RegisterError`]
     pub fn add(&mut self, queue: Fd, fd: Fd, interest: Interest) -> Result<(), RegisterError> {
         self.call();
-        self.net.set_interest(Registering::Add, self.process, queue, fd, interest)
+        self.net.readiness().set_interest(Registering::Add, self.process, queue, fd, interest)
     }
 
     /// Changes the interest of a descriptor that was added. The queue then checks it as if it were new.
@@ -665,7 +667,7 @@ impl System<'_> {
     /// [`RegisterError`]
     pub fn modify(&mut self, queue: Fd, fd: Fd, interest: Interest) -> Result<(), RegisterError> {
         self.call();
-        self.net.set_interest(Registering::Modify, self.process, queue, fd, interest)
+        self.net.readiness().set_interest(Registering::Modify, self.process, queue, fd, interest)
     }
 
     /// Takes a descriptor out of an event queue.
@@ -674,7 +676,7 @@ impl System<'_> {
     /// [`RegisterError`]
     pub fn delete(&mut self, queue: Fd, fd: Fd) -> Result<(), RegisterError> {
         self.call();
-        Ok(self.net.ready.delete(self.process, queue, fd)?)
+        Ok(self.net.sockets.ready.delete(self.process, queue, fd)?)
     }
 
     /// Takes events from an event queue, as many as there are and `events` has room for: they are at its
@@ -684,7 +686,7 @@ impl System<'_> {
     /// It is no event queue of this process, or there is no room for any event.
     pub fn take_events(&mut self, queue: Fd, events: &mut [Event]) -> Result<usize, BadDescriptor> {
         self.call();
-        match self.net.take_events(self.process, queue, events) {
+        match self.net.readiness().take_events(self.process, queue, events) {
             Ok(taken) => Ok(taken),
             Err(RegisterError::BadDescriptor(bad)) => Err(bad),
             Err(_) => Err(BadDescriptor::OtherKind),
@@ -701,7 +703,7 @@ impl System<'_> {
     /// # Errors
     /// The process has as many descriptors as it may have.
     pub fn events(&mut self) -> Result<Fd, TooManyOpen> {
-        self.net.open_events(self.process)
+        self.net.readiness().open_events(self.process)
     }
 
     /// Takes the event of an event queue that has waited longest.
@@ -721,9 +723,9 @@ impl System<'_> {
     pub fn wait(&mut self, fd: Fd, waker: &Waker) -> bool {
         self.call();
         let Ok((id, _)) = self.descriptor(fd) else { return true };
-        let is_ready = self.net.is_ready_to_wait_for(id);
+        let is_ready = self.net.readiness().is_ready_to_wait_for(id);
         if !is_ready {
-            self.net.ready.wait(id, Waiter::Waker(waker.clone()));
+            self.net.sockets.ready.wait(id, Waiter::Waker(waker.clone()));
         }
         is_ready
     }
@@ -731,7 +733,7 @@ impl System<'_> {
     /// Cancels the waking of `waker` for the descriptor.
     pub fn forget(&mut self, fd: Fd, waker: &Waker) {
         if let Ok((id, _)) = self.descriptor(fd) {
-            self.net.ready.forget_waker(id, waker);
+            self.net.sockets.ready.forget_waker(id, waker);
         }
     }
 
@@ -743,7 +745,7 @@ impl System<'_> {
     /// The process has as many descriptors as it may have.
     pub fn open_timer(&mut self) -> Result<Fd, TooManyOpen> {
         self.call();
-        let timer = self.net.open_timer(self.process)?;
+        let timer = self.net.sockets.open_timer(self.process, &mut self.net.work)?;
         Ok(self.opened(timer))
     }
 
@@ -759,7 +761,7 @@ impl System<'_> {
         interval: Option<Duration>,
     ) -> Result<(), BadDescriptor> {
         let id = self.begin(timer, Kind::Timer)?;
-        self.net.set_timer(id, at, interval);
+        self.net.sockets.set_timer(id, at, interval);
         Ok(())
     }
 
@@ -769,7 +771,7 @@ impl System<'_> {
     /// [`ReceiveError::WouldBlock`] if it has not: then [`crate::process::Step::Wait`].
     pub fn expirations(&mut self, timer: Fd) -> Result<u64, ReceiveError> {
         let id = self.begin(timer, Kind::Timer)?;
-        let expirations = self.net.take_expirations(id);
+        let expirations = self.net.sockets.take_expirations(id);
         there_was(expirations > 0).map(|()| expirations)
     }
 
@@ -779,7 +781,7 @@ impl System<'_> {
     /// The process has as many descriptors as it may have.
     pub fn open_user_event(&mut self) -> Result<Fd, TooManyOpen> {
         self.call();
-        let event = self.net.open_user_event(self.process)?;
+        let event = self.net.sockets.open_user_event(self.process, &mut self.net.work)?;
         Ok(self.opened(event))
     }
 
@@ -789,7 +791,7 @@ impl System<'_> {
     /// It is no user event of this process.
     pub fn post(&mut self, event: Fd, times: u64) -> Result<(), BadDescriptor> {
         let id = self.begin(event, Kind::UserEvent)?;
-        self.net.post(id, times);
+        self.net.sockets.post(id, times);
         Ok(())
     }
 
@@ -799,7 +801,7 @@ impl System<'_> {
     /// [`ReceiveError::WouldBlock`] if none was: then [`crate::process::Step::Wait`].
     pub fn posted(&mut self, event: Fd) -> Result<u64, ReceiveError> {
         let id = self.begin(event, Kind::UserEvent)?;
-        let posted = self.net.take_posted(id);
+        let posted = self.net.sockets.take_posted(id);
         there_was(posted > 0).map(|()| posted)
     }
 
@@ -838,15 +840,15 @@ impl System<'_> {
     /// Returns the object that a descriptor of this process refers to.
     #[inline]
     fn descriptor(&self, fd: Fd) -> Result<(SocketId, &Descriptor), BadDescriptor> {
-        let id = self.net.ready.resolve(self.process, fd).ok_or(BadDescriptor::NotOpen)?;
-        Ok((id, self.net.descriptors.get(id).ok_or(BadDescriptor::NotOpen)?))
+        let id = self.net.sockets.ready.resolve(self.process, fd).ok_or(BadDescriptor::NotOpen)?;
+        Ok((id, self.net.sockets.descriptors.get(id).ok_or(BadDescriptor::NotOpen)?))
     }
 
     /// Returns the descriptor of a socket that was just opened, after adding it to the process's queue of
     /// all events, if it has one.
     fn opened(&mut self, id: SocketId) -> Fd {
-        let fd = self.net.ready.fd(id);
-        self.net.add_opened_to_events(self.process, fd);
+        let fd = self.net.sockets.ready.fd(id);
+        self.net.readiness().add_opened_to_events(self.process, fd);
         fd
     }
 

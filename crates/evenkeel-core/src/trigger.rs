@@ -64,9 +64,9 @@ impl<'a> TriggerState<'a> {
             return Err(NotAttached);
         }
         // What the program that is interrupted has read and is to compute stays its own.
-        let (read, compute) = (self.net.last_read, self.net.work.compute);
+        let (read, compute) = (self.net.sockets.last_read, self.net.work.compute);
         let result = call(&mut System::new(self.net, process, self.now, None::<&mut Within<'_>>));
-        (self.net.last_read, self.net.work.compute) = (read, compute);
+        (self.net.sockets.last_read, self.net.work.compute) = (read, compute);
         Ok(result)
     }
 }

@@ -1,6 +1,5 @@
 //! Units of device work: interrupts, the polling thread, and what frames that were taken from a ring lead to.
 
-use super::capture::Monitors;
 use super::state::Net;
 use super::tcp::Tcp;
 use crate::capture::Tapped;
@@ -15,6 +14,7 @@ use crate::poll::{SourceId, Sources};
 use crate::ready::Kinds;
 use crate::receive::{AfterDevice, DeviceWork};
 use crate::rx::{Arrived, BurstPolicy, SocketFloor};
+use crate::sockets::Sockets;
 use crate::tcp::{Flags, FourTuple};
 use crate::time::{Duration, Instant};
 use crate::work::Work;
@@ -56,7 +56,8 @@ impl Net {
         if let Some(segments_for) = channel.segments_for {
             return self.owner_for(segments_for);
         }
-        let member = channel.members.first().and_then(|&member| self.descriptors.get(member)?.owner());
+        let member =
+            channel.members.first().and_then(|&member| self.sockets.descriptors.get(member)?.owner());
         member.or_else(|| self.rx.channels.daemons().reader(id))
     }
 
@@ -103,10 +104,10 @@ impl Net {
     }
 
     fn take_burst(&mut self, policy: BurstPolicy, queue: usize, limit: usize, now: Instant) -> Taken {
-        let Self { links, rx, tcp, descriptors, ready, config, pool, ledger, work, poller, .. } = self;
+        let Self { links, rx, tcp, sockets, pool, ledger, work, poller, .. } = self;
         let Some((ring, traffic)) = links.ring(policy.port, queue) else { return Taken::default() };
-        let sockets = Sockets { tcp, monitors: Monitors { descriptors, config, ready } };
-        rx.take_burst(ring, traffic, sockets, policy, limit, Cx { now, pool, ledger, work, poller })
+        let above = Above { tcp, sockets };
+        rx.take_burst(ring, traffic, above, policy, limit, Cx { now, pool, ledger, work, poller })
     }
 
     /// Does what a burst has left to do: wakes receivers, and processes frames by protocol input.
@@ -130,7 +131,7 @@ impl Net {
         let channel = match self.rx.table.classify(frame.bytes()) {
             Class::Channel(channel) | Class::FirstFragment(channel, _) => Some(channel),
             Class::Segment { tuple, opens, .. } => {
-                if self.is_segment_unwelcome(&tuple, opens) {
+                if self.tcp.is_segment_unwelcome(&tuple, opens) {
                     return self.drop_input(frame, QueueDrop::Socket);
                 }
                 None
@@ -141,10 +142,12 @@ impl Net {
         let members = channel.and_then(|c| self.rx.channels.get(c)).map(|c| c.members.as_slice());
         let members = members.unwrap_or_default();
         let full = !members.is_empty()
-            && members.iter().all(|&m| self.descriptors.udp(m).is_some_and(|s| !s.has_room()));
+            && members.iter().all(|&m| self.sockets.descriptors.udp(m).is_some_and(|s| !s.has_room()));
         if full {
             self.drop_input(frame, QueueDrop::Socket);
-        } else if channel.is_some() && channel == self.rx.channels.daemons().forward && self.screen_is_full()
+        } else if channel.is_some()
+            && channel == self.rx.channels.daemons().forward
+            && self.sockets.screen_is_full()
         {
             self.drop_input(frame, QueueDrop::Screen);
         } else {
@@ -157,14 +160,14 @@ impl Net {
     pub(super) fn wake_receivers(&mut self, id: ChannelId) {
         if self.is_screened(id) {
             // Whoever screens looks into the channel before it sleeps.
-            let screen = self.descriptors.screen_id().into_iter();
-            return screen.for_each(|screen| self.ready.raise(screen, Kinds::READABLE));
+            let screen = self.sockets.descriptors.screen_id().into_iter();
+            return screen.for_each(|screen| self.sockets.ready.raise(screen, Kinds::READABLE));
         }
         if let Some(daemon) = self.rx.channels.daemons().reader(id) {
-            return self.ready.wake_process(daemon);
+            return self.sockets.ready.wake_process(daemon);
         }
         for &member in self.rx.channels.get(id).map_or(&[][..], |channel| &channel.members) {
-            self.ready.raise(member, Kinds::READABLE);
+            self.sockets.ready.raise(member, Kinds::READABLE);
         }
     }
 
@@ -187,19 +190,19 @@ impl Net {
     }
 }
 
-/// The sockets of a host, as device work sees them.
-struct Sockets<'a> {
+/// The sockets and connections of a host, as device work sees them.
+struct Above<'a> {
     tcp: &'a mut Tcp,
-    monitors: Monitors<'a>,
+    sockets: &'a mut Sockets,
 }
 
-impl SocketFloor for Sockets<'_> {
+impl SocketFloor for Above<'_> {
     fn is_watched(&self) -> bool {
-        self.monitors.any()
+        self.sockets.is_watched()
     }
 
     fn watch(&mut self, tapped: &Tapped<'_>, fed_by: Sources, cx: &mut Cx<'_>) {
-        self.monitors.see(tapped, fed_by, cx);
+        self.sockets.watch(tapped, fed_by, cx);
     }
 
     #[inline]

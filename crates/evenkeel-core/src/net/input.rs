@@ -116,14 +116,14 @@ impl Net {
     pub(super) fn append(&mut self, id: SocketId, datagram: Datagram, fed_by: Sources, now: Instant) {
         self.work.add(Work::Append);
         let fed_by = self.config.scope(fed_by);
-        let Some(socket) = self.descriptors.udp_mut(id) else { return };
+        let Some(socket) = self.sockets.descriptors.udp_mut(id) else { return };
         if !socket.ready.has_room() {
             socket.counters.dropped += 1;
             self.ledger.drop_input(QueueDrop::Socket, datagram.frames());
             datagram.recycle(&mut self.pool);
         } else {
             socket.ready.push(datagram);
-            self.ready.raise(id, Kinds::READABLE);
+            self.sockets.ready.raise(id, Kinds::READABLE);
         }
         let (gate, waiting) = socket.ready.gate();
         self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
@@ -139,7 +139,7 @@ impl Net {
     /// Hands over datagrams until `to` has no room for more, or there are none: first what waits in the
     /// socket's queue, then, under the lazy architectures, what waits in its channels.
     pub(crate) fn receive_into(&mut self, id: SocketId, to: &mut impl TakesDatagrams, now: Instant) {
-        self.last_read = Some(id);
+        self.sockets.last_read = Some(id);
         self.keep_order(now);
         self.take_ready(id, to);
         if !self.plan.is_lazy() {
@@ -152,12 +152,14 @@ impl Net {
                 continue;
             }
             left -= 1;
-            let Some(waiting) = self.take_for_socket(id, now) else { return self.found_empty(id) };
+            let Some(waiting) = self.take_for_socket(id, now) else {
+                return self.readiness().found_empty(id);
+            };
             self.input_for(id, waiting, to, now);
         }
         if left == 0 {
             // Nothing may have been delivered, and more wait.
-            self.found_empty(id);
+            self.readiness().found_empty(id);
         }
     }
 
@@ -185,7 +187,7 @@ impl Net {
         left: &mut usize,
         now: Instant,
     ) -> bool {
-        let Some(socket) = self.descriptors.udp_mut(id) else { return false };
+        let Some(socket) = self.sockets.descriptors.udp_mut(id) else { return false };
         let &[(channel_id, None)] = socket.channels.as_slice() else { return false };
         let Some(channel) = self.rx.channels.get_mut(channel_id) else { return false };
         if channel.members.len() != 1 || self.stack.reassembling() > 0 {
@@ -234,7 +236,7 @@ impl Net {
 
     /// Hands over what waits in the queue of a socket.
     fn take_ready(&mut self, id: SocketId, to: &mut impl TakesDatagrams) {
-        let Some(socket) = self.descriptors.udp_mut(id) else { return };
+        let Some(socket) = self.sockets.descriptors.udp_mut(id) else { return };
         while to.has_room()
             && let Some((datagram, resume)) = socket.ready.pop()
         {
@@ -250,9 +252,9 @@ impl Net {
 
     /// Takes the next frame for a socket from one of its channels, which take turns.
     pub(super) fn take_for_socket(&mut self, id: SocketId, now: Instant) -> Option<Waiting> {
-        let channels = self.descriptors.udp(id)?.channels.len();
+        let channels = self.sockets.descriptors.udp(id)?.channels.len();
         for _ in 0..channels {
-            let socket = self.descriptors.udp_mut(id)?;
+            let socket = self.sockets.descriptors.udp_mut(id)?;
             let (channel, _) = socket.channels.get(socket.next_channel % channels).copied()?;
             socket.next_channel = (socket.next_channel + 1) % channels;
             if let Some(taken) = self.take_from_channel(channel, now) {

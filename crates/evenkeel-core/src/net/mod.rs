@@ -7,11 +7,9 @@ mod device;
 mod input;
 mod interfaces;
 mod output;
-mod readiness;
 mod screen;
 mod sockets;
 mod state;
 mod tcp;
-mod timers;
 
 pub(crate) use state::Net;

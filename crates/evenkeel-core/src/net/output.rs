@@ -18,7 +18,9 @@ impl Net {
         payload: &[u8],
         now: Instant,
     ) -> Result<(), SendError> {
-        let Some(socket) = self.descriptors.udp_mut(id) else { return Err(BadDescriptor::OtherKind.into()) };
+        let Some(socket) = self.sockets.descriptors.udp_mut(id) else {
+            return Err(BadDescriptor::OtherKind.into());
+        };
         let address = match (socket.source, from.address) {
             (Some(bound), Some(asked)) if bound != asked => return Err(SendError::NotLocal),
             (bound, asked) => bound.or(asked),
@@ -82,7 +84,7 @@ impl Net {
             return self.pool.recycle(frame);
         }
         let (links, mut cx) = self.links(now);
-        if links.make_room(id, &mut cx) && !self.descriptors.captures().is_empty() {
+        if links.make_room(id, &mut cx) && !self.sockets.descriptors.captures().is_empty() {
             self.tap_sent(id, &frame, now);
         }
         let (links, mut cx) = self.links(now);

@@ -20,7 +20,7 @@ const FRAMES_PER_CALL: usize = 64;
 
 impl Net {
     pub(crate) fn open_screen(&mut self, owner: ProcessId, limit_pkts: usize) -> Result<SocketId, BindError> {
-        if self.descriptors.screen_id().is_some() {
+        if self.sockets.descriptors.screen_id().is_some() {
             return Err(BindError::InUse);
         }
         let limit = limit_pkts.max(1);
@@ -28,23 +28,23 @@ impl Net {
         let queue = Queue::new(limit, self.gate(limit));
         let judging = VecDeque::with_capacity(limit);
         let screen = Screen { owner, queue, judging, counters: SocketCounters::default() };
-        let installed = self.install_descriptor(Descriptor::Screen(Box::new(screen)));
+        let installed = self.sockets.install(Descriptor::Screen(Box::new(screen)), &mut self.work);
         let id = installed.inspect_err(|_| self.pool.shrink(2 * limit))?;
         self.require_screening();
         Ok(id)
     }
 
     pub(crate) const fn require_screening(&mut self) {
-        self.screened = true;
+        self.sockets.screened = true;
     }
 
     /// Forwards a packet for another host at once, or puts it into the screening queue.
     pub(super) fn transit(&mut self, transit: Transit, fed_by: Sources, now: Instant) {
-        if !self.screened {
+        if !self.sockets.screened {
             return self.forward(transit, now);
         }
         let fed_by = self.config.scope(fed_by);
-        let Some((id, screen)) = self.descriptors.screen_mut() else {
+        let Some((id, screen)) = self.sockets.descriptors.screen_mut() else {
             // Whoever asked for screening is gone. Nothing passes until somebody screens again.
             self.ledger.drop_input(QueueDrop::Unscreened, 1);
             return transit.recycle(&mut self.pool);
@@ -52,7 +52,7 @@ impl Net {
         self.work.add(Work::Screen);
         if screen.queue.has_room() {
             screen.queue.push(transit);
-            self.ready.raise(id, Kinds::READABLE);
+            self.sockets.ready.raise(id, Kinds::READABLE);
         } else {
             screen.counters.dropped += 1;
             self.ledger.drop_input(QueueDrop::Screen, 1);
@@ -65,7 +65,7 @@ impl Net {
     /// Returns whether a process screens the packets of the forwarding channel, and thereby does their IP
     /// input. The forwarding daemon rests meanwhile.
     pub(super) fn is_screened(&self, channel: ChannelId) -> bool {
-        self.descriptors.screen_id().is_some() && self.rx.channels.daemons().forward == Some(channel)
+        self.sockets.descriptors.screen_id().is_some() && self.rx.channels.daemons().forward == Some(channel)
     }
 
     /// Ends screening: drops the packets that wait for a verdict, and wakes the forwarding daemon, which
@@ -77,18 +77,14 @@ impl Net {
             transit.recycle(&mut self.pool);
         }
         let daemon = self.rx.channels.daemons().forwarder();
-        daemon.into_iter().for_each(|daemon| self.ready.wake_process(daemon));
+        daemon.into_iter().for_each(|daemon| self.sockets.ready.wake_process(daemon));
     }
 
     /// Returns the number of packets that wait for a verdict.
     pub(crate) fn waiting_for_verdict(&self) -> u64 {
-        let Some(screen) = self.descriptors.screen() else { return 0 };
+        let Some(screen) = self.sockets.descriptors.screen() else { return 0 };
         let channel = self.rx.channels.daemons().forward.and_then(|id| self.rx.channels.get(id));
         (channel.map_or(0, Channel::len) + screen.queue.len() + screen.judging.len()) as u64
-    }
-
-    pub(super) fn screen_is_full(&self) -> bool {
-        self.descriptors.screen().is_some_and(|screen| !screen.queue.has_room())
     }
 
     pub(super) fn forward(&mut self, transit: Transit, now: Instant) {
@@ -105,7 +101,7 @@ impl Net {
         decide: impl FnOnce(&mut Screened<'_>) -> Verdict,
     ) -> bool {
         let Some(mut transit) = self.next_to_screen(id, now) else { return false };
-        if let Some(Descriptor::Screen(screen)) = self.descriptors.get_mut(id) {
+        if let Some(Descriptor::Screen(screen)) = self.sockets.descriptors.get_mut(id) {
             screen.counters.received += 1;
         }
         self.work.add(Work::Deliver);
@@ -128,11 +124,11 @@ impl Net {
     /// Takes a packet from the screening queue to be judged later, and shows it. Returns whether there was
     /// one, and room for it.
     pub(crate) fn show_screened(&mut self, id: SocketId, now: Instant, see: impl FnOnce(&Transit)) -> bool {
-        let room = matches!(self.descriptors.get(id), Some(Descriptor::Screen(s)) if s.judging.len() < s.queue.limit());
+        let room = matches!(self.sockets.descriptors.get(id), Some(Descriptor::Screen(s)) if s.judging.len() < s.queue.limit());
         let Some(transit) = room.then(|| self.next_to_screen(id, now)).flatten() else { return false };
         self.work.add(Work::Deliver);
         see(&transit);
-        if let Some(Descriptor::Screen(screen)) = self.descriptors.get_mut(id) {
+        if let Some(Descriptor::Screen(screen)) = self.sockets.descriptors.get_mut(id) {
             screen.judging.push_back(transit);
         }
         true
@@ -140,7 +136,7 @@ impl Net {
 
     /// Applies a verdict to the packet that has been judged for longest. Returns whether there was one.
     pub(crate) fn judge_screened(&mut self, id: SocketId, verdict: Verdict, now: Instant) -> bool {
-        let Some(Descriptor::Screen(screen)) = self.descriptors.get_mut(id) else { return false };
+        let Some(Descriptor::Screen(screen)) = self.sockets.descriptors.get_mut(id) else { return false };
         let Some(transit) = screen.judging.pop_front() else { return false };
         self.execute(transit, verdict, now);
         true
@@ -148,8 +144,8 @@ impl Net {
 
     /// Under the lazy architectures IP input happens here, on the bill of the process that screens.
     fn next_to_screen(&mut self, id: SocketId, now: Instant) -> Option<Transit> {
-        self.last_read = Some(id);
-        let Descriptor::Screen(screen) = self.descriptors.get_mut(id)? else { return None };
+        self.sockets.last_read = Some(id);
+        let Descriptor::Screen(screen) = self.sockets.descriptors.get_mut(id)? else { return None };
         if let Some((transit, resume)) = screen.queue.pop() {
             if resume {
                 self.poller.resume(QueueId::Socket(id));
@@ -170,7 +166,7 @@ impl Net {
             }
         }
         // Or too many frames in a row that are no packets to be screened: there may be more.
-        self.found_empty(id);
+        self.readiness().found_empty(id);
         None
     }
 }

@@ -1,16 +1,17 @@
 //! Sockets and channels come and go.
 
-use super::state::{EPHEMERAL_FIRST, Net};
+use super::state::Net;
 use crate::channel::Channel;
 use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
-use crate::error::{ChannelError, TooManyOpen};
+use crate::error::{ChannelError, DupError};
 use crate::id::QueueId;
-use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
+use crate::id::{ChannelId, Fd, InterfaceId, ProcessId, SocketId};
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::receive::DeviceWork;
 use crate::socket::{BindError, Descriptor, Socket, SocketCounters};
+use crate::sockets::{Readiness, Sockets};
 use crate::stack::{Io, RouteHandle, Stack};
 use crate::time::Instant;
 use crate::wire::IpAddress;
@@ -88,46 +89,33 @@ impl Net {
     /// Returns the fill level, in percent, of the queue that a process reads or of the channel before it,
     /// whichever is fuller. A queue that gives no feedback counts as empty.
     pub(crate) fn filled_percent(&self, id: SocketId) -> u8 {
-        let Some(descriptor) = self.descriptors.get(id) else { return 0 };
-        let channel = match descriptor {
-            Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),
-            Descriptor::Screen(_) => self.rx.channels.daemons().forward,
-            _ => None,
-        };
+        let Some(descriptor) = self.sockets.descriptors.get(id) else { return 0 };
+        let channel = Sockets::channel_before(descriptor, self.rx.channels.daemons().forward);
         descriptor.filled_percent().max(channel.map_or(0, |id| self.rx.channels.filled_percent(id)))
     }
 
-    /// Opens a descriptor: the lowest free number of its owner refers to it.
-    pub(super) fn install_descriptor(&mut self, descriptor: Descriptor) -> Result<SocketId, TooManyOpen> {
-        let owner = descriptor.owner();
-        let id = self.reserve_descriptor(owner, matches!(descriptor, Descriptor::Queue(_)))?;
-        self.descriptors.insert(descriptor);
-        Ok(id)
+    /// Returns the calls that say which descriptors are ready.
+    pub(crate) fn readiness(&mut self) -> Readiness<'_> {
+        let Self { sockets, rx, tcp, plan, work, .. } = self;
+        Readiness { sockets, channels: &mut rx.channels, tcp: &tcp.endpoint, is_lazy: plan.is_lazy(), work }
     }
 
-    /// Reserves the lowest free number of `owner` for the next descriptor to be inserted.
-    pub(super) fn reserve_descriptor(
-        &mut self,
-        owner: Option<ProcessId>,
-        is_queue: bool,
-    ) -> Result<SocketId, TooManyOpen> {
-        let id = self.descriptors.vacant();
-        let looks = owner.map(|owner| (owner, self.ready.looks(owner)));
-        match owner {
-            Some(owner) if is_queue => self.ready.open_queue(id, owner)?,
-            owner => self.ready.open(id, owner)?,
+    /// Makes the number `new` refer to the descriptor of `fd`, too. The descriptor that `new` referred to
+    /// before is closed.
+    pub(crate) fn dup2(&mut self, process: ProcessId, fd: Fd, new: Fd, now: Instant) -> Result<(), DupError> {
+        if let Some(displaced) = self.readiness().dup2(process, fd, new)? {
+            self.close(displaced, now);
         }
-        if let Some((owner, looks)) = looks {
-            self.count_looks(owner, looks);
-        }
-        Ok(id)
+        Ok(())
     }
 
-    /// Takes a descriptor out; its place is free.
-    pub(super) fn remove_descriptor(&mut self, id: SocketId) -> Option<Descriptor> {
-        let descriptor = self.descriptors.remove(id)?;
-        self.ready.retire(id);
-        Some(descriptor)
+    /// Closes a descriptor number, and with the last number its descriptor. Returns whether it was open.
+    pub(crate) fn close_descriptor(&mut self, process: ProcessId, fd: Fd, now: Instant) -> bool {
+        let closed = self.sockets.ready.close(process, fd);
+        if let Some((id, true)) = closed {
+            self.close(id, now);
+        }
+        closed.is_some()
     }
 
     /// Opens a socket. Bound to a multicast group it joins the group, and shares the channel of the sockets
@@ -143,7 +131,7 @@ impl Net {
         if group.is_none() && address.is_some_and(|a| !self.stack.is_local(&a)) {
             return Err(BindError::NotLocal);
         }
-        let port = if port == 0 { self.ephemeral_port(address)? } else { port };
+        let port = if port == 0 { self.rx.free_port(address).ok_or(BindError::NoPort)? } else { port };
         if group.is_none() && self.rx.table.is_bound(address, port) {
             return Err(BindError::InUse);
         }
@@ -151,24 +139,27 @@ impl Net {
         self.pool.grow(limit).map_err(BindError::NoMemory)?;
         // Under the lazy architectures receivers fill their own queues.
         let gate = if self.plan.is_lazy() { Gate::open() } else { self.gate(limit) };
-        let installed = self.install_descriptor(Descriptor::Udp(Box::new(Socket {
-            owner,
-            address,
-            source: address.filter(|address| self.stack.is_own(address)),
-            port,
-            channels: Vec::new(),
-            next_channel: 0,
-            ready: Queue::new(limit, gate),
-            route: RouteHandle::default(),
-            counters: SocketCounters::default(),
-        })));
+        let installed = self.sockets.install(
+            Descriptor::Udp(Box::new(Socket {
+                owner,
+                address,
+                source: address.filter(|address| self.stack.is_own(address)),
+                port,
+                channels: Vec::new(),
+                next_channel: 0,
+                ready: Queue::new(limit, gate),
+                route: RouteHandle::default(),
+                counters: SocketCounters::default(),
+            })),
+            &mut self.work,
+        );
         let id = installed.inspect_err(|_| self.pool.shrink(limit))?;
         let opened = match group {
             Some(group) => self.join(id, port, group, now),
             None => self.receive_at(id, port, address, None),
         };
         if let Err(error) = opened {
-            self.remove_descriptor(id);
+            self.sockets.remove(id);
             self.pool.shrink(limit);
             return Err(error.into());
         }
@@ -191,21 +182,10 @@ impl Net {
         if let Some(channel) = self.rx.channels.get_mut(channel) {
             channel.members.push(id);
         }
-        if let Some(socket) = self.descriptors.udp_mut(id) {
+        if let Some(socket) = self.sockets.descriptors.udp_mut(id) {
             socket.channels.push((channel, group));
         }
         Ok(())
-    }
-
-    pub(super) fn ephemeral_port(&mut self, address: Option<IpAddress>) -> Result<u16, BindError> {
-        for _ in EPHEMERAL_FIRST..=u16::MAX {
-            let port = self.next_port;
-            self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL_FIRST);
-            if !self.rx.table.is_bound(address, port) {
-                return Ok(port);
-            }
-        }
-        Err(BindError::NoPort)
     }
 
     /// Lets a socket, which is bound to `port`, receive what is sent to a group.
@@ -217,7 +197,7 @@ impl Net {
         now: Instant,
     ) -> Result<(), ChannelError> {
         let joined = |socket: &Socket| socket.channels.iter().any(|&(_, joined)| joined == Some(group));
-        if self.descriptors.udp(id).is_some_and(joined) {
+        if self.sockets.descriptors.udp(id).is_some_and(joined) {
             return Ok(());
         }
         self.receive_at(id, port, Some(group), Some(group))?;
@@ -244,7 +224,7 @@ impl Net {
     }
 
     pub(crate) fn close(&mut self, id: SocketId, now: Instant) {
-        let Some(descriptor) = self.remove_descriptor(id) else { return };
+        let Some(descriptor) = self.sockets.remove(id) else { return };
         self.poller.forget(QueueId::Socket(id));
         match descriptor {
             Descriptor::Udp(socket) => self.close_socket(id, *socket, now),
@@ -253,9 +233,7 @@ impl Net {
             Descriptor::Stream(stream) => self.close_stream(stream.id, now),
             Descriptor::Queue(_) | Descriptor::UserEvent(_) => {}
             Descriptor::Timer(timer) => {
-                if let Some(timer) = timer.timer {
-                    self.timers.release(timer);
-                }
+                self.sockets.release_timer(*timer);
             }
             Descriptor::Capture(capture) => {
                 self.pool.take_back(capture.limit());
@@ -303,10 +281,6 @@ impl Net {
         self.poller.forget(QueueId::Channel(id));
     }
 
-    pub(crate) fn sockets_of(&self, owner: ProcessId) -> Vec<SocketId> {
-        self.descriptors.of(owner).collect()
-    }
-
     /// Arms the channels of a daemon that goes to sleep. Returns whether frames wait.
     pub(crate) fn arm_channel(&mut self, id: ChannelId) -> bool {
         if self.is_screened(id) {
@@ -327,11 +301,11 @@ mod tests {
 
     /// Descriptors and channels looked at, and ports tried, by so many binds to a port that is chosen.
     fn cost(net: &mut Net, binds: u32) -> (u64, u16) {
-        let (looks, port) = (LOOKS.get(), net.next_port);
+        let (looks, port) = (LOOKS.get(), net.rx.next_port);
         for _ in 0..binds {
             net.bind(Some(ProcessId(9)), None, 0, Instant::ZERO).expect("there are ports");
         }
-        (LOOKS.get() - looks, net.next_port - port)
+        (LOOKS.get() - looks, net.rx.next_port - port)
     }
 
     #[test]

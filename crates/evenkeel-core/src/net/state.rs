@@ -6,7 +6,6 @@ use crate::config::Config;
 use crate::context::Cx;
 use crate::deadline::{Deadline, Due, Handler};
 use crate::demux::Binding;
-use crate::descriptor::DescriptorTable;
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
 use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
@@ -14,21 +13,17 @@ use crate::ledger::Ledger;
 use crate::link::{Links, OUTPUT_PKTS};
 use crate::poll::{FeedbackBy, Poller};
 use crate::queue::Queue;
-use crate::ready::ReadyTable;
 use crate::receive::{AfterDevice, Plan};
 use crate::rx::Receive;
 use crate::socket::{Descriptor, Socket};
+use crate::sockets::Sockets;
 use crate::stack::{Datagram, Io, Stack};
 use crate::time::{Duration, Instant};
 use crate::timed::Timed;
 use crate::work::{Work, WorkLog};
-use evenkeel_timers::Timers;
 
 /// Fragments without their first part are looked at this often while the core is busy.
 const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
-
-/// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
-pub(super) const EPHEMERAL_FIRST: u16 = 49_152;
 
 #[derive(Debug)]
 pub(crate) struct Net {
@@ -39,20 +34,13 @@ pub(crate) struct Net {
     pub(crate) stack: Timed<Stack>,
     pub(crate) work: WorkLog,
     pub(crate) poller: Poller<QueueId>,
-    pub(crate) ready: ReadyTable,
-    /// Those that programs have opened.
-    pub(super) timers: Timers<SocketId>,
+    /// The socket floor.
+    pub(crate) sockets: Sockets,
     pub(crate) links: Links,
     /// The receive floor.
     pub(crate) rx: Receive,
-    pub(crate) descriptors: DescriptorTable,
     pub(crate) tcp: Tcp,
-    /// The queue that a process read last in the step that runs.
-    pub(crate) last_read: Option<SocketId>,
-    /// Somebody has asked for screening: from then on nothing passes unscreened.
-    pub(super) screened: bool,
     pub(super) next_fragment_look: Instant,
-    pub(super) next_port: u16,
 }
 
 impl Net {
@@ -67,16 +55,11 @@ impl Net {
             stack: Timed::new(Stack::new(config.stack.clone(), config.seed)),
             work: WorkLog::default(),
             poller: poller(&config),
-            ready: ReadyTable::new(config.select, config.allocation, config.descriptors_max),
-            timers: Timers::new(),
+            sockets: Sockets::new(&config),
             links: Links::new(&config),
             rx: Receive::new(&config),
-            descriptors: DescriptorTable::new(),
             tcp: Tcp::new(&config),
-            last_read: None,
-            screened: false,
             next_fragment_look: Instant::ZERO,
-            next_port: EPHEMERAL_FIRST,
             config,
         };
         if let Some(secret) = net.config.secret {
@@ -140,6 +123,12 @@ impl Net {
         (links, Cx { now, pool, ledger, work, poller })
     }
 
+    /// Returns the sockets, and the context that their methods take.
+    pub(crate) fn sockets(&mut self, now: Instant) -> (&mut Sockets, Cx<'_>) {
+        let Self { sockets, pool, ledger, work, poller, .. } = self;
+        (sockets, Cx { now, pool, ledger, work, poller })
+    }
+
     // --- Time and counters ---
 
     /// Calls `hear` with the deadline of every part of a host, [`Instant::NEVER`] if it waits for none.
@@ -166,7 +155,7 @@ impl Net {
         hear(Deadline::Limit, self.poller.limit_deadline());
         hear(Deadline::Tcp, self.tcp.next_deadline());
         hear(Deadline::Fragments, self.fragments_deadline());
-        hear(Deadline::Timers, self.timers.next_deadline());
+        hear(Deadline::Timers, self.sockets.next_timer());
     }
 
     /// Returns the next deadline that must be exact: that of a paced segment. Other deadlines may be late
@@ -216,7 +205,7 @@ impl Net {
                     self.take_unresolved();
                 }
                 Handler::Tcp => self.advance_tcp(now),
-                Handler::Timers => self.expire_timers(now),
+                Handler::Timers => self.sockets.expire_timers(now),
                 Handler::Fragments => {
                     self.next_fragment_look = now + FRAGMENT_PERIOD;
                     self.input_fragments(now);
@@ -239,7 +228,7 @@ impl Net {
     /// Reopens the gate of a queue. Returns whether its consumer hangs.
     pub(super) fn reopen(&mut self, queue: QueueId) -> bool {
         match queue {
-            QueueId::Socket(id) => self.descriptors.get_mut(id).is_some_and(Descriptor::reopen),
+            QueueId::Socket(id) => self.sockets.descriptors.get_mut(id).is_some_and(Descriptor::reopen),
             QueueId::Channel(id) => self.rx.channels.get_mut(id).is_some_and(Channel::reopen),
             QueueId::IpQueue => self.rx.ip_queue.reopen(),
             QueueId::Output(id) => self.links.reopen(id),
@@ -278,7 +267,7 @@ impl Net {
 
     /// Returns whether the queues of all sockets that receive from a channel have room.
     pub(super) fn members_have_room(&self, id: ChannelId) -> bool {
-        let room = |&member: &SocketId| self.descriptors.udp(member).is_none_or(Socket::has_room);
+        let room = |&member: &SocketId| self.sockets.descriptors.udp(member).is_none_or(Socket::has_room);
         self.rx.channels.get(id).is_some_and(|channel| channel.members.iter().all(room))
     }
 
@@ -289,7 +278,8 @@ impl Net {
 
     /// Returns the number of frames queued on the way up.
     pub(crate) fn queued(&self) -> u64 {
-        let descriptors: u64 = self.descriptors.iter().map(|(_, descriptor)| queued_in(descriptor)).sum();
+        let descriptors: u64 =
+            self.sockets.descriptors.iter().map(|(_, descriptor)| queued_in(descriptor)).sum();
         self.rx.ip_queue.len() as u64 + self.rx.channels.queued() + descriptors + self.stack.reassembling()
     }
 

@@ -372,7 +372,7 @@ impl<S: SocketFloor> Burst for DeviceBurst<'_, S> {
         if self.is_watched {
             let (at, interface) = (self.cx.now, self.policy.port.interface);
             let tapped = Tapped { interface, at, sent: false, bytes, metadata };
-            self.sockets.watch(&tapped, Sources::one(self.policy.port.source), &mut self.cx);
+            self.sockets.watch(&tapped, self.policy.fed_by, &mut self.cx);
         }
         if self.policy.listen_only {
             self.cx.ledger.consumed += 1;

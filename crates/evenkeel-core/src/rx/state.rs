@@ -9,6 +9,10 @@ use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId};
 use crate::poll::Gate;
 use crate::queue::Queue;
+use crate::wire::IpAddress;
+
+/// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
+const EPHEMERAL_FIRST: u16 = 49_152;
 
 /// What a host receives into, and the table that says where a frame goes.
 #[derive(Debug)]
@@ -19,6 +23,8 @@ pub(crate) struct Receive {
     pub(crate) ahead: Ahead,
     /// The queue that all IP traffic shares, under the architectures that have one.
     pub(crate) ip_queue: Queue<(InterfaceId, Frame)>,
+    /// The port at which the search for a free one begins.
+    pub(crate) next_port: u16,
     /// The number of frames that may come for any queue after the one that has it pause its rings, without
     /// being lost: the smallest such room that there is.
     pub(crate) headroom_pkts: usize,
@@ -51,8 +57,21 @@ impl Receive {
             channels: ChannelTable::new(),
             ahead: Ahead::new(),
             ip_queue: Queue::new(config.ip_queue_pkts, Gate::open()),
+            next_port: EPHEMERAL_FIRST,
             headroom_pkts: usize::MAX,
             handover: Handover::default(),
         }
+    }
+
+    /// Returns a port of the dynamic range that no socket is bound to at `address`. `None` if there is none.
+    pub(crate) fn free_port(&mut self, address: Option<IpAddress>) -> Option<u16> {
+        for _ in EPHEMERAL_FIRST..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL_FIRST);
+            if !self.table.is_bound(address, port) {
+                return Some(port);
+            }
+        }
+        None
     }
 }

@@ -11,11 +11,9 @@ use crate::ready::Kinds;
 use crate::socket::{
     ConnectError, ConnectOptions, Descriptor, ListenError, ListeningSocket, Stream, StreamError,
 };
-use crate::tcp::connection::{Info, StreamOption, Unavailable};
-use crate::tcp::endpoint::{ListenAt, NotConnected, Opening, Routes};
-use crate::tcp::state::State;
+use crate::tcp::endpoint::{ListenAt, Opening, Routes};
 use crate::tcp::table::Id;
-use crate::tcp::{self, Connection, Counters, FourTuple, ListenerConfig};
+use crate::tcp::{self, FourTuple, ListenerConfig};
 use crate::time::Instant;
 use crate::wire::IpEndpoint;
 use crate::work::Work;
@@ -37,14 +35,14 @@ impl Net {
         let options = Arc::clone(options.unwrap_or(&self.tcp.endpoint.config().connection));
         let at = self.tcp.endpoint.listen_with(at, config, options, None).map_err(|_| taken)?;
         let listener = ListeningSocket { owner, at, syns: None, handshakes: None };
-        let installed = self.install_descriptor(Descriptor::Listener(Box::new(listener)));
+        let installed = self.sockets.install(Descriptor::Listener(Box::new(listener)), &mut self.work);
         let socket = installed.inspect_err(|_| {
             self.tcp.endpoint.unlisten(&at);
             self.tcp.pending = true;
         })?;
         self.tcp.listeners.insert(at, Listening { socket, owner });
         if let Err(error) = self.open_listener_channels(socket, at) {
-            self.remove_descriptor(socket);
+            self.sockets.remove(socket);
             self.forget_listener(socket, &at);
             return Err(error);
         }
@@ -80,15 +78,17 @@ impl Net {
         listener: SocketId,
         owner: ProcessId,
     ) -> Result<Option<(SocketId, IpEndpoint)>, TooManyOpen> {
-        let Some(Descriptor::Listener(listener)) = self.descriptors.get(listener) else { return Ok(None) };
+        let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(listener) else {
+            return Ok(None);
+        };
         let at = listener.at;
-        if !self.is_acceptable(&at) {
+        if !self.tcp.endpoint.is_acceptable(&at) {
             return Ok(None);
         }
-        let socket = self.reserve_descriptor(Some(owner), false)?;
+        let socket = self.sockets.reserve(Some(owner), false, &mut self.work)?;
         let accepted = self.tcp.endpoint.accept(&at);
         let Some((id, tuple)) = accepted.and_then(|id| Some((id, *self.tcp.endpoint.tuple(id)?))) else {
-            self.ready.retire(socket);
+            self.sockets.ready.retire(socket);
             return Ok(None);
         };
         self.tcp.pending = true;
@@ -119,7 +119,7 @@ impl Net {
             })?;
         // Without them no segment of the peer's would ever find room.
         self.reserve_segments().map_err(|_| ConnectError::Full)?;
-        let socket = self.reserve_descriptor(Some(owner), false)?;
+        let socket = self.sockets.reserve(Some(owner), false, &mut self.work)?;
         let local = |port| IpEndpoint::new(address, port);
         let port_fits = |port| {
             let flow = FourTuple::new(local(port), to);
@@ -129,7 +129,7 @@ impl Net {
             Opening { mss, options: options.stream, data: options.data, port_fits: Some(&port_fits) };
         let tuple = FourTuple::new(local(options.port), to);
         let connected = self.tcp.endpoint.connect_as(tuple, &opening, now);
-        let (id, taken) = connected.inspect_err(|_| self.ready.retire(socket))?;
+        let (id, taken) = connected.inspect_err(|_| self.sockets.ready.retire(socket))?;
         self.tcp.endpoint.set_route(id, route, self.stack.generation());
         self.tcp.pending = true;
         self.open_stream(socket, id, owner);
@@ -138,59 +138,10 @@ impl Net {
 
     /// Inserts the descriptor of a connection under the reserved number `socket`, and records its owner.
     fn open_stream(&mut self, socket: SocketId, id: Id, owner: ProcessId) {
-        self.descriptors.insert(Descriptor::Stream(Stream { owner, id }));
+        self.sockets.descriptors.insert(Descriptor::Stream(Stream { owner, id }));
         let channel = self.tcp.owner(id).and_then(|owner| owner.channel);
         self.tcp.set_owner(Owner { id, process: Some(owner), socket: Some(socket), channel });
         self.open_connection_ring(id);
-    }
-
-    pub(crate) fn read_stream(&mut self, id: Id, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
-        self.tcp.pending = true;
-        self.work.add(Work::Deliver);
-        self.tcp.endpoint.read(id, to, now)
-    }
-
-    pub(crate) fn stream_room(&self, id: Id) -> Result<usize, StreamError> {
-        match self.tcp.endpoint.connection(id) {
-            Some(connection) if connection.error().is_none() && connection.state() != State::Closed => {
-                Ok(connection.writable())
-            }
-            _ => Err(self.why_over(id)),
-        }
-    }
-
-    /// Returns the error of a connection that is over; [`StreamError::Closed`] if it ended without one.
-    fn why_over(&self, id: Id) -> StreamError {
-        let error = self.tcp.endpoint.connection(id).and_then(Connection::error);
-        error.map_or(StreamError::Closed, StreamError::Failed)
-    }
-
-    /// Makes a call on a stream's connection.
-    pub(crate) fn with_stream<R>(&mut self, id: Id, call: impl FnOnce(&mut Endpoint, Id) -> R) -> R {
-        self.tcp.pending = true;
-        call(&mut self.tcp.endpoint, id)
-    }
-
-    /// Makes a call on a stream's connection, which must not be over.
-    ///
-    /// # Errors
-    /// Returns the reason why the connection is over, if the call finds it not connected.
-    pub(crate) fn change_stream(
-        &mut self,
-        id: Id,
-        call: impl FnOnce(&mut Endpoint, Id) -> Result<(), NotConnected>,
-    ) -> Result<(), StreamError> {
-        self.with_stream(id, call).map_err(|NotConnected| self.why_over(id))
-    }
-
-    /// Chooses something for one stream.
-    pub(crate) fn set_stream(
-        &mut self,
-        id: Id,
-        option: StreamOption,
-        now: Instant,
-    ) -> Result<(), StreamError> {
-        self.change_stream(id, |endpoint, id| endpoint.set(id, option, now))
     }
 
     /// The connection goes on without its socket until both sides have said all, or for good if it is
@@ -202,38 +153,11 @@ impl Net {
     }
 
     pub(crate) fn abort_stream(&mut self, id: Id) -> Result<(), StreamError> {
-        let aborted = self.change_stream(id, Endpoint::abort);
+        let aborted = self.tcp.change_stream(id, Endpoint::abort);
         // TCP tells nobody any more. Whoever has another descriptor of it is to hear of its end.
-        if let (_, Some(socket)) = self.owner_of(id) {
-            self.ready.raise(socket, Kinds::READABLE.union(Kinds::HANG_UP));
+        if let (_, Some(socket)) = self.tcp.owner_of(id) {
+            self.sockets.ready.raise(socket, Kinds::READABLE.union(Kinds::HANG_UP));
         }
         aborted
-    }
-
-    pub(crate) fn stream_info(&self, id: Id) -> Option<(FourTuple, Info)> {
-        Some((*self.tcp.endpoint.tuple(id)?, self.tcp.endpoint.connection(id)?.info()))
-    }
-
-    /// Returns whether a stream has something to receive. A connection that no longer exists counts as
-    /// readable.
-    pub(in crate::net) fn is_stream_readable(&self, id: Id) -> bool {
-        self.tcp.endpoint.connection(id).is_none_or(Connection::is_readable)
-    }
-
-    pub(in crate::net) fn is_acceptable(&self, at: &ListenAt) -> bool {
-        self.tcp.endpoint.is_acceptable(at)
-    }
-
-    pub(crate) const fn tcp_counters(&self) -> &Counters {
-        self.tcp.endpoint.counters()
-    }
-
-    pub(crate) const fn tcp_endpoint(&self) -> &Endpoint {
-        &self.tcp.endpoint
-    }
-
-    /// Returns the process to which a connection belongs, and its socket if it is open.
-    pub(crate) fn owner_of(&self, id: Id) -> (Option<ProcessId>, Option<SocketId>) {
-        self.tcp.owner(id).map_or((None, None), |owner| (owner.process, owner.socket))
     }
 }

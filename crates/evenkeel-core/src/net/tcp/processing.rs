@@ -51,7 +51,7 @@ impl Net {
                 return Err(error);
             }
         };
-        if let Some(Descriptor::Listener(listener)) = self.descriptors.get_mut(socket) {
+        if let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get_mut(socket) {
             (listener.syns, listener.handshakes) = (Some(syns), Some(handshakes));
         }
         Ok(())
@@ -187,7 +187,7 @@ impl Net {
     pub(in crate::net) fn owner_for(&self, segments_for: SegmentKind) -> Option<ProcessId> {
         match segments_for {
             SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
-                self.descriptors.get(socket).and_then(Descriptor::owner)
+                self.sockets.descriptors.get(socket).and_then(Descriptor::owner)
             }
             SegmentKind::Connection(id) => self.tcp.owner(id).and_then(|owner| owner.process),
             SegmentKind::TimeWait => None,
@@ -243,7 +243,7 @@ impl Net {
 
     /// Returns whether a listener can take no more connections, so that its SYNs stay in their channel.
     fn is_overloaded(&self, socket: SocketId) -> bool {
-        matches!(self.descriptors.get(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
+        matches!(self.sockets.descriptors.get(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
     }
 
     /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for
@@ -277,7 +277,7 @@ impl Net {
                 continue;
             }
             self.tcp.stopped.remove(index);
-            if let Some(Descriptor::Listener(listener)) = self.descriptors.get(socket)
+            if let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(socket)
                 && let Some(syns) = listener.syns
             {
                 self.set_gate(syns, true);
@@ -340,7 +340,7 @@ mod tests {
         let mut net = Net::new(Config::of(Architecture::SoftLrp)).unwrap();
         let at = ListenAt { address: None, port: 80 };
         let socket = net.listen(ProcessId(5), at, &ListenerConfig::default(), None).unwrap();
-        let Some(Descriptor::Listener(listener)) = net.descriptors.get(socket) else { panic!() };
+        let Some(Descriptor::Listener(listener)) = net.sockets.descriptors.get(socket) else { panic!() };
         let syns = listener.syns.unwrap();
         let frame = net.pool.take().unwrap();
         net.rx.channels.get_mut(syns).unwrap().push(InterfaceId(0), frame).unwrap();

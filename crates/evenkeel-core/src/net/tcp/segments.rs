@@ -4,16 +4,14 @@ use super::super::state::Net;
 use crate::link::{OUTPUT_PKTS, OutputRoom};
 use crate::ready::{Kinds, kinds_of};
 use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
+use crate::tcp::Flags;
 use crate::tcp::endpoint::{EgressSet, EndpointEvent, Fate, ListenAt, Packet, Quote, Readiness};
 use crate::tcp::table::Id;
-use crate::tcp::{Flags, FourTuple};
 use crate::time::Instant;
 use crate::work::Work;
 
 /// Segments that one unit of work sends at most, so that nothing waits long for it.
 const SEGMENTS_PER_UNIT: usize = OUTPUT_PKTS / 2;
-/// Units that segments wait for a program to have its turn: it has to be soon, or they are better sent now.
-const UNITS_HELD_MAX: u8 = 8;
 
 impl Net {
     /// Processes a segment that was in the channel of the connection `expected`, or in no connection's.
@@ -61,16 +59,6 @@ impl Net {
         }
     }
 
-    /// Returns whether a segment opens a connection for which its listener has no room: what the control
-    /// experiment of early demultiplexing discards. A connection without room still takes acknowledgments,
-    /// windows and resets, and answers probes of its own window (RFC 9293, 3.10.7.4).
-    pub(in crate::net) fn is_segment_unwelcome(&self, tuple: &FourTuple, opens: bool) -> bool {
-        let endpoint = &self.tcp.endpoint;
-        opens
-            && endpoint.find(tuple).is_none()
-            && endpoint.listener_for(&tuple.local).is_some_and(|at| !endpoint.accepts(&at))
-    }
-
     /// Returns whether TCP has segments left to send, because the last work item had no time for them or
     /// because their interface has room only now.
     pub(crate) fn has_segments_to_send(&self) -> bool {
@@ -116,21 +104,6 @@ impl Net {
         self.tcp.look_ahead();
     }
 
-    /// Defers the waiting segments by one more work item, at most [`UNITS_HELD_MAX`]: they may leave
-    /// together with data that a program adds.
-    pub(crate) const fn hold_segments(&mut self) {
-        self.tcp.held += 1;
-    }
-
-    pub(crate) const fn holds_segments(&self) -> bool {
-        self.tcp.held > 0
-    }
-
-    /// Returns whether the waiting segments may be deferred once more.
-    pub(crate) const fn may_hold_segments(&self) -> bool {
-        self.tcp.held < UNITS_HELD_MAX
-    }
-
     /// Sends waiting segments by interfaces that have room. Returns whether none is left. TCP keeps its
     /// segments until they are acknowledged, so they can wait.
     fn send_segments(&mut self, now: Instant) -> bool {
@@ -165,12 +138,12 @@ impl Net {
 
     fn tell_listener(&mut self, at: &ListenAt) {
         let Some(listening) = self.tcp.listeners.get(at) else { return };
-        self.ready.raise(listening.socket, Kinds::READABLE);
+        self.sockets.ready.raise(listening.socket, Kinds::READABLE);
     }
 
     fn tell_stream(&mut self, id: Id, ready: Readiness) {
         let Some(socket) = self.tcp.owner(id).and_then(|owner| owner.socket) else { return };
-        self.ready.raise(socket, kinds_of(ready));
+        self.sockets.ready.raise(socket, kinds_of(ready));
     }
 
     // --- Time ---

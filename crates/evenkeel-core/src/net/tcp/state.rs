@@ -8,8 +8,11 @@ use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::stack::FirstHop;
 use crate::tcp::endpoint::ListenAt;
 use crate::tcp::table::Id;
-use crate::tcp::{self, Secret};
+use crate::tcp::{self, FourTuple, Secret};
 use crate::time::Instant;
+
+/// Units that segments wait for a program to have its turn: it has to be soon, or they are better sent now.
+const UNITS_HELD_MAX: u8 = 8;
 
 /// All connections of a host.
 pub(crate) type Endpoint = tcp::Endpoint<FirstHop>;
@@ -126,6 +129,31 @@ impl Tcp {
             self.paced = self.endpoint.next_paced().unwrap_or(Instant::NEVER);
             self.exact = true;
         }
+    }
+
+    /// Defers the waiting segments by one more work item, at most [`UNITS_HELD_MAX`]: they may leave
+    /// together with data that a program adds.
+    pub(crate) const fn hold_segments(&mut self) {
+        self.held += 1;
+    }
+
+    pub(crate) const fn holds_segments(&self) -> bool {
+        self.held > 0
+    }
+
+    /// Returns whether the waiting segments may be deferred once more.
+    pub(crate) const fn may_hold_segments(&self) -> bool {
+        self.held < UNITS_HELD_MAX
+    }
+
+    /// Returns whether a segment opens a connection for which its listener has no room: what the control
+    /// experiment of early demultiplexing discards. A connection without room still takes acknowledgments,
+    /// windows and resets, and answers probes of its own window (RFC 9293, 3.10.7.4).
+    pub(in crate::net) fn is_segment_unwelcome(&self, tuple: &FourTuple, opens: bool) -> bool {
+        let endpoint = &self.endpoint;
+        opens
+            && endpoint.find(tuple).is_none()
+            && endpoint.listener_for(&tuple.local).is_some_and(|at| !endpoint.accepts(&at))
     }
 
     /// Defers the SYNs of a listener until there is room in its accept queue.

@@ -3,9 +3,9 @@
 
 use core::task::Waker;
 
-use super::state::Net;
+use super::descriptors::DescriptorTable;
+use super::state::Sockets;
 use crate::channel::ChannelTable;
-use crate::descriptor::DescriptorTable;
 use crate::error::{BadDescriptor, DupError, RegisterError, TooManyOpen};
 use crate::id::{Fd, ProcessId, SocketId};
 use crate::ready::{
@@ -13,8 +13,7 @@ use crate::ready::{
 };
 use crate::socket::Descriptor;
 use crate::stack::FirstHop;
-use crate::tcp::Endpoint;
-use crate::time::Instant;
+use crate::tcp::{Connection, Endpoint};
 use crate::work::{Work, WorkLog};
 
 /// The tables that determine the readiness of a descriptor.
@@ -63,17 +62,21 @@ fn arm(descriptor: &Descriptor, channels: &mut ChannelTable) -> bool {
     waiting
 }
 
-impl Net {
-    fn readiness(&mut self) -> (&mut ReadyTable, Status<'_>) {
-        let Self { ready, descriptors, rx, tcp, plan, work, .. } = self;
-        let status = Status {
-            descriptors,
-            channels: &mut rx.channels,
-            tcp: &tcp.endpoint,
-            is_lazy: plan.is_lazy(),
-            work,
-        };
-        (ready, status)
+/// The sockets of a host, with what must be known of the floors below to say which are ready.
+pub(crate) struct Readiness<'a> {
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) channels: &'a mut ChannelTable,
+    pub(crate) tcp: &'a Endpoint<FirstHop>,
+    /// Whether sockets are read from channels.
+    pub(crate) is_lazy: bool,
+    pub(crate) work: &'a mut WorkLog,
+}
+
+impl Readiness<'_> {
+    /// Returns the table of what is ready, and the tables that determine it.
+    fn split(&mut self) -> (&mut ReadyTable, Status<'_>) {
+        let Self { sockets: Sockets { ready, descriptors, .. }, channels, tcp, is_lazy, work } = self;
+        (ready, Status { descriptors, channels, tcp, is_lazy: *is_lazy, work })
     }
 
     // --- Descriptors ---
@@ -81,39 +84,21 @@ impl Net {
     /// Makes the lowest free number of a process that is not below `lowest` refer to the descriptor of
     /// `fd`, too.
     pub(crate) fn dup_from(&mut self, process: ProcessId, fd: Fd, lowest: u32) -> Result<Fd, DupError> {
-        let looks = self.ready.looks(process);
-        let new = self.ready.dup_from(process, fd, lowest)?;
-        self.count_looks(process, looks);
+        let looks = self.sockets.ready.looks(process);
+        let new = self.sockets.ready.dup_from(process, fd, lowest)?;
+        self.sockets.count_looks(process, looks, self.work);
         self.add_to_events(process, new);
         Ok(new)
     }
 
-    /// Makes the number `new` refer to the descriptor of `fd`, too. The descriptor that `new` referred to
-    /// before is closed.
-    pub(crate) fn dup2(&mut self, process: ProcessId, fd: Fd, new: Fd, now: Instant) -> Result<(), DupError> {
-        if let Some(displaced) = self.ready.dup2(process, fd, new)? {
-            self.close(displaced, now);
-        }
+    /// Makes the number `new` refer to the descriptor of `fd`, too. Returns the descriptor that `new` referred
+    /// to before, if it has no number any more and is to be closed.
+    pub(crate) fn dup2(&mut self, process: ProcessId, fd: Fd, new: Fd) -> Result<Option<SocketId>, DupError> {
+        let displaced = self.sockets.ready.dup2(process, fd, new)?;
         if fd != new {
             self.add_to_events(process, new);
         }
-        Ok(())
-    }
-
-    /// Closes a descriptor number, and with the last number its descriptor. Returns whether it was open.
-    pub(crate) fn close_descriptor(&mut self, process: ProcessId, fd: Fd, now: Instant) -> bool {
-        let closed = self.ready.close(process, fd);
-        if let Some((id, true)) = closed {
-            self.close(id, now);
-        }
-        closed.is_some()
-    }
-
-    /// Counts the work of finding a free descriptor number: the table look-ups of `process` since their
-    /// number was `before`.
-    pub(super) fn count_looks(&mut self, process: ProcessId, before: u64) {
-        let looks = self.ready.looks(process).saturating_sub(before);
-        self.work.add_times(Work::NumberLook, u32::try_from(looks).unwrap_or(u32::MAX));
+        Ok(displaced)
     }
 
     // --- Select and poll ---
@@ -127,21 +112,21 @@ impl Net {
         let sets = [&selecting.read, &selecting.write, &selecting.exception];
         let words = sets.map(|set| set.words_in_use()).into_iter().sum::<usize>();
         self.work.add_times(Work::SetWord, u32::try_from(words).unwrap_or(u32::MAX));
-        let (ready, mut status) = self.readiness();
+        let (ready, mut status) = self.split();
         ready.select(process, selecting, found, |id, asked| status.of(id, asked))
     }
 
     pub(crate) fn poll_descriptors(&mut self, process: ProcessId, entries: &mut [PollEntry]) -> usize {
         self.work.add_times(Work::SetWord, u32::try_from(entries.len().div_ceil(64)).unwrap_or(u32::MAX));
-        let (ready, mut status) = self.readiness();
+        let (ready, mut status) = self.split();
         ready.poll(process, entries, |id, asked| status.of(id, asked))
     }
 
     /// Has `waker` woken when the call that has found nothing would find something. Returns whether it would.
     pub(crate) fn wait_in_call(&mut self, process: ProcessId, waker: &Waker) -> bool {
-        let is_over = self.ready.is_call_over(process);
+        let is_over = self.sockets.ready.is_call_over(process);
         if !is_over {
-            self.ready.wait_in_call(process, waker);
+            self.sockets.ready.wait_in_call(process, waker);
         }
         is_over
     }
@@ -149,8 +134,8 @@ impl Net {
     // --- Event queues ---
 
     pub(crate) fn open_queue(&mut self, owner: ProcessId) -> Result<Fd, TooManyOpen> {
-        let id = self.install_descriptor(Descriptor::Queue(owner))?;
-        Ok(self.ready.fd(id))
+        let id = self.sockets.install(Descriptor::Queue(owner), self.work)?;
+        Ok(self.sockets.ready.fd(id))
     }
 
     pub(crate) fn set_interest(
@@ -161,7 +146,7 @@ impl Net {
         fd: Fd,
         interest: Interest,
     ) -> Result<(), RegisterError> {
-        let (ready, mut status) = self.readiness();
+        let (ready, mut status) = self.split();
         Ok(ready.set_interest(how, process, queue, fd, interest, |id, asked| status.of(id, asked))?)
     }
 
@@ -171,19 +156,19 @@ impl Net {
         queue: Fd,
         events: &mut [Event],
     ) -> Result<usize, RegisterError> {
-        let (ready, mut status) = self.readiness();
+        let (ready, mut status) = self.split();
         Ok(ready.take_events(process, queue, events, |id, asked| status.of(id, asked))?)
     }
 
     /// Returns the event queue of a process that all its descriptors are added to. Opens it if there is
     /// none.
     pub(crate) fn open_events(&mut self, owner: ProcessId) -> Result<Fd, TooManyOpen> {
-        if let Some(events) = self.ready.events_of(owner) {
+        if let Some(events) = self.sockets.ready.events_of(owner) {
             return Ok(events);
         }
         let events = self.open_queue(owner)?;
-        self.ready.set_events(owner, events);
-        for fd in self.ready.open_of(owner) {
+        self.sockets.ready.set_events(owner, events);
+        for fd in self.sockets.ready.open_of(owner) {
             self.add_to_events(owner, fd);
         }
         Ok(events)
@@ -204,7 +189,7 @@ impl Net {
     pub(crate) fn add_opened_to_events(&mut self, process: ProcessId, fd: Fd) {
         let Some((events, interest)) = self.event_of(process, fd) else { return };
         if matches!(self.behind(process, fd), Some(Descriptor::Stream(_))) {
-            self.ready.add_idle(process, events, fd, interest);
+            self.sockets.ready.add_idle(process, events, fd, interest);
         } else {
             self.add_to_events(process, fd);
         }
@@ -213,12 +198,12 @@ impl Net {
     /// Returns the event queue of all descriptors of a process, if there is one, and the interest with
     /// which another one is added to it.
     fn event_of(&self, process: ProcessId, fd: Fd) -> Option<(Fd, Interest)> {
-        let events = self.ready.events_of(process).filter(|&events| events != fd)?;
+        let events = self.sockets.ready.events_of(process).filter(|&events| events != fd)?;
         Some((events, Interest { events: Kinds::ALL, trigger: Trigger::Edge, token: fd.token() }))
     }
 
     fn behind(&self, process: ProcessId, fd: Fd) -> Option<&Descriptor> {
-        self.descriptors.get(self.ready.resolve(process, fd)?)
+        self.sockets.descriptors.get(self.sockets.ready.resolve(process, fd)?)
     }
 
     // --- Waiting for one ---
@@ -226,26 +211,27 @@ impl Net {
     /// A process goes to sleep on a descriptor: its channels are armed. If it is not ready after all, returns
     /// what it refers to.
     pub(crate) fn arm_descriptor(&mut self, fd: Fd, process: ProcessId) -> Option<SocketId> {
-        let id = self.ready.resolve(process, fd)?;
+        let id = self.sockets.ready.resolve(process, fd)?;
         if self.is_ready_to_wait_for(id) {
             return None;
         }
-        self.ready.wait(id, Waiter::Process(process));
+        self.sockets.ready.wait(id, Waiter::Process(process));
         Some(id)
     }
 
     /// Returns whether a descriptor has something to receive. If not, the next arrival wakes the processes
     /// that wait for it.
     pub(crate) fn is_ready_to_wait_for(&mut self, id: SocketId) -> bool {
-        match self.descriptors.get(id) {
+        match self.sockets.descriptors.get(id) {
             None => true,
             Some(Descriptor::Stream(stream)) => {
                 let id_of_stream = stream.id;
-                self.ready.take_changed(id) || self.is_stream_readable(id_of_stream)
+                self.sockets.ready.take_changed(id)
+                    || self.tcp.connection(id_of_stream).is_none_or(Connection::is_readable)
             }
-            Some(Descriptor::Listener(listener)) => self.is_acceptable(&listener.at),
+            Some(Descriptor::Listener(listener)) => self.tcp.is_acceptable(&listener.at),
             Some(Descriptor::Queue(_)) => {
-                let (ready, mut status) = self.readiness();
+                let (ready, mut status) = self.split();
                 ready.has_event(id, |id, asked| status.of(id, asked))
             }
             Some(descriptor) => descriptor.len() > 0 || self.arm_channels_of(id),
@@ -255,16 +241,16 @@ impl Net {
     /// Arms the channels that a descriptor is read from, under the lazy architectures. Returns whether frames
     /// wait.
     fn arm_channels_of(&mut self, id: SocketId) -> bool {
-        let Self { descriptors, rx, plan, .. } = self;
-        plan.is_lazy() && descriptors.get(id).is_none_or(|descriptor| arm(descriptor, &mut rx.channels))
+        let descriptor = self.sockets.descriptors.get(id);
+        self.is_lazy && descriptor.is_none_or(|descriptor| arm(descriptor, self.channels))
     }
 
     /// A program has found a queue empty. If anybody is to hear of what comes next, the channels before it
     /// are armed; of what waits there they hear now.
     #[inline]
     pub(crate) fn found_empty(&mut self, id: SocketId) {
-        if self.plan.is_lazy() && self.ready.is_watched(id) && self.arm_channels_of(id) {
-            self.ready.raise(id, Kinds::READABLE);
+        if self.is_lazy && self.sockets.ready.is_watched(id) && self.arm_channels_of(id) {
+            self.sockets.ready.raise(id, Kinds::READABLE);
         }
     }
 }

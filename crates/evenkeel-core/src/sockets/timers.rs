@@ -1,16 +1,21 @@
 //! Timers and user events: descriptors that no network stands behind.
 
-use super::state::Net;
+use super::state::Sockets;
 use crate::error::TooManyOpen;
 use crate::id::{ProcessId, SocketId};
 use crate::ready::Kinds;
 use crate::socket::{Descriptor, TimerSocket, UserEvent};
 use crate::time::{Duration, Instant, nanos};
+use crate::work::WorkLog;
 
-impl Net {
-    pub(crate) fn open_timer(&mut self, owner: ProcessId) -> Result<SocketId, TooManyOpen> {
+impl Sockets {
+    pub(crate) fn open_timer(
+        &mut self,
+        owner: ProcessId,
+        work: &mut WorkLog,
+    ) -> Result<SocketId, TooManyOpen> {
         let timer = TimerSocket { owner, timer: None, due: Instant::NEVER, interval: None, expirations: 0 };
-        self.install_descriptor(Descriptor::Timer(Box::new(timer)))
+        self.install(Descriptor::Timer(Box::new(timer)), work)
     }
 
     /// Sets a timer, or stops it if `at` is [`Instant::NEVER`]. Expirations that have not been read are
@@ -34,8 +39,8 @@ impl Net {
         }
     }
 
-    /// Timers whose time has come.
-    pub(super) fn expire_timers(&mut self, now: Instant) {
+    /// Has every timer expire whose time has come.
+    pub(crate) fn expire_timers(&mut self, now: Instant) {
         while let Some(id) = self.timers.poll_expired(now) {
             let Self { descriptors, timers, ready, .. } = self;
             let Some(Descriptor::Timer(timer)) = descriptors.get_mut(id) else { continue };
@@ -51,8 +56,19 @@ impl Net {
         }
     }
 
-    pub(crate) fn open_user_event(&mut self, owner: ProcessId) -> Result<SocketId, TooManyOpen> {
-        self.install_descriptor(Descriptor::UserEvent(Box::new(UserEvent { owner, posted: 0 })))
+    pub(crate) fn open_user_event(
+        &mut self,
+        owner: ProcessId,
+        work: &mut WorkLog,
+    ) -> Result<SocketId, TooManyOpen> {
+        self.install(Descriptor::UserEvent(Box::new(UserEvent { owner, posted: 0 })), work)
+    }
+
+    /// Releases the timer of a descriptor that was closed.
+    pub(crate) fn release_timer(&mut self, timer: TimerSocket) {
+        if let Some(timer) = timer.timer {
+            self.timers.release(timer);
+        }
     }
 
     /// Adds to what was posted to a user event.

@@ -1,0 +1,103 @@
+//! Descriptors open and close.
+
+use evenkeel_timers::Timers;
+
+use super::descriptors::DescriptorTable;
+use crate::config::Config;
+use crate::error::TooManyOpen;
+use crate::id::{ChannelId, ProcessId, SocketId};
+use crate::ready::ReadyTable;
+use crate::socket::Descriptor;
+use crate::time::Instant;
+use crate::work::{Work, WorkLog};
+
+/// The descriptors of all programs of a host, and what stands behind them.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) descriptors: DescriptorTable,
+    pub(crate) ready: ReadyTable,
+    /// The timers that programs have opened.
+    pub(super) timers: Timers<SocketId>,
+    /// The queue that a process read last in the step that runs.
+    pub(crate) last_read: Option<SocketId>,
+    /// Whether somebody has asked for screening: from then on nothing passes unscreened.
+    pub(crate) screened: bool,
+}
+
+impl Sockets {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            descriptors: DescriptorTable::new(),
+            ready: ReadyTable::new(config.select, config.allocation, config.descriptors_max),
+            timers: Timers::new(),
+            last_read: None,
+            screened: false,
+        }
+    }
+
+    /// Opens a descriptor: the lowest free number of its owner refers to it.
+    pub(crate) fn install(
+        &mut self,
+        descriptor: Descriptor,
+        work: &mut WorkLog,
+    ) -> Result<SocketId, TooManyOpen> {
+        let owner = descriptor.owner();
+        let id = self.reserve(owner, matches!(descriptor, Descriptor::Queue(_)), work)?;
+        self.descriptors.insert(descriptor);
+        Ok(id)
+    }
+
+    /// Reserves the lowest free number of `owner` for the next descriptor to be inserted.
+    pub(crate) fn reserve(
+        &mut self,
+        owner: Option<ProcessId>,
+        is_queue: bool,
+        work: &mut WorkLog,
+    ) -> Result<SocketId, TooManyOpen> {
+        let id = self.descriptors.vacant();
+        let looks = owner.map(|owner| (owner, self.ready.looks(owner)));
+        match owner {
+            Some(owner) if is_queue => self.ready.open_queue(id, owner)?,
+            owner => self.ready.open(id, owner)?,
+        }
+        if let Some((owner, looks)) = looks {
+            self.count_looks(owner, looks, work);
+        }
+        Ok(id)
+    }
+
+    /// Counts the work of finding a free descriptor number: the table look-ups of `process` since their
+    /// number was `before`.
+    pub(super) fn count_looks(&self, process: ProcessId, before: u64, work: &mut WorkLog) {
+        let looks = self.ready.looks(process).saturating_sub(before);
+        work.add_times(Work::NumberLook, u32::try_from(looks).unwrap_or(u32::MAX));
+    }
+
+    /// Takes a descriptor out; its place is free.
+    pub(crate) fn remove(&mut self, id: SocketId) -> Option<Descriptor> {
+        let descriptor = self.descriptors.remove(id)?;
+        self.ready.retire(id);
+        Some(descriptor)
+    }
+
+    /// Returns the channel that a descriptor is read from: a socket's first, or `forward` for the screening
+    /// queue.
+    pub(crate) fn channel_before(descriptor: &Descriptor, forward: Option<ChannelId>) -> Option<ChannelId> {
+        match descriptor {
+            Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),
+            Descriptor::Screen(_) => forward,
+            _ => None,
+        }
+    }
+
+    /// Returns when the next timer of a program expires.
+    #[inline]
+    pub(crate) fn next_timer(&self) -> Instant {
+        self.timers.next_deadline()
+    }
+
+    /// Returns whether the screening queue, if there is one, has no room.
+    pub(crate) fn screen_is_full(&self) -> bool {
+        self.descriptors.screen().is_some_and(|screen| !screen.queue.has_room())
+    }
+}
