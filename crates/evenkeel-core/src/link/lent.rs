@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::frame::{Frame, Pool, PoolLimit};
-use crate::interface::{Burst, Demultiplexer, Interface, RxQueue};
-use crate::tcp::FourTuple;
+use crate::frame::{Frame, Pool};
+use crate::interface::{Burst, Effort, Flows, Interface, Properties, RxCounters, RxQueue, TxQueue};
 use crate::wire::EthernetAddress;
 
 /// No interface: it has nothing, and takes nothing. Without a size, so that putting it there allocates
@@ -21,48 +20,38 @@ impl RxQueue for Lent {
         0
     }
 
-    fn buffered(&self) -> u64 {
-        0
-    }
-
     fn arm(&mut self) -> bool {
         false
     }
 
-    fn missed(&self) -> u64 {
-        0
-    }
-
-    fn missed_by_now(&self) -> Option<u64> {
+    fn counters(&self, _effort: Effort) -> Option<RxCounters> {
         None
     }
 }
 
-impl Interface for Lent {
-    fn name(&self) -> &'static str {
-        "lent"
-    }
-
-    fn address(&self) -> EthernetAddress {
-        EthernetAddress([0; 6])
-    }
-
-    fn mtu(&self) -> usize {
+impl TxQueue for Lent {
+    fn transmit(&mut self, _frames: &mut VecDeque<Frame>, _pool: &mut Pool) -> usize {
         0
     }
 
-    fn attach(&mut self, _pool: &mut Pool) -> Result<(), PoolLimit> {
-        Ok(())
+    /// It does not stall: the one whose place this is has not been asked.
+    fn unreclaimed(&self) -> Option<usize> {
+        Some(0)
     }
+}
 
-    fn detach(&mut self, _pool: &mut Pool) {}
-
-    fn receives(&self, _flow: &FourTuple) -> bool {
-        true
-    }
-
-    fn queues(&self) -> usize {
-        1
+impl Interface for Lent {
+    fn properties(&self) -> &Properties {
+        static NONE: Properties = Properties {
+            name: String::new(),
+            address: EthernetAddress([0; 6]),
+            mtu: 0,
+            queues: 1,
+            transmit_batch: 1,
+            buffers: 0,
+            flows: Flows::All,
+        };
+        &NONE
     }
 
     fn queue(&self, _index: usize) -> &dyn RxQueue {
@@ -72,31 +61,4 @@ impl Interface for Lent {
     fn queue_mut(&mut self, _index: usize) -> &mut dyn RxQueue {
         self
     }
-
-    fn transmit(&mut self, _frames: &mut VecDeque<Frame>, _pool: &mut Pool) -> usize {
-        0
-    }
-
-    fn transmit_batch(&self) -> usize {
-        1
-    }
-
-    /// It does not stall: the one whose place this is has not been asked.
-    fn unreclaimed(&self) -> Option<usize> {
-        Some(0)
-    }
-
-    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
-        0
-    }
-
-    fn channel_interrupts(&self) -> bool {
-        false
-    }
-
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        None
-    }
-
-    fn set_readable(&mut self, _queue: usize) {}
 }
