@@ -289,7 +289,7 @@ impl World {
             // Neighbours, control, fragments, packets to be forwarded.
             (3 + usize::from(self.host.config().stack.forwarding)) * self.host.config().channel_pkts
         } else {
-            RING_PKTS * self.host.interface_mut(InterfaceId(0)).map_or(0, |i| i.queues())
+            RING_PKTS * self.host.interface_mut(InterfaceId(0)).map_or(0, |i| i.properties().queues)
         };
         assert!(capacity - available <= promised, "{} of {capacity} buffers in use", capacity - available);
         assert_eq!(waiting, (0, 0), "nothing waits for ever");

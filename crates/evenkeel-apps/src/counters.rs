@@ -264,7 +264,7 @@ impl HostCounters {
 /// Frames that found the interface's rings full.
 pub(crate) fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
     let Some(interface) = host.interface_mut(interface) else { return 0 };
-    (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum()
+    (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum()
 }
 
 pub(crate) fn drops_of(reason: Reason, input: u64, output: u64) -> impl Iterator<Item = Drop> {

@@ -71,7 +71,7 @@ impl Stand {
         };
         let ((lan_near, mut lan), (wan_near, mut wan)) = (pair("lan", 1), pair("wan", 2));
         let shape = |to, port| Shape {
-            hardware: (lan.address(), lan_near.address()),
+            hardware: (lan.properties().address, lan_near.properties().address),
             from: IpEndpoint::new(IpAddress::v4(10, 77, 1, 2), 20_000),
             to: IpEndpoint::new(to, port),
             payload: 18,
@@ -86,8 +86,9 @@ impl Stand {
         }
         let now = clock.now();
         let host = engine.host_mut();
-        host.set_neighbor(InterfaceId(0), IpAddress::v4(10, 77, 1, 2), lan.address(), now).unwrap();
-        host.set_neighbor(InterfaceId(1), target, wan.address(), now).unwrap();
+        host.set_neighbor(InterfaceId(0), IpAddress::v4(10, 77, 1, 2), lan.properties().address, now)
+            .unwrap();
+        host.set_neighbor(InterfaceId(1), target, wan.properties().address, now).unwrap();
         let echo = Options { port: 7, groups: Vec::new(), work: Duration::ZERO, echo: true, count: None };
         host.spawn("echo", 0, Box::new(Service::new(echo, Arc::new(Tally::default()))));
         let mut pool = Pool::with_limit(2048);

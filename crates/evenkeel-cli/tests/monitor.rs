@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use evenkeel::core::frame::{LinkType, Pool};
-use evenkeel::core::interface::Interface as _;
+use evenkeel::core::interface::TxQueue as _;
 use evenkeel::link::capture::Reader;
 use evenkeel::link::{Address, Packet, PacketOptions};
 

@@ -1067,7 +1067,7 @@ impl Host {
     }
 
     /// Returns the number of frames that receive rings have and hide for a few milliseconds
-    /// ([`crate::interface::RxQueue::buffered`]).
+    /// ([`crate::interface::RxCounters::buffered`]).
     #[must_use]
     pub fn buffered(&self) -> u64 {
         self.net.links.buffered()

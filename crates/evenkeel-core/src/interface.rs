@@ -1,5 +1,12 @@
-//! The traits of a network interface through which a host drives it. Drivers live elsewhere
-//! (`evenkeel-link`); the in-memory one is [`crate::cable`].
+//! The driver contract: the traits through which a host drives a network interface.
+//!
+//! A driver implements three small traits: [`RxQueue`] for each receive ring, [`TxQueue`] for the transmit
+//! side, and [`Interface`] for the link that has both. Methods for what many devices do not have come with
+//! defaults. An interface that demultiplexes by itself also brings a [`Demultiplexer`]. Drivers live in
+//! `evenkeel-link`; the in-memory one is [`crate::cable`].
+//!
+//! A wrapper around another interface must forward **every** method, also those with a default: the compiler
+//! does not report a missing one, and the wrapped interface would seem to lack that ability.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +16,7 @@ use std::sync::Arc;
 use rtrb::chunks::ReadChunkIntoIter;
 use smoltcp::wire::EthernetAddress;
 
-use crate::demux::Change;
+use crate::demux::{Change, flow_hash_to};
 use crate::frame::{Frame, Metadata, Pool, PoolLimit};
 use crate::id::ChannelId;
 use crate::tcp::FourTuple;
@@ -35,22 +42,42 @@ pub trait RxQueue: fmt::Debug + Send {
     /// then still reports frames.
     fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize;
 
-    /// Returns the number of frames that are in the ring but not yet visible: their device batches a few
-    /// before it delivers them. They become visible without any further event.
-    fn buffered(&self) -> u64;
-
     /// Enables the interrupt: the next arrival wakes the driver of this host, once. To be called before the
     /// host halts.
     ///
     /// Returns whether frames are waiting already, tested *after* enabling, so that no wake-up is lost.
     fn arm(&mut self) -> bool;
 
-    /// Frames shed because this ring was full, or had no buffer.
-    fn missed(&self) -> u64;
+    /// Returns the counters of this ring. `None` if `effort` does not suffice, which it always does with
+    /// [`Effort::SystemCall`].
+    fn counters(&self, effort: Effort) -> Option<RxCounters>;
+}
 
-    /// Returns the frames shed so far, as [`RxQueue::missed`] does, if that number is known without a system
-    /// call. The host uses it to see whether pausing the ring has cost frames.
-    fn missed_by_now(&self) -> Option<u64>;
+/// The effort that a question about a ring's counters is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Reads of memory. The host asks so while it polls, to see whether pausing the ring has cost frames.
+    Memory,
+    /// System calls, if it takes any. Reports ask so.
+    SystemCall,
+}
+
+/// Counters of a receive ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RxCounters {
+    /// Frames shed so far because the ring was full, or had no buffer.
+    pub missed: u64,
+    /// Frames that are in the ring now and not yet visible: their device batches a few before it delivers
+    /// them. They become visible without any further event. Usually zero.
+    pub buffered: u64,
+}
+
+impl RxCounters {
+    /// Returns the counters of a ring in which every frame is visible at once.
+    #[must_use]
+    pub const fn missed(frames: u64) -> Self {
+        Self { missed: frames, buffered: 0 }
+    }
 }
 
 /// A receiver that takes frames from a ring, a burst at a time.
@@ -124,6 +151,24 @@ pub enum Seen {
 }
 
 impl dyn RxQueue + '_ {
+    /// Returns the number of frames shed so far. May take a system call.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.counters(Effort::SystemCall).unwrap_or_default().missed
+    }
+
+    /// Returns the number of frames shed so far, if that is known without a system call.
+    #[must_use]
+    pub fn missed_by_now(&self) -> Option<u64> {
+        Some(self.counters(Effort::Memory)?.missed)
+    }
+
+    /// Returns the number of frames that are in the ring and not yet visible. May take a system call.
+    #[must_use]
+    pub fn buffered(&self) -> u64 {
+        self.counters(Effort::SystemCall).unwrap_or_default().buffered
+    }
+
     /// Takes the oldest frame. `None` if there is none, or no buffer for it.
     pub fn take(&mut self, pool: &mut Pool) -> Option<Frame> {
         struct One<'a> {
@@ -154,79 +199,135 @@ impl dyn RxQueue + '_ {
     }
 }
 
-/// A network interface: receive rings and a transmit side.
-///
-/// Frames start at the Ethernet header and carry no FCS.
-///
-/// No method has a default. So the compiler shows the author of a wrapper every call that must be passed on,
-/// and a driver states for each what it does not have.
-pub trait Interface: fmt::Debug + Send {
-    /// Returns the interface's name, for reports.
-    fn name(&self) -> &str;
-
-    /// Returns the interface's hardware address.
-    fn address(&self) -> EthernetAddress;
-
-    /// Returns the size of the largest IP packet in bytes (Ethernet header not counted), as Linux counts the
-    /// MTU.
-    fn mtu(&self) -> usize;
-
-    /// Lets the host's pool grow by what the rings hold, and fills the rings. Called once, when a host adds
-    /// the interface.
-    ///
-    /// # Errors
-    /// [`PoolLimit`] if the host's memory limit does not allow rings of this size.
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit>;
-
-    /// Gives back to the pool the growth of [`Interface::attach`] and the buffers of frames in the
-    /// interface. Called once, when a host that goes on itself removes the interface.
-    fn detach(&mut self, pool: &mut Pool);
-
-    /// Returns whether all that the peer of `flow` sends arrives in a ring of this interface. It does not if
-    /// a device spreads flows over queues that belong to several hosts and this flow goes to another one's.
-    /// An interface that cannot know returns `true`.
-    fn receives(&self, flow: &FourTuple) -> bool;
-
-    /// Returns the number of receive rings, at least one.
-    fn queues(&self) -> usize;
-
-    /// Returns receive ring `index`, which is less than [`Interface::queues`], for queries.
-    fn queue(&self, index: usize) -> &dyn RxQueue;
-
-    /// Returns receive ring `index`, which is less than [`Interface::queues`], for taking frames from it.
-    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue;
-
+/// The transmit side of an interface.
+pub trait TxQueue: fmt::Debug + Send {
     /// Takes frames from the front of `frames`, as many as there are descriptors for, and starts to send
     /// them: with one doorbell, or one system call for as many as it can carry. Returns the number taken;
     /// the others stay.
     ///
-    /// A buffer returns to `pool` now or in a later [`Interface::reclaim`]. If an interface leaves frames
-    /// and does not [report when others have left](Interface::unreclaimed), the host calls it again soon.
+    /// A buffer returns to `pool` now or in a later [`TxQueue::reclaim`]. If an interface leaves frames
+    /// and does not [report when others have left](TxQueue::unreclaimed), the host calls it again soon.
     fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize;
 
-    /// Returns the number of frames that one doorbell or system call of [`Interface::transmit`] can carry,
-    /// if it costs as much as some of them: while the host has other work, frames are batched up to that
-    /// number. One if a doorbell costs nothing, or each frame takes its own.
-    fn transmit_batch(&self) -> usize;
-
-    /// Frames that have left and whose buffers wait for [`Interface::reclaim`]: the transmit side's reason to
-    /// interrupt. `None` if it has none ever: it is done with a frame when it has taken it.
-    fn unreclaimed(&self) -> Option<usize>;
+    /// Returns the number of frames that have left and whose buffers wait for [`TxQueue::reclaim`]: the
+    /// transmit side's reason to interrupt. `None` if it never has one, as in the default: it is done with a
+    /// frame when it has taken it.
+    fn unreclaimed(&self) -> Option<usize> {
+        None
+    }
 
     /// Returns buffers of at most `limit_pkts` frames that have left to `pool`. The result is their number.
-    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize;
+    /// The default has none to return.
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        let _ = (pool, limit_pkts);
+        0
+    }
+}
 
-    /// Returns whether a channel of the interface's demultiplexer interrupts: [`Demultiplexer::interrupt`]
-    /// has one to report.
-    fn channel_interrupts(&self) -> bool;
+/// A network interface: receive rings and a transmit side.
+///
+/// Frames start at the Ethernet header and carry no FCS.
+pub trait Interface: TxQueue {
+    /// Returns the fixed properties of the interface: each call returns the same.
+    fn properties(&self) -> &Properties;
 
-    /// Returns the interface's demultiplexer, if it has one (`ni-lrp` needs it).
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer>;
+    /// Returns receive ring `index`, which is less than [`Properties::queues`], for queries.
+    fn queue(&self, index: usize) -> &dyn RxQueue;
 
-    /// Records that the operating system reported the descriptor of receive ring `queue` as readable. A ring
-    /// that cannot be inspected then counts as having frames. A descriptor whose ring is empty may have an
-    /// error to be fetched, as when the device has gone down.
-    fn set_readable(&mut self, queue: usize);
+    /// Returns receive ring `index`, which is less than [`Properties::queues`], for taking frames from it.
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue;
+
+    /// Lets the host's pool grow by [`Properties::buffers`], and fills the rings. Called once, when a host
+    /// adds the interface. The default only lets the pool grow.
+    ///
+    /// A host that removes the interface and goes on lets its pool shrink by as many. Buffers that are in the
+    /// interface then are freed with it.
+    ///
+    /// # Errors
+    /// [`PoolLimit`] if the host's memory limit does not allow rings of this size.
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        pool.grow(self.properties().buffers)
+    }
+
+    /// Records that the operating system reported descriptor `number` as readable. The descriptor of a
+    /// receive ring has the number of the ring. The default ignores it.
+    ///
+    /// A ring that cannot be inspected then counts as having frames. A descriptor whose ring is empty may
+    /// have an error to be fetched, as when the device has gone down.
+    fn set_readable(&mut self, number: usize) {
+        let _ = number;
+    }
+
+    /// Hands over the interface's demultiplexer, if it has one (`ni-lrp` needs it). Called once, when a host
+    /// adds the interface. The default has none.
+    fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
+        None
+    }
+}
+
+/// The fixed properties of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Properties {
+    /// The interface's name, for reports.
+    pub name: String,
+    /// The hardware address.
+    pub address: EthernetAddress,
+    /// The size of the largest IP packet in bytes (Ethernet header not counted), as Linux counts the MTU.
+    /// Default 1500.
+    pub mtu: usize,
+    /// The number of receive rings, at least one. Default 1.
+    pub queues: usize,
+    /// The number of frames that one doorbell or system call of [`TxQueue::transmit`] can carry, if it costs
+    /// as much as some of them: while the host has other work, frames are batched up to that number. Default
+    /// 1, for a doorbell that costs nothing, or one for each frame.
+    pub transmit_batch: usize,
+    /// Buffers of the host's pool that the interface holds, in its rings and on their way. Default 0.
+    pub buffers: usize,
+    /// The flows whose frames arrive at the interface. Default [`Flows::All`].
+    pub flows: Flows,
+}
+
+impl Properties {
+    /// Returns the properties of an interface with defaults for all others.
+    #[must_use]
+    pub fn new(name: impl Into<String>, address: EthernetAddress) -> Self {
+        Self {
+            name: name.into(),
+            address,
+            mtu: 1500,
+            queues: 1,
+            transmit_batch: 1,
+            buffers: 0,
+            flows: Flows::All,
+        }
+    }
+}
+
+/// The flows whose frames arrive at an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Flows {
+    /// Every flow, or it is not known which.
+    #[default]
+    All,
+    /// One share of several: a device spreads flows by [`flow_hash_to`] over `shares` interfaces that belong
+    /// to as many hosts.
+    Share {
+        /// The number of this interface among them.
+        share: usize,
+        /// The number of interfaces, at least one.
+        shares: usize,
+    },
+}
+
+impl Flows {
+    /// Returns whether all that the peer of `flow` sends arrives at the interface.
+    #[must_use]
+    pub fn contain(self, flow: &FourTuple) -> bool {
+        match self {
+            Self::All => true,
+            Self::Share { share, shares } => flow_hash_to(flow) as usize % shares.max(1) == share,
+        }
+    }
 }
 
 /// A flag that an interface sets when a frame has come for a channel: see [`Demultiplexer::watch`].
@@ -252,10 +353,10 @@ impl Arrived {
     }
 }
 
-/// An interface that demultiplexes: it classifies each frame itself and puts it into the ring of its channel.
+/// The demultiplexer of an interface: it classifies each frame and puts it into the ring of its channel.
 ///
 /// It holds a copy of the host's demultiplexing table and follows its changes.
-pub trait Demultiplexer {
+pub trait Demultiplexer: fmt::Debug + Send {
     /// Opens a ring of `capacity_pkts` for the channel. Its buffers are taken from `pool`, which must have
     /// grown by as many.
     ///
@@ -272,6 +373,9 @@ pub trait Demultiplexer {
 
     /// Applies a change of the host's table to the interface's copy.
     fn update(&mut self, change: Change);
+
+    /// Returns whether a channel interrupts: [`Demultiplexer::interrupt`] has one to report.
+    fn has_interrupt(&self) -> bool;
 
     /// Takes the next channel that became non-empty while armed: its interrupt. Each is reported once.
     fn interrupt(&mut self) -> Option<ChannelId>;

@@ -13,14 +13,13 @@ use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::host::{Config, Host, System, Transmit, TransmitService};
-use evenkeel_core::interface::{Demultiplexer, Interface, RxQueue};
+use evenkeel_core::interface::{Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::poll::Quota;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::socket::Fd;
-use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{EthernetAddress, IpCidr};
+use evenkeel_core::wire::IpCidr;
 
 /// A router whose WAN adaptor has so many descriptors, and greeted its neighbours already.
 fn bench(config: Config, transmit_ring_pkts: usize) -> Bench {
@@ -193,6 +192,7 @@ fn a_full_output_queue_can_hold_input_back() {
 /// frames at a time.
 #[derive(Debug)]
 struct Driver {
+    properties: Properties,
     inner: evenkeel_core::cable::End,
     state: Arc<Mutex<State>>,
 }
@@ -200,40 +200,28 @@ struct Driver {
 #[derive(Debug)]
 struct State {
     stalled: bool,
-    batch: usize,
     /// The number of frames taken at each call of `transmit`.
     taken: Vec<usize>,
 }
 
 impl State {
-    fn new(batch: usize) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { stalled: false, batch, taken: Vec::new() }))
+    fn new() -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self { stalled: false, taken: Vec::new() }))
+    }
+}
+
+impl TxQueue for Driver {
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        let mut state = self.state.lock().unwrap();
+        let taken = if state.stalled { 0 } else { self.inner.transmit(frames, pool) };
+        state.taken.push(taken);
+        taken
     }
 }
 
 impl Interface for Driver {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn address(&self) -> EthernetAddress {
-        self.inner.address()
-    }
-
-    fn mtu(&self) -> usize {
-        self.inner.mtu()
-    }
-
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        self.inner.attach(pool)
-    }
-
-    fn receives(&self, flow: &FourTuple) -> bool {
-        self.inner.receives(flow)
-    }
-
-    fn queues(&self) -> usize {
-        1
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 
     fn queue(&self, index: usize) -> &dyn RxQueue {
@@ -244,46 +232,20 @@ impl Interface for Driver {
         self.inner.queue_mut(index)
     }
 
-    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
-        let mut state = self.state.lock().unwrap();
-        let taken = if state.stalled { 0 } else { self.inner.transmit(frames, pool) };
-        state.taken.push(taken);
-        taken
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        self.inner.attach(pool)
     }
-
-    fn detach(&mut self, _pool: &mut Pool) {}
-
-    fn transmit_batch(&self) -> usize {
-        self.state.lock().unwrap().batch
-    }
-
-    fn unreclaimed(&self) -> Option<usize> {
-        None
-    }
-
-    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
-        0
-    }
-
-    fn channel_interrupts(&self) -> bool {
-        false
-    }
-
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        None
-    }
-
-    fn set_readable(&mut self, _queue: usize) {}
 }
 
 /// A host behind such an interface that has greeted its neighbours.
-fn driven(architecture: Architecture, state: &Arc<Mutex<State>>) -> Bench {
+fn driven(architecture: Architecture, transmit_batch: usize, state: &Arc<Mutex<State>>) -> Bench {
     let (mut wire, inner) = pair(
         Options { ring_pkts: 1024, ..Options::new("wire", 1) },
         Options { ring_pkts: 64, ..Options::new("host", 2) },
     );
     let mut host = Host::new(Config::of(architecture)).unwrap();
-    let driver = Driver { inner, state: Arc::clone(state) };
+    let properties = Properties { transmit_batch, ..inner.properties().clone() };
+    let driver = Driver { properties, inner, state: Arc::clone(state) };
     let id = host.add_interface(Box::new(driver), &[IpCidr::new(HOST.into(), 24)], Instant::ZERO).unwrap();
     host.set_neighbor(id, PEER.into(), PEER_MAC, Instant::ZERO).unwrap();
     let mut pool = Pool::with_limit(4096);
@@ -300,8 +262,8 @@ fn driven(architecture: Architecture, state: &Arc<Mutex<State>>) -> Bench {
 
 #[test]
 fn a_stalled_interface_is_tried_again_soon_but_not_all_the_time() {
-    let state = State::new(1);
-    let mut bench = driven(Architecture::Polled, &state);
+    let state = State::new();
+    let mut bench = driven(Architecture::Polled, 1, &state);
     let attempts = || state.lock().unwrap().taken.len();
     state.lock().unwrap().stalled = true;
     bench.send(&[arp_request()]);
@@ -351,8 +313,8 @@ fn frames_gather_while_there_is_other_work() {
         [Architecture::Eager, Architecture::EarlyDemux, Architecture::Polled, Architecture::SoftLrp]
     {
         let calls = |batch| {
-            let state = State::new(batch);
-            let mut bench = driven(architecture, &state);
+            let state = State::new();
+            let mut bench = driven(architecture, batch, &state);
             bench.host.spawn("echo", 0, Echo::boxed(Duration::ZERO));
             bench.settle();
             bench.send(&vec![udp(7, b"here"); 20]);
@@ -380,8 +342,8 @@ impl Program for Restless {
 
 /// Returns the time from the arrival of a request to its answer, with work items of one microsecond.
 fn answered_after(others: Vec<Box<dyn Program>>) -> Duration {
-    let state = State::new(64);
-    let mut bench = driven(Architecture::SoftLrp, &state);
+    let state = State::new();
+    let mut bench = driven(Architecture::SoftLrp, 64, &state);
     bench.host.spawn("echo", 0, Echo::boxed(Duration::ZERO));
     bench.settle();
     for other in others {
@@ -409,8 +371,8 @@ fn what_gathers_waits_neither_until_the_host_sleeps_nor_for_another_process() {
 
 #[test]
 fn what_gathers_leaves_before_a_program_computes() {
-    let state = State::new(64);
-    let mut bench = driven(Architecture::SoftLrp, &state);
+    let state = State::new();
+    let mut bench = driven(Architecture::SoftLrp, 64, &state);
     bench.host.spawn("echo", 0, Echo::boxed(Duration::from_millis(5)));
     bench.settle();
     bench.send(&[udp(7, b"here")]);
@@ -428,8 +390,8 @@ fn what_gathers_leaves_before_a_program_computes() {
 /// The polling thread keeps the core busy, and no process gets to run.
 #[test]
 fn what_gathers_leaves_within_fifty_microseconds() {
-    let state = State::new(64);
-    let mut bench = driven(Architecture::Polled, &state);
+    let state = State::new();
+    let mut bench = driven(Architecture::Polled, 64, &state);
     // Pings are answered by the polling thread itself; what is for nobody only keeps it busy.
     bench.send(&[arp_request()]);
     let begin = bench.now;

@@ -8,16 +8,15 @@ use std::collections::VecDeque;
 
 use common::{HOST, HOST_MAC, PEER, PEER_MAC, UNIT, arp_request};
 use evenkeel_core::drop::QueueDrop;
-use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
+use evenkeel_core::frame::{Frame, Metadata, Pool};
 use evenkeel_core::host::{Config, Host};
-use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
+use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
 use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4Packet, Icmpv4Repr, IpCidr,
-    IpProtocol, Ipv4Packet, Ipv4Repr,
+    EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4Packet, Icmpv4Repr, IpCidr, IpProtocol, Ipv4Packet,
+    Ipv4Repr,
 };
 
 /// Frames the transmit ring holds until their buffers are reclaimed.
@@ -27,6 +26,7 @@ const TRANSMIT_RING: usize = 16;
 /// that it has been given has left when the next ping arrives.
 #[derive(Debug)]
 struct Flooded {
+    properties: Properties,
     next: Vec<u8>,
     ping: Vec<u8>,
     sent: Vec<Frame>,
@@ -63,56 +63,16 @@ impl RxQueue for Flooded {
         true
     }
 
-    fn missed(&self) -> u64 {
-        0
-    }
-
-    fn missed_by_now(&self) -> Option<u64> {
-        None
-    }
-
-    fn buffered(&self) -> u64 {
-        0
+    fn counters(&self, effort: Effort) -> Option<RxCounters> {
+        (effort == Effort::SystemCall).then(RxCounters::default)
     }
 }
 
-impl Interface for Flooded {
-    fn name(&self) -> &'static str {
-        "flooded"
-    }
-
-    fn address(&self) -> EthernetAddress {
-        HOST_MAC
-    }
-
-    fn mtu(&self) -> usize {
-        1500
-    }
-
-    fn receives(&self, _flow: &FourTuple) -> bool {
-        true
-    }
-
-    fn queues(&self) -> usize {
-        1
-    }
-
-    fn queue(&self, _index: usize) -> &dyn RxQueue {
-        self
-    }
-
-    fn queue_mut(&mut self, _index: usize) -> &mut dyn RxQueue {
-        self
-    }
-
+impl TxQueue for Flooded {
     fn transmit(&mut self, frames: &mut VecDeque<Frame>, _pool: &mut Pool) -> usize {
         let count = frames.len().min(TRANSMIT_RING - self.sent.len());
         self.sent.extend(frames.drain(..count));
         count
-    }
-
-    fn transmit_batch(&self) -> usize {
-        1
     }
 
     fn unreclaimed(&self) -> Option<usize> {
@@ -125,22 +85,20 @@ impl Interface for Flooded {
         self.sent.drain(..count).for_each(|frame| pool.recycle(frame));
         count
     }
+}
 
-    fn attach(&mut self, _pool: &mut Pool) -> Result<(), PoolLimit> {
-        Ok(())
+impl Interface for Flooded {
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 
-    fn detach(&mut self, _pool: &mut Pool) {}
-
-    fn channel_interrupts(&self) -> bool {
-        false
+    fn queue(&self, _index: usize) -> &dyn RxQueue {
+        self
     }
 
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        None
+    fn queue_mut(&mut self, _index: usize) -> &mut dyn RxQueue {
+        self
     }
-
-    fn set_readable(&mut self, _queue: usize) {}
 }
 
 fn ping() -> Vec<u8> {
@@ -165,7 +123,8 @@ fn ping() -> Vec<u8> {
 /// Runs `polled` under endless input; gives the frames sent, and those the output queue had no room for.
 fn flood(quota: Quota) -> (u64, u64) {
     let mut host = Host::new(Config { quota, ..Config::of(Architecture::Polled) }).unwrap();
-    let interface = Flooded { next: arp_request(), ping: ping(), sent: Vec::new(), left: 0 };
+    let properties = Properties::new("flooded", HOST_MAC);
+    let interface = Flooded { properties, next: arp_request(), ping: ping(), sent: Vec::new(), left: 0 };
     host.add_interface(Box::new(interface), &[IpCidr::new(HOST.into(), 24)], Instant::ZERO).unwrap();
     let mut now = Instant::ZERO;
     for _ in 0..2_000 {

@@ -101,7 +101,8 @@ fn a_host_has_the_ports_that_lead_to_its_queue_and_no_others() {
         let peer = IpEndpoint::new(addresses(1)[0].address(), 80);
         let local = addresses(2)[0].address();
         let to = |port| FourTuple::new(IpEndpoint::new(local, port), peer);
-        let fit: Vec<u16> = (50_000..=50_399).filter(|&port| end.receives(&to(port))).collect();
+        let fit: Vec<u16> =
+            (50_000..=50_399).filter(|&port| end.properties().flows.contain(&to(port))).collect();
         host.add_interface(Box::new(end), &addresses(2), Instant::ZERO).unwrap();
         let me = host.attach("me", 0, Instant::ZERO);
         let mut ports = Vec::new();

@@ -42,33 +42,48 @@ pub(crate) fn usable_mtu(name: &str, device_mtu: usize, jumbo: bool) -> Result<u
 }
 
 /// An interface of the operating system.
-///
-/// Take [`Device::fds`] and [`Device::status`] before handing it to a host: both outlive the hand-over.
 pub trait Device: Interface {
-    /// Returns a descriptor for each receive ring, in order. It is readable while frames wait there. A
-    /// [`crate::Halt`] watches them; when it reports one, call [`Interface::set_readable`].
-    ///
-    /// What the device has in the kernel goes away with the last holder of the descriptors.
-    fn fds(&self) -> Vec<Arc<OwnedFd>>;
+    /// Returns what the loop that drives a host needs of the device. Call it before handing the device to a
+    /// host: the handles in it outlive the hand-over.
+    fn info(&self) -> DeviceInfo;
+}
 
-    /// Returns whether waiting frames are visible in memory, without a system call. A busy caller then need
-    /// not check whether the descriptors are readable.
-    fn rings_in_memory(&self) -> bool;
+/// Facts about a device, and handles to it.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceInfo {
+    /// The descriptors to be watched.
+    pub descriptors: Descriptors,
+    /// Whether waiting frames are visible in memory, without a system call. A busy caller then need not check
+    /// whether the descriptors are readable.
+    pub rings_in_memory: bool,
+    /// The state of the device.
+    pub status: Status,
+    /// The kernel's counters for the device; `None` if it is no network device.
+    pub kernel_counters: Option<KernelCounters>,
+    /// The kernel's index of the device; `None` if it is no network device.
+    pub index: Option<u32>,
+    /// The link type and origin of the device's frames, on which the meaning of a filter depends.
+    pub frames: Frames,
+}
 
-    /// Returns a handle to the state of the device.
-    fn status(&self) -> Status;
+/// The descriptors of a device. Each is readable while frames wait in one of its rings. All clones share one
+/// state.
+///
+/// A [`crate::Halt`] watches them. When it reports one, call [`Interface::set_readable`] with its number.
+/// What the device has in the kernel goes away with the last holder of the descriptors.
+#[derive(Debug, Clone, Default)]
+pub struct Descriptors(Arc<[Arc<OwnedFd>]>);
 
-    /// Returns the kernel's counters for the device; `None` if it is no network device.
-    fn kernel_counters(&self) -> Option<KernelCounters>;
-
-    /// Returns the kernel's index of the device; `None` if it is no network device.
-    fn index(&self) -> Option<u32> {
-        None
+impl Descriptors {
+    /// Returns these descriptors, numbered in their order.
+    pub fn new(fds: impl IntoIterator<Item = Arc<OwnedFd>>) -> Self {
+        Self(fds.into_iter().collect())
     }
 
-    /// Returns the link type and origin of the device's frames, on which the meaning of a filter depends.
-    fn frames(&self) -> Frames {
-        Frames::ETHERNET
+    /// Returns the descriptors, each with its number.
+    #[must_use]
+    pub fn list(&self) -> Vec<(usize, Arc<OwnedFd>)> {
+        self.0.iter().cloned().enumerate().collect()
     }
 }
 

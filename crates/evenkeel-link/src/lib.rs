@@ -50,7 +50,9 @@ pub use cpu::{
     ThreadMeter, ThreadTime, are_shared_by_session, cpus, pin_to_cpu, prefer_this_thread, run_in_real_time,
     set_timer_slack, taken_from_kernel, thread_cpu_time,
 };
-pub use device::{Device, DeviceState, MTU_MAX, QUEUES_MAX, Refusal, Status, buffer_bytes_for};
+pub use device::{
+    Descriptors, Device, DeviceInfo, DeviceState, MTU_MAX, QUEUES_MAX, Refusal, Status, buffer_bytes_for,
+};
 pub use error::LinkError;
 pub use eventfd::EventFd;
 pub use hangup::hangup_events;

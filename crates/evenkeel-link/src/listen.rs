@@ -6,7 +6,7 @@
 //! The socket sees copies, of what the operating system sends there too.
 //!
 //! Every frame is accounted for: the kernel counts those it put into the ring, those still in a block that it
-//! has not handed over among them ([`RxQueue::buffered`]), and those that found no room.
+//! has not handed over among them ([`RxCounters::buffered`]), and those that found no room.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,14 +14,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use evenkeel_core::bpf::Program;
-use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, LinkType, Metadata, Pool, PoolLimit};
-use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
-use evenkeel_core::tcp::FourTuple;
-use evenkeel_core::wire::EthernetAddress;
+use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, LinkType, Metadata, Pool};
+use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
 
 use crate::blocks::Blocks;
 use crate::capture::Frames;
-use crate::device::{Device, IN_TRANSIT_PKTS, MTU_MAX, Status};
+use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, MTU_MAX, Status};
 use crate::error::LinkError;
 use crate::netdev::{Framing, KernelCounters, NetDevice};
 use crate::received::{Received, Slot};
@@ -47,9 +45,8 @@ pub struct Listener {
     /// The kernel's number for the device.
     index: u32,
     presence: Presence,
-    address: EthernetAddress,
+    properties: Properties,
     link_type: LinkType,
-    mtu: usize,
     status: Status,
     blocks: Blocks<Mapping>,
     socket: Arc<OwnedFd>,
@@ -90,15 +87,18 @@ impl Listener {
         }
         let fail = |error| LinkError::of_device(name, "open a packet socket on", "CAP_NET_RAW", error);
         let (socket, blocks) = open_ring(index, framing, listen, ring_pkts).map_err(fail)?;
-        let mtu = device.mtu()?.min(MTU_MAX);
+        let properties = Properties {
+            mtu: device.mtu()?.min(MTU_MAX),
+            buffers: IN_TRANSIT_PKTS,
+            ..Properties::new(name, address)
+        };
         Ok(Self {
             counters_of_device: KernelCounters::open(&device),
             device,
             index: index.unsigned_abs(),
             presence: Presence::of(index),
-            address,
+            properties,
             link_type: framing.link_type(),
-            mtu,
             status: Status::default(),
             blocks,
             socket: Arc::new(socket),
@@ -150,33 +150,18 @@ fn open_ring(
     Ok((socket, ring))
 }
 
+impl TxQueue for Listener {
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        let count = frames.len();
+        self.status.count_refused_uncalled(count as u64);
+        frames.drain(..).for_each(|frame| pool.recycle(frame));
+        count
+    }
+}
+
 impl Interface for Listener {
-    fn name(&self) -> &str {
-        self.device.name()
-    }
-
-    fn address(&self) -> EthernetAddress {
-        self.address
-    }
-
-    fn mtu(&self) -> usize {
-        self.mtu
-    }
-
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        pool.grow(IN_TRANSIT_PKTS)
-    }
-
-    fn detach(&mut self, pool: &mut Pool) {
-        pool.shrink(IN_TRANSIT_PKTS);
-    }
-
-    fn receives(&self, _flow: &FourTuple) -> bool {
-        true
-    }
-
-    fn queues(&self) -> usize {
-        1
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 
     fn queue(&self, _index: usize) -> &dyn RxQueue {
@@ -187,61 +172,21 @@ impl Interface for Listener {
         self
     }
 
-    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
-        let count = frames.len();
-        self.status.count_refused_uncalled(count as u64);
-        frames.drain(..).for_each(|frame| pool.recycle(frame));
-        count
-    }
-
-    fn set_readable(&mut self, _queue: usize) {
+    fn set_readable(&mut self, _number: usize) {
         self.presence.set_readable(self.blocks.ready(), &self.socket);
-    }
-
-    fn transmit_batch(&self) -> usize {
-        1
-    }
-
-    fn unreclaimed(&self) -> Option<usize> {
-        None
-    }
-
-    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
-        0
-    }
-
-    fn channel_interrupts(&self) -> bool {
-        false
-    }
-
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        None
     }
 }
 
 impl Device for Listener {
-    fn fds(&self) -> Vec<Arc<OwnedFd>> {
-        vec![Arc::clone(&self.socket)]
-    }
-
-    fn rings_in_memory(&self) -> bool {
-        true
-    }
-
-    fn kernel_counters(&self) -> Option<KernelCounters> {
-        Some(self.counters_of_device.clone())
-    }
-
-    fn status(&self) -> Status {
-        self.status.clone()
-    }
-
-    fn index(&self) -> Option<u32> {
-        Some(self.index)
-    }
-
-    fn frames(&self) -> Frames {
-        Frames::of_device(self.device.name(), self.index, self.link_type)
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            descriptors: Descriptors::new([Arc::clone(&self.socket)]),
+            rings_in_memory: true,
+            status: self.status.clone(),
+            kernel_counters: Some(self.counters_of_device.clone()),
+            index: Some(self.index),
+            frames: Frames::of_device(self.device.name(), self.index, self.link_type),
+        }
     }
 }
 
@@ -282,19 +227,12 @@ impl RxQueue for Listener {
         self.blocks.ready()
     }
 
-    /// Asks the kernel: one system call.
-    fn missed(&self) -> u64 {
-        self.counters.lost(&self.socket) + self.unusable
-    }
-
-    /// Asks the kernel: one system call.
-    fn buffered(&self) -> u64 {
-        self.counters.put(&self.socket).saturating_sub(self.passed)
-    }
-
-    /// Returns `None`: the kernel counts these frames, and only a system call reads its count.
-    fn missed_by_now(&self) -> Option<u64> {
-        None
+    /// Asks the kernel: a system call for each of the two counters.
+    fn counters(&self, effort: Effort) -> Option<RxCounters> {
+        (effort == Effort::SystemCall).then(|| RxCounters {
+            missed: self.counters.lost(&self.socket) + self.unusable,
+            buffered: self.counters.put(&self.socket).saturating_sub(self.passed),
+        })
     }
 }
 

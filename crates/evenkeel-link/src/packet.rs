@@ -27,14 +27,15 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
-use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
-use evenkeel_core::tcp::FourTuple;
+use evenkeel_core::frame::{Frame, Metadata, Pool};
+use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::net::{RecvFlags, sockopt};
 
 use crate::claim::Claim;
-use crate::device::{Device, IN_TRANSIT_PKTS, QUEUES_MAX, Refusal, Status, usable_mtu};
+use crate::device::{
+    Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, QUEUES_MAX, Refusal, Status, usable_mtu,
+};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::listen::FRAME_BYTES;
@@ -72,11 +73,9 @@ impl Default for PacketOptions {
 /// A network device of the kernel, as an interface with one receive ring or several.
 #[derive(Debug)]
 pub struct Packet {
-    device: Arc<NetDevice>,
     /// The kernel's number for the device.
     index: u32,
-    address: EthernetAddress,
-    mtu: usize,
+    properties: Properties,
     status: Status,
     queues: Vec<Receive>,
     transmit: Transmit,
@@ -205,11 +204,16 @@ impl Whole {
     fn part(&self, mut queues: Vec<Receive>) -> Result<Packet, LinkError> {
         let status = Status::default();
         queues.iter_mut().for_each(|queue| queue.status = status.clone());
-        Ok(Packet {
-            device: Arc::clone(&self.device),
-            index: self.index.unsigned_abs(),
-            address: self.address,
+        let properties = Properties {
             mtu: self.mtu,
+            queues: queues.len(),
+            transmit_batch: SEND_BATCH,
+            buffers: IN_TRANSIT_PKTS,
+            ..Properties::new(self.device.name(), self.address)
+        };
+        Ok(Packet {
+            index: self.index.unsigned_abs(),
+            properties,
             status,
             queues,
             transmit: Transmit::open(self).map_err(|error| self.fail(error))?,
@@ -224,33 +228,15 @@ impl Whole {
     }
 }
 
+impl TxQueue for Packet {
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        self.transmit.send(frames, pool, &self.status)
+    }
+}
+
 impl Interface for Packet {
-    fn name(&self) -> &str {
-        self.device.name()
-    }
-
-    fn address(&self) -> EthernetAddress {
-        self.address
-    }
-
-    fn mtu(&self) -> usize {
-        self.mtu
-    }
-
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        pool.grow(IN_TRANSIT_PKTS)
-    }
-
-    fn detach(&mut self, pool: &mut Pool) {
-        pool.shrink(IN_TRANSIT_PKTS);
-    }
-
-    fn receives(&self, _flow: &FourTuple) -> bool {
-        true
-    }
-
-    fn queues(&self) -> usize {
-        self.queues.len()
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 
     fn queue(&self, index: usize) -> &dyn RxQueue {
@@ -263,56 +249,23 @@ impl Interface for Packet {
         &mut self.queues[index.min(last)]
     }
 
-    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
-        self.transmit.send(frames, pool, &self.status)
-    }
-
-    fn transmit_batch(&self) -> usize {
-        SEND_BATCH
-    }
-
-    fn unreclaimed(&self) -> Option<usize> {
-        None
-    }
-
-    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
-        0
-    }
-
-    fn set_readable(&mut self, queue: usize) {
-        if let Some(Receive { presence, ring, socket, .. }) = self.queues.get_mut(queue) {
+    fn set_readable(&mut self, number: usize) {
+        if let Some(Receive { presence, ring, socket, .. }) = self.queues.get_mut(number) {
             presence.set_readable(ring.ready(), socket);
         }
-    }
-
-    fn channel_interrupts(&self) -> bool {
-        false
-    }
-
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        None
     }
 }
 
 impl Device for Packet {
-    fn fds(&self) -> Vec<Arc<OwnedFd>> {
-        self.queues.iter().map(|queue| Arc::clone(&queue.socket)).collect()
-    }
-
-    fn rings_in_memory(&self) -> bool {
-        true
-    }
-
-    fn kernel_counters(&self) -> Option<KernelCounters> {
-        Some(self.counters.clone())
-    }
-
-    fn status(&self) -> Status {
-        self.status.clone()
-    }
-
-    fn index(&self) -> Option<u32> {
-        Some(self.index)
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            descriptors: Descriptors::new(self.queues.iter().map(|queue| Arc::clone(&queue.socket))),
+            rings_in_memory: true,
+            status: self.status.clone(),
+            kernel_counters: Some(self.counters.clone()),
+            index: Some(self.index),
+            ..DeviceInfo::default()
+        }
     }
 }
 
@@ -351,18 +304,10 @@ impl RxQueue for Receive {
         self.is_ready()
     }
 
-    /// Asks the kernel: one system call.
-    fn missed(&self) -> u64 {
-        self.counters.lost(&self.socket) + self.unusable
-    }
-
-    fn buffered(&self) -> u64 {
-        0
-    }
-
     /// The kernel counts. In the ring it says only that it has lost some, behind those that were there then.
-    fn missed_by_now(&self) -> Option<u64> {
-        None
+    fn counters(&self, effort: Effort) -> Option<RxCounters> {
+        let lost = || self.counters.lost(&self.socket) + self.unusable;
+        (effort == Effort::SystemCall).then(|| RxCounters::missed(lost()))
     }
 }
 

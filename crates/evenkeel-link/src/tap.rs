@@ -14,13 +14,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
-use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
-use evenkeel_core::tcp::FourTuple;
-use evenkeel_core::wire::{EthernetAddress, IpCidr};
+use evenkeel_core::frame::{Frame, Metadata, Pool};
+use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
+use evenkeel_core::wire::IpCidr;
 use rustix::io::Errno;
 
-use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, QUEUES_MAX, Refusal, Status, usable_mtu};
+use crate::device::{
+    Descriptors, Device, DeviceInfo, DeviceState, IN_TRANSIT_PKTS, QUEUES_MAX, Refusal, Status, usable_mtu,
+};
 use crate::error::LinkError;
 use crate::hardware::Address;
 use crate::netdev::{DeviceName, KernelCounters, NetDevice};
@@ -58,8 +59,7 @@ pub struct Tap {
     device: Arc<NetDevice>,
     /// The kernel's number for the device.
     index: u32,
-    address: EthernetAddress,
-    mtu: usize,
+    properties: Properties,
     status: Status,
     queues: Vec<TapQueue>,
     /// The descriptor to which frames are written.
@@ -111,8 +111,15 @@ impl Tap {
         let (status, counters) = (Status::default(), KernelCounters::open(&device));
         let first = core::iter::once(Some(counters.clone())).chain(core::iter::repeat(None));
         let queues = fds.into_iter().zip(first);
-        let queues = queues.map(|(fd, counters)| TapQueue::new(fd, status.clone(), counters)).collect();
-        Ok(Self { device, index, address, mtu, status, queues, transmit, counters, undo })
+        let queues = queues.map(|(fd, counters)| TapQueue::new(fd, status.clone(), counters));
+        let queues = queues.collect::<Vec<_>>();
+        let properties = Properties {
+            mtu,
+            queues: queues.len(),
+            buffers: IN_TRANSIT_PKTS,
+            ..Properties::new(name, address)
+        };
+        Ok(Self { device, index, properties, status, queues, transmit, counters, undo })
     }
 }
 
@@ -126,33 +133,19 @@ impl Drop for Tap {
     }
 }
 
+impl TxQueue for Tap {
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        let waiting = frames.len();
+        while frames.front().is_some_and(|frame| write(&self.transmit, frame, &self.status)) {
+            frames.pop_front().into_iter().for_each(|frame| pool.recycle(frame));
+        }
+        waiting - frames.len()
+    }
+}
+
 impl Interface for Tap {
-    fn name(&self) -> &str {
-        self.device.name()
-    }
-
-    fn address(&self) -> EthernetAddress {
-        self.address
-    }
-
-    fn mtu(&self) -> usize {
-        self.mtu
-    }
-
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        pool.grow(IN_TRANSIT_PKTS)
-    }
-
-    fn detach(&mut self, pool: &mut Pool) {
-        pool.shrink(IN_TRANSIT_PKTS);
-    }
-
-    fn receives(&self, _flow: &FourTuple) -> bool {
-        true
-    }
-
-    fn queues(&self) -> usize {
-        self.queues.len()
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 
     fn queue(&self, index: usize) -> &dyn RxQueue {
@@ -165,60 +158,22 @@ impl Interface for Tap {
         &mut self.queues[index.min(last)]
     }
 
-    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
-        let waiting = frames.len();
-        while frames.front().is_some_and(|frame| write(&self.transmit, frame, &self.status)) {
-            frames.pop_front().into_iter().for_each(|frame| pool.recycle(frame));
-        }
-        waiting - frames.len()
-    }
-
-    fn transmit_batch(&self) -> usize {
-        1
-    }
-
-    fn set_readable(&mut self, queue: usize) {
-        if let Some(queue) = self.queues.get_mut(queue) {
+    fn set_readable(&mut self, number: usize) {
+        if let Some(queue) = self.queues.get_mut(number) {
             queue.readable = queue.status.state() == DeviceState::Running;
         }
-    }
-
-    fn unreclaimed(&self) -> Option<usize> {
-        None
-    }
-
-    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
-        0
-    }
-
-    fn channel_interrupts(&self) -> bool {
-        false
-    }
-
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        None
     }
 }
 
 impl Device for Tap {
-    fn fds(&self) -> Vec<Arc<OwnedFd>> {
-        self.queues.iter().map(|queue| Arc::clone(&queue.fd)).collect()
-    }
-
-    fn rings_in_memory(&self) -> bool {
-        false
-    }
-
-    fn status(&self) -> Status {
-        self.status.clone()
-    }
-
-    fn kernel_counters(&self) -> Option<KernelCounters> {
-        Some(self.counters.clone())
-    }
-
-    fn index(&self) -> Option<u32> {
-        Some(self.index)
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            descriptors: Descriptors::new(self.queues.iter().map(|queue| Arc::clone(&queue.fd))),
+            status: self.status.clone(),
+            kernel_counters: Some(self.counters.clone()),
+            index: Some(self.index),
+            ..DeviceInfo::default()
+        }
     }
 }
 
@@ -331,18 +286,10 @@ impl RxQueue for TapQueue {
         self.readable
     }
 
-    /// Reads the kernel's table of devices: for reports.
-    fn missed(&self) -> u64 {
-        self.counters.as_ref().map_or(0, |counters| counters.since_opened().tx_dropped) + self.oversized
-    }
-
-    fn buffered(&self) -> u64 {
-        0
-    }
-
     /// The kernel counts, in its table of devices.
-    fn missed_by_now(&self) -> Option<u64> {
-        None
+    fn counters(&self, effort: Effort) -> Option<RxCounters> {
+        let dropped = || self.counters.as_ref().map_or(0, |counters| counters.since_opened().tx_dropped);
+        (effort == Effort::SystemCall).then(|| RxCounters::missed(dropped() + self.oversized))
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use evenkeel_core::cable::{self, Completion, End};
 use evenkeel_core::frame::{Frame, Pool};
-use evenkeel_core::interface::Interface;
+use evenkeel_core::interface::{Interface, TxQueue as _};
 use evenkeel_core::time::Duration;
 use evenkeel_link::capture::{Reader, Recorded};
 use evenkeel_link::{Clock, Device, Tap, TapOptions, open};

@@ -14,7 +14,7 @@ use std::thread;
 
 use evenkeel_core::bpf::{Instruction, Program};
 use evenkeel_core::frame::{Frame, LinkType, Metadata, Pool};
-use evenkeel_core::interface::{Burst, Interface, RxQueue as _, Seen};
+use evenkeel_core::interface::{Burst, Interface, RxQueue as _, Seen, TxQueue as _};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
 use evenkeel_link::capture::Frames;
@@ -49,7 +49,7 @@ fn open(name: &str) -> Bench<Packet> {
 fn veth_with_neighbour() -> Bench<Packet> {
     veth();
     let bench = open("ek0");
-    let mac = bench.device.address().to_string().replace('-', ":");
+    let mac = bench.device.properties().address.to_string().replace('-', ":");
     run(&format!("ip neigh add 10.77.0.2 lladdr {mac} dev kernel0"));
     run(&format!("ip neigh add fd77::2 lladdr {mac} dev kernel0"));
     bench
@@ -110,7 +110,7 @@ fn the_kernel_resolves_and_pings_us() {
     in_namespace(|| {
         veth();
         let mut bench = open("ek0");
-        let mac = bench.device.address().0;
+        let mac = bench.device.properties().address.0;
         let ping =
             Command::new("ping").args(["-c1", "-W10", "10.77.0.2"]).stdout(Stdio::piped()).spawn().unwrap();
         let request = bench.expect("ARP request", |frame| is_arp_request(frame, US));
@@ -159,7 +159,7 @@ fn many_frames_leave_by_one_system_call() {
         let mut frames: VecDeque<_> =
             (0..150).map(|n| left.pool.take_copy(&datagram(7, n)).unwrap()).collect();
         assert_eq!(left.device.transmit(&mut frames, &mut left.pool), 150);
-        assert_eq!(left.device.status().sent(), (150, 3));
+        assert_eq!(left.device.info().status.sent(), (150, 3));
         // The kernel has copied them, so their buffers are free.
         assert_eq!(left.pool.available(), left.pool.capacity());
         for number in 0..150 {
@@ -177,7 +177,7 @@ fn flows_are_spread_over_the_rings_of_one_interface_each_in_order_and_none_twice
         let mut left = open("kernel0");
         let options = PacketOptions { queues: 4, ..PacketOptions::default() };
         let mut device = Packet::open("ek0", &options).unwrap();
-        assert_eq!((device.queues(), device.fds().len()), (4, 4));
+        assert_eq!((device.properties().queues, device.info().descriptors.list().len()), (4, 4));
         let mut pool = Pool::new(64);
         // So many that hardly ever all of them pass over one of the rings: the kernel's hash is another one
         // after each boot. And an odd number, or taking turns would look like flows that stay where they are.
@@ -227,7 +227,7 @@ fn flows_are_spread_over_the_queues_of_a_device_each_in_order_and_none_twice() {
         veth();
         let mut left = open("kernel0");
         let queues = Packet::open_queues("ek0", &PacketOptions::default(), 2).unwrap();
-        assert_eq!(queues[0].address(), queues[1].address());
+        assert_eq!(queues[0].properties().address, queues[1].properties().address);
         let mut queues: Vec<_> = queues.into_iter().map(Bench::new).collect();
         let ours = |frame: &[u8]| is_ipv4(frame, 17) && frame[26..30] == [10, 0, 1, 9];
         let (mut by, mut next) = ([0; 2], [0; 33]);
@@ -514,14 +514,14 @@ fn an_empty_pool_loses_nothing() {
 fn a_device_that_goes_down_may_come_back_and_one_that_is_removed_has_failed() {
     in_namespace(|| {
         let mut bench = veth_with_neighbour();
-        let status = bench.device.status();
+        let status = bench.device.info().status;
         run("ip link set ek0 down");
         assert!(bench.frame_within(Duration::from_millis(200), |_| false).is_none());
         assert_eq!(status.state(), DeviceState::Running);
         bench.send(&[0; 60]);
         assert_eq!(status.refused(), 1);
         run("ip link set ek0 up");
-        let mac = bench.device.address().to_string().replace('-', ":");
+        let mac = bench.device.properties().address.to_string().replace('-', ":");
         run(&format!("ip neigh replace 10.77.0.2 lladdr {mac} dev kernel0"));
         // The kernel takes its time to see that there is a carrier again.
         let socket = UdpSocket::bind("10.77.0.1:0").unwrap();
@@ -564,7 +564,10 @@ fn the_address_is_as_asked_for() {
     in_namespace(|| {
         veth();
         let address = |address| {
-            Packet::open("ek0", &PacketOptions { address, ..PacketOptions::default() }).unwrap().address()
+            Packet::open("ek0", &PacketOptions { address, ..PacketOptions::default() })
+                .unwrap()
+                .properties()
+                .address
         };
         let fixed = EthernetAddress([2, 1, 2, 3, 4, 5]);
         assert_eq!(address(Address::Fixed(fixed)), fixed);
@@ -671,8 +674,8 @@ fn a_tunnel_can_be_listened_to() {
         run("ip link set ektun up");
         let listen = Listen { filter: None, promiscuous: true };
         let mut listener = Listener::open("ektun", &listen, 32).unwrap();
-        assert_eq!(listener.frames(), Frames::on_device("ektun").unwrap());
-        assert_eq!(listener.frames().link_type(), LinkType::RAW);
+        assert_eq!(listener.info().frames, Frames::on_device("ektun").unwrap());
+        assert_eq!(listener.info().frames.link_type(), LinkType::RAW);
         assert!(matches!(
             Packet::open("ektun", &PacketOptions::default()).unwrap_err(),
             LinkError::NotEthernet { .. }
@@ -707,17 +710,17 @@ fn who_listens_sees_every_frame_or_knows_that_it_was_lost() {
                 sent += 1;
             }
             let deadline = clock.now() + Duration::from_secs(60);
-            while listener.buffered() > 0 {
-                assert!(clock.now() < deadline, "the kernel keeps {} frames", listener.buffered());
+            while listener.queue(0).buffered() > 0 {
+                assert!(clock.now() < deadline, "the kernel keeps {} frames", listener.queue(0).buffered());
                 seen += listener.receive(64, &mut looker);
             }
-            assert_eq!(seen as u64 + listener.missed(), sent.into());
+            assert_eq!(seen as u64 + listener.queue(0).missed(), sent.into());
         }
-        assert!(listener.missed() > 1000, "a ring of 256 KiB held everything");
+        assert!(listener.queue(0).missed() > 1000, "a ring of 256 KiB held everything");
         // It sends nothing, and says so.
         let mut frames: VecDeque<_> = (0..3).map(|_| left.pool.take_copy(&[0; 60]).unwrap()).collect();
         assert_eq!(listener.transmit(&mut frames, &mut left.pool), 3);
-        assert_eq!((listener.status().sent(), listener.status().refused()), ((3, 0), 3));
+        assert_eq!((listener.info().status.sent(), listener.info().status.refused()), ((3, 0), 3));
     });
 }
 
@@ -730,11 +733,17 @@ fn a_hardware_address_is_taken_once_on_a_device() {
         assert!(matches!(error, LinkError::Claimed { .. }), "{error}");
         let random = PacketOptions { address: Address::Random, ..PacketOptions::default() };
         let (second, third) = (Packet::open("ek0", &random).unwrap(), Packet::open("ek0", &random).unwrap());
-        assert!(second.address() != third.address() && second.address() != first.address());
+        assert!(
+            second.properties().address != third.properties().address
+                && second.properties().address != first.properties().address
+        );
         // On another device it is another matter, and whoever goes leaves it to others.
         Packet::open(
             "kernel0",
-            &PacketOptions { address: Address::Fixed(first.address()), ..PacketOptions::default() },
+            &PacketOptions {
+                address: Address::Fixed(first.properties().address),
+                ..PacketOptions::default()
+            },
         )
         .unwrap();
         drop(first);
@@ -758,7 +767,7 @@ fn all_queues_of_a_device_have_the_address_that_was_drawn() {
         veth();
         let options = PacketOptions { address: Address::Random, ..PacketOptions::default() };
         let queues = Packet::open_queues("ek0", &options, 3).unwrap();
-        assert!(queues.iter().all(|queue| queue.address() == queues[0].address()));
+        assert!(queues.iter().all(|queue| queue.properties().address == queues[0].properties().address));
     });
 }
 
@@ -769,7 +778,7 @@ fn what_is_too_large_for_our_buffers_is_refused() {
         for (mtu, fits) in [(1901, true), (1902, false), (9000, false)] {
             run(&format!("ip link set ek0 mtu {mtu}"));
             match Packet::open("ek0", &PacketOptions::default()) {
-                Ok(device) => assert!(fits && device.mtu() == mtu),
+                Ok(device) => assert!(fits && device.properties().mtu == mtu),
                 Err(error) => assert!(!fits && matches!(error, LinkError::Jumbo { .. }), "{mtu}: {error}"),
             }
         }

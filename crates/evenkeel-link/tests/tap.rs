@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
 use evenkeel_core::frame::Pool;
-use evenkeel_core::interface::Interface;
+use evenkeel_core::interface::{Interface, TxQueue as _};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
 use evenkeel_link::{Clock, Device, DeviceState, KernelCounts, LinkError, Tap, TapOptions};
@@ -30,7 +30,7 @@ fn tap_with_address() -> Bench<Tap> {
 fn the_kernel_resolves_and_pings_us() {
     in_namespace(|| {
         let mut bench = tap_with_address();
-        let mac = bench.device.address().0;
+        let mac = bench.device.properties().address.0;
         let ping =
             Command::new("ping").args(["-c1", "-W10", "10.77.0.2"]).stdout(Stdio::piped()).spawn().unwrap();
         let request = bench.expect("ARP request", |frame| is_arp_request(frame, US));
@@ -43,7 +43,9 @@ fn the_kernel_resolves_and_pings_us() {
         let neighbours = run("ip neigh show dev ek0");
         assert!(
             neighbours.contains(
-                &format!("10.77.0.2 lladdr {}", bench.device.address()).to_lowercase().replace('-', ":")
+                &format!("10.77.0.2 lladdr {}", bench.device.properties().address)
+                    .to_lowercase()
+                    .replace('-', ":")
             ),
             "{neighbours}"
         );
@@ -59,7 +61,7 @@ fn a_tap_that_we_made_goes_away_and_its_addresses_are_set() {
             shown.contains("10.77.0.1/24") && shown.contains("fd77::1/64") && shown.contains("UP"),
             "{shown}"
         );
-        assert_eq!(bench.device.mtu(), 1500);
+        assert_eq!(bench.device.properties().mtu, 1500);
         drop(bench);
         wait_until_gone("ek0");
     });
@@ -98,7 +100,7 @@ fn every_address_of_the_kernels_is_there_and_answers() {
             assert!(shown.contains(&format!(" {cidr} ")), "{cidr}: {shown}");
         }
         assert!(shown.contains("brd 10.77.0.255") && shown.contains("brd 10.78.0.3"), "{shown}");
-        let mac = bench.device.address().0;
+        let mac = bench.device.properties().address.0;
         let link = run("ip -o link show ek0");
         let address = link.split("link/ether ").nth(1).unwrap().split(' ').next().unwrap();
         let bytes = address.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
@@ -188,7 +190,7 @@ fn a_flood_is_shed_by_the_device_and_counted() {
         }
         assert_eq!(taken + bench.device.queue(0).missed(), sent);
         assert!(taken >= 400, "{taken} of a queue of 500");
-        let kernel = bench.device.kernel_counters().unwrap().since_opened();
+        let kernel = bench.device.info().kernel_counters.unwrap().since_opened();
         assert_eq!(KernelCounts { tx_dropped: sent - taken, ..KernelCounts::default() }, kernel);
         assert_eq!(bench.pool.available(), bench.pool.capacity());
     });
@@ -245,7 +247,7 @@ fn a_device_removed_under_us_is_noticed_and_does_not_spin() {
     in_namespace(|| {
         run("ip tuntap add dev gone0 mode tap");
         let mut bench = Bench::new(Tap::open("gone0", &TapOptions::default()).unwrap());
-        let status = bench.device.status();
+        let status = bench.device.info().status;
         run("ip link del gone0");
         assert!(bench.frame_within(Duration::from_millis(300), |_| false).is_none());
         assert_eq!(status.state(), DeviceState::Failed);
@@ -293,7 +295,7 @@ fn flows_are_spread_over_the_rings_of_a_tap_and_stay_there_though_we_answer() {
         let options = TapOptions { queues: 4, kernel_addresses, ..TapOptions::default() };
         let mut device = Tap::open("ek0", &options).unwrap();
         let mut pool = Pool::new(256);
-        assert_eq!((device.queues(), device.fds().len()), (4, 4));
+        assert_eq!((device.properties().queues, device.info().descriptors.list().len()), (4, 4));
         run("ip neigh add 10.77.0.2 lladdr 02:00:00:00:00:01 dev ek0");
         // So many that hardly ever all of them pass over one of the rings.
         const FLOWS: usize = 128;

@@ -69,8 +69,9 @@ impl Bridge {
         conditions: [Conditions; 2],
         seed: u64,
     ) -> io::Result<Self> {
-        if let Some(device) = devices.iter().find(|device| device.queues() > 1) {
-            let what = format!("{} has several receive rings, and a bridge reads one", device.name());
+        if let Some(device) = devices.iter().find(|device| device.properties().queues > 1) {
+            let what =
+                format!("{} has several receive rings, and a bridge reads one", device.properties().name);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let mut halt = Halt::new()?;
@@ -79,7 +80,7 @@ impl Bridge {
         let mut ports = Vec::new();
         for (mut device, conditions) in devices.into_iter().zip(conditions) {
             device.attach(&mut pool).map_err(io::Error::other)?;
-            device.fds().into_iter().for_each(|fd| _ = halt.watch(fd));
+            device.info().descriptors.list().into_iter().for_each(|(_, fd)| _ = halt.watch(fd));
             let path = Path::new(conditions, rng.fork());
             ports.push(Port { device, path, waiting: VecDeque::new(), refused: 0 });
         }

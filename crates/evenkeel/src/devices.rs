@@ -98,15 +98,16 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) fn new(first: usize, interface: InterfaceId, device: &dyn Device) -> Self {
+        let (properties, info) = (device.properties(), device.info());
         Self {
             first,
-            queues: device.queues(),
+            queues: properties.queues,
             interface,
-            status: device.status(),
-            name: device.name().to_owned(),
-            number: device.index(),
-            mtu: device.mtu(),
-            rings_in_memory: device.rings_in_memory(),
+            status: info.status,
+            name: properties.name.clone(),
+            number: info.index,
+            mtu: properties.mtu,
+            rings_in_memory: info.rings_in_memory,
         }
     }
 

@@ -244,12 +244,12 @@ impl Engine {
             let Some(watched) = self.devices.iter_mut().find(|watched| watched.interface == interface) else {
                 continue;
             };
-            let (fds, name) = (device.fds(), device.name().to_owned());
+            let (fds, name) = (device.info().descriptors.list(), device.properties().name.clone());
             let (new, parts) = (Watched::new(watched.first, interface, &*device), Parts::of(&*device));
             let missed = missed(&mut self.host, interface);
             let error = self.host.replace_interface(interface, device, now).err();
             if error.is_none() {
-                fds.into_iter().zip(watched.first..).for_each(|(fd, index)| self.halt.replace(index, fd));
+                fds.into_iter().for_each(|(n, fd)| self.halt.replace(watched.first + n, fd));
                 *watched = new;
                 self.asks_often = !self.devices.iter().all(Watched::rings_in_memory);
                 self.observer.observe(interface, parts, missed);
@@ -337,11 +337,11 @@ impl Engine {
         device: Box<dyn Device>,
         add: impl FnOnce(&mut Host, Box<dyn Device>, Instant) -> Result<InterfaceId, AddInterfaceError>,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        let fds = device.fds();
+        let fds = device.info().descriptors.list();
         let (watched, parts) = (Watched::new(0, InterfaceId::default(), &*device), Parts::of(&*device));
         let interface = add(&mut self.host, device, self.clock.now())?;
         self.observer.observe(interface, parts, 0);
-        let indices: Vec<_> = fds.into_iter().map(|fd| self.halt.watch(fd)).collect();
+        let indices: Vec<_> = fds.into_iter().map(|(_, fd)| self.halt.watch(fd)).collect();
         self.devices.push(watched.placed(indices.first().copied().unwrap_or(0), interface));
         self.asks_often = !self.devices.iter().all(Watched::rings_in_memory);
         Ok(interface)
@@ -696,7 +696,7 @@ impl Engine {
 /// Returns the number of frames that the receive rings of an interface have dropped.
 fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
     let Some(interface) = host.interface_mut(interface) else { return 0 };
-    (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum()
+    (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum()
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ pub struct DeviceCounters {
     pub kernel: Option<KernelCounts>,
     /// The number of frames that the receive rings of replaced devices have dropped. The host counts what
     /// the rings of the present device drop
-    /// ([`RxQueue::missed`](evenkeel_core::interface::RxQueue::missed)).
+    /// ([`RxCounters::missed`](evenkeel_core::interface::RxCounters::missed)).
     pub missed_before: u64,
 }
 
@@ -174,7 +174,8 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn of(device: &dyn Device) -> Self {
-        Self { name: device.name().to_owned(), status: device.status(), kernel: device.kernel_counters() }
+        let (info, name) = (device.info(), device.properties().name.clone());
+        Self { name, status: info.status, kernel: info.kernel_counters }
     }
 }
 

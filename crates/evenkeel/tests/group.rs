@@ -11,7 +11,7 @@ use std::thread;
 use evenkeel::core::cable::{self, Bundle, Options};
 use evenkeel::core::frame::{Frame, Pool};
 use evenkeel::core::host::{Config, Host};
-use evenkeel::core::interface::Interface as _;
+use evenkeel::core::interface::{Interface as _, TxQueue as _};
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::stack::{InterfaceId, Route, Via};
 use evenkeel::core::time::{Duration, Instant};

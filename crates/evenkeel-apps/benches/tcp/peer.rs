@@ -91,7 +91,7 @@ impl Node {
         let mut pool = Pool::with_limit(4 * RING_PKTS);
         end.attach(&mut pool).unwrap();
         both.wait();
-        let hardware = HardwareAddress::Ethernet(EthernetAddress(end.address().0));
+        let hardware = HardwareAddress::Ethernet(EthernetAddress(end.properties().address.0));
         let mut port = Port { end, pool, room: vec![0; MTU] };
         let mut interface = Interface::new(Config::new(hardware), &mut port, Instant::ZERO);
         interface.update_ip_addrs(|addresses| addresses.push(IpCidr::new(address, 24)).unwrap());

@@ -180,7 +180,7 @@ fn generate(mut end: End, offered_pps: u64, clock: Clock, schedule: Schedule, se
 
 fn requests(end: &End, port: u16, flows: u16, seed: u64) -> Requests {
     let shape = Shape {
-        hardware: (end.address(), EthernetAddress([2, 0, 0, 0, 0, 2])),
+        hardware: (end.properties().address, EthernetAddress([2, 0, 0, 0, 0, 2])),
         from: IpEndpoint::new(GENERATOR.into(), 20_000),
         to: IpEndpoint::new(HOST.into(), port),
         payload: PAYLOAD,
@@ -195,13 +195,13 @@ fn requests(end: &End, port: u16, flows: u16, seed: u64) -> Requests {
 fn announce(end: &mut End) -> u64 {
     let request = ArpRepr::EthernetIpv4 {
         operation: ArpOperation::Request,
-        source_hardware_addr: end.address(),
+        source_hardware_addr: end.properties().address,
         source_protocol_addr: GENERATOR,
         target_hardware_addr: EthernetAddress([0; 6]),
         target_protocol_addr: HOST,
     };
     let ethernet = EthernetRepr {
-        src_addr: end.address(),
+        src_addr: end.properties().address,
         dst_addr: EthernetAddress::BROADCAST,
         ethertype: EthernetProtocol::Arp,
     };

@@ -14,7 +14,7 @@ use std::thread;
 
 use evenkeel::link::{self, Address, Clock, Packet, PacketOptions, ThreadMeter};
 use evenkeel_core::frame::Pool;
-use evenkeel_core::interface::Interface;
+use evenkeel_core::interface::{Interface, TxQueue as _};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpEndpoint};
 
@@ -170,7 +170,7 @@ fn generate(
 ) -> io::Result<KernelPoint> {
     let mut pool = Pool::new(4 * BURST_PKTS as usize);
     let shape = Shape {
-        hardware: (device.address(), SERVICE_MAC),
+        hardware: (device.properties().address, SERVICE_MAC),
         from: IpEndpoint::new(GENERATOR.into(), 20_000),
         to: IpEndpoint::new(HOST.into(), SERVICE_PORT),
         payload: PAYLOAD,

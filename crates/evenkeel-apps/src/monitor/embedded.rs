@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use evenkeel::Engine;
 use evenkeel_core::capture::{Capture, CaptureCounters, Filter};
 use evenkeel_core::host::Host;
+use evenkeel_core::interface::Properties;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_link::FRAME_BYTES;
 use evenkeel_link::capture::encode::Described;
@@ -79,7 +80,8 @@ impl Embedded {
         let filter = self.filter.as_ref().map(ToString::to_string).unwrap_or_default();
         let described = interfaces.iter().filter_map(|&id| {
             let interface = engine.host_mut().interface_mut(id)?;
-            let (name, address) = (interface.name().to_owned(), Some(interface.address()));
+            let Properties { name, address, .. } = interface.properties().clone();
+            let address = Some(address);
             Some((id, Described { name, address, snaplen, filter: filter.clone(), ..Described::default() }))
         });
         let described = described.collect();
@@ -122,7 +124,8 @@ impl Capturing {
             file.note(self.counters, now);
             for &id in &self.interfaces {
                 let Some(interface) = host.interface_mut(id) else { continue };
-                let missed = (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum();
+                let missed =
+                    (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum();
                 file.note_interface(id, None, missed);
             }
         }

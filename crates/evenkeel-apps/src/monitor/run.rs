@@ -15,7 +15,7 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::capture::encode::Described;
 use evenkeel_link::capture::{Expression, FilterError, Frames, Judge, PassedOver, Target};
-use evenkeel_link::{Clock, DeviceSpec, Listen, Stop, cpus};
+use evenkeel_link::{Clock, Descriptors, DeviceSpec, Listen, Stop, cpus};
 use serde::Serialize;
 
 use super::file::CaptureFile;
@@ -168,11 +168,11 @@ pub fn on_devices(
         evenkeel_link::listen(device, &listen, ring_pkts, clock)
     });
     let opened = opened.collect::<Result<Vec<_>, _>>()?;
-    let ends: Vec<_> = opened.iter().map(|device| device.fds()).collect();
+    let ends: Vec<_> = opened.iter().map(|device| device.info().descriptors).collect();
     let watched = opened.iter().map(|device| Watched {
-        name: device.name().to_owned(),
-        address: device.address(),
-        frames: device.frames(),
+        name: device.properties().name.clone(),
+        address: device.properties().address,
+        frames: device.info().frames,
     });
     let watched = watched.collect();
     let engine = host_setup(&setup.config).engine(clock)?;
@@ -189,7 +189,7 @@ pub fn on_devices(
     let ended = running.drive(limits, None, None)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
     if ended == Ended::Stopped || ended == Ended::Time {
-        ends.iter().flatten().for_each(|fd| evenkeel_link::shut(fd));
+        ends.iter().flat_map(Descriptors::list).for_each(|(_, fd)| evenkeel_link::shut(&fd));
         running.drain()?;
     }
     running.finish(None)

@@ -151,7 +151,7 @@ impl Flood {
         let far = [FLOODER_NUMBER, TARGET_NUMBER].map(|number| cable::Options::new("", number).address);
         let laid = Cables::lay(far, [near("lan", LAN_NUMBER), near("wan", WAN_NUMBER)], RINGS);
         let (mut cables, ends) = laid.map_err(AddInterfaceError::NoMemory).map_err(SetupError::from)?;
-        let frames = self.frames((far[0], ends[0].address()))?;
+        let frames = self.frames((far[0], ends[0].properties().address))?;
         let (routed, [offered]) = opposite(
             |generator| self.route(ends, far[1], clock, generator),
             |sending, router| {

@@ -54,7 +54,7 @@ impl Returning {
                 self.arrivals.iter().for_each(|arrivals| arrivals.tell(index, interface));
                 for ((host, statuses), device) in hosts.iter().zip(&self.statuses).zip(devices) {
                     if let Some(status) = statuses.get(place) {
-                        *lock(status) = device.status();
+                        *lock(status) = device.info().status;
                     }
                     host.replace(interface, device);
                 }

@@ -204,10 +204,10 @@ fn attach(engines: &mut [Engine], router: &mut Router, clock: Clock) -> Result<V
         let Some(link) = router.links.get_mut(index) else { continue };
         if let (Some(Address::Random), Some(device)) = (link.mac, devices.first()) {
             // Drawn once: should the device return, it has the same.
-            link.mac = Some(Address::Fixed(device.address()));
+            link.mac = Some(Address::Fixed(device.properties().address));
         }
         for ((engine, lines), device) in iter::zip(&mut *engines, &mut all).zip(devices) {
-            let status = Arc::new(Mutex::new(device.status()));
+            let status = Arc::new(Mutex::new(device.info().status));
             let plan = engine.host().config().plan();
             let added = engine.add_device_with(device, &link.addresses, plan);
             let interface = added.map_err(SetupError::from)?;

@@ -213,10 +213,10 @@ impl Emulator {
 
     /// Gives a link its device.
     pub(super) fn take_device(&mut self, port: usize, mut device: Box<dyn Device>) -> io::Result<()> {
-        self.fit(device.mtu())?;
+        self.fit(device.properties().mtu)?;
         device.attach(&mut self.pool).map_err(io::Error::other)?;
         // One ring, so one descriptor.
-        for fd in device.fds() {
+        for (_, fd) in device.info().descriptors.list() {
             match self.watched[port] {
                 Some(index) => self.halt.replace(index, fd),
                 None => self.watched[port] = Some(self.halt.watch(fd)),

@@ -53,9 +53,9 @@ impl Followed {
     pub(super) fn new(link: &Link, device: &dyn Device) -> Self {
         Self {
             link: link.clone(),
-            name: device.name().to_owned(),
-            number: device.index(),
-            mtu: device.mtu(),
+            name: device.properties().name.clone(),
+            number: device.info().index,
+            mtu: device.properties().mtu,
             refused: None,
         }
     }

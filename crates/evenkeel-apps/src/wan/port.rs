@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use evenkeel_core::frame::{Frame, Metadata, Pool};
 use evenkeel_core::interface::{Burst, Interface, Seen};
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_link::{Clock, Device, Refusal, Status};
+use evenkeel_link::{Clock, Device, DeviceInfo, Refusal, Status};
 use evenkeel_wan::{Path, Rng, Settings};
 
 use super::wall::Wall;
@@ -116,7 +116,8 @@ impl Port {
 
     /// Has this device from now on.
     pub(super) fn take_device(&mut self, device: Box<dyn Device>) {
-        (self.status, self.in_memory) = (device.status(), device.rings_in_memory());
+        let DeviceInfo { status, rings_in_memory, .. } = device.info();
+        (self.status, self.in_memory) = (status, rings_in_memory);
         self.interface = Some(device);
     }
 
@@ -124,8 +125,8 @@ impl Port {
     pub(super) fn lose_device(&mut self, pool: &mut Pool) -> u64 {
         self.before = self.lost();
         self.status = Status::default();
-        if let Some(mut interface) = self.interface.take() {
-            interface.detach(pool);
+        if let Some(interface) = self.interface.take() {
+            pool.shrink(interface.properties().buffers);
         }
         self.out_due.clear();
         self.out.drain(..).count() as u64

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use evenkeel_core::frame::Pool;
-use evenkeel_core::interface::Interface as _;
+use evenkeel_core::interface::TxQueue as _;
 use evenkeel_link::{Address, Packet, PacketOptions};
 
 use crate::stand::{Stand, wait_for};

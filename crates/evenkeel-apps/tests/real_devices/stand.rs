@@ -134,7 +134,7 @@ impl Stand {
     ) -> Self {
         let clock = Clock::start();
         let mut device = link.open(clock);
-        let mac = device.address();
+        let mac = device.properties().address;
         let mut recording = None;
         if let Some(path) = dump {
             let recorded = Recorded::new(device, path, clock).unwrap();

@@ -187,7 +187,7 @@ pub(super) struct Rings {
 #[derive(Debug)]
 pub(super) struct Control {
     control: mpsc::Sender<Command>,
-    pub(super) doorbell: Consumer<ChannelId>,
+    doorbell: Consumer<ChannelId>,
 }
 
 impl Control {
@@ -223,6 +223,10 @@ impl Demultiplexer for Control {
 
     fn update(&mut self, change: Change) {
         self.tell(Command::Update(change));
+    }
+
+    fn has_interrupt(&self) -> bool {
+        !self.doorbell.is_empty()
     }
 
     fn interrupt(&mut self) -> Option<ChannelId> {

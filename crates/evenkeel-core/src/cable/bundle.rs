@@ -1,10 +1,10 @@
 //! Cables side by side that are one interface with several queues: as many hosts share it, one on each core.
 
-use super::end::{End, Share, pair};
+use super::end::{End, pair};
 use super::options::Options;
 use crate::demux::flow_hash;
 use crate::frame::{Frame, Pool, PoolLimit};
-use crate::interface::Interface;
+use crate::interface::{Flows, Interface};
 
 /// The outside end of an interface with several queues. Each flow goes to one of them.
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub struct Bundle {
 #[must_use]
 pub fn bundle(outside: &Options, inside: &Options, queues: usize) -> (Bundle, Vec<End>) {
     let queues = queues.max(1);
-    let of = |queue| {
+    let of = |share| {
         let (end, host) = pair(outside.clone(), inside.clone());
-        (end, host.sharing(Share { queue, queues }))
+        (end, host.sharing(Flows::Share { share, shares: queues }))
     };
     let (ends, hosts) = (0..queues).map(of).unzip();
     (Bundle { ends }, hosts)

@@ -7,11 +7,9 @@ use std::collections::VecDeque;
 use super::adaptor::{Adaptor, Rings, adaptor};
 use super::options::Options;
 use super::transmit::TransmitRing;
-use crate::demux::{flow_hash_to, steering_hash};
+use crate::demux::steering_hash;
 use crate::frame::{Frame, Pool, PoolLimit};
-use crate::interface::{Demultiplexer, Interface, RxQueue};
-use crate::tcp::FourTuple;
-use crate::wire::EthernetAddress;
+use crate::interface::{Demultiplexer, Flows, Interface, Properties, RxQueue, TxQueue};
 
 /// Counters of the frames sent towards one end of a cable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,34 +33,29 @@ pub fn pair(a: Options, b: Options) -> (End, End) {
 /// One end of a cable. A host takes it as an interface, or a load generator and a simulator use it directly.
 #[derive(Debug)]
 pub struct End {
-    options: Options,
+    properties: Properties,
+    /// Whether the adaptor puts frames into channels, so that the receive rings stay empty.
+    demultiplexes: bool,
     rings: Rings,
     peer: Adaptor,
-    /// The share of the flows that comes to this end, if other ends have the rest.
-    share: Option<Share>,
-}
-
-/// The flows that come to one of several queues.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Share {
-    pub(super) queue: usize,
-    pub(super) queues: usize,
-}
-
-impl Share {
-    const fn has(self, hash: u32) -> bool {
-        hash as usize % self.queues == self.queue
-    }
 }
 
 impl End {
     fn new(options: Options, rings: Rings, peer: Adaptor) -> Self {
-        Self { options, rings, peer, share: None }
+        let receive = if options.demultiplexes { 0 } else { rings.queues.len() * options.ring_pkts };
+        let transmit = rings.transmit.as_ref().map_or(0, TransmitRing::capacity_pkts);
+        let properties = Properties {
+            mtu: options.mtu,
+            queues: rings.queues.len(),
+            buffers: receive + transmit,
+            ..Properties::new(options.name, options.address)
+        };
+        Self { properties, demultiplexes: options.demultiplexes, rings, peer }
     }
 
     /// This end as one of several that share flows.
-    pub(super) const fn sharing(mut self, share: Share) -> Self {
-        self.share = Some(share);
+    pub(super) const fn sharing(mut self, flows: Flows) -> Self {
+        self.properties.flows = flows;
         self
     }
 
@@ -121,51 +114,7 @@ impl End {
     }
 }
 
-impl Interface for End {
-    fn name(&self) -> &str {
-        &self.options.name
-    }
-
-    fn address(&self) -> EthernetAddress {
-        self.options.address
-    }
-
-    fn mtu(&self) -> usize {
-        self.options.mtu
-    }
-
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        if let Some(ring) = &self.rings.transmit {
-            ring.attach(pool)?;
-        }
-        if self.rings.control.is_some() {
-            return Ok(());
-        }
-        for queue in &mut self.rings.queues {
-            pool.grow(queue.missing)?;
-            queue.refill(pool);
-        }
-        Ok(())
-    }
-
-    fn receives(&self, flow: &FourTuple) -> bool {
-        self.share.is_none_or(|share| share.has(flow_hash_to(flow)))
-    }
-
-    fn queues(&self) -> usize {
-        self.rings.queues.len()
-    }
-
-    fn queue(&self, index: usize) -> &dyn RxQueue {
-        let last = self.rings.queues.len() - 1;
-        &self.rings.queues[index.min(last)]
-    }
-
-    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
-        let last = self.rings.queues.len() - 1;
-        &mut self.rings.queues[index.min(last)]
-    }
-
+impl TxQueue for End {
     fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
         let room = self.rings.transmit.as_ref().map_or(usize::MAX, TransmitRing::room);
         let count = frames.len().min(room);
@@ -182,10 +131,6 @@ impl Interface for End {
         count
     }
 
-    fn transmit_batch(&self) -> usize {
-        1
-    }
-
     fn unreclaimed(&self) -> Option<usize> {
         self.rings.transmit.as_ref().map(TransmitRing::unreclaimed)
     }
@@ -193,26 +138,34 @@ impl Interface for End {
     fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
         self.rings.transmit.as_mut().map_or(0, |ring| ring.reclaim(pool, limit_pkts))
     }
+}
 
-    fn channel_interrupts(&self) -> bool {
-        self.rings.control.as_ref().is_some_and(|control| !control.doorbell.is_empty())
+impl Interface for End {
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        Some(self.rings.control.as_mut()?)
+    fn queue(&self, index: usize) -> &dyn RxQueue {
+        let last = self.rings.queues.len() - 1;
+        &self.rings.queues[index.min(last)]
     }
 
-    fn detach(&mut self, pool: &mut Pool) {
-        // Frames and buffers that are in the rings go with them.
-        if let Some(ring) = &self.rings.transmit {
-            ring.detach(pool);
+    fn queue_mut(&mut self, index: usize) -> &mut dyn RxQueue {
+        let last = self.rings.queues.len() - 1;
+        &mut self.rings.queues[index.min(last)]
+    }
+
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        pool.grow(self.properties.buffers)?;
+        if !self.demultiplexes {
+            self.rings.queues.iter_mut().for_each(|queue| queue.refill(pool));
         }
-        if self.rings.control.is_none() {
-            self.rings.queues.iter().for_each(|queue| pool.shrink(queue.capacity_pkts()));
-        }
+        Ok(())
     }
 
-    fn set_readable(&mut self, _queue: usize) {}
+    fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
+        Some(Box::new(self.rings.control.take()?))
+    }
 }
 
 #[cfg(test)]
@@ -247,7 +200,7 @@ mod tests {
             pool.grow(8).unwrap();
             end.attach(&mut pool).unwrap();
             assert_eq!(pool.capacity(), 8 + pkts);
-            end.detach(&mut pool);
+            pool.shrink(end.properties().buffers);
             assert_eq!((pool.capacity(), pool.available()), (8, 8));
         }
     }

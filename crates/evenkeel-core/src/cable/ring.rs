@@ -7,7 +7,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::armed::Armed;
 use crate::frame::{Frame, HEADROOM, Pool};
-use crate::interface::{Arrived, Burst, Frames, RxQueue};
+use crate::interface::{Arrived, Burst, Effort, Frames, RxCounters, RxQueue};
 
 /// Most buffers a receive ring gives back at a time.
 const REFILL_BATCH_MAX: usize = 32;
@@ -107,10 +107,6 @@ impl RingProducer {
 }
 
 impl RingConsumer {
-    pub(super) fn capacity_pkts(&self) -> usize {
-        self.ring.buffer().capacity()
-    }
-
     /// Gives the adaptor buffers for those that have come up as frames: all that are missing, or as many as
     /// `pool` has. Those of frames that were discarded come first.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
@@ -156,15 +152,7 @@ impl RxQueue for RingConsumer {
         self.shared.armed.0.arm(|| !self.ring.is_empty())
     }
 
-    fn buffered(&self) -> u64 {
-        0
-    }
-
-    fn missed(&self) -> u64 {
-        self.shared.missed.0.load(Ordering::Relaxed)
-    }
-
-    fn missed_by_now(&self) -> Option<u64> {
-        Some(self.missed())
+    fn counters(&self, _effort: Effort) -> Option<RxCounters> {
+        Some(RxCounters::missed(self.shared.missed.0.load(Ordering::Relaxed)))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::ring::OwnLine;
-use crate::frame::{Frame, Pool, PoolLimit};
+use crate::frame::{Frame, Pool};
 
 /// The moment at which a frame that was handed to an adaptor has left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,12 +36,8 @@ impl TransmitRing {
         Self { frames: VecDeque::with_capacity(capacity_pkts), capacity_pkts, reclaimed: 0, left }
     }
 
-    pub(super) fn attach(&self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        pool.grow(self.capacity_pkts)
-    }
-
-    pub(super) fn detach(&self, pool: &mut Pool) {
-        pool.shrink(self.capacity_pkts);
+    pub(super) const fn capacity_pkts(&self) -> usize {
+        self.capacity_pkts
     }
 
     /// Descriptors that are free.

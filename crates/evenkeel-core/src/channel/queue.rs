@@ -308,7 +308,7 @@ impl Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::Burst;
+    use crate::interface::{Burst, Effort, RxCounters};
 
     const IF: InterfaceId = InterfaceId(0);
 
@@ -386,16 +386,8 @@ mod tests {
             false
         }
 
-        fn buffered(&self) -> u64 {
-            0
-        }
-
-        fn missed(&self) -> u64 {
-            self.0
-        }
-
-        fn missed_by_now(&self) -> Option<u64> {
-            None
+        fn counters(&self, _: Effort) -> Option<RxCounters> {
+            Some(RxCounters::missed(self.0))
         }
     }
 

@@ -15,7 +15,7 @@ use crate::context::Cx;
 use crate::drop::QueueDrop;
 use crate::frame::{Frame, PoolLimit};
 use crate::id::{ChannelId, InterfaceId, QueueId};
-use crate::interface::{Demultiplexer, Interface, RxQueue};
+use crate::interface::{Demultiplexer, Interface, RxQueue, TxQueue};
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, SourceId, Sources};
 use crate::receive::{DeviceWork, Plan};
@@ -98,6 +98,8 @@ impl AddInterfaceError {
 #[derive(Debug)]
 struct Link {
     interface: Box<dyn Interface>,
+    /// The interface's demultiplexer, if its frames are received through that.
+    demultiplexer: Option<Box<dyn Demultiplexer>>,
     plan: Plan,
     output: TransmitQueue,
     /// Frames taken from its receive rings.
@@ -164,6 +166,7 @@ impl Links {
     pub(crate) fn add(
         &mut self,
         interface: Box<dyn Interface>,
+        demultiplexer: Option<Box<dyn Demultiplexer>>,
         plan: Plan,
         gate: Gate,
         config: &Config,
@@ -171,10 +174,10 @@ impl Links {
     ) -> Option<InterfaceId> {
         let id = self.next_id();
         let limit = config.transmit_queue_pkts();
-        let queues = if plan.is_on_interface() { 0 } else { interface.queues() };
+        let queues = if plan.is_on_interface() { 0 } else { interface.properties().queues };
         let output = TransmitQueue::new(limit, gate, config.alternatives.transmit);
         self.demultiplexing += usize::from(plan.is_on_interface());
-        self.links.push(Link { interface, plan, output, received: 0 });
+        self.links.push(Link { interface, demultiplexer, plan, output, received: 0 });
         let unlimited = plan.device == DeviceWork::Interrupt && !config.alternatives.limit_interrupts;
         for side in (0..queues).map(Side::Receive).chain([Side::Transmit]) {
             let source = poller.register(side != Side::Transmit)?;
@@ -194,8 +197,9 @@ impl Links {
     /// Returns whether an interface may replace another: the host takes frames from both, and both have the
     /// same number of receive queues.
     pub(crate) fn can_replace(&self, id: InterfaceId, interface: &mut dyn Interface) -> bool {
+        let queues = interface.properties().queues;
         let alike =
-            |link: &Link| !link.plan.is_on_interface() && link.interface.queues() == interface.queues();
+            |link: &Link| !link.plan.is_on_interface() && link.interface.properties().queues == queues;
         self.link(id).is_some_and(alike) && interface.demultiplexer().is_none()
     }
 
@@ -260,7 +264,7 @@ impl Links {
     /// Returns whether the segments that the peer of `flow` sends reach this host if they arrive by the
     /// interface `id`.
     pub(crate) fn receives(&self, id: InterfaceId, flow: &FourTuple) -> bool {
-        self.link(id).is_none_or(|link| link.interface.receives(flow))
+        self.link(id).is_none_or(|link| link.interface.properties().flows.contain(flow))
     }
 
     /// Returns whether there is an interface whose frames the host puts into channels.
@@ -297,12 +301,12 @@ impl Links {
     /// Returns the interfaces that put frames into channels themselves, each with its demultiplexer.
     pub(crate) fn demultiplexers(
         &mut self,
-    ) -> impl Iterator<Item = (InterfaceId, &mut (dyn Demultiplexer + '_))> {
+    ) -> impl Iterator<Item = (InterfaceId, &mut (dyn Demultiplexer + 'static))> {
         self.links
             .iter_mut()
             .zip(0..)
             .filter(|(link, _)| link.plan.is_on_interface())
-            .filter_map(|(link, number)| Some((InterfaceId(number), link.interface.demultiplexer()?)))
+            .filter_map(|(link, number)| Some((InterfaceId(number), &mut **link.demultiplexer.as_mut()?)))
     }
 
     /// Returns the counters of an interface's traffic. `None` if there is no such interface.
@@ -323,11 +327,12 @@ impl Links {
 
     /// Returns the number of frames that receive rings buffer and do not yet show as pending.
     pub(crate) fn buffered(&self) -> u64 {
-        self.rings().map(RxQueue::buffered).sum()
+        self.rings().map(<dyn RxQueue>::buffered).sum()
     }
 
     fn rings(&self) -> impl Iterator<Item = &dyn RxQueue> {
-        self.iter().flat_map(|interface| (0..interface.queues()).map(|queue| interface.queue(queue)))
+        self.iter()
+            .flat_map(|interface| (0..interface.properties().queues).map(|queue| interface.queue(queue)))
     }
 
     // --- Time ---
@@ -565,7 +570,8 @@ impl Links {
 
     /// Returns whether a channel on an interface interrupts.
     pub(crate) fn has_channel_interrupt(&self) -> bool {
-        self.demultiplexing > 0 && self.links.iter().any(|link| link.interface.channel_interrupts())
+        self.demultiplexing > 0
+            && self.links.iter().filter_map(|link| link.demultiplexer.as_ref()).any(|it| it.has_interrupt())
     }
 
     /// Returns the next channel that interrupts. Interfaces take turns.
@@ -574,7 +580,7 @@ impl Links {
             let next = self.next_interface_served % self.links.len();
             self.next_interface_served = next + 1;
             let link = self.links.get_mut(next)?;
-            let interrupt = link.interface.demultiplexer().and_then(|d| d.interrupt());
+            let interrupt = link.demultiplexer.as_mut().and_then(|d| d.interrupt());
             if interrupt.is_some() {
                 return interrupt;
             }
@@ -789,7 +795,7 @@ impl Links {
 
     /// Returns the number of frames that have left and whose buffers have not been taken back.
     pub(crate) fn unreclaimed(&self) -> u64 {
-        self.iter().filter_map(Interface::unreclaimed).map(|frames| frames as u64).sum()
+        self.iter().filter_map(TxQueue::unreclaimed).map(|frames| frames as u64).sum()
     }
 }
 
@@ -798,7 +804,7 @@ impl Link {
     /// but at most a quarter of the queue's limit. TCP takes a queue that fills for an interface that
     /// cannot send.
     fn has_batch(&self) -> bool {
-        let batch = self.interface.transmit_batch().min(self.output.limit_pkts() / 4).max(1);
+        let batch = self.interface.properties().transmit_batch.min(self.output.limit_pkts() / 4).max(1);
         self.output.len() >= batch
     }
 

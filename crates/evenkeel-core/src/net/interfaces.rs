@@ -3,12 +3,12 @@
 use super::state::Net;
 use crate::demux::Change;
 use crate::id::{ChannelId, InterfaceId};
-use crate::interface::{Interface, RxQueue};
+use crate::interface::{Demultiplexer, Interface, Properties, RxQueue};
 use crate::link::AddInterfaceError;
 use crate::poll::Gate;
 use crate::receive::Plan;
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpCidr};
+use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 
 /// The rings that an interface which demultiplexes has for the channels there are.
 type Rings = Vec<(ChannelId, Box<dyn RxQueue>)>;
@@ -23,19 +23,20 @@ impl Net {
         plan: Option<Plan>,
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        let plan = self.plan_for(&mut *interface, plan)?;
+        let mut demultiplexer = interface.demultiplexer();
+        let plan = self.plan_for(&*interface, demultiplexer.is_some(), plan)?;
         let reserved_pkts = self.pool.capacity();
-        let rings = match self.reserve_rings(&mut *interface, plan) {
+        let rings = match self.reserve_rings(&mut *interface, demultiplexer.as_deref_mut(), plan) {
             Ok(rings) => rings,
             Err(error) => {
                 self.pool.shrink(self.pool.capacity() - reserved_pkts);
                 return Err(error);
             }
         };
-        let (address, mtu) = (interface.address(), interface.mtu());
+        let &Properties { address, mtu, .. } = interface.properties();
         let limit = self.config.transmit_queue_pkts();
         let gate = if self.config.alternatives.output_feedback { self.gate(limit) } else { Gate::open() };
-        let id = self.links.add(interface, plan, gate, &self.config, &mut self.poller);
+        let id = self.links.add(interface, demultiplexer, plan, gate, &self.config, &mut self.poller);
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
         self.update(Change::Hardware(address));
@@ -63,11 +64,12 @@ impl Net {
             return Err(AddInterfaceError::CannotReplace);
         }
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
-        let (hardware, mtu) = (interface.address(), interface.mtu());
-        let Some(mut earlier) = self.links.replace(id, interface) else { return Ok(()) };
-        earlier.detach(&mut self.pool);
-        if !self.links.iter().any(|other| other.address() == earlier.address()) {
-            self.update(Change::NoHardware(earlier.address()));
+        let &Properties { address: hardware, mtu, .. } = interface.properties();
+        let Some(earlier) = self.links.replace(id, interface) else { return Ok(()) };
+        let &Properties { address, buffers, .. } = earlier.properties();
+        self.pool.shrink(buffers);
+        if !self.links.iter().any(|other| other.properties().address == address) {
+            self.update(Change::NoHardware(address));
         }
         self.update(Change::Hardware(hardware));
         self.stack.set_mtu(id, mtu);
@@ -81,10 +83,14 @@ impl Net {
     }
 
     /// The plan for an interface, if it can be followed.
-    fn plan_for(&self, interface: &mut dyn Interface, plan: Option<Plan>) -> Result<Plan, AddInterfaceError> {
-        let demultiplexes = interface.demultiplexer().is_some();
+    fn plan_for(
+        &self,
+        interface: &dyn Interface,
+        demultiplexes: bool,
+        plan: Option<Plan>,
+    ) -> Result<Plan, AddInterfaceError> {
         let plan = plan.unwrap_or_else(|| self.config.plan_for(demultiplexes));
-        if !self.links.has_ports_for(interface.queues()) {
+        if !self.links.has_ports_for(interface.properties().queues) {
             return Err(AddInterfaceError::TooManyQueues);
         }
         match (plan.is_on_interface(), demultiplexes) {
@@ -101,6 +107,7 @@ impl Net {
     fn reserve_rings(
         &mut self,
         interface: &mut dyn Interface,
+        demultiplexer: Option<&mut (dyn Demultiplexer + 'static)>,
         plan: Plan,
     ) -> Result<Rings, AddInterfaceError> {
         let (before, after) = (self.links.places(), self.links.places_with(plan));
@@ -111,7 +118,8 @@ impl Net {
         self.pool.grow(more).map_err(AddInterfaceError::NoMemory)?;
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
         if plan.is_on_interface() {
-            return self.open_rings_on(interface);
+            let demultiplexer = demultiplexer.ok_or(AddInterfaceError::CannotDemultiplex)?;
+            return self.open_rings_on(demultiplexer, interface.properties().address);
         }
         if plan.is_lazy() && self.tcp.is_used() {
             self.reserve_channels_of_connections().map_err(AddInterfaceError::NoMemory)?;
@@ -121,13 +129,13 @@ impl Net {
 
     /// Opens a ring for every channel on an interface that demultiplexes, and gives the interface a copy of
     /// the table.
-    fn open_rings_on(&mut self, interface: &mut dyn Interface) -> Result<Rings, AddInterfaceError> {
-        let address = interface.address();
-        let demultiplexer = interface.demultiplexer().ok_or(AddInterfaceError::CannotDemultiplex)?;
-        demultiplexer.update(Change::Hardware(address));
-        for change in self.rx.table.contents() {
-            demultiplexer.update(change);
-        }
+    ///
+    /// As for a new channel, rings are opened before the table leads there.
+    fn open_rings_on(
+        &mut self,
+        demultiplexer: &mut dyn Demultiplexer,
+        address: EthernetAddress,
+    ) -> Result<Rings, AddInterfaceError> {
         let mut rings = Rings::new();
         for (id, channel) in self.rx.channels.iter().filter(|(_, channel)| channel.ring_pkts() > 0) {
             let ring = demultiplexer.open(id, channel.ring_pkts(), &mut self.pool);
@@ -136,6 +144,8 @@ impl Net {
         for id in self.rx.channels.daemons().ahead().into_iter().flatten() {
             demultiplexer.watch(id, self.rx.ahead.flag());
         }
+        demultiplexer.update(Change::Hardware(address));
+        self.rx.table.contents().into_iter().for_each(|change| demultiplexer.update(change));
         Ok(rings)
     }
 

@@ -13,15 +13,13 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::thread;
 
-use evenkeel::link::{self, Address, Device, Packet, PacketOptions, Tap, TapOptions};
+use evenkeel::link::{self, Address, Descriptors, Device, Packet, PacketOptions, Tap, TapOptions};
 use evenkeel_apps::far_ends::FarEnds;
 use evenkeel_apps::measure::execute;
 use evenkeel_core::frame::{Frame, Pool};
-use evenkeel_core::interface::Interface as _;
+use evenkeel_core::interface::TxQueue as _;
 
 use super::Place;
 use super::router::{INSIDE, Inside};
@@ -39,7 +37,7 @@ pub(super) struct Devices {
     /// The frames that the generator sends next.
     waiting: VecDeque<Frame>,
     /// A TAP goes away with the last holder of its descriptor, and its counters with it.
-    _inside: Vec<Arc<OwnedFd>>,
+    _inside: [Descriptors; 2],
 }
 
 /// Runs `work` on a thread in a network namespace of its own, with the links there. The namespace ends with
@@ -96,7 +94,7 @@ pub(super) fn open(place: Place) -> io::Result<(Devices, Inside)> {
         }
     });
     let (first, second) = (first.open("ekin")?, second.open("ekout")?);
-    let held = [first.fds(), second.fds()].concat();
+    let held = [first.info().descriptors, second.info().descriptors];
     let inside = Inside::Devices(first, second);
     let (entry, sink) = if place == Place::Tap { ("ekin", "ekout") } else { ("ekgen", "eksink") };
     let options = PacketOptions { address: Address::Device, ..PacketOptions::default() };

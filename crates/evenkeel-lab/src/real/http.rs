@@ -261,7 +261,8 @@ fn serve(
     let mut missed = 0;
     for id in interfaces {
         let Some(interface) = host.interface_mut(id) else { continue };
-        missed += (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum::<u64>();
+        missed +=
+            (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum::<u64>();
     }
     let dropped = |reason: QueueDrop| host.ledger().input_drops(Reason::from(reason));
     Ok(Observed {

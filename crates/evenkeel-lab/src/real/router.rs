@@ -163,7 +163,7 @@ fn used(host: &Host, process: Option<ProcessId>) -> Duration {
 
 fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
     let Some(interface) = host.interface_mut(interface) else { return 0 };
-    (0..interface.queues()).map(|queue| interface.queue(queue).missed()).sum()
+    (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum()
 }
 
 fn dropped(host: &Host, of: impl Fn(Reason) -> bool) -> u64 {

@@ -29,6 +29,12 @@ pub(super) enum Origin {
     File { big_endian: bool },
 }
 
+impl Default for Frames {
+    fn default() -> Self {
+        Self::ETHERNET
+    }
+}
+
 impl Frames {
     /// Frames of Ethernet in memory.
     pub const ETHERNET: Self = Self { link_type: LinkType::ETHERNET, origin: Origin::Memory };

@@ -4,23 +4,21 @@ use core::cell::Cell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::Change;
 use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
-use evenkeel_core::interface::{Arrived, Burst, Demultiplexer, Interface, RxQueue, Seen};
-use evenkeel_core::tcp::FourTuple;
-use evenkeel_core::wire::EthernetAddress;
+use evenkeel_core::interface::{
+    Arrived, Burst, Demultiplexer, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue,
+};
 
 use super::dump::Dump;
 use super::encode::{Direction, Totals};
 use crate::clock::Clock;
-use crate::device::{Device, Status};
+use crate::device::{Device, DeviceInfo};
 use crate::error::LinkError;
-use crate::netdev::KernelCounters;
 
 /// Any interface, with what is taken from it and handed to it written to a pcapng file.
 ///
@@ -28,7 +26,6 @@ use crate::netdev::KernelCounters;
 /// and the interface goes on; the [`Recording`] knows.
 #[derive(Debug)]
 pub struct Recorded<I: Interface + ?Sized> {
-    name: String,
     recording: Recording,
     /// The ring that was last asked for.
     current: Cell<usize>,
@@ -65,11 +62,12 @@ impl<I: Interface + ?Sized> Recorded<I> {
             what: format!("cannot be written: {error}"),
         };
         let output = BufWriter::with_capacity(1 << 16, File::create(path).map_err(fail)?);
-        let dump = Dump::new(output, inner.name(), inner.address()).map_err(fail)?;
+        let Properties { name, address, .. } = inner.properties();
+        let dump = Dump::new(output, name, *address).map_err(fail)?;
         let begin = clock.wall_nanos(clock.now());
         let tape = Tape { dump, clock, begin, received: 0, recorded: 0, failure: None };
         let recording = Recording { tape: Arc::new(Mutex::new(tape)), path: path.to_owned() };
-        Ok(Self { name: inner.name().to_owned(), recording, current: Cell::new(0), on_tape: 0, inner })
+        Ok(Self { recording, current: Cell::new(0), on_tape: 0, inner })
     }
 
     /// Returns a handle to the recording, which stays valid after the device has been handed to a host.
@@ -82,7 +80,7 @@ impl<I: Interface + ?Sized> Recorded<I> {
 impl<I: Interface + ?Sized> Drop for Recorded<I> {
     fn drop(&mut self) {
         let inner = &self.inner;
-        let missed = (0..inner.queues()).map(|index| inner.queue(index).missed()).sum();
+        let missed = (0..inner.properties().queues).map(|index| inner.queue(index).missed()).sum();
         self.recording.tape().finish(missed);
     }
 }
@@ -139,33 +137,28 @@ impl Tape {
     }
 }
 
+impl<I: Interface + ?Sized> TxQueue for Recorded<I> {
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        // Before they are handed over, because afterwards they are gone. Those that stay come again.
+        let new = frames.iter().skip(self.on_tape);
+        new.for_each(|frame| self.recording.tape().record(Direction::Outbound, frame.bytes()));
+        let count = self.inner.transmit(frames, pool);
+        self.on_tape = frames.len();
+        count
+    }
+
+    fn unreclaimed(&self) -> Option<usize> {
+        self.inner.unreclaimed()
+    }
+
+    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
+        self.inner.reclaim(pool, limit_pkts)
+    }
+}
+
 impl<I: Interface + ?Sized> Interface for Recorded<I> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn address(&self) -> EthernetAddress {
-        self.inner.address()
-    }
-
-    fn mtu(&self) -> usize {
-        self.inner.mtu()
-    }
-
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        self.inner.attach(pool)
-    }
-
-    fn detach(&mut self, pool: &mut Pool) {
-        self.inner.detach(pool);
-    }
-
-    fn receives(&self, flow: &FourTuple) -> bool {
-        self.inner.receives(flow)
-    }
-
-    fn queues(&self) -> usize {
-        self.inner.queues()
+    fn properties(&self) -> &Properties {
+        self.inner.properties()
     }
 
     fn queue(&self, index: usize) -> &dyn RxQueue {
@@ -178,60 +171,23 @@ impl<I: Interface + ?Sized> Interface for Recorded<I> {
         self
     }
 
-    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
-        // Before they are handed over, because afterwards they are gone. Those that stay come again.
-        let new = frames.iter().skip(self.on_tape);
-        new.for_each(|frame| self.recording.tape().record(Direction::Outbound, frame.bytes()));
-        let count = self.inner.transmit(frames, pool);
-        self.on_tape = frames.len();
-        count
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        self.inner.attach(pool)
     }
 
-    fn transmit_batch(&self) -> usize {
-        self.inner.transmit_batch()
+    fn set_readable(&mut self, number: usize) {
+        self.inner.set_readable(number);
     }
 
-    fn unreclaimed(&self) -> Option<usize> {
-        self.inner.unreclaimed()
-    }
-
-    fn reclaim(&mut self, pool: &mut Pool, limit_pkts: usize) -> usize {
-        self.inner.reclaim(pool, limit_pkts)
-    }
-
-    fn channel_interrupts(&self) -> bool {
-        self.inner.channel_interrupts()
-    }
-
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        self.inner.demultiplexer()?;
-        Some(self)
-    }
-
-    fn set_readable(&mut self, queue: usize) {
-        self.inner.set_readable(queue);
+    fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
+        let inner = self.inner.demultiplexer()?;
+        Some(Box::new(RecordedDemultiplexer { recording: self.recording.clone(), inner }))
     }
 }
 
 impl<I: Device + ?Sized> Device for Recorded<I> {
-    fn fds(&self) -> Vec<Arc<OwnedFd>> {
-        self.inner.fds()
-    }
-
-    fn rings_in_memory(&self) -> bool {
-        self.inner.rings_in_memory()
-    }
-
-    fn kernel_counters(&self) -> Option<KernelCounters> {
-        self.inner.kernel_counters()
-    }
-
-    fn status(&self) -> Status {
-        self.inner.status()
-    }
-
-    fn index(&self) -> Option<u32> {
-        self.inner.index()
+    fn info(&self) -> DeviceInfo {
+        self.inner.info()
     }
 }
 
@@ -271,54 +227,51 @@ impl<I: Interface + ?Sized> RxQueue for Recorded<I> {
         self.inner.queue_mut(self.current.get()).receive(limit, &mut Taped { tape, burst })
     }
 
-    fn buffered(&self) -> u64 {
-        self.inner.queue(self.current.get()).buffered()
-    }
-
     fn arm(&mut self) -> bool {
         self.inner.queue_mut(self.current.get()).arm()
     }
 
-    fn missed(&self) -> u64 {
-        self.inner.queue(self.current.get()).missed()
-    }
-
-    fn missed_by_now(&self) -> Option<u64> {
-        self.inner.queue(self.current.get()).missed_by_now()
+    fn counters(&self, effort: Effort) -> Option<RxCounters> {
+        self.inner.queue(self.current.get()).counters(effort)
     }
 }
 
-impl<I: Interface + ?Sized> Demultiplexer for Recorded<I> {
+/// A demultiplexer whose rings are recorded.
+#[derive(Debug)]
+struct RecordedDemultiplexer {
+    recording: Recording,
+    inner: Box<dyn Demultiplexer>,
+}
+
+impl Demultiplexer for RecordedDemultiplexer {
     fn open(
         &mut self,
         channel: ChannelId,
         capacity_pkts: usize,
         pool: &mut Pool,
     ) -> Option<Box<dyn RxQueue>> {
-        let inner = self.inner.demultiplexer()?.open(channel, capacity_pkts, pool)?;
+        let inner = self.inner.open(channel, capacity_pkts, pool)?;
         Some(Box::new(RecordedRing { recording: self.recording.clone(), inner }))
     }
 
     fn watch(&mut self, channel: ChannelId, arrived: Arrived) {
-        if let Some(inner) = self.inner.demultiplexer() {
-            inner.watch(channel, arrived);
-        }
+        self.inner.watch(channel, arrived);
     }
 
     fn close(&mut self, channel: ChannelId) {
-        if let Some(inner) = self.inner.demultiplexer() {
-            inner.close(channel);
-        }
+        self.inner.close(channel);
     }
 
     fn update(&mut self, change: Change) {
-        if let Some(inner) = self.inner.demultiplexer() {
-            inner.update(change);
-        }
+        self.inner.update(change);
+    }
+
+    fn has_interrupt(&self) -> bool {
+        self.inner.has_interrupt()
     }
 
     fn interrupt(&mut self) -> Option<ChannelId> {
-        self.inner.demultiplexer()?.interrupt()
+        self.inner.interrupt()
     }
 }
 
@@ -342,15 +295,7 @@ impl RxQueue for RecordedRing {
         self.inner.arm()
     }
 
-    fn missed(&self) -> u64 {
-        self.inner.missed()
-    }
-
-    fn buffered(&self) -> u64 {
-        self.inner.buffered()
-    }
-
-    fn missed_by_now(&self) -> Option<u64> {
-        self.inner.missed_by_now()
+    fn counters(&self, effort: Effort) -> Option<RxCounters> {
+        self.inner.counters(effort)
     }
 }

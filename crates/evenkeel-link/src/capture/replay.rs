@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_core::frame::{Frame, LinkType, Metadata, Pool, PoolLimit};
-use evenkeel_core::interface::{Burst, Demultiplexer, Interface, RxQueue, Seen};
-use evenkeel_core::tcp::FourTuple;
+use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
 use rustix::time::{
@@ -19,11 +18,10 @@ use rustix::time::{
 use super::frames::Frames;
 use super::read::{CaptureError, Reader};
 use crate::clock::Clock;
-use crate::device::{Device, DeviceState, IN_TRANSIT_PKTS, Status};
+use crate::device::{Descriptors, Device, DeviceInfo, DeviceState, IN_TRANSIT_PKTS, Status};
 use crate::error::LinkError;
 use crate::hardware::own_address;
 use crate::listen::FRAME_BYTES;
-use crate::netdev::KernelCounters;
 
 /// Options for the playback of a capture.
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,8 +55,7 @@ pub enum Pace {
 #[derive(Debug)]
 pub struct Replay {
     path: PathBuf,
-    name: String,
-    address: EthernetAddress,
+    properties: Properties,
     queue: Player,
 }
 
@@ -115,7 +112,8 @@ impl Replay {
             timer: Arc::new(timer),
             status,
         };
-        Ok(Self { path: path.to_owned(), name, address, queue })
+        let properties = Properties { buffers: IN_TRANSIT_PKTS, ..Properties::new(name, address) };
+        Ok(Self { path: path.to_owned(), properties, queue })
     }
 
     /// Returns the path of the capture file.
@@ -130,34 +128,17 @@ fn destination(frame: &[u8]) -> Option<EthernetAddress> {
     frame.first_chunk().map(|&bytes| EthernetAddress(bytes)).filter(EthernetAddress::is_unicast)
 }
 
+impl TxQueue for Replay {
+    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
+        let count = frames.len();
+        frames.drain(..).for_each(|frame| pool.recycle(frame));
+        count
+    }
+}
+
 impl Interface for Replay {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn address(&self) -> EthernetAddress {
-        self.address
-    }
-
-    fn mtu(&self) -> usize {
-        1500
-    }
-
-    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
-        self.queue.start = self.queue.clock.now();
-        pool.grow(IN_TRANSIT_PKTS)
-    }
-
-    fn detach(&mut self, pool: &mut Pool) {
-        pool.shrink(IN_TRANSIT_PKTS);
-    }
-
-    fn receives(&self, _flow: &FourTuple) -> bool {
-        true
-    }
-
-    fn queues(&self) -> usize {
-        1
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 
     fn queue(&self, _index: usize) -> &dyn RxQueue {
@@ -168,55 +149,22 @@ impl Interface for Replay {
         &mut self.queue
     }
 
-    fn transmit(&mut self, frames: &mut VecDeque<Frame>, pool: &mut Pool) -> usize {
-        let count = frames.len();
-        frames.drain(..).for_each(|frame| pool.recycle(frame));
-        count
+    fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
+        self.queue.start = self.queue.clock.now();
+        pool.grow(self.properties.buffers)
     }
-
-    fn transmit_batch(&self) -> usize {
-        1
-    }
-
-    fn unreclaimed(&self) -> Option<usize> {
-        None
-    }
-
-    fn reclaim(&mut self, _pool: &mut Pool, _limit_pkts: usize) -> usize {
-        0
-    }
-
-    fn channel_interrupts(&self) -> bool {
-        false
-    }
-
-    fn demultiplexer(&mut self) -> Option<&mut dyn Demultiplexer> {
-        None
-    }
-
-    fn set_readable(&mut self, _queue: usize) {}
 }
 
 impl Device for Replay {
-    fn fds(&self) -> Vec<Arc<OwnedFd>> {
-        vec![Arc::clone(&self.queue.timer)]
-    }
-
-    fn rings_in_memory(&self) -> bool {
-        true
-    }
-
-    fn kernel_counters(&self) -> Option<KernelCounters> {
-        None
-    }
-
-    fn status(&self) -> Status {
-        self.queue.status.clone()
-    }
-
-    fn frames(&self) -> Frames {
+    fn info(&self) -> DeviceInfo {
         let reader = &self.queue.reader;
-        Frames::of_file(reader.link_type(), reader.is_big_endian())
+        DeviceInfo {
+            descriptors: Descriptors::new([Arc::clone(&self.queue.timer)]),
+            rings_in_memory: true,
+            status: self.queue.status.clone(),
+            frames: Frames::of_file(reader.link_type(), reader.is_big_endian()),
+            ..DeviceInfo::default()
+        }
     }
 }
 
@@ -311,16 +259,8 @@ impl RxQueue for Player {
         self.is_due()
     }
 
-    fn missed(&self) -> u64 {
-        self.oversized
-    }
-
-    fn buffered(&self) -> u64 {
-        0
-    }
-
-    fn missed_by_now(&self) -> Option<u64> {
-        Some(self.missed())
+    fn counters(&self, _effort: Effort) -> Option<RxCounters> {
+        Some(RxCounters::missed(self.oversized))
     }
 }
 
@@ -379,21 +319,21 @@ mod tests {
         let mut pool = Pool::with_limit(IN_TRANSIT_PKTS);
         replay.attach(&mut pool).unwrap();
         let mut halt = Halt::new().unwrap();
-        replay.fds().into_iter().for_each(|fd| _ = halt.watch(fd));
+        replay.info().descriptors.list().into_iter().for_each(|(_, fd)| _ = halt.watch(fd));
         let (mut frames, start) = (Vec::new(), clock.now());
-        while replay.status().state() == DeviceState::Running {
+        while replay.info().status.state() == DeviceState::Running {
             let queue = replay.queue_mut(0);
             while let Some(frame) = queue.take(&mut pool) {
                 frames.push((clock.now().since(start), frame.bytes().to_vec()));
                 pool.recycle(frame);
             }
-            if !queue.arm() && replay.status().state() == DeviceState::Running {
+            if !queue.arm() && replay.info().status.state() == DeviceState::Running {
                 let woken = halt.until(&clock, start + Duration::from_secs(20)).unwrap();
                 assert_eq!(woken, Woken::Readable, "the timer did not fire");
             }
         }
         assert_eq!(pool.available(), pool.capacity());
-        (frames, replay.status())
+        (frames, replay.info().status)
     }
 
     #[test]
@@ -473,7 +413,7 @@ mod tests {
         assert_eq!((frames.len(), status.passed_over()), (1, 2));
         let options = ReplayOptions { monitored: true, pace: Pace::AtOnce, ..ReplayOptions::default() };
         let mut replay = Replay::open(&mixed.0, &options, clock).unwrap();
-        assert_eq!(replay.frames(), Frames::of_file(LinkType(113), false));
+        assert_eq!(replay.info().frames, Frames::of_file(LinkType(113), false));
         let mut shown = Shown { pool: Pool::new(1), frames: Vec::new() };
         assert_eq!(replay.queue_mut(0).receive(9, &mut shown), 3);
         let types: Vec<_> = shown.frames.iter().map(|(_, metadata)| metadata.link_type.0).collect();

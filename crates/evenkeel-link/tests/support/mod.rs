@@ -108,7 +108,7 @@ impl<D: Device> Bench<D> {
 impl<D: Device + ?Sized> Bench<D> {
     pub fn boxed(device: Box<D>) -> Self {
         let mut halt = Halt::new().unwrap();
-        device.fds().into_iter().for_each(|fd| _ = halt.watch(fd));
+        device.info().descriptors.list().into_iter().for_each(|(_, fd)| _ = halt.watch(fd));
         Self { pool: Pool::new(64), clock: Clock::start(), halt, device }
     }
 
@@ -140,7 +140,7 @@ impl<D: Device + ?Sized> Bench<D> {
             if !self.device.queue_mut(0).arm() {
                 self.halt.until(&self.clock, deadline).unwrap();
             }
-            (0..self.device.queues()).for_each(|queue| self.device.set_readable(queue));
+            (0..self.device.properties().queues).for_each(|queue| self.device.set_readable(queue));
         }
     }
 

@@ -113,7 +113,7 @@ fn every_address_of_a_host_answers_for_itself() {
                 let cidr = address.parse().unwrap();
                 engine.host_mut().add_address(InterfaceId::default(), cidr, now);
             }
-            let hardware = engine.host().interfaces().next().unwrap().address();
+            let hardware = engine.host().interfaces().next().unwrap().properties().address;
             say.send(hardware.0).unwrap();
             dns::serve(engine, until).unwrap();
         },
