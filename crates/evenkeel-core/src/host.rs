@@ -923,7 +923,7 @@ impl Host {
             self.net.close(socket, now);
         }
         self.net.sockets.ready.exit(id);
-        self.net.end_processing(id);
+        self.net.activation().end_processing(id);
         self.net.notify_programs();
         self.net.send_tcp(now);
         self.net.transmit(now);

@@ -12,7 +12,7 @@ impl Net {
     pub(crate) fn open_capture(&mut self, owner: ProcessId, wanted: Capture) -> Result<SocketId, BindError> {
         let limit = wanted.limit_pkts.max(1);
         self.pool.set_aside(limit).map_err(BindError::NoMemory)?;
-        let gate = if wanted.feedback { self.gate(limit) } else { Gate::open() };
+        let gate = if wanted.feedback { self.rx.gate(limit, &self.config) } else { Gate::open() };
         let installed = self
             .sockets
             .install(Descriptor::Capture(Box::new(CaptureQueue::new(owner, wanted, gate))), &mut self.work);

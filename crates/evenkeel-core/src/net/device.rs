@@ -54,7 +54,7 @@ impl Net {
     fn receiver(&self, id: ChannelId) -> Option<ProcessId> {
         let channel = self.rx.channels.get(id)?;
         if let Some(segments_for) = channel.segments_for {
-            return self.owner_for(segments_for);
+            return self.tcp.owner_for(segments_for, &self.sockets.descriptors);
         }
         let member =
             channel.members.first().and_then(|&member| self.sockets.descriptors.get(member)?.owner());
@@ -115,7 +115,7 @@ impl Net {
         while let Some(arrived) = self.rx.handover.arrived.pop_front() {
             match arrived {
                 Arrived::Wake(id) => self.wake_receivers(id),
-                Arrived::Activate(id, segments_for) => self.activate(id, segments_for),
+                Arrived::Activate(id, segments_for) => self.activation().activate(id, segments_for),
             }
         }
         while let Some(frame) = self.rx.handover.frames.pop_front() {
@@ -182,7 +182,7 @@ impl Net {
         let next = self.rx.channels.next_interrupt().or_else(|| self.links.next_channel_interrupt());
         let Some(id) = next else { return };
         if let Some(segments_for) = self.rx.channels.get(id).and_then(|channel| channel.segments_for) {
-            return self.activate(id, segments_for);
+            return self.activation().activate(id, segments_for);
         }
         self.rx.channels.disarm(id);
         self.rx.channels.list(id);

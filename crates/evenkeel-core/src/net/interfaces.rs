@@ -2,16 +2,14 @@
 
 use super::state::Net;
 use crate::demux::Change;
-use crate::id::{ChannelId, InterfaceId};
-use crate::interface::{Demultiplexer, Interface, Properties, RxQueue};
+use crate::id::InterfaceId;
+use crate::interface::{Demultiplexer, Interface, Properties};
 use crate::link::AddInterfaceError;
 use crate::poll::Gate;
 use crate::receive::Plan;
+use crate::rx::Rings;
 use crate::time::Instant;
-use crate::wire::{EthernetAddress, IpAddress, IpCidr};
-
-/// The rings that an interface which demultiplexes has for the channels there are.
-type Rings = Vec<(ChannelId, Box<dyn RxQueue>)>;
+use crate::wire::{IpAddress, IpCidr};
 
 impl Net {
     /// Takes an interface whose frames are received as `plan` says, or else as suits the host and the
@@ -35,12 +33,16 @@ impl Net {
         };
         let &Properties { address, mtu, .. } = interface.properties();
         let limit = self.config.transmit_queue_pkts();
-        let gate = if self.config.alternatives.output_feedback { self.gate(limit) } else { Gate::open() };
+        let gate = if self.config.alternatives.output_feedback {
+            self.rx.gate(limit, &self.config)
+        } else {
+            Gate::open()
+        };
         let id = self.links.add(interface, demultiplexer, plan, gate, &self.config, &mut self.poller);
         let id = id.ok_or(AddInterfaceError::TooManyQueues)?;
         self.stack.add_interface(address, mtu);
-        self.update(Change::Hardware(address));
-        self.add_rings(id, rings);
+        self.channels().update(Change::Hardware(address));
+        self.channels().add_rings(id, rings);
         if self.links.has_demultiplexer() {
             self.rx.ahead.expect();
         }
@@ -69,9 +71,9 @@ impl Net {
         let &Properties { address, buffers, .. } = earlier.properties();
         self.pool.shrink(buffers);
         if !self.links.iter().any(|other| other.properties().address == address) {
-            self.update(Change::NoHardware(address));
+            self.channels().update(Change::NoHardware(address));
         }
-        self.update(Change::Hardware(hardware));
+        self.channels().update(Change::Hardware(hardware));
         self.stack.set_mtu(id, mtu);
         self.with_stack(now, |stack, io| {
             stack.forget_neighbors(id, io);
@@ -119,46 +121,12 @@ impl Net {
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
         if plan.is_on_interface() {
             let demultiplexer = demultiplexer.ok_or(AddInterfaceError::CannotDemultiplex)?;
-            return self.open_rings_on(demultiplexer, interface.properties().address);
+            return self.channels().open_all_on(demultiplexer, interface.properties().address);
         }
         if plan.is_lazy() && self.tcp.is_used() {
             self.reserve_channels_of_connections().map_err(AddInterfaceError::NoMemory)?;
         }
         Ok(Rings::new())
-    }
-
-    /// Opens a ring for every channel on an interface that demultiplexes, and gives the interface a copy of
-    /// the table.
-    ///
-    /// As for a new channel, rings are opened before the table leads there.
-    fn open_rings_on(
-        &mut self,
-        demultiplexer: &mut dyn Demultiplexer,
-        address: EthernetAddress,
-    ) -> Result<Rings, AddInterfaceError> {
-        let mut rings = Rings::new();
-        for (id, channel) in self.rx.channels.iter().filter(|(_, channel)| channel.ring_pkts() > 0) {
-            let ring = demultiplexer.open(id, channel.ring_pkts(), &mut self.pool);
-            rings.push((id, ring.ok_or(AddInterfaceError::NoRing)?));
-        }
-        for id in self.rx.channels.daemons().ahead().into_iter().flatten() {
-            demultiplexer.watch(id, self.rx.ahead.flag());
-        }
-        demultiplexer.update(Change::Hardware(address));
-        self.rx.table.contents().into_iter().for_each(|change| demultiplexer.update(change));
-        Ok(rings)
-    }
-
-    fn add_rings(&mut self, interface: InterfaceId, rings: Rings) {
-        for (id, ring) in rings {
-            let Some(channel) = self.rx.channels.get_mut(id) else { continue };
-            channel.add_ring(interface, ring);
-            if channel.segments_for.is_none() {
-                self.rx.channels.disarm(id);
-            } else if channel.arm() {
-                self.rx.channels.raise(id);
-            }
-        }
     }
 
     pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
@@ -177,20 +145,11 @@ impl Net {
         let current: Vec<IpAddress> = self.stack.local_addresses().collect();
         let known: Vec<IpAddress> = self.rx.table.addresses().collect();
         for &gone in known.iter().filter(|address| !current.contains(address)) {
-            self.update(Change::RemoveAddress(gone));
+            self.channels().update(Change::RemoveAddress(gone));
         }
         // Each change makes verdicts of frames that wait worthless.
         for &new in current.iter().filter(|address| !known.contains(address)) {
-            self.update(Change::AddAddress(new));
-        }
-    }
-
-    /// Changes the host's demultiplexing table, and the copies that interfaces have.
-    pub(super) fn update(&mut self, change: Change) {
-        self.rx.table.apply(change);
-        // An interface has its own hardware address and need not know the others'.
-        if !matches!(change, Change::Hardware(_) | Change::NoHardware(_)) {
-            self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.update(change));
+            self.channels().update(Change::AddAddress(new));
         }
     }
 }

@@ -25,7 +25,7 @@ impl Net {
         }
         let limit = limit_pkts.max(1);
         self.pool.grow(2 * limit).map_err(BindError::NoMemory)?;
-        let queue = Queue::new(limit, self.gate(limit));
+        let queue = Queue::new(limit, self.rx.gate(limit, &self.config));
         let judging = VecDeque::with_capacity(limit);
         let screen = Screen { owner, queue, judging, counters: SocketCounters::default() };
         let installed = self.sockets.install(Descriptor::Screen(Box::new(screen)), &mut self.work);

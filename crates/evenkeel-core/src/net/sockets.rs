@@ -9,7 +9,7 @@ use crate::id::QueueId;
 use crate::id::{ChannelId, Fd, InterfaceId, ProcessId, SocketId};
 use crate::poll::Gate;
 use crate::queue::Queue;
-use crate::receive::DeviceWork;
+use crate::rx::Channels;
 use crate::socket::{BindError, Descriptor, Socket, SocketCounters};
 use crate::sockets::{Readiness, Sockets};
 use crate::stack::{Io, RouteHandle, Stack};
@@ -17,73 +17,10 @@ use crate::time::Instant;
 use crate::wire::IpAddress;
 
 impl Net {
-    /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.
-    pub(super) fn open_channel(&mut self, binding: Binding) -> Result<ChannelId, ChannelError> {
-        let channel = self.new_channel();
-        self.add_channel(channel, binding)
-    }
-
-    pub(super) fn new_channel(&mut self) -> Channel {
-        let capacity = self.config.channel_pkts;
-        let gate = if self.plan.is_lazy() { self.gate(capacity) } else { Gate::open() };
-        Channel::new(capacity, gate)
-    }
-
-    /// Opens an existing channel that `binding` leads to, with a ring on each interface that demultiplexes.
-    /// Reserves its buffers.
-    pub(super) fn add_channel(
-        &mut self,
-        mut channel: Channel,
-        binding: Binding,
-    ) -> Result<ChannelId, ChannelError> {
-        let reserved_pkts = channel.reserved_pkts(self.links.places());
-        self.pool.grow(reserved_pkts).map_err(ChannelError::NoMemory)?;
-        let id = self.rx.channels.vacant();
-        if self.links.has_demultiplexer() {
-            if !self.open_rings(id, &mut channel) {
-                self.close_rings(id);
-                self.pool.shrink(reserved_pkts);
-                return Err(ChannelError::NoRing);
-            }
-            self.rx.channels.disarm(id);
-        }
-        Ok(self.install(channel, binding))
-    }
-
-    pub(super) fn install(&mut self, channel: Channel, binding: Binding) -> ChannelId {
-        let id = self.rx.channels.insert(channel);
-        self.update(Change::Bind(binding, id));
-        id
-    }
-
-    /// Returns false if an interface has no ring left.
-    fn open_rings(&mut self, id: ChannelId, channel: &mut Channel) -> bool {
-        for (interface, demultiplexer) in self.links.demultiplexers() {
-            let Some(ring) = demultiplexer.open(id, channel.ring_pkts(), &mut self.pool) else {
-                return false;
-            };
-            channel.add_ring(interface, ring);
-        }
-        true
-    }
-
-    fn close_rings(&mut self, id: ChannelId) {
-        self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.close(id));
-    }
-
-    /// Creates the gate of a queue that device work fills. It gives feedback if that is configured and if
-    /// there is input to be paused.
-    pub(super) fn gate(&mut self, limit_pkts: usize) -> Gate {
-        let held_back = self.config.plan_for(false).device == DeviceWork::Polled
-            || self.config.alternatives.limit_interrupts;
-        match self.config.feedback {
-            Some(feedback) if held_back => {
-                let gate = Gate::new(&feedback, limit_pkts);
-                self.rx.headroom_pkts = self.rx.headroom_pkts.min(gate.headroom_pkts());
-                gate
-            }
-            _ => Gate::open(),
-        }
+    /// Returns the channels, to open and close some.
+    pub(super) fn channels(&mut self) -> Channels<'_> {
+        let Self { rx, links, pool, config, plan, .. } = self;
+        Channels { rx, links, pool, config, plan: *plan }
     }
 
     /// Returns the fill level, in percent, of the queue that a process reads or of the channel before it,
@@ -138,7 +75,7 @@ impl Net {
         let limit = self.config.socket_queue_pkts;
         self.pool.grow(limit).map_err(BindError::NoMemory)?;
         // Under the lazy architectures receivers fill their own queues.
-        let gate = if self.plan.is_lazy() { Gate::open() } else { self.gate(limit) };
+        let gate = if self.plan.is_lazy() { Gate::open() } else { self.rx.gate(limit, &self.config) };
         let installed = self.sockets.install(
             Descriptor::Udp(Box::new(Socket {
                 owner,
@@ -177,7 +114,7 @@ impl Net {
     ) -> Result<(), ChannelError> {
         let channel = match group.and_then(|group| self.rx.table.udp(&group, port)) {
             Some(channel) => channel,
-            None => self.open_channel(Binding::Udp { address, port })?,
+            None => self.channels().open(Binding::Udp { address, port })?,
         };
         if let Some(channel) = self.rx.channels.get_mut(channel) {
             channel.members.push(id);
@@ -269,15 +206,11 @@ impl Net {
     }
 
     pub(super) fn close_channel(&mut self, id: ChannelId, binding: Binding, now: Instant) {
-        self.update(Change::Unbind(binding));
+        self.channels().update(Change::Unbind(binding));
         while let Some(waiting) = self.take_from_channel(id, now) {
             self.drop_input(waiting.frame, QueueDrop::Closed);
         }
-        let Some(channel) = self.rx.channels.remove(id) else { return };
-        if channel.has_rings() {
-            self.close_rings(id);
-        }
-        self.pool.shrink(channel.reserved_pkts(self.links.places()));
+        self.channels().close(id);
         self.poller.forget(QueueId::Channel(id));
     }
 

@@ -68,29 +68,21 @@ impl Net {
         }
         net.adapt_tcp();
         if plan.is_lazy() {
-            net.open_daemon_channel(Binding::Neighbor)?;
-            net.open_daemon_channel(Binding::Control)?;
-            net.open_daemon_channel(Binding::PathMtu)?;
-            net.open_daemon_channel(Binding::Fragment)?;
+            net.channels().open_for_daemon(Binding::Neighbor)?;
+            net.channels().open_for_daemon(Binding::Control)?;
+            net.channels().open_for_daemon(Binding::PathMtu)?;
+            net.channels().open_for_daemon(Binding::Fragment)?;
         }
         if net.config.stack.forwarding
             && matches!(plan.then, AfterDevice::Channel | AfterDevice::DemultiplexThenIpQueue)
         {
-            net.open_daemon_channel(Binding::Forward)?;
+            net.channels().open_for_daemon(Binding::Forward)?;
         }
         if net.config.alternatives.limit_interrupts {
-            net.rx.ip_queue = Queue::new(net.config.ip_queue_pkts, net.gate(net.config.ip_queue_pkts));
+            net.rx.ip_queue =
+                Queue::new(net.config.ip_queue_pkts, net.rx.gate(net.config.ip_queue_pkts, &net.config));
         }
         Ok(net)
-    }
-
-    /// Opens a channel of traffic without sockets, before there is any interface.
-    fn open_daemon_channel(&mut self, binding: Binding) -> Result<(), PoolLimit> {
-        let channel = self.new_channel();
-        self.pool.grow(channel.reserved_pkts(self.links.places()))?;
-        let id = self.install(channel, binding);
-        self.rx.channels.set_daemon_channel(binding, id);
-        Ok(())
     }
 
     /// Returns the channels of the proxy daemons, under the lazy architectures.
@@ -245,7 +237,7 @@ impl Net {
             if waiting
                 && let Some(segments_for) = self.rx.channels.get(id).and_then(|channel| channel.segments_for)
             {
-                self.activate(id, segments_for);
+                self.activation().activate(id, segments_for);
                 pending = true;
                 return false;
             }

@@ -11,14 +11,17 @@
 //! | what is asked of the sockets | `sockets.rs` |
 //! | early discard, and what is done with a burst of frames | `burst.rs` |
 //! | which channel a frame leads to | `demultiplex.rs` |
+//! | channels open and close, with their rings | `channels.rs` |
 //! | the shared IP queue | `ip_queue.rs` |
 
 mod burst;
+mod channels;
 mod demultiplex;
 mod ip_queue;
 mod sockets;
 mod state;
 
 pub(crate) use burst::BurstPolicy;
+pub(crate) use channels::{Channels, Rings};
 pub(crate) use sockets::SocketFloor;
 pub(crate) use state::{Arrived, Receive};

@@ -9,6 +9,7 @@ use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId};
 use crate::poll::Gate;
 use crate::queue::Queue;
+use crate::receive::DeviceWork;
 use crate::wire::IpAddress;
 
 /// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
@@ -73,5 +74,20 @@ impl Receive {
             }
         }
         None
+    }
+
+    /// Creates the gate of a queue that device work fills. It gives feedback if that is configured and if
+    /// there is input to be paused.
+    pub(crate) fn gate(&mut self, limit_pkts: usize, config: &Config) -> Gate {
+        let held_back =
+            config.plan_for(false).device == DeviceWork::Polled || config.alternatives.limit_interrupts;
+        match config.feedback {
+            Some(feedback) if held_back => {
+                let gate = Gate::new(&feedback, limit_pkts);
+                self.headroom_pkts = self.headroom_pkts.min(gate.headroom_pkts());
+                gate
+            }
+            _ => Gate::open(),
+        }
     }
 }

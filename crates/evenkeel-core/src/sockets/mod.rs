@@ -16,5 +16,6 @@ mod readiness;
 mod state;
 mod timers;
 
+pub(crate) use descriptors::DescriptorTable;
 pub(crate) use readiness::Readiness;
 pub(crate) use state::Sockets;

@@ -65,7 +65,7 @@ impl Net {
         self.forget_listener(socket, &listener.at);
         for (channel, opens) in [(listener.syns, true), (listener.handshakes, false)] {
             if let Some(channel) = channel {
-                self.deactivate(channel, listener.owner);
+                self.activation().deactivate(channel, listener.owner);
                 let ListenAt { address, port } = listener.at;
                 self.close_channel(channel, Binding::Tcp { address, port, opens }, now);
             }

@@ -5,6 +5,8 @@ use super::state::{Owner, Tcp};
 use crate::channel::{Channel, ChannelTable, SegmentKind};
 use crate::demux::DemuxTable;
 use crate::id::{ChannelId, ProcessId};
+use crate::socket::Descriptor;
+use crate::sockets::DescriptorTable;
 use crate::tcp::endpoint::Match;
 use crate::tcp::table::Id;
 use crate::tcp::{Flags, FourTuple};
@@ -122,5 +124,20 @@ impl Tcp {
     /// Returns whether the process has segments that wait for protocol processing.
     pub(crate) fn has_segments(&self, process: ProcessId) -> bool {
         self.processing.get(process.0 as usize).is_some_and(|processing| !processing.active.is_empty())
+    }
+
+    /// Returns the process that has the socket or the connection which the segments are for.
+    pub(in crate::net) fn owner_for(
+        &self,
+        segments_for: SegmentKind,
+        descriptors: &DescriptorTable,
+    ) -> Option<ProcessId> {
+        match segments_for {
+            SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
+                descriptors.get(socket).and_then(Descriptor::owner)
+            }
+            SegmentKind::Connection(id) => self.owner(id).and_then(|owner| owner.process),
+            SegmentKind::TimeWait => None,
+        }
     }
 }

@@ -9,8 +9,10 @@
 //! | the calls on a stream | `streams.rs` |
 //! | whose a segment is, and the channel where it waits | `channels.rs` |
 //! | how much may wait: the buffers that all channels share | `segment_channels.rs` |
+//! | who processes segments, and who hears of it | `activation.rs` |
 //! | asynchronous protocol processing; the channels of listeners | `processing.rs` |
 
+mod activation;
 mod calls;
 mod channels;
 mod processing;

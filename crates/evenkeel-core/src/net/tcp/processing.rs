@@ -14,12 +14,13 @@
 //! other segments for nobody go: to the listener of the port, or else to that daemon.
 
 use super::super::state::Net;
+use super::activation::Activation;
 use crate::channel::{Channel, SegmentKind, Waiting};
 use crate::config::Config;
 use crate::demux::{Binding, Change};
 use crate::frame::PoolLimit;
-use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
-use crate::poll::{Gate, Sources};
+use crate::id::{ChannelId, ProcessId, SocketId};
+use crate::poll::Sources;
 use crate::socket::{Descriptor, ListenError};
 use crate::stack::Received;
 use crate::tcp::FourTuple;
@@ -28,6 +29,12 @@ use crate::tcp::table::Id;
 use crate::time::Instant;
 
 impl Net {
+    /// Returns TCP with what decides who processes its segments.
+    pub(crate) fn activation(&mut self) -> Activation<'_> {
+        let Self { tcp, rx, sockets, poller, config, .. } = self;
+        Activation { tcp, rx, sockets, poller, config }
+    }
+
     // --- Channels ---
 
     /// Under the lazy architectures a listener has channels.
@@ -62,36 +69,13 @@ impl Net {
         binding: Binding,
         segments_for: SegmentKind,
     ) -> Result<ChannelId, ListenError> {
-        let id = self.open_channel(binding)?;
+        let id = self.channels().open(binding)?;
         if let Some(channel) = self.rx.channels.get_mut(id) {
             channel.segments_for = Some(segments_for);
         }
-        self.set_gate(id, matches!(segments_for, SegmentKind::Syns(_)));
-        self.arm_segment_channel(id);
+        self.activation().set_gate(id, matches!(segments_for, SegmentKind::Syns(_)));
+        self.activation().arm_segment_channel(id);
         Ok(id)
-    }
-
-    /// Sets whether a channel of TCP gives feedback. A channel of SYNs does, unless its listener can take
-    /// none: a ring then keeps a burst of SYNs on a core that keeps up, because each lost SYN costs its
-    /// sender a second. Other senders are paced by windows. If one is not, its excess segments end in the
-    /// channel, and are no reason to pause other traffic of the ring.
-    fn set_gate(&mut self, id: ChannelId, gives_feedback: bool) {
-        let separates = self.config.separates();
-        let Some(channel) = self.rx.channels.get(id) else { return };
-        let gate =
-            if gives_feedback && separates { self.gate(channel.capacity_pkts()) } else { Gate::open() };
-        self.poller.forget(QueueId::Channel(id));
-        if let Some(channel) = self.rx.channels.get_mut(id) {
-            channel.gate = gate;
-        }
-    }
-
-    /// Arms a channel on an adaptor, so that its next segment interrupts. If a segment is there already,
-    /// the interrupt is raised at once.
-    pub(in crate::net) fn arm_segment_channel(&mut self, id: ChannelId) {
-        if self.rx.channels.get_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
-            self.rx.channels.raise(id);
-        }
     }
 
     /// Returns whether the host puts segments into channels, or will once it has an interface.
@@ -132,12 +116,12 @@ impl Net {
         let Some(&tuple) = self.tcp.endpoint.tuple(id) else { return };
         let channel = match self.tcp.segments.ringed.pop() {
             Some(channel) => {
-                self.update(Change::Bind(Binding::Connection(tuple), channel));
+                self.channels().update(Change::Bind(Binding::Connection(tuple), channel));
                 channel
             }
             None if self.tcp.segments.rings < self.config.connection_rings => {
                 let channel = Channel::growing(self.tcp.segments.held_max_pkts, self.config.channel_pkts);
-                let Ok(channel) = self.add_channel(channel, Binding::Connection(tuple)) else { return };
+                let Ok(channel) = self.channels().add(channel, Binding::Connection(tuple)) else { return };
                 self.tcp.segments.rings += 1;
                 channel
             }
@@ -147,7 +131,7 @@ impl Net {
             channel.segments_for = Some(SegmentKind::Connection(id));
         }
         self.tcp.set_channel(id, Some(channel));
-        self.arm_segment_channel(channel);
+        self.activation().arm_segment_channel(channel);
     }
 
     /// A connection has ended, or goes on in TIME-WAIT, where it has no channel. If it had one on an adaptor,
@@ -158,46 +142,11 @@ impl Net {
             return;
         }
         self.tcp.set_channel(id, None);
-        self.update(Change::Unbind(Binding::Connection(tuple)));
+        self.channels().update(Change::Unbind(Binding::Connection(tuple)));
         self.tcp.segments.ringed.push(channel);
     }
 
     // --- Processing ---
-
-    /// Activates a channel of TCP that has segments, so that its process processes them.
-    pub(in crate::net) fn activate(&mut self, id: ChannelId, segments_for: SegmentKind) {
-        if self.rx.channels.get_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
-            return;
-        }
-        let process = self.process_for(segments_for);
-        self.tcp.processing_of(process).active.push_back(id);
-        self.tcp.called.push(process);
-    }
-
-    /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that
-    /// has ended, the daemon for control traffic minds.
-    fn process_for(&mut self, segments_for: SegmentKind) -> ProcessId {
-        let process = self.owner_for(segments_for);
-        process
-            .filter(|&process| !self.tcp.processing_of(process).ended)
-            .unwrap_or_else(|| self.orphan_owner())
-    }
-
-    /// Returns the process that has the socket or the connection which the segments are for.
-    pub(in crate::net) fn owner_for(&self, segments_for: SegmentKind) -> Option<ProcessId> {
-        match segments_for {
-            SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => {
-                self.sockets.descriptors.get(socket).and_then(Descriptor::owner)
-            }
-            SegmentKind::Connection(id) => self.tcp.owner(id).and_then(|owner| owner.process),
-            SegmentKind::TimeWait => None,
-        }
-    }
-
-    /// There always is one under the lazy architectures, which alone have channels.
-    fn orphan_owner(&self) -> ProcessId {
-        self.rx.channels.daemons().control_reader().unwrap_or(ProcessId(0))
-    }
 
     /// Runs one step of protocol processing for a process: segments of its channels, one of each in turn.
     pub(crate) fn process_segments(&mut self, process: ProcessId, now: Instant) {
@@ -209,13 +158,13 @@ impl Net {
                     let segments_for = channel.and_then(|channel| channel.segments_for);
                     // Most have one segment at a time: another visit would find nothing.
                     if channel.is_some_and(|channel| !channel.has_rings() && channel.is_empty()) {
-                        self.settle_channel(id);
+                        self.activation().settle_channel(id);
                     } else {
                         self.tcp.processing_of(process).active.push_back(id);
                     }
                     self.input_from(segments_for, waiting, now);
                 }
-                None => self.settle_channel(id),
+                None => self.activation().settle_channel(id),
             }
         }
     }
@@ -234,74 +183,11 @@ impl Net {
 
     fn next_segment(&mut self, id: ChannelId, now: Instant) -> Option<Waiting> {
         if let Some(SegmentKind::Syns(socket)) = self.rx.channels.get(id)?.segments_for
-            && self.is_overloaded(socket)
+            && self.activation().is_overloaded(socket)
         {
             return None;
         }
         self.take_from_channel(id, now)
-    }
-
-    /// Returns whether a listener can take no more connections, so that its SYNs stay in their channel.
-    fn is_overloaded(&self, socket: SocketId) -> bool {
-        matches!(self.sockets.descriptors.get(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
-    }
-
-    /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for
-    /// its next connection.
-    fn settle_channel(&mut self, id: ChannelId) {
-        let Some(channel) = self.rx.channels.get_mut(id) else { return };
-        channel.listed = false;
-        let (segments_for, left) = (channel.segments_for, !channel.is_empty());
-        match segments_for {
-            Some(SegmentKind::Syns(socket)) if left => {
-                self.set_gate(id, false);
-                self.tcp.stop(socket);
-            }
-            Some(segments_for) if self.rx.channels.get_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
-                // One came between the last look and the arming.
-                self.activate(id, segments_for);
-            }
-            Some(SegmentKind::Connection(connection)) => {
-                self.tcp.give_back(id, connection, &self.rx.channels)
-            }
-            _ => {}
-        }
-    }
-
-    /// Listeners whose accept queue has room again.
-    pub(super) fn resume_listeners(&mut self) {
-        let mut index = 0;
-        while let Some(&socket) = self.tcp.stopped.get(index) {
-            if self.is_overloaded(socket) {
-                index += 1;
-                continue;
-            }
-            self.tcp.stopped.remove(index);
-            if let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(socket)
-                && let Some(syns) = listener.syns
-            {
-                self.set_gate(syns, true);
-                self.activate(syns, SegmentKind::Syns(socket));
-            }
-        }
-    }
-
-    /// Removes a channel from the active ones of a process.
-    pub(super) fn deactivate(&mut self, channel: ChannelId, process: ProcessId) {
-        self.tcp.processing_of(process).active.retain(|&other| other != channel);
-    }
-
-    /// Records that a process has ended, and passes its channels with segments to the daemon of control
-    /// traffic.
-    pub(crate) fn end_processing(&mut self, process: ProcessId) {
-        let processing = self.tcp.processing_of(process);
-        processing.ended = true;
-        let left = core::mem::take(&mut processing.active);
-        if !left.is_empty() {
-            let orphan_owner = self.orphan_owner();
-            self.tcp.processing_of(orphan_owner).active.extend(left);
-            self.tcp.called.push(orphan_owner);
-        }
     }
 }
 
@@ -310,6 +196,7 @@ mod tests {
     use super::super::state::Owner;
     use super::*;
     use crate::id::InterfaceId;
+    use crate::poll::Gate;
     use crate::receive::Architecture;
     use crate::slab::tests::LOOKS;
     use crate::tcp::ListenerConfig;
@@ -344,12 +231,12 @@ mod tests {
         let syns = listener.syns.unwrap();
         let frame = net.pool.take().unwrap();
         net.rx.channels.get_mut(syns).unwrap().push(InterfaceId(0), frame).unwrap();
-        net.activate(syns, SegmentKind::Syns(socket));
+        net.activation().activate(syns, SegmentKind::Syns(socket));
         let gives_feedback = |net: &Net| net.rx.channels.get(syns).unwrap().gate != Gate::open();
         assert!(gives_feedback(&net));
-        net.settle_channel(syns);
+        net.activation().settle_channel(syns);
         assert!(!gives_feedback(&net));
-        net.resume_listeners();
+        net.activation().resume_listeners();
         assert!(gives_feedback(&net));
     }
 
@@ -369,7 +256,7 @@ mod tests {
             net.rx.channels.get_mut(channel).unwrap().push(InterfaceId(0), frame).unwrap();
             net.tcp.segments.count_held(SegmentKind::Connection(id));
         }
-        net.activate(channel, SegmentKind::Connection(id));
+        net.activation().activate(channel, SegmentKind::Connection(id));
         let state = |net: &Net| {
             let has = net.tcp.owner(id).unwrap().channel;
             (net.tcp.has_segments(program), has, net.tcp.segments.free.len(), net.tcp.segments.held_pkts())
@@ -391,7 +278,7 @@ mod tests {
         let id = net.tcp.endpoint.connect(tuple, 1_460, Instant::ZERO).unwrap();
         let program = ProcessId(5);
         net.tcp.set_owner(Owner { id, process: Some(program), socket: None, channel: None });
-        net.end_processing(program);
-        assert_eq!(net.process_for(SegmentKind::Connection(id)), daemon);
+        net.activation().end_processing(program);
+        assert_eq!(net.activation().process_for(SegmentKind::Connection(id)), daemon);
     }
 }

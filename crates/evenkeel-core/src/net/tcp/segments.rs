@@ -2,10 +2,9 @@
 
 use super::super::state::Net;
 use crate::link::{OUTPUT_PKTS, OutputRoom};
-use crate::ready::{Kinds, kinds_of};
 use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
 use crate::tcp::Flags;
-use crate::tcp::endpoint::{EgressSet, EndpointEvent, Fate, ListenAt, Packet, Quote, Readiness};
+use crate::tcp::endpoint::{EgressSet, Fate, Packet, Quote};
 use crate::tcp::table::Id;
 use crate::time::Instant;
 use crate::work::Work;
@@ -74,22 +73,12 @@ impl Net {
         if !self.tcp.pending {
             return;
         }
-        self.tell_events();
-        self.resume_listeners();
-    }
-
-    #[inline]
-    fn tell_events(&mut self) {
-        while let Some(event) = self.tcp.endpoint.poll_event() {
-            match event {
-                EndpointEvent::Acceptable(at) => self.tell_listener(&at),
-                EndpointEvent::Connection(id, ready) => self.tell_stream(id, ready),
-            }
-        }
+        self.activation().tell_events();
+        self.activation().resume_listeners();
     }
 
     /// Segments leave that follow from this unit. To be called at the end of every unit, or of a later one if
-    /// they are [held](Self::hold_segments).
+    /// they are [held](super::Tcp::hold_segments).
     pub(crate) fn send_tcp(&mut self, now: Instant) {
         if !self.tcp.pending {
             return;
@@ -97,7 +86,7 @@ impl Net {
         self.tcp.held = 0;
         self.tcp.pending = !self.send_segments(now);
         // With its last acknowledgment a connection is over, and nothing else may ever happen to it.
-        self.tell_events();
+        self.activation().tell_events();
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
         }
@@ -134,16 +123,6 @@ impl Net {
             let _ = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent, io));
         }
         !self.tcp.endpoint.may_transmit(EgressSet::NONE, &*self.stack)
-    }
-
-    fn tell_listener(&mut self, at: &ListenAt) {
-        let Some(listening) = self.tcp.listeners.get(at) else { return };
-        self.sockets.ready.raise(listening.socket, Kinds::READABLE);
-    }
-
-    fn tell_stream(&mut self, id: Id, ready: Readiness) {
-        let Some(socket) = self.tcp.owner(id).and_then(|owner| owner.socket) else { return };
-        self.sockets.ready.raise(socket, kinds_of(ready));
     }
 
     // --- Time ---

@@ -1,0 +1,158 @@
+//! Which process is to process the segments in a channel, and which program hears of what came of it.
+
+use crate::channel::SegmentKind;
+use crate::config::Config;
+use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
+use crate::poll::{Gate, Poller};
+use crate::ready::{Kinds, kinds_of};
+use crate::rx::Receive;
+use crate::socket::Descriptor;
+use crate::sockets::Sockets;
+use crate::tcp::endpoint::{EndpointEvent, ListenAt, Readiness};
+use crate::tcp::table::Id;
+
+use super::state::Tcp;
+
+/// TCP, with the channels where segments wait, and the sockets of the processes that they are for.
+pub(crate) struct Activation<'a> {
+    pub(in crate::net) tcp: &'a mut Tcp,
+    pub(in crate::net) rx: &'a mut Receive,
+    pub(in crate::net) sockets: &'a mut Sockets,
+    pub(in crate::net) poller: &'a mut Poller<QueueId>,
+    pub(in crate::net) config: &'a Config,
+}
+
+impl Activation<'_> {
+    /// Sets whether a channel of TCP gives feedback. A channel of SYNs does, unless its listener can take
+    /// none: a ring then keeps a burst of SYNs on a core that keeps up, because each lost SYN costs its
+    /// sender a second. Other senders are paced by windows. If one is not, its excess segments end in the
+    /// channel, and are no reason to pause other traffic of the ring.
+    pub(super) fn set_gate(&mut self, id: ChannelId, gives_feedback: bool) {
+        let separates = self.config.separates();
+        let Some(channel) = self.rx.channels.get(id) else { return };
+        let gate = if gives_feedback && separates {
+            self.rx.gate(channel.capacity_pkts(), self.config)
+        } else {
+            Gate::open()
+        };
+        self.poller.forget(QueueId::Channel(id));
+        if let Some(channel) = self.rx.channels.get_mut(id) {
+            channel.gate = gate;
+        }
+    }
+
+    /// Arms a channel on an adaptor, so that its next segment interrupts. If a segment is there already,
+    /// the interrupt is raised at once.
+    pub(in crate::net) fn arm_segment_channel(&mut self, id: ChannelId) {
+        if self.rx.channels.get_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
+            self.rx.channels.raise(id);
+        }
+    }
+
+    /// Activates a channel of TCP that has segments, so that its process processes them.
+    pub(in crate::net) fn activate(&mut self, id: ChannelId, segments_for: SegmentKind) {
+        if self.rx.channels.get_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
+            return;
+        }
+        let process = self.process_for(segments_for);
+        self.tcp.processing_of(process).active.push_back(id);
+        self.tcp.called.push(process);
+    }
+
+    /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that
+    /// has ended, the daemon for control traffic minds.
+    pub(super) fn process_for(&mut self, segments_for: SegmentKind) -> ProcessId {
+        let process = self.tcp.owner_for(segments_for, &self.sockets.descriptors);
+        process
+            .filter(|&process| !self.tcp.processing_of(process).ended)
+            .unwrap_or_else(|| self.orphan_owner())
+    }
+
+    /// There always is one under the lazy architectures, which alone have channels.
+    fn orphan_owner(&self) -> ProcessId {
+        self.rx.channels.daemons().control_reader().unwrap_or(ProcessId(0))
+    }
+
+    /// Returns whether a listener can take no more connections, so that its SYNs stay in their channel.
+    pub(super) fn is_overloaded(&self, socket: SocketId) -> bool {
+        matches!(self.sockets.descriptors.get(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
+    }
+
+    /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for
+    /// its next connection.
+    pub(super) fn settle_channel(&mut self, id: ChannelId) {
+        let Some(channel) = self.rx.channels.get_mut(id) else { return };
+        channel.listed = false;
+        let (segments_for, left) = (channel.segments_for, !channel.is_empty());
+        match segments_for {
+            Some(SegmentKind::Syns(socket)) if left => {
+                self.set_gate(id, false);
+                self.tcp.stop(socket);
+            }
+            Some(segments_for) if self.rx.channels.get_mut(id).is_some_and(|c| c.has_rings() && c.arm()) => {
+                // One came between the last look and the arming.
+                self.activate(id, segments_for);
+            }
+            Some(SegmentKind::Connection(connection)) => {
+                self.tcp.give_back(id, connection, &self.rx.channels)
+            }
+            _ => {}
+        }
+    }
+
+    /// Listeners whose accept queue has room again.
+    pub(super) fn resume_listeners(&mut self) {
+        let mut index = 0;
+        while let Some(&socket) = self.tcp.stopped.get(index) {
+            if self.is_overloaded(socket) {
+                index += 1;
+                continue;
+            }
+            self.tcp.stopped.remove(index);
+            if let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(socket)
+                && let Some(syns) = listener.syns
+            {
+                self.set_gate(syns, true);
+                self.activate(syns, SegmentKind::Syns(socket));
+            }
+        }
+    }
+
+    /// Removes a channel from the active ones of a process.
+    pub(super) fn deactivate(&mut self, channel: ChannelId, process: ProcessId) {
+        self.tcp.processing_of(process).active.retain(|&other| other != channel);
+    }
+
+    /// Records that a process has ended, and passes its channels with segments to the daemon of control
+    /// traffic.
+    pub(crate) fn end_processing(&mut self, process: ProcessId) {
+        let processing = self.tcp.processing_of(process);
+        processing.ended = true;
+        let left = core::mem::take(&mut processing.active);
+        if !left.is_empty() {
+            let orphan_owner = self.orphan_owner();
+            self.tcp.processing_of(orphan_owner).active.extend(left);
+            self.tcp.called.push(orphan_owner);
+        }
+    }
+
+    #[inline]
+    pub(super) fn tell_events(&mut self) {
+        while let Some(event) = self.tcp.endpoint.poll_event() {
+            match event {
+                EndpointEvent::Acceptable(at) => self.tell_listener(&at),
+                EndpointEvent::Connection(id, ready) => self.tell_stream(id, ready),
+            }
+        }
+    }
+
+    fn tell_listener(&mut self, at: &ListenAt) {
+        let Some(listening) = self.tcp.listeners.get(at) else { return };
+        self.sockets.ready.raise(listening.socket, Kinds::READABLE);
+    }
+
+    fn tell_stream(&mut self, id: Id, ready: Readiness) {
+        let Some(socket) = self.tcp.owner(id).and_then(|owner| owner.socket) else { return };
+        self.sockets.ready.raise(socket, kinds_of(ready));
+    }
+}

@@ -1,0 +1,139 @@
+//! Channels open and close, with their rings on interfaces that demultiplex, and their buffers.
+
+use super::state::Receive;
+use crate::channel::Channel;
+use crate::config::Config;
+use crate::demux::{Binding, Change};
+use crate::error::ChannelError;
+use crate::frame::{Pool, PoolLimit};
+use crate::id::{ChannelId, InterfaceId};
+use crate::interface::{Demultiplexer, RxQueue};
+use crate::link::{AddInterfaceError, Links};
+use crate::poll::Gate;
+use crate::receive::Plan;
+use crate::wire::EthernetAddress;
+
+/// The rings that an interface which demultiplexes has for the channels there are.
+pub(crate) type Rings = Vec<(ChannelId, Box<dyn RxQueue>)>;
+
+/// The channels of a host, with all that changes when one of them opens or closes.
+pub(crate) struct Channels<'a> {
+    pub(crate) rx: &'a mut Receive,
+    pub(crate) links: &'a mut Links,
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) config: &'a Config,
+    pub(crate) plan: Plan,
+}
+
+impl Channels<'_> {
+    /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.
+    pub(crate) fn open(&mut self, binding: Binding) -> Result<ChannelId, ChannelError> {
+        let channel = self.new_channel();
+        self.add(channel, binding)
+    }
+
+    pub(crate) fn new_channel(&mut self) -> Channel {
+        let capacity = self.config.channel_pkts;
+        let gate = if self.plan.is_lazy() { self.rx.gate(capacity, self.config) } else { Gate::open() };
+        Channel::new(capacity, gate)
+    }
+
+    /// Opens an existing channel that `binding` leads to, with a ring on each interface that demultiplexes.
+    /// Reserves its buffers.
+    pub(crate) fn add(&mut self, mut channel: Channel, binding: Binding) -> Result<ChannelId, ChannelError> {
+        let reserved_pkts = channel.reserved_pkts(self.links.places());
+        self.pool.grow(reserved_pkts).map_err(ChannelError::NoMemory)?;
+        let id = self.rx.channels.vacant();
+        if self.links.has_demultiplexer() {
+            if !self.open_rings(id, &mut channel) {
+                self.close_rings(id);
+                self.pool.shrink(reserved_pkts);
+                return Err(ChannelError::NoRing);
+            }
+            self.rx.channels.disarm(id);
+        }
+        Ok(self.install(channel, binding))
+    }
+
+    pub(crate) fn install(&mut self, channel: Channel, binding: Binding) -> ChannelId {
+        let id = self.rx.channels.insert(channel);
+        self.update(Change::Bind(binding, id));
+        id
+    }
+
+    /// Returns false if an interface has no ring left.
+    fn open_rings(&mut self, id: ChannelId, channel: &mut Channel) -> bool {
+        for (interface, demultiplexer) in self.links.demultiplexers() {
+            let Some(ring) = demultiplexer.open(id, channel.ring_pkts(), self.pool) else {
+                return false;
+            };
+            channel.add_ring(interface, ring);
+        }
+        true
+    }
+
+    fn close_rings(&mut self, id: ChannelId) {
+        self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.close(id));
+    }
+
+    /// Opens a ring for every channel on an interface that demultiplexes, and gives the interface a copy of
+    /// the table.
+    ///
+    /// As for a new channel, rings are opened before the table leads there.
+    pub(crate) fn open_all_on(
+        &mut self,
+        demultiplexer: &mut dyn Demultiplexer,
+        address: EthernetAddress,
+    ) -> Result<Rings, AddInterfaceError> {
+        let mut rings = Rings::new();
+        for (id, channel) in self.rx.channels.iter().filter(|(_, channel)| channel.ring_pkts() > 0) {
+            let ring = demultiplexer.open(id, channel.ring_pkts(), self.pool);
+            rings.push((id, ring.ok_or(AddInterfaceError::NoRing)?));
+        }
+        for id in self.rx.channels.daemons().ahead().into_iter().flatten() {
+            demultiplexer.watch(id, self.rx.ahead.flag());
+        }
+        demultiplexer.update(Change::Hardware(address));
+        self.rx.table.contents().into_iter().for_each(|change| demultiplexer.update(change));
+        Ok(rings)
+    }
+
+    pub(crate) fn add_rings(&mut self, interface: InterfaceId, rings: Rings) {
+        for (id, ring) in rings {
+            let Some(channel) = self.rx.channels.get_mut(id) else { continue };
+            channel.add_ring(interface, ring);
+            if channel.segments_for.is_none() {
+                self.rx.channels.disarm(id);
+            } else if channel.arm() {
+                self.rx.channels.raise(id);
+            }
+        }
+    }
+
+    /// Changes the host's demultiplexing table, and the copies that interfaces have.
+    pub(crate) fn update(&mut self, change: Change) {
+        self.rx.table.apply(change);
+        // An interface has its own hardware address and need not know the others'.
+        if !matches!(change, Change::Hardware(_) | Change::NoHardware(_)) {
+            self.links.demultiplexers().for_each(|(_, demultiplexer)| demultiplexer.update(change));
+        }
+    }
+
+    /// Opens a channel of traffic without sockets, before there is any interface.
+    pub(crate) fn open_for_daemon(&mut self, binding: Binding) -> Result<(), PoolLimit> {
+        let channel = self.new_channel();
+        self.pool.grow(channel.reserved_pkts(self.links.places()))?;
+        let id = self.install(channel, binding);
+        self.rx.channels.set_daemon_channel(binding, id);
+        Ok(())
+    }
+
+    /// Closes a channel that was drained, with its rings, and gives back its buffers.
+    pub(crate) fn close(&mut self, id: ChannelId) {
+        let Some(channel) = self.rx.channels.remove(id) else { return };
+        if channel.has_rings() {
+            self.close_rings(id);
+        }
+        self.pool.shrink(channel.reserved_pkts(self.links.places()));
+    }
+}
