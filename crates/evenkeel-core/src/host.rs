@@ -158,7 +158,7 @@ impl Host {
         let daemons: Vec<_> = host.net.daemon_channels().collect();
         for (name, nice, channel) in daemons {
             let process = host.admit(name, nice, Body::Daemon(channel));
-            host.net.set_daemon(channel, process);
+            host.net.rx.channels.set_reader(channel, process);
         }
         Ok(host)
     }
@@ -464,7 +464,7 @@ impl Host {
         if let Some(port) = self.net.links.interrupting_port(&self.net.poller) {
             return Some(Unit::Device(port));
         }
-        if self.net.has_ip_queue() {
+        if !self.net.rx.ip_queue.is_empty() {
             return Some(Unit::SoftInterrupt);
         }
         if self.net.has_segments_to_send() {
@@ -485,7 +485,7 @@ impl Host {
         if self.net.poller.is_runnable_when_idle() {
             return Some(Unit::Poll);
         }
-        self.net.has_idle_work().then_some(Unit::Idle)
+        self.net.rx.channels.has_listed().then_some(Unit::Idle)
     }
 
     /// Returns the work item of an interface that the host polls while it is idle, once there is no other.
@@ -553,7 +553,7 @@ impl Host {
     /// Runs one work item as [`Host::turn`] does, with trigger states at the ends of the calls that a
     /// program makes.
     pub fn turn_with(&mut self, now: Instant, trigger: Option<&mut dyn Trigger>) -> Option<Ran> {
-        self.net.settle_due(now);
+        self.net.tcp.settle_due(now);
         let unit = self.select_and_settle(now)?;
         self.net.work.clear();
         self.net.poller.roll(now);
@@ -826,7 +826,9 @@ impl Host {
             Some(Process { body: Body::Daemon(channel), .. }) => {
                 self.net.rx.channels.filled_percent(*channel)
             }
-            Some(Process { reads: Some(queue), .. }) => self.net.filled_percent(*queue),
+            Some(Process { reads: Some(queue), .. }) => {
+                self.net.sockets.filled_percent(*queue, &self.net.rx.channels)
+            }
             _ => 0,
         };
         elapsed * 100 / (100 + 3 * u32::from(filled_percent))
@@ -838,7 +840,7 @@ impl Host {
         if ran.level == Level::SoftInterrupt {
             // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new
             // dispatch.
-            self.in_soft_interrupt = self.net.has_ip_queue();
+            self.in_soft_interrupt = !self.net.rx.ip_queue.is_empty();
         }
         if ran.level == Level::PollingThread {
             self.net.links.finish_poll(&mut self.net.poller, now);
@@ -866,7 +868,7 @@ impl Host {
             }
             (Some(Step::Exit), None) => self.exit(id, now),
             (Some(Step::Again | Step::Exit), Some(channel)) => {
-                if !self.net.arm_channel(channel) {
+                if !self.net.sockets.arm_daemon(channel, &mut self.net.rx.channels) {
                     self.put_to_sleep(id, Sleep { on: SleepsOn::Nothing, until: Instant::NEVER }, now);
                 }
             }
@@ -939,7 +941,7 @@ impl Host {
     /// Finds out exactly when there will be something to do, which a busy host does not keep up to date. So
     /// it is until the next unit or call.
     pub fn settle_deadlines(&mut self) {
-        self.net.settle_deadlines();
+        self.net.tcp.settle_deadline();
     }
 
     /// Returns the time at which there will be something to do even if nothing arrives. Exact once the host
@@ -957,7 +959,7 @@ impl Host {
     #[must_use]
     #[inline]
     pub const fn exact_deadline(&self) -> Instant {
-        self.net.exact_deadline()
+        self.net.tcp.next_paced()
     }
 
     /// Returns an iterator over all deadlines: the part or process that waits, its name in reports, and its
@@ -990,7 +992,7 @@ impl Host {
         self.net.links.enter_idle();
         let pending = self.net.arm();
         self.wake_protocol(now);
-        self.net.settle_deadlines();
+        self.net.tcp.settle_deadline();
         !pending && self.select(now).is_none()
     }
 
@@ -1032,7 +1034,7 @@ impl Host {
     /// Stops forwarding of packets that no process has screened. Without this call only the first process
     /// that screens stops it, and packets may pass before that process first runs.
     pub fn require_screening(&mut self) {
-        self.net.require_screening();
+        self.net.sockets.screened = true;
     }
 
     /// Returns the counters of messages that change how to send and were processed ahead of frames that came
@@ -1045,7 +1047,7 @@ impl Host {
     /// Returns the number of packets that wait for the process that screens.
     #[must_use]
     pub fn waiting_for_verdict(&self) -> u64 {
-        self.net.waiting_for_verdict()
+        self.net.sockets.waiting_for_verdict(&self.net.rx.channels)
     }
 
     /// Returns the number of device interrupts taken.

@@ -86,7 +86,7 @@ impl<'a> Within<'a> {
         net: &Net,
         processes: &'a [Option<Process>],
     ) -> Option<Self> {
-        let due = trigger.next_due().min(net.exact_deadline());
+        let due = trigger.next_due().min(net.tcp.next_paced());
         (due != Instant::NEVER).then_some(Self { trigger, processes })
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn pass_state(
     processes: &[Option<Process>],
     now: Instant,
 ) -> bool {
-    let (paces, is_due) = (net.exact_deadline() <= now, trigger.next_due() <= now);
+    let (paces, is_due) = (net.tcp.next_paced() <= now, trigger.next_due() <= now);
     if paces {
         net.advance_tcp(now);
     }

@@ -114,9 +114,11 @@ impl ChannelTable {
         }
     }
 
-    /// Makes `process` the reader of a daemon's channel.
+    /// Makes `process` the reader of a daemon's channel. That of control traffic reads reports of path MTUs,
+    /// too.
     pub(crate) fn set_reader(&mut self, channel: ChannelId, process: ProcessId) {
-        self.daemons.readers.push((channel, process));
+        let both = [Some(channel), self.daemons.read_along_with(channel)];
+        self.daemons.readers.extend(both.into_iter().flatten().map(|channel| (channel, process)));
     }
 
     // --- The idle level ---

@@ -11,7 +11,6 @@ use crate::frame::Frame;
 use crate::id::{ChannelId, ProcessId};
 use crate::link::{Port, Side, Taken};
 use crate::poll::{SourceId, Sources};
-use crate::ready::Kinds;
 use crate::receive::{AfterDevice, DeviceWork};
 use crate::rx::{Arrived, BurstPolicy, SocketFloor};
 use crate::sockets::Sockets;
@@ -47,18 +46,11 @@ impl Net {
         elapsed: Duration,
     ) -> Option<(SourceId, Duration, Option<ProcessId>)> {
         let (source, spent, full) = self.links.spent_on_discards(elapsed)?;
-        Some((source, spent, full.and_then(|id| self.receiver(id))))
-    }
-
-    /// Returns the process that receives from a channel; of several, the first.
-    fn receiver(&self, id: ChannelId) -> Option<ProcessId> {
-        let channel = self.rx.channels.get(id)?;
-        if let Some(segments_for) = channel.segments_for {
-            return self.tcp.owner_for(segments_for, &self.sockets.descriptors);
-        }
-        let member =
-            channel.members.first().and_then(|&member| self.sockets.descriptors.get(member)?.owner());
-        member.or_else(|| self.rx.channels.daemons().reader(id))
+        Some((
+            source,
+            spent,
+            full.and_then(|id| self.tcp.receiver(id, &self.rx.channels, &self.sockets.descriptors)),
+        ))
     }
 
     /// Does device work of a port for at most `limit` frames. Returns how many there were.
@@ -114,7 +106,7 @@ impl Net {
     fn take_handover(&mut self, port: Port, now: Instant) {
         while let Some(arrived) = self.rx.handover.arrived.pop_front() {
             match arrived {
-                Arrived::Wake(id) => self.wake_receivers(id),
+                Arrived::Wake(id) => self.sockets.wake_receivers(id, &self.rx.channels),
                 Arrived::Activate(id, segments_for) => self.activation().activate(id, segments_for),
             }
         }
@@ -157,20 +149,6 @@ impl Net {
         }
     }
 
-    pub(super) fn wake_receivers(&mut self, id: ChannelId) {
-        if self.is_screened(id) {
-            // Whoever screens looks into the channel before it sleeps.
-            let screen = self.sockets.descriptors.screen_id().into_iter();
-            return screen.for_each(|screen| self.sockets.ready.raise(screen, Kinds::READABLE));
-        }
-        if let Some(daemon) = self.rx.channels.daemons().reader(id) {
-            return self.sockets.ready.wake_process(daemon);
-        }
-        for &member in self.rx.channels.get(id).map_or(&[][..], |channel| &channel.members) {
-            self.sockets.ready.raise(member, Kinds::READABLE);
-        }
-    }
-
     /// Returns whether any channel, of the host or on an interface, interrupts.
     pub(crate) fn has_channel_interrupt(&self) -> bool {
         self.rx.channels.has_interrupt() || self.links.has_channel_interrupt()
@@ -186,7 +164,7 @@ impl Net {
         }
         self.rx.channels.disarm(id);
         self.rx.channels.list(id);
-        self.wake_receivers(id);
+        self.sockets.wake_receivers(id, &self.rx.channels);
     }
 }
 

@@ -3,11 +3,10 @@
 
 use super::state::Net;
 use crate::channel::{Verdict, Waiting};
-use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
+use crate::drop::{LinkDrop, UdpDrop};
 use crate::frame::Frame;
 use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
-use crate::ready::Kinds;
 use crate::stack::{Datagram, Io, IpEndpoint, Received, TakesDatagrams};
 use crate::time::Instant;
 use crate::work::Work;
@@ -17,10 +16,6 @@ use crate::work::Work;
 const FRAMES_PER_RECEIVE: usize = 64;
 
 impl Net {
-    pub(crate) fn has_ip_queue(&self) -> bool {
-        !self.rx.ip_queue.is_empty()
-    }
-
     /// Runs the software interrupt: protocol input for frames of the shared IP queue.
     pub(crate) fn soft_interrupt(&mut self, dispatch: bool, now: Instant) {
         if dispatch {
@@ -83,6 +78,7 @@ impl Net {
 
     /// Appends a datagram to the queues of the sockets it is for.
     pub(super) fn dispatch(&mut self, datagram: Datagram, fed_by: Sources, now: Instant) {
+        let fed_by = self.config.scope(fed_by);
         let IpEndpoint { addr, port } = datagram.destination();
         let channel = self.rx.table.udp(&addr, port);
         let members = channel.and_then(|c| self.rx.channels.get(c)).map_or(0, |c| c.members.len());
@@ -100,7 +96,8 @@ impl Net {
             match datagram.duplicate(&mut self.pool) {
                 Some(copy) => {
                     self.ledger.duplicated += copy.frames();
-                    self.append(member, copy, fed_by, now);
+                    let (sockets, mut cx) = self.sockets(now);
+                    sockets.append(member, copy, fed_by, &mut cx);
                 }
                 None => {
                     self.ledger.duplicated += 1;
@@ -109,24 +106,9 @@ impl Net {
             }
         }
         if let Some(member) = self.rx.channels.get(channel).and_then(|c| c.members.last().copied()) {
-            self.append(member, datagram, fed_by, now);
+            let (sockets, mut cx) = self.sockets(now);
+            sockets.append(member, datagram, fed_by, &mut cx);
         }
-    }
-
-    pub(super) fn append(&mut self, id: SocketId, datagram: Datagram, fed_by: Sources, now: Instant) {
-        self.work.add(Work::Append);
-        let fed_by = self.config.scope(fed_by);
-        let Some(socket) = self.sockets.descriptors.udp_mut(id) else { return };
-        if !socket.ready.has_room() {
-            socket.counters.dropped += 1;
-            self.ledger.drop_input(QueueDrop::Socket, datagram.frames());
-            datagram.recycle(&mut self.pool);
-        } else {
-            socket.ready.push(datagram);
-            self.sockets.ready.raise(id, Kinds::READABLE);
-        }
-        let (gate, waiting) = socket.ready.gate();
-        self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
     }
 
     /// Receives a datagram for a socket. Under the lazy architectures protocol input happens here.
@@ -141,7 +123,8 @@ impl Net {
     pub(crate) fn receive_into(&mut self, id: SocketId, to: &mut impl TakesDatagrams, now: Instant) {
         self.sockets.last_read = Some(id);
         self.keep_order(now);
-        self.take_ready(id, to);
+        let (sockets, mut cx) = self.sockets(now);
+        sockets.take_ready(id, to, &mut cx);
         if !self.plan.is_lazy() {
             return;
         }
@@ -174,7 +157,8 @@ impl Net {
         if self.stack.reassembling() > 0 {
             self.input_fragments(now);
         }
-        self.take_ready(id, to);
+        let (sockets, mut cx) = self.sockets(now);
+        sockets.take_ready(id, to, &mut cx);
     }
 
     /// Hands over plain datagrams from the channel of a socket, straight, as long as they come one after the
@@ -234,22 +218,6 @@ impl Net {
         true
     }
 
-    /// Hands over what waits in the queue of a socket.
-    fn take_ready(&mut self, id: SocketId, to: &mut impl TakesDatagrams) {
-        let Some(socket) = self.sockets.descriptors.udp_mut(id) else { return };
-        while to.has_room()
-            && let Some((datagram, resume)) = socket.ready.pop()
-        {
-            socket.counters.received += 1;
-            self.ledger.delivered += datagram.frames();
-            self.work.add(Work::Deliver);
-            to.put(datagram);
-            if resume {
-                self.poller.resume(QueueId::Socket(id));
-            }
-        }
-    }
-
     /// Takes the next frame for a socket from one of its channels, which take turns.
     pub(super) fn take_for_socket(&mut self, id: SocketId, now: Instant) -> Option<Waiting> {
         let channels = self.sockets.descriptors.udp(id)?.channels.len();
@@ -287,7 +255,7 @@ impl Net {
         let daemons = self.rx.channels.daemons();
         let (other, keeps_order) = (daemons.read_along_with(id), !daemons.is_ahead(id));
         for _ in 0..self.config.batch_pkts {
-            if self.is_screened(id) {
+            if self.sockets.screens(id, &self.rx.channels) {
                 return;
             }
             if keeps_order {
@@ -311,15 +279,15 @@ impl Net {
         }
     }
 
-    pub(crate) fn has_idle_work(&self) -> bool {
-        self.rx.channels.has_listed()
-    }
-
     /// Runs idle-level processing: protocol input for one frame, so that laziness adds no delay when the
     /// core has nothing else to do.
     pub(crate) fn idle_input(&mut self, now: Instant) {
         let Some(id) = self.rx.channels.next_listed() else { return };
-        let taken = if self.members_have_room(id) { self.take_from_channel(id, now) } else { None };
+        let taken = if self.sockets.have_room(id, &self.rx.channels) {
+            self.take_from_channel(id, now)
+        } else {
+            None
+        };
         match taken {
             Some(waiting) => {
                 self.rx.channels.keep_listed(id);

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 
 use super::state::Net;
-use crate::channel::Channel;
 use crate::drop::QueueDrop;
-use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
+use crate::id::{ProcessId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::queue::Queue;
 use crate::ready::Kinds;
@@ -30,12 +29,8 @@ impl Net {
         let screen = Screen { owner, queue, judging, counters: SocketCounters::default() };
         let installed = self.sockets.install(Descriptor::Screen(Box::new(screen)), &mut self.work);
         let id = installed.inspect_err(|_| self.pool.shrink(2 * limit))?;
-        self.require_screening();
-        Ok(id)
-    }
-
-    pub(crate) const fn require_screening(&mut self) {
         self.sockets.screened = true;
+        Ok(id)
     }
 
     /// Forwards a packet for another host at once, or puts it into the screening queue.
@@ -62,12 +57,6 @@ impl Net {
         self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
     }
 
-    /// Returns whether a process screens the packets of the forwarding channel, and thereby does their IP
-    /// input. The forwarding daemon rests meanwhile.
-    pub(super) fn is_screened(&self, channel: ChannelId) -> bool {
-        self.sockets.descriptors.screen_id().is_some() && self.rx.channels.daemons().forward == Some(channel)
-    }
-
     /// Ends screening: drops the packets that wait for a verdict, and wakes the forwarding daemon, which
     /// drops those in its channel.
     pub(super) fn close_screen(&mut self, screen: Screen) {
@@ -78,13 +67,6 @@ impl Net {
         }
         let daemon = self.rx.channels.daemons().forwarder();
         daemon.into_iter().for_each(|daemon| self.sockets.ready.wake_process(daemon));
-    }
-
-    /// Returns the number of packets that wait for a verdict.
-    pub(crate) fn waiting_for_verdict(&self) -> u64 {
-        let Some(screen) = self.sockets.descriptors.screen() else { return 0 };
-        let channel = self.rx.channels.daemons().forward.and_then(|id| self.rx.channels.get(id));
-        (channel.map_or(0, Channel::len) + screen.queue.len() + screen.judging.len()) as u64
     }
 
     pub(super) fn forward(&mut self, transit: Transit, now: Instant) {

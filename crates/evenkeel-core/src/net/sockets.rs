@@ -1,7 +1,6 @@
 //! Sockets and channels come and go.
 
 use super::state::Net;
-use crate::channel::Channel;
 use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
 use crate::error::{ChannelError, DupError};
@@ -11,7 +10,7 @@ use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::rx::Channels;
 use crate::socket::{BindError, Descriptor, Socket, SocketCounters};
-use crate::sockets::{Readiness, Sockets};
+use crate::sockets::Readiness;
 use crate::stack::{Io, RouteHandle, Stack};
 use crate::time::Instant;
 use crate::wire::IpAddress;
@@ -21,14 +20,6 @@ impl Net {
     pub(super) fn channels(&mut self) -> Channels<'_> {
         let Self { rx, links, pool, config, plan, .. } = self;
         Channels { rx, links, pool, config, plan: *plan }
-    }
-
-    /// Returns the fill level, in percent, of the queue that a process reads or of the channel before it,
-    /// whichever is fuller. A queue that gives no feedback counts as empty.
-    pub(crate) fn filled_percent(&self, id: SocketId) -> u8 {
-        let Some(descriptor) = self.sockets.descriptors.get(id) else { return 0 };
-        let channel = Sockets::channel_before(descriptor, self.rx.channels.daemons().forward);
-        descriptor.filled_percent().max(channel.map_or(0, |id| self.rx.channels.filled_percent(id)))
     }
 
     /// Returns the calls that say which descriptors are ready.
@@ -212,16 +203,6 @@ impl Net {
         }
         self.channels().close(id);
         self.poller.forget(QueueId::Channel(id));
-    }
-
-    /// Arms the channels of a daemon that goes to sleep. Returns whether frames wait.
-    pub(crate) fn arm_channel(&mut self, id: ChannelId) -> bool {
-        if self.is_screened(id) {
-            return false;
-        }
-        let other = self.rx.channels.daemons().read_along_with(id);
-        let waits = [Some(id), other].into_iter().flatten();
-        waits.fold(false, |any, id| any | self.rx.channels.get_mut(id).is_none_or(Channel::arm))
     }
 }
 

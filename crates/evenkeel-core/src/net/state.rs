@@ -8,14 +8,14 @@ use crate::deadline::{Deadline, Due, Handler};
 use crate::demux::Binding;
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
-use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
+use crate::id::{ChannelId, QueueId};
 use crate::ledger::Ledger;
 use crate::link::{Links, OUTPUT_PKTS};
 use crate::poll::{FeedbackBy, Poller};
 use crate::queue::Queue;
 use crate::receive::{AfterDevice, Plan};
 use crate::rx::Receive;
-use crate::socket::{Descriptor, Socket};
+use crate::socket::Descriptor;
 use crate::sockets::Sockets;
 use crate::stack::{Datagram, Io, Stack};
 use crate::time::{Duration, Instant};
@@ -40,7 +40,6 @@ pub(crate) struct Net {
     /// The receive floor.
     pub(crate) rx: Receive,
     pub(crate) tcp: Tcp,
-    pub(super) next_fragment_look: Instant,
 }
 
 impl Net {
@@ -59,7 +58,6 @@ impl Net {
             links: Links::new(&config),
             rx: Receive::new(&config),
             tcp: Tcp::new(&config),
-            next_fragment_look: Instant::ZERO,
             config,
         };
         if let Some(secret) = net.config.secret {
@@ -93,15 +91,6 @@ impl Net {
         let nice = self.config.forward_nice;
         let forward = daemons.forward.filter(|_| self.plan.is_lazy()).map(|c| ("forwardd", nice, c));
         neighbor.into_iter().chain(control).chain(forward)
-    }
-
-    /// Makes `process` the reader of a daemon's channel. That of control traffic reads reports of path MTUs,
-    /// too.
-    pub(crate) fn set_daemon(&mut self, channel: ChannelId, process: ProcessId) {
-        self.rx.channels.set_reader(channel, process);
-        if let Some(path) = self.rx.channels.daemons().read_along_with(channel) {
-            self.rx.channels.set_reader(path, process);
-        }
     }
 
     pub(crate) fn with_stack<T>(&mut self, now: Instant, f: impl FnOnce(&mut Stack, &mut Io<'_>) -> T) -> T {
@@ -146,42 +135,8 @@ impl Net {
         hear(Deadline::Feedback, self.poller.feedback_deadline());
         hear(Deadline::Limit, self.poller.limit_deadline());
         hear(Deadline::Tcp, self.tcp.next_deadline());
-        hear(Deadline::Fragments, self.fragments_deadline());
+        hear(Deadline::Fragments, self.rx.fragments_deadline());
         hear(Deadline::Timers, self.sockets.next_timer());
-    }
-
-    /// Returns the next deadline that must be exact: that of a paced segment. Other deadlines may be late
-    /// by the time that it takes to wake the core.
-    #[inline]
-    pub(crate) const fn exact_deadline(&self) -> Instant {
-        self.tcp.next_paced()
-    }
-
-    /// Makes every deadline exact from now on, as long as nothing happens.
-    pub(crate) fn settle_deadlines(&mut self) {
-        self.tcp.settle_deadline();
-    }
-
-    /// Makes every deadline exact, if one seems due at `now`. Deadlines stay exact as long as nothing
-    /// happens.
-    #[inline]
-    pub(crate) fn settle_due(&mut self, now: Instant) {
-        if self.tcp.next_deadline() <= now {
-            self.tcp.settle_deadline();
-        }
-    }
-
-    /// Returns when the special fragment channel must be read even if the core is too busy to reach the
-    /// idle level; [`Instant::NEVER`] if the channel is empty.
-    #[inline]
-    fn fragments_deadline(&self) -> Instant {
-        let waiting = self.fragment_channel().is_some_and(|channel| !channel.is_empty());
-        if waiting { self.next_fragment_look } else { Instant::NEVER }
-    }
-
-    #[inline]
-    fn fragment_channel(&self) -> Option<&Channel> {
-        self.rx.channels.get(self.rx.channels.daemons().fragment?)
     }
 
     /// Handles the clock interrupt: has every part act that is due.
@@ -199,7 +154,7 @@ impl Net {
                 Handler::Tcp => self.advance_tcp(now),
                 Handler::Timers => self.sockets.expire_timers(now),
                 Handler::Fragments => {
-                    self.next_fragment_look = now + FRAGMENT_PERIOD;
+                    self.rx.next_fragment_look = now + FRAGMENT_PERIOD;
                     self.input_fragments(now);
                 }
                 // The host has it tick at every clock interrupt.
@@ -243,7 +198,10 @@ impl Net {
             }
             // Not listed while the idle level could not take anything: the core would go round and round
             // instead of halting.
-            if waiting && self.idle_could_take(id) {
+            if waiting
+                && self.rx.channels.daemons().reader(id).is_none()
+                && self.sockets.have_room(id, &self.rx.channels)
+            {
                 self.rx.channels.list(id);
                 pending = true;
             }
@@ -251,16 +209,6 @@ impl Net {
         });
         self.rx.channels.put_disarmed(disarmed);
         pending
-    }
-
-    pub(super) fn idle_could_take(&self, id: ChannelId) -> bool {
-        self.rx.channels.daemons().reader(id).is_none() && self.members_have_room(id)
-    }
-
-    /// Returns whether the queues of all sockets that receive from a channel have room.
-    pub(super) fn members_have_room(&self, id: ChannelId) -> bool {
-        let room = |&member: &SocketId| self.sockets.descriptors.udp(member).is_none_or(Socket::has_room);
-        self.rx.channels.get(id).is_some_and(|channel| channel.members.iter().all(room))
     }
 
     pub(crate) fn drop_input(&mut self, frame: Frame, reason: impl Into<Reason>) {

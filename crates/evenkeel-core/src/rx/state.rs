@@ -10,6 +10,7 @@ use crate::id::{ChannelId, InterfaceId};
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::receive::DeviceWork;
+use crate::time::Instant;
 use crate::wire::IpAddress;
 
 /// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
@@ -24,6 +25,8 @@ pub(crate) struct Receive {
     pub(crate) ahead: Ahead,
     /// The queue that all IP traffic shares, under the architectures that have one.
     pub(crate) ip_queue: Queue<(InterfaceId, Frame)>,
+    /// The time when the special fragment channel is read next though the core is busy.
+    pub(crate) next_fragment_look: Instant,
     /// The port at which the search for a free one begins.
     pub(crate) next_port: u16,
     /// The number of frames that may come for any queue after the one that has it pause its rings, without
@@ -58,10 +61,20 @@ impl Receive {
             channels: ChannelTable::new(),
             ahead: Ahead::new(),
             ip_queue: Queue::new(config.ip_queue_pkts, Gate::open()),
+            next_fragment_look: Instant::ZERO,
             next_port: EPHEMERAL_FIRST,
             headroom_pkts: usize::MAX,
             handover: Handover::default(),
         }
+    }
+
+    /// Returns when the special fragment channel must be read even if the core is too busy to reach the
+    /// idle level; [`Instant::NEVER`] if the channel is empty.
+    #[inline]
+    pub(crate) fn fragments_deadline(&self) -> Instant {
+        let channel = self.channels.daemons().fragment.and_then(|id| self.channels.get(id));
+        let waiting = channel.is_some_and(|channel| !channel.is_empty());
+        if waiting { self.next_fragment_look } else { Instant::NEVER }
     }
 
     /// Returns a port of the dynamic range that no socket is bound to at `address`. `None` if there is none.

@@ -5,7 +5,7 @@ use evenkeel_timers::Timers;
 use super::descriptors::DescriptorTable;
 use crate::config::Config;
 use crate::error::TooManyOpen;
-use crate::id::{ChannelId, ProcessId, SocketId};
+use crate::id::{ProcessId, SocketId};
 use crate::ready::ReadyTable;
 use crate::socket::Descriptor;
 use crate::time::Instant;
@@ -80,24 +80,9 @@ impl Sockets {
         Some(descriptor)
     }
 
-    /// Returns the channel that a descriptor is read from: a socket's first, or `forward` for the screening
-    /// queue.
-    pub(crate) fn channel_before(descriptor: &Descriptor, forward: Option<ChannelId>) -> Option<ChannelId> {
-        match descriptor {
-            Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),
-            Descriptor::Screen(_) => forward,
-            _ => None,
-        }
-    }
-
     /// Returns when the next timer of a program expires.
     #[inline]
     pub(crate) fn next_timer(&self) -> Instant {
         self.timers.next_deadline()
-    }
-
-    /// Returns whether the screening queue, if there is one, has no room.
-    pub(crate) fn screen_is_full(&self) -> bool {
-        self.descriptors.screen().is_some_and(|screen| !screen.queue.has_room())
     }
 }

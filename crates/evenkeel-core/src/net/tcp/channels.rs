@@ -140,4 +140,19 @@ impl Tcp {
             SegmentKind::TimeWait => None,
         }
     }
+
+    /// Returns the process that receives from a channel; of several, the first.
+    pub(in crate::net) fn receiver(
+        &self,
+        id: ChannelId,
+        channels: &ChannelTable,
+        descriptors: &DescriptorTable,
+    ) -> Option<ProcessId> {
+        let channel = channels.get(id)?;
+        if let Some(segments_for) = channel.segments_for {
+            return self.owner_for(segments_for, descriptors);
+        }
+        let member = channel.members.first().and_then(|&member| descriptors.get(member)?.owner());
+        member.or_else(|| channels.daemons().reader(id))
+    }
 }

@@ -272,7 +272,8 @@ mod tests {
     fn what_comes_for_a_process_that_has_ended_is_the_daemons() {
         let mut net = Net::new(Config::of(Architecture::SoftLrp)).unwrap();
         let daemon = ProcessId(1);
-        net.set_daemon(net.rx.channels.daemons().control.unwrap(), daemon);
+        let control = net.rx.channels.daemons().control.unwrap();
+        net.rx.channels.set_reader(control, daemon);
         let end = |last, port| IpEndpoint::new(IpAddress::v4(10, 0, 0, last), port);
         let tuple = FourTuple::new(end(1, 1_000), end(2, 7));
         let id = net.tcp.endpoint.connect(tuple, 1_460, Instant::ZERO).unwrap();

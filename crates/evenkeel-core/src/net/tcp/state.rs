@@ -104,7 +104,7 @@ impl Tcp {
 
     /// Returns when the next paced segment may leave. It may be early until [`Tcp::settle_deadline`].
     #[inline]
-    pub(in crate::net) const fn next_paced(&self) -> Instant {
+    pub(crate) const fn next_paced(&self) -> Instant {
         self.paced
     }
 
@@ -123,7 +123,7 @@ impl Tcp {
 
     /// Makes [`Tcp::next_deadline`] exact from now on, as long as nothing happens.
     #[inline]
-    pub(in crate::net) fn settle_deadline(&mut self) {
+    pub(crate) fn settle_deadline(&mut self) {
         if !self.exact {
             self.deadline = self.endpoint.next_deadline().unwrap_or(Instant::NEVER);
             self.paced = self.endpoint.next_paced().unwrap_or(Instant::NEVER);
@@ -154,6 +154,15 @@ impl Tcp {
         opens
             && endpoint.find(tuple).is_none()
             && endpoint.listener_for(&tuple.local).is_some_and(|at| !endpoint.accepts(&at))
+    }
+
+    /// Makes every deadline exact, if one seems due at `now`. Deadlines stay exact as long as nothing
+    /// happens.
+    #[inline]
+    pub(crate) fn settle_due(&mut self, now: Instant) {
+        if self.deadline <= now {
+            self.settle_deadline();
+        }
     }
 
     /// Defers the SYNs of a listener until there is room in its accept queue.
