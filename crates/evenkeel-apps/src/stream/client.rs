@@ -9,6 +9,8 @@ use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{Event, Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::tcp::connection::Info;
+use evenkeel_core::tcp::state::State;
 use evenkeel_core::time::{Duration, Instant};
 use serde::Serialize;
 
@@ -112,7 +114,8 @@ pub struct Asked {
     pub opened: u64,
     /// Connections on which all expected bytes came before the server closed.
     pub completed: u64,
-    /// Connections that were refused, reset or timed out.
+    /// Connections that were refused, reset or timed out, or that the server closed before it had received
+    /// all bytes.
     pub failed: u64,
     /// Connections on which other bytes came than expected, or fewer, or more.
     pub wrong: u64,
@@ -148,6 +151,8 @@ enum Next {
     Wait,
     More,
     Completed,
+    /// The server closed before it had received all bytes.
+    CutShort,
     Wrong,
 }
 
@@ -271,7 +276,7 @@ impl Client {
             Ok(Next::More) => return self.streams.put_back(socket),
             Ok(Next::Completed) => &self.tally.completed,
             Ok(Next::Wrong) => &self.tally.wrong,
-            Err(_) => &self.tally.failed,
+            Ok(Next::CutShort) | Err(_) => &self.tally.failed,
         };
         counter.add(1);
         self.under_way -= 1;
@@ -331,7 +336,7 @@ impl Turn<'_, '_> {
         while asking.back < end {
             let Some(len) = now(self.system.read(self.socket, self.buffer))? else { return Ok(Next::Wait) };
             if len == 0 {
-                return Ok(if self.has_all(asking) { Next::Completed } else { Next::Wrong });
+                return Ok(self.outcome(asking));
             }
             let came = self.buffer.get(..len).unwrap_or_default();
             if matches!(self.load.ask, Ask::Bytes { .. }) && !self.pattern.is(asking.back, came) {
@@ -343,11 +348,20 @@ impl Turn<'_, '_> {
         Ok(Next::More)
     }
 
-    fn has_all(&self, asking: &Asking) -> bool {
+    /// Returns the outcome of an exchange after the last byte from the server.
+    fn outcome(&self, asking: &Asking) -> Next {
         match self.load.ask {
-            Ask::Bytes { bytes, echoed } => asking.back == if echoed { bytes } else { 0 },
-            Ask::Request { answer, .. } => asking.back >= answer,
+            Ask::Bytes { bytes, echoed } if asking.back != if echoed { bytes } else { 0 } => Next::Wrong,
+            Ask::Bytes { echoed: false, .. } if !self.has_arrived(asking) => Next::CutShort,
+            Ask::Request { answer, .. } if asking.back < answer => Next::Wrong,
+            _ => Next::Completed,
         }
+    }
+
+    /// Returns whether the server has acknowledged all bytes and their end.
+    fn has_arrived(&self, asking: &Asking) -> bool {
+        let is_over = |info: &Info| matches!(info.state, State::TimeWait | State::Closed);
+        asking.shut && self.system.stream_info(self.socket).is_ok_and(|(_, info)| is_over(&info))
     }
 }
 
@@ -377,5 +391,59 @@ impl Program for Client {
             (true, _) => Step::Again,
             (false, _) => Step::Wait(events),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::tcp::ListenerConfig;
+
+    use super::*;
+    use crate::two_hosts::{ADDRESSES, TwoHosts};
+
+    /// Runs a client that sends `bytes` bytes to a server. The server reads all that has come, and closes
+    /// once that was at least `enough`, or the end. Returns the completed, failed and wrong exchanges.
+    fn outcomes(bytes: u64, enough: u64) -> [u64; 3] {
+        let mut hosts = TwoHosts::new();
+        let listener = hosts.turn(1, |system| system.listen(None, 9, &ListenerConfig::default())).unwrap();
+        let ask = Ask::Bytes { bytes, echoed: false };
+        let to = IpEndpoint::new(ADDRESSES[1], 9);
+        let tally = Arc::new(Tally::default());
+        let load = Load { to, clients: 1, count: Some(1), duration: None, ask };
+        let mut client = Client::new(load, 1, Arc::clone(&tally));
+        let (mut stream, mut taken) = (None, 0);
+        for _ in 0..1_000 {
+            if hosts.turn(0, |system| client.step(system)) == Step::Exit {
+                let asked = tally.asked();
+                return [asked.completed, asked.failed, asked.wrong];
+            }
+            hosts.turn(1, |system| {
+                stream = system.accept(listener).map(|(stream, _)| stream).ok().or(stream);
+                let Some(open) = stream else { return };
+                while let Some(len) = now(system.read(open, &mut [0; CHUNK])).unwrap() {
+                    taken += len as u64;
+                    if len == 0 {
+                        taken = enough;
+                        break;
+                    }
+                }
+                if taken >= enough {
+                    system.close(open);
+                    stream = None;
+                }
+            });
+        }
+        panic!("the client does not end: {:?}", tally.asked());
+    }
+
+    #[test]
+    fn an_exchange_that_the_server_ends_before_it_has_received_all_has_failed() {
+        const COMPLETED: [u64; 3] = [1, 0, 0];
+        const FAILED: [u64; 3] = [0, 1, 0];
+        assert_eq!(outcomes(1_000_000, u64::MAX), COMPLETED);
+        assert_eq!(outcomes(10, u64::MAX), COMPLETED);
+        assert_eq!(outcomes(1_000_000, 0), FAILED, "the client has more to write");
+        assert_eq!(outcomes(10, 0), FAILED, "all bytes are in the send buffer");
+        assert_eq!(outcomes(1_000_000, 1), FAILED, "the server resets");
     }
 }
