@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rtrb::chunks::ReadChunkIntoIter;
+use rtrb::chunks::{ReadChunk, ReadChunkIntoIter};
 use smoltcp::wire::EthernetAddress;
 
 use crate::demux::{Change, flow_hash_to};
@@ -101,6 +101,9 @@ pub trait Burst {
     /// Takes a vector of frames, calling [`Burst::see`] and [`Burst::take`] for each. All frames own their
     /// buffers and have no metadata. A frame that is not taken is put into `spare`. Returns the number of
     /// frames handled; the rest is left in `frames`.
+    ///
+    /// A ring whose frames lie in buffers of their own calls this once a vector, in place of two calls a
+    /// frame. Frames that lead to the place of their predecessor then cost least.
     fn take_vector(&mut self, frames: &mut Frames<'_>, spare: &mut Vec<Frame>) -> usize {
         let mut done = 0;
         for frame in frames {
@@ -126,16 +129,50 @@ pub(crate) fn see_then_take<B: Burst + ?Sized>(burst: &mut B, frame: Frame, spar
     }
 }
 
-/// The oldest frames of a ring between two threads. What is not taken out stays there.
+/// The oldest frames of a ring, for [`Burst::take_vector`]. Frames that are not taken out stay in the ring.
 #[derive(Debug)]
-pub struct Frames<'a>(pub(crate) ReadChunkIntoIter<'a, Frame>);
+pub struct Frames<'a>(Source<'a>);
+
+/// The place where frames lie. No trait object: taking a frame costs a comparison, not a call.
+#[derive(Debug)]
+enum Source<'a> {
+    /// A ring between two threads.
+    Ring(ReadChunkIntoIter<'a, Frame>),
+    /// The front of a queue: this many frames.
+    Queue(&'a mut VecDeque<Frame>, usize),
+}
+
+impl<'a> Frames<'a> {
+    /// Returns the first frames of `queue`, at most `limit`.
+    pub fn first(queue: &'a mut VecDeque<Frame>, limit: usize) -> Self {
+        let limit = limit.min(queue.len());
+        Self(Source::Queue(queue, limit))
+    }
+
+    /// Returns the frames of a chunk of a ring between two threads.
+    pub(crate) fn of_ring(chunk: ReadChunk<'a, Frame>) -> Self {
+        Self(Source::Ring(chunk.into_iter()))
+    }
+}
+
+impl<'a> From<&'a mut VecDeque<Frame>> for Frames<'a> {
+    fn from(queue: &'a mut VecDeque<Frame>) -> Self {
+        Self::first(queue, usize::MAX)
+    }
+}
 
 impl Iterator for Frames<'_> {
     type Item = Frame;
 
     #[inline]
     fn next(&mut self) -> Option<Frame> {
-        self.0.next()
+        match &mut self.0 {
+            Source::Ring(frames) => frames.next(),
+            Source::Queue(frames, left) => {
+                *left = left.checked_sub(1)?;
+                frames.pop_front()
+            }
+        }
     }
 }
 
@@ -379,4 +416,43 @@ pub trait Demultiplexer: fmt::Debug + Send {
 
     /// Takes the next channel that became non-empty while armed: its interrupt. Each is reported once.
     fn interrupt(&mut self) -> Option<ChannelId>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wants so many frames, and of these only those of one byte.
+    struct Picky(Pool, usize, Vec<Frame>);
+
+    impl Burst for Picky {
+        fn pool(&mut self) -> &mut Pool {
+            &mut self.0
+        }
+
+        fn records(&self) -> bool {
+            false
+        }
+
+        fn see(&mut self, bytes: &[u8], _metadata: &Metadata) -> Seen {
+            if bytes.len() == 1 { Seen::Take } else { Seen::Discard }
+        }
+
+        fn take(&mut self, frame: Frame) -> bool {
+            self.2.push(frame);
+            self.2.len() < self.1
+        }
+    }
+
+    #[test]
+    fn frames_of_a_queue_that_are_not_wanted_or_beyond_the_limit_stay_in_it() {
+        let mut pool = Pool::new(8);
+        let mut queue: VecDeque<_> =
+            [1, 2, 1, 1].iter().filter_map(|&len| pool.take_copy(&[7; 2][..len])).collect();
+        let (mut burst, mut spare) = (Picky(pool, 2, Vec::new()), Vec::new());
+        assert_eq!(burst.take_vector(&mut Frames::first(&mut queue, 2), &mut spare), 2);
+        assert_eq!((burst.2.len(), spare.len(), queue.len()), (1, 1, 2), "the limit is two");
+        assert_eq!(burst.take_vector(&mut Frames::from(&mut queue), &mut spare), 1);
+        assert_eq!((burst.2.len(), spare.len(), queue.len()), (2, 1, 1), "two are enough");
+    }
 }

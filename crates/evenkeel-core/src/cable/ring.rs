@@ -140,7 +140,7 @@ impl RxQueue for RingConsumer {
         let (first, wrapped) = chunk.as_slices();
         begin_to_fetch(first);
         begin_to_fetch(wrapped);
-        let done = burst.take_vector(&mut Frames(chunk.into_iter()), &mut self.spare);
+        let done = burst.take_vector(&mut Frames::of_ring(chunk), &mut self.spare);
         self.missing += done;
         if self.missing >= self.refill_batch {
             self.refill(burst.pool());
