@@ -85,23 +85,27 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod devices;
-mod door;
+mod driver;
 mod engine;
 mod error;
 mod group;
+mod notice;
 mod observer;
+mod running;
 mod soft;
+#[cfg(test)]
+mod test_host;
 
-pub use devices::{Notice, Replacer};
-pub use door::Next;
-pub use engine::{Ended, Engine};
+pub use driver::Replacer;
+pub use engine::Engine;
 pub use error::Error;
 pub use evenkeel_core as core;
 pub use evenkeel_link as link;
 pub use evenkeel_timers::SoftEvent;
 pub use group::{Group, Remote};
+pub use notice::Notice;
 pub use observer::{CoreUse, DeviceCounters, Observer};
+pub use running::{Ended, Next};
 pub use soft::{SoftEvents, SoftHandler};
 
 /// The programs in README are compiled.

@@ -212,3 +212,45 @@ impl DeviceCounters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Engine;
+    use crate::test_host::{Spinner, engine};
+
+    use super::*;
+
+    /// Runs `work` in a thread. Returns the time that is known of the thread after it has ended.
+    fn known_of_a_thread_that_has_ended(work: impl FnOnce(&mut Engine) + Send) -> Duration {
+        let mut engine = engine();
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        let observer = engine.observer();
+        thread::scope(|scope| {
+            scope.spawn(|| work(&mut engine));
+        });
+        observer.core().thread.ran
+    }
+
+    #[test]
+    fn how_a_thread_has_spent_its_time_is_known_when_it_has_ended() {
+        let ran = known_of_a_thread_that_has_ended(|engine| {
+            // The machine may leave it without a core.
+            while engine.host().cpu(evenkeel_core::host::Level::Process) < Duration::from_millis(20) {
+                engine.run(engine.clock().now() + Duration::from_millis(20), |_| false).unwrap();
+            }
+        });
+        assert!(ran > Duration::from_millis(1), "{ran:?}");
+    }
+
+    #[test]
+    fn an_event_loop_that_runs_a_host_is_observed_too() {
+        let ran = known_of_a_thread_that_has_ended(|engine| {
+            let observer = engine.observer();
+            let end = engine.clock().now() + Duration::from_secs(30);
+            while observer.core().thread.ran < Duration::from_millis(2) && engine.clock().now() < end {
+                assert_eq!(engine.advance(16).unwrap(), crate::Next::Again);
+            }
+        });
+        assert!(ran >= Duration::from_millis(2), "{ran:?}");
+    }
+}

@@ -3,9 +3,9 @@
 //! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
 //! processing", ACM TOCS 18(3), 2000. The facility is [`evenkeel_timers::SoftTimers`]; the engine polls it.
 //! Trigger states of an engine are the end of every unit, and so of every vector of frames and of every
-//! step of a program. Within a step, or a call of [`Engine::enter`], they are the end of every call on a
+//! step of a program. Within a step, or a call of [`Engine::enter`](crate::Engine::enter), they are the end of every call on a
 //! stream and of every eighth other call. The idle loop is a trigger state, and so is each point that the
-//! user marks ([`Engine::trigger`], [`System::trigger`](evenkeel_core::host::System::trigger)). While a
+//! user marks ([`Engine::trigger`](crate::Engine::trigger), [`System::trigger`](evenkeel_core::host::System::trigger)). While a
 //! program computes with [`System::compute`](evenkeel_core::host::System::compute), the engine interrupts
 //! it for events.
 
@@ -16,8 +16,6 @@ use evenkeel_core::host::{Trigger, TriggerState};
 use evenkeel_core::time::{Duration, Instant, nanos};
 use evenkeel_link::Clock;
 use evenkeel_timers::{Every, SoftEvent, SoftTimers};
-
-use crate::engine::Engine;
 
 /// The clock ticks per second: the clock counts nanoseconds.
 const MEASURE_RESOLUTION: u64 = 1_000_000_000;
@@ -51,7 +49,7 @@ impl SoftEvents {
     }
 
     /// Adds a handler, which stays as long as the engine. The engine calls it with the time, and with the
-    /// host, on which it makes calls as [attached](Engine::attach) processes. The handler returns the time
+    /// host, on which it makes calls as [attached](crate::Engine::attach) processes. The handler returns the time
     /// after which it is called again, if at all; that call is a new event.
     ///
     /// The handler may run in the middle of a program's step, and delays that step as an interrupt does.
@@ -152,40 +150,6 @@ impl fmt::Debug for SoftEvents {
     }
 }
 
-impl Engine {
-    /// Returns the soft events of this engine: handlers that it calls in its trigger states, at times in
-    /// microseconds.
-    ///
-    /// Events come on time as long as programs make calls or yield the core. A program that computes on its
-    /// own for a millisecond, without [`System::trigger`](evenkeel_core::host::System::trigger), delays
-    /// them as long. A kernel timer does not help: it would need a signal, and a signal handler may not
-    /// make the calls that an event makes. An idle core spins for the last 100 µs before an event is due,
-    /// as it cannot be woken exactly enough.
-    ///
-    /// ```
-    /// # use std::ops::ControlFlow;
-    /// # use evenkeel::{Engine, core::host::{Config, Host}, core::time::Duration, link::Clock};
-    /// let mut engine = Engine::new(Host::new(Config::default())?, Clock::start())?;
-    /// let now = engine.clock().now();
-    /// engine.soft_events().every(now, Duration::from_micros(20), |_host, _now| {
-    ///     // ... send a packet ...
-    ///     ControlFlow::Continue(())
-    /// });
-    ///
-    /// engine.run(now + Duration::from_millis(5), |_| false)?;
-    /// assert!(engine.soft_events().called() > 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub const fn soft_events(&mut self) -> &mut SoftEvents {
-        &mut self.soft
-    }
-
-    /// Runs a trigger state: calls the handlers of the events that are due.
-    pub fn trigger(&mut self) {
-        self.trigger_at(self.clock().now());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -200,6 +164,7 @@ mod tests {
     use evenkeel_link::Clock;
 
     use super::*;
+    use crate::Engine;
 
     const EVERY: Duration = Duration::from_micros(50);
     const RUN: Duration = Duration::from_millis(20);
@@ -283,13 +248,13 @@ mod tests {
         let mut engine = engine();
         let handler = engine.soft_events().add_handler(|_, _| None);
         let now = engine.clock().now();
-        assert_eq!(engine.halt_until(now), Some(Instant::NEVER));
+        assert_eq!(engine.driver.units.halt_until(now), Some(Instant::NEVER));
         let event = engine.soft_events().schedule(now, RUN, handler);
         // One tick of the clock more than what was asked for.
         let due = now + RUN + Duration::from_nanos(1);
         let until = now + due.since(now + SPIN_BEFORE);
-        assert_eq!(engine.halt_until(now), Some(until));
-        assert_eq!(engine.halt_until(until), None, "it spins for the rest");
+        assert_eq!(engine.driver.units.halt_until(now), Some(until));
+        assert_eq!(engine.driver.units.halt_until(until), None, "it spins for the rest");
         assert!(engine.soft_events().cancel(event) && !engine.soft_events().cancel(event));
         engine.soft_events().schedule(now, RUN, handler);
         run(&mut engine);
@@ -380,8 +345,8 @@ mod tests {
         assert!(a.host_mut().exact_deadline() > now, "the next waits");
         let exact = a.host().exact_deadline();
         let before = exact.since(Instant::ZERO + SPIN_BEFORE);
-        assert_eq!(a.halt_until(now), Some(Instant::ZERO + before));
-        assert_eq!(a.halt_until(Instant::ZERO + before), None, "it spins for the rest");
+        assert_eq!(a.driver.units.halt_until(now), Some(Instant::ZERO + before));
+        assert_eq!(a.driver.units.halt_until(Instant::ZERO + before), None, "it spins for the rest");
         let halted = a.halted();
         (0..5).for_each(|_| turns(&mut a));
         assert!(a.halted() > halted && a.host().exact_deadline() > exact, "others have left");

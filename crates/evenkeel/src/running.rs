@@ -1,21 +1,36 @@
-//! Calls for threads that are not a [`Program`](evenkeel_core::process::Program). Such a thread makes calls
-//! on the host, waits for descriptors, and runs the host while it waits. Alternatively, its own event loop
-//! runs the host, a bounded number of work units at a time.
+//! Ways to run a host. A thread runs it until a time or a condition, makes calls on it and waits for
+//! descriptors, and runs the host while it waits. Alternatively, its own event loop runs the host, a bounded
+//! number of work units at a time.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-use evenkeel_core::host::{Config, Host, NotAttached, System};
+use evenkeel_core::host::{Host, NotAttached, System};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::socket::Fd;
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::IpCidr;
-use evenkeel_link::{Clock, LinkSpec};
 
-use crate::engine::{Ended, Engine};
+use crate::engine::Engine;
 use crate::error::Error;
+
+/// Units of work between two calls of a thread that never has to wait.
+const UNITS_BETWEEN: usize = 16;
+
+/// The reason why [`Engine::run`] returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The time given has come.
+    Time,
+    /// The condition given holds.
+    Done,
+    /// The process was asked to end.
+    Stopped,
+    /// No device will bring another frame: a capture has been played to its end, or the device is gone.
+    DevicesEnded,
+}
 
 /// The action that an event loop takes after a call of [`Engine::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,21 +54,18 @@ impl Wake for Flag {
 }
 
 impl Engine {
-    /// Opens a host with the default settings on a device of the operating system, `tap:NAME` or
-    /// `packet:NAME`. Its interface gets `address`, such as `10.77.0.2/24`.
+    /// Runs the host until `until`, until `done` returns true, or until another reason to end ([`Ended`]).
+    /// `done` is called whenever the core is about to halt or poll its devices, so at least every 20 µs, or
+    /// 1 ms while a program computes. A unit in which a program computes beyond the end is interrupted, and
+    /// continues in the next call.
     ///
     /// # Errors
-    /// If the device cannot be opened, the address is not valid, or the process has reached a limit.
-    /// Nothing is left behind.
-    pub fn open(device: &str, address: &str) -> Result<Self, Error> {
-        let LinkSpec::Device(spec) = device.parse()? else {
-            return Err(Error::NoDevice(device.to_owned()));
-        };
-        let cidr: IpCidr = address.parse().map_err(|()| Error::Address(address.to_owned()))?;
-        let clock = Clock::start();
-        let mut engine = Self::new(Host::new(Config::default())?, clock)?;
-        engine.add_device(evenkeel_link::open(&spec, clock)?, &[cidr])?;
-        Ok(engine)
+    /// If halting fails: the kernel is out of memory.
+    pub fn run(&mut self, until: Instant, done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
+        let ended = self.driver.run(until, done);
+        // The kernel forgets the time of this thread once it has ended.
+        self.driver.observer.read_thread();
+        ended
     }
 
     /// Registers the calling thread, or another thread, as a process of the host ([`Host::attach`]).
@@ -71,14 +83,7 @@ impl Engine {
         process: ProcessId,
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Result<T, NotAttached> {
-        self.finish_computing();
-        let begin = self.clock().now();
-        let (host, soft) = self.host_and_soft();
-        let result = host.enter_with(process, begin, Some(soft), call)?;
-        let end = self.clock().now();
-        self.host_mut().charge_process(process, end.since(begin));
-        self.trigger_at(end);
-        Ok(result)
+        self.driver.units.enter(process, call)
     }
 
     /// Runs the host in the calling thread until a descriptor of `process` is ready ([`Ended::Done`]), or
@@ -123,7 +128,7 @@ impl Engine {
             self.advance(UNITS_BETWEEN)?;
             return Ok(Ended::Done);
         }
-        let ended = self.run_for_a_while(until, |_| flag.0.load(Ordering::Acquire))?;
+        let ended = self.driver.run(until, |_| flag.0.load(Ordering::Acquire))?;
         if ended != Ended::Done {
             self.enter(process, forget)?;
         }
@@ -136,33 +141,7 @@ impl Engine {
     /// # Errors
     /// If polling the devices fails: the kernel is out of memory.
     pub fn advance(&mut self, units: usize) -> Result<Next, Error> {
-        self.awake();
-        self.observe_this_thread();
-        let mut now = self.clock().now();
-        self.look_at_all(now)?;
-        for _ in 0..units.max(1) {
-            now = self.trigger_at(now);
-            now = match self.turn(now) {
-                Some(end) => end,
-                None if self.host_mut().halt(now) => return Ok(self.next(now)),
-                None => self.clock().now(),
-            };
-        }
-        // The time of the next call is unknown.
-        self.host_mut().start_output(now);
-        Ok(Next::Again)
-    }
-
-    fn next(&mut self, now: Instant) -> Next {
-        // A core that spins is awake, so no other thread has to write to a descriptor to wake it.
-        let Some(halt_until) = self.halt_until(now) else { return Next::Again };
-        // From here on a frame on a cable makes a descriptor readable; one that came before prevents the
-        // wait.
-        if self.has_pieces() || !self.asleep() {
-            return Next::Again;
-        }
-        let deadline = self.host().next_deadline().min(halt_until);
-        Next::Wait((deadline != Instant::NEVER).then(|| deadline.since(now)))
+        Ok(self.driver.advance(units)?)
     }
 
     /// Returns a waker that makes one of [`Engine::descriptors`] readable, or the next call of
@@ -170,16 +149,13 @@ impl Engine {
     /// waiting itself.
     #[must_use]
     pub fn waker(&self) -> Waker {
-        self.halt().waker()
+        self.driver.outside.halt.waker()
     }
 
     /// Returns the descriptors that an event loop waits for between two calls of [`Engine::advance`]. Each
     /// is readable when there is work. The set changes only when a device is added or replaced, or when a
     /// removed device has reported nothing but errors for a while and leaves the set.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.halt().descriptors()
+        self.driver.outside.halt.descriptors()
     }
 }
-
-/// Units of work between two calls of a thread that never has to wait.
-const UNITS_BETWEEN: usize = 16;

@@ -1,0 +1,140 @@
+//! The surroundings of a host: descriptors, devices, and the callbacks of the program that runs it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use evenkeel_core::host::{AddInterfaceError, Host};
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::Instant;
+use evenkeel_link::{Device, EventFd, Halt, Woken};
+
+use super::callbacks::{Attend, Callbacks};
+use super::devices::Devices;
+use super::looks::Looks;
+use super::units::Units;
+use super::{Replacer, following};
+use crate::observer::Observer;
+
+/// Everything outside of a host that can bring it work.
+#[derive(Debug)]
+pub(crate) struct Outside {
+    /// The descriptors, and the place to sleep until one is readable.
+    pub(crate) halt: Halt,
+    pub(crate) looks: Looks,
+    pub(crate) devices: Devices,
+    pub(crate) callbacks: Callbacks,
+    /// Whether the thread that drives the host waits on its own, without the driver.
+    is_asleep: bool,
+}
+
+impl Outside {
+    pub(crate) fn new(observer: Observer) -> io::Result<Self> {
+        let (looks, callbacks) = (Looks::default(), Callbacks::default());
+        Ok(Self { halt: Halt::new()?, looks, devices: Devices::new(observer), callbacks, is_asleep: false })
+    }
+
+    /// Registers the callback for a readable descriptor. `event` is the event behind the descriptor, if its
+    /// state is visible without a system call.
+    pub(crate) fn attend(&mut self, fd: Arc<OwnedFd>, event: Option<EventFd>, attend: Attend) {
+        let index = self.halt.watch(fd);
+        self.callbacks.attend(index, event, attend);
+    }
+
+    /// Adds a device with `add`, which hands it to the host.
+    pub(crate) fn add_device(
+        &mut self,
+        device: Box<dyn Device>,
+        add: impl FnOnce(Box<dyn Device>) -> Result<InterfaceId, AddInterfaceError>,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.devices.add(device, &mut self.halt, add)
+    }
+
+    /// Reports the kernel's announcements of the host's devices to `tell`.
+    pub(crate) fn follow_devices(&mut self, host: &mut Host, tell: following::Tell) -> io::Result<()> {
+        self.devices.follow(&mut self.halt, host, tell)
+    }
+
+    /// Returns a handle that replaces removed devices.
+    pub(crate) fn replacer(&mut self) -> Replacer {
+        self.devices.replacer(&self.halt)
+    }
+
+    #[inline]
+    pub(crate) fn is_look_due(&self, now: Instant) -> bool {
+        self.looks.is_due(now)
+    }
+
+    /// Declares the thread that drives the host asleep, wherever it waits. Returns false if it must not
+    /// wait, because it has been notified already.
+    pub(crate) fn fall_asleep(&mut self) -> bool {
+        self.is_asleep = self.halt.asleep();
+        self.is_asleep
+    }
+
+    /// Records that the thread that drives the host is awake. If it was asleep, a look is due. Returns
+    /// whether it was.
+    pub(crate) fn awake(&mut self) -> bool {
+        self.halt.awake();
+        let was_asleep = std::mem::take(&mut self.is_asleep);
+        if was_asleep {
+            self.looks.hurry();
+        }
+        was_asleep
+    }
+
+    /// Looks at everything, and serves each attended descriptor that is due. Polls the descriptors without
+    /// sleeping, if it is time.
+    pub(crate) fn look(&mut self, units: &mut Units, now: Instant) -> io::Result<()> {
+        self.settle(&mut units.host, now);
+        self.looks.record_look(now);
+        if self.looks.take_ask(now, !self.devices.are_rings_in_memory()) {
+            self.poll(units)?;
+        }
+        if self.looks.is_piece_due(now) {
+            let end = self.serve(units, now);
+            self.looks.record_piece(now, end);
+        }
+        Ok(())
+    }
+
+    /// Looks at everything, including the descriptors.
+    pub(crate) fn look_at_all(&mut self, units: &mut Units, now: Instant) -> io::Result<()> {
+        self.looks.hurry();
+        self.look(units, now)
+    }
+
+    /// Exchanges with the host what needs no system call: passes on its conflicts and neighbour updates, and
+    /// replaces removed devices.
+    pub(crate) fn settle(&mut self, host: &mut Host, now: Instant) {
+        self.devices.report_conflicts(host);
+        self.callbacks.pass_on_neighbor_updates(host);
+        self.devices.replace(&mut self.halt, host, now);
+    }
+
+    /// Polls the descriptors for readability, with a system call.
+    pub(crate) fn poll(&mut self, units: &mut Units) -> io::Result<()> {
+        let is_watching = self.devices.is_watching() || !self.callbacks.is_empty();
+        if is_watching && self.halt.until(&units.clock, Instant::ZERO)? == Woken::Readable {
+            self.record_readable(&mut units.host);
+        }
+        Ok(())
+    }
+
+    /// Records which descriptors were readable when they were last polled. Devices see it at once; attended
+    /// descriptors may have to wait.
+    pub(crate) fn record_readable(&mut self, host: &mut Host) {
+        for index in self.halt.readable() {
+            self.callbacks.set_readable(index);
+            self.devices.set_readable(index, host);
+        }
+    }
+
+    /// Serves each descriptor that is attended and due, with one piece of its work, and reads device
+    /// announcements. Charges the time to the host. Returns the time after it.
+    pub(crate) fn serve(&mut self, units: &mut Units, now: Instant) -> Instant {
+        let attended = self.callbacks.serve(&mut units.host, now);
+        let announced = self.devices.read_announcements(&mut units.host);
+        if attended || announced { units.charge_control(now) } else { now }
+    }
+}

@@ -1,0 +1,76 @@
+//! Notices of external events that concern a running host.
+
+use std::fmt;
+
+use evenkeel_core::host::AddInterfaceError;
+use evenkeel_core::stack::{AddressConflict, InterfaceId};
+use evenkeel_core::wire::IpAddress;
+use evenkeel_link::{Address, MTU_MAX};
+
+/// An external event that concerns a host, for the program that runs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// The MTU of a device has changed. From now on packets are limited to the new MTU.
+    Mtu {
+        /// The device.
+        name: String,
+        /// The new MTU, in bytes.
+        mtu: usize,
+    },
+    /// A device was removed.
+    Removed {
+        /// The name of the device.
+        name: String,
+    },
+    /// A device has appeared under the name of a device that was removed.
+    Returned {
+        /// The interface whose device it can replace.
+        interface: InterfaceId,
+        /// The name of the device.
+        name: String,
+        /// The kernel's number for it.
+        index: u32,
+    },
+    /// A new device has replaced a removed one, or could not replace it.
+    Replaced {
+        /// The name of the device.
+        name: String,
+        /// The reason why it could not; `None` if it did.
+        error: Option<AddInterfaceError>,
+    },
+    /// Another host uses an address of this host.
+    Conflict {
+        /// The name of the device on which the conflict was seen.
+        name: String,
+        /// The address, and the hardware address of the other host.
+        conflict: AddressConflict,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mtu { name, mtu } if *mtu > MTU_MAX => write!(
+                f,
+                "{name}: the MTU is {mtu} now, and frames of more than {MTU_MAX} bytes of IP are lost: ip \
+                 link set {name} mtu 1500"
+            ),
+            Self::Mtu { name, mtu } => write!(f, "{name}: the MTU is {mtu} now"),
+            Self::Removed { name } => write!(f, "{name}: the device was removed"),
+            Self::Returned { name, .. } => write!(f, "{name}: a device of this name is there"),
+            Self::Replaced { name, error: None } => write!(f, "{name}: the device is in use again"),
+            Self::Replaced { name, error: Some(error) } => {
+                write!(f, "{name}: the device cannot be used: {error}")
+            }
+            Self::Conflict { name, conflict } => {
+                let who = Address::Fixed(conflict.hardware);
+                let protocol = if matches!(conflict.address, IpAddress::Ipv4(_)) { "ARP" } else { "NDP" };
+                let address = conflict.address;
+                write!(
+                    f,
+                    "{name}: {who} also says by {protocol} that it has our address {address}; only one may"
+                )
+            }
+        }
+    }
+}
