@@ -69,6 +69,8 @@ impl Entry {
 #[derive(Debug)]
 struct Node {
     waiter: Option<Waiter>,
+    /// The kinds of readiness that it waits for, besides an end or an error.
+    kinds: Kinds,
     next: u32,
 }
 
@@ -325,7 +327,7 @@ impl ReadyTable {
         entry.changed = true;
         let &mut Entry { file, waiters, .. } = entry;
         if waiters != NONE {
-            self.wake_all(id);
+            self.wake(id, kinds);
         }
         if self.readiness.is_watched(file) {
             self.hint(file, kinds);
@@ -349,7 +351,7 @@ impl ReadyTable {
     #[inline]
     fn collect_woken(&mut self) {
         while let Some(queue) = self.told.pop() {
-            self.wake_all(queue);
+            self.wake(queue, Kinds::READABLE);
         }
         if self.in_calls > 0 {
             self.collect_callers();
@@ -385,14 +387,14 @@ impl ReadyTable {
 
     // --- Waiters ---
 
-    /// Has `waiter` woken, once, when the file may have become ready. A waker that waits for the file
-    /// already is not registered twice.
-    pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter) {
+    /// Has `waiter` woken, once, when the file may have become ready for one of `kinds`, or has ended. A waker
+    /// that waits for the file already is not registered twice: it then waits for its earlier kinds, too.
+    pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter, mut kinds: Kinds) {
         if let Waiter::Waker(waker) = &waiter {
-            self.forget_waker(id, waker);
+            kinds = kinds.union(self.forget_waker(id, waker));
         }
         let Some(first) = self.entry(id).map(|entry| entry.waiters) else { return };
-        let node = Node { waiter: Some(waiter), next: first };
+        let node = Node { waiter: Some(waiter), kinds, next: first };
         let place = if self.free == NONE {
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
@@ -410,30 +412,35 @@ impl ReadyTable {
 
     /// Removes a process from the waiters for a socket.
     pub(crate) fn forget_process(&mut self, id: SocketId, process: ProcessId) {
-        self.take_waiters(id, |node| matches!(node.waiter, Some(Waiter::Process(p)) if p == process), |_| {});
+        let is = |node: &Node| matches!(node.waiter, Some(Waiter::Process(p)) if p == process);
+        self.take_waiters(id, is, |_, _| {});
     }
 
-    /// Removes a thread or task outside from the waiters for a socket.
-    pub(crate) fn forget_waker(&mut self, id: SocketId, waker: &Waker) {
+    /// Removes a thread or task outside from the waiters for a socket. Returns what it waited for.
+    pub(crate) fn forget_waker(&mut self, id: SocketId, waker: &Waker) -> Kinds {
         let is = |node: &Node| matches!(&node.waiter, Some(Waiter::Waker(w)) if w.will_wake(waker));
-        self.take_waiters(id, is, |_| {});
+        let mut waited_for = Kinds::NONE;
+        self.take_waiters(id, is, |_, kinds| waited_for = waited_for.union(kinds));
+        waited_for
     }
 
     #[inline]
     fn wake_waiters(&mut self, id: SocketId) {
         if self.entries.get(id.0 as usize).is_some_and(|entry| entry.waiters != NONE) {
-            self.wake_all(id);
+            self.wake(id, Kinds::ALL);
         }
     }
 
-    fn wake_all(&mut self, id: SocketId) {
+    /// Wakes those who wait for one of `kinds`, and all if the file has ended or has an error.
+    fn wake(&mut self, id: SocketId, kinds: Kinds) {
+        let ends = kinds.intersects(Kinds::HANG_UP_OR_ERROR);
         let (mut wakeups, mut wakers) =
             (core::mem::take(&mut self.wakeups), core::mem::take(&mut self.wakers));
         let before = wakeups.len() + wakers.len();
         self.take_waiters(
             id,
-            |_| true,
-            |waiter| match waiter {
+            |node| ends || node.kinds.intersects(kinds),
+            |waiter, _| match waiter {
                 Waiter::Process(process) => wakeups.push(process),
                 Waiter::Waker(waker) => wakers.push(waker),
             },
@@ -443,14 +450,19 @@ impl ReadyTable {
     }
 
     /// Takes those waiters of a descriptor out for which `is` holds.
-    fn take_waiters(&mut self, id: SocketId, is: impl Fn(&Node) -> bool, mut take: impl FnMut(Waiter)) {
+    fn take_waiters(
+        &mut self,
+        id: SocketId,
+        is: impl Fn(&Node) -> bool,
+        mut take: impl FnMut(Waiter, Kinds),
+    ) {
         let Some(entry) = self.entries.get_mut(id.0 as usize) else { return };
         let (mut place, mut kept) = (entry.waiters, NONE);
         while place != NONE {
             let node = &mut self.nodes[place as usize];
             let next = node.next;
             let list = if is(node) {
-                node.waiter.take().into_iter().for_each(&mut take);
+                node.waiter.take().into_iter().for_each(|waiter| take(waiter, node.kinds));
                 &mut self.free
             } else {
                 &mut kept
@@ -751,16 +763,16 @@ mod tests {
     fn wakes_all_who_wait_and_each_once() {
         let mut table = table(1);
         let count = Arc::new(Count::default());
-        table.wait(id(0), Waiter::Process(ME));
-        table.wait(id(0), Waiter::Process(OTHER));
-        table.wait(id(0), Waiter::Waker(Arc::clone(&count).into()));
+        table.wait(id(0), Waiter::Process(ME), Kinds::ALL);
+        table.wait(id(0), Waiter::Process(OTHER), Kinds::ALL);
+        table.wait(id(0), Waiter::Waker(Arc::clone(&count).into()), Kinds::ALL);
         table.raise(id(0), Kinds::READABLE);
         assert_eq!((table.take_woken(), woken(&mut table)), (3, vec![3, 9]));
         assert_eq!(count.0.load(Ordering::Relaxed), 0, "not before the unit is over");
         table.wake_outside();
         table.raise(id(0), Kinds::READABLE);
         assert_eq!((count.0.load(Ordering::Relaxed), table.take_woken()), (1, 0));
-        table.wait(id(0), Waiter::Process(OTHER));
+        table.wait(id(0), Waiter::Process(OTHER), Kinds::ALL);
         table.retire(id(0));
         assert_eq!(woken(&mut table), [9], "it is closed, and to find that out");
     }
@@ -769,7 +781,7 @@ mod tests {
     fn who_waits_is_woken_when_one_of_two_descriptors_is_closed() {
         let mut table = table(1);
         table.dup_from(ME, Fd(0), 0).unwrap();
-        table.wait(id(0), Waiter::Process(ME));
+        table.wait(id(0), Waiter::Process(ME), Kinds::ALL);
         assert_eq!(table.close(ME, Fd(0)), Some((id(0), false)));
         assert_eq!(woken(&mut table), [3]);
     }
@@ -779,9 +791,9 @@ mod tests {
         let mut table = table(1);
         let (count, other) = (Arc::new(Count::default()), Arc::new(Count::default()));
         for waker in [&count, &other] {
-            table.wait(id(0), Waiter::Waker(Arc::clone(waker).into()));
+            table.wait(id(0), Waiter::Waker(Arc::clone(waker).into()), Kinds::ALL);
         }
-        table.wait(id(0), Waiter::Process(ME));
+        table.wait(id(0), Waiter::Process(ME), Kinds::ALL);
         table.forget_process(id(0), ME);
         table.forget_waker(id(0), &Arc::clone(&count).into());
         table.raise(id(0), Kinds::READABLE);
@@ -789,15 +801,41 @@ mod tests {
         assert_eq!(table.next_wakeup(), None);
         assert_eq!([&count, &other].map(|c| c.0.load(Ordering::Relaxed)), [0, 1]);
         assert_eq!(table.nodes.len(), 3, "nodes are used again");
-        table.wait(id(0), Waiter::Process(ME));
+        table.wait(id(0), Waiter::Process(ME), Kinds::ALL);
         assert_eq!(table.nodes.len(), 3);
+    }
+
+    #[test]
+    fn who_waits_for_room_is_not_woken_by_what_comes_to_read() {
+        let mut table = table(1);
+        let [reads, writes] = [(); 2].map(|()| Arc::new(Count::default()));
+        let wakes = |count: &Arc<Count>| count.0.load(Ordering::Relaxed);
+        for (count, kinds) in [(&reads, Kinds::READABLE), (&writes, Kinds::WRITABLE)] {
+            table.wait(id(0), Waiter::Waker(Arc::clone(count).into()), kinds);
+        }
+        table.raise(id(0), Kinds::READABLE);
+        table.wake_outside();
+        assert_eq!((wakes(&reads), wakes(&writes)), (1, 0));
+        table.raise(id(0), Kinds::WRITABLE);
+        table.wake_outside();
+        assert_eq!((wakes(&reads), wakes(&writes)), (1, 1));
+        for kinds in [Kinds::READABLE, Kinds::WRITABLE] {
+            table.wait(id(0), Waiter::Waker(Arc::clone(&reads).into()), kinds);
+        }
+        table.wait(id(0), Waiter::Waker(Arc::clone(&writes).into()), Kinds::WRITABLE);
+        table.raise(id(0), Kinds::READABLE);
+        table.wake_outside();
+        assert_eq!((wakes(&reads), wakes(&writes)), (2, 1), "one waker waits for both");
+        table.raise(id(0), Kinds::HANG_UP);
+        table.wake_outside();
+        assert_eq!((wakes(&reads), wakes(&writes)), (2, 2), "an end concerns all");
     }
 
     #[test]
     fn a_waker_waits_once_however_often_it_says_so() {
         let mut table = table(1);
         let count = Arc::new(Count::default());
-        (0..1_000).for_each(|_| table.wait(id(0), Waiter::Waker(Arc::clone(&count).into())));
+        (0..1_000).for_each(|_| table.wait(id(0), Waiter::Waker(Arc::clone(&count).into()), Kinds::ALL));
         table.raise(id(0), Kinds::READABLE);
         table.wake_outside();
         assert_eq!((table.nodes.len(), count.0.load(Ordering::Relaxed)), (1, 1));
@@ -806,18 +844,18 @@ mod tests {
     #[test]
     fn an_event_queue_wakes_who_waits_for_it() {
         let (mut table, queue) = table_with_queue(2);
-        table.wait(id(100), Waiter::Process(ME));
+        table.wait(id(100), Waiter::Process(ME), Kinds::ALL);
         table.raise(id(1), Kinds::READABLE);
         assert_eq!((woken(&mut table), heard(&mut table, queue)), (vec![3], vec![1]));
         // Also one that is around it.
         table.open_queue(id(101), ME).unwrap();
         let (outer, last) = (table.fd(id(101)), table.fd(id(100)));
         add(&mut table, outer, last);
-        table.wait(id(101), Waiter::Process(ME));
+        table.wait(id(101), Waiter::Process(ME), Kinds::ALL);
         table.raise(id(0), Kinds::READABLE);
         assert_eq!(woken(&mut table), [3]);
         // And when something is added that is ready.
-        table.wait(id(100), Waiter::Process(ME));
+        table.wait(id(100), Waiter::Process(ME), Kinds::ALL);
         table.open(id(2), Some(ME)).unwrap();
         let new = table.fd(id(2));
         add(&mut table, queue, new);

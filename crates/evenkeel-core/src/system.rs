@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::capture::{Capture, CaptureCounters, Captured};
 use crate::id::{Fd, ProcessId, SocketId};
 use crate::net::Net;
-use crate::ready::{Event, FdSets, Interest, PollEntry, Registering, Waiter};
+use crate::ready::{Event, FdSets, Interest, Kinds, PollEntry, Registering, Waiter};
 use crate::screen::Verdict;
 use crate::socket::{
     BadDescriptor, BindError, ConnectError, ConnectOptions, Datagrams, Descriptor, DupError, Kind,
@@ -716,18 +716,19 @@ impl System<'_> {
         if taken > 0 { Ok(event[0]) } else { Err(ReceiveError::WouldBlock) }
     }
 
-    /// Has `waker` woken, once, when the descriptor is ready. This is for threads and tasks outside, which
-    /// do not sleep through [`Step::Wait`](crate::process::Step::Wait). Returns whether it is ready already;
-    /// then `waker` is not woken. A descriptor that is not open counts as ready: the next call on it returns
-    /// the error.
-    pub fn wait(&mut self, fd: Fd, waker: &Waker) -> bool {
+    /// Has `waker` woken, once, when the descriptor is ready for one of `kinds`, or has ended. This is for
+    /// threads and tasks outside, which do not sleep through [`Step::Wait`](crate::process::Step::Wait).
+    ///
+    /// Returns what of `kinds` it is ready for already, and whether it has ended; if anything, `waker` is not
+    /// woken. A descriptor that is not open is [`Kinds::INVALID`]: the next call on it returns the error.
+    pub fn wait(&mut self, fd: Fd, kinds: Kinds, waker: &Waker) -> Kinds {
         self.call();
-        let Ok((id, _)) = self.descriptor(fd) else { return true };
-        let is_ready = self.net.readiness().is_ready_to_wait_for(id);
-        if !is_ready {
-            self.net.sockets.ready.wait(id, Waiter::Waker(waker.clone()));
+        let Ok((id, _)) = self.descriptor(fd) else { return Kinds::INVALID };
+        let ready = self.net.readiness().ready_for(id, kinds);
+        if ready.is_empty() {
+            self.net.sockets.ready.wait(id, Waiter::Waker(waker.clone()), kinds);
         }
-        is_ready
+        ready
     }
 
     /// Cancels the waking of `waker` for the descriptor.

@@ -16,7 +16,7 @@ use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::{
-    BadDescriptor, DupError, Event, Fd, FdSets, Interest, Kinds, PollEntry, Select, Trigger,
+    BadDescriptor, DupError, Event, Fd, FdSets, Interest, Kinds, PollEntry, Select, StreamError, Trigger,
 };
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::UdpPacket;
@@ -81,7 +81,8 @@ fn who_has_screened_all_hears_of_the_next_packet() {
         });
         let (bell, waker) = bell();
         for n in 0..5 {
-            assert!(!call(&mut bench, me, |system| system.wait(queue, &waker)), "{architecture}: {n}");
+            let ready = call(&mut bench, me, |system| system.wait(queue, Kinds::READABLE, &waker));
+            assert!(ready.is_empty(), "{architecture}: {n}");
             bench.send(&[outwards(n)]);
             bench.settle();
             assert!(bell.rang(), "{architecture}: packet {n}");
@@ -236,7 +237,7 @@ fn who_waits_for_an_outer_event_queue_hears_of_what_is_added_to_an_inner_one() {
         system.add(outer, inner, interest(inner, Trigger::Level)).unwrap();
         let event = system.open_user_event().unwrap();
         system.post(event, 1).unwrap();
-        assert!(!system.wait(outer, &waker));
+        assert!(system.wait(outer, Kinds::READABLE, &waker).is_empty());
         (inner, outer, event)
     });
     two.call(A, |system| system.add(inner, event, interest(event, Trigger::OneShot))).unwrap();
@@ -244,10 +245,37 @@ fn who_waits_for_an_outer_event_queue_hears_of_what_is_added_to_an_inner_one() {
     two.call(A, |system| {
         assert_eq!(heard(system, outer), [inner]);
         assert_eq!(heard(system, inner), [event]);
-        assert!(!system.wait(outer, &waker));
+        assert!(system.wait(outer, Kinds::READABLE, &waker).is_empty());
         system.modify(inner, event, interest(event, Trigger::OneShot)).unwrap();
     });
     assert!(bell.rang(), "modified");
+}
+
+/// Otherwise a thread that waits for room, and does not read, would find its wait over again and again.
+#[test]
+fn who_waits_for_room_is_left_alone_by_what_comes_to_be_read() {
+    for architecture in Architecture::ALL {
+        let mut two = Two::new(architecture);
+        let (ours, theirs) = two.connected();
+        let (bell, waker) = bell();
+        let wait = |two: &mut Two, kinds| two.call(A, |system| system.wait(ours, kinds, &waker));
+        while two.call(A, |system| system.write(ours, &[1; 10_000])) != Err(StreamError::WouldBlock) {
+            two.run(Duration::from_millis(10));
+        }
+        assert_eq!(wait(&mut two, Kinds::WRITABLE), Kinds::NONE, "{architecture}");
+        for _ in 0..3 {
+            assert_eq!(two.call(B, |system| system.write(theirs, b"unread")), Ok(6), "{architecture}");
+            two.run(Duration::from_millis(10));
+            assert_eq!(wait(&mut two, Kinds::WRITABLE), Kinds::NONE, "{architecture}");
+        }
+        assert!(!bell.rang(), "{architecture}");
+        assert_eq!(wait(&mut two, Kinds::READABLE), Kinds::READABLE, "{architecture}");
+        while two.read(B, theirs).is_ok() {
+            two.run(Duration::from_millis(10));
+        }
+        assert!(bell.rang(), "{architecture}");
+        assert_eq!(wait(&mut two, Kinds::WRITABLE), Kinds::WRITABLE, "{architecture}");
+    }
 }
 
 /// Finds nothing by `select`, looks at an event queue as well, and sleeps.

@@ -13,6 +13,7 @@ use evenkeel_core::capture::Capture;
 use evenkeel_core::host::{Config, System, Trigger, TriggerState};
 use evenkeel_core::process::{NotAttached, Program, Step};
 use evenkeel_core::receive::Architecture;
+use evenkeel_core::socket::Kinds;
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::tcp::recovery::{RecoveryConfig, Start};
 use evenkeel_core::tcp::{self, EndpointConfig, Rate};
@@ -214,7 +215,7 @@ fn whom_a_handler_wakes_runs_when_the_step_is_over() {
     let event = two.call(A, |system| system.open_user_event()).unwrap();
     let woken = Arc::new(WakeFlag::default());
     let waker = Arc::clone(&woken).into();
-    assert!(!two.call(A, |system| system.wait(event, &waker)));
+    assert!(two.call(A, |system| system.wait(event, Kinds::READABLE, &waker)).is_empty());
     let (program, _) = caller(5);
     two.hosts[A].spawn("caller", 0, program);
     let mut driver = Driver::new(now, now, |state| {

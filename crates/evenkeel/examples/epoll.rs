@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::os::fd::AsFd;
 
+use evenkeel::core::socket::Kinds;
 use evenkeel::core::time::Instant;
 use evenkeel::{Engine, Next};
 use rustix::event::{Timespec, epoll};
@@ -27,7 +28,7 @@ pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Res
                 system.recycle(request);
                 count += 1;
             }
-            system.wait(socket, &waker)
+            !system.wait(socket, Kinds::READABLE, &waker).is_empty()
         })?;
         let timeout = match engine.advance(64)? {
             Next::Wait(time) if !ready => time.map(Timespec::try_from).transpose()?,

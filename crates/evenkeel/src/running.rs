@@ -10,7 +10,7 @@ use std::task::{Wake, Waker};
 
 use evenkeel_core::host::{Host, NotAttached, System};
 use evenkeel_core::process::ProcessId;
-use evenkeel_core::socket::Fd;
+use evenkeel_core::socket::{Fd, Kinds};
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::engine::Engine;
@@ -86,17 +86,33 @@ impl Engine {
         self.driver.units.enter(process, call)
     }
 
-    /// Runs the host in the calling thread until a descriptor of `process` is ready ([`Ended::Done`]), or
-    /// until another condition ends the wait. To wait for several descriptors, wait for the event queue of
-    /// the process ([`System::events`]).
+    /// Runs the host in the calling thread until a descriptor of `process` can be read, or has a connection to
+    /// accept, or has ended ([`Ended::Done`]), or until another condition ends the wait. To wait for several
+    /// descriptors, wait for the event queue of the process ([`System::events`]).
     ///
     /// # Errors
     /// If `process` is not attached, or halting fails: the kernel is out of memory.
     pub fn wait(&mut self, process: ProcessId, socket: Fd, until: Instant) -> Result<Ended, Error> {
+        self.wait_for(process, socket, Kinds::READABLE, until)
+    }
+
+    /// Runs the host as [`Engine::wait`] does until the descriptor is ready for one of `kinds`, for example
+    /// until a stream has room ([`Kinds::WRITABLE`]): what has come to be read does not end that wait.
+    ///
+    /// # Errors
+    /// If `process` is not attached, or halting fails: the kernel is out of memory.
+    pub fn wait_for(
+        &mut self,
+        process: ProcessId,
+        socket: Fd,
+        kinds: Kinds,
+        until: Instant,
+    ) -> Result<Ended, Error> {
         let flag = Arc::new(Flag::default());
         let waker = Arc::clone(&flag).into();
-        let is_ready = self.enter(process, |system| system.wait(socket, &waker))?;
-        self.run_until_raised(process, is_ready, &flag, until, |system| system.forget(socket, &waker))
+        let ready = self.enter(process, |system| system.wait(socket, kinds, &waker))?;
+        let forget = |system: &mut System<'_>| system.forget(socket, &waker);
+        self.run_until_raised(process, !ready.is_empty(), &flag, until, forget)
     }
 
     /// Runs the host in the calling thread until the last [`System::select`] or [`System::poll`] call of

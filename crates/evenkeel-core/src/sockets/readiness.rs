@@ -215,7 +215,7 @@ impl Readiness<'_> {
         if self.is_ready_to_wait_for(id) {
             return None;
         }
-        self.sockets.ready.wait(id, Waiter::Process(process));
+        self.sockets.ready.wait(id, Waiter::Process(process), Kinds::ALL);
         Some(id)
     }
 
@@ -236,6 +236,18 @@ impl Readiness<'_> {
             }
             Some(descriptor) => descriptor.len() > 0 || self.arm_channels_of(id),
         }
+    }
+
+    /// Returns those kinds of `asked` that a descriptor is ready for, and whether it has ended or has an error.
+    pub(crate) fn ready_for(&mut self, id: SocketId, asked: Kinds) -> Kinds {
+        let is_queue = matches!(self.sockets.descriptors.get(id), Some(Descriptor::Queue(_)));
+        let (ready, mut status) = self.split();
+        let kinds = if is_queue {
+            Kinds::READABLE.when(ready.has_event(id, |id, asked| status.of(id, asked)))
+        } else {
+            status.of(id, asked)
+        };
+        kinds.intersection(asked.union(Kinds::HANG_UP_OR_ERROR))
     }
 
     /// Arms the channels that a descriptor is read from, under the lazy architectures. Returns whether frames

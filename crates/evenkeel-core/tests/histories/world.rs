@@ -254,7 +254,7 @@ impl World {
         let (sleep, waker) = (self.script.lock().unwrap().sleep.clone(), self.waker.clone());
         self.bell.0.store(false, Ordering::Relaxed);
         let sleeps = self.call(move |system| match sleep {
-            Sleep::On(fd) => !system.wait(fd, &waker),
+            Sleep::On(fd) => system.wait(fd, Kinds::READABLE, &waker).is_empty(),
             _ => sleep.call(system) && !system.block(&waker),
         });
         if !sleeps {

@@ -10,7 +10,7 @@ use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::ProcessId;
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{BadDescriptor, Fault, Fd, StreamError};
+use evenkeel::core::socket::{BadDescriptor, Fault, Fd, Kinds, StreamError};
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel::link::Clock;
@@ -107,7 +107,7 @@ impl Bench {
         loop {
             let stream = self.call(|system| system.connect(IpEndpoint::new(SERVER, port))).unwrap();
             let until = self.engine.clock().now() + Duration::from_millis(500);
-            while self.engine.wait(self.me, stream, until).unwrap() == Ended::Done {
+            while self.engine.wait_for(self.me, stream, Kinds::WRITABLE, until).unwrap() == Ended::Done {
                 let info = self.call(|system| system.stream_info(stream));
                 if info.ok().is_none_or(|(_, info)| info.state.is_synchronized()) {
                     break;
@@ -194,7 +194,7 @@ fn tcp_echo_sends_back_what_it_gets() {
         if !progress {
             let until = bench.engine.clock().now() + PATIENCE;
             assert_eq!(
-                bench.engine.wait(me, stream, until).unwrap(),
+                bench.engine.wait_for(me, stream, Kinds::READABLE.union(Kinds::WRITABLE), until).unwrap(),
                 Ended::Done,
                 "{} came back",
                 back.len()
