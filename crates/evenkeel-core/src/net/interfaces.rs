@@ -3,7 +3,7 @@
 use super::state::Net;
 use crate::demux::Change;
 use crate::id::{ChannelId, InterfaceId};
-use crate::interface::{Demultiplexer, Interface, Properties, RxQueue};
+use crate::interface::{Demultiplexer, Interface, Opened, Properties, RxQueue};
 use crate::link::AddInterfaceError;
 use crate::poll::Gate;
 use crate::receive::Plan;
@@ -25,6 +25,7 @@ impl Net {
     ) -> Result<InterfaceId, AddInterfaceError> {
         let mut demultiplexer = interface.demultiplexer();
         let plan = self.plan_for(&*interface, demultiplexer.is_some(), plan)?;
+        demultiplexer = demultiplexer.filter(|_| plan.is_on_interface());
         let reserved_pkts = self.pool.capacity();
         let rings = match self.reserve_rings(&mut *interface, demultiplexer.as_deref_mut(), plan) {
             Ok(rings) => rings,
@@ -95,7 +96,7 @@ impl Net {
         }
         match (plan.is_on_interface(), demultiplexes) {
             (true, false) => Err(AddInterfaceError::CannotDemultiplex),
-            (false, true) => Err(AddInterfaceError::Demultiplexes),
+            (false, true) if interface.properties().queues == 0 => Err(AddInterfaceError::Demultiplexes),
             _ if plan.is_lazy() && !self.plan.is_lazy() => Err(AddInterfaceError::NotLazy),
             _ => Ok(plan),
         }
@@ -110,21 +111,22 @@ impl Net {
         demultiplexer: Option<&mut (dyn Demultiplexer + 'static)>,
         plan: Plan,
     ) -> Result<Rings, AddInterfaceError> {
-        let (before, after) = (self.links.places(), self.links.places_with(plan));
+        let &Properties { queues, address, .. } = interface.properties();
+        let (before, after) = (self.links.places(), self.links.places_with(plan, queues));
         let channels = self.channels.iter();
         let more =
             channels.map(|(_, channel)| channel.reserved_pkts(after) - channel.reserved_pkts(before)).sum();
         self.pool.grow(self.config.transmit_queue_pkts()).map_err(AddInterfaceError::NoMemory)?;
         self.pool.grow(more).map_err(AddInterfaceError::NoMemory)?;
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
-        if plan.is_on_interface() {
-            let demultiplexer = demultiplexer.ok_or(AddInterfaceError::CannotDemultiplex)?;
-            return self.open_rings_on(demultiplexer, interface.properties().address);
-        }
-        if plan.is_lazy() && self.tcp.is_used() {
+        let rings = match demultiplexer {
+            Some(demultiplexer) => self.open_rings_on(demultiplexer, address)?,
+            None => Rings::new(),
+        };
+        if plan.is_lazy() && queues > 0 && self.tcp.is_used() {
             self.reserve_channels_of_connections().map_err(AddInterfaceError::NoMemory)?;
         }
-        Ok(Rings::new())
+        Ok(rings)
     }
 
     /// Opens a ring for every channel on an interface that demultiplexes, and gives the interface a copy of
@@ -138,8 +140,11 @@ impl Net {
     ) -> Result<Rings, AddInterfaceError> {
         let mut rings = Rings::new();
         for (id, channel) in self.channels.iter().filter(|(_, channel)| channel.ring_pkts() > 0) {
-            let ring = demultiplexer.open(id, channel.ring_pkts(), &mut self.pool);
-            rings.push((id, ring.ok_or(AddInterfaceError::NoRing)?));
+            match demultiplexer.open(id, channel.ring_pkts(), &mut self.pool) {
+                Opened::Own(ring) => rings.push((id, ring)),
+                Opened::Shared => {}
+                Opened::Refused => return Err(AddInterfaceError::NoRing),
+            }
         }
         for id in self.channels.daemons().ahead().into_iter().flatten() {
             demultiplexer.watch(id, self.ahead.flag());

@@ -7,6 +7,7 @@ use crate::drop::QueueDrop;
 use crate::error::{ChannelError, TooManyOpen};
 use crate::id::QueueId;
 use crate::id::{ChannelId, InterfaceId, ProcessId, SocketId};
+use crate::interface::Opened;
 use crate::poll::Gate;
 use crate::queue::Queue;
 use crate::receive::DeviceWork;
@@ -35,33 +36,47 @@ impl Net {
         mut channel: Channel,
         binding: Binding,
     ) -> Result<ChannelId, ChannelError> {
-        let reserved_pkts = channel.reserved_pkts(self.links.places());
-        self.pool.grow(reserved_pkts).map_err(ChannelError::NoMemory)?;
-        let id = self.channels.vacant();
-        if self.links.has_demultiplexer() {
-            if !self.open_rings(id, &mut channel) {
-                self.close_rings(id);
-                self.pool.shrink(reserved_pkts);
-                return Err(ChannelError::NoRing);
-            }
-            self.channels.disarm(id);
-        }
+        self.reserve_channel(&mut channel)?;
         Ok(self.install(channel, binding))
     }
 
+    /// Opens the rings of a channel, and reserves its buffers. It is to be [installed](Self::install) or
+    /// [given up](Self::give_up_channel) next.
+    pub(super) fn reserve_channel(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
+        self.pool.grow(channel.reserved_pkts(self.links.places())).map_err(ChannelError::NoMemory)?;
+        let id = self.channels.vacant();
+        if !self.open_rings(id, channel) {
+            self.give_up_channel(channel);
+            return Err(ChannelError::NoRing);
+        }
+        if channel.has_rings() {
+            self.channels.disarm(id);
+        }
+        Ok(())
+    }
+
+    /// Closes the rings of a channel that is not installed, and returns its buffers.
+    pub(super) fn give_up_channel(&mut self, channel: &Channel) {
+        self.close_rings(self.channels.vacant());
+        self.pool.shrink(channel.reserved_pkts(self.links.places()));
+    }
+
+    /// Installs a channel whose buffers are reserved.
     pub(super) fn install(&mut self, channel: Channel, binding: Binding) -> ChannelId {
         let id = self.channels.insert(channel);
         self.update(Change::Bind(binding, id));
         id
     }
 
-    /// Returns false if an interface has no ring left.
+    /// Opens a ring for a channel on each interface that demultiplexes, or has the channel share rings there.
+    /// Returns false if an interface can do neither.
     fn open_rings(&mut self, id: ChannelId, channel: &mut Channel) -> bool {
         for (interface, demultiplexer) in self.links.demultiplexers() {
-            let Some(ring) = demultiplexer.open(id, channel.ring_pkts(), &mut self.pool) else {
-                return false;
-            };
-            channel.add_ring(interface, ring);
+            match demultiplexer.open(id, channel.ring_pkts(), &mut self.pool) {
+                Opened::Own(ring) => channel.add_ring(interface, ring),
+                Opened::Shared => {}
+                Opened::Refused => return false,
+            }
         }
         true
     }
@@ -300,7 +315,7 @@ impl Net {
             self.drop_input(waiting.frame, QueueDrop::Closed);
         }
         let Some(channel) = self.channels.remove(id) else { return };
-        if channel.has_rings() {
+        if channel.ring_pkts() > 0 {
             self.close_rings(id);
         }
         self.pool.shrink(channel.reserved_pkts(self.links.places()));

@@ -150,10 +150,16 @@ impl Net {
                 channel
             }
             None if self.tcp.free_list.rings < self.config.connection_rings => {
-                let channel = Channel::growing(self.held_max(), self.config.channel_pkts);
-                let Ok(channel) = self.add_channel(channel, Binding::Connection(tuple)) else { return };
+                let mut channel = Channel::growing(self.held_max(), self.config.channel_pkts);
+                if self.reserve_channel(&mut channel).is_err() {
+                    return;
+                }
+                if !channel.has_rings() {
+                    // Shared rings are no better than its listener's.
+                    return self.give_up_channel(&channel);
+                }
                 self.tcp.free_list.rings += 1;
-                channel
+                self.install(channel, Binding::Connection(tuple))
             }
             None => return,
         };
