@@ -297,6 +297,9 @@ pub trait Interface: TxQueue {
 
     /// Hands over the interface's demultiplexer, if it has one (`ni-lrp` needs it). Called once, when a host
     /// adds the interface. The default has none.
+    ///
+    /// A host with another architecture drops it, and takes the frames of all channels from the receive
+    /// rings.
     fn demultiplexer(&mut self) -> Option<Box<dyn Demultiplexer>> {
         None
     }
@@ -312,7 +315,8 @@ pub struct Properties {
     /// The size of the largest IP packet in bytes (Ethernet header not counted), as Linux counts the MTU.
     /// Default 1500.
     pub mtu: usize,
-    /// The number of receive rings, at least one. Default 1.
+    /// The number of receive rings: at least one, or none if each channel has a ring of its own
+    /// ([`Opened::Own`]). Default 1.
     pub queues: usize,
     /// The number of frames that one doorbell or system call of [`TxQueue::transmit`] can carry, if it costs
     /// as much as some of them: while the host has other work, frames are batched up to that number. Default
@@ -390,22 +394,35 @@ impl Arrived {
     }
 }
 
+/// The answer to [`Demultiplexer::open`].
+#[derive(Debug)]
+pub enum Opened {
+    /// The channel has a ring of its own.
+    Own(Box<dyn RxQueue>),
+    /// The channel's frames arrive in the interface's receive rings, which all such channels share, and the
+    /// host demultiplexes them. An interface without [receive rings](Properties::queues) must not answer so.
+    Shared,
+    /// There is no ring for the channel. What needs the channel cannot be opened.
+    Refused,
+}
+
 /// The demultiplexer of an interface: it classifies each frame and puts it into the ring of its channel.
 ///
-/// It holds a copy of the host's demultiplexing table and follows its changes.
+/// It holds a copy of the host's demultiplexing table and follows its changes. A channel's ring is opened
+/// before a change binds anything to the channel, and closed after the last binding is gone.
 pub trait Demultiplexer: fmt::Debug + Send {
-    /// Opens a ring of `capacity_pkts` for the channel. Its buffers are taken from `pool`, which must have
-    /// grown by as many.
+    /// Opens a ring of `capacity_pkts` for the channel. A device without buffers of its own takes them from
+    /// `pool`, which has grown by as many. Any other may make the ring longer.
     ///
-    /// `None` if the interface has no ring left.
-    fn open(&mut self, channel: ChannelId, capacity_pkts: usize, pool: &mut Pool)
-    -> Option<Box<dyn RxQueue>>;
+    /// An interface with fewer rings than the host has channels answers [`Opened::Shared`] for the others. So
+    /// does one whose rings would hold more frames together than it has buffers.
+    fn open(&mut self, channel: ChannelId, capacity_pkts: usize, pool: &mut Pool) -> Opened;
 
     /// Has the interface set `arrived` whenever it has put a frame into the channel's ring, before it puts
-    /// any later frame into another ring.
+    /// any later frame into another ring. Without effect on a channel that has no ring of its own.
     fn watch(&mut self, channel: ChannelId, arrived: Arrived);
 
-    /// Closes the channel's ring.
+    /// Closes the channel: its ring, if it has one of its own.
     fn close(&mut self, channel: ChannelId);
 
     /// Applies a change of the host's table to the interface's copy.

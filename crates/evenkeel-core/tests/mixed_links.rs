@@ -14,9 +14,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use common::nic::{Event, Nic};
 use common::{Sink, UNIT, udp_between};
 use evenkeel_core::cable::{End, Options, pair};
+use evenkeel_core::demux::{Binding, Change};
 use evenkeel_core::host::{AddInterfaceError, Config, Host, System};
+use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
 use evenkeel_core::socket::Fd;
@@ -104,10 +107,14 @@ impl Net {
     /// A link with a host at its other end.
     fn connect(&mut self, kind: Kind) -> InterfaceId {
         let (far, near) = kind.cable();
+        self.connect_ends(kind, far, Box::new(near))
+    }
+
+    fn connect_ends(&mut self, kind: Kind, far: End, near: Box<dyn Interface>) -> InterfaceId {
         let mut peer = Host::new(config(Architecture::Eager)).unwrap();
         peer.add_interface(Box::new(far), &cidr(kind.peer()), self.now).unwrap();
         self.peers.push(peer);
-        self.host.add_interface(Box::new(near), &cidr(kind.ours()), self.now).unwrap()
+        self.host.add_interface(near, &cidr(kind.ours()), self.now).unwrap()
     }
 
     fn pass(&mut self, time: Duration) {
@@ -315,6 +322,46 @@ fn udp_and_tcp_pass_by_links_of_both_kinds_whatever_came_first() {
         assert_eq!(got, [(DATAGRAMS, BYTES as u64); 4], "{what}");
         // The host has demultiplexed what came by the one, and nothing else.
         assert_eq!(net.demultiplexed, net.host.traffic(plain.unwrap()).unwrap().received, "{what}");
+    }
+}
+
+#[test]
+fn udp_and_tcp_pass_by_an_interface_with_fewer_rings_than_channels() {
+    // The daemons have four channels, UDP two, the listener two, and each connection may have one.
+    let rings = [(0, 0), (3, 0), (6, 0), (9, 1), (64, 2)];
+    for ((rings_max, connections), is_first) in rings.into_iter().flat_map(|n| [(n, false), (n, true)]) {
+        let what = format!("{rings_max} rings, {is_first}");
+        let mut net = Net::new(Architecture::NiLrp);
+        if is_first {
+            net.host.spawn("echo", 0, Box::<Echo>::default());
+            net.pass(Duration::from_millis(2));
+        }
+        let (far, near) = Plain.cable();
+        let nic = Nic::new(near, rings_max);
+        let adaptor = nic.adaptor();
+        let id = net.connect_ends(Plain, far, Box::new(nic));
+        if !is_first {
+            net.host.spawn("echo", 0, Box::<Echo>::default());
+        }
+        net.pass(Duration::from_millis(2));
+        let (talker, theirs) = Talker::to(Plain.ours());
+        net.peers[0].spawn("talker", 0, talker);
+        net.peers[0].spawn("echo", 0, Box::<Echo>::default());
+        let (talker, ours) = Talker::to(Plain.peer());
+        net.host.spawn("talker", 0, talker);
+        net.pass(Duration::from_millis(1_500));
+        assert_eq!([theirs.get(), ours.get()], [(DATAGRAMS, BYTES as u64); 2], "{what}");
+        let binds = |e: &Event| matches!(e, Event::Update(Change::Bind(Binding::Connection(_), _)));
+        let bound = adaptor.lock().unwrap().events.iter().filter(|&e| binds(e)).count();
+        assert_eq!(bound, connections, "{what}");
+        // The host demultiplexes frames that come by the shared ring, and only those.
+        let (received, rings) = (net.host.traffic(id).unwrap().received, adaptor.lock().unwrap().rings());
+        assert!(rings <= rings_max && (rings < rings_max) == (rings_max == 64), "{what}: {rings}");
+        match rings_max {
+            0 => assert_eq!(net.demultiplexed, received, "{what}"),
+            64 => assert_eq!((net.demultiplexed, received > 0), (0, true), "{what}"),
+            _ => assert!(net.demultiplexed < received, "{what}"),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::transmit::{Completion, Left, TransmitRing};
 use crate::demux::{Change, Class, DemuxTable, steering_hash};
 use crate::frame::Pool;
 use crate::id::ChannelId;
-use crate::interface::{Arrived, Demultiplexer, RxQueue};
+use crate::interface::{Arrived, Demultiplexer, Opened};
 
 /// Channels that an adaptor which demultiplexes can have. Each rings its bell once per arming, so the bell
 /// has room for all.
@@ -198,19 +198,14 @@ impl Control {
 }
 
 impl Demultiplexer for Control {
-    fn open(
-        &mut self,
-        channel: ChannelId,
-        capacity_pkts: usize,
-        pool: &mut Pool,
-    ) -> Option<Box<dyn RxQueue>> {
+    fn open(&mut self, channel: ChannelId, capacity_pkts: usize, pool: &mut Pool) -> Opened {
         if channel.0 as usize >= CHANNELS_MAX {
-            return None;
+            return Opened::Refused;
         }
         let (inlet, mut outlet) = ring(capacity_pkts);
         outlet.refill(pool);
         self.tell(Command::Open(channel, inlet));
-        Some(Box::new(outlet))
+        Opened::Own(Box::new(outlet))
     }
 
     fn watch(&mut self, channel: ChannelId, arrived: Arrived) {

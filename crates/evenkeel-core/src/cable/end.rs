@@ -34,23 +34,22 @@ pub fn pair(a: Options, b: Options) -> (End, End) {
 #[derive(Debug)]
 pub struct End {
     properties: Properties,
-    /// Whether the adaptor puts frames into channels, so that the receive rings stay empty.
-    demultiplexes: bool,
     rings: Rings,
     peer: Adaptor,
 }
 
 impl End {
     fn new(options: Options, rings: Rings, peer: Adaptor) -> Self {
-        let receive = if options.demultiplexes { 0 } else { rings.queues.len() * options.ring_pkts };
+        // One that demultiplexes has a ring for each channel in their place.
+        let queues = if options.demultiplexes { 0 } else { rings.queues.len() };
         let transmit = rings.transmit.as_ref().map_or(0, TransmitRing::capacity_pkts);
         let properties = Properties {
             mtu: options.mtu,
-            queues: rings.queues.len(),
-            buffers: receive + transmit,
+            queues,
+            buffers: queues * options.ring_pkts + transmit,
             ..Properties::new(options.name, options.address)
         };
-        Self { properties, demultiplexes: options.demultiplexes, rings, peer }
+        Self { properties, rings, peer }
     }
 
     /// This end as one of several that share flows.
@@ -157,9 +156,7 @@ impl Interface for End {
 
     fn attach(&mut self, pool: &mut Pool) -> Result<(), PoolLimit> {
         pool.grow(self.properties.buffers)?;
-        if !self.demultiplexes {
-            self.rings.queues.iter_mut().for_each(|queue| queue.refill(pool));
-        }
+        self.rings.queues.iter_mut().take(self.properties.queues).for_each(|queue| queue.refill(pool));
         Ok(())
     }
 

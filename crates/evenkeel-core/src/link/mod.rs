@@ -44,7 +44,8 @@ const STALL_PERIOD: Duration = Duration::from_millis(1);
 pub enum AddInterfaceError {
     /// `ni-lrp` was asked for, which needs an interface that demultiplexes. Choose `soft-lrp` for this one.
     CannotDemultiplex,
-    /// The interface demultiplexes, so the host cannot. Choose `ni-lrp` for this one.
+    /// The interface demultiplexes and has no receive rings, so the host cannot. Choose `ni-lrp` for this
+    /// one.
     Demultiplexes,
     /// A lazy plan was requested on a host whose own architecture is not lazy, where no process would read
     /// the channels.
@@ -174,14 +175,16 @@ impl Links {
     ) -> Option<InterfaceId> {
         let id = self.next_id();
         let limit = config.transmit_queue_pkts();
-        let queues = if plan.is_on_interface() { 0 } else { interface.properties().queues };
+        let queues = interface.properties().queues;
         let output = TransmitQueue::new(limit, gate, config.alternatives.transmit);
         self.demultiplexing += usize::from(plan.is_on_interface());
         self.links.push(Link { interface, demultiplexer, plan, output, received: 0 });
-        let unlimited = plan.device == DeviceWork::Interrupt && !config.alternatives.limit_interrupts;
         for side in (0..queues).map(Side::Receive).chain([Side::Transmit]) {
             let source = poller.register(side != Side::Transmit)?;
-            if unlimited {
+            // The host demultiplexes the frames of rings that channels share.
+            let is_shared = plan.is_on_interface() && side != Side::Transmit;
+            let plan = if is_shared { config.plan_for(false) } else { plan };
+            if plan.device == DeviceWork::Interrupt && !config.alternatives.limit_interrupts {
                 self.unlimited = self.unlimited.union(Sources::one(source));
             }
             self.ports.push(Port { interface: id, side, source, plan });
@@ -240,14 +243,14 @@ impl Links {
     /// Returns where frames of a channel wait: whether in the host's own queue, and in how many rings on
     /// interfaces.
     pub(crate) fn places(&self) -> (bool, usize) {
-        (self.links.is_empty() || self.demultiplexing < self.links.len(), self.demultiplexing)
+        (self.links.is_empty() || self.links.iter().any(Link::has_rings), self.demultiplexing)
     }
 
-    /// Returns the result of [`Links::places`] if one more interface were added that is received from as
-    /// `plan` says.
-    pub(crate) fn places_with(&self, plan: Plan) -> (bool, usize) {
+    /// Returns the result of [`Links::places`] if one more interface with `queues` receive rings were added
+    /// that is received from as `plan` says.
+    pub(crate) fn places_with(&self, plan: Plan, queues: usize) -> (bool, usize) {
         let rings = self.demultiplexing + usize::from(plan.is_on_interface());
-        (rings <= self.links.len(), rings)
+        (queues > 0 || self.links.iter().any(Link::has_rings), rings)
     }
 
     /// Returns whether any interface demultiplexes.
@@ -269,7 +272,7 @@ impl Links {
 
     /// Returns whether there is an interface whose frames the host puts into channels.
     pub(crate) fn has_host_channels(&self) -> bool {
-        self.links.iter().any(|link| link.plan.is_lazy() && !link.plan.is_on_interface())
+        self.links.iter().any(|link| link.plan.is_lazy() && link.has_rings())
     }
 
     /// Returns the number that the next interface gets.
@@ -305,7 +308,6 @@ impl Links {
         self.links
             .iter_mut()
             .zip(0..)
-            .filter(|(link, _)| link.plan.is_on_interface())
             .filter_map(|(link, number)| Some((InterfaceId(number), &mut **link.demultiplexer.as_mut()?)))
     }
 
@@ -800,6 +802,11 @@ impl Links {
 }
 
 impl Link {
+    /// Returns whether the interface has receive rings from which the host takes frames.
+    fn has_rings(&self) -> bool {
+        self.interface.properties().queues > 0
+    }
+
     /// Returns whether the transmit queue holds a batch: as many frames as the interface takes at a time,
     /// but at most a quarter of the queue's limit. TCP takes a queue that fills for an interface that
     /// cannot send.

@@ -23,6 +23,7 @@ impl Net {
     ) -> Result<InterfaceId, AddInterfaceError> {
         let mut demultiplexer = interface.demultiplexer();
         let plan = self.plan_for(&*interface, demultiplexer.is_some(), plan)?;
+        demultiplexer = demultiplexer.filter(|_| plan.is_on_interface());
         let reserved_pkts = self.pool.capacity();
         let rings = match self.reserve_rings(&mut *interface, demultiplexer.as_deref_mut(), plan) {
             Ok(rings) => rings,
@@ -97,7 +98,7 @@ impl Net {
         }
         match (plan.is_on_interface(), demultiplexes) {
             (true, false) => Err(AddInterfaceError::CannotDemultiplex),
-            (false, true) => Err(AddInterfaceError::Demultiplexes),
+            (false, true) if interface.properties().queues == 0 => Err(AddInterfaceError::Demultiplexes),
             _ if plan.is_lazy() && !self.plan.is_lazy() => Err(AddInterfaceError::NotLazy),
             _ => Ok(plan),
         }
@@ -112,21 +113,22 @@ impl Net {
         demultiplexer: Option<&mut (dyn Demultiplexer + 'static)>,
         plan: Plan,
     ) -> Result<Rings, AddInterfaceError> {
-        let (before, after) = (self.links.places(), self.links.places_with(plan));
+        let &Properties { queues, address, .. } = interface.properties();
+        let (before, after) = (self.links.places(), self.links.places_with(plan, queues));
         let channels = self.rx.channels.iter();
         let more =
             channels.map(|(_, channel)| channel.reserved_pkts(after) - channel.reserved_pkts(before)).sum();
         self.pool.grow(self.config.transmit_queue_pkts()).map_err(AddInterfaceError::NoMemory)?;
         self.pool.grow(more).map_err(AddInterfaceError::NoMemory)?;
         interface.attach(&mut self.pool).map_err(AddInterfaceError::NoMemory)?;
-        if plan.is_on_interface() {
-            let demultiplexer = demultiplexer.ok_or(AddInterfaceError::CannotDemultiplex)?;
-            return self.channels().open_all_on(demultiplexer, interface.properties().address);
-        }
-        if plan.is_lazy() && self.tcp.is_used() {
+        let rings = match demultiplexer {
+            Some(demultiplexer) => self.channels().open_all_on(demultiplexer, address)?,
+            None => Rings::new(),
+        };
+        if plan.is_lazy() && queues > 0 && self.tcp.is_used() {
             self.reserve_channels_of_connections().map_err(AddInterfaceError::NoMemory)?;
         }
-        Ok(Rings::new())
+        Ok(rings)
     }
 
     pub(crate) fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {

@@ -7,7 +7,7 @@ use crate::demux::{Binding, Change};
 use crate::error::ChannelError;
 use crate::frame::{Pool, PoolLimit};
 use crate::id::{ChannelId, InterfaceId};
-use crate::interface::{Demultiplexer, RxQueue};
+use crate::interface::{Demultiplexer, Opened, RxQueue};
 use crate::link::{AddInterfaceError, Links};
 use crate::poll::Gate;
 use crate::receive::Plan;
@@ -28,46 +28,54 @@ pub(crate) struct Channels<'a> {
 impl Channels<'_> {
     /// Opens a channel that `binding` leads to, with a ring on each interface that demultiplexes.
     pub(crate) fn open(&mut self, binding: Binding) -> Result<ChannelId, ChannelError> {
-        let channel = self.new_channel();
-        self.add(channel, binding)
+        let mut channel = self.new_channel();
+        self.reserve(&mut channel)?;
+        Ok(self.install(channel, binding))
     }
 
-    pub(crate) fn new_channel(&mut self) -> Channel {
+    fn new_channel(&mut self) -> Channel {
         let capacity = self.config.channel_pkts;
         let gate = if self.plan.is_lazy() { self.rx.gate(capacity, self.config) } else { Gate::open() };
         Channel::new(capacity, gate)
     }
 
-    /// Opens an existing channel that `binding` leads to, with a ring on each interface that demultiplexes.
-    /// Reserves its buffers.
-    pub(crate) fn add(&mut self, mut channel: Channel, binding: Binding) -> Result<ChannelId, ChannelError> {
-        let reserved_pkts = channel.reserved_pkts(self.links.places());
-        self.pool.grow(reserved_pkts).map_err(ChannelError::NoMemory)?;
+    /// Opens the rings of a channel, and reserves its buffers. It is to be [installed](Self::install) or
+    /// [given up](Self::give_up) next.
+    pub(crate) fn reserve(&mut self, channel: &mut Channel) -> Result<(), ChannelError> {
+        self.pool.grow(channel.reserved_pkts(self.links.places())).map_err(ChannelError::NoMemory)?;
         let id = self.rx.channels.vacant();
-        if self.links.has_demultiplexer() {
-            if !self.open_rings(id, &mut channel) {
-                self.close_rings(id);
-                self.pool.shrink(reserved_pkts);
-                return Err(ChannelError::NoRing);
-            }
+        if !self.open_rings(id, channel) {
+            self.give_up(channel);
+            return Err(ChannelError::NoRing);
+        }
+        if channel.has_rings() {
             self.rx.channels.disarm(id);
         }
-        Ok(self.install(channel, binding))
+        Ok(())
     }
 
+    /// Closes the rings of a channel that is not installed, and returns its buffers.
+    pub(crate) fn give_up(&mut self, channel: &Channel) {
+        self.close_rings(self.rx.channels.vacant());
+        self.pool.shrink(channel.reserved_pkts(self.links.places()));
+    }
+
+    /// Installs a channel whose buffers are reserved.
     pub(crate) fn install(&mut self, channel: Channel, binding: Binding) -> ChannelId {
         let id = self.rx.channels.insert(channel);
         self.update(Change::Bind(binding, id));
         id
     }
 
-    /// Returns false if an interface has no ring left.
+    /// Opens a ring for a channel on each interface that demultiplexes, or has the channel share rings there.
+    /// Returns false if an interface can do neither.
     fn open_rings(&mut self, id: ChannelId, channel: &mut Channel) -> bool {
         for (interface, demultiplexer) in self.links.demultiplexers() {
-            let Some(ring) = demultiplexer.open(id, channel.ring_pkts(), self.pool) else {
-                return false;
-            };
-            channel.add_ring(interface, ring);
+            match demultiplexer.open(id, channel.ring_pkts(), self.pool) {
+                Opened::Own(ring) => channel.add_ring(interface, ring),
+                Opened::Shared => {}
+                Opened::Refused => return false,
+            }
         }
         true
     }
@@ -87,8 +95,11 @@ impl Channels<'_> {
     ) -> Result<Rings, AddInterfaceError> {
         let mut rings = Rings::new();
         for (id, channel) in self.rx.channels.iter().filter(|(_, channel)| channel.ring_pkts() > 0) {
-            let ring = demultiplexer.open(id, channel.ring_pkts(), self.pool);
-            rings.push((id, ring.ok_or(AddInterfaceError::NoRing)?));
+            match demultiplexer.open(id, channel.ring_pkts(), self.pool) {
+                Opened::Own(ring) => rings.push((id, ring)),
+                Opened::Shared => {}
+                Opened::Refused => return Err(AddInterfaceError::NoRing),
+            }
         }
         for id in self.rx.channels.daemons().ahead().into_iter().flatten() {
             demultiplexer.watch(id, self.rx.ahead.flag());
@@ -131,7 +142,7 @@ impl Channels<'_> {
     /// Closes a channel that was drained, with its rings, and gives back its buffers.
     pub(crate) fn close(&mut self, id: ChannelId) {
         let Some(channel) = self.rx.channels.remove(id) else { return };
-        if channel.has_rings() {
+        if channel.ring_pkts() > 0 {
             self.close_rings(id);
         }
         self.pool.shrink(channel.reserved_pkts(self.links.places()));

@@ -11,7 +11,7 @@ use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::Change;
 use evenkeel_core::frame::{Frame, Metadata, Pool, PoolLimit};
 use evenkeel_core::interface::{
-    Arrived, Burst, Demultiplexer, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue,
+    Arrived, Burst, Demultiplexer, Effort, Interface, Opened, Properties, RxCounters, RxQueue, Seen, TxQueue,
 };
 
 use super::dump::Dump;
@@ -244,14 +244,13 @@ struct RecordedDemultiplexer {
 }
 
 impl Demultiplexer for RecordedDemultiplexer {
-    fn open(
-        &mut self,
-        channel: ChannelId,
-        capacity_pkts: usize,
-        pool: &mut Pool,
-    ) -> Option<Box<dyn RxQueue>> {
-        let inner = self.inner.open(channel, capacity_pkts, pool)?;
-        Some(Box::new(RecordedRing { recording: self.recording.clone(), inner }))
+    fn open(&mut self, channel: ChannelId, capacity_pkts: usize, pool: &mut Pool) -> Opened {
+        match self.inner.open(channel, capacity_pkts, pool) {
+            Opened::Own(inner) => {
+                Opened::Own(Box::new(RecordedRing { recording: self.recording.clone(), inner }))
+            }
+            other => other,
+        }
     }
 
     fn watch(&mut self, channel: ChannelId, arrived: Arrived) {

@@ -120,10 +120,16 @@ impl Net {
                 channel
             }
             None if self.tcp.segments.rings < self.config.connection_rings => {
-                let channel = Channel::growing(self.tcp.segments.held_max_pkts, self.config.channel_pkts);
-                let Ok(channel) = self.channels().add(channel, Binding::Connection(tuple)) else { return };
+                let mut channel = Channel::growing(self.tcp.segments.held_max_pkts, self.config.channel_pkts);
+                if self.channels().reserve(&mut channel).is_err() {
+                    return;
+                }
+                if !channel.has_rings() {
+                    // Shared rings are no better than its listener's.
+                    return self.channels().give_up(&channel);
+                }
                 self.tcp.segments.rings += 1;
-                channel
+                self.channels().install(channel, Binding::Connection(tuple))
             }
             None => return,
         };

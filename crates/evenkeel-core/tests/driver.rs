@@ -1,0 +1,213 @@
+//! A driver on public traits only: what the driver contract promises to it, and what a host does with it.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::nic::{Adaptor, BUFFERS, Event, Nic, RING_PKTS};
+use common::*;
+use evenkeel_core::cable::{End, Options, pair};
+use evenkeel_core::demux::Change;
+use evenkeel_core::drop::QueueDrop;
+use evenkeel_core::frame::Pool;
+use evenkeel_core::host::{AddInterfaceError, Config, Host, System};
+use evenkeel_core::id::ChannelId;
+use evenkeel_core::interface::Interface as _;
+use evenkeel_core::process::{Program, Step};
+use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
+use evenkeel_core::socket::Fd;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::wire::IpCidr;
+use evenkeel_core::work::Work;
+
+/// Channels that a host with `ni-lrp` has without any socket.
+const DAEMONS: usize = 4;
+
+/// A host without an interface, and the two ends that are to be one.
+fn apart(config: Config, rings_max: usize) -> (Host, End, Nic) {
+    let options = |name, n| Options { ring_pkts: RING_PKTS, ..Options::new(name, n) };
+    let (mut wire, end) = pair(options("wire", 1), options("host", 2));
+    wire.attach(&mut Pool::with_limit(RING_PKTS)).unwrap();
+    (Host::new(config).unwrap(), wire, Nic::new(end, rings_max))
+}
+
+struct Stand {
+    host: Host,
+    wire: End,
+    adaptor: Arc<Mutex<Adaptor>>,
+    now: Instant,
+    polls: u32,
+}
+
+impl Stand {
+    fn new(config: Config, rings_max: usize) -> Self {
+        let (host, wire, nic) = apart(config, rings_max);
+        let mut stand = Self { host, wire, adaptor: nic.adaptor(), now: Instant::ZERO, polls: 0 };
+        stand.add(nic, None).unwrap();
+        stand
+    }
+
+    fn add(&mut self, nic: Nic, plan: Option<Plan>) -> Result<(), AddInterfaceError> {
+        let address = [IpCidr::new(HOST.into(), 24)];
+        match plan {
+            None => self.host.add_interface(Box::new(nic), &address, self.now),
+            Some(plan) => self.host.add_interface_with(Box::new(nic), &address, plan, self.now),
+        }
+        .map(|_| ())
+    }
+
+    fn run(&mut self) {
+        for _ in 0..2_000 {
+            match self.host.turn(self.now) {
+                Some(ran) => {
+                    self.polls += self.host.work().count(Work::PollRound);
+                    let elapsed = UNIT + self.host.work().compute;
+                    self.now += elapsed;
+                    self.host.charge(&ran, elapsed);
+                    self.host.finish(&ran, self.now);
+                }
+                None if self.host.halt(self.now) => break,
+                None => {}
+            }
+        }
+        self.host.check().unwrap();
+    }
+
+    fn send(&mut self, frames: &[Vec<u8>]) {
+        assert!(frames.iter().all(|frame| self.wire.send(frame)));
+    }
+
+    fn events(&self) -> Vec<Event> {
+        core::mem::take(&mut self.adaptor.lock().unwrap().events)
+    }
+}
+
+#[test]
+fn channels_without_a_ring_of_their_own_share_one_and_the_host_demultiplexes_it() {
+    for rings_max in [0, 1, DAEMONS, DAEMONS + 1, DAEMONS + 3] {
+        let mut stand = Stand::new(Config::of(Architecture::NiLrp), rings_max);
+        let seen = [7, 8, 9].map(|port| {
+            let (sink, seen) = Sink::new(port);
+            stand.host.spawn("sink", 0, Box::new(sink));
+            seen
+        });
+        stand.run();
+        assert_eq!(stand.adaptor.lock().unwrap().rings(), rings_max.min(DAEMONS + 3), "{rings_max}");
+        for n in 0..10 {
+            stand.send(&[udp(7, &[n]), udp(8, &[n]), udp(9, &[n]), udp(9, &[n])]);
+            stand.run();
+        }
+        assert_eq!(seen.map(|seen| seen.count()), [10, 10, 20], "{rings_max}");
+    }
+}
+
+#[test]
+fn a_flood_of_a_channel_that_shares_a_ring_is_discarded_early_and_its_buffers_go_home() {
+    // Feedback would pause the ring in time.
+    let mut stand = Stand::new(Config { feedback: None, ..Config::of(Architecture::NiLrp) }, 0);
+    // Opened, and never read.
+    let (mut idle, _) = Sink::new(9);
+    idle.nap = Some(Duration::from_secs(1_000));
+    stand.host.spawn("idle", 0, Box::new(idle));
+    let (sink, seen) = Sink::new(7);
+    stand.host.spawn("sink", 0, Box::new(sink));
+    stand.run();
+    for _ in 0..8 {
+        let mut frames = vec![udp(9, b"flood"); RING_PKTS - 1];
+        frames.push(udp(7, b"here"));
+        stand.send(&frames);
+        stand.run();
+    }
+    assert_eq!(seen.count(), 8);
+    assert!(stand.polls >= 8, "a shared ring is polled, so that a flood cannot have the core");
+    let discarded = stand.host.ledger().input_drops(QueueDrop::Channel) as usize;
+    let held = 8 * (RING_PKTS - 1) - discarded;
+    assert!(
+        held < 3 * stand.host.config().channel_pkts,
+        "in the channel and the queue of its socket: {held}"
+    );
+    let home = stand.adaptor.lock().unwrap().pool.available();
+    assert_eq!(home + held + RING_PKTS, BUFFERS, "all others are home, or in the cable's ring");
+}
+
+/// Opens a socket, and closes it again.
+struct Brief(Option<Fd>);
+
+impl core::fmt::Debug for Brief {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Brief")
+    }
+}
+
+impl Program for Brief {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        match self.0 {
+            None => self.0 = Some(system.bind(None, 7).unwrap()),
+            Some(socket) => {
+                system.close(socket);
+                return Step::Exit;
+            }
+        }
+        Step::Sleep(system.now() + Duration::from_millis(1))
+    }
+}
+
+#[test]
+fn a_channel_is_open_for_as_long_as_anything_is_bound_to_it() {
+    let bound = |events: &[Event]| -> Vec<ChannelId> {
+        let bind = |e: &Event| if let Event::Update(Change::Bind(_, id)) = *e { Some(id) } else { None };
+        events.iter().filter_map(bind).collect()
+    };
+    let opened = |events: &[Event]| -> Vec<ChannelId> {
+        events.iter().filter_map(|e| if let Event::Open(id, _) = *e { Some(id) } else { None }).collect()
+    };
+    for is_first in [false, true] {
+        let (host, wire, nic) = apart(Config::of(Architecture::NiLrp), DAEMONS);
+        let mut stand = Stand { host, wire, adaptor: nic.adaptor(), now: Instant::ZERO, polls: 0 };
+        let spawn = |stand: &mut Stand| {
+            stand.host.spawn("brief", 0, Box::new(Brief(None)));
+            stand.run();
+        };
+        if is_first {
+            spawn(&mut stand);
+        }
+        stand.add(nic, None).unwrap();
+        let added = stand.events();
+        let first_bind = added.iter().position(|e| matches!(e, Event::Update(_))).unwrap();
+        let channels = DAEMONS + usize::from(is_first);
+        assert_eq!(opened(&added[..first_bind]).len(), channels, "all are opened first: {added:?}");
+        assert_eq!(bound(&added[first_bind..]).len(), channels);
+        if !is_first {
+            spawn(&mut stand);
+            let events = stand.events();
+            let [Event::Open(id, false), Event::Update(Change::Bind(_, to))] = events[..] else {
+                panic!("{events:?}");
+            };
+            assert_eq!(id, to);
+        }
+        stand.now += Duration::from_millis(2);
+        stand.run();
+        let events = stand.events();
+        assert!(matches!(events[..], [Event::Update(Change::Unbind(_)), Event::Close(_)]), "{events:?}");
+    }
+}
+
+#[test]
+fn an_interface_that_demultiplexes_and_has_a_receive_ring_serves_any_architecture() {
+    for (architecture, device_work) in [
+        (Architecture::SoftLrp, DeviceWork::Polled),
+        (Architecture::SoftLrp, DeviceWork::Interrupt),
+        (Architecture::Eager, DeviceWork::Interrupt),
+    ] {
+        let (host, wire, nic) = apart(Config::of(architecture), 64);
+        let mut stand = Stand { host, wire, adaptor: nic.adaptor(), now: Instant::ZERO, polls: 0 };
+        stand.add(nic, Some(Plan::of(architecture, device_work))).unwrap();
+        let (sink, seen) = Sink::new(7);
+        stand.host.spawn("sink", 0, Box::new(sink));
+        stand.run();
+        stand.send(&vec![udp(7, b"here"); 20]);
+        stand.run();
+        assert_eq!((seen.count(), stand.events()), (20, Vec::new()), "{architecture}");
+    }
+}
