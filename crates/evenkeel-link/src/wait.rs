@@ -24,6 +24,8 @@ pub struct Halt {
     watched: Vec<Watched>,
     /// The notifier's eventfd, then `watched` in the same order.
     polled: Vec<libc::pollfd>,
+    /// The number of changes to the set of descriptors.
+    generation: u64,
 }
 
 /// Why a sleep ended.
@@ -58,16 +60,17 @@ impl Halt {
     /// # Errors
     /// If the process may open no more descriptors.
     pub fn new() -> io::Result<Self> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let polled = vec![interest(&event)];
         let notifier = Arc::new(Notifier(Sleeper::new(event)));
-        Ok(Self { notifier, watched: Vec::new(), polled })
+        Ok(Self { notifier, watched: Vec::new(), polled, generation: 0 })
     }
 
     /// Ends the sleep when `fd` becomes readable. Returns its index, as [`Halt::readable`] reports it.
     pub fn watch(&mut self, fd: Arc<OwnedFd>) -> usize {
         self.polled.push(interest(&fd));
         self.watched.push(Watched { fd, errors: 0 });
+        self.generation += 1;
         self.watched.len() - 1
     }
 
@@ -76,15 +79,26 @@ impl Halt {
         if let (Some(watched), Some(polled)) = (self.watched.get_mut(index), self.polled.get_mut(index + 1)) {
             *polled = interest(&fd);
             *watched = Watched { fd, errors: 0 };
+            self.generation += 1;
         }
     }
 
     /// Returns the descriptors to wait for in place of [`Halt::until`], between [`Halt::asleep`] and
     /// [`Halt::awake`]. Descriptors that are [no longer waited for](Halt::is_watched) are left out.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.shared_descriptors().map(AsFd::as_fd)
+    }
+
+    /// Returns the same descriptors as [`Halt::descriptors`], for a thread that waits without holding this.
+    pub fn shared_descriptors(&self) -> impl Iterator<Item = &Arc<OwnedFd>> {
         let watched = self.watched.iter().enumerate().filter(|&(index, _)| self.is_watched(index));
-        core::iter::once(self.notifier.0.counter.as_fd())
-            .chain(watched.map(|(_, watched)| watched.fd.as_fd()))
+        core::iter::once(&self.notifier.0.counter).chain(watched.map(|(_, watched)| &watched.fd))
+    }
+
+    /// Returns a number that grows with every change to the set of descriptors.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable.
@@ -165,6 +179,7 @@ impl Halt {
             watched.errors = if failed { watched.errors + 1 } else { 0 };
             if watched.errors >= ERRORS_MAX {
                 polled.fd = UNWATCHED;
+                self.generation += 1;
             }
         }
     }
@@ -181,7 +196,7 @@ impl Halt {
 /// A handle that ends the sleep of the thread whose [`Halt`] it came from. A wake-up costs one atomic swap,
 /// and a system call only if the thread sleeps.
 #[derive(Debug)]
-pub struct Notifier(Sleeper<OwnedFd>);
+pub struct Notifier(Sleeper<Arc<OwnedFd>>);
 
 impl Notifier {
     /// Ends the sleep, or prevents the next one.
@@ -274,11 +289,11 @@ mod tests {
         halt.watch(Arc::new(near));
         drop(far);
         for _ in 0..ERRORS_MAX {
-            assert!(halt.is_watched(0) && halt.descriptors().count() == 2);
+            assert!(halt.is_watched(0) && halt.descriptors().count() == 2 && halt.generation() == 1);
             assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Readable);
         }
         assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline);
-        assert!(!halt.is_watched(0) && halt.descriptors().count() == 1);
+        assert!(!halt.is_watched(0) && halt.descriptors().count() == 1 && halt.generation() == 2);
     }
 
     /// Between the two halves of a wake-up the sleeper rises by itself, and reads before the other has

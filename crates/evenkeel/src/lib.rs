@@ -96,7 +96,7 @@ mod soft;
 #[cfg(test)]
 mod test_host;
 
-pub use driver::Replacer;
+pub use driver::{Replacer, Rest};
 pub use engine::Engine;
 pub use error::Error;
 pub use evenkeel_core as core;

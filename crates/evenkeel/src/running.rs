@@ -13,6 +13,7 @@ use evenkeel_core::process::ProcessId;
 use evenkeel_core::socket::{Fd, Kinds};
 use evenkeel_core::time::{Duration, Instant};
 
+use crate::driver::Rest;
 use crate::engine::Engine;
 use crate::error::Error;
 
@@ -83,7 +84,7 @@ impl Engine {
         process: ProcessId,
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Result<T, NotAttached> {
-        self.driver.units.enter(process, call)
+        self.driver.enter(process, call)
     }
 
     /// Runs the host in the calling thread until a descriptor of `process` can be read, or has a connection to
@@ -166,6 +167,16 @@ impl Engine {
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.driver.outside.halt.waker()
+    }
+
+    /// Returns what a thread waits for that sleeps without holding the engine, after a call of
+    /// [`Engine::advance`] has returned [`Next::Wait`]. Until its next call of `advance`, other threads may
+    /// [enter](Engine::enter) the host; a call that makes work due before [`Rest::until`] makes a descriptor
+    /// readable. After another change, such as one through [`Engine::host_mut`], its author has to use
+    /// [`Engine::waker`].
+    #[must_use]
+    pub fn rest(&mut self) -> Rest {
+        self.driver.outside.rest()
     }
 
     /// Returns the descriptors that an event loop waits for between two calls of [`Engine::advance`]. Each

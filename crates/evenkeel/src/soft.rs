@@ -3,11 +3,14 @@
 //! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
 //! processing", ACM TOCS 18(3), 2000. The facility is [`evenkeel_timers::SoftTimers`]; the engine polls it.
 //! Trigger states of an engine are the end of every unit, and so of every vector of frames and of every
-//! step of a program. Within a step, or a call of [`Engine::enter`](crate::Engine::enter), they are the end of every call on a
+//! step of a program. Within a step, or a call of [`Engine::enter`], they are the end of every call on a
 //! stream and of every eighth other call. The idle loop is a trigger state, and so is each point that the
-//! user marks ([`Engine::trigger`](crate::Engine::trigger), [`System::trigger`](evenkeel_core::host::System::trigger)). While a
+//! user marks ([`Engine::trigger`], [`System::trigger`](evenkeel_core::host::System::trigger)). While a
 //! program computes with [`System::compute`](evenkeel_core::host::System::compute), the engine interrupts
 //! it for events.
+//!
+//! [`Engine::enter`]: crate::Engine::enter
+//! [`Engine::trigger`]: crate::Engine::trigger
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -49,8 +52,8 @@ impl SoftEvents {
     }
 
     /// Adds a handler, which stays as long as the engine. The engine calls it with the time, and with the
-    /// host, on which it makes calls as [attached](crate::Engine::attach) processes. The handler returns the time
-    /// after which it is called again, if at all; that call is a new event.
+    /// host, on which it makes calls as [attached](crate::Engine::attach) processes. The handler returns the
+    /// time after which it is called again, if at all; that call is a new event.
     ///
     /// The handler may run in the middle of a program's step, and delays that step as an interrupt does.
     pub fn add_handler(

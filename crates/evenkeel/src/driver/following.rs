@@ -35,7 +35,7 @@ impl Following {
         Ok(Self { index: halt.watch(changes.fd()), readable: false, changes, tell })
     }
 
-    /// Reports a notice.
+    /// Reports a notice to the callback.
     pub(crate) fn report(&mut self, notice: Notice) {
         (self.tell)(notice);
     }

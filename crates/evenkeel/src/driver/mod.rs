@@ -11,13 +11,15 @@ mod idle;
 mod looks;
 mod outside;
 mod replacer;
+mod rest;
 mod units;
 mod watched;
 
 use std::io;
 use std::ops::ControlFlow;
 
-use evenkeel_core::host::{AddInterfaceError, Host};
+use evenkeel_core::host::{AddInterfaceError, Host, NotAttached, System};
+use evenkeel_core::process::ProcessId;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{self as link, Device, Stop, Woken};
@@ -29,6 +31,7 @@ use exits::{Advance, Run};
 pub(crate) use idle::Idle;
 pub(crate) use outside::Outside;
 pub use replacer::Replacer;
+pub use rest::Rest;
 pub(crate) use units::Units;
 
 /// A host and its surroundings, driven by the calling thread.
@@ -96,6 +99,29 @@ impl Driver {
         self.drive(&mut Advance::new(units, has_looked))
     }
 
+    /// Makes calls as an attached process. If that gives the host work earlier than a resting event loop
+    /// wakes by itself, wakes the event loop.
+    pub(crate) fn enter<T>(
+        &mut self,
+        process: ProcessId,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<T, NotAttached> {
+        let result = self.units.enter(process, call)?;
+        if let Some(until) = self.outside.sleeper.rests_until()
+            && self.has_work_before(until)
+        {
+            self.outside.wake_sleeper();
+        }
+        Ok(result)
+    }
+
+    /// Returns whether the host has work now, or has to be awake again before `until`.
+    fn has_work_before(&mut self, until: Instant) -> bool {
+        let now = self.units.now();
+        self.units.host.settle_deadlines();
+        self.deadline(now) < until || self.units.host.peek(now).is_some()
+    }
+
     /// Returns the action that an event loop takes when the host has halted.
     fn next(&mut self, now: Instant) -> Next {
         // A core that spins is awake, so no other thread has to write to a descriptor to wake it.
@@ -104,10 +130,10 @@ impl Driver {
         }
         // From here on a frame on a cable makes a descriptor readable; one that came before prevents the
         // wait.
-        if !self.outside.fall_asleep() {
+        let deadline = self.deadline(now);
+        if !self.outside.fall_asleep(deadline) {
             return Next::Again;
         }
-        let deadline = self.deadline(now);
         Next::Wait((deadline != Instant::NEVER).then(|| deadline.since(now)))
     }
 

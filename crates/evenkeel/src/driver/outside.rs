@@ -12,6 +12,7 @@ use evenkeel_link::{Device, EventFd, Halt, Woken};
 use super::callbacks::{Attend, Callbacks};
 use super::devices::Devices;
 use super::looks::Looks;
+use super::rest::{Rest, Sleeper};
 use super::units::Units;
 use super::{Replacer, following};
 use crate::observer::Observer;
@@ -24,14 +25,20 @@ pub(crate) struct Outside {
     pub(crate) looks: Looks,
     pub(crate) devices: Devices,
     pub(crate) callbacks: Callbacks,
-    /// Whether the thread that drives the host waits on its own, without the driver.
-    is_asleep: bool,
+    /// The thread that drives the host, while it waits without the driver.
+    pub(crate) sleeper: Sleeper,
 }
 
 impl Outside {
     pub(crate) fn new(observer: Observer) -> io::Result<Self> {
         let (looks, callbacks) = (Looks::default(), Callbacks::default());
-        Ok(Self { halt: Halt::new()?, looks, devices: Devices::new(observer), callbacks, is_asleep: false })
+        Ok(Self {
+            halt: Halt::new()?,
+            looks,
+            devices: Devices::new(observer),
+            callbacks,
+            sleeper: Sleeper::Awake,
+        })
     }
 
     /// Registers the callback for a readable descriptor. `event` is the event behind the descriptor, if its
@@ -39,6 +46,7 @@ impl Outside {
     pub(crate) fn attend(&mut self, fd: Arc<OwnedFd>, event: Option<EventFd>, attend: Attend) {
         let index = self.halt.watch(fd);
         self.callbacks.attend(index, event, attend);
+        self.wake_sleeper();
     }
 
     /// Adds a device with `add`, which hands it to the host.
@@ -47,12 +55,16 @@ impl Outside {
         device: Box<dyn Device>,
         add: impl FnOnce(Box<dyn Device>) -> Result<InterfaceId, AddInterfaceError>,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        self.devices.add(device, &mut self.halt, add)
+        let interface = self.devices.add(device, &mut self.halt, add)?;
+        self.wake_sleeper();
+        Ok(interface)
     }
 
     /// Reports the kernel's announcements of the host's devices to `tell`.
     pub(crate) fn follow_devices(&mut self, host: &mut Host, tell: following::Tell) -> io::Result<()> {
-        self.devices.follow(&mut self.halt, host, tell)
+        self.devices.follow(&mut self.halt, host, tell)?;
+        self.wake_sleeper();
+        Ok(())
     }
 
     /// Returns a handle that replaces removed devices.
@@ -65,18 +77,36 @@ impl Outside {
         self.looks.is_due(now)
     }
 
-    /// Declares the thread that drives the host asleep, wherever it waits. Returns false if it must not
-    /// wait, because it has been notified already.
-    pub(crate) fn fall_asleep(&mut self) -> bool {
-        self.is_asleep = self.halt.asleep();
-        self.is_asleep
+    /// Declares the thread that drives the host asleep until `until`, wherever it waits. Returns false if it
+    /// must not wait, because it has been notified already.
+    pub(crate) fn fall_asleep(&mut self, until: Instant) -> bool {
+        let may_wait = self.halt.asleep();
+        if may_wait {
+            self.sleeper = Sleeper::Waits { until };
+        }
+        may_wait
+    }
+
+    /// Wakes the thread that drives the host, if it rests while others enter.
+    pub(crate) fn wake_sleeper(&mut self) {
+        if self.sleeper.rests_until().is_some() {
+            self.sleeper = Sleeper::Notified;
+            self.halt.notifier().notify();
+        }
+    }
+
+    /// Returns what a thread waits for that sleeps without the driver.
+    pub(crate) fn rest(&mut self) -> Rest {
+        let descriptors = self.halt.shared_descriptors().map(Arc::clone).collect();
+        let until = self.sleeper.rest().unwrap_or(Instant::ZERO);
+        Rest { descriptors, generation: self.halt.generation(), until }
     }
 
     /// Records that the thread that drives the host is awake. If it was asleep, a look is due. Returns
     /// whether it was.
     pub(crate) fn awake(&mut self) -> bool {
         self.halt.awake();
-        let was_asleep = std::mem::take(&mut self.is_asleep);
+        let was_asleep = std::mem::take(&mut self.sleeper) != Sleeper::Awake;
         if was_asleep {
             self.looks.hurry();
         }
