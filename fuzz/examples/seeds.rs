@@ -1,5 +1,5 @@
-//! Writes the seeds: `cargo run --example seeds`, in `fuzz/`. Each is a script that gets far; the fuzzers
-//! take it from there.
+//! Writes the seeds: `cargo run --example seeds`, in `fuzz/`. Each is a script that reaches far, as a start
+//! for the fuzzers.
 //!
 //! Numbers are places in the lists of the targets (`src/frames.rs`), and zero is the plainest choice.
 
@@ -49,12 +49,12 @@ fn udp_v6(to: u8, port: u8) -> Bytes {
     vec![1, 0, 0, to, port, 18]
 }
 
-/// A piece of a UDP datagram; `size` and `piece` are places in the lists of sizes.
+/// Returns a piece of a UDP datagram; `size` and `piece` are places in the lists of sizes.
 fn fragment(kind: u8, id: u8, size: u8, piece: u8, place: u8) -> Bytes {
     vec![kind, 0, 0, 0, id, size, piece, place, 0]
 }
 
-/// A spoiled frame: `edits` are places and values.
+/// Returns a spoiled frame: `edits` are places and values.
 fn spoiled(mut frame: Bytes, spoil: u8, edits: &[u8]) -> Bytes {
     frame[1] = spoil;
     frame.extend(edits);
@@ -69,7 +69,7 @@ const ARP_REPLY: [u8; 7] = [4, 0, 1, 0, 0, 1, 1];
 const PING: [u8; 9] = [5, 0, 0, 0, 0, 0, 0, 1, 56];
 const PING_V6: [u8; 9] = [7, 0, 0, 0, 0, 0, 0, 1, 56];
 const UNREACHABLE: [u8; 9] = [5, 0, 0, 0, 1, 3, 0, 0, 0];
-/// The path's MTU is 600.
+/// A message that the path's MTU is 600.
 const FRAGMENTATION_NEEDED: [u8; 9] = [5, 0, 0, 0, 1, 4, 2, 0x58, 0];
 const PACKET_TOO_BIG: [u8; 9] = [7, 0, 0, 0, 2, 0, 5, 0xdc, 0];
 const SOLICITATION: [u8; 9] = [6, 0, 0, 3, 0, 0, 0, 1, 0];
@@ -77,7 +77,7 @@ const ADVERTISEMENT: [u8; 9] = [6, 0, 0, 0, 0, 1, 0x61, 2, 0];
 const IGMP_QUERY: [u8; 8] = [8, 0, 0, 4, 7, 0, 10, 1];
 const MLD_QUERY: [u8; 9] = [7, 0, 1, 2, 5, 0, 0, 10, 7];
 
-/// Any protocol, flags and offset, without options.
+/// Returns a frame with any protocol, flags and offset, without options.
 fn anything_v4(protocol: u8, flags_offset: u16, body: &[u8]) -> Bytes {
     let mut frame = vec![9, 0, 0, 0, protocol, 0, 1];
     frame.extend(flags_offset.to_be_bytes());
@@ -90,12 +90,12 @@ fn options_v4() -> Bytes {
     vec![9, 0, 0, 0, 17, 0, 1, 0, 0, 1, 0x94, 4, 0, 0, 12, 0, 1, 0, 7, 0, 12, 0, 0, 1, 2, 3, 4]
 }
 
-/// Hop-by-hop options, destination options, an atomic fragment.
+/// Returns a frame with hop-by-hop options, destination options, and an atomic fragment.
 fn extension_headers() -> Bytes {
     chain(&[0, 1, 3])
 }
 
-/// Extension headers of these kinds in front of a UDP datagram; options are padding.
+/// Returns extension headers of these kinds in front of a UDP datagram; options are padding.
 fn chain(kinds: &[u8]) -> Bytes {
     let mut frame = vec![10, 0, 0, 0, kinds.len() as u8];
     frame.extend(kinds);
@@ -109,8 +109,8 @@ fn chain(kinds: &[u8]) -> Bytes {
 
 // --- The demultiplexing function ---
 
-/// A table with the host's addresses, port 0 of the list bound for any address, port 1 for one of each
-/// family.
+/// Returns a table with the host's addresses: port 0 of the list bound for any address, port 1 for one of
+/// each family.
 fn table() -> Bytes {
     let changes: [[u8; 3]; 7] =
         [[1, 0, 0], [9, 0, 0], [1, 3, 0], [9, 4, 0], [0, 0, 0], [16, 0, 1], [24, 0, 1]];
@@ -159,7 +159,7 @@ fn pass(step: u8) -> Bytes {
     vec![6, step]
 }
 
-/// Two hundred and forty bytes.
+/// Returns a call that sends two hundred and forty bytes.
 fn send(family: u8, to: u8) -> Bytes {
     vec![7, family, to, 0, 10]
 }
@@ -180,7 +180,7 @@ fn ip_input_seeds() -> Vec<(String, Bytes)> {
         ("reassembly-backwards", vec![pieces(V4, 1, 1, 1, (0..4).rev()), pieces(V6, 1, 1, 1, (0..4).rev())]),
         (
             "fragments-of-two-minds-about-ecn",
-            // The first has met congestion, the others know nothing of ECN.
+            // The first packet has met congestion, and the others do not use ECN.
             vec![
                 input(spoiled(fragment(V4, 1, 1, 1, 0), 1, &[15, 0x03])),
                 pieces(V4, 1, 1, 1, 1..4),
@@ -248,8 +248,8 @@ fn ip_input_seeds() -> Vec<(String, Bytes)> {
 
 // --- Forwarding ---
 
-/// A packet in transit: its ends, hop limit, bytes more (by eights), flags (by the WAN, "don't fragment",
-/// hardware address as it is), and what becomes of it.
+/// A packet in transit: its ends, hop limit, additional bytes (by eights), flags (by the WAN, "don't
+/// fragment", hardware address unchanged), and its fate.
 #[derive(Debug, Clone, Copy)]
 struct Passing {
     from: u8,
@@ -276,8 +276,8 @@ fn both_pass(how: Passing) -> Bytes {
     [passes(udp(0, 0), how), passes(udp_v6(0, 0), how)].concat()
 }
 
-/// Each family has routes of its own; `kind` is a place in the list of what a route may be, for the prefix
-/// that has none at first.
+/// Returns changes of routes of each family; `kind` is a place in the list of routes, for the prefix that has
+/// none at first.
 fn routes_to_nowhere(operation: u8, kind: u8) -> Bytes {
     [1, 0].iter().flat_map(|family| vec![operation, *family, 3, 0, 1, kind, 0]).collect()
 }
@@ -286,7 +286,7 @@ fn forward_seeds() -> Vec<(String, Bytes)> {
     let to = |to| Passing { to, ..ONWARDS };
     let by_lan = |frame: &[u8]| passes(frame, Passing { from: AS_IT_IS, to: AS_IT_IS, ..ONWARDS });
     let small = [10, 1, 0];
-    // The LAN's node 1, by either family.
+    // This is the LAN's node 1, by either family.
     let neighbours: Bytes = [1, 0].iter().flat_map(|family| vec![9, 0, *family, 2, 0, 1]).collect();
     let nowhere = |kind| {
         vec![
@@ -414,7 +414,7 @@ fn wait_and_receive(puppet: u8) -> Bytes {
     [call(puppet, &[9, 0, 1]), call(puppet, &[3, 0])].concat()
 }
 
-/// Time passes, so that puppets look for their strings.
+/// Lets time pass, so that puppets act.
 fn later() -> Bytes {
     vec![REST, 10, 2, REST]
 }
@@ -478,7 +478,7 @@ fn scenes() -> Vec<(&'static str, Vec<Bytes>)> {
     ]
 }
 
-/// For a host that forwards, screens, captures, or whose adaptor is slow.
+/// Returns scenes for a host that forwards, screens, captures, or has a slow adaptor.
 fn router_scenes() -> Vec<(&'static str, Vec<Bytes>)> {
     let onwards = |count| arrives(udp(5, 0)).repeat(count);
     let open_screen = |limit| call(0, &[12, limit]);
@@ -525,7 +525,7 @@ fn router_scenes() -> Vec<(&'static str, Vec<Bytes>)> {
 }
 
 fn host_seeds() -> Vec<(String, Bytes)> {
-    // Architecture and options, and the number of receive rings.
+    // The first bytes are architecture and options, and the number of receive rings.
     let hosts = [
         ("eager", [0, 4], 0),
         ("early-demux", [1, 0], 0),
@@ -550,7 +550,7 @@ fn host_seeds() -> Vec<(String, Bytes)> {
             ));
         }
     }
-    // Further options: what differs, and one scene that shows it.
+    // Each further option has one scene that shows it.
     let all: Vec<_> = scenes().into_iter().chain(router_scenes()).collect();
     for (name, [architecture, options, more], scene) in [
         ("eager-limited-flood", [0, 16 + 8, 0], "flood"),

@@ -1,6 +1,6 @@
 #![no_main]
 
-// Not a module of the library: the core's tests compile that, and the rules are above the core.
+// This is not a module of the library: the core's tests compile that, and the rules are above the core.
 #[path = "../src/rules.rs"]
 mod rules;
 

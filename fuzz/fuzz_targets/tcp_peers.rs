@@ -1,6 +1,6 @@
 #![no_main]
 
-// Not a module of the library: the core's tests compile that, and this one has a test of its own.
+// This is not a module of the library: the core's tests compile that, and this one has its own test.
 #[path = "../src/tcp_peers.rs"]
 mod tcp_peers;
 

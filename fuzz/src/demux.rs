@@ -1,5 +1,5 @@
-//! The demultiplexing function: never panics, is pure, gives the same for a copy of the table, and finds the
-//! channel that is bound.
+//! The demultiplexing function: it never panics, is pure, returns the same for a copy of the table, and finds
+//! the bound channel.
 
 use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::{Binding, Change, Class, DemuxTable, steering_hash};
@@ -12,13 +12,13 @@ const CONTROL: ChannelId = ChannelId(1001);
 const NEIGHBOR: ChannelId = ChannelId(1002);
 const FRAGMENT: ChannelId = ChannelId(1003);
 
-/// Changes of the table at most; frames follow.
+/// The most changes of the table; frames follow.
 const CHANGES_MAX: u8 = 16;
 
 pub fn run(input: &[u8]) {
     let mut script = Script(input);
     let mut table = table(&mut script);
-    // Seldom made anew: it takes longer than all the rest.
+    // The table is seldom rebuilt, because that takes longer than all the rest.
     let mut copy = if script.byte() % 8 == 7 { rebuilt(&table) } else { table.clone() };
     while !script.is_over() {
         let made =
@@ -39,7 +39,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// A table as an adaptor has it that was told the contents of this one.
+/// Returns the table of an adaptor that was given the contents of this one.
 fn rebuilt(table: &DemuxTable) -> DemuxTable {
     let mut copy = DemuxTable::new(1);
     copy.apply(Change::Hardware(HOST_MAC));

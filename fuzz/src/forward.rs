@@ -1,5 +1,5 @@
-//! Forwarding: what leaves is what came, one hop older and cut to fit; the counters add up, no buffer leaks,
-//! every bound holds.
+//! Forwarding: a packet leaves unchanged except for its hop limit and fragmentation; the counters add up, no
+//! buffer leaks, every bound holds.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ const LAN: InterfaceId = InterfaceId(0);
 const WAN: InterfaceId = InterfaceId(1);
 const WAN_MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 1, 2]);
 const POOL_PKTS: usize = 64;
-/// Bytes of a packet at most, so that it fits a buffer.
+/// The most bytes of a packet, so that it fits a buffer.
 const PACKET_MAX: usize = 1900;
 
 const WAN_V4: Ipv4Address = Ipv4Address::new(198, 51, 100, 2);
@@ -42,7 +42,7 @@ const PLACES_V6: [Ipv6Address; 6] = [
     Ipv6Address::new(0xfc00, 0, 0, 0, 0, 0, 0, 9),
 ];
 
-/// Limits so low that scripts of a few frames reach them.
+/// Returns limits so low that scripts of a few frames reach them.
 fn config(choice: u8) -> Config {
     Config {
         forwarding: true,
@@ -70,7 +70,7 @@ struct Router {
     now: Instant,
 }
 
-/// Runs the script; gives the counters, for those who want to know how far it got.
+/// Runs the script; returns the counters, which show how far it got.
 pub fn run(input: &[u8]) -> Ledger {
     let mut script = Script(input);
     let mut router = Router::new(script.byte());
@@ -136,7 +136,7 @@ impl Router {
             }
             7 => {
                 let route = route(script);
-                // A full table refuses, and a gateway of the other family is none.
+                // A full table refuses, and a gateway of the other family is invalid.
                 let _ = self.stack.set_route(route);
             }
             8 => {
@@ -193,7 +193,7 @@ impl Router {
         }
     }
 
-    /// Forwards a packet, and compares what leaves with what came.
+    /// Forwards a packet, and compares the outgoing packets with it.
     fn forward(&mut self, transit: Transit) {
         let packet = transit.packet().to_vec();
         assert!(!self.stack.is_local(&destination(&packet)));
@@ -247,7 +247,7 @@ impl Router {
         assert!(self.stack.routes().count() <= 12, "as many routes as may be");
     }
 
-    /// Left alone, the stack gives up whatever it holds.
+    /// Checks that the stack, left alone, drops everything that it holds.
     fn end(&mut self) {
         while let Some(transit) = self.screened.pop_front() {
             self.with(|stack, io| stack.refuse_transit(transit, Reply::Silence, io));
@@ -262,8 +262,8 @@ impl Router {
     }
 }
 
-/// Gives an IP packet other ends, another hop limit and more bytes, as the script says; says by which
-/// interface it comes.
+/// Gives an IP packet other ends, another hop limit and more bytes, as the script says. Returns the interface
+/// that it arrives on.
 fn reroute(bytes: &mut Vec<u8>, script: &mut Script<'_>) -> InterfaceId {
     let (from, to) = (script.byte(), script.byte());
     let (hop_limit, more, flags) = (script.byte(), usize::from(script.byte()) * 8, script.byte());
@@ -279,7 +279,7 @@ fn reroute(bytes: &mut Vec<u8>, script: &mut Script<'_>) -> InterfaceId {
             bytes[22] = hop_limit;
             place_bytes(&mut bytes[26..30], &pick_v4(from, &FROM_V4).octets(), from);
             place_bytes(&mut bytes[30..34], &pick_v4(to, &TO_V4).octets(), to);
-            // "Don't fragment", as it was and the other way.
+            // "Don't fragment" is set as it was and inverted.
             bytes[20] ^= (flags & 2) << 5;
             seal_v4_header(bytes);
         } else {
@@ -289,7 +289,7 @@ fn reroute(bytes: &mut Vec<u8>, script: &mut Script<'_>) -> InterfaceId {
         }
     }
     if flags & 4 != 0 {
-        // Somebody who thinks that we are his neighbour by another's address.
+        // The sender takes us for its neighbour, by another's address.
         return LAN;
     }
     let (interface, mac) = if flags & 1 == 0 { (LAN, HOST_MAC) } else { (WAN, WAN_MAC) };
@@ -360,7 +360,7 @@ fn hop_limit(packet: &[u8]) -> u8 {
     if packet[0] >> 4 == 4 { packet[8] } else { packet[7] }
 }
 
-/// The packets among those ready to leave that have the ends of `packet`: none of our own has, for its source
+/// Returns the packets ready to leave that have the ends of `packet`. None of our own has, because its source
 /// is never ours.
 fn left(out: &VecDeque<(InterfaceId, Frame)>, packet: &[u8]) -> Vec<(InterfaceId, Vec<u8>)> {
     let same_kind =
@@ -371,7 +371,7 @@ fn left(out: &VecDeque<(InterfaceId, Frame)>, packet: &[u8]) -> Vec<(InterfaceId
         .collect()
 }
 
-/// The packets make up `packet`, each with a right header.
+/// Checks that the packets make up `packet`, each with a right header.
 fn check_fragments(packet: &[u8], left: &[(InterfaceId, Vec<u8>)]) {
     let header_len = |packet: &[u8]| usize::from(packet[0] & 0xf) * 4;
     let field = |packet: &[u8]| u16::from_be_bytes([packet[6], packet[7]]);
@@ -395,8 +395,8 @@ fn check_fragments(packet: &[u8], left: &[(InterfaceId, Vec<u8>)]) {
     assert!(left.len() == 1 || field(packet) & 0x4000 == 0, "it may be cut");
 }
 
-/// Every IP packet that leaves has a right length, a right header checksum and hops left, and goes to
-/// somebody.
+/// Checks that an IP packet that leaves has a right length, a right header checksum and hops left, and has a
+/// receiver.
 fn check_sent(bytes: &[u8]) {
     let packet = &bytes[14..];
     if bytes[12..14] == [8, 6] {

@@ -65,14 +65,14 @@ const IGMP: u8 = 2;
 const UDP: u8 = 17;
 const ICMP_V6: u8 = 58;
 
-/// A frame, and, if nothing spoiled it, where the UDP datagram in it goes.
+/// A frame, and, if nothing spoiled it, the destination of its UDP datagram.
 #[derive(Debug, Clone, Default)]
 pub struct Made {
     pub bytes: Vec<u8>,
     pub udp: Option<(IpAddress, u16)>,
 }
 
-/// A packet in the making: the frame, and what lies where the transport's checksum does not count yet.
+/// A packet under construction: the frame, and the places that the transport's checksum does not cover yet.
 struct Draft {
     bytes: Vec<u8>,
     /// The offset and the protocol of a transport header with a checksum.
@@ -80,8 +80,7 @@ struct Draft {
     udp: Option<(IpAddress, u16)>,
 }
 
-/// Makes the next frame. The first byte says which kind, the second how it is spoiled; zero leaves it as it
-/// is.
+/// Creates the next frame. The first byte gives its kind, the second the spoiling; zero leaves it as it is.
 pub fn frame(script: &mut Script<'_>) -> Made {
     let (kind, spoil) = (script.byte(), script.byte());
     let mut draft = match kind % 11 {
@@ -130,7 +129,7 @@ fn finish(draft: &mut Draft, spoil: u8, script: &mut Script<'_>) {
 
 fn edit(bytes: &mut [u8], times: u8, script: &mut Script<'_>) {
     for _ in 0..times {
-        // Headers are where it hurts.
+        // Most edits hit the headers, where they matter most.
         let (place, value) = (usize::from(script.byte()), script.byte());
         if let Some(byte) = bytes.get_mut(place) {
             *byte = value;
@@ -166,8 +165,8 @@ fn udp_v6(script: &mut Script<'_>) -> Draft {
 
 // --- Fragments ---
 
-/// Which piece of which datagram. Equal datagrams are cut in several ways, so that pieces complete each
-/// other, repeat, and overlap.
+/// A piece of a datagram. Equal datagrams are cut in several ways, so that pieces complete each other,
+/// repeat, and overlap.
 struct Cut {
     identification: u8,
     segment: Vec<u8>,
@@ -193,7 +192,7 @@ impl Cut {
         Self { identification, segment, protocol, offset, len, more }
     }
 
-    /// The piece, of a segment whose checksum is right.
+    /// Returns the piece of a segment with a right checksum.
     fn piece(&self, whole: &mut Draft) -> Vec<u8> {
         seal(whole);
         let begin = whole.bytes.len() - self.segment.len() + self.offset;
@@ -237,7 +236,7 @@ fn arp(script: &mut Script<'_>) -> Draft {
     Draft { bytes, transport: None, udp: None }
 }
 
-/// Echo, errors about a datagram the host might have sent, and whatever the type says.
+/// Creates an echo, an error about a datagram that the host might have sent, or a message of any type.
 fn icmp(script: &mut Script<'_>) -> Draft {
     let (from, to) = (script.pick(&FROM_V4), script.pick(&TO_V4));
     let (kind, code, field) = (script.pick(&[8, 3, 11, 0, 5, 13]), script.byte() & 7, script.word());
@@ -281,7 +280,7 @@ fn icmp_v6(script: &mut Script<'_>) -> Draft {
         }
         130..=132 => {
             message.extend(script.pick(&TO_V6).octets());
-            // Hop-by-hop: router alert (RFC 2710 section 3).
+            // This is hop-by-hop: router alert (RFC 2710 section 3).
             options = &[ICMP_V6, 0, 5, 2, 0, 0, 1, 0];
         }
         _ => message.extend(pattern(script.byte().into())),
@@ -300,7 +299,7 @@ fn igmp(script: &mut Script<'_>) -> Draft {
     v4(from, to, IGMP, 0, 0, options, &message)
 }
 
-/// Any protocol, options and flags over a right header.
+/// Creates any protocol, options and flags over a right header.
 fn anything_v4(script: &mut Script<'_>) -> Draft {
     let (from, to, protocol) = (script.pick(&FROM_V4), script.pick(&TO_V4), script.byte());
     let (identification, flags_offset) = (script.word(), script.word());
@@ -313,7 +312,8 @@ fn anything_v4(script: &mut Script<'_>) -> Draft {
     Draft { transport, ..draft }
 }
 
-/// Any chain of extension headers over a right header. The checksum is that of a UDP datagram behind them.
+/// Creates any chain of extension headers over a right header. The checksum is that of a UDP datagram after
+/// them.
 fn anything_v6(script: &mut Script<'_>) -> Draft {
     let (from, to) = (script.pick(&FROM_V6), script.pick(&TO_V6));
     let count = usize::from(script.byte() % 10);
@@ -365,8 +365,8 @@ fn v4(
     Draft { bytes, transport: Some((14 + header_len, protocol)), udp: None }
 }
 
-/// `next` is the first extension header's number if `chain` has any; the payload is then UDP, or ICMPv6 if
-/// the chain ends so.
+/// Creates an IPv6 packet. `next` is the first extension header's number if `chain` has any; the payload is
+/// then UDP, or ICMPv6 if the chain ends so.
 fn v6(from: Ipv6Address, to: Ipv6Address, next: u8, hop_limit: u8, chain: &[u8], payload: &[u8]) -> Draft {
     let group = to.octets();
     let mac = if to.is_multicast() {
@@ -422,7 +422,7 @@ pub fn seal_v4_header(bytes: &mut [u8]) {
     }
 }
 
-/// Puts the checksum over `pseudo` and bytes `start..end` into `place`, if all of that is there.
+/// Writes the checksum over `pseudo` and bytes `start..end` to `place`, if all of these bytes exist.
 fn put_sum(bytes: &mut [u8], place: usize, start: usize, end: usize, pseudo: &[u8]) {
     if place + 2 > end || end > bytes.len() {
         return;

@@ -1,5 +1,5 @@
-//! A whole host on a cable: the counters add up after every step, it comes to rest, it still serves a
-//! newcomer whatever has happened to it, and in the end no buffer is missing.
+//! A whole host on a cable. The counters add up after every step, and the host comes to rest. It still serves
+//! a new program after any script, and in the end no buffer is missing.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,13 +30,12 @@ const MEMORY_PKTS: usize = 1024;
 const RING_PKTS: usize = 16;
 const TRANSMIT_RING_PKTS: usize = 4;
 const PUPPETS: usize = 3;
-/// Frames sent to a newcomer; more than one, as input may be inhibited or a ring full when the first ones
-/// come.
+/// The number of frames sent to a new program. The first ones may find input inhibited or a ring full.
 const CALLS: usize = 50;
-/// More units than any script can ask for between two moments of rest.
+/// More work items than any script can cause between two moments of rest.
 const UNITS_TO_REST: usize = 100_000;
 
-/// Runs the script; gives the counters, for those who want to know how far it got.
+/// Runs the script; returns the counters, which show how far it got.
 pub fn run(input: &[u8]) -> Ledger {
     let mut script = Script(input);
     let mut world = World::new(&mut script);
@@ -75,7 +74,7 @@ fn config(script: &mut Script<'_>) -> Config {
             transmit: if options & 32 == 0 { Transmit::Latency } else { Transmit::Throughput },
             inhibition: if options & 64 == 0 { Inhibition::AtOnce } else { Inhibition::AfterCallback },
             clocked_interrupts: (more & 2 != 0).then_some(UNIT * 200),
-            // Goes before clocked interrupts.
+            // This has precedence over clocked interrupts.
             network_polling: (more & 2 != 0 && options & 16 != 0).then_some(polling),
             transmit_service: services[usize::from(more >> 3 & 3) % services.len()],
             output_feedback: more & 64 != 0,
@@ -107,7 +106,7 @@ struct World {
     wire: End,
     pool: Pool,
     now: Instant,
-    /// Frames that its adaptor has been given and that have not left.
+    /// Frames given to its adaptor that have not left.
     in_adaptor: u64,
     puppets: [Option<(ProcessId, Strings)>; PUPPETS],
 }
@@ -115,7 +114,7 @@ struct World {
 impl World {
     fn new(script: &mut Script<'_>) -> Self {
         let config = config(script);
-        // A third of the adaptors say when frames have left.
+        // A third of the adaptors report when frames have left.
         let slow = script.byte() % 3 == 2;
         let queues = 1 + usize::from(script.byte() % 3);
         let demultiplexes = config.architecture == Architecture::NiLrp;
@@ -179,14 +178,14 @@ impl World {
         self.take_sent();
     }
 
-    /// Frames leave the adaptor.
+    /// Lets frames leave the adaptor.
     fn leave(&mut self, most: u64) {
         let count = self.in_adaptor.min(most);
         self.in_adaptor -= count;
         self.wire.complete(count);
     }
 
-    /// Tells a puppet what to do when it runs next.
+    /// Sets the next action of a puppet.
     fn pull(&mut self, script: &mut Script<'_>) {
         let nth = usize::from(script.byte()) % PUPPETS;
         let call = Call::of(script);
@@ -206,7 +205,7 @@ impl World {
 
     fn run_to_rest(&mut self) {
         let alternatives = &self.host.config().alternatives;
-        // Who polls the network is interrupted when it is idle.
+        // A host that polls the network takes interrupts when it is idle.
         let clocked = alternatives.clocked_interrupts.is_some() && alternatives.network_polling.is_none();
         let mut ticks = 0;
         for _ in 0..UNITS_TO_REST {
@@ -214,7 +213,7 @@ impl World {
             if self.unit() || !self.host.halt(self.now) {
                 continue;
             }
-            // By the next tick it must have looked into its rings, and by the one after that an inhibition
+            // By the next tick the host must have checked its rings, and by the one after that an inhibition
             // has ended.
             if !clocked || ticks == 2 {
                 return;
@@ -230,7 +229,7 @@ impl World {
             let config = self.host.config();
             assert!(!config.listen_only, "a host that only listens");
             if !config.stack.forwarding {
-                // What others sent may be anything.
+                // Frames from others may be anything.
                 sent::check(frame.bytes());
             }
             self.in_adaptor += 1;
@@ -238,7 +237,7 @@ impl World {
         }
     }
 
-    /// A program that comes now gets its datagrams, whatever the others have done.
+    /// Checks that a new program gets its datagrams, whatever the others have done.
     fn serves_newcomers(&mut self, port: u16) {
         if self.host.config().listen_only {
             return;
@@ -267,8 +266,8 @@ impl World {
         assert!(available <= capacity && capacity <= MEMORY_PKTS);
     }
 
-    /// All programs end, and time passes: nothing is queued or held any more, and the only buffers in use are
-    /// those in rings.
+    /// Ends all programs, lets time pass, and checks that nothing is queued or held any more, and that the
+    /// only buffers in use are those in rings.
     fn end(&mut self) {
         self.wire.flush();
         self.serves_newcomers(1001);
@@ -296,7 +295,8 @@ impl World {
     }
 }
 
-/// Opens a port, unless the host has no memory left for it, and says when it has heard something.
+/// A program that opens a port, unless the host has no memory left for it, and records when it has received
+/// something.
 #[derive(Debug)]
 struct Newcomer {
     port: u16,
@@ -319,7 +319,7 @@ impl Program for Newcomer {
 
 type Strings = Arc<Mutex<VecDeque<Call>>>;
 
-/// A system call to come.
+/// A system call of the script.
 #[derive(Debug)]
 enum Call {
     Bind(Option<IpAddress>, u16),
@@ -337,7 +337,7 @@ enum Call {
     OpenCapture(Capture),
     Captured(u8),
     Dup(u8, Option<u8>),
-    /// And sleep in it, if it finds nothing.
+    /// A select; the flag is whether to sleep in it if nothing is ready.
     Select(bool),
     Poll(bool),
     OpenQueue,
@@ -417,8 +417,8 @@ impl Call {
     }
 }
 
-/// A program that does what the script says. It remembers sockets that it has closed, and uses them; they may
-/// be somebody else's now.
+/// A program that follows the script. It remembers sockets that it has closed, and uses them; they may belong
+/// to another program now.
 #[derive(Debug)]
 struct Puppet {
     strings: Strings,
@@ -427,20 +427,20 @@ struct Puppet {
 
 impl Puppet {
     fn socket(&self, nth: u8) -> Fd {
-        // Without any: one that does not exist, or is somebody else's.
+        // Without any socket, this is one that does not exist, or another program's.
         let count = self.sockets.len();
         if count == 0 { Fd(nth.into()) } else { self.sockets[usize::from(nth) % count] }
     }
 }
 
-/// A packet that is shown is a whole IP packet at least by its header.
+/// Checks that a screened packet is a whole IP packet, at least according to its header.
 fn see(transit: &Transit, verdict: Verdict) -> Verdict {
     assert!(transit.packet().len() >= 20);
     verdict
 }
 
 impl Puppet {
-    /// Selects all that it remembers and that is open. Says whether none is ready.
+    /// Selects all remembered sockets that are open. Returns whether none is ready.
     fn select(&self, system: &mut System<'_>) -> bool {
         let (mut selecting, mut found) = (FdSets::new(), FdSets::new());
         let open = self.sockets.iter().filter(|fd| system.socket(**fd).is_ok());
@@ -451,7 +451,7 @@ impl Puppet {
         ready == 0
     }
 
-    /// Polls all that it remembers.
+    /// Polls all remembered sockets.
     fn poll(&self, system: &mut System<'_>) -> bool {
         let mut entries: Vec<_> =
             self.sockets.iter().map(|fd| PollEntry::new(fd.0, Kinds::READABLE)).collect();
@@ -482,7 +482,7 @@ impl Program for Puppet {
         };
         match call {
             Call::Bind(address, port) => self.sockets.extend(system.bind(address, port)),
-            // Refusals are answers too.
+            // Refusals are valid results, too.
             Call::Join(nth, group) => _ = system.join(self.socket(nth), group),
             Call::Receive(nth) => {
                 if let Ok(datagram) = system.receive(self.socket(nth)) {

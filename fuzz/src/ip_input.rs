@@ -1,8 +1,8 @@
 //! IP input with reassembly and neighbour caches: the counters add up, no buffer leaks, every bound holds,
-//! time goes on.
+//! and deadlines advance.
 //!
-//! And demultiplexing agrees with it: a datagram comes out for the socket in whose channel the frame would
-//! have waited. If it did not, a flood could take up one socket's channel and be delivered to another.
+//! Demultiplexing agrees with it: a datagram comes out for the socket in whose channel the frame would have
+//! waited. Otherwise a flood could fill one socket's channel and be delivered to another.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ const LAN: InterfaceId = InterfaceId(0);
 const POOL_PKTS: usize = 96;
 const CONTROL: ChannelId = ChannelId(1000);
 
-/// Limits so low that scripts of a few frames reach them.
+/// Returns limits so low that scripts of a few frames reach them.
 fn limits() -> Config {
     Config {
         neighbors: 4,
@@ -38,7 +38,7 @@ fn limits() -> Config {
     }
 }
 
-/// Every port bound to a channel of its own.
+/// Returns a table with every port bound to its own channel.
 fn table() -> DemuxTable {
     let mut table = DemuxTable::new(1);
     table.apply(Change::Hardware(HOST_MAC));
@@ -58,7 +58,7 @@ struct Node {
     now: Instant,
 }
 
-/// Runs the script; gives the counters, for those who want to know how far it got.
+/// Runs the script; returns the counters, which show how far it got.
 pub fn run(input: &[u8]) -> Ledger {
     let mut script = Script(input);
     let mut node = Node::new();
@@ -113,7 +113,7 @@ impl Node {
             7 => self.send(script),
             8 => {
                 let group = if script.flag() { GROUP.into() } else { GROUP_V6.into() };
-                // Refusals are answers too.
+                // Refusals are valid results, too.
                 let _ = self.with(|stack, io| stack.join(group, LAN, io));
                 self.follow_addresses();
             }
@@ -199,7 +199,7 @@ impl Node {
         assert!(reassembling as usize <= limits().fragment_pkts && held as usize <= limits().pending_pkts);
     }
 
-    /// Left alone, the stack gives up whatever it holds.
+    /// Checks that the stack, left alone, drops everything that it holds.
     fn end(&mut self) {
         for _ in 0..200 {
             self.now += Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! The functions that the fuzz targets run on an input.
 //!
-//! An input is a script: bytes say which call comes next and with what, so that mutated scripts stay
-//! meaningful and most frames have right checksums. The targets assert what must hold whatever arrives. The
+//! An input is a script: its bytes choose the next call and its arguments, so that mutated scripts stay
+//! meaningful and most frames have right checksums. The targets assert what must hold for any input. The
 //! core's tests run the same functions over `seeds/`.
 
 pub mod demux;

@@ -1,12 +1,11 @@
-//! Writing captures: whatever interfaces, frames and counters there are, the file is sound by a check that
-//! shares nothing with the writer, and reads back as what was written, from every block on at which it might
-//! have been cut off.
+//! Writing captures. For any interfaces, frames and counters, the file passes a check that shares no code
+//! with the writer, and reads back as written, from every block at which it might have been cut off.
 
 use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::capture::encode::{self, Described, Packet};
 use evenkeel_link::capture::{Direction, Reader, Totals};
 
-/// The numbers of blocks that were written, by kind.
+/// The numbers of written blocks, by kind.
 #[derive(Debug, Default)]
 pub struct Written {
     pub interfaces: usize,
@@ -14,7 +13,7 @@ pub struct Written {
     pub statistics: usize,
 }
 
-/// An input is a script: how many interfaces and what they are called, then packets and statistics in turn.
+/// Runs a script: the number and names of interfaces, then packets and statistics in turn.
 pub fn run(input: &[u8]) -> Written {
     let mut script = Script(input);
     let mut interfaces = Vec::new();
@@ -93,7 +92,7 @@ fn read_back(file: &[u8], packets: &[Packet<'_>]) {
     assert_eq!(reader.skipped(), 0);
 }
 
-/// Walks the file as draft-ietf-opsawg-pcapng has it.
+/// Walks the file according to draft-ietf-opsawg-pcapng.
 fn check(file: &[u8], interfaces: &[Described], packets: &[Packet<'_>]) {
     let (mut at, mut described, mut found) = (0, 0, 0);
     while at < file.len() {
@@ -139,7 +138,7 @@ fn check(file: &[u8], interfaces: &[Described], packets: &[Packet<'_>]) {
     assert_eq!((at, described, found), (file.len(), interfaces.len(), packets.len()));
 }
 
-/// The options, which fill the rest of a block, end in an end, and are padded with zeros.
+/// Checks that options fill the rest of a block, finish with an end option, and are padded with zeros.
 fn check_options(mut rest: &[u8]) -> Vec<(u16, &[u8])> {
     let mut options = Vec::new();
     loop {
@@ -163,7 +162,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// The bytes not read yet; at its end it reads as zeros.
+/// The bytes not read yet; at its end a script reads as zeros.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {

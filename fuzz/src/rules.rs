@@ -1,15 +1,15 @@
-//! Screening rules: what is read prints as something that reads the same, and any bytes are decided about,
-//! by all alike: compiled, one by one, and as they were printed.
+//! Screening rules: parsed rules print as text that parses to the same rules. For any bytes, the compiled
+//! rules, the rules one by one, and the printed rules decide alike.
 
 use std::net::IpAddr;
 
 use evenkeel_apps::route::rules::{Compiled, Decision, RuleSet, Surroundings, Tally};
 
-/// An input is rules, a zero, and packets, each behind a byte with its length.
+/// Runs an input: rules, a zero, and packets, each after a byte with its length.
 pub fn run(input: &[u8]) -> Vec<Decision> {
     let (text, packets) = input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
     let Ok(text) = core::str::from_utf8(text) else { return Vec::new() };
-    // A file's text is its name.
+    // The text of a file is its name.
     let set = match RuleSet::parse_with("rules", text, &|name| Ok((name.to_owned(), name.to_owned()))) {
         Ok(set) => set,
         Err(error) => {
@@ -24,7 +24,7 @@ pub fn run(input: &[u8]) -> Vec<Decision> {
 }
 
 fn decide(mut set: RuleSet, mut again: RuleSet, mut packets: &[u8]) -> Vec<Decision> {
-    // Rules about other links are left without any.
+    // Rules about other links are removed.
     for set in [&mut set, &mut again] {
         let _ = set.bind(&["lan", "wan"]);
     }

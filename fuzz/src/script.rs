@@ -1,4 +1,4 @@
-//! Reading a script. At its end it reads as zeros.
+//! A reader of scripts. At its end a script reads as zeros.
 
 /// The bytes not read yet.
 #[derive(Debug, Clone, Copy)]

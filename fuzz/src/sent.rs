@@ -5,7 +5,7 @@ use evenkeel_core::wire::{
     Ipv4Packet, Ipv6Packet, UdpPacket,
 };
 
-/// Panics unless the frame is one that a receiver would take: lengths, header checksum, transport checksum.
+/// Panics unless a receiver would accept the frame: lengths, header checksum, transport checksum.
 pub fn check(bytes: &[u8]) {
     let frame = EthernetFrame::new_checked(bytes).expect("an Ethernet frame");
     match frame.ethertype() {
@@ -36,7 +36,7 @@ fn check_v4(bytes: &[u8]) {
             assert!(message.verify_checksum(), "ICMP checksum");
         }
         IpProtocol::Igmp => {
-            // Version 3 reports have a length of their own, which smoltcp does not know.
+            // Version 3 reports have their own length, which smoltcp does not support.
             if packet.payload().first() != Some(&0x22) {
                 let message = IgmpPacket::new_checked(packet.payload()).expect("an IGMP message");
                 assert!(message.verify_checksum(), "IGMP checksum");
@@ -51,7 +51,7 @@ fn check_v6(bytes: &[u8]) {
     let (from, to) = (packet.src_addr(), packet.dst_addr());
     assert!(!to.is_unspecified() && packet.hop_limit() > 0);
     let (next, payload) = match packet.next_header() {
-        // The router alert before an MLD message.
+        // This is the router alert before an MLD message.
         IpProtocol::HopByHop => {
             (IpProtocol::from(packet.payload()[0]), packet.payload().get(8..).expect("eight bytes"))
         }
@@ -64,7 +64,7 @@ fn check_v6(bytes: &[u8]) {
             assert!(datagram.verify_checksum(&from.into(), &to.into()), "UDP checksum");
         }
         IpProtocol::Icmpv6 => {
-            // Version 1 of MLD, which smoltcp does not know.
+            // This is version 1 of MLD, which smoltcp does not support.
             if matches!(payload.first(), Some(131 | 132)) {
                 assert_eq!(payload.len(), 24, "an MLD message");
             } else {

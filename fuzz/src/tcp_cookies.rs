@@ -1,9 +1,9 @@
-//! SYN cookies and Fast Open cookies: only our own are taken, and only fresh ones, whatever acknowledgments
-//! and cookies come.
+//! SYN cookies and Fast Open cookies: for any acknowledgments and cookies, only our own fresh ones are
+//! accepted.
 //!
-//! A fuzzer can find a number that is right by chance, as the key is always the same. So what may be taken is
-//! what our own function gives for the same sockets and numbers, now or an epoch ago; that it cannot be
-//! guessed is what the hash is for.
+//! A fuzzer can find a right number by chance, because the key is always the same. So an acceptable cookie is
+//! one that our own function computes for the same sockets and numbers, now or an epoch ago. The hash makes
+//! it hard to guess.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ const EPOCH: Duration = Duration::from_secs(60);
 /// The values of the MSS that a cookie can encode: see [`SynCookies`].
 const MSS: [u16; 8] = [216, 536, 1_220, 1_300, 1_400, 1_440, 1_460, 8_940];
 const WAITING_MAX: usize = 2;
-/// SYN-ACKs that peers remember.
+/// The number of SYN-ACKs that peers remember.
 const KEPT: usize = 16;
 
 /// The results of a script.
@@ -34,15 +34,15 @@ const KEPT: usize = 16;
 pub struct Report {
     /// The counters of the listener.
     pub counters: Counters,
-    /// Acknowledgments that were taken.
+    /// Acknowledgments that were accepted.
     pub established: u64,
-    /// SYNs whose data was taken.
+    /// SYNs whose data was accepted.
     pub opened_fast: u64,
-    /// Acknowledgments refused whose cookie was right once.
+    /// Refused acknowledgments whose cookie was once right.
     pub stale: u64,
 }
 
-/// A SYN-ACK with a cookie, as the peer got it.
+/// A SYN-ACK with a cookie, as the peer received it.
 #[derive(Debug, Clone, Copy)]
 struct Given {
     peer: u8,
@@ -57,9 +57,9 @@ struct World {
     listener: Listener,
     cookies: SynCookies,
     given: VecDeque<Given>,
-    /// The listener's key for Fast Open, the one before, and how often it changed.
+    /// The listener's key for Fast Open, the previous one, and the number of changes.
     key: u8,
-    /// Of those who had data before their handshake: when each stops counting, if it does.
+    /// For connections with data before their handshake: the time at which each stops counting, if it does.
     waiting: Vec<Option<Instant>>,
     /// The Fast Open cache of a client, the object of the test.
     cache: FastOpenCache,
@@ -82,7 +82,7 @@ impl World {
         let secret = Secret::new([5; 16]);
         let options = script.byte();
         let config = ListenerConfig {
-            // No SYN queue: each SYN is answered with a cookie.
+            // There is no SYN queue, so each SYN is answered with a cookie.
             syn_queue: 0,
             backlog: usize::MAX,
             timestamps: options & 1 == 0,
@@ -150,7 +150,7 @@ impl World {
             Reaction::Nothing | Reaction::Drop => assert_eq!(known, None),
             Reaction::Send(syn_ack) | Reaction::SendAgain(syn_ack) => {
                 assert_eq!((syn_ack.ack, syn_ack.flags.contains(Flags::SYN | Flags::ACK)), (irs + 1, true));
-                // At once, it is as good as it will ever be.
+                // The cookie is checked at once, when it is surely fresh.
                 assert_eq!(self.cookies.check(&tuple(peer), irs, syn_ack.seq, self.now), known);
                 let echo = syn_ack.options.timestamps.map_or(0, |timestamps| timestamps.value);
                 self.given.push_back(Given { peer, irs, iss: syn_ack.seq, at: self.now, echo });
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// A peer answers what it was given, as it is or a little off; or another peer does.
+    /// Makes a peer answer its SYN-ACK, exactly or a little off; or makes another peer answer.
     fn answer(&mut self, script: &mut Script<'_>) {
         let (which, off) = (usize::from(script.byte()), script.byte());
         if self.given.is_empty() {
@@ -211,8 +211,8 @@ impl World {
         self.acknowledge(peer, header);
     }
 
-    /// It is taken if our own function says so; else it is not answered, or with a reset if no cookie can be
-    /// under way.
+    /// Checks that an acknowledgment is accepted if our own function allows it. Otherwise it gets no answer,
+    /// or a reset if no cookie can be in the network.
     fn acknowledge(&mut self, peer: u8, header: Header) -> bool {
         let ours = self.ours(peer, header.seq - 1, header.ack - 1);
         match self.handle(peer, header, &[]) {
@@ -228,7 +228,7 @@ impl World {
             }
             Reaction::Send(reset) => {
                 assert_eq!((reset.flags, reset.seq), (Flags::RST, header.ack));
-                // While no cookie can be under way nobody looks at any.
+                // While no cookie can be in the network the listener checks none.
                 let sleeps = self.given.iter().all(|given| self.now.since(given.at) >= SynCookies::LIFETIME);
                 assert!(sleeps, "a cookie is under way, and {header:?} is answered with a reset");
                 false
@@ -278,11 +278,11 @@ impl World {
             Reaction::Send(_) => assert!(!(good || old) || !room, "our own was refused"),
             other => panic!("{other:?} to a SYN"),
         }
-        // Those that are answered with a SYN cookie are given one, too: it may be used.
+        // SYNs that are answered with a SYN cookie get a Fast Open cookie, too, which may be used.
         self.given.clear();
     }
 
-    /// The handshake of one that had data is over, or was reset.
+    /// Ends the handshake of a connection that had data, or resets it.
     fn finish(&mut self, reset: bool) {
         let now = self.now;
         let Some(server) = self.listener.fast_open() else { panic!("it is enabled") };
@@ -305,7 +305,7 @@ impl World {
 
     // --- Fast Open, the client ---
 
-    /// It offers what it was given by this server, or asks.
+    /// Checks that the client presents the cookie of this server, or requests one.
     fn client(&mut self, script: &mut Script<'_>) {
         let peer = script.byte() % PEERS;
         let (local, server) = (tuple(peer).local.addr, tuple(peer).remote.addr);
@@ -334,7 +334,7 @@ impl World {
     }
 }
 
-/// The connection begins where the acknowledgment says, and with no more than it can.
+/// Checks that the connection begins where the acknowledgment says, with no more than its abilities.
 fn check(handshake: &Handshake, header: &Header) {
     assert_eq!((handshake.irs + 1, handshake.iss + 1), (header.seq, header.ack));
     assert!(handshake.peer_window_scale.is_none_or(|shift| shift <= 14));
@@ -348,7 +348,7 @@ fn key(n: u8) -> Secret {
     Secret::new([n; 16])
 }
 
-/// Odd ones are of IPv6.
+/// Returns the tuple of a peer. Odd ones are of IPv6.
 fn tuple(peer: u8) -> FourTuple {
     let port = 5_000 + u16::from(peer / 4);
     if peer.is_multiple_of(2) {

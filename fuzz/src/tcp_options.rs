@@ -1,5 +1,5 @@
-//! Options and headers: any bytes are read, as somebody else reads them, too; and what is written is read
-//! again.
+//! Options and headers: any bytes are parsed, with the result of an independent parser; and written options
+//! parse to themselves.
 
 use evenkeel_core::tcp::options::OPTIONS_MAX;
 use evenkeel_core::tcp::segment::HEADER_LEN;
@@ -22,7 +22,7 @@ pub struct Report {
     pub segment: Option<Header>,
 }
 
-/// The first byte says what the rest is.
+/// Runs an input, whose first byte selects the test.
 pub fn run(input: &[u8]) -> Report {
     let mut script = Script(input);
     match script.byte() % 3 {
@@ -32,7 +32,7 @@ pub fn run(input: &[u8]) -> Report {
     }
 }
 
-/// Any bytes, as they may stand between header and payload.
+/// Parses any bytes, as they may stand between header and payload.
 fn any(bytes: &[u8]) -> Options {
     let bytes = &bytes[..bytes.len().min(OPTIONS_MAX)];
     let options = Options::parse(bytes);
@@ -40,7 +40,7 @@ fn any(bytes: &[u8]) -> Options {
     let (written, len) = options.emit();
     assert!(len <= OPTIONS_MAX && len.is_multiple_of(4) && len == options.len());
     let mut again = options;
-    // Aligned, they may need more room than they had: then the last blocks have none.
+    // With alignment they may need more room than before; then the last blocks have none.
     let read = Options::parse(&written[..len]);
     again.sack.truncate(read.sack.as_slice().len());
     assert_eq!(read, again);
@@ -48,11 +48,11 @@ fn any(bytes: &[u8]) -> Options {
     options
 }
 
-/// smoltcp reads the same, as far as it reads at all: it gives up at what we pass over.
+/// Compares the result with smoltcp's, as far as smoltcp parses: it stops at options that we skip.
 fn compare(mut bytes: &[u8], options: &Options) {
     let mut others = Options::default();
     while !bytes.is_empty() {
-        // Its blocks are counted by their length alone, and it takes a shift above 14 for 14.
+        // smoltcp counts blocks by their length alone, and takes a shift above 14 as 14.
         match TcpOption::parse(bytes) {
             Err(_) | Ok((_, TcpOption::EndOfList)) => break,
             Ok((rest, option)) => {
@@ -76,20 +76,20 @@ fn compare(mut bytes: &[u8], options: &Options) {
     }
 }
 
-/// Options that somebody might want to write: what has room is read again, and nothing else.
+/// Writes options of the script's choice: those with room are parsed again, and no others.
 fn chosen(script: &mut Script<'_>) -> Options {
     let options = options(script);
     let (written, len) = options.emit();
     assert!(len <= OPTIONS_MAX && len.is_multiple_of(4));
     let read = Options::parse(&written[..len]);
-    // In the order of writing, each is there as long as there was room.
+    // In the order of writing, each option is there if there was room.
     assert!(read.mss == options.mss && read.sack_permitted == options.sack_permitted);
     assert_eq!((read.timestamps, read.window_scale), (options.timestamps, options.window_scale));
     let blocks = read.sack.as_slice();
     assert_eq!(blocks, &options.sack.as_slice()[..blocks.len()]);
     assert!(read.fast_open.is_none_or(|cookie| Some(cookie) == options.fast_open));
     if len + 20 <= OPTIONS_MAX {
-        // Room for the largest cookie was left, or it was written.
+        // Either room for the largest cookie was left, or the cookie was written.
         assert_eq!(read.fast_open, options.fast_open);
     }
     if len + 12 <= OPTIONS_MAX {
@@ -118,7 +118,7 @@ fn cookie(script: &mut Script<'_>) -> Option<Cookie> {
     Cookie::new(script.bytes(len))
 }
 
-/// Reads a whole segment of any bytes but with the right checksum. It is read, written and read again.
+/// Parses a whole segment of any bytes with a right checksum, writes it, and parses it again.
 fn whole(script: &mut Script<'_>) -> Option<Header> {
     let family = usize::from(script.byte() % 2);
     let (from, to) = (FROM[family], TO[family]);
@@ -139,7 +139,7 @@ fn whole(script: &mut Script<'_>) -> Option<Header> {
     assert_eq!(again.range(), segment.range());
     assert_eq!(segment.is_empty(), segment.payload_len() == 0);
     let read = again.header;
-    // One bit further it is no longer what was sent.
+    // A change of one bit makes the checksum wrong.
     let bit = usize::from(script.word()) % (8 * len);
     written[bit / 8] ^= 1 << (bit % 8);
     let spoiled = Segment::parse(&written[..len], &from, &to, Ecn::NotCapable);

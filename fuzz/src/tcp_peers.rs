@@ -9,10 +9,10 @@ use model::choices::Choices;
 use model::endpoint::Alone;
 use model::run::Run;
 
-/// Runs one connection.
+/// Runs one connection; the bytes are its choices.
 ///
 /// # Panics
-/// If something does not hold.
+/// If an invariant does not hold.
 pub fn run(input: &[u8]) {
     if let Err(why) = Run::new(Choices::Bytes(input), false, |plan| Alone::new(plan)).run() {
         panic!("{why}");

@@ -1,5 +1,5 @@
-//! Running a load generator in real time: on a device or a cable as a program of a host, or straight into a
-//! cable for the highest rates.
+//! The run of a load generator in real time: as a program of a host on a device or a cable, or straight into
+//! a cable for the highest rates.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,7 +53,7 @@ pub struct Flooded {
     pub receiver: Option<Receiver>,
     /// The reason why the device takes no frame any more; `None` if it takes them.
     pub device_failed: Option<String>,
-    /// The reason why no request was sent, such as a silent next hop; `None` if some were sent.
+    /// The reason why no request was sent, such as a next hop without an answer; `None` if some were sent.
     #[serde(serialize_with = "in_words")]
     pub trouble: Option<Trouble>,
 }
@@ -66,13 +66,13 @@ fn in_words<S: Serializer>(trouble: &Option<Trouble>, serializer: S) -> Result<S
 /// The sink at the other end of a cable.
 #[derive(Debug, Clone, Serialize)]
 pub struct Receiver {
-    /// The receive architecture of its host.
+    /// The receive architecture of the sink's host.
     pub architecture: String,
-    /// Requests its program received.
+    /// Requests that the sink's program received.
     pub requests: u64,
-    /// Requests its program received per second of sending.
+    /// Requests that the sink's program received per second of sending.
     pub delivered_pps: f64,
-    /// Counters of its host.
+    /// Counters of the sink's host.
     pub counters: HostCounters,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn on_cable(
     trouble.map_or(Ok(blasted), |trouble| Err(trouble.into()))
 }
 
-/// A load generator on a host.
+/// The results of a load generator on a host.
 struct Ran {
     blasted: Blasted,
     /// The time for which the host ran.
@@ -147,7 +147,7 @@ fn run(
 
 impl Ran {
     fn of(engine: &Engine, tally: &Tally, target_pps: Option<u64>, elapsed: Duration) -> Self {
-        // The host has nothing to send but requests, and a few questions for its neighbours.
+        // The host sends only requests, and a few queries for its neighbours.
         let lost = never_left(engine).min(tally.sent());
         let (seconds, sent) = (tally.sending().as_secs_f64(), tally.sent() - lost);
         let blasted = Blasted {
@@ -178,7 +178,7 @@ pub struct Flood {
     pub queues: usize,
     /// Requests per second; `None` for the highest possible rate.
     pub rate_pps: Option<u64>,
-    /// At most so many requests are sent at a time.
+    /// The most requests sent at a time.
     pub burst_pkts: u64,
     /// The time for which requests are sent; `None` for no limit.
     pub duration: Option<Duration>,
@@ -191,13 +191,14 @@ pub const HARDWARE: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, GENERATOR]), EthernetAddress([2, 0, 0, 0, 0, SINK])];
 const GENERATOR: u8 = 1;
 const SINK: u8 = 2;
-/// A waiting generator checks at this interval whether it is to stop, and every one publishes its results.
+/// The interval at which a waiting generator checks whether to stop, and at which every generator publishes
+/// its results.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Floods a sink over a cable: the generator is a thread that does nothing else, the sink a host on the
-/// calling thread. Calls `watch` with the results so far for each of `reports`.
+/// Floods a sink over a cable. The generator is a thread of its own, and the sink is a host on the calling
+/// thread. Calls `watch` with the results so far for each of `reports`.
 ///
-/// Where the process has two processors or more, each is given its own.
+/// If the process has two processors or more, each thread gets its own.
 ///
 /// # Errors
 /// [`SetupError`]
@@ -369,13 +370,13 @@ impl Sink {
         let engine = &mut self.hosted.engine;
         let mut counters = HostCounters::of(engine, self.hosted.interface, self.elapsed);
         counters.conserved &= blasted.sent == wire.accepted + wire.missed + wire.discarded;
-        // One that was told to end leaves frames in its rings.
+        // A host that was stopped early leaves frames in its rings.
         counters.conserved &= wire.accepted == counters.received + engine.host().in_rings();
         self.account.flooded(blasted, wire, counters)
     }
 }
 
-/// Draws up what came of a flood.
+/// The parts of the report on a flood.
 #[derive(Debug)]
 struct Account {
     architecture: Architecture,

@@ -13,12 +13,12 @@ use evenkeel_core::wire::IpAddress;
 
 use crate::pace::Pace;
 
-/// At most so many replies are received in one step: sending has priority.
+/// The most replies received in one step: sending has priority.
 const REPLIES_PER_STEP: usize = 64;
 /// The time to wait for replies after the last request.
 const DRAIN: Duration = Duration::from_millis(100);
-/// The time that the next hop has to answer before the first request: three questions, one per second
-/// (RFC 4861 10).
+/// The time that the next hop has to answer before the first request: three queries, one a second (RFC 4861
+/// 10).
 const RESOLUTION: Duration = Duration::from_secs(3);
 /// The interval at which the program checks whether the next hop has answered.
 const LOOK: Duration = Duration::from_millis(1);
@@ -30,7 +30,7 @@ pub struct Options {
     pub to: IpEndpoint,
     /// Requests per second; `None` for the highest rate that the host reaches.
     pub rate_pps: Option<u64>,
-    /// At most so many requests are sent in one step.
+    /// The most requests sent in one step.
     pub burst_pkts: u64,
     /// Source ports.
     pub flows: u16,
@@ -215,7 +215,7 @@ impl Blaster {
         }
     }
 
-    /// Ends without having sent anything.
+    /// Ends the program before it has sent anything.
     fn give_up(&self, trouble: Trouble) -> Step {
         if let Ok(mut why) = self.tally.trouble.lock() {
             *why = Some(trouble);

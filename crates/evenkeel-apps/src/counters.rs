@@ -8,7 +8,7 @@ use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use serde::{Deserialize, Serialize};
 
-/// The place of frames that an interface sheds.
+/// The place name of frames that an interface sheds.
 pub(crate) const RING: &str = "interface ring";
 
 /// The account of every frame of a host, and of its core's time.
@@ -25,9 +25,9 @@ pub struct HostCounters {
     /// Frames for another host that were forwarded.
     #[serde(default)]
     pub forwarded: u64,
-    /// Frames still on their way up.
+    /// Frames inside the host that are not delivered yet.
     pub queued: u64,
-    /// Frames this host made to be sent.
+    /// Frames that this host created for sending.
     pub originated: u64,
     /// Frames handed to the interface.
     pub transmitted: u64,
@@ -45,7 +45,7 @@ pub struct HostCounters {
 /// The operating system's counters of a device.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct InterfaceCounters {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
     /// Frames handed to the operating system.
     pub sent: u64,
@@ -53,24 +53,24 @@ pub struct InterfaceCounters {
     pub send_calls: u64,
     /// The number of frames per system call.
     pub frames_per_call: f64,
-    /// Of the frames, those that the operating system did not take.
+    /// Frames that the operating system refused.
     pub refused: u64,
     /// The frames lost in the kernel since the device was opened; `None` if it is no network device.
     pub kernel: Option<KernelDrops>,
 }
 
-/// Frames that a network device lost: before they came to us, and after they left us.
+/// Frames that a network device lost, before they reached us or after they left us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct KernelDrops {
     /// Errors on reception.
     pub rx_errors: u64,
-    /// Received and not handed on.
+    /// Received frames that were not passed on.
     pub rx_dropped: u64,
     /// Overruns of the device's own queue.
     pub rx_fifo_errors: u64,
     /// Errors in transmission.
     pub tx_errors: u64,
-    /// To be transmitted, and dropped. By a TAP the kernel transmits to us.
+    /// Frames that were to be transmitted and were dropped. For a TAP the kernel transmits to us.
     pub tx_dropped: u64,
 }
 
@@ -100,7 +100,7 @@ fn ratio(frames: u64, calls: u64) -> f64 {
 }
 
 impl KernelDrops {
-    /// Frames lost, by the kernel's name of why, as far as there are any.
+    /// Returns the non-zero losses, each with the kernel's name of its reason.
     pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let all = [
             ("rx_errors", self.rx_errors),
@@ -116,7 +116,7 @@ impl KernelDrops {
 /// Frames dropped at one place for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drop {
-    /// Name of an [`evenkeel_core::drop::Reason`].
+    /// The name of an [`evenkeel_core::drop::Reason`].
     pub reason: String,
     /// The place of the drop: an interface's ring, a named queue, a socket.
     pub place: String,
@@ -127,21 +127,20 @@ pub struct Drop {
 /// The shares of a core's time. They add up to one, without `system`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CpuShares {
-    /// At interrupt level.
+    /// The share at interrupt level.
     pub interrupt: f64,
-    /// At software-interrupt level.
+    /// The share at software-interrupt level.
     pub soft_interrupt: f64,
-    /// In the polling thread.
+    /// The share of the polling thread.
     pub polling_thread: f64,
-    /// In processes: the service, the unflooded socket's program, and the neighbour.
+    /// The share of processes: the service, the unflooded socket's program, and the neighbour.
     pub process: f64,
-    /// At idle level, or asleep because there was nothing to do.
+    /// The share at idle level, or asleep because there was no work.
     pub idle: f64,
-    /// Awake outside of units of work: looking whether there is something to do, falling asleep and waking
-    /// up.
+    /// The share awake outside of work items: looking for work, falling asleep and waking up.
     #[serde(default)]
     pub halting: f64,
-    /// Runnable, while the machine gave the core to others.
+    /// The share in which the thread was runnable, while the machine gave the core to others.
     #[serde(default)]
     pub run_delay: f64,
     /// The share spent in system calls, inside work items or outside of them. It overlaps the other shares.
@@ -160,7 +159,7 @@ impl CpuShares {
             idle,
             halting,
             run_delay,
-            // No share beside the others.
+            // System calls overlap the other shares.
             system: _,
         } = self;
         [interrupt, soft_interrupt, polling_thread, process, idle, halting, run_delay]
@@ -209,8 +208,8 @@ impl HostCounters {
         }
     }
 
-    /// Adds the counters of several hosts, which ran at the same time each on a core of its own. Shares of
-    /// CPU time are those of all cores.
+    /// Adds the counters of several hosts, which ran at the same time, each on its own core. Shares of CPU
+    /// time are averages over the cores.
     #[must_use]
     pub fn together<'a>(each: impl ExactSizeIterator<Item = &'a Self>) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "there are few cores")]
@@ -254,7 +253,7 @@ impl HostCounters {
         }
     }
 
-    /// Frames dropped, for whatever reason.
+    /// Returns the number of dropped frames, for any reason.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(|d| d.frames).sum()
@@ -273,7 +272,7 @@ pub(crate) fn drops_of(reason: Reason, input: u64, output: u64) -> impl Iterator
     input.into_iter().chain(output)
 }
 
-/// Makes an entry for `frames` dropped at `place`.
+/// Creates an entry for `frames` dropped at `place`.
 pub(crate) fn drop(reason: Reason, place: &str, frames: u64) -> Drop {
     Drop { reason: reason.name().to_owned(), place: place.to_owned(), frames }
 }
@@ -300,8 +299,8 @@ pub fn place(reason: Reason) -> &'static str {
 /// Returns the shares of `elapsed` that a core spent at each level. `levels` is the time of the work items
 /// at each level, and `used` is the kernel's account of the thread.
 ///
-/// Work items are timed by the clock, which goes on while the kernel gives the core to other threads. If
-/// they took longer than the thread ran, their times are scaled down to that.
+/// Work items are timed by the clock, which continues while the kernel gives the core to other threads. If
+/// the items took longer than the thread ran, their times are scaled down to that.
 #[must_use]
 pub fn cpu(levels: [Duration; Level::ALL.len()], used: CoreUse, elapsed: Duration) -> CpuShares {
     let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64();
@@ -350,8 +349,8 @@ mod tests {
             + cpu.run_delay
     }
 
-    /// In 100 ms a thread ran 50, of which it was 30 in units, and slept 40; for 10 it waited for its core on
-    /// the way back from halting.
+    /// In 100 ms a thread ran for 50, of which 30 were in work items, and slept for 40. For 10 it waited for
+    /// its core on the way back from halting.
     #[test]
     fn idle_is_asleep_and_neither_halting_nor_waiting_for_the_core() {
         let levels = [0, 0, 10, 20, 0].map(millis);
@@ -366,7 +365,7 @@ mod tests {
         near(sum(&cpu), 1.0);
     }
 
-    /// The clock goes on while the core is somebody else's in the middle of a unit.
+    /// The clock continues while another thread has the core in the middle of a work item.
     #[test]
     fn what_others_took_is_on_nobodys_bill() {
         let levels = [0, 0, 0, 100, 0].map(millis);
@@ -381,7 +380,7 @@ mod tests {
         assert!((cpu.idle - 0.2).abs() < 1e-9 && (sum(&cpu) - 1.0).abs() < 1e-9, "{cpu:?}");
     }
 
-    /// `docs/results.md` tells users what each reason means; it must tell what the code says.
+    /// `docs/results.md` explains each reason to users, in the words of the code.
     #[test]
     fn every_drop_reason_is_documented() {
         let documented = include_str!("../../../docs/results.md");

@@ -22,7 +22,7 @@ impl Dice {
     /// Returns the random gap before the next event, for events that come at a mean rate of one per unit of
     /// time.
     pub(crate) fn exponential(&mut self) -> f64 {
-        // 53 bits, as many as there are in the number; never 0.
+        // The share has 53 bits, as an `f64` has, and is never 0.
         let share = ((self.roll() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         -share.ln()
     }

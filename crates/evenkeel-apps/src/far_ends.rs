@@ -11,35 +11,35 @@ use crate::measure::{Schedule, Sending, Working, drain, per_second};
 use crate::pace::Pace;
 use crate::requests::Requests;
 
-/// Frames sent between two looks at the clock, at most.
+/// The most frames sent between two readings of the clock.
 const BURST_PKTS: u64 = 64;
 
-/// A generator looks this often whether its router is ready.
+/// The interval at which a generator checks whether its router is ready.
 const WAIT: Duration = Duration::from_micros(10);
 
-/// The far ends of a router's two links.
+/// The peers at the two links of a router.
 pub trait FarEnds {
     /// Sends a frame towards the router. Whether its ring has room is the router's affair, and counted there.
     fn offer(&mut self, frame: &[u8]);
 
-    /// Pushes out what was offered.
+    /// Sends the frames that were offered.
     fn flush(&mut self);
 
-    /// Takes what the router has sent.
+    /// Receives and discards the frames that the router has sent.
     fn drain(&mut self);
 
-    /// Frames that have come out of the second link so far.
+    /// Returns the number of frames that have come out of the second link so far.
     fn forwarded(&mut self) -> u64;
 }
 
 /// Frames offered to a router, and frames that it forwarded.
 #[derive(Debug, Clone, Copy)]
 pub struct Offered {
-    /// Frames sent, those before the window included.
+    /// Frames sent, including those before the window.
     pub frames: u64,
-    /// Packets a second sent in the window.
+    /// Packets sent in the window, in packets a second.
     pub offered_pps: f64,
-    /// Packets a second that came out in it.
+    /// Packets that came out in the window, in packets a second.
     pub forwarded_pps: f64,
     /// The share of the window in which the generator's thread really had its core.
     pub core_share: f64,
@@ -50,7 +50,7 @@ pub struct Offered {
 pub struct Flood<'a> {
     /// The frames, one after the other.
     pub frames: Requests,
-    /// The clock that the schedule is about.
+    /// The clock of the schedule.
     pub clock: Clock,
     /// The schedule of a measurement, used again for each rate.
     pub schedule: Schedule,
@@ -61,9 +61,9 @@ pub struct Flood<'a> {
 }
 
 impl Flood<'_> {
-    /// Floods on the calling thread, at one rate after the other (in packets a second; `None` for as many as
-    /// can be), and then takes what comes out until the router is done. Ends early when `stop` says so. Gives
-    /// what was offered at each rate, and came out for it.
+    /// Floods on the calling thread, at one rate after the other (in packets a second; `None` for the highest
+    /// possible rate). Then receives until the router is done. Ends early if `stop` returns true. Returns the
+    /// offered and the forwarded load at each rate.
     pub fn run<const RATES: usize>(
         mut self,
         rates_pps: [Option<u64>; RATES],
@@ -140,17 +140,17 @@ impl Count {
     }
 }
 
-/// Rings of the router's ends of its cables.
+/// The rings of the router's ends of its cables.
 #[derive(Debug, Clone, Copy)]
 pub struct Rings {
-    /// Frames that its receive rings hold.
+    /// Frames that the router's receive rings hold.
     pub receive_pkts: usize,
-    /// Descriptors of its transmit rings. They come back when the far side has taken the frame and the host
-    /// reclaims it.
+    /// Descriptors of the router's transmit rings. A descriptor is free again when the peer has taken the
+    /// frame and the host has reclaimed it.
     pub transmit_pkts: usize,
 }
 
-/// The far ends of two cables.
+/// The peers' ends of two cables.
 #[derive(Debug)]
 pub struct Cables {
     ends: [End; 2],
@@ -159,7 +159,7 @@ pub struct Cables {
 }
 
 impl Cables {
-    /// Makes two cables with far ends of these addresses. Returns the far ends, and the router's ends.
+    /// Creates two cables. Their far ends have these addresses. Returns the far ends, and the router's ends.
     ///
     /// # Errors
     /// [`PoolLimit`] if the rings are longer than a pool may be.
@@ -169,7 +169,8 @@ impl Cables {
         rings: Rings,
     ) -> Result<(Self, [End; 2]), PoolLimit> {
         let Rings { receive_pkts, transmit_pkts } = rings;
-        // So long that nothing the router has descriptors for is ever lost on the cable.
+        // The ring has room for all frames for which the router has descriptors, so no frame is lost on the
+        // cable.
         let far_ring_pkts = 2 * transmit_pkts;
         let [first, second] = router;
         let [first, second] = [(far[0], first), (far[1], second)].map(|(address, near)| {
@@ -198,7 +199,7 @@ impl Cables {
         self.ends[0].sent()
     }
 
-    /// Frames that the router has sent, as far as the cables tell.
+    /// Returns the number of frames that the router has sent, according to the cables.
     pub fn came_out(&mut self) -> u64 {
         let waiting = |end: &mut End| end.queue(0).pending() as u64 + end.queue(0).missed();
         self.ends.iter_mut().map(waiting).sum::<u64>() + self.drained.iter().sum::<u64>()

@@ -1,5 +1,5 @@
-//! The place of a host on a link and its addresses there, for the commands that serve and the command that
-//! blasts.
+//! The place of a host on a link and its addresses there, for the commands that serve and the load
+//! generators.
 
 use std::io;
 use std::path::PathBuf;
@@ -22,15 +22,15 @@ use evenkeel_link::{
 const SLICE: Duration = Duration::from_millis(20);
 /// The time that a host runs between two checks whether it has run dry.
 const DRY_SLICE: Duration = Duration::from_millis(5);
-/// Time for a host to do what takes no time, unless the machine gives its core to others.
+/// The time limit for work that takes no time unless the machine gives the core to others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A host's place on a link.
 #[derive(Debug, Clone)]
 pub struct HostSetup {
-    /// Its addresses.
+    /// The addresses of the host.
     pub addresses: Vec<IpCidr>,
-    /// Routers for everything that is not on the link.
+    /// The routers for destinations that are not on the link.
     pub gateways: Vec<IpAddress>,
     /// The configuration of the host: its receive architecture and its limits.
     pub config: Config,
@@ -39,15 +39,15 @@ pub struct HostSetup {
 /// The device a host is attached to.
 #[derive(Debug, Clone)]
 pub struct DeviceSetup {
-    /// Which.
+    /// The device to open.
     pub device: DeviceSpec,
     /// For a TAP: addresses of the kernel's end.
     pub kernel_addresses: Vec<IpCidr>,
-    /// Its hardware address on it.
+    /// The hardware address of the host on the device.
     pub mac: Address,
-    /// A file that every frame that comes or goes is written to.
+    /// A file for all incoming and outgoing frames.
     pub dump: Option<PathBuf>,
-    /// Tells people what happens to the device, in one line.
+    /// The callback that shows a line about an event of the device.
     pub say: fn(&str),
 }
 
@@ -77,7 +77,7 @@ impl DeviceSetup {
     }
 }
 
-/// Why a program could not run.
+/// The reason why a program could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The link could not be used.
@@ -86,7 +86,7 @@ pub enum SetupError {
     /// The host cannot take the interface.
     #[error(transparent)]
     Interface(#[from] AddInterfaceError),
-    /// The host's limits are too small for it.
+    /// The host's limits are too small for the interface.
     #[error(transparent)]
     Memory(#[from] PoolLimit),
     /// A gateway cannot be used.
@@ -116,16 +116,16 @@ pub struct Limits {
     pub duration: Option<Duration>,
     /// The interval of progress reports; `None` for no such reports.
     pub every: Option<Duration>,
-    /// Requests for a report (SIGUSR1). They are taken from here, so each is answered by one run only.
+    /// Requests for a report (SIGUSR1). A request is consumed by the run that answers it.
     pub reports: Option<&'static ReportRequests>,
 }
 
-/// Why a run that goes on is reported.
+/// The occasion of a report about a running command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
     /// An interval of [`Limits::every`] is over.
     Interval,
-    /// A report was asked for ([`Limits::reports`]).
+    /// A report was requested ([`Limits::reports`]).
     Request,
 }
 
@@ -159,7 +159,7 @@ impl HostSetup {
     /// [`SetupError`]
     pub(crate) fn on_device(&self, at: &DeviceSetup, clock: Clock) -> Result<(Engine, Attached), SetupError> {
         let mut setup = self.clone();
-        // In a capture there is nobody to hear it.
+        // A capture has no receiver of announcements.
         setup.config.stack.announce = !matches!(at.device, DeviceSpec::Pcap(_));
         let mut engine = setup.engine(clock)?;
         let (device, recording) = at.open(clock)?;
@@ -167,7 +167,7 @@ impl HostSetup {
         self.route(&mut engine, interface)?;
         let say = at.say;
         engine.follow_devices(move |notice| {
-            // That it is gone ends the command, and is its error.
+            // A removed device ends the command with an error, so no line about it is shown.
             if !matches!(notice, Notice::Removed { .. } | Notice::Returned { .. }) {
                 say(&notice.to_string());
             }
@@ -213,7 +213,7 @@ fn everything_like(gateway: IpAddress) -> IpCidr {
     }
 }
 
-/// Lets a host take in what waits in its rings and queues, to which nothing comes any more; says how long it
+/// Makes a host process the frames in its rings and queues, when no more can arrive. Returns the time that it
 /// ran.
 ///
 /// # Errors
@@ -264,7 +264,7 @@ pub(crate) fn drive(
     loop {
         let now = engine.clock().now();
         let slice = if looks.done_elsewhere { now + SLICE } else { Instant::NEVER };
-        // Nothing to attend to: what moves next begins it again.
+        // Nothing needs attention: the next frame begins the interval again.
         let waits = looks.attend.is_some() && next_attend == Instant::NEVER;
         let until = end.min(next_watch).min(next_attend).min(slice);
         let is_woken = |host: &Host| waits && moved(host) != attended || limits.is_requested();
@@ -288,7 +288,7 @@ pub(crate) fn drive(
     }
 }
 
-/// Has a request for a report end the host's sleep. It stays pending until it is taken.
+/// Makes a request for a report end the host's sleep. The request stays pending until it is taken.
 fn wake_on_requests(engine: &mut Engine, limits: Limits) {
     if let Some(reports) = limits.reports {
         engine.attend_event(reports.event(), |_host, _now| {});

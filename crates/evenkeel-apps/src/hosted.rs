@@ -1,5 +1,5 @@
-//! A host with one interface in real time: driven within limits, looked at now and then, and a capture beside
-//! what it does.
+//! A host with one interface in real time: driven within limits, checked at intervals, and optionally
+//! captured.
 
 use std::io;
 
@@ -82,8 +82,8 @@ impl Hosted {
         Ok(elapsed)
     }
 
-    /// Ends a program, if it has not ended, and lets its connections say so, with patience if all was `done`;
-    /// says how long that took.
+    /// Ends a program, if it has not ended, and lets its connections close. Allows more time if all was
+    /// `done`. Returns the time that it took.
     pub(crate) fn farewell(&mut self, process: ProcessId, done: bool) -> io::Result<Duration> {
         let engine = &mut self.engine;
         engine.ignore_stop();
@@ -95,7 +95,7 @@ impl Hosted {
         Ok(elapsed + run_dry(engine)?)
     }
 
-    /// Lets what was captured last be written.
+    /// Writes the frames that were captured last.
     pub(crate) fn drain(&mut self) -> Result<(), SetupError> {
         if self.capturing.is_some() {
             self.engine.ignore_stop();
@@ -106,7 +106,7 @@ impl Hosted {
         Ok(())
     }
 
-    /// Ends it, and its capture.
+    /// Ends the host and its capture.
     pub(crate) fn finish(self) -> Result<Option<EmbeddedCaptured>, SetupError> {
         drop(self.engine);
         self.capturing.map(Capturing::finish).transpose()

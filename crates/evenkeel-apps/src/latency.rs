@@ -1,4 +1,4 @@
-//! A histogram of latencies, of bounded memory and error.
+//! A histogram of latencies, with bounded memory and error.
 
 use std::io::{self, Write};
 
@@ -6,9 +6,9 @@ use evenkeel_core::time::Duration;
 
 /// Decimal digits that a value keeps.
 const DIGITS: u8 = 3;
-/// Longer latencies count as this one: an hour.
+/// The longest latency, an hour; longer ones count as this one.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Lines of the percentile text format for each halving of what is above.
+/// Lines of the percentile text format for each halving of the remaining share.
 const TICKS_PER_HALF: u32 = 5;
 
 /// Latencies of up to an hour, as Gil Tene's HdrHistogram keeps them.
@@ -74,7 +74,7 @@ impl Histogram {
     /// read it.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// The errors of writing to `to`.
     pub fn write_percentiles(&self, to: &mut impl Write) -> io::Result<()> {
         let millis = |nanos: f64| nanos / 1e6;
         writeln!(
@@ -130,7 +130,8 @@ mod tests {
         assert_eq!((histogram.count(), histogram.percentile(99.0)), (0, None));
     }
 
-    /// As `HistogramLogProcessor` and wrk2 print it, and the plotter at hdrhistogram.github.io reads it.
+    /// `HistogramLogProcessor` and wrk2 print this format, and the plotter at hdrhistogram.github.io reads
+    /// it.
     #[test]
     fn the_text_is_what_plotters_read() {
         let mut histogram = Histogram::default();

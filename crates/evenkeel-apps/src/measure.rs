@@ -1,4 +1,4 @@
-//! The common part of measurements in real time: a core of their own, its time, and repetition after
+//! The common part of measurements in real time: a core for each thread, its time, and repetition after
 //! disturbances by the machine.
 
 use std::io;
@@ -22,11 +22,11 @@ use crate::counters::{CpuShares, cpu};
 pub const UNDISTURBED: f64 = 0.97;
 const TRIES: usize = 4;
 
-/// Measures until a measurement was undisturbed, and gives that or the least disturbed of some tries. All
-/// measurements of a run share `repeats`, so that it ends in good time on a machine that is never quiet.
+/// Repeats a measurement until it was undisturbed, and returns that one or the least disturbed. All
+/// measurements of a run share `repeats`, so that the run ends in time on a machine that is never quiet.
 ///
 /// # Errors
-/// Those of `measure`.
+/// The errors of `measure`.
 pub fn undisturbed<T, E>(
     repeats: &mut usize,
     core_share: impl Fn(&T) -> f64,
@@ -46,14 +46,14 @@ pub fn undisturbed<T, E>(
     Ok(best)
 }
 
-/// Gives the calling thread a core of its own, as far as the machine lets it. On a machine with one core all
-/// threads share it; the figures then say little, but they are still true.
+/// Binds the calling thread to a core of its own, if the machine has enough. On a machine with one core all
+/// threads share it. The figures are then imprecise, but still true.
 pub fn settle_on(cpu: Option<&usize>) {
     let _ = cpu.map(|&cpu| link::pin_to_cpu(cpu));
     link::prefer_this_thread();
 }
 
-/// A generator sends, until this is dropped.
+/// The progress of a generator. The end is signalled when this is dropped.
 #[derive(Debug, Default)]
 pub struct Sending(Arc<AtomicU8>);
 
@@ -135,9 +135,10 @@ impl Working {
 /// Runs a host and the load generator that floods it, each on a thread and, if there are two, a core of its
 /// own.
 ///
-/// The host says when it is ready for the first frame. The generator says when the window opens, and when it
-/// has sent its last frame; the host goes by that, and not by the clock: a machine that gives cores to others
-/// may let either come late. Afterwards the generator takes what comes out until the host is done.
+/// Runs a host and a generator on two threads. The host signals when it is ready for the first frame. The
+/// generator signals when the window opens, and when it has sent its last frame. The host follows these
+/// signals and not the clock, because a machine that gives cores to others may delay either thread.
+/// Afterwards the generator receives until the host is done.
 ///
 /// # Errors
 /// If one of them panics.
@@ -168,23 +169,23 @@ pub fn opposite<H: Send, G: Send>(
 /// The times of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
-    /// The first frame, at the earliest.
+    /// The earliest time of the first frame.
     pub start: Instant,
-    /// Before the window: time to fill queues and settle.
+    /// The time before the window, in which queues fill and settle.
     pub warm_up: Duration,
-    /// The length of the measured window. It opens late if the machine was busy then, and still has this
+    /// The length of the measured window. The window opens late if the machine was busy, and still has this
     /// length.
     pub window: Duration,
 }
 
-/// After the last frame: time for what is on its way.
+/// The time after the last frame for frames in transit.
 const DRAIN: Duration = Duration::from_millis(40);
-/// A host that waits looks this often how far the generator is; one that is busy, every 20 µs.
+/// The interval at which a waiting host checks the generator's progress. A busy host checks it every 20 µs.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Drives a host through a measurement, until the generator has sent its last frame and what was on its way
-/// has come; has `look` look at it when the window opens and when it closes. A process that is asked to end
-/// has its generator end.
+/// Drives a host through a measurement, until the generator has sent its last frame and the frames in transit
+/// have arrived. Calls `look` with the host when the window opens and when it closes. If the process is asked
+/// to end, the generator ends, too.
 ///
 /// # Errors
 /// If the machine fails.
@@ -203,9 +204,9 @@ pub fn drive<T>(
     Ok([from, until])
 }
 
-/// Drives a host through a measurement by turns: so long without something and so long with it, again and
-/// again, as long as the window is open. `turn` begins it or ends it; `look` looks at the host when a turn
-/// begins and when it ends. What the machine does to the host from one moment to the next happens to both.
+/// Drives a host through a measurement in alternating phases, without and with a condition, while the window
+/// is open. `turn` begins or ends the condition. `look` reads the host's state when a phase begins and when
+/// it ends. So disturbances by the machine affect both conditions alike.
 ///
 /// # Errors
 /// If the machine fails.
@@ -228,7 +229,7 @@ pub fn drive_by_turns<T>(
             Ok([from, look(engine)])
         };
         let pair = [of(false)?, of(true)?];
-        // The generator may have stopped in the middle of it.
+        // The generator may have stopped in the middle of a phase.
         if !generator.has_measured() {
             pairs.push(pair);
         }
@@ -244,7 +245,7 @@ fn run_until(engine: &mut Engine, done: impl Fn() -> bool) -> io::Result<()> {
         let look = engine.clock().now() + LOOK;
         match engine.run(look, |_| done())? {
             Ended::Stopped => engine.ignore_stop(),
-            // It returns at once, time and again.
+            // The run returns at once, repeatedly.
             Ended::DevicesEnded => thread::yield_now(),
             Ended::Time | Ended::Done => {}
         }
@@ -252,15 +253,14 @@ fn run_until(engine: &mut Engine, done: impl Fn() -> bool) -> io::Result<()> {
     Ok(())
 }
 
-/// A cache line that goes back and forth between two cores, to see how far they are from each other. A
-/// virtual machine's processors are moved about, and what passes through memory shared by two of them costs
-/// several times as much when they are far apart as when they are near.
+/// A cache line that two cores pass back and forth, to measure their distance. The processors of a virtual
+/// machine move, and shared memory costs several times as much between distant processors.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Ball(AtomicBool);
 
 impl Ball {
-    /// Serves it until `until`; says how long the fastest rally took, there and back, if there was any.
+    /// Passes the ball until `until`. Returns the time of the fastest round trip, if there was any.
     pub fn serve(&self, clock: link::Clock, until: Instant) -> Option<Duration> {
         let mut fastest = None;
         loop {
@@ -286,7 +286,7 @@ impl Ball {
     }
 }
 
-/// Computes whenever it may.
+/// A program that computes whenever it may run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Neighbour;
 
@@ -333,7 +333,7 @@ impl CoreTime {
     #[must_use]
     pub fn core_share_since(&self, earlier: &Self) -> f64 {
         let CoreUse { thread, halted } = self.used.since(&earlier.used);
-        // It may have been runnable while it was on its way back from halting.
+        // The thread may have been runnable on its way back from halting.
         let run_delay = self.share(earlier, thread.run_delay);
         self.share(earlier, thread.ran + halted).min(1.0 - run_delay).max(0.0)
     }
@@ -366,7 +366,7 @@ pub fn per_second(count: u64, elapsed: Duration) -> f64 {
     if elapsed == Duration::ZERO { 0.0 } else { count as f64 / elapsed.as_secs_f64() }
 }
 
-/// Takes and forgets what has arrived at an end of a cable; says how many frames.
+/// Takes and discards the frames at an end of a cable; returns their number.
 pub fn drain(end: &mut End, pool: &mut Pool) -> u64 {
     let mut frames = 0;
     while let Some(frame) = end.queue_mut(0).take(pool) {
@@ -378,7 +378,7 @@ pub fn drain(end: &mut End, pool: &mut Pool) -> u64 {
 
 /// Runs a command that sets something up, in a session of its own. Returns what it said if it fails.
 ///
-/// Nothing else is a process of its own: hosts, generators and the kernel's services are threads.
+/// No other part is a process of its own: hosts, generators and the kernel's services are threads.
 ///
 /// # Errors
 /// The command and its standard error, in one line.
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(repeats, 6);
     }
 
-    /// Half of the time of processes was its own; of 100 ms the machine took 40, in the middle of steps.
+    /// Processes had half of their time; of 100 ms the machine took 40, in the middle of steps.
     #[test]
     fn what_others_took_of_the_core_no_process_had() {
         let at = |millis: u64, process: u64, ran, run_delay| {
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(per_second(5, Duration::from_millis(500)), 10.0);
     }
 
-    /// The sixth field of stat(5), behind the name in parentheses, is the session.
+    /// The session is the sixth field of stat(5), after the name in parentheses.
     #[test]
     fn a_command_runs_in_a_session_of_its_own() {
         let own = std::fs::read_to_string("/proc/self/stat").unwrap();

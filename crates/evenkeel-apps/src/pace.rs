@@ -1,15 +1,14 @@
-//! Pacing a load generator: how many frames are due now.
+//! The pacing of a load generator: the number of frames that are due.
 
 use evenkeel_core::time::{Duration, Instant};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// The frames due at a steady rate, sans-IO: the caller passes the time and sends as many as [`Pace::take`]
-/// returns.
+/// The frames due at a steady rate, sans-IO. The caller passes the time and sends as many frames as
+/// [`Pace::take`] returns.
 ///
-/// A generator that could not run for a while does not make up for it by a burst that the rate never asked
-/// for: beyond `burst_pkts` the frames it owed are given up and counted as missed. What was really offered is
-/// [`Pace::granted`].
+/// A generator that could not run for a while does not make up for it with a burst. Overdue frames beyond
+/// `burst_pkts` are given up and counted as missed. [`Pace::granted`] is the load that was really offered.
 #[derive(Debug, Clone)]
 pub struct Pace {
     rate_pps: Option<u64>,
@@ -62,13 +61,13 @@ impl Pace {
         }
     }
 
-    /// Frames handed out so far.
+    /// Returns the number of frames granted so far.
     #[must_use]
     pub fn granted(&self) -> u64 {
         self.granted
     }
 
-    /// Frames given up because the caller came too late for them.
+    /// Returns the number of frames given up because the caller was too late for them.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
@@ -83,7 +82,8 @@ impl Pace {
     }
 }
 
-/// Frames due `elapsed` after the start. No error adds up over time: each answer is computed from the start.
+/// Returns the number of frames due `elapsed` after the start. Errors do not accumulate, because each result
+/// is computed from the start.
 fn due(rate_pps: u64, elapsed: Duration) -> u64 {
     u64::try_from(elapsed.as_nanos() * u128::from(rate_pps) / NANOS_PER_SECOND).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers in a form for people.
 
 /// Formats a number with three significant digits and a prefix of the SI, such as `1.05 M`. A unit may
 /// follow.

@@ -1,5 +1,4 @@
-//! Request frames, made once and sent many times: for a load generator that must cost next to nothing for
-//! each frame.
+//! Request frames, created once and sent many times, for a load generator with little cost for each frame.
 
 use evenkeel_core::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpAddress, IpEndpoint, IpProtocol,
@@ -15,25 +14,25 @@ const HOP_LIMIT: u8 = 64;
 /// The addresses, size and flows of the frames of a load generator.
 #[derive(Debug, Clone)]
 pub struct Shape {
-    /// Hardware addresses: from, to.
+    /// Hardware addresses: source, destination.
     pub hardware: (EthernetAddress, EthernetAddress),
     /// The source of the first flow. Further flows count up from its port.
     pub from: IpEndpoint,
     /// The destination of all flows, of the family of `from`.
     pub to: IpEndpoint,
-    /// Bytes of payload.
+    /// Bytes of payload in each request.
     pub payload: usize,
-    /// Flows, at least one: frames that differ by their source port.
+    /// The number of flows, at least one. The frames of different flows differ by their source port.
     pub flows: u16,
     /// The seed of the payloads and of the order of flows.
     pub seed: u64,
 }
 
-/// The two ends of a flow are of different families, or there is no such source port.
+/// An error: the two ends of a flow are of different families, or the source port is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Impossible;
 
-/// Ready frames, one for each flow, given out in turn.
+/// Prepared frames, one for each flow, returned in turn.
 #[derive(Debug)]
 pub struct Requests {
     frames: Vec<Vec<u8>>,
@@ -41,7 +40,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Makes the frames.
+    /// Creates the frames.
     ///
     /// # Errors
     /// [`Impossible`] says what of `shape` cannot be.
@@ -54,13 +53,13 @@ impl Requests {
         });
         let mut frames = flows.collect::<Result<Vec<_>, _>>()?;
         for last in (1..frames.len()).rev() {
-            // Fisher and Yates.
+            // This is the shuffle of Fisher and Yates.
             frames.swap(last, dice.below(last + 1));
         }
         Ok(Self { frames, next: 0 })
     }
 
-    /// Makes frames of IP packets, which are given out in their order.
+    /// Creates frames of IP packets, which are returned in order.
     ///
     /// # Errors
     /// [`Impossible`] if there is none, or something else among them.

@@ -1,5 +1,5 @@
-//! Running services in real time, over UDP, over TCP or over both: on a device, or on a cable with clients at
-//! its other end.
+//! The run of services in real time, over UDP, TCP or both: on a device, or on a cable with clients at its
+//! other end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +46,7 @@ pub struct Listening<S> {
 }
 
 impl<S> Listening<S> {
-    /// This alone, and no capture.
+    /// Serves this service alone, without a capture.
     pub fn alone(self) -> Serving<S> {
         Serving { udp: None, tcp: Some(self), capture: None }
     }
@@ -66,7 +66,7 @@ pub struct Served {
     pub counters: HostCounters,
     /// The result of the capture, if there is one.
     pub capture: Option<EmbeddedCaptured>,
-    /// Why no frame comes from the device any more; `None` if all is well.
+    /// The reason why the device delivers no more frames; `None` if it works.
     pub device_failed: Option<String>,
 }
 
@@ -121,9 +121,9 @@ pub struct Datagrams {
 pub struct Streams {
     /// Connections accepted.
     pub accepted: u64,
-    /// Connections open, before it ended.
+    /// Connections that were open just before the end.
     pub open: u64,
-    /// The most that were open at a time.
+    /// The most open connections at a time.
     pub most_open: u64,
     /// Connections that were reset, or timed out by TCP.
     pub failed: u64,
@@ -137,8 +137,7 @@ pub struct Streams {
     pub bytes_in: u64,
     /// Bytes written.
     pub bytes_out: u64,
-    /// The busiest connections just before the server ended, the busiest first. At most as many as were
-    /// asked for.
+    /// The busiest connections just before the server ended, the busiest first. At most as many as requested.
     pub connections: Vec<ConnectionReport>,
     /// The counters of the host's TCP.
     pub tcp: TcpReport,
@@ -315,7 +314,7 @@ impl Running {
         services.check()?;
         let last = report(&mut hosted.engine, elapsed);
         if is_done() && !services.ended() && services.tcp.is_none() {
-            // What was sent last is still on its way.
+            // The frames sent last are still in transit.
             elapsed += run_dry(&mut hosted.engine)?;
         }
         if let Some(Listener { process, tally, .. }) = &services.tcp {

@@ -1,4 +1,4 @@
-//! A UDP service: receives requests, does some work for each, and answers or not.
+//! A UDP service: it receives requests, computes for each, and may answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,28 +11,29 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpAddress;
 use std::sync::Mutex;
 
-/// The largest payload of a datagram (RFC 768: a length of 16 bits, header of 8 bytes included). IPv6 carries
-/// it, since its own length does not count its header; IPv4 carries 20 bytes less.
+/// The largest payload of a datagram (RFC 768: a length of 16 bits, including a header of 8 bytes). IPv6
+/// allows it, because its own length does not count its header; IPv4 allows 20 bytes less.
 const PAYLOAD_MAX: usize = 65_527;
 
-/// Ports from which no request is answered, in addition to the service's own. A program there may answer an
+/// Ports whose requests are not answered, in addition to the service's own. A program there may answer an
 /// answer, and one forged datagram would then keep both busy for ever. They are the small services of inetd
-/// (echo, systat, daytime, qotd, chargen, time: RFC 862, 866, 867, 865, 864, 868), and DNS, TFTP and NTP,
-/// of which there are servers that answer errors with errors (CVE-2024-2169, CVE-2009-3563).
+/// (echo, systat, daytime, qotd, chargen, time: RFC 862, 866, 867, 865, 864, 868). DNS, TFTP and NTP have
+/// servers that answer errors with errors (CVE-2024-2169, CVE-2009-3563).
 const REFLECTORS: [u16; 9] = [7, 11, 13, 17, 19, 37, 53, 69, 123];
 
 /// Options for a service over UDP.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Port it is bound to, on all addresses of its host.
+    /// The service's port, on all addresses of its host.
     pub port: u16,
-    /// Multicast groups it joins. It answers requests to these, and to no other group or broadcast.
+    /// The multicast groups that the service joins. It answers requests to these, and to no other group or
+    /// broadcast.
     pub groups: Vec<IpAddress>,
-    /// CPU it uses for each request.
+    /// The CPU time that the service uses for each request.
     pub work: Duration,
     /// Whether a request is answered with its own payload (RFC 862) or only counted (RFC 863).
     pub echo: bool,
-    /// Requests after which it ends.
+    /// The number of requests after which the service ends.
     pub count: Option<u64>,
 }
 
@@ -84,7 +85,8 @@ impl Tally {
         self.unanswered.load(Ordering::Relaxed)
     }
 
-    /// Requests that are not to be answered: from a port whose program may answer in turn, or to a broadcast.
+    /// Returns the number of requests that are not to be answered: from a port whose program may answer in
+    /// turn, or to a broadcast.
     #[must_use]
     pub fn ignored(&self) -> u64 {
         self.ignored.load(Ordering::Relaxed)
@@ -119,9 +121,9 @@ pub struct Service {
     tally: Arc<Tally>,
 }
 
-/// Requests that are served in one step, at most: what answers them leaves together.
+/// The most requests served in one step. Their answers leave together.
 const BURST: usize = 16;
-/// A step computes for no longer than this, if it serves more than one: nobody else has his turn meanwhile.
+/// The most time that a step with several requests computes, because other programs wait meanwhile.
 const STEP: Duration = Duration::from_micros(16);
 
 impl Service {
@@ -146,7 +148,7 @@ impl Service {
         Step::Exit
     }
 
-    /// Serves the requests that there are.
+    /// Serves the waiting requests.
     fn serve(&mut self, socket: Fd, system: &mut System<'_>) -> Step {
         if let Some(count) = self.options.count {
             let left = count.saturating_sub(self.tally.requests());
@@ -210,8 +212,8 @@ mod tests {
     const PORT: u16 = 4_007;
     const GROUP: IpAddress = IpAddress::v4(239, 1, 2, 3);
 
-    /// A service on one host; what comes of a request from a port of the other host: requests, answers, those
-    /// not to be answered; and whether an answer came.
+    /// Runs a service on one host, with a request from a port of the other host. Returns the numbers of
+    /// requests, of answers and of those not to be answered, and whether an answer arrived.
     fn asked(echo: bool, from: u16, to: IpAddress, groups: &[IpAddress]) -> ([u64; 3], bool) {
         let mut hosts = TwoHosts::new();
         let tally = Arc::new(Tally::default());

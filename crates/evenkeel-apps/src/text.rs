@@ -1,16 +1,16 @@
-//! Reading the files that a user names, and finding the word that a user meant.
+//! Functions that read the files which a user names, and find the word that a user meant.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// A file larger than this is not what was meant. A million routes, or four million addresses, are less.
+/// The largest file that is read. A million routes, or four million addresses, are smaller.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a file that is to be text.
 ///
 /// # Errors
-/// If it cannot be read, is no text, or has more than 64 MiB.
+/// If the file cannot be read, is not text, or has more than 64 MiB.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;

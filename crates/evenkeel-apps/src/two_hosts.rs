@@ -1,4 +1,4 @@
-//! For tests: two hosts on a cable, each with a program whose turns the test decides about.
+//! Two hosts on a cable for tests, each with a program whose turns the test controls.
 
 use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::host::{Config, Host, System};
@@ -17,7 +17,7 @@ pub(crate) struct TwoHosts {
 }
 
 impl TwoHosts {
-    /// Everything but the programs' turns happens by interrupts.
+    /// Creates the hosts. Everything but the programs' turns happens by interrupts.
     pub(crate) fn new() -> Self {
         let options = |name, number| Options { ring_pkts: 512, ..Options::new(name, number) };
         let (near, far) = pair(options("near", 1), options("far", 2));
@@ -31,7 +31,7 @@ impl TwoHosts {
         Self { hosts, programs, now: Instant::ZERO }
     }
 
-    /// A turn of the program on one host, and all that follows from it on both.
+    /// Runs a turn of the program on one host, and all that follows from it on both hosts.
     pub(crate) fn turn<T>(&mut self, side: usize, turn: impl FnOnce(&mut System<'_>) -> T) -> T {
         let now = self.now;
         let turned = self.hosts[side].enter(self.programs[side], now, turn).unwrap();
@@ -39,7 +39,7 @@ impl TwoHosts {
         turned
     }
 
-    /// Lets time pass until then, with all that is due on the way.
+    /// Advances time to `until`, with all due events.
     pub(crate) fn sleep(&mut self, until: Instant) {
         loop {
             let due = self.hosts.iter().map(Host::next_deadline).min().unwrap_or(Instant::NEVER);

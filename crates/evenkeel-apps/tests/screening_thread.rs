@@ -1,5 +1,5 @@
-//! Screening by a function on a thread of its own: one that hangs, or panics, does not stop what is not to be
-//! forwarded.
+//! Tests of screening by a function on its own thread: a function that hangs or panics does not stop packets
+//! that are not forwarded.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,8 +45,7 @@ impl Gate {
     }
 }
 
-/// A router with an echo service, whose packets are judged behind a gate; the test is at the other ends of
-/// its cables.
+/// A router with an echo service, whose packets are judged behind a gate. The test is the peer on its cables.
 struct Stand {
     engine: Engine,
     lan: End,
@@ -115,7 +114,7 @@ impl Stand {
         self.lan.flush();
     }
 
-    /// Frames that came out since the last call: forwarded, and answers.
+    /// Takes the frames since the last call; returns the numbers of forwarded ones and of answers.
     fn take(&mut self) -> (usize, usize) {
         let mut take = |end: &mut End| {
             let mut count = 0;
@@ -128,7 +127,7 @@ impl Stand {
         (take(&mut self.wan), take(&mut self.lan))
     }
 
-    /// Runs until so many have come out in all, five seconds at most.
+    /// Runs until this many frames have come out in all, for at most five seconds.
     fn run_until(&mut self, forwarded: usize, answers: usize) {
         let mut seen = (0, 0);
         for _ in 0..500 {
@@ -191,7 +190,7 @@ fn a_function_that_panics_takes_forwarding_with_it_and_nothing_else() {
         let ledger = stand.engine.host().ledger();
         ledger.input_drops(QueueDrop::Closed) + ledger.input_drops(QueueDrop::Unscreened)
     };
-    // It takes a while to print where it panicked, and only then is the thread gone.
+    // The thread takes a while to print its panic, and ends only then.
     for _ in 0..1000 {
         stand.run(Duration::from_millis(10));
         if dropped(&stand) == 6 {

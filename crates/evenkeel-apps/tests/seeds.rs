@@ -1,5 +1,5 @@
-//! The fuzz target of the screening rules over its seeds, on the stable toolchain and in every run of the
-//! tests.
+//! Runs the fuzz target of the screening rules over its seeds, on the stable toolchain and in every run of
+//! the tests.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,14 @@ use evenkeel_apps::route::rules::Action;
 #[allow(unreachable_pub, reason = "shared with the fuzz target")]
 mod rules;
 
-/// Seeds that no longer get anywhere would find nothing: they reach every action.
+/// Checks that the seeds still reach every action; otherwise they would find nothing.
 #[test]
 fn rules() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/rules");
     let mut decisions = Vec::new();
     for entry in fs::read_dir(folder).expect("the folder of the seeds") {
         let file = entry.expect("a seed").path();
-        // What is shown if the test fails says which seed it was.
+        // The output of a failed test shows the seed.
         eprintln!("{}", file.display());
         decisions.extend(rules::run(&fs::read(file).expect("a seed that can be read")));
     }

@@ -1,15 +1,16 @@
-//! `evenkeel monitor` beside `tcpdump`, on one processor, with packet generators on all others.
+//! `evenkeel monitor` compared with `tcpdump`, on one processor, with packet generators on all others.
 //!
-//! `cargo bench -p evenkeel-cli --bench monitor` as root; `-- --rounds 5` for more rounds. They take turns,
-//! so that a noisy minute hits both, and what is shown is the median. Loads are offered in three settings:
-//! with the kernel's own work for a packet done where it is made; the same steered (RPS) to the processor of
-//! the monitor, which then can livelock; and that with a program beside the monitor that only computes, so
-//! that the monitor has half of its processor and a generator on one other is enough to flood it. Both get
-//! the same filter; `tcpdump` is run as it comes, and with a buffer as large as ours.
+//! Run `cargo bench -p evenkeel-cli --bench monitor` as root; `-- --rounds 5` gives more rounds. The two
+//! programs alternate, so that a noisy minute affects both, and the table shows medians. There are three
+//! settings. In the first, the kernel processes a packet on the processor that sends it. In the second, it
+//! steers the packets (RPS) to the monitor's processor, which can then livelock. The third adds a program
+//! that only computes to the second, so that the monitor has half of its processor, and a generator on one
+//! other processor is enough to flood it. Both programs have the same filter. `tcpdump` runs with its default
+//! buffer, and with a buffer as large as ours.
 //!
-//! Of what is offered, some does not reach the monitors' sockets: the kernel's own queue for steered packets
-//! was full. *Reached* is what the program says the filter let through, what was dropped behind it included;
-//! *captured* is what it wrote.
+//! Some of the offered packets do not reach the monitors' sockets, because the kernel's own queue for steered
+//! packets is full. *Reached* is the program's count of packets that the filter accepted, including those
+//! that were dropped later. *Captured* is the number of packets that it wrote.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark may fail, and prints its table")]
 
 use std::io::{Read as _, Write as _};
@@ -21,10 +22,10 @@ use evenkeel::link::{Clock, cpus, pin_to_cpu};
 use evenkeel_apps::pace::Pace;
 use rustix::net::sockopt;
 
-/// Set for the run in a namespace of its own.
+/// The variable that marks the run in its own namespace.
 const INSIDE: &str = "EVENKEEL_BENCH_INSIDE";
 const SENDING: Duration = Duration::from_secs(1);
-/// Offered packets a second; the last is as many as can be.
+/// Offered packets a second; the last load is as high as possible.
 const LOADS: [Option<u64>; 5] = [Some(100_000), Some(300_000), Some(600_000), Some(900_000), None];
 const FILTER: &str = "udp port 9";
 
@@ -69,7 +70,7 @@ fn run(line: &str) {
     assert!(status.success(), "{line}");
 }
 
-/// A program that captures, with what it writes to.
+/// A capturing program, and the file that it writes to.
 #[derive(Debug, Clone, Copy)]
 struct Contender {
     name: &'static str,
@@ -110,8 +111,8 @@ struct Outcome {
     offered_pps: f64,
     reached_pps: f64,
     captured_pps: f64,
-    /// CPU time of the program for a captured packet, in nanoseconds. The kernel charges it with interrupts
-    /// that hit it, too.
+    /// CPU time of the program for a captured packet, in nanoseconds. The kernel also charges it for
+    /// interrupts that hit it.
     nanos: f64,
 }
 
@@ -126,7 +127,7 @@ fn compare(rounds: usize) {
     run("ip link set far up");
     run("ethtool -K far tx-udp-segmentation off");
     run("ip addr add 10.77.0.2/24 dev far");
-    // A station that is not there: the kernel's own stack drops what comes as somebody else's.
+    // No station has this address. The kernel's own stack drops the frames as another station's.
     run("ip neigh add 10.77.0.1 lladdr 02:00:00:00:00:09 dev far");
     let processors = cpus();
     println!("packets a second, and CPU time of the program for one captured; medians of {rounds} rounds");
@@ -202,7 +203,7 @@ impl Contender {
     }
 }
 
-/// A program that only computes, until it is dropped.
+/// A program that only computes, until the value is dropped.
 struct Computing(Child);
 
 impl Computing {
@@ -228,7 +229,7 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Interrupts it; gives the packets it says it has captured, and those that its filter let through.
+/// Interrupts the program. Returns the numbers of captured packets and of packets that its filter accepted.
 fn stop(child: &mut Child) -> (u64, u64) {
     run(&format!("kill -INT {}", child.id()));
     let mut text = String::new();
@@ -256,7 +257,7 @@ const SEGMENTS: u64 = 60;
 const PAYLOAD: u16 = 18;
 const IN_FLIGHT_BYTES: usize = 256 << 20;
 
-/// Sends from all these processors, and says how many and how long.
+/// Sends from all these processors; returns the number of packets and the seconds.
 fn send_from(processors: &[usize], load: Option<u64>) -> (u64, f64) {
     let load = load.map(|load| load / processors.len() as u64);
     let threads: Vec<_> =
@@ -271,8 +272,8 @@ fn send(load: Option<u64>, processor: usize) -> (u64, f64) {
     let _ = pin_to_cpu(processor);
     let clock = Clock::start();
     let socket = UdpSocket::bind("10.77.0.2:0").unwrap();
-    // Else the generator waits when the monitor's processor does not get on: what waits there to be received
-    // counts as not sent.
+    // With a small buffer the generator would wait while packets wait for the monitor's processor, and those
+    // would count as not sent.
     sockopt::set_socket_send_buffer_size_force(&socket, IN_FLIGHT_BYTES).unwrap();
     evenkeel::link::send_in_segments(&socket, PAYLOAD).unwrap();
     let payload = vec![0; usize::from(PAYLOAD) * SEGMENTS as usize];
@@ -282,7 +283,7 @@ fn send(load: Option<u64>, processor: usize) -> (u64, f64) {
     let (mut sent, mut now): (u64, Instant) = (0, start);
     while now < start + SENDING {
         for _ in 0..pace.take(now) {
-            // Full queues are the generator's limit.
+            // A full queue refuses the datagram, which limits the generator.
             sent += u64::from(socket.send_to(&payload, "10.77.0.1:9").is_ok());
         }
         now = clock.spin_until(pace.next().min(start + SENDING));

@@ -1,4 +1,4 @@
-//! Why a command ends without success: one line for the user, and an exit status.
+//! Failures of commands: one line for the user, and an exit status.
 
 use std::io;
 use std::process::ExitCode;
@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use evenkeel::link::LinkError;
 use evenkeel_apps::host_setup::SetupError;
 
-/// A command that did not do what it was asked.
+/// The reason for which a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The arguments make no sense: status 2.
     Usage(String),
     /// The machine, a privilege or a file stood in the way: status 1.
     Machine(String),
-    /// It ran to its end, and what it checked does not hold: status 1. What failed was printed already.
+    /// The command ran to its end, and a check failed: status 1. The failed checks were printed already.
     ChecksFailed,
-    /// The reader of our output has gone. It has what it wanted: status 0.
+    /// The reader of our output has gone, with all that it wanted: status 0.
     ReaderGone,
 }
 
@@ -49,7 +49,7 @@ impl Failure {
         failed.map_or(Ok(()), |what| Err(Self::Machine(what.clone())))
     }
 
-    /// Prints the line, if there is one, and gives the status.
+    /// Prints the line, if there is one, and returns the status.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(_) => {

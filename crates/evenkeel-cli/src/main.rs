@@ -21,11 +21,11 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use command::{blast, brief, completions, demo, help, lab, load, monitor, route, serve, stream, wan};
 use failure::Failure;
 
-/// A network subsystem that holds its peak under any load.
+/// A network subsystem that keeps its peak under any load.
 ///
-/// evenkeel receives packets so that delivered load never falls when offered load rises: it decides early and
-/// cheaply which packets can be used, and does the costly work only for those, on the bill of the program
-/// that wants them.
+/// evenkeel receives packets so that delivered load never falls when offered load rises. It decides early and
+/// cheaply which packets can be used. It does the costly work only for those, and charges it to the receiving
+/// program.
 ///
 /// Start with `evenkeel demo`: it needs no root and takes about a minute.
 #[derive(Debug, Parser)]
@@ -43,16 +43,16 @@ struct Cli {
 }
 
 const AFTER: &str = "\
-Exit status: 0 on success, 1 if the machine or a missing privilege stood in the way or a check does not \
-hold, 2 if the arguments make no sense.
+Exit status: 0 on success, 1 if the machine or a missing privilege prevented the work or a check failed, \
+2 for bad arguments.
 
-Signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP end a command with its whole report. SIGUSR1 prints the \
-report so far where the last one goes, with --json one more object, and the command goes on; demo and lab \
-run say how far they are. With a file that can change (route --config, --rules, wan --config) SIGHUP reads \
-that again instead.
+Signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP end a command with its whole report. SIGUSR1 prints an \
+interim report to the place of the final one, with --json as one more object, and the command continues; \
+demo and lab run print their progress instead. With a file that can change (route --config, --rules, wan \
+--config) SIGHUP reads the file again instead.
 
-Every command has --json and its own --help; what many of them share has pages of their own: evenkeel help \
-receiving, evenkeel help sending.";
+Every command has --json and its own --help. Options that many commands share have their own pages: \
+evenkeel help receiving, evenkeel help sending.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -74,7 +74,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
     let command = help::compact(Cli::command());
-    // `-h` is one screen; `--help` has everything.
+    // `-h` fits one screen; `--help` shows everything.
     let is_brief = arguments.iter().any(|argument| argument == "-h");
     let command = if is_brief { brief::brief(command) } else { command };
     let matches = command.try_get_matches();

@@ -1,4 +1,4 @@
-//! Files that a command writes when it has done its work, and is sure of before it begins.
+//! Files that a command writes at its end, and checks before it begins.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// A file that can be written, as far as that can be known beforehand.
+/// A file that can be written, as far as a check in advance can show.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: PathBuf,
-    /// A pipe or a device stays open. A regular file is opened again, so that it is whole or untouched.
+    /// A pipe or a device stays open. A regular file is opened again for the write, so that it is whole or
+    /// untouched.
     open: Option<File>,
 }
 
 impl OutputFile {
-    /// Sees whether the file can be written. Leaves an old file as it is, and no new one behind.
+    /// Checks whether the file can be written. Leaves an old file as it is, and no new file behind.
     ///
     /// # Errors
     /// The reason, with the name of the file.
@@ -23,7 +24,7 @@ impl OutputFile {
         Self::prepare(path).map_err(|error| cannot(path, &error))
     }
 
-    /// Makes the file's directory first.
+    /// Makes the file's directory first, and then checks the file like [`OutputFile::open`].
     ///
     /// # Errors
     /// As [`OutputFile::open`].

@@ -134,7 +134,7 @@ fn with_suffix(text: &str) -> Option<u64> {
     whole(positive(number)? * factor)
 }
 
-/// Splits where the number ends.
+/// Splits a text at the end of its number.
 pub(crate) fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     text.split_at(end)

@@ -14,94 +14,94 @@ use evenkeel::core::receive::{Architecture, DeviceWork};
 use crate::quantity::{period, time};
 use crate::suggest;
 
-/// The period over which the cycle limit counts, as in its paper.
+/// The period of the cycle limit, as in its paper.
 const CYCLE_PERIOD: Duration = Duration::from_millis(10);
 
-/// The clock that samples what the core is at.
+/// The interval of the clock that samples the work of the core.
 const TICK: Duration = Duration::from_millis(1);
 
 /// The heading of all these options.
-pub(crate) const HEADING: &str = "How packets are received";
+pub(crate) const HEADING: &str = "Receiving";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Receiving {
-    /// The receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (on cable only).
+    /// Use this receive architecture: eager, early-demux, polled, soft-lrp or ni-lrp (on cable only).
     #[arg(
         long, help_heading = HEADING, value_name = "NAME", default_value = "soft-lrp",
         value_parser = suggest::architecture(), hide_possible_values = true
     )]
     architecture: Architecture,
-    /// For soft-lrp and polled: where frames are taken from the interface. In the interrupt, polled processes
-    /// packets to completion there.
+    /// For soft-lrp and polled: take frames from the interface in this place. In the interrupt, polled also
+    /// processes the packets to completion.
     #[arg(long, help_heading = HEADING, value_name = "WHERE", value_enum, default_value_t = Where::Polled)]
     device_work: Where,
-    /// Frames the polling thread takes from one receive ring before it turns to the next: a number, dynamic
-    /// (as many as do no harm), or none for no limit [default: 16; of a packet monitor, which has nothing to
-    /// send, 64].
+    /// Let the polling thread take N frames from one receive ring before it turns to the next: a number,
+    /// dynamic (as many as do no harm), or none for no limit [default: 16; 64 for a packet monitor, which
+    /// sends nothing].
     #[arg(
         long, help_heading = HEADING, value_name = "N", hide_possible_values = true,
         value_parser = suggest::with(quota, ["dynamic", "none"])
     )]
     quota: Option<Quota>,
-    /// What a queue that is nearly full holds back until it has drained [default: all for polled, else
+    /// Pause this input while a queue is nearly full, until it has drained [default: all for polled, else
     /// feeding].
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum)]
     feedback: Option<Scope>,
-    /// Shares of a queue's limit at which feedback sets in and ends.
+    /// Start and end feedback at these shares of a queue's limit.
     #[arg(
         long, help_heading = HEADING, value_name = "HIGH,LOW", default_value = "75%,25%",
         value_parser = marks
     )]
     feedback_marks: Marks,
-    /// The longest that feedback holds anything back, whatever becomes of the queue.
+    /// End each pause by feedback after at most TIME, whatever the queue's length.
     #[arg(long, help_heading = HEADING, value_name = "TIME", default_value = "977us", value_parser = time)]
     feedback_timeout: Duration,
-    /// Let feedback end by its timeout only, not when the queue has drained.
+    /// End feedback only after its timeout, not when the queue has drained.
     #[arg(long, help_heading = HEADING)]
     no_resume_on_space: bool,
-    /// Whether a queue holds input back at those marks, or all the time by its length: the fuller, the less
-    /// of the core for taking packets in, and the more for the program that reads it.
+    /// Pause input at those marks, or throttle it all the time by the queue's length: a fuller queue leaves
+    /// less of the core for receiving packets, and more for the program that reads the queue.
     #[arg(long, help_heading = HEADING, value_name = "WHAT", value_enum, default_value_t = By::Marks)]
     feedback_by: By,
-    /// Share of the core for discarding excess frames at once, if several sockets share a receive ring.
+    /// Limit the share of the core for discarding excess frames at once, if several sockets share a receive
+    /// ring.
     ///
-    /// While discarding keeps up with what comes, it may take more: the flooded process pays that out of its
-    /// own share. If discarding does not keep up, the whole ring is paused for moments.
+    /// Discarding may take more while it keeps up with the incoming frames: the flooded process pays for that
+    /// from its own share. If discarding does not keep up, the whole ring is paused for moments.
     #[arg(
         long, help_heading = HEADING, value_name = "PERCENT", default_value = "25%", value_parser = percent
     )]
     discard_share: u8,
-    /// Share of the core that taking packets in may use, such as 50% [default: no limit].
+    /// Limit the share of the core for receiving packets, such as 50% [default: no limit].
     #[arg(long, help_heading = HEADING, value_name = "PERCENT", value_parser = percent)]
     cycle_limit: Option<u8>,
-    /// Without measuring time: when so many clock ticks in a row (of 1 ms) find the core taking packets in,
-    /// take none for so many ticks, such as 4,4 [default: never].
+    /// Limit input without measuring time: after the first number of clock ticks (of 1 ms) in a row that find
+    /// the core receiving packets, receive none for the second number of ticks, such as 4,4 [default: never].
     #[arg(long, help_heading = HEADING, value_name = "TICKS,TICKS", value_parser = tick_sampling)]
     tick_sampling: Option<TickSampling>,
-    /// Share the polling thread among receive rings and transmit sides by these weights instead of round
-    /// robin, such as 1,1; interrupts then only set a flag, and go on while the thread works [default: round
-    /// robin].
+    /// Share the polling thread among receive rings and transmit sides by these weights, such as 1,1.
+    /// Interrupts then only set a flag, and continue while the thread works [default: round robin].
     #[arg(long, help_heading = HEADING, value_name = "RECEIVE,TRANSMIT", value_parser = task_weights)]
     real_time_tasks: Option<TaskWeights>,
-    /// Let feedback, the cycle limit and tick sampling hold back interrupts too, where there is no polling
-    /// thread: an interrupt-rate limiter.
+    /// Let feedback, the cycle limit and tick sampling also pause interrupts if there is no polling thread:
+    /// an interrupt-rate limiter.
     #[arg(long, help_heading = HEADING)]
     limit_interrupts: bool,
-    /// Look for frames at this interval instead of taking interrupts [default: interrupts].
+    /// Poll for frames every TIME instead of taking interrupts [default: interrupts].
     #[arg(long, help_heading = HEADING, value_name = "TIME", value_parser = period)]
     clocked_interrupts: Option<Duration>,
-    /// While the core is busy, poll at an interval that adapts so that so many frames are found each time on
-    /// average, instead of taking interrupts [default: interrupts].
+    /// While the core is busy, poll instead of taking interrupts, at an interval that adapts to N frames a
+    /// poll on average [default: interrupts].
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     aggregation_quota: Option<u32>,
-    /// Which program runs next.
+    /// Choose the next program to run with this scheduler.
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_enum, default_value_t = Scheduler::Stride)]
     scheduler: Scheduler,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Where {
-    /// In a thread with a quota, held back by feedback from full queues.
+    /// In a thread with a quota, paused by feedback from full queues.
     Polled,
     /// In the interrupt, as in the paper.
     Interrupt,
@@ -109,27 +109,28 @@ enum Where {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Scope {
-    /// The receive rings that fill it: other rings go on. Sockets that share a ring suffer together.
+    /// Pause the receive rings that fill it: other rings go on. Sockets that share a ring are paused
+    /// together.
     Feeding,
-    /// All receive rings.
+    /// Pause all receive rings.
     All,
-    /// Nothing: what a full queue cannot take is dropped, at the cost of classifying it.
+    /// Pause nothing: frames for a full queue are dropped after they were classified.
     Off,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum By {
-    /// Stops at the high mark, until the low one or the timeout.
+    /// Input stops at the high mark, until the low mark or the timeout.
     Marks,
-    /// By its length, in periods of the timeout: scheduling as in Synthesis.
+    /// The share of input follows the queue's length, in periods of the timeout: scheduling as in Synthesis.
     Length,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Scheduler {
-    /// Equal shares, exact within a millisecond.
+    /// Give equal shares, exact within a millisecond.
     Stride,
-    /// Priorities that fall with recent use, as in 4.3BSD.
+    /// Lower the priority of a program with its recent use, as in 4.3BSD.
     DecayUsage,
 }
 
@@ -145,7 +146,7 @@ fn quota(text: &str) -> Result<Quota, String> {
     }
 }
 
-/// High and low mark, in percent.
+/// High and low marks, in percent.
 #[derive(Debug, Clone, Copy)]
 struct Marks(u8, u8);
 

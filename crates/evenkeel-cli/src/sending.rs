@@ -11,55 +11,55 @@ use evenkeel::core::tcp::recovery::{self, RecoveryConfig};
 use crate::{quantity, suggest};
 
 /// The heading of all these options.
-pub(crate) const HEADING: &str = "How TCP sends";
+pub(crate) const HEADING: &str = "Sending over TCP";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Sending {
-    /// Send no faster than this on each connection, such as 50mbit, headers included.
+    /// Send at most RATE on each connection, such as 50mbit, headers included.
     #[arg(long, help_heading = HEADING, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
-    /// Who decides how much may be on its way.
+    /// Control congestion with this algorithm.
     #[arg(long, help_heading = HEADING, value_name = "NAME", value_enum, default_value_t = Congestion::Cubic)]
     congestion: Congestion,
-    /// How fast a connection starts: slow-start; known=RATE, such as known=50mbit, where that is the path's
-    /// capacity and this connection's alone; remembered, at half the rate that an earlier connection to the
-    /// same peer had; or estimated, at half the rate at which the first acknowledgments come.
+    /// Start connections in this way: slow-start; known=RATE, such as known=50mbit, if this connection has a
+    /// path of that capacity to itself; remembered, at half the rate of an earlier connection to the same
+    /// peer; or estimated, at half the rate of the first acknowledgments.
     #[arg(
         long, help_heading = HEADING, value_name = "HOW", default_value = "slow-start",
         value_parser = suggest::with(start, ["slow-start", "known=", "remembered", "estimated"]),
         hide_possible_values = true
     )]
     start: Start,
-    /// How fast a connection goes on that has said nothing for a while.
+    /// Continue after an idle time in this way.
     #[arg(
         long, help_heading = HEADING, value_name = "HOW", value_enum, default_value_t = Restart::SlowStart
     )]
     restart: Restart,
-    /// Spread what leaves over the round trip, one packet at each event of a timer [default: only where one
-    /// of the others needs it].
+    /// Spread packets over the round trip, one packet at each event of a timer [default: only if another
+    /// option needs it].
     #[arg(long, help_heading = HEADING)]
     pacing: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Congestion {
-    /// RFC 5681 and 6582.
+    /// NewReno (RFC 5681 and 6582).
     Newreno,
-    /// RFC 9438.
+    /// CUBIC (RFC 9438).
     Cubic,
-    /// A model of the path, and pacing (draft-ietf-ccwg-bbr).
+    /// BBR, a model of the path, and pacing (draft-ietf-ccwg-bbr).
     Bbr,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Restart {
-    /// With the initial window (RFC 5681, 4.1).
+    /// Use the initial window (RFC 5681, 4.1).
     SlowStart,
-    /// With the window it had, paced at the rate it had (RFC 7661).
+    /// Keep the previous window, paced at the previous rate (RFC 7661).
     LastRate,
 }
 
-/// [`recovery::Start`], as it is written.
+/// A [`recovery::Start`] in the form of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Start(recovery::Start);
 
@@ -91,7 +91,7 @@ impl Sending {
         options.into_iter().find_map(|(given, name)| given.then_some(name))
     }
 
-    /// Has the connections of a host send so.
+    /// Applies these options to the connections of a host.
     pub(crate) fn apply(&self, config: &mut Config) {
         let connection = Arc::make_mut(&mut config.tcp.connection);
         let recovery = RecoveryConfig {

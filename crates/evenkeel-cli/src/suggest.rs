@@ -1,4 +1,4 @@
-//! Values that a shell can complete where others are accepted, too.
+//! Parsers that accept more values than they suggest to a shell for completion.
 
 use std::ffi::OsStr;
 use std::str::FromStr as _;
@@ -9,7 +9,7 @@ use evenkeel::core::receive::Architecture;
 use evenkeel::link::{Address, LinkSpec};
 use evenkeel_apps::route::plan::Link;
 
-/// Parses as `parser` does, and names some values for completion.
+/// A parser that names some values for completion.
 #[derive(Debug, Clone)]
 pub(crate) struct Suggesting<P> {
     parser: P,

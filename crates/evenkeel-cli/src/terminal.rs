@@ -21,17 +21,17 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
-/// Takes SIGUSR1 for requests for a report, from now on.
+/// Treats SIGUSR1 as a request for a report, from now on.
 pub(crate) fn reports() -> Result<Option<&'static ReportRequests>, Failure> {
     ReportRequests::on_signals().map(Some).map_err(|error| Failure::machine("cannot take signals", error))
 }
 
-/// One line on standard error that is written over as things go on. Silent unless that is a terminal.
+/// A progress line on standard error that is overwritten. Silent unless standard error is a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     shown: bool,
     active: bool,
-    /// Each of these is answered by the line that is shown next.
+    /// Requests for a report. The next line that is shown answers all of them.
     reports: Option<&'static ReportRequests>,
 }
 
@@ -64,11 +64,11 @@ impl Progress {
             return;
         }
         let line: String = line.chars().take(width().saturating_sub(1)).collect();
-        // Return, the line, and an erase to the end of it.
+        // A carriage return, the line, and an escape that erases the rest of the row.
         self.shown = write!(io::stderr(), "\r{line}\x1b[K").is_ok();
     }
 
-    /// Takes the line away.
+    /// Removes the line from the terminal.
     pub(crate) fn clear(&mut self) {
         if self.shown {
             let _ = write!(io::stderr(), "\r\x1b[K");
@@ -95,7 +95,7 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
     format!("{}{}", "█".repeat(filled), "░".repeat(width - filled))
 }
 
-/// Columns of the terminal, as the shell or the terminal says; 80 if neither does.
+/// Returns the columns of the terminal, as the shell or the terminal reports them; 80 if neither does.
 fn width() -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || Some(usize::from(terminal_size_of(io::stderr())?.0.0));
@@ -104,7 +104,7 @@ fn width() -> usize {
 
 /// Prints one line about an event to standard error.
 pub(crate) fn say(what: &str) {
-    // A live line may stand there.
+    // A live line may be on the terminal.
     let over = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
     eprintln!("{over}evenkeel: {what}");
 }

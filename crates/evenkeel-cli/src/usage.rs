@@ -1,4 +1,4 @@
-//! Bad arguments, in one line.
+//! One-line messages about bad arguments.
 
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command, CommandFactory as _};
@@ -26,7 +26,7 @@ pub(crate) fn expected(said: String) -> String {
     EXPECTED.iter().fold(said, |said, (library, ours)| said.replace(library, ours))
 }
 
-/// The standard library's messages about values that it cannot parse, each with the text that replaces it.
+/// The standard library's messages about values that it cannot parse, each with its replacement.
 const EXPECTED: [(&str, &str); 7] = [
     ("invalid digit found in string", "expected a whole number"),
     ("cannot parse integer from empty string", "expected a whole number"),
@@ -37,8 +37,8 @@ const EXPECTED: [(&str, &str); 7] = [
     ("provided string was not `true` or `false`", "expected true or false"),
 ];
 
-/// Returns the error that was meant. A negative value looks like an option that does not exist; here the
-/// option it is for says what it expects.
+/// Returns the error that fits the user's intention. A negative value looks like an unknown option; here the
+/// message names the values that its option expects.
 pub(crate) fn meant(error: Error, arguments: &[String]) -> Error {
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(unknown)) if error.kind() == ErrorKind::UnknownArgument => unknown,
@@ -46,7 +46,7 @@ pub(crate) fn meant(error: Error, arguments: &[String]) -> Error {
     };
     let is_negative =
         |value: &str| value.strip_prefix('-').is_some_and(|v| v.starts_with(|c: char| c.is_ascii_digit()));
-    // Of `-5s` clap names `-5` only.
+    // For `-5s` clap names only `-5`.
     let before = arguments.windows(2).find_map(|pair| match pair {
         [option, value] if is_negative(value) && value.starts_with(unknown.as_str()) => Some(option),
         _ => None,

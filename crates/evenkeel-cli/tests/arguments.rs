@@ -1,5 +1,5 @@
-//! Bad arguments and missing privileges: one clear line that says what to do, and an exit status that says
-//! whose fault it is.
+//! Bad arguments and missing privileges: one clear line with advice, and an exit status that distinguishes
+//! the user's errors from the machine's.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -433,7 +433,7 @@ fn a_hundred_thousand_routes_are_read() {
     let output = evenkeel(&check);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8(output.stdout).unwrap().matches("route  ").count(), 100_000);
-    // One that is wrong is found among all of them.
+    // One wrong route is found among all routes.
     std::fs::write(&path, text.replace("20.1.134.159/32", "20.1.134.159/31")).unwrap();
     let said = complaint(2, &check);
     let line = text.lines().position(|line| line.contains("20.1.134.159/32")).unwrap() + 1;

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 const ARCHITECTURES: [&str; 5] = ["eager", "early-demux", "polled", "soft-lrp", "ni-lrp"];
 
-/// A number of requests below the limit on packets that wait for a neighbour's address: if the machine
-/// stalls for long, all that were due meanwhile wait, and none is lost.
+/// A number of requests below the limit on packets that wait for a neighbour's address. If the machine stalls
+/// for long, all requests that become due meanwhile wait, and none is lost.
 const REQUESTS: u64 = 60;
 
 #[test]
@@ -228,7 +228,7 @@ fn offered_in_bash(line: &str) -> Vec<String> {
 #[test]
 fn bash_completes_links_with_the_interfaces_there_are() {
     let offered = |line: &str| offered_in_bash(line);
-    // Behind the colon, where bash goes on.
+    // The completion continues after the colon, where bash starts a new word.
     for line in ["echo packet:", "wan --link packet:l", "route --link packet:", "load --on packet:"] {
         let offered = offered(&format!("evenkeel {line}"));
         assert!(offered.contains(&"lo".to_owned()), "{line}: {offered:?}");
@@ -242,7 +242,7 @@ fn bash_completes_links_with_the_interfaces_there_are() {
     assert!(!offered("evenkeel echo tap:").contains(&"lo".to_owned()), "it is no TAP");
     assert!(offered("evenkeel monitor l").contains(&"lo".to_owned()));
     assert!(offered("evenkeel monitor an").contains(&"any".to_owned()));
-    // What was completed before still is.
+    // Other words are still completed.
     assert_eq!(offered("evenkeel echo cable --architecture soft"), ["soft-lrp"]);
     assert_eq!(offered("evenkeel bla"), ["blast"]);
     assert!(offered("evenkeel echo cable --kernel-").contains(&"--kernel-address".to_owned()));
@@ -275,7 +275,7 @@ fn zsh_understands_its_script() {
         let lack = evenkeel_skip::Lack::Program { program: "zsh", package: "zsh" };
         return evenkeel_skip::skip("zsh_understands_its_script", &lack);
     }
-    // As it would be called where a link is expected; what it would offer is printed.
+    // The script calls the function as zsh would for a link, and prints its suggestions.
     let script = r#"
         script="$($0 completions zsh)"
         [[ $script == *'{_evenkeel_links cable tap\: packet\: pcap\:}'* ]] || print missing

@@ -1,5 +1,5 @@
-//! The demonstration, shortened: the figures of so short a run mean little, but table, page and JSON must
-//! exist, and the counters must be right.
+//! The demonstration, shortened. Figures of such short runs mean little, but table, page and JSON must exist,
+//! and the counters must be right.
 
 mod common;
 

@@ -59,7 +59,7 @@ fn a_tap_is_served_until_ctrl_c_and_then_gone() {
         assert_eq!((&result["requests"], &result["answers"]), (&1.into(), &1.into()), "{result}");
         assert_eq!(result["counters"]["conserved"], true);
         assert!(!succeeds("ip link show keel0"), "the TAP is gone");
-        // An ARP question and its answer, a ping and a request and theirs.
+        // The file has an ARP question, a ping and a request, and the answer to each.
         assert!(fs::metadata(&dump).unwrap().len() > 6 * 60);
         fs::remove_file(&dump).unwrap();
     });
@@ -130,7 +130,7 @@ fn flood_stopped(child: &Child, from: &str, to: &str, mut enough: impl FnMut() -
     evenkeel::link::send_in_segments(&socket, 16).unwrap();
     stopped(child, || {
         for _ in 0..10_000 {
-            // What the device has no room for is lost, and that is as it should be.
+            // The device may lose what it has no room for.
             let _ = socket.send_to(&[7; 16 * 64], (to, 7));
             if enough() {
                 return;
@@ -275,7 +275,7 @@ fn all_that_is_offered_to_a_peer_that_answers_leaves() {
             let (sent, unsent) = (result["sent"].as_u64().unwrap(), result["unsent"].as_u64().unwrap());
             assert_eq!((sent + unsent, &result["trouble"]), (1_000, &().into()), "{result}");
             assert!(sent > 900 && result["counters"]["transmitted"].as_u64().unwrap() >= sent, "{result}");
-            // Until then nothing had been lost for want of a hardware address.
+            // Nothing was lost before that for lack of a hardware address.
             assert!(!result["counters"]["drops"].to_string().contains("unresolved"), "{result}");
         }
     });
@@ -329,7 +329,7 @@ fn assert_sleep<const COMMANDS: usize>(commands: [(u64, String); COMMANDS], unti
     (0..75).for_each(|_| pause());
     let before = children.each_ref().map(|(.., child)| sleeps(child));
     (0..60).for_each(|_| pause());
-    // The end of one wakes others, who follow the links.
+    // The end of one command wakes the others, which follow the state of the links.
     let after = children.each_ref().map(|(.., child)| sleeps(child));
     for ((most, command, child), (before, after)) in children.into_iter().zip(before.into_iter().zip(after)) {
         let often = after - before;
@@ -383,7 +383,7 @@ fn an_idle_router_sleeps() {
         };
         let commands = [
             (4, route(1)),
-            // Its rules are looked after every two seconds.
+            // The router checks its rules file every two seconds.
             (9, format!("{} --rules {}", route(3), rules.display())),
             (4, "wan --link packet:r5 --link packet:r6 --delay 10ms --loss 1%".to_owned()),
         ];
@@ -433,7 +433,7 @@ fn a_device_that_is_removed_ends_a_command_with_an_error() {
 
 /// Waits until `count` packet sockets receive all frames of a device of this namespace.
 fn wait_for_sockets(count: usize) {
-    // ETH_P_ALL, which a packet socket has once it is bound.
+    // A packet socket has the protocol ETH_P_ALL once it is bound.
     let bound = || fs::read_to_string("/proc/thread-self/net/packet").unwrap().matches(" 0003 ").count();
     assert!(
         (0..100).any(|_| bound() >= count || {

@@ -1,5 +1,5 @@
-//! Endings of commands: when their time is up, at Ctrl-C whatever they are doing, and with a failure if
-//! some output could not be written.
+//! Endings of commands: at the end of their time, at Ctrl-C during any work, and with a failure if some
+//! output could not be written.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -53,8 +53,8 @@ fn a_run_is_over_when_its_time_is_up() {
         let output = end(start(arguments), 20);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-        // A tenth, half a second for connections to end, and as much again for a machine that is busy with
-        // other things.
+        // The run takes a tenth of a second, and half a second for connections to end. The rest is for a busy
+        // machine.
         assert!(result["seconds"].as_f64().unwrap() < 4.0, "{arguments:?}: {result}");
     }
 }
@@ -71,7 +71,7 @@ fn ctrl_c_ends_a_server_that_computes() {
     }
 }
 
-/// The commands that run until they are told to end, each on a cable.
+/// The commands that run until a signal ends them, each on a cable.
 const ENDLESS: [&[&str]; 9] = [
     &["echo", "cable", "--rate", "5k"],
     &["echo", "cable", "--tcp"],
@@ -103,7 +103,7 @@ fn a_signal_that_comes_twice_at_once_still_leaves_a_whole_report() {
         of_each_signal(|kind, run| {
             let output = signalled_twice(arguments, kind);
             let said = text(&output.stderr);
-            // What was to be sent is not complete, and that is a failure.
+            // `send` has not sent all its data, which is a failure.
             let code = i32::from(arguments[0] == "send");
             assert_eq!(output.status.code(), Some(code), "{arguments:?}, SIG{kind}, {run}: {said}");
             let result: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -195,7 +195,7 @@ fn sigusr1_prints_the_counters_and_the_command_goes_on() {
         report_twice(arguments);
     }
     report_twice(&["load", "http://10.77.0.1/", "--on", "cable", "--warm-up", "0"]);
-    // It accepts, and answers nothing.
+    // The server accepts connections and answers nothing.
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", server.local_addr().unwrap());
     report_twice(&["load", &url, "--timeout", "60s", "--warm-up", "0"]);
@@ -258,7 +258,7 @@ fn send_says_when_what_comes_back_cannot_be_written() {
     let file = folder.join("three-megabytes");
     std::fs::write(&file, vec![7; 3_000_000]).unwrap();
     let file = file.to_str().unwrap();
-    // As a file, as standard output, and as a pipe whose reader has had enough.
+    // The full disk is a file, then standard output; then the output is a pipe whose reader has closed.
     let to_file = start(&["send", "cable", file, "--output", FULL]);
     let to_stdout = command(&["send", "cable", file]).stdout(full_disk()).stderr(Stdio::piped()).spawn();
     let mut to_pipe = start(&["send", "cable", file]);
@@ -272,8 +272,8 @@ fn send_says_when_what_comes_back_cannot_be_written() {
         assert!(said.contains("cannot write what came back") && said.contains(why), "{said}");
         assert!(said.contains("not complete") && !said.contains("  complete"), "{said}");
     }
-    // Of many pieces the second is refused already. Of a single one it may be known only when the connection
-    // is over.
+    // With many pieces, the second write is refused already. With a single one, the failure may be known only
+    // when the connection is over.
     for (bytes, why) in [("3M", "\"what came back could not be written\""), ("1000", "")] {
         let output = end(start(&["send", "cable", "--bytes", bytes, "--output", FULL, "--json"]), 20);
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();

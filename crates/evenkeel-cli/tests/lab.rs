@@ -32,7 +32,7 @@ fn an_experiment_runs_in_real_time_and_writes_its_files() {
     let short =
         ["--real", "--points", "2", "--window", "10ms", "--repeats", "1", "--csv", files, "--svg", files];
     let output = evenkeel(&[&["lab", "run", "l97-fig2", "--json"], &short[..]].concat());
-    // So short a run may not show what the paper says; then the checks fail, and the command with them.
+    // A run this short may not show the paper's result; then the checks and the command fail.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["id"], &report["mode"]), (&"l97-fig2".into(), &"real".into()));
@@ -114,7 +114,7 @@ fn a_run_prints_its_comparison_and_leaves_its_points_and_its_picture() {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_evenkeel"));
         let output =
             command.args(["lab", "run", "l97-fig1"]).args(arguments).current_dir(&place).output().unwrap();
-        // It has a check that it is known to miss, which is no failure.
+        // The experiment has a known miss, which is no failure.
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };

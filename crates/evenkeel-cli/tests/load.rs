@@ -206,7 +206,7 @@ fn half_answers_and_resets_are_failures() {
         let _ = stream.write_all(&GOOD.as_bytes()[..GOOD.len() - 1]);
     };
     assert_eq!(failed(&hostile(half), &["short"]), 100);
-    // Closed with something unread: that is a reset.
+    // A socket that is closed with unread data resets the connection.
     let reset = |stream: TcpStream| drop(stream.peek(&mut [0]));
     assert_eq!(failed(&hostile(reset), &["reset", "short"]), 100);
     let close = |stream: TcpStream| drop(stream);
@@ -218,7 +218,7 @@ fn nonsense_is_counted_as_such_and_costs_no_memory() {
     for text in ["SSH-2.0-OpenSSH_9.2p1\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n"] {
         assert_eq!(failed(&hostile(answering(text)), &["malformed"]), 100, "{text:?}");
     }
-    // A head without end.
+    // The head of this answer has no end.
     let endless = |mut stream: TcpStream| {
         request(&mut stream);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nA: ");
@@ -358,7 +358,7 @@ fn a_day_is_played_hour_by_hour() {
     let (day, constant) = (file.to_str().unwrap(), ["--arrivals", "constant", "--warm-up", "0"]);
     let result =
         json(&[&["load", &url, "--json", "--day", day, "--compress", "43200"], &constant[..]].concat());
-    // Two seconds: nobody for a half, 100/s for one, 50/s for a half.
+    // The day has two seconds: no requests for a half, 100/s for one, 50/s for a half.
     assert_eq!((&result["due"], &result["day"]["mean_rps"]), (&125.into(), &62.5.into()), "{result}");
     let hours = result["intervals"].as_array().unwrap();
     assert_eq!(hours.len(), 24, "{result}");

@@ -51,7 +51,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -154,7 +154,7 @@ fn captured_and_dropped_add_up_to_sent() {
         for (name, ring, queue) in [("roomy", "8192", "4096"), ("tight", "32", "64")] {
             let file = scratch.file(name);
             let monitor = monitor(&["-w", &file, "--ring", ring, "--queue", queue, "--json", UDP]);
-            // One that stands still meanwhile gets what its ring holds.
+            // A stopped monitor gets as many packets as its ring holds.
             let stands_still = name == "tight";
             if stands_still {
                 monitor.signal("STOP");
@@ -189,7 +189,7 @@ fn a_filter_chooses_what_tcpdump_chooses() {
         let scratch = Scratch::new("filters");
         veth();
         run("ip addr add 10.9.0.1/24 dev near");
-        // The kernel asks once, and not again while one of the two is stopped.
+        // The kernel asks for an address once, and not again while one of the two is stopped.
         run("sysctl -qw net.ipv4.neigh.near.mcast_solicit=1");
         let filters =
             ["udp port 9", "arp or igmp", "udp and greater 80", "vlan 7", "not ip", "ip protochain 17"];
@@ -230,7 +230,7 @@ fn a_filter_chooses_what_tcpdump_chooses() {
                     "--json",
                 ]);
             }
-            // Somebody asks for an address, in vain.
+            // This ping makes the kernel ask for an address that nobody has.
             assert!(!common::succeeds("ping -c 1 -W 1 10.9.0.2"));
             monitor.stop();
             tcpdump.stop();
@@ -244,7 +244,7 @@ fn a_filter_chooses_what_tcpdump_chooses() {
                 let ((our_time, ours), (their_time, theirs)) =
                     (ours.split_once('\t').unwrap(), theirs.split_once('\t').unwrap());
                 assert_eq!(ours, theirs, "{filter}");
-                // The kernel stamps a frame for each socket when it comes to it.
+                // The kernel stamps a frame separately for each socket.
                 let [our_time, their_time] = [our_time, their_time].map(|time| time.parse::<f64>().unwrap());
                 assert!((our_time - their_time).abs() < 1.0, "{our_time} {their_time}");
             }
@@ -254,8 +254,8 @@ fn a_filter_chooses_what_tcpdump_chooses() {
 
 /// Sends a datagram with a VLAN tag, which the kernel takes out of the frame before any socket gets it.
 fn send_tagged() {
-    // Another address than that of `blast`: a process that another test starts at this moment has a copy of
-    // this device's claim to its own for a while.
+    // This address differs from that of `blast`. A process that another test starts at this moment briefly
+    // has a copy of this device's claim to its own address.
     let options = PacketOptions { address: Address::Random, ..PacketOptions::default() };
     let mut device = Packet::open("far", &options).unwrap();
     let mut pool = Pool::new(1);
@@ -431,7 +431,7 @@ fn frames_of(file: &str) -> Vec<(LinkType, Vec<u8>)> {
 /// From files of every common link type and byte order, evenkeel takes the frames that tcpdump takes.
 #[test]
 fn a_file_is_filtered_as_by_tcpdump_whatever_its_link_type() {
-    // It is there for the programs that it looks for.
+    // The test runs in a namespace because that checks for the programs it needs.
     in_namespace("a_file_is_filtered_as_by_tcpdump_whatever_its_link_type", || {
         let scratch = Scratch::new("link-types");
         let taken = |(link_type, big_endian, header): (u16, bool, Vec<u8>)| {
@@ -489,7 +489,7 @@ fn a_file_is_copied_byte_for_byte() {
         let unknown = first.ends_with(&format!(" In  link type 195, {} bytes", header.len() + 46));
         assert!(if link_type == 195 { unknown } else { known }, "{link_type}: {first}");
     }
-    // One section may have interfaces of several link types.
+    // A section may have interfaces of several link types.
     fs::write(&file, pcapng(&[113, 1, 195, 113])).unwrap();
     let result = json(&["monitor", &format!("pcap:{file}"), "-w", &copy, "--json"]);
     assert_eq!(number(&result, "captured"), 4, "{result}");
@@ -548,7 +548,7 @@ fn frames_are_kept_whole() {
         let joined = lengths(&joined);
         let (len, kept) = joined.trim().split_once('\t').unwrap();
         assert!(len == kept && len.parse::<u32>().unwrap() > 60_000, "{joined}");
-        // Who wants less gets less, and the length is recorded.
+        // A smaller `--snaplen` keeps less, and the file records the original length.
         let on_near = monitor(&["-w", &short, "-s", "60", "icmp"]);
         let lines = listening(&["near", "-s", "60", "--print", "icmp"]);
         assert!(!common::succeeds("ping -c 1 -W 1 -s 8000 10.9.0.2"));
@@ -611,7 +611,7 @@ fn a_pipe_is_read_while_it_is_written() {
         blast(1_000, "10k");
         let shown = reader.wait_with_output().unwrap();
         assert_eq!(String::from_utf8_lossy(&shown.stdout).lines().count(), 20);
-        // Its reader has gone: it ends by itself, when it has something for it.
+        // The reader has gone, so the monitor ends by itself when it has something to write.
         blast(1_000, "10k");
         assert!(monitor.0.wait().unwrap().success());
     });
@@ -791,7 +791,7 @@ fn a_capture_inside_an_echo_service() {
             frames_in(Path::new(&file), "icmp.type == 0 && frame.packet_flags_direction == 2"),
             captured / 2
         );
-        // A disk without room holds nobody up.
+        // A full disk does not delay the service.
         let arguments = [
             "echo",
             "tap:ek1",
@@ -855,7 +855,7 @@ fn wrong_arguments_are_explained() {
     }
     let unclear = evenkeel(&["monitor", "cable", "udp", "prot", "9"]);
     let told = String::from_utf8_lossy(&unclear.stderr).into_owned();
-    // Either libpcap says what is wrong, or it is not there, and that is said.
+    // The message contains libpcap's error, or says that libpcap is missing.
     assert!(told.contains("`udp prot 9`") || told.contains("install"), "{told}");
     pause();
 }

@@ -101,7 +101,7 @@ fn the_kernels_programs_talk_to_echo_on_a_tap() {
         wait_for("ping -c 1 -w 1 10.77.0.2");
         wait_for("ping -c 1 -w 1 fd77::2");
         for address in ["10.77.0.2", "fd77::2"] {
-            // nc says that it has said all (half-close), and still hears the rest.
+            // nc closes its direction (half-close), and still receives the rest.
             assert_eq!(shell(&format!("echo hello | nc -N {address} 7")), "hello\n");
             let sent = shell("seq 1 300000 | sha256sum");
             let target = if address.contains(':') {
@@ -111,7 +111,7 @@ fn the_kernels_programs_talk_to_echo_on_a_tap() {
             };
             assert_eq!(shell(&format!("seq 1 300000 | socat -t 30 - {target} | sha256sum")), sent);
         }
-        // One that is reset, and one that stays open to the end.
+        // One connection is reset, and one stays open to the end.
         let mut reset = connect(("10.77.0.2", 7));
         reset.write_all(&[1; 100_000]).unwrap();
         pause();
@@ -127,7 +127,7 @@ fn the_kernels_programs_talk_to_echo_on_a_tap() {
         let connection = &result["connections"][0];
         assert_eq!((&connection["state"], &connection["bytes_in"]), (&"ESTABLISHED".into(), &10.into()));
         assert_eq!(connection["local"], "[fd77::2]:7", "{result}");
-        // Its end was said to the peer.
+        // The peer received the end of the stream.
         assert_eq!(uninterrupted(|| open.read(&mut heard)).unwrap(), 0);
     });
 }
@@ -150,7 +150,7 @@ fn a_peer_that_does_not_read_is_stopped_and_others_are_not() {
         };
         assert!(matches!(stopped, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{stopped:?}");
         assert_eq!(shell("echo hello | nc -N 10.77.0.2 7"), "hello\n");
-        // It goes on where it was.
+        // The stream continues where it stopped.
         deaf.shutdown(Shutdown::Write).unwrap();
         let (mut back, mut buffer) = (0, vec![0; 65_536]);
         loop {
@@ -179,7 +179,7 @@ fn send_reaches_the_kernel_over_a_network_interface() {
             let send = Running::start(&arguments);
             let (mut peer, _) = listener.accept().unwrap();
             peer.set_read_timeout(Some(PATIENCE)).unwrap();
-            // The peer goes on after our end: the other half is open.
+            // The peer continues after our end: its direction is open.
             let mut all = Vec::new();
             peer.read_to_end(&mut all).unwrap();
             peer.write_all(&all[..1_000]).unwrap();
@@ -262,12 +262,12 @@ fn send_that_got_no_answer_in_time_says_so() {
         wait_for("ip link show ek0 up");
         let (said, _) = send_in_vain("10.77.0.9:9", &["--duration", "500ms"]);
         assert!(said.contains("no connection so far"), "{said}");
-        // One that is on the link, and whose answers go elsewhere.
+        // This peer is on the link, but its answers go elsewhere.
         run("ip neigh replace 10.77.0.2 lladdr 02:00:00:00:00:99 dev kernel0 nud permanent");
         let (said, result) = send_in_vain("10.77.0.1:9", &["--connect-timeout", "1s"]);
         assert_eq!(said, "evenkeel: 10.77.0.1:9: connection timed out\n", "{result}");
         assert!(result["seconds"].as_f64().unwrap() < 30.0, "{result}");
-        // People are not told of bytes that nobody has got.
+        // The report does not count bytes that were not acknowledged.
         let plain = ["send", "packet:ek0", "--to", "10.77.0.9:9", "--bytes", "65536", "--duration", "1s"];
         let told = String::from_utf8(evenkeel(&plain).stdout).unwrap();
         assert!(told.contains("nothing in or out") && told.contains("not acknowledged"), "{told}");
@@ -283,7 +283,7 @@ fn a_peer_that_resets_is_told_of() {
         let send = Running::start(&["send", "packet:ek0", "--to", &target, "--bytes", "1G", "--json"]);
         let (mut peer, _) = listener.accept().unwrap();
         peer.read_exact(&mut [0; 1_000]).unwrap();
-        // With bytes unread, the kernel resets.
+        // The kernel resets a connection that is closed with unread bytes.
         drop(peer);
         let (status, result, said) = send.end();
         assert_eq!((status, said), (Some(1), format!("evenkeel: {target}: connection reset by peer\n")));

@@ -39,7 +39,7 @@ fn what_is_sent_comes_back_over_every_architecture_and_both_families() {
             assert_eq!((&result["complete"], &result["as_sent"]), (&true.into(), &true.into()), "{result}");
             assert_eq!((&result["bytes_in"], &result["bytes_out"]), (&3_000_000.into(), &3_000_000.into()));
             assert_eq!(result["connection"]["bytes_acked"], 3_000_000, "{result}");
-            // Once TIME-WAIT is of the four-tuple alone, the connection is over for its program.
+            // If only the four-tuple is still in TIME-WAIT, the connection is closed for its program.
             let state = result["connection"]["state"].as_str().unwrap_or_default();
             assert!(["TIME-WAIT", "CLOSED"].contains(&state), "{result}");
             assert_eq!(result["server"]["bytes_in"], 3_000_000, "{result}");
@@ -93,7 +93,7 @@ fn what_is_sent_is_shaped_and_the_report_says_to_what() {
         let fixed = ["send", "cable", "--sink", "--to", "10.77.0.1:9", "--duration", PATIENCE, "--json"];
         let result = json(&[&fixed[..], &["--bytes", "100k", option, "4mbit"]].concat());
         assert_eq!((&result["complete"], &result["server"]["bytes_in"]), (&true.into(), &100_000.into()));
-        // But for the last packet, after which nothing has to wait.
+        // The last packet is an exception: no packet waits after it.
         assert!(result["seconds"].as_f64().unwrap() > 98_500.0 * 8.0 / 4e6, "{result}");
         assert_eq!(result["connection"]["limit_bps"], 4_000_000, "{result}");
     }
@@ -301,11 +301,11 @@ fn ten_thousand_connections_at_a_time() {
     let ((_, before), (result, peak)) = (run("1"), run("10000"));
     assert_eq!(result["clients"]["completed"], 10_000, "{}", result["clients"]);
     assert_eq!((&result["accepted"], &result["bytes_out"]), (&10_000.into(), &1_000_000.into()));
-    // Before the server has accepted the last ones, 128 at most were put to use and may have ended.
+    // Before the server has accepted the last connections, at most 128 were used and may have ended.
     assert!(result["most_open"].as_u64().unwrap() >= 10_000 - 128, "{}", result["most_open"]);
     assert!(result["connections"].as_array().unwrap().len() <= 3);
     conserved(&result, "clients");
-    // Both ends of each: two connections, two sockets, and what the programs know of them.
+    // Each connection has two ends, with a socket and the program's state each.
     assert!(peak - before < 10_000 * 4, "{before} KiB with one, {peak} KiB with ten thousand");
 }
 
@@ -347,7 +347,7 @@ fn ctrl_c_ends_a_server_and_a_client_with_their_counters_that_add_up() {
         });
         assert!(ended, "{arguments:?} goes on for 10 s after Ctrl-C");
         let output = child.wait_with_output().unwrap();
-        // What a client was to send is not complete; a server has nothing to complete.
+        // A client has not sent all its data; a server has nothing to complete.
         let status = if arguments[0] == "send" { 1 } else { 0 };
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "{said}");

@@ -1,8 +1,8 @@
 //! `evenkeel wan`: in memory, and between two hosts of the Linux kernel, A - R - B, three network namespaces,
 //! with the kernel's own tools.
 //!
-//! Tests assert that no frame comes early, not how late it comes: that depends on the machine. Tests on
-//! devices need root, and report if they are skipped.
+//! Tests assert that no frame comes early. They do not assert how late it comes, because that depends on the
+//! machine. Tests on devices need root, and report if they are skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -27,7 +27,7 @@ fn hosts() -> [Place; 2] {
         let host = Place::new();
         let thread = host.here(|| std::fs::read_link("/proc/thread-self").unwrap());
         let name = format!("/proc/{}/ns/net", thread.display());
-        // A device made here, one end of which is moved to the other namespace by the process in it.
+        // The device is created here, and the process in the other namespace moves one end there.
         run(&format!("ip link add r{n} type veth peer name h{n}"));
         let file = std::fs::File::open(name).unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
@@ -50,7 +50,7 @@ struct Emulator {
 impl Emulator {
     /// Starts the emulator and waits until it lets frames through.
     fn start(arguments: &str) -> Self {
-        // Bounded, so that what never comes is not waited for for ever.
+        // The time is limited so that the test does not wait for ever.
         let mut all = vec!["wan", "--json", "--stats-interval", "100ms", "--duration", "120s"];
         all.extend(arguments.split_whitespace());
         let mut child = command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -173,7 +173,7 @@ fn pings_of_the_kernel_take_their_time_and_never_less() {
         let emulator = Emulator::start(&format!("{LINKS} --delay 10ms/25ms"));
         let said = &emulator.at_start;
         assert!(said.contains("left -> right: 10 ms of delay") && said.contains("25 ms of delay"), "{said}");
-        // Addresses are asked for by ARP and NDP, which pass as well.
+        // The hosts find the addresses by ARP and NDP, which pass as well.
         for to in ["10.0.0.2", "fd00::2"] {
             let said = a.run(&format!("ping -c 30 -i 0.02 -W 5 {to}"));
             assert!(said.contains(" 0% packet loss"), "{said}");
@@ -193,7 +193,7 @@ fn as_many_are_lost_as_were_to_be() {
         let [a, _b] = hosts();
         let emulator = Emulator::start(&format!("{LINKS} --loss 20%/none"));
         a.run("ping -c 1 -w 30 10.0.0.2");
-        // One waits for an answer before it goes on.
+        // Each ping waits for its answer.
         let pings = || attempt("ping -q -i 0.002 -c 500 -W 1 10.0.0.2").1;
         let said = a.here(move || {
             let all = [(); 6].map(|()| std::thread::spawn(pings));
@@ -202,7 +202,7 @@ fn as_many_are_lost_as_were_to_be() {
         let done = emulator.stop();
         let way = &done["ways"][0];
         let share = number(way, "/lost") as f64 / number(way, "/received") as f64;
-        // Of 3000, five standard deviations.
+        // The sample has 3000 pings; the interval is five standard deviations.
         assert!((0.163..0.237).contains(&share), "{share}: {said:?}");
         assert_eq!(number(&done, "/ways/1/lost"), 0, "{done}");
     });
@@ -220,7 +220,7 @@ fn tcp_of_the_kernel_gets_the_rate_and_no_more() {
         let said: Value = serde_json::from_str(&said).unwrap();
         let received = &said["end"]["sum_received"];
         let done = emulator.stop();
-        // In all the time there was; of frames of 1514 bytes 1448 are TCP's.
+        // This is the rate for the whole time; of a frame of 1514 bytes, 1448 are TCP's.
         let most = done["seconds"].as_f64().unwrap() * 20e6 / 8.0;
         let (bytes, out) = (number(received, "/bytes"), number(&done, "/ways/0/bytes_out"));
         assert!(
@@ -244,7 +244,7 @@ fn a_trace_lets_a_packet_through_at_each_opportunity() {
         let emulator = Emulator::start(&format!("{LINKS} --trace {trace} --trace none"));
         assert!(emulator.at_start.contains("a trace of 0.04 s and 1 opportunities"), "{}", emulator.at_start);
         a.run("ping -c 1 -W 30 10.0.0.2");
-        // 20 packets of 1500 bytes of IP in a row: the last one leaves 19 opportunities after the first.
+        // The burst has 20 packets of 1500 bytes of IP: the last one leaves 19 opportunities after the first.
         let clock = Clock::start();
         let begin = clock.now();
         let said = a.run("ping -l 20 -c 20 -s 1472 -W 30 10.0.0.2");
@@ -373,7 +373,7 @@ fn at_sighup_frames_are_treated_as_the_file_says_now() {
         hang_up();
         emulator.until_said("right -> left: 40 ms of delay");
         assert!(fastest(&ping()) >= 70.0);
-        // What cannot be used changes nothing.
+        // A file that cannot be used changes nothing.
         write("delay = \"30ms/40ms\"\nloss = \"150%\"");
         hang_up();
         let said = emulator.until_said("all stays as it was");

@@ -1,5 +1,5 @@
-//! Wrong inputs, of every option of every command: one clear line that names the option and the value, the
-//! right status, and nothing left behind.
+//! Wrong inputs for every option of every command: one clear line that names the option and the value, the
+//! right status, and no files left behind.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -61,7 +61,7 @@ const COMMANDS: [(&str, &[&str]); 13] = [
     ("wan", &["cable"]),
     ("load", &["127.0.0.1:9"]),
     ("lab run", &["o96-fig3"]),
-    // What many commands share.
+    // The options that many commands share.
     ("help receiving", &["echo", "cable"]),
     ("help sending", &["http", "cable"]),
 ];

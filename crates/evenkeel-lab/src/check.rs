@@ -13,9 +13,9 @@ use crate::statistics::median;
 pub enum Figure {
     /// A number.
     Number(f64),
-    /// Anything from the first number to the second.
+    /// Any number from the first to the second.
     Range([f64; 2]),
-    /// Something that is not a number: an order, a place.
+    /// A result that is not a number: an order, a place.
     Text(String),
 }
 
@@ -96,7 +96,7 @@ pub enum Basis {
 }
 
 impl Basis {
-    /// The names of the kinds of checks, for readers.
+    /// The names of the kinds of checks, for people.
     pub(crate) const KINDS: [&'static str; 3] = ["predicted", "calibrated", "conditions"];
 
     /// Returns the name of this basis among [`Self::KINDS`].
@@ -239,8 +239,8 @@ pub struct Over {
 }
 
 impl Check {
-    /// Marks the check as one that the model is known to miss, with the reason. A test demands that the
-    /// model does miss it.
+    /// Marks the check as one that the model is known to miss, with the reason. A test asserts that the model
+    /// does miss it.
     #[must_use]
     pub fn known_miss(self, why: &'static str) -> Self {
         Self { known_miss: Some(why), ..self }

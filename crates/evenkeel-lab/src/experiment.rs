@@ -37,7 +37,7 @@ impl fmt::Display for Mode {
 /// A figure or table of a paper, to be measured again.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
-    /// Its name on the command line.
+    /// The name of the experiment on the command line.
     pub id: &'static str,
     /// The title, which says what the experiment shows.
     pub title: &'static str,
@@ -254,12 +254,12 @@ impl fmt::Display for Count {
     }
 }
 
-/// Checks by what it means that they hold.
+/// Checks by what they show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Nothing was fitted to these.
+    /// Checks to which nothing was fitted.
     pub predicted: Count,
-    /// Something was fitted to these.
+    /// Checks to which something was fitted.
     pub calibrated: Count,
     /// The conditions, without which the other checks are not meaningful.
     pub conditions: Count,
@@ -320,8 +320,7 @@ impl Report {
         self.outcome.checks.iter().all(|c| c.ok || c.known_miss.is_some())
     }
 
-    /// Returns the picture of the curves; `None` for a table, whose rows have nothing to be drawn between
-    /// them.
+    /// Returns the picture of the curves; `None` for a table, whose rows cannot be joined by lines.
     #[must_use]
     pub fn picture(&self) -> Option<LineChart> {
         let numbers_rows = self.outcome.x.starts_with("row") || self.outcome.x.starts_with("1 ");

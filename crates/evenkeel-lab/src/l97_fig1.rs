@@ -1,9 +1,9 @@
 //! Latency of the first packet of a burst at its receiver: Mogul and Ramakrishnan, TOCS 1997, figure 1 and
 //! section 4.3.
 //!
-//! An interrupt-driven host does the device work of a whole burst, and then the protocol work of the whole
-//! burst, before the process that waits for the first packet gets to run. So the first packet's latency grows
-//! with the length of the burst behind it.
+//! An interrupt-driven host does the device work and then the protocol work of the whole burst, before the
+//! process that waits for the first packet runs. So the first packet's latency grows with the length of the
+//! burst.
 
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
@@ -27,13 +27,13 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// Length of the burst in packets, and the latency of its first in milliseconds (L97.F1.lat).
+/// The length of the burst in packets, and the latency of its first packet in milliseconds (L97.F1.lat).
 const PAPER: [(u32, f64); 4] = [(1, 1.23), (2, 1.54), (4, 2.02), (16, 5.03)];
-/// The two sums that were fitted to these four.
+/// The two sums that were fitted to these four values.
 const FITTED: &str = "the prices of decstation-3100";
 /// The time until the third packet of a burst of four is copied, in milliseconds (L97.F1.copy3).
 const THIRD_COPY: f64 = 1.33;
-/// Spacing of packets inside a burst (L97.F1.gap).
+/// The spacing of packets inside a burst (L97.F1.gap).
 const GAP: Duration = Duration::from_micros(108);
 const BURST_MAX: u32 = 16;
 
@@ -62,7 +62,8 @@ fn measure(seed: u64) -> Outcome {
     )
 }
 
-/// "Nearly linear in the burst size": as two prices, of a packet's device work and of the rest, make it.
+/// "Nearly linear in the burst size": this follows from the two prices, of a packet's device work and of the
+/// rest.
 fn linear(latencies: &[(u32, f64)]) -> Check {
     let (first, last) = (latencies[0].1, latencies[latencies.len() - 1].1);
     let step = (last - first) / f64::from(BURST_MAX - 1);
@@ -76,7 +77,7 @@ const SOONER: &str = "by the paper's own latencies a packet takes 0.25 ms of dev
     third \
      comes 0.216 ms after the first";
 
-/// A copy ends where the next piece of work on the packet begins.
+/// Checks the end of the third copy, at which the next piece of work on the packet begins.
 fn third_copy(seed: u64) -> Check {
     let mut bench = Bench::new(4, seed);
     bench.world.cpu_mut(bench.host).record();

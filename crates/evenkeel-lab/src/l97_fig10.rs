@@ -1,8 +1,8 @@
 //! CPU share of a process that computes on a router under load: Mogul and Ramakrishnan, TOCS 1997, figure
 //! 10.
 //!
-//! The polling thread measures its own time; when it has had its share of a period of 10 ms, input stops
-//! until the period is over.
+//! The polling thread measures its own time. When it has used its share of a period of 10 ms, input stops
+//! until the end of the period.
 
 use evenkeel_core::poll::Quota;
 
@@ -21,21 +21,20 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// The figures that the paper states.
 mod paper {
     pub(super) const BASE_PERCENT: f64 = 94.0;
-    /// Points by which a share may be off.
+    /// The tolerance of a share, in percentage points.
     pub(super) const POINTS: f64 = 3.0;
     /// The quota of the polling thread, in packets (L97.F10.quota).
     pub(super) const QUOTA: usize = 5;
-    /// The paper looks at the limit after each round: it can be overrun by one, of 1 ms in 10
-    /// (L97.F10.burst).
+    /// The paper checks the limit after each round, so one round of 1 ms in 10 may exceed it (L97.F10.burst).
     pub(super) const ROUND_PERCENT: f64 = 10.0;
 }
 
-/// Output and interrupts after the limit (D.L97.cycle): what is left of a ring's worth of output, and an
-/// interrupt for each frame of it.
+/// Output and interrupts after the limit (D.L97.cycle): the output that remains from a ring of packets, and
+/// an interrupt for each frame of it.
 const AFTER_PERCENT: f64 = 6.0;
 
 const LIMITS: [Option<u8>; 4] = [Some(25), Some(50), Some(75), None];
-/// The router is saturated whatever its limit.
+/// A load at which the router is saturated at any limit.
 const SATURATED: u64 = 5_000;
 const FLOOD: u64 = 8_000;
 
@@ -104,7 +103,8 @@ fn plateau(curve: &Curve, percent: f64) -> [Check; 2] {
     ]
 }
 
-/// Below saturation nearly every packet interrupts, and interrupts are not counted against the limit.
+/// Checks the dip: below saturation nearly every packet interrupts, and interrupts do not count towards the
+/// limit.
 fn dip(curve: &Curve) -> Check {
     let lowest = user_percent(curve, |rate| rate < SATURATED).into_iter().fold(f64::MAX, f64::min);
     let beyond = user_percent(curve, |rate| rate >= SATURATED).into_iter().fold(f64::MAX, f64::min);

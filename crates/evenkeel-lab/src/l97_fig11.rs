@@ -1,8 +1,8 @@
 //! Timeline of a packet that the router forwards with polling off: Mogul and Ramakrishnan, TOCS 1997,
 //! figure 11.
 //!
-//! One moment of the paper's has no counterpart: the driver's copying begins at 29 µs, in the middle of what
-//! is one price here.
+//! One moment of the paper has no counterpart: the driver's copying begins at 29 µs, in the middle of one
+//! price of the model.
 
 use evenkeel_core::work::Work;
 

@@ -1,7 +1,8 @@
 //! Timeline of a packet that the router forwards by polling: Mogul and Ramakrishnan, TOCS 1997, figure 12.
 //!
-//! Some moments of the paper have no counterpart: that a poll is asked for (21 µs), a call in the middle of
-//! taking the packet in (160), and the enabling of interrupts (430 and 586), which cost nothing here.
+//! Some moments of the paper have no counterpart: the request for a poll (21 µs), a call during the
+//! reception of the packet (160), and the enabling of interrupts (430 and 586), which costs nothing in the
+//! model.
 
 use evenkeel_core::work::Work;
 

@@ -25,8 +25,8 @@ mod paper {
     /// The number of packets (L97.F13.n).
     pub(super) const PACKETS: u32 = 10_000;
     pub(super) const MEDIAN_US: f64 = 13.0;
-    /// The saving by polling that two traces suggest (L97.F13.pair), and the time of the work that a packet
-    /// is spared in the end (L97.F13.work).
+    /// The saving by polling that two traces suggest (L97.F13.pair), and the time of the work that is saved
+    /// for a packet in the end (L97.F13.work).
     pub(super) const TRACED_US: f64 = 30.0;
     pub(super) const WORK_US: f64 = 10.0;
 }

@@ -1,9 +1,9 @@
 //! Times at which the packets of a burst of three are handed to the output interface: Mogul and
 //! Ramakrishnan, TOCS 1997, figure 14.
 //!
-//! The polling kernel is sooner with the first packet, and later with the others: 4.2BSD hands nothing more
-//! to an interface that is *active*, and the polling thread serves the transmit interrupt only when it is
-//! through with input. Handing packets over as long as the interface has descriptors for them cures that.
+//! The polling kernel is faster with the first packet, and slower with the others: 4.2BSD hands nothing more
+//! to an interface that is *active*, and the polling thread serves the transmit interrupt only at the end of
+//! input. A cure is to hand packets over while the interface has free descriptors.
 
 use evenkeel_core::host::Transmit;
 use evenkeel_core::time::Duration;
@@ -26,12 +26,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 mod paper {
     pub(super) const NO_POLLING: [f64; 3] = [462.0, 682.0, 949.0];
     pub(super) const POLLING: [f64; 3] = [366.0, 898.0, 978.0];
-    /// The times of a packet alone, from figures 11 and 12: without polling, and with.
+    /// The times of a single packet, from figures 11 and 12: without polling, and with it.
     pub(super) const ALONE: [f64; 2] = [327.0, 294.0];
     /// The times at which the second and the third packet would leave with the cure; the first is not
     /// delayed.
     pub(super) const CURED: [f64; 3] = [366.0, 628.0, 775.0];
-    /// The transmit interrupt of the first, without polling and with (L97.F14.txint).
+    /// The transmit interrupt of the first packet, without polling and with it (L97.F14.txint).
     pub(super) const TRANSMITTED: [f64; 2] = [590.0, 534.0];
 }
 
@@ -40,7 +40,8 @@ mod paper {
 pub(crate) const TRACED: f64 = 1.49;
 pub(crate) const TRACING: &str = "one factor for tracing";
 
-/// Back to back would be 67.2 µs apart; the paper's generator manages 108 (L97.F1.gap).
+/// The distance of packets. Back to back they would be 67.2 µs apart; the paper's generator achieves 108
+/// (L97.F1.gap).
 pub(crate) const GAP: Duration = Duration::from_micros(108);
 
 fn measure(seed: u64) -> Outcome {
@@ -84,7 +85,8 @@ const FIRST_UNDER_POLLING: &str = "figure 12 has the same path of the same kerne
      interrupt at a place that only the picture shows; nothing else on the path is longer for a burst, and \
      by the paper's own account nothing should be";
 
-/// The first interrupt after the first packet of three was handed over. It is as far off as that packet is.
+/// Checks the first interrupt after the first of three packets was handed over. Its error is that of the
+/// packet.
 fn transmitted(seed: u64) -> [Check; 2] {
     let time = |setup: &Setup| {
         let mut router = Router::new(setup, Load::Once(3, GAP), seed);
@@ -107,8 +109,8 @@ fn transmitted(seed: u64) -> [Check; 2] {
     })
 }
 
-/// The traces of a packet that comes alone have the same path of the same kernels, and nothing on it but what
-/// is named in them.
+/// Checks the traces of a single packet, which has the path of the kernels here, with only the work that the
+/// traces name.
 fn alone(seed: u64) -> [Check; 2] {
     let [no_polling, polling] = paper::ALONE;
     let time = |setup| handed_over(&setup, 1, seed)[0];
@@ -124,7 +126,7 @@ fn line(series: &str, times: &[f64]) -> Vec<Point> {
     times.iter().enumerate().map(|(nth, &us)| Point::new(series, (nth + 1) as f64, us)).collect()
 }
 
-/// Microseconds from the interrupt to the hand-over of each packet of a burst.
+/// Returns the microseconds from the interrupt to the hand-over of each packet of a burst.
 fn times(setup: &Setup, pkts: u32, seed: u64) -> Vec<f64> {
     let mut router = Router::new(setup, Load::Once(pkts, GAP), seed);
     let cpu = router.record(START + Duration::from_millis(20));
@@ -154,8 +156,8 @@ fn orders([eager, polling, cured]: &[Vec<f64>; 3]) -> Vec<Check> {
     ]
 }
 
-/// More calls of the driver for fewer packets each: the peak may fall, and interrupts rise while the link is
-/// not saturated.
+/// Checks the price of the cure: more driver calls for fewer packets each may lower the peak, and raise
+/// interrupts while the link is not saturated.
 fn price(cured: &Setup, seed: u64) -> Vec<Check> {
     let rates = [3_000, 4_700, 4_800, 4_900, 5_000, 10_000];
     let (plain, cured) =
@@ -174,20 +176,21 @@ fn price(cured: &Setup, seed: u64) -> Vec<Check> {
 
 const BURSTS: [u32; 6] = [1, 2, 3, 4, 8, 16];
 
-/// Returns the time of the first packet of bursts, as a share of that of a packet alone (L97.F14.expect).
+/// Returns the time of the first packet of bursts, as a share of the time of a single packet
+/// (L97.F14.expect).
 fn first_of_bursts(setup: &Setup, seed: u64) -> [f64; BURSTS.len()] {
     let first = BURSTS.map(|pkts| times(setup, pkts, seed).first().copied().unwrap_or(f64::NAN));
     first.map(|us| us / first[0])
 }
 
-/// The first packet is not held up by those behind it.
+/// Checks that the first packet is not delayed by later ones.
 fn independent(seed: u64) -> Check {
     predicted(Words, "first packet of 1 to 16 with polling, of the time alone")
         .within([0.99, 1.01], &first_of_bursts(&Setup::POLLING, seed))
 }
 
-/// It is, if each interrupts the work on it: by four packets certainly; of a longer burst the last ones come
-/// when it has left.
+/// Checks that it is delayed if each later packet interrupts the work on it. Four packets certainly do; the
+/// last ones of a longer burst arrive after it has left.
 fn growing(seed: u64) -> Check {
     let first = first_of_bursts(&Setup::UNMODIFIED, seed);
     let grows = first[..4].windows(2).all(|pair| pair[0] < pair[1]);

@@ -1,8 +1,8 @@
-//! Capture rate of a network monitor, against the rate of packets on its network: Mogul and Ramakrishnan,
-//! TOCS 1997, figure 15.
+//! Capture rate of a network monitor against the packet rate of its network: Mogul and Ramakrishnan, TOCS
+//! 1997, figure 15.
 //!
 //! The polling kernel filters packets and queues copies for `tcpdump`. Feedback stops polling when fewer than
-//! eight of 32 slots are free; only a timeout of 1 ms brings it back, by when `tcpdump` has not always
+//! eight of 32 slots are free. Only a timeout of 1 ms starts it again, and by then `tcpdump` has not always
 //! drained much.
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
@@ -20,9 +20,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// The figures that the paper states.
 mod paper {
-    /// A disk file, with feedback: saturated at this input rate, and capturing so much.
+    /// A disk file with feedback: the input rate of saturation, and the capture rate.
     pub(super) const DISK: (u64, f64) = (9_000, 7700.0);
-    /// The generator did not saturate /dev/null with feedback; how far it went the paper does not say.
+    /// The generator did not saturate /dev/null with feedback; the paper does not give its highest rate.
     pub(super) const HIGHEST: u64 = 10_000;
 }
 

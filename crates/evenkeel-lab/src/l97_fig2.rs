@@ -1,8 +1,8 @@
 //! Output of an interrupt-driven router against its input: Mogul and Ramakrishnan, TOCS 1997, figure 2.
 //!
-//! Receive interrupts come before everything else, so work on packets that will be dropped starves work on
-//! those that could be forwarded. With `screend`, a user process that decides about each packet, the starved
-//! one is the last in line and livelock comes early.
+//! Receive interrupts have priority over everything else, so work on packets that will be dropped starves
+//! work on packets that could be forwarded. With `screend`, a user process that decides about each packet,
+//! the last step of the path starves, and livelock begins early.
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
@@ -26,7 +26,7 @@ mod paper {
 
 /// The figures that follow from the paper's.
 mod derived {
-    /// D.L97.dev: the device interrupt alone takes 72 µs, by its traces.
+    /// D.L97.dev: the device interrupt alone takes 72 µs, according to the traces.
     pub(super) const LIVELOCK: f64 = 13_890.0;
     /// D.L97.ip: output falls linearly, (1 - 72e-6 r) / 140.8e-6.
     pub(super) const BEYOND: [(u64, f64); 2] = [(6000, 4034.0), (10_000, 1989.0)];

@@ -1,8 +1,8 @@
 //! Effect of polling on a router: Mogul and Ramakrishnan, TOCS 1997, figure 5.
 //!
-//! Interrupts only start a thread that polls, processes each packet to completion, and takes turns between
-//! input and output. The excess dies in the receive ring, for free. Without a quota the thread never gets to
-//! the output side, and packets die in the output queue, after all work.
+//! Interrupts only start a thread that polls, processes each packet to completion, and alternates between
+//! input and output. Excess packets are dropped in the receive ring, at no cost. Without a quota the thread
+//! never reaches the output side, and packets are dropped in the output queue, after all work.
 
 use evenkeel_core::poll::Quota;
 
@@ -75,7 +75,7 @@ fn polling_off(unmodified: &Curve, off: &Curve) -> Check {
     .within([1.0 - paper::SLIGHTLY, 0.999], &shares)
 }
 
-/// Rates beyond the capacity of each system, and short of livelock.
+/// Rates beyond the capacity of each system, and below livelock.
 const OVERLOAD: [u64; 4] = [6_000, 7_000, 8_000, 10_000];
 
 fn share(of: &Curve, whole: &Curve, rate: u64) -> f64 {

@@ -1,8 +1,8 @@
 //! Effect of feedback from the screening queue: Mogul and Ramakrishnan, TOCS 1997, figure 6.
 //!
-//! A user process decides about each packet. Polling alone does not help it: the polling thread comes before
-//! all processes. A screening queue that is three quarters full stops input until it is a quarter full, or
-//! for one tick of the clock.
+//! A user process decides about each packet. Polling alone does not help it, because the polling thread has
+//! priority over all processes. When the screening queue is three quarters full, input stops until it is a
+//! quarter full, or for one tick of the clock.
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Experiment, Outcome, Point};
@@ -69,8 +69,8 @@ fn peak(curve: &Curve, setup: &Setup, seed: u64) -> f64 {
     settled(curve.peak(), seed, again)
 }
 
-/// The gain is that of a price: with the same one for `deliver` in both kernels, the unmodified one is free
-/// of loss to 3200/s.
+/// Checks the peaks. The gain comes from a price: with equal prices of `deliver` in both kernels, the
+/// unmodified one would be free of loss up to 3200/s.
 fn peaks(unmodified: &Curve, feedback: &Curve, peak: f64) -> Vec<Check> {
     let [before, after] = paper::MLFRR;
     vec![
@@ -88,8 +88,8 @@ fn peaks(unmodified: &Curve, feedback: &Curve, peak: f64) -> Vec<Check> {
     ]
 }
 
-/// The range of ratios in which rates count as equal. At the brink of saturation input is seldom inhibited,
-/// and output is 3 % above that beyond.
+/// The range of ratios in which rates count as equal. Near saturation input is seldom inhibited, and output
+/// is 3 % higher than beyond it.
 pub(crate) const FLAT: [f64; 2] = [0.95, 1.0];
 
 fn overload(unmodified: &Curve, no_feedback: &Curve, feedback: &Curve) -> Vec<Check> {
@@ -109,8 +109,8 @@ fn overload(unmodified: &Curve, no_feedback: &Curve, feedback: &Curve) -> Vec<Ch
 
 const RESUMES_AT: u64 = 6_000;
 
-/// Draining the queue from 24 to 8 packets takes longer than a tick, so that with the paper's timeout the low
-/// mark is not reached (D.L97.tick_first).
+/// Checks the resumptions. Draining the queue from 24 to 8 packets takes longer than a tick, so with the
+/// paper's timeout the low mark is not reached (D.L97.tick_first).
 fn resumes(feedback: &Curve, patient: &Curve) -> Vec<Check> {
     let by_timeout = |curve: &Curve| curve.at(RESUMES_AT).timeouts / curve.at(RESUMES_AT).resumes;
     vec![

@@ -1,6 +1,6 @@
 //! Forwarding with quotas from small to none: Mogul and Ramakrishnan, TOCS 1997, figure 7.
 //!
-//! The larger the quota, the longer the transmit side waits for its turn, and the more packets die in the
+//! With a larger quota the transmit side waits longer for its turn, and more packets are dropped in the
 //! output queue.
 
 use evenkeel_core::poll::Quota;

@@ -1,7 +1,7 @@
 //! Best quota of the polling thread: Mogul and Ramakrishnan, TOCS 1997, figure 8.
 //!
-//! A small quota spreads the cost of a round over few packets. One above what the transmit side can take in a
-//! round lets packets in that die in the output queue.
+//! A small quota spreads the cost of a round over few packets. A quota above the transmit side's capacity in
+//! a round admits packets that are dropped in the output queue.
 
 use evenkeel_core::poll::Quota;
 
@@ -25,7 +25,7 @@ mod paper {
     pub(super) const BEST_1996: [f64; 2] = [10.0, 20.0];
 }
 
-/// The input rates (pps) among which the peaks are.
+/// The input rates (pps) that include the peaks.
 const PEAK_RATES: std::ops::RangeInclusive<u64> = 4_300..=5_200;
 /// The highest rate tested.
 const HIGHEST: u64 = 12_000;

@@ -1,8 +1,7 @@
 //! Forwarding with screend, feedback, and quotas from small to large: Mogul and Ramakrishnan, TOCS 1997,
 //! figure 9.
 //!
-//! Feedback prevents livelock whatever the quota; a small one spreads the cost of a callback over few
-//! packets.
+//! Feedback prevents livelock with any quota. A small quota spreads the cost of a callback over few packets.
 
 use evenkeel_core::poll::Quota;
 
@@ -23,7 +22,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 mod paper {
     /// Small quotas reduce the maximum by "about 5 %".
     pub(super) const LOSS_PERCENT: f64 = 5.0;
-    /// Points by which a share may be off.
+    /// The tolerance of a share, in percentage points.
     pub(super) const POINTS: f64 = 3.0;
 }
 

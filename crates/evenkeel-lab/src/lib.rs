@@ -1,4 +1,4 @@
-//! The papers' experiments, one file per figure, each printing its own comparison with the paper.
+//! The papers' experiments, one file for each figure. Each prints a comparison with the paper.
 #![forbid(unsafe_code)]
 
 pub mod check;
@@ -153,7 +153,7 @@ mod nearest_tests {
 /// An entry of `evenkeel lab list`, for one experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listing {
-    /// Its name on the command line.
+    /// The name of the experiment on the command line.
     pub id: &'static str,
     /// The title, which says what the experiment shows.
     pub title: &'static str,

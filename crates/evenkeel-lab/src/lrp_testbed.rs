@@ -1,4 +1,4 @@
-//! The machines of the LRP paper, as its experiments use them: SPARCstations on a 155 Mbit/s network.
+//! The machines of the LRP paper's experiments: SPARCstations on a 155 Mbit/s network.
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::drop::{LinkDrop, QueueDrop, Reason};
@@ -16,15 +16,15 @@ use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
 
 use crate::old_tcp::{SOCKET_BUFFER, tcp_of_the_time};
 
-/// Limit of the shared IP queue: `IFQ_MAXLEN` of 4.4BSD.
+/// The limit of the shared IP queue: `IFQ_MAXLEN` of 4.4BSD.
 const IP_QUEUE_PKTS: usize = 50;
-/// Datagrams that a socket queue, or a channel, holds. The paper does not say; with this both systems lose
-/// their first datagram where theirs did, within some 7 %.
+/// The datagrams that a socket queue, or a channel, holds. The paper does not give it. With this value both
+/// systems lose their first datagram where the paper's did, within 7 %.
 const SOCKET_QUEUE_PKTS: usize = 96;
-/// The sender is a process with a timer, behind a switch: what it sends comes one by one or in pairs. With
-/// this the IP queue first overflows where it did in the paper.
+/// The sender is a process with a timer, behind a switch, so its packets arrive one by one or in pairs. With
+/// this pattern the IP queue first overflows where it did in the paper.
 const PATTERN: Pattern = Pattern::Bursts { mean_pkts: Ratio::new(3, 2), gap: Duration::from_micros(20) };
-/// The sender of the SYNs needs no socket call for each, so what is due leaves in longer bursts. With these
+/// The sender of the SYNs needs no socket call for each, so due packets leave in longer bursts. With these
 /// the IP queue first overflows where it did in the paper.
 const FLOOD_PATTERN: Pattern =
     Pattern::Bursts { mean_pkts: Ratio::new(5, 2), gap: Duration::from_micros(35) };
@@ -34,7 +34,7 @@ const PAYLOAD_BYTES: usize = 14;
 /// The parameters that differ between experiments.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tuning {
-    /// Datagrams that a socket queue, or a channel, holds.
+    /// The datagrams that a socket queue, or a channel, holds.
     pub(crate) socket_queue_pkts: Option<usize>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn add_machine_with(
 ) -> HostId {
     let socket_queue_pkts = tuning.socket_queue_pkts.unwrap_or(SOCKET_QUEUE_PKTS);
     let config = Config {
-        // As in the paper; polled device work is what evenkeel does by default.
+        // This is as in the paper; polled device work is evenkeel's default.
         device_work: DeviceWork::Interrupt,
         feedback: None,
         ip_queue_pkts: IP_QUEUE_PKTS,
@@ -94,7 +94,7 @@ pub(crate) fn listener(backlog: usize) -> ListenerConfig {
         backlog,
         syn_queue: backlog * 3 / 2,
         syn_cookies: false,
-        // Given up after 75 seconds or so.
+        // A connection is given up after about 75 seconds.
         syn_ack_retries: 3,
         syn_ack_timeout: Duration::from_secs(6),
         window: SOCKET_BUFFER as u16,
@@ -125,7 +125,7 @@ pub(crate) fn add_syn_flood(
     })
 }
 
-/// Adds a machine that blasts short datagrams at a port of a host from `start` on, whatever becomes of them.
+/// Adds a machine that sends short datagrams to a port of a host from `start` on, whatever their fate.
 pub(crate) fn add_blaster(
     world: &mut World,
     segment: SegmentId,
@@ -153,7 +153,7 @@ fn blast(to: (HostId, Ipv4Address, u16), rate_pps: u64, start: Instant) -> Flow 
     }
 }
 
-/// The blaster's place, beyond those of the hosts.
+/// The number of the blaster's station, beyond those of the hosts.
 const BLASTER: u8 = 200;
 
 /// Returns the conditions of a wire of 155 Mbit/s (O96.m.net), through a switch.
@@ -161,7 +161,7 @@ fn wire() -> Conditions {
     Conditions::wire(155_000_000, Duration::from_micros(5), 1000)
 }
 
-/// Packets that a machine has lost so far, by where it lost them.
+/// Packets that a machine has lost so far, by place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lost {
     pub(crate) ip_queue: u64,
@@ -177,8 +177,8 @@ impl Lost {
     pub(crate) fn by(world: &World, host: HostId) -> Self {
         let (host, missed) = (world.host(host), world.arrivals_missed());
         let drops = |reason: Reason| host.ledger().input_drops(reason);
-        // An adaptor that demultiplexes sheds what finds its channel full; any other sheds at its receive
-        // ring.
+        // An adaptor that demultiplexes sheds frames that find their channel full; any other sheds at its
+        // receive ring.
         let (at_channel, at_ring) =
             if host.config().architecture == Architecture::NiLrp { (missed, 0) } else { (0, missed) };
         let named = [QueueDrop::IpQueue.into(), QueueDrop::Socket.into(), QueueDrop::Channel.into()];

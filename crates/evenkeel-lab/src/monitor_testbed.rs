@@ -1,5 +1,5 @@
-//! The livelock paper's network monitor in virtual time: `tcpdump` on a DECstation 3000/300 that sees what
-//! others send to each other.
+//! The livelock paper's network monitor in virtual time: `tcpdump` on a DECstation 3000/300 that sees the
+//! traffic of other stations.
 
 use evenkeel_core::capture::{Capture, Filter, Tapped};
 use evenkeel_core::drop::QueueDrop;
@@ -41,7 +41,7 @@ pub(crate) struct Captured {
     pub(crate) queue: f64,
 }
 
-/// Packets to one UDP port, as `tcpdump udp port 9` has them.
+/// A filter for packets to one UDP port, like `tcpdump udp port 9`.
 #[derive(Debug)]
 struct UdpPort(u16);
 

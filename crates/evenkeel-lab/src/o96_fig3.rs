@@ -1,8 +1,8 @@
 //! Throughput against offered load for the four systems of the LRP paper: Druschel and Banga, OSDI 1996,
 //! figure 3.
 //!
-//! One host receives 14-byte UDP datagrams in a process that discards them; what it receives is plotted over
-//! what is sent to it.
+//! One host receives 14-byte UDP datagrams in a process that discards them. The figure plots the received
+//! rate over the sent rate.
 
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};

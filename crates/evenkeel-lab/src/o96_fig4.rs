@@ -1,16 +1,16 @@
-//! Round trips beside a blast: Druschel and Banga, OSDI 1996, figure 4.
+//! Round trips during a blast: Druschel and Banga, OSDI 1996, figure 4.
 //!
-//! Machine A plays ping-pong with a server on machine B while machine C blasts another server on B, which
-//! discards what it gets. A and B also run a spinner at nice +20, so that packets never find an idle loop.
+//! Machine A plays ping-pong with a server on machine B. Machine C blasts another server on B, which discards
+//! all packets. A and B also run a spinner at nice +20, so that packets never find an idle loop.
 //!
-//! The paper has two causes of its hump, and the model has one of them. A process that a packet has woken
-//! comes before the one that was interrupted, until it has run: so 4.3BSD's scheduler prefers the blast
-//! server, as long as that sleeps between packets. The paper lays the greater height under 4.4BSD to the
-//! accounting, which charges the blast's protocol work to the ping-pong server and lowers its priority. Here
-//! a woken process comes first whatever the priorities are; 4.4BSD's hump is higher because an interruption
-//! takes 60 µs there and 25 or less with LRP. So no check of this experiment can tell who is charged: with
-//! nobody charged for anything all of its figures are the same. That the receiver pays is a matter of table
-//! 2, and of tests of the host.
+//! The paper gives two causes of its hump, and the model has one of them. A process that a packet has woken
+//! has priority over the interrupted one, until it has run. So 4.3BSD's scheduler prefers the blast server,
+//! as long as that sleeps between packets. For the greater height under 4.4BSD, the paper's cause is the
+//! accounting, which charges the blast's protocol work to the ping-pong server and lowers its priority. In
+//! the model a woken process comes first at any priority. 4.4BSD's hump is higher because an interruption
+//! takes 60 µs there, and at most 25 µs with LRP. So no check of this experiment shows which process is
+//! charged: without any charges all its figures would be equal. Table 2, and tests of the host, show that the
+//! receiver pays.
 
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::receive::Architecture;
@@ -47,12 +47,12 @@ const TIME: Duration = Duration::from_secs(4);
 
 /// The figures that the paper states.
 mod paper {
-    /// Height of the hump of 4.4BSD and of the LRP systems, in microseconds (O96.F4.peak). Whether these are
-    /// round trips or what is added to them the paper leaves open.
+    /// The height of the hump of 4.4BSD and of the LRP systems, in microseconds (O96.F4.peak). The paper does
+    /// not say whether these are round trips or additional times.
     pub(super) const HUMP_US: [f64; 2] = [1020.0, 750.0];
     /// The blast rate (pps) at which the blast server nears saturation and the effect ends (O96.F4.sched).
     pub(super) const HUMP_AT: f64 = 6_000.0;
-    /// 4.4BSD's round trips cannot be measured beyond this rate, for its IP queue drops pings
+    /// The rate beyond which 4.4BSD's round trips cannot be measured, because its IP queue drops pings
     /// (O96.F4.bsdmax).
     pub(super) const PINGS_LOST: f64 = 15_000.0;
 }
@@ -129,7 +129,7 @@ struct Curve {
     measured: Vec<(u64, Measured)>,
 }
 
-/// The text speaks of an effect at rates up to about this (O96.Fig4).
+/// The highest rate of the effect in the paper's text, roughly (O96.Fig4).
 const HUMP_END: u64 = 7_000;
 
 impl Curve {

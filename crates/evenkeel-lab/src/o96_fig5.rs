@@ -1,8 +1,8 @@
-//! HTTP transfers beside a flood of SYNs for another port: Druschel and Banga, OSDI 1996, figure 5.
+//! HTTP transfers during a flood of SYNs to another port: Druschel and Banga, OSDI 1996, figure 5.
 //!
 //! Eight clients on one machine fetch a document of 1300 bytes from a server that they saturate. Another
-//! machine sends SYNs to a listener on the server's machine that nobody accepts from, and that has no
-//! cookies. NI-LRP is our addition; the paper has 4.4BSD and SOFT-LRP.
+//! machine sends SYNs to a listener on the server's machine whose program accepts no connection, and which
+//! has no cookies. NI-LRP is our addition; the paper has 4.4BSD and SOFT-LRP.
 
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::IpEndpoint;
@@ -48,12 +48,12 @@ const HTTP: u16 = 80;
 const DUMMY: u16 = 81;
 /// The listen backlog of programs of the time.
 pub(crate) const DUMMY_BACKLOG: usize = 5;
-/// More than there are clients.
+/// A backlog above the number of clients.
 const HTTP_BACKLOG: usize = 16;
 
-/// The server has long been saturated when the flood begins.
+/// The start of the flood, long after the server's saturation.
 const FLOOD_START: Instant = Instant::from_millis(1_000);
-/// Connections that the flood broke have long been tried again.
+/// The warm-up, long enough for clients to retry connections that the flood broke.
 const WARM_UP: Duration = Duration::from_secs(4);
 const TIME: Duration = Duration::from_secs(10);
 
@@ -67,7 +67,7 @@ struct Measured {
     ring: f64,
     /// SYNs that TCP dropped.
     in_tcp: f64,
-    /// Segments that the clients had to send again: what the server's machine lost of theirs.
+    /// Segments that the clients retransmitted because the server's machine lost them.
     sent_again: f64,
 }
 

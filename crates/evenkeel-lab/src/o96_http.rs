@@ -1,9 +1,9 @@
-//! A web server beside a load for another port: Druschel and Banga, OSDI 1996, section 4.2, the informal
+//! A web server during a load on another port: Druschel and Banga, OSDI 1996, section 4.2, the informal
 //! experiment before figure 5.
 //!
 //! Clients fetch documents, while a third machine sends 10 000 datagrams a second to a program that discards
-//! them. The paper reports in words: 4.4BSD's server answers nobody and its console is dead; SOFT-LRP's
-//! answers, and its console responds, both somewhat slower.
+//! them. The paper reports in words: 4.4BSD's server answers no client and its console is dead. SOFT-LRP's
+//! server answers, and its console responds, both somewhat slower.
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
@@ -43,7 +43,7 @@ const LOAD_START: Instant = Instant::from_millis(1_000);
 const WARM_UP: Duration = Duration::from_secs(4);
 const TIME: Duration = Duration::from_secs(10);
 
-/// Keys are struck so far apart, and each takes a shell and an echo that much.
+/// The interval between keys, and the CPU time of a shell and an echo for each key.
 const KEY_EVERY: Duration = Duration::from_millis(250);
 const KEY_WORK: Duration = Duration::from_millis(2);
 
@@ -70,7 +70,7 @@ impl Program for Console {
         }
         self.working = false;
         self.echoed.push(system.now().since(self.struck));
-        // Keys that are struck meanwhile wait for each other.
+        // Keys that are pressed meanwhile wait for each other.
         self.struck += KEY_EVERY;
         if self.struck > system.now() { Step::Sleep(self.struck) } else { Step::Again }
     }
@@ -112,7 +112,7 @@ fn run(architecture: Architecture, load_pps: u64, seed: u64) -> Measured {
     let _ = echoed.take();
     world.run_until(LOAD_START + WARM_UP + TIME);
     let ms: Vec<f64> = echoed.take().iter().map(|time| time.as_secs_f64() * 1e3).collect();
-    // A console that never answered took longer than anybody looked at it.
+    // A console without an answer took longer than the measurement.
     let silent = TIME.as_secs_f64() * 1e3;
     let mean = if ms.is_empty() { silent } else { ms.iter().sum::<f64>() / ms.len() as f64 };
     let worst = ms.iter().copied().fold(if ms.is_empty() { silent } else { 0.0 }, f64::max);
@@ -131,7 +131,7 @@ fn measure(seed: u64) -> Outcome {
     Outcome::new("load for another port (pps)", "HTTP transfers/s", points, checks(&runs))
 }
 
-/// A reader calls that frozen, or dead.
+/// The share below which a reader would call the server frozen, or dead.
 const FROZEN: f64 = 0.05;
 const DEAD_MS: f64 = 5_000.0;
 /// The echo time (ms) beyond which a console is not responsive.

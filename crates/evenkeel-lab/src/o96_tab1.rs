@@ -1,9 +1,9 @@
 //! Round trips and throughput at low load: Druschel and Banga, OSDI 1996, table 1, without the row of the
 //! vendor's own driver.
 //!
-//! The paper's adaptors sent IP packets of up to 9180 bytes; frames have 1500 here, so a UDP message of 8 KiB
-//! comes in six fragments, and a stream in six times as many segments. What copying takes was fitted under
-//! these conditions, for UDP and TCP together.
+//! The paper's adaptors sent IP packets of up to 9180 bytes. Frames have 1500 here, so a UDP message of 8 KiB
+//! arrives in six fragments, and a stream in six times as many segments. The price of copying was fitted
+//! under these conditions, for UDP and TCP together.
 
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::IpEndpoint;
@@ -24,7 +24,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// A system and what the paper says of it (O96.Tab1): round trip in microseconds, UDP and TCP in Mbit/s.
+/// A system with the paper's figures (O96.Tab1): round trip in microseconds, UDP and TCP in Mbit/s.
 const SYSTEMS: [(Architecture, [f64; 3]); 3] = [
     (Architecture::Eager, [855.0, 82.0, 69.0]),
     (Architecture::NiLrp, [840.0, 92.0, 67.0]),
@@ -37,8 +37,8 @@ const SYSTEMS: [(Architecture, [f64; 3]); 3] = [
 const ANOMALY_US: f64 = 300.0;
 /// The bytes that a TCP transfer moves (O96.T1.tcp).
 const STREAM: usize = 24 << 20;
-/// The bytes of a message, as the paper's file systems moved them. The paper states neither the length of
-/// its messages nor how many were under way.
+/// The bytes of a message, as the paper's file systems moved them. The paper states neither the length of its
+/// messages nor the number outstanding.
 const MESSAGE: usize = 8 << 10;
 const MESSAGES: u64 = 2_000;
 const WINDOW: u64 = 8;
@@ -127,7 +127,7 @@ fn mbit_per_s(bytes: usize, time: Duration) -> f64 {
     8e-6 * bytes as f64 / time.as_secs_f64()
 }
 
-/// Round trip in microseconds, UDP and TCP in Mbit/s.
+/// The figures of a system: round trip in microseconds, UDP and TCP in Mbit/s.
 type Row = [f64; 3];
 
 fn measure(seed: u64) -> Outcome {

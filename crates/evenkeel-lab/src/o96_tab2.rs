@@ -1,8 +1,8 @@
 //! Worker and two RPC servers on one machine: Druschel and Banga, OSDI 1996, table 2.
 //!
-//! The worker computes for 11.5 seconds in answer to one call; meanwhile a client on another machine calls
-//! the two servers as often as they can answer, evenly spread over time, so that they never block. The
-//! client's machine is not measured, and takes no time here.
+//! The worker computes for 11.5 seconds in answer to one call. Meanwhile a client on another machine calls
+//! the two servers at their capacity, evenly spread over time, so that they never block. The client's machine
+//! is not measured, and takes no time in the model.
 
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::IpEndpoint;
@@ -64,7 +64,7 @@ const WORKER_PORT: u16 = 5000;
 const RPC_PORTS: [u16; 2] = [5001, 5002];
 /// The time of the first calls to the worker and the servers.
 const START: Instant = Instant::from_millis(1_000);
-/// The worker is given up after that.
+/// The time after which the worker is given up.
 const LONGEST: Duration = Duration::from_secs(100);
 
 #[derive(Debug, Clone, Copy)]
@@ -85,8 +85,8 @@ fn run(architecture: Architecture, program: &str, seed: u64) -> Measured {
     let mut world = World::new(seed);
     let segment = world.add_segment();
     let client = add_free_machine(&mut world, segment, CLIENT);
-    // What is outstanding has to find room, because the servers must never block and nothing be discarded
-    // (O96.T2.over).
+    // There must be room for all outstanding calls, because the servers must never block and no call may be
+    // discarded (O96.T2.over).
     let tuning = Tuning { socket_queue_pkts: Some(OUTSTANDING_MAX as usize + 100) };
     let server = add_machine_with(&mut world, segment, architecture, SERVER, tuning);
     let machine = machine();

@@ -1,4 +1,4 @@
-//! TCP as the papers' systems had it.
+//! TCP of the papers' systems.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use evenkeel_core::tcp::recovery::{RecoveryConfig, RtoConfig};
 use evenkeel_core::tcp::{self, EndpointConfig, TimeWaitConfig};
 use evenkeel_core::time::Duration;
 
-/// TCP as 4.4BSD-Lite had it: no SACK, Reno's congestion control from so many segments on, timeouts from
-/// coarse clocks, buffers of a fixed size. RFC 1323's options, which it had, are off, so that a segment of a
-/// flood is as short as the LRP paper's (O96.F5.t1). Resets had no rate limit.
+/// Returns the settings of TCP in 4.4BSD-Lite: no SACK, Reno's congestion control from `initial_window`
+/// segments on, timeouts from coarse clocks, buffers of a fixed size. RFC 1323's options, which it had, are
+/// off, so that a segment of a flood is as short as the LRP paper's (O96.F5.t1). Resets had no rate limit.
 pub(crate) fn tcp_of_the_time(initial_window_segments: u32) -> EndpointConfig {
     let recovery = RecoveryConfig {
         algorithm: Algorithm::NewReno,
@@ -45,5 +45,5 @@ pub(crate) fn tcp_of_the_time(initial_window_segments: u32) -> EndpointConfig {
 
 /// The bytes of a socket buffer (O96.T1.tcp).
 pub(crate) const SOCKET_BUFFER: usize = 32 << 10;
-/// O96.F5.tw. In the paper on scalable kernels a minute of it would cost memory and nothing else.
+/// O96.F5.tw. In the paper on scalable kernels a minute of TIME-WAIT would only cost memory.
 const TIME_WAIT: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! Settings of a router in the livelock paper's experiments, for virtual and real time.
+//! The settings of a router in the livelock paper's experiments, for virtual and real time.
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::host::{Alternatives, Config, Transmit};
@@ -7,9 +7,9 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack;
 use evenkeel_core::time::Duration;
 
-/// Limit of the shared IP queue and of each output queue: `IFQ_MAXLEN` of 4.2BSD.
+/// The limit of the shared IP queue and of each output queue: `IFQ_MAXLEN` of 4.2BSD.
 const QUEUE_PKTS: usize = 50;
-/// Limit of the screening queue (L97.F6.qlen).
+/// The limit of the screening queue (L97.F6.qlen).
 pub(crate) const SCREENING_QUEUE_PKTS: usize = 32;
 /// A tick of the clock, of 1024 per second (L97.F6.timeout, L97.m.hz).
 pub(crate) const TICK: Duration = Duration::from_nanos(976_562);
@@ -19,27 +19,27 @@ pub(crate) const SCREENING_QUOTA: Quota = Quota::Fixed(10);
 /// The kernel of the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
-    /// 4.2BSD's way.
+    /// The kernel of 4.2BSD.
     Unmodified,
-    /// The modified one, told to behave as if it were not.
+    /// The modified kernel with its modifications switched off.
     PollingOff,
     /// The modified one.
     Polling,
 }
 
-/// A router, as an experiment wants it.
+/// The settings of a router in an experiment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) kernel: Kernel,
     pub(crate) quota: Quota,
     /// Feedback from the screening queue, with this timeout.
     pub(crate) feedback: Option<Duration>,
-    /// Percent of the CPU that packets may take.
+    /// The percentage of the CPU that packets may use.
     pub(crate) cycle_limit: Option<u8>,
     pub(crate) transmit: Transmit,
-    /// A user process decides about every packet.
+    /// Whether a user process decides about every packet.
     pub(crate) screend: bool,
-    /// A user process computes for ever.
+    /// Whether a user process computes for ever.
     pub(crate) spinner: bool,
 }
 
@@ -78,10 +78,10 @@ impl Setup {
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period, percent }),
             alternatives: Alternatives {
                 limit_counts_interrupts: false,
-                // For every figure of the router. If a callback of ten might finish, which takes longer than
-                // the timeout, the queue would never be drained, and figures 6 and 9 would be livelock. The
-                // paper looks at its cycle limit after a burst of five; a limit that is kept at once is
-                // within the same bounds (figure 10).
+                // This holds for every figure of the router. If a callback of ten packets, which takes longer
+                // than the timeout, could finish, the queue would never drain, and figures 6 and 9 would show
+                // livelock. The paper checks its cycle limit after a burst of five; a limit that acts at once
+                // is within the same bounds (figure 10).
                 inhibition: Inhibition::AtOnce,
                 transmit: self.transmit,
                 ..Alternatives::default()
@@ -95,14 +95,14 @@ impl Setup {
     }
 }
 
-/// A network monitor, as an experiment wants it.
+/// The settings of a network monitor in an experiment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MonitorSetup {
-    /// `tcpdump` writes to a disk file, not to /dev/null.
+    /// Whether `tcpdump` writes to a disk file, not to /dev/null.
     pub(crate) disk: bool,
-    /// Feedback from the packet filter's queue.
+    /// Whether the packet filter's queue gives feedback.
     pub(crate) feedback: bool,
-    /// Ticks of its clock from one burst of the generator to the next.
+    /// The ticks of the generator's clock from one burst to the next.
     pub(crate) burst_ticks: u32,
 }
 
@@ -115,7 +115,7 @@ impl MonitorSetup {
         let feedback = Feedback {
             // Fewer than eight free slots of 32: 25 (L97.F15.room).
             high_percent: 79,
-            // L97.F15.timeout; there is no other way back.
+            // L97.F15.timeout; nothing else ends the pause.
             timeout: Duration::from_millis(1),
             resume_on_space: false,
             scope: FeedbackScope::All,
@@ -124,9 +124,10 @@ impl MonitorSetup {
         Config {
             quota: SCREENING_QUOTA,
             feedback: self.feedback.then_some(feedback),
-            // Other than the router's, for in the paper "very few packets were dropped at the receiving
-            // interface", and "the kernel has no place to put the next batch" (section 9): what the ring has
-            // is taken, and dies in the filter's queue. Stopped at once it would die in the ring.
+            // This differs from the router's setting. In the paper "very few packets were dropped at the
+            // receiving interface", and "the kernel has no place to put the next batch" (section 9): the
+            // kernel takes the ring's packets, and drops them in the filter's queue. With an immediate stop
+            // they would be dropped in the ring.
             alternatives: Alternatives { inhibition: Inhibition::AfterCallback, ..Alternatives::default() },
             listen_only: true,
             scheduler: Scheduling::DecayUsage,

@@ -21,16 +21,16 @@ use crate::check::Check;
 use crate::experiment::{Outcome, Point};
 use crate::router_setup::{Kernel, SCREENING_QUEUE_PKTS, Setup, TICK};
 
-/// Descriptors of the LANCE's receive ring: as many as its driver gives it.
+/// The descriptors of the LANCE's receive ring, as in its driver.
 const RING_PKTS: usize = 32;
-/// Descriptors of its transmit ring (D.L97.txring): with so many, figure 8 has its maxima where the paper has
-/// them.
+/// The descriptors of its transmit ring (D.L97.txring): with this number figure 8 has its maxima where the
+/// paper has them.
 const TRANSMIT_RING_PKTS: usize = 8;
-/// The name of that ring where it explains a figure.
+/// The name of that ring in explanations of figures.
 pub(crate) const TRANSMIT_RING: &str = "eight transmit descriptors";
-/// Back to back: the shortest frames of a 10 Mbit/s Ethernet (L97.m.ethmax).
+/// The time of the shortest frames of a 10 Mbit/s Ethernet, back to back (L97.m.ethmax).
 const FRAME_TIME: Duration = Duration::from_nanos(67_200);
-/// Bytes of payload of a packet (L97.w.size).
+/// The payload bytes of a packet (L97.w.size).
 pub(crate) const PAYLOAD_BYTES: usize = 4;
 
 const IN: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
@@ -85,10 +85,10 @@ pub(crate) struct Measured {
     pub(crate) screening: f64,
     pub(crate) output: f64,
     pub(crate) interrupts: f64,
-    /// Times that input resumed, and of these after the feedback's timeout.
+    /// The number of resumptions of input, and of those after the feedback's timeout.
     pub(crate) resumes: f64,
     pub(crate) timeouts: f64,
-    /// CPU time of the process that computes.
+    /// The CPU time of the process that computes.
     pub(crate) user: f64,
 }
 
@@ -214,13 +214,13 @@ pub(crate) struct Curve {
     measured: Vec<(u64, Measured)>,
 }
 
-/// Time until a queue that is going to fill has filled.
+/// The time until a queue that will fill has filled.
 pub(crate) const WARM_UP: Duration = Duration::from_millis(300);
 /// The time of a measurement. It covers as many packets as the paper's (L97.w.n) at the rates that matter.
 pub(crate) const TIME: Duration = Duration::from_secs(2);
-/// A router is free of loss if it loses no more of what it gets.
+/// The share of lost input up to which a router counts as free of loss.
 const LOSS_FREE: f64 = 1e-3;
-/// A router is livelocked if it forwards no more of what it could.
+/// The share of forwarded output up to which a router counts as livelocked.
 const LIVELOCKED: f64 = 0.02;
 
 /// Returns the outcome for output against input, with one line for each curve.
@@ -239,7 +239,7 @@ impl Curve {
         Self::under(Load::Rate, name, setup, rates, seed)
     }
 
-    /// Measures a curve under another load than bursts.
+    /// Measures a curve under a load other than bursts.
     pub(crate) fn under(
         load: fn(u64) -> Load,
         name: impl Into<String>,
@@ -251,7 +251,7 @@ impl Curve {
         Self { name: name.into(), measured: rates.into_iter().map(run).collect() }
     }
 
-    /// One for each quota.
+    /// Measures a curve for each quota.
     pub(crate) fn by_quota<const N: usize>(
         quotas: [Quota; N],
         setup: &Setup,
@@ -322,7 +322,7 @@ impl Curve {
     }
 }
 
-/// Rates in steps of 500, and of 100 from `fine` to 600 more.
+/// Returns rates in steps of 500, and in steps of 100 from each of `fine` to 600 more.
 pub(crate) fn rates(last: u64, fine: &[u64]) -> Vec<u64> {
     let near = fine.iter().flat_map(|&from| (from..from + 600).step_by(100));
     let mut rates: Vec<u64> = (500..=last).step_by(500).chain(near).collect();

@@ -1,8 +1,8 @@
 //! Cost of `select` in the unmodified kernel, against cold connections: Banga and Mogul, WRL 98/6, figure
 //! 1.
 //!
-//! Some ten or fifty clients ask a proxy for 100 pages a second, while a load-adding client holds connections
-//! over which nothing comes.
+//! Up to fifty clients request 100 pages a second from a proxy, while a load-adding client keeps silent
+//! connections open.
 
 use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Experiment, Outcome, Point};

@@ -1,7 +1,6 @@
 //! Response times of a proxy against the rate of requests, short files: Banga and Mogul, WRL 98/6, figure 3.
 //!
-//! The naive benchmark has only the clients that ask; the realistic one has 750 infinitely slow connections
-//! besides.
+//! The naive benchmark has only active clients; the realistic one also has 750 infinitely slow connections.
 
 use crate::check::{Check, Origin::*, predicted, ranking};
 use crate::experiment::{Experiment, Outcome};
@@ -15,7 +14,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// S98.F3.new. If sets and the loop around `select` cost nothing, nothing would be lost.
+/// S98.F3.new. The ratio would be 1 if sets and the loop around `select` cost nothing.
 const SMALL_LOSS: f64 = 0.97;
 /// The saturation rate of the modified kernel, divided by that of the unmodified one (S98.F3.gain).
 const GAIN: f64 = 1.58;
@@ -60,7 +59,7 @@ fn checks(naive: &[Curve; 3], realistic: &[Curve; 3]) -> Vec<Check> {
     ]
 }
 
-/// S98.F5.new says so of either size.
+/// Checks the statement of S98.F5.new, which is about both sizes.
 pub(crate) fn sooner(old: &Curve, new: &Curve) -> Check {
     let beside: Vec<f64> = new.beside(old).map(|(new, old)| new.response_ms / old.response_ms).collect();
     predicted(

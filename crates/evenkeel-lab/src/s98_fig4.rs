@@ -19,7 +19,7 @@ fn measure(seed: u64) -> Outcome {
     Outcome::new("answers/s", "idle (%)", points, checks(&naive, &realistic))
 }
 
-/// The rates at which the server is underutilized, whatever its kernel.
+/// The rates at which the server is underutilized with any kernel.
 const LOW: [f64; 2] = [50.0, 100.0];
 
 fn checks(naive: &[Curve; 3], realistic: &[Curve; 3]) -> Vec<Check> {

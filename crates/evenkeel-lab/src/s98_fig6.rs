@@ -12,7 +12,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// S98.F6.new: up to here the modified kernel is idle at times.
+/// S98.F6.new: the highest rate at which the modified kernel is sometimes idle.
 const BUSY_FROM: f64 = 300.0;
 
 fn measure(seed: u64) -> Outcome {

@@ -24,7 +24,7 @@ fn measure(seed: u64) -> Outcome {
 /// The least share of the old cost that remains in the new kernel, due to its interface: if sets cost
 /// nothing, less than a hundredth would remain.
 const SETS: f64 = 0.05;
-/// The only ratio of them that is printed: 11.49 % of 21.91, at 220 requests/s (S98.Tab1, S98.Tab2), and 5 %.
+/// The only printed ratio of them: 11.49 % of 21.91, at 220 requests/s (S98.Tab1, S98.Tab2), and 5 %.
 const PRINTED: f64 = 1.05 * 11.49 / 21.91;
 
 fn checks([old, select, new]: &[Curve; 3]) -> Vec<Check> {

@@ -16,7 +16,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// The figures that the paper states.
 mod paper {
-    /// S98.F8.gain, of 1259 bytes and of 8192.
+    /// S98.F8.gain, for 1259 bytes and for 8192.
     pub(super) const GAIN: [f64; 2] = [1.58, 1.37];
     /// S98.F8.idle1259, percent at 100 requests/s: unmodified, modified.
     pub(super) const IDLE_SHORT: [f64; 2] = [16.0, 88.0];
@@ -24,7 +24,7 @@ mod paper {
     pub(super) const IDLE_LONG: [f64; 2] = [0.0, 73.0];
 }
 
-/// Requests per second at which idle time is compared.
+/// The rate at which idle times are compared, in requests a second.
 const RATE: f64 = 100.0;
 
 fn measure(seed: u64) -> Outcome {
@@ -49,9 +49,9 @@ fn idle(curve: &Curve) -> f64 {
     curve.at(RATE).map_or(f64::NAN, |m| 100.0 * m.idle)
 }
 
-/// The modified kernel's idle time with 8192 bytes. The price of copying lies between this figure, which
-/// would have it a tenth higher, and the end of figure 6, which would have it lower, and the check leaves as
-/// little as the noise of three seconds.
+/// Checks the modified kernel's idle time with 8192 bytes. The price of copying lies between two values: this
+/// figure would raise it by a tenth, and the end of figure 6 would lower it. So the margin of the check is as
+/// small as the noise of three seconds.
 fn long_idle(modified: &Curve, seed: u64) -> f64 {
     let load = Load { cold: SLOW, hot: HOT, rate: RATE, bytes: LONG };
     let again = |seed| 100.0 * run(Kernel::Modified, Server::Thttpd, load, seed).idle;

@@ -1,13 +1,13 @@
 //! A live proxy over a day, with the old kernel and with the new one: Banga and Mogul, WRL 98/6, section 6,
 //! with caching off.
 //!
-//! A day's requests come as in the paper's statistics (tables 3 and 14), in a day of 16 minutes: each of the
-//! 96 samples has ten seconds in place of fifteen minutes, at the same rate. Each answer comes from an origin
-//! server at the end of a slow path, piece by piece, over a time that is distributed as the paper says of its
-//! proxies; so the more requests there are, the more connections are open, and most of them wait. What
-//! remains of a request beside `select` was fitted to the old kernel's days, and to an hour of one (tables 4,
-//! 6 and 15). The live machine had a faster processor than that of the laboratory; what its kernel does with
-//! descriptors is bound by memory, and costs the same here.
+//! A day's requests follow the paper's statistics (tables 3 and 14), in a day of 16 minutes: each of the 96
+//! samples has ten seconds instead of fifteen minutes, at the same rate. Each answer comes from an origin
+//! server at the end of a slow path, in pieces, over a time that is distributed as the paper reports for its
+//! proxies. So more requests mean more open connections, and most of them wait. The cost of a request besides
+//! `select` was fitted to the old kernel's days, and to an hour of one (tables 4, 6 and 15). The live machine
+//! had a faster processor than that of the laboratory, but its kernel's work on descriptors is bound by
+//! memory, and costs the same here.
 
 use std::collections::VecDeque;
 
@@ -41,7 +41,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 #[derive(Debug, Clone, Copy)]
 struct Trials {
     name: &'static str,
-    /// Names in the machine model begin with that.
+    /// The prefix of its names in the machine model.
     program: &'static str,
     /// Requests in the day, old kernel and new (S98.Tab3, S98.Tab14).
     requests: [f64; 2],
@@ -55,36 +55,36 @@ const SQUID: Trials =
     Trials { name: "Squid 1.1.20Mod", program: "squid-mod", requests: [2_242_373.0, 2_591_284.0], hour: 11 };
 const KERNELS: [(&str, Kernel); 2] = [("old", Kernel::Unmodified), ("new", Kernel::Modified)];
 
-/// The time of a sample, in place of fifteen minutes.
+/// The length of a sample, instead of fifteen minutes.
 const SAMPLE: Duration = Duration::from_secs(10);
-/// The time until there are as many connections as at any other time of the night.
+/// The time until the number of connections is that of the night.
 const WARM_UP: Duration = Duration::from_secs(20);
 
-/// S98.r.resp: the median of the time an answer takes. It is taken to be distributed log-normally; then this
-/// deviation of the logarithm makes the mean 2.5 s. The longest take half a minute, for the
+/// S98.r.resp: the median of the time of an answer. The model assumes a log-normal distribution. This
+/// deviation of the logarithm then makes the mean 2.5 s. The longest answers take half a minute, because the
 /// day is short.
 const MEDIAN_S: f64 = 0.25;
 const DEVIATION: f64 = 2.146;
-/// The factor by which connections last longer than answers. Without it the busiest moment of the day has a
-/// third of the descriptors in table 3: a connection lasts longer than its answer takes, and the paper's
-/// figure is a year older than its trials. With this factor it has as many.
+/// The factor by which connections last longer than answers. Without it the busiest moment of the day would
+/// have a third of the descriptors in table 3: a connection lasts longer than its answer, and the paper's
+/// figure is a year older than its trials. The factor makes the numbers equal.
 const SLOWER: f64 = 5.5;
 const LONGEST_S: f64 = 30.0;
-/// Chosen: the paper has no sizes of the live trials.
+/// This value is a choice: the paper has no sizes of the live trials.
 const PIECE: usize = 8_192 / PIECES as usize;
 /// The number of pieces of an answer, chosen so that the old kernel's `select` takes the share in table 6.
 const PIECES: u32 = 16;
 
-/// A sample: what part of the CPU was in which mode, and the rate.
+/// A sample: the share of the CPU in each mode, and the rate.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     rate: f64,
     idle: f64,
     kernel: f64,
     user: f64,
-    /// The part of `kernel` that `select` takes.
+    /// The share of `select` in `kernel`.
     select: f64,
-    /// The part of `user` that the loop around `select` takes.
+    /// The share of the loop around `select` in `user`.
     around: f64,
     ufalloc: f64,
     calls: f64,
@@ -98,7 +98,7 @@ struct Day96 {
 }
 
 fn path(rng: &mut Rng) -> Path {
-    // The sum of twelve uniform numbers is as good as normal.
+    // The sum of twelve uniform numbers is nearly normal.
     let unit = |rng: &mut Rng| rng.below(1 << 53) as f64 / (1_u64 << 53) as f64;
     let normal = (0..12).map(|_| unit(rng)).sum::<f64>() - 6.0;
     let time = (SLOWER * MEDIAN_S * (DEVIATION * normal).exp()).min(LONGEST_S);
@@ -190,7 +190,7 @@ fn day(trials: &Trials, (nth, kernel): (usize, Kernel), seed: u64) -> Day96 {
     Day96 { samples, descriptors, failed: counts.failed.get(), hour: trials.hour }
 }
 
-/// A straight line through samples, by least squares, of a share in percent.
+/// A straight line through samples, by least squares, for a share in percent.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     slope: f64,
@@ -258,7 +258,7 @@ fn measure(seed: u64) -> Outcome {
 
 /// The relative tolerance of a slope, and of the rate at which a line ends.
 const SLOPE: f64 = 0.1;
-/// The relative tolerance of a share of a few percent at most.
+/// The relative tolerance of a share of at most a few percent.
 const SMALL: f64 = 0.25;
 
 /// The figures that the paper states, for the old kernel and the new one.
@@ -282,8 +282,8 @@ mod paper {
     /// The lines of Squid through all samples (S98.Tab15, S98.F13.x).
     pub(super) const SQUID: Lines =
         Lines { idle: [-1.69, -1.26], kernel: [1.05, 0.73], user: [0.64, 0.54], ends: [55.0, 83.0] };
-    /// S98.Tab6, S98.Tab7 and S98.Tab16, S98.Tab13: select, and the loop around it, of the time that was not
-    /// idle; and the idle time.
+    /// S98.Tab6, S98.Tab7 and S98.Tab16, S98.Tab13: `select`, and the loop around it, as shares of the time
+    /// that was not idle; and the idle time.
     pub(super) struct Hour {
         pub(super) select: [f64; 2],
         pub(super) around: [f64; 2],
@@ -296,14 +296,14 @@ mod paper {
         Hour { select: [43.64, 24.49], around: [0.26, 0.54], idle: [10.73, 34.57] };
     /// S98.Tab3: the most descriptors of the day with the new kernel.
     pub(super) const DESCRIPTORS: f64 = 755.0;
-    /// S98.Tab14: the same of Squid.
+    /// S98.Tab14: the most descriptors of the day with the new kernel, for Squid.
     pub(super) const SQUID_DESCRIPTORS: f64 = 1_714.0;
     /// Calls of `select` for a request of NetCache: the new kernel's number, divided by the old one's
     /// (S98.T7.calls).
     pub(super) const MORE_CALLS: f64 = 7.0;
     /// The share of `ufalloc` with NetCache, in percent: old kernel, new kernel (S98.T7.ufalloc).
     pub(super) const UFALLOC: [f64; 2] = [0.20, 0.03];
-    /// The rate at which no idle time is left, of NetCache and of Squid: the new kernel's, divided by the
+    /// The rate at which no idle time is left, for NetCache and for Squid: the new kernel's, divided by the
     /// old one's (S98.F10.gain, S98.F13.gain).
     pub(super) const GAINS: [f64; 2] = [1.19, 1.51];
 }
@@ -345,7 +345,7 @@ fn failed(days: &[[Day96; 2]; 2]) -> f64 {
 const NETCACHE_PRICES: &str = "program.netcache-user, program.netcache-kernel";
 const SQUID_PRICES: &str = "program.squid-mod-user, program.squid-mod-kernel";
 
-/// Descriptors, and the old kernel's hours, to which costs were fitted.
+/// Checks the descriptors and the old kernel's hours, to which costs were fitted.
 fn fitted([netcache, new]: &[Day96; 2], [squid, _]: &[Day96; 2]) -> Vec<Check> {
     let (n, s) = (paper::NETCACHE_HOUR, paper::SQUID_HOUR);
     vec![
@@ -429,7 +429,7 @@ impl Regressions<'_> {
     }
 }
 
-/// Tables 4, 5 and 15.
+/// Checks the lines of tables 4, 5 and 15.
 fn regressions([netcache, squid]: &[[Day96; 2]; 2]) -> Vec<Check> {
     let netcache = |kernel: usize, above, paper| Regressions {
         proxy: NETCACHE.name,

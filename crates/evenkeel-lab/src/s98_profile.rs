@@ -1,4 +1,4 @@
-//! The CPU time of the proxy, kernel by kernel, as profiles have it: 750 cold connections, 50 hot ones, 220
+//! The CPU time of the proxy, kernel by kernel, as in profiles: 750 cold connections, 50 hot ones, 220
 //! requests/s (tables 1 and 2 of the scalable-kernels paper).
 
 use crate::experiment::Point;

@@ -1,4 +1,4 @@
-//! A server against the rate of requests: what figures 3 to 8 of the scalable-kernels paper have in common.
+//! A server against the rate of requests: the common part of figures 3 to 8 of the scalable-kernels paper.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::experiment::Point;
 use crate::s98_testbed::{HOT, Kernel, Load, Measured, SATURATING, SLOW, Server, run};
 
-/// Requests a second, as far as the server answers them; the last point of each curve is of a server that has
-/// far more than it can.
+/// Returns the rates of requests that the server can answer; the last point of each curve is far beyond its
+/// capacity.
 const fn rates(server: Server) -> &'static [f64] {
     match server {
         Server::Squid => &[50.0, 100.0, 150.0, 200.0, 300.0, 400.0],

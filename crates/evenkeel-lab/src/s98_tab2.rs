@@ -15,8 +15,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// The paper's profile in percent (S98.Tab2): `select`, `ufalloc`, `comm_select`, idle, and the rest.
 const PAPER: [f64; 5] = [11.49, 0.0, 16.37, 21.96, 50.18];
 
-/// Arithmetic on both tables (D.S98.selectcall): how much more a call costs in the old kernel, and how much
-/// more often it is made in the new one.
+/// Arithmetic on both tables (D.S98.selectcall): the ratio of a call's costs in the old and the new kernel,
+/// and of its frequencies in the new and the old one.
 const COST_OF_A_CALL: f64 = 7.4;
 const MORE_CALLS: f64 = 16.37 / 4.23;
 /// The share of `select` and the loop around it together, in percent (S98.T2.sum).

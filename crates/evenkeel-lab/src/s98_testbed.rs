@@ -1,8 +1,8 @@
-//! The machines of the scalable-kernels paper, as its experiments in the laboratory use them: a web server,
-//! or a proxy and its origin, on AlphaStations; hot clients at a rate, and cold connections.
+//! The machines of the scalable-kernels paper's experiments in the laboratory: a web server, or a proxy and
+//! its origin, on AlphaStations; hot clients at a rate, and cold connections.
 //!
-//! Clients and origin are on machines that take no time for anything: the paper sees to it that none of them
-//! is the bottleneck.
+//! Clients and origin are on machines that take no time: the paper ensured that none of them was the
+//! bottleneck.
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::host::Config;
@@ -72,13 +72,13 @@ pub(crate) enum Server {
 /// A load of hot clients and cold connections on a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// Connections over which nothing comes.
+    /// The number of silent connections.
     pub(crate) cold: usize,
-    /// Clients that ask.
+    /// The number of active clients.
     pub(crate) hot: usize,
-    /// Requests a second, as many as are due.
+    /// The rate of due requests, in requests a second.
     pub(crate) rate: f64,
-    /// Bytes of an answer.
+    /// The bytes of an answer.
     pub(crate) bytes: usize,
 }
 
@@ -95,9 +95,9 @@ pub(crate) const SATURATING: f64 = 5_000.0;
 /// The measurements under a load. Shares are of the whole time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
-    /// Requests begun, a second.
+    /// The rate of requests that were begun, in requests a second.
     pub(crate) offered: f64,
-    /// Answers, a second.
+    /// The rate of answers, in answers a second.
     pub(crate) throughput: f64,
     /// The mean time from opening the connection to the end of the answer, in milliseconds.
     pub(crate) response_ms: f64,
@@ -105,11 +105,11 @@ pub(crate) struct Measured {
     /// The kernel's part of `select`.
     pub(crate) select: f64,
     pub(crate) ufalloc: f64,
-    /// The user's part: the loop around it.
+    /// The user-mode part: the loop around it.
     pub(crate) around: f64,
-    /// Calls of `select`, a second.
+    /// The rate of calls of `select`, in calls a second.
     pub(crate) calls: f64,
-    /// Descriptors that a call has found.
+    /// The descriptors that a call has found.
     pub(crate) events: f64,
     /// Requests that were not answered.
     pub(crate) failed: f64,
@@ -122,7 +122,7 @@ impl Measured {
     }
 }
 
-/// Somebody measures in between.
+/// A snapshot for a measurement between two of them.
 #[derive(Clone, Copy)]
 struct Snapshot {
     profile: Profile,
@@ -140,7 +140,7 @@ pub(crate) const ORIGIN: Ipv4Address = Ipv4Address::new(10, 0, 0, 3);
 pub(crate) const HTTP: u16 = 80;
 /// The listen backlog, as large as could be configured: no client of these experiments is rejected.
 const BACKLOG: usize = 4_096;
-/// An answer that says no more than that nothing has changed.
+/// The bytes of an answer that only reports that nothing has changed.
 const NOT_MODIFIED: usize = 100;
 
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -188,7 +188,7 @@ impl Bench {
         Self { world, server: host, around, accepted, clients }
     }
 
-    /// Opens the cold connections, and has the server accept them.
+    /// Opens the cold connections, and makes the server accept them.
     fn add_cold(&mut self, count: usize) {
         let to = IpEndpoint::new(SERVER.into(), HTTP);
         self.world.host_mut(self.clients).spawn("cold", 0, Box::new(ColdClients::new(to, count)));
@@ -212,7 +212,7 @@ impl Bench {
     }
 }
 
-/// Has a server under a load, and measures when it has settled.
+/// Runs a server under a load, and measures after it has settled.
 pub(crate) fn run(kernel: Kernel, server: Server, load: Load, seed: u64) -> Measured {
     let mut bench = Bench::new(kernel, server, load.bytes, seed);
     bench.add_cold(load.cold);
@@ -287,7 +287,7 @@ pub(crate) fn add_free_machine(world: &mut World, segment: SegmentId, address: I
     host.expect("the defaults have room for one interface")
 }
 
-/// Digital UNIX has 1024 ticks a second.
+/// The tick of Digital UNIX, of 1024 a second.
 const TICK: Duration = Duration::from_nanos(976_562);
 
 /// Returns the conditions of 100 Mbit/s (S98.m.net), with frames as long as those of Ethernet.

@@ -40,7 +40,7 @@ pub(crate) fn each(
             scope.spawn(move || {
                 loop {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
-                    // Nobody listens any more only if another thread has panicked.
+                    // The receiver is gone only if another thread has panicked.
                     if nth >= count || done.send((nth, measure(seeds.nth(nth)))).is_err() {
                         return;
                     }

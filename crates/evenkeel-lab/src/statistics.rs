@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Measurements of a figure whose noise is as wide as what its check has left.
+/// The number of measurements of a figure whose noise is as wide as the margin of its check.
 const DRAWS: u64 = 5;
 
 /// Returns the median of several measurements, of which `first` is the one with `seed`.

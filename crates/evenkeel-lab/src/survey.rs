@@ -1,4 +1,4 @@
-//! All experiments on one page: what they show, how sure it is, and what they do not.
+//! All experiments on one page: their results, the confidence in them, and their limits.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

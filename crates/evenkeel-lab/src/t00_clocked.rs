@@ -1,4 +1,4 @@
-//! A web server whose packets are clocked, by interrupts and by soft timers: what both tables of it show.
+//! A web server whose packets are clocked, by interrupts and by soft timers: the common part of two tables.
 
 use crate::check::{Check, Origin::*, calibrated, predicted};
 use crate::experiment::{Outcome, Point};
@@ -36,7 +36,7 @@ impl Clocked {
     }
 }
 
-/// Apache and Flash on a machine, each beside a timer that interrupts and beside soft timers.
+/// Apache and Flash on a machine, each with a timer that interrupts and with soft timers.
 pub(crate) struct Table {
     pub(crate) x: &'static str,
     pub(crate) on: Pentium,

@@ -1,4 +1,4 @@
-//! Rate-based clocking as the soft-timers paper describes it (section 4.1), for one connection.
+//! Rate-based clocking as described in the soft-timers paper (section 4.1), for one connection.
 
 use evenkeel_core::tcp::rate_clock::{RateClock, Spacing};
 use evenkeel_core::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use evenkeel_timers::SoftTimers;
 use crate::statistics::micros;
 use crate::t00_gaps::State;
 
-/// All lateness is made up for, as in the paper: longer than that no event is late.
+/// All lateness is made up for, as in the paper: no event is later than this.
 const CREDIT: Duration = Duration::from_secs(1);
 
 /// Returns the spacing with this target and minimum, in microseconds.
@@ -16,9 +16,9 @@ pub(crate) const fn spacing([target, minimum]: [u64; 2]) -> Spacing {
     Spacing { target, minimum, credit: CREDIT }
 }
 
-/// The intervals between the packets of a train that is clocked at these trigger states, in microseconds: by
-/// the clock that TCP has, with one event at a time. Its handler takes no time: the paper, too, assumes the
-/// packets.
+/// Returns the intervals between the packets of a train that is clocked at these trigger states, in
+/// microseconds, by TCP's clock, with one event at a time. Its handler takes no time: the paper, too, assumes
+/// packets to send.
 pub(crate) fn adaptive(states: &[State], hz: u64, spacing: Spacing) -> Vec<f64> {
     let mut events = SoftTimers::new(hz, 1_000);
     let mut clock = RateClock::new();
@@ -84,7 +84,8 @@ mod tests {
     #[test]
     fn with_a_trigger_state_at_every_tick_packets_leave_at_the_target() {
         let sent = adaptive(&every((0..100_000).map(|_| 1)), 1_000_000, spacing([40, 12]));
-        // T + 1 ticks, and then one at the minimum whenever it has fallen behind by that: the average holds.
+        // The interval is T + 1 ticks, and one at the minimum whenever the lateness is large enough, so the
+        // average holds.
         assert!((mean(&sent) - 40.0).abs() < 0.1, "{}", mean(&sent));
         assert!(sent.iter().all(|interval| *interval >= 13.0));
     }

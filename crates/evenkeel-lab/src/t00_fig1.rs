@@ -1,4 +1,4 @@
-//! Bounds of when an event happens: Aron and Druschel, TOCS 2000, figure 1 and section 3.
+//! The bounds of the time of an event: Aron and Druschel, TOCS 2000, figure 1 and section 3.
 
 use evenkeel_sim::rng::Rng;
 use evenkeel_timers::SoftTimers;
@@ -14,12 +14,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// Parts of a tick in which the world goes on.
+/// The parts of a tick in which the simulation advances.
 const FINE: u64 = 64;
 const EVENTS: usize = 4_000;
 
-/// Ticks from scheduling to happening, of events for `ticks` at random times: the backing comes every
-/// `interval` ticks, trigger states `gap` apart on average if there are any.
+/// Returns the ticks from the scheduling of events to their calls, for events of `ticks` at random times. The
+/// backing comes every `interval` ticks, and trigger states, if there are any, come `gap` apart on average.
 fn actual(ticks: u64, interval: u64, gap: Option<u64>, rng: &mut Rng) -> Vec<f64> {
     let mut events = SoftTimers::new(interval * 1_000, 1_000);
     let mut now = 0;

@@ -1,5 +1,5 @@
-//! Intervals between trigger states: measured as the paper did, by an event of the highest frequency, and
-//! what statistics its tables and figures have of them.
+//! Intervals between trigger states, measured as in the paper by an event of the highest frequency, with the
+//! statistics of its tables and figures.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use evenkeel_timers::SoftTimers;
 
 use crate::statistics::{deviation, mean, median, micros};
 
-/// A trigger state, as it was measured.
+/// A measured trigger state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) at: Instant,
     pub(crate) source: Source,
 }
 
-/// Notes every trigger state: an event that schedules itself anew for no ticks.
+/// A recorder of every trigger state: an event that schedules itself again after no ticks.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     events: SoftTimers<()>,

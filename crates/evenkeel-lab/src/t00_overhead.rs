@@ -1,4 +1,4 @@
-//! Losses of a busy web server's throughput to timers.
+//! The share of a busy web server's throughput that timers cost.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -43,8 +43,8 @@ pub(crate) enum Handler {
 pub(crate) struct Measured {
     /// Answers a second.
     pub(crate) throughput: f64,
-    /// The mean interval in microseconds between packets of which the second waited when the first was
-    /// sent, or between calls of a null handler.
+    /// The mean interval in microseconds between packets of which the second waited when the first was sent,
+    /// or between calls of a null handler.
     pub(crate) interval: f64,
     /// The share of events that the one-shot fired, in percent.
     pub(crate) one_shot: f64,
@@ -106,7 +106,7 @@ struct Fired {
     by_one_shot: bool,
 }
 
-/// Handlers of all these kinds.
+/// The handlers of all these kinds.
 #[derive(Debug)]
 struct Clocking {
     events: SoftTimers<()>,
@@ -120,9 +120,9 @@ struct Clocking {
 #[derive(Debug)]
 struct Prices {
     check: Duration,
-    /// Aiming the one-shot, twice: at the deadline and away from it.
+    /// The time to set the one-shot timer twice: to the deadline and away from it.
     aim: Duration,
-    /// Sending a packet from a trigger state, and from an interrupt.
+    /// The time to send a packet from a trigger state, and from an interrupt.
     soft: Duration,
     hard: Duration,
 }
@@ -213,7 +213,7 @@ impl Handlers for Clocking {
         let measure_time = self.events.measure_time(now);
         let mut took = Duration::ZERO;
         if self.events.poll_overdue(measure_time).is_some() {
-            // From the interrupt itself: no thread is dispatched.
+            // The interrupt itself calls the handler: no thread is dispatched.
             took = self.prices.aim + self.handle(now, devices, true, self.prices.soft);
             self.schedule(self.events.measure_time(now + took));
         }

@@ -1,11 +1,11 @@
-//! Answers over a wide area network, with rate-based clocking and without: Aron and Druschel, TOCS 2000,
+//! Answers over a wide area network, with and without rate-based clocking: Aron and Druschel, TOCS 2000,
 //! tables X and XI.
 //!
-//! A client asks for so many packets over a persistent connection through a router that delays packets. The
-//! tables' cells are missing. What the clocked side of them has to be is arithmetic, a round trip and the
-//! time of the packets on the bottleneck; what slow start takes follows from TCP as it was: a first window of
-//! one segment, and an acknowledgment for every second one, or when BSD's timer comes round, which it does
-//! every 200 ms whatever TCP does.
+//! A client requests a number of packets over a persistent connection through a router that delays packets.
+//! The tables' cells are missing. The clocked side of them follows from arithmetic: a round trip and the time
+//! of the packets on the bottleneck. The time of slow start follows from the TCP of that time: a first window
+//! of one segment, and an acknowledgment for every second segment, or at the next expiration of BSD's timer,
+//! which comes every 200 ms regardless of TCP.
 
 use std::sync::Arc;
 
@@ -43,24 +43,25 @@ pub(crate) const EXPERIMENT_100: Experiment = Experiment {
 /// The delay of the network in one direction (T00.T10.delay).
 pub(crate) const ONE_WAY: Duration = Duration::from_millis(50);
 pub(crate) const RTT: Duration = Duration::from_millis(100);
-/// IP header and all.
+/// The bytes of a packet, including the IP header.
 pub(crate) const PACKET_BYTES: u32 = 1_500;
 /// The payload bytes of a packet (D.T00.mss).
 pub(crate) const PAYLOAD: u64 = 1_448;
-/// The bytes of a packet that the simulated network counts: no IP header, and 24 bytes of Ethernet.
+/// The bytes of a packet that the simulated network counts: without the IP header, and with 24 bytes of
+/// Ethernet.
 const COUNTED_BYTES: u64 = PACKET_BYTES as u64 - 20 + 24;
 
-/// D.T00.rbc, and one in between.
+/// D.T00.rbc, and one more size.
 const PACKETS: [u32; 6] = [5, 10, 100, 1_000, 10_000, 100_000];
-/// The greatest answer, in packets, that today's TCP is measured with.
+/// The largest answer, in packets, for today's TCP.
 const TODAY_MAX: u32 = 10_000;
 
 /// The greatest delay of an acknowledgment (T00.A.delack).
 const ACK_DELAY_MAX: Duration = Duration::from_millis(200);
-/// A request, and how long the connection is silent before: longer than retransmission timeouts then.
+/// A request, and the silence before it, which is longer than retransmission timeouts of that time.
 const REQUEST: [u8; 4] = [0; 4];
 const SILENCE: Duration = Duration::from_secs(10);
-/// No transfer takes as long.
+/// A time limit above that of any transfer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const SERVER: usize = 1;
@@ -81,7 +82,7 @@ enum Sender {
     OfTheTime,
     /// The paper's, clocked.
     Clocked,
-    /// Ours, in slow start.
+    /// Our TCP, in slow start.
     Cubic,
     Bbr,
 }
@@ -109,7 +110,7 @@ impl Sender {
             Self::Cubic | Self::Bbr => EndpointConfig::default(),
         };
         let connection = Arc::make_mut(&mut config.connection);
-        // An acknowledgment added one segment, whatever it was for.
+        // An acknowledgment added one segment, for any amount of data.
         let of_the_time = matches!(self, Self::OfTheTime | Self::Clocked);
         let mut recovery = (*connection.recovery).clone();
         recovery.segments_per_ack = if of_the_time { 1 } else { recovery.segments_per_ack };
@@ -118,8 +119,8 @@ impl Sender {
             Self::Clocked => RecoveryConfig { start: Start::At(Rate::bits_per_s(bps)), ..recovery },
             Self::Bbr => RecoveryConfig { algorithm: Algorithm::Bbr, ..recovery },
         };
-        // The paper says nothing of buffers: they, and the router's queue, hold twice what is on its way, so
-        // nothing is lost. RFC 1323's options are needed for such windows, and are in the packets' payload.
+        // The paper does not give buffers. They, and the router's queue, hold twice the data in flight, so
+        // nothing is lost. Such windows need RFC 1323's options, which are in the packets' payload.
         let buffer = 2 * Rate::bits_per_s(bps).bytes_in(RTT) as usize;
         *connection = Config {
             send_buffer_initial: buffer,
@@ -138,7 +139,7 @@ impl Sender {
     }
 }
 
-/// The client's connection and the server's, and what is left to do on them.
+/// The client's connection and the server's, and the remaining work on them.
 #[derive(Debug, Default)]
 struct Transfer {
     client: Option<Id>,
@@ -212,7 +213,7 @@ impl User for Transfer {
     }
 }
 
-/// Bytes behind the header of a segment.
+/// Returns the number of bytes after the header of a segment.
 fn payload(segment: &[u8]) -> usize {
     let header = segment.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
     segment.len().saturating_sub(header)
@@ -224,7 +225,7 @@ struct Response {
     ms: f64,
     /// Packets that the router dropped.
     dropped: u64,
-    /// The shortest time between two packets of it as they left, in microseconds.
+    /// The shortest interval between two of its packets as they left, in microseconds.
     shortest_us: f64,
 }
 
@@ -232,7 +233,7 @@ struct Response {
 fn respond(sender: Sender, packets: u32, bps: u64, seed: u64) -> Response {
     let mut rng = Rng::new(seed);
     let mut network = Network::new(seed);
-    // When the timer comes round is not known.
+    // The phase of the timer is not known.
     let ack_delay = Duration::from_nanos(rng.below(ACK_DELAY_MAX.as_nanos() as u64));
     (0..2).for_each(|_| _ = network.add(sender.endpoint(bps, ack_delay)));
     let in_flight = Rate::bits_per_s(bps).bytes_in(RTT) / u64::from(PACKET_BYTES);
@@ -254,7 +255,7 @@ fn respond(sender: Sender, packets: u32, bps: u64, seed: u64) -> Response {
         network.run(&mut transfer, since + time).expect("time passes");
         transfer.read_at.map(|at| at.since(since).as_secs_f64() * 1e3)
     };
-    // The handshake, and something small, so that windows are scaled.
+    // The connection does its handshake and a small transfer, so that windows are scaled.
     ask(&mut network, 0, RTT * 3);
     ask(&mut network, 1, SILENCE);
     let ms = ask(&mut network, packets, PATIENCE).unwrap_or(f64::INFINITY);
@@ -268,7 +269,7 @@ fn measure(bps: u64, seed: u64) -> Outcome {
         for packets in PACKETS.into_iter().filter(|packets| sender.sends(*packets)) {
             let response = respond(sender, packets, bps, seed);
             measured.of.push((sender, packets, response.ms));
-            // Today's may overflow the queue; that is their affair.
+            // Today's TCP may overflow the queue.
             if matches!(sender, Sender::OfTheTime | Sender::Clocked) {
                 measured.dropped += response.dropped;
             }
@@ -366,8 +367,8 @@ mod tests {
 
     #[test]
     fn the_windows_of_slow_start_are_those_of_the_time() {
-        // 1, 2 and 3 (one acknowledgment for two); the third of these is acknowledged a round later, so there
-        // are only three more. A hundred take ten rounds (D.T00.ss).
+        // 1, 2 and 3 segments leave (one acknowledgment for two). The third of these is acknowledged a round
+        // later, so only three more follow. A hundred take ten rounds (D.T00.ss).
         for (packets, rounds) in [(1, 1), (3, 2), (6, 3), (10, 5), (100, 10)] {
             let response = respond(Sender::OfTheTime, packets, 100_000_000, 1).ms;
             let least = 100.0 * f64::from(rounds);

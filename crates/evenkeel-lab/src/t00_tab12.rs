@@ -21,18 +21,19 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-/// T00.T12.quota: the first and the last are the paper's.
+/// T00.T12.quota: the first and the last quota are the paper's.
 const QUOTAS: [u32; 5] = [1, 2, 5, 10, 15];
 /// The gains that the paper states in percent: the least and the greatest (T00.T12.gain).
 const GAINS: [f64; 2] = [3.0, 25.0];
 /// The number of requests on a persistent connection.
 const REQUESTS: u32 = 10;
-/// Enough for a gain of a few tenths of a percent to be seen: Apache answers hundreds of requests a second.
+/// The time of a measurement, which shows a gain of a few tenths of a percent: Apache answers hundreds of
+/// requests a second.
 const TIME: Duration = Duration::from_secs(2);
-/// No poll is sooner after the last.
+/// The shortest interval between two polls.
 const SHORTEST: Duration = Duration::from_micros(10);
 
-/// Polls the interfaces at an interval that adapts.
+/// Handlers that poll the interfaces at an interval that adapts.
 #[derive(Debug)]
 struct Poller {
     events: SoftTimers<()>,
@@ -69,7 +70,7 @@ impl Handlers for Poller {
     }
 }
 
-/// Interrupts, and no events.
+/// Handlers for interrupts without events.
 #[derive(Debug)]
 struct Nothing;
 
@@ -88,7 +89,7 @@ struct Curve {
     server: Server,
     persistent: bool,
     interrupts: f64,
-    /// The throughput and the packets that a poll has found, by quota.
+    /// The throughput and the packets found by a poll, by quota.
     polled: Vec<(u32, f64, f64)>,
 }
 

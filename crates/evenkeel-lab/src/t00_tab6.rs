@@ -1,5 +1,5 @@
-//! Losses of a web server on a Pentium II to the clocking of packets: Aron and Druschel, TOCS 2000, table
-//! VI.
+//! The throughput that clocking of packets costs a web server on a Pentium II: Aron and Druschel, TOCS 2000,
+//! table VI.
 
 use evenkeel_core::time::Duration;
 
@@ -20,9 +20,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// The period of the timer (T00.T6.hz).
 const PERIOD: Duration = Duration::from_micros(20);
 
-/// T00.T6.base: percent of the throughput, of the dispatch of events alone.
+/// T00.T6.base: the percentage of the throughput that the dispatch of events alone costs.
 const DISPATCH: f64 = 22.0;
-/// T00.T6.poll: what handlers that interrupt displace more than others, at least, of Apache and of Flash.
+/// T00.T6.poll: the least additional displacement of caches by handlers that interrupt, for Apache and for
+/// Flash.
 const DISPLACED: [f64; 2] = [4.0, 8.0];
 /// The tolerance of those figures, in percentage points.
 const POINTS: f64 = 3.0;

@@ -1,5 +1,5 @@
-//! Losses of a web server on a Pentium III to the clocking of packets: Aron and Druschel, TOCS 2000, table
-//! VII.
+//! The throughput that clocking of packets costs a web server on a Pentium III: Aron and Druschel, TOCS 2000,
+//! table VII.
 
 use evenkeel_core::time::Duration;
 

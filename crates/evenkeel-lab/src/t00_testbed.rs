@@ -1,7 +1,7 @@
-//! The machines of the soft-timers paper, as its experiments in the laboratory use them: a web server on a
-//! Pentium, saturated by clients that ask for 6 KB again and again.
+//! The machines of the soft-timers paper's experiments in the laboratory: a web server on a Pentium,
+//! saturated by clients that request 6 KB repeatedly.
 //!
-//! Clients are on machines that take no time for anything.
+//! Clients are on machines that take no time.
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::host::Config;
@@ -24,11 +24,11 @@ use crate::s98_testbed::listener;
 /// A machine of the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pentium {
-    /// 300 MHz.
+    /// A Pentium II of 300 MHz.
     Ii,
-    /// 333 MHz: that of the polling experiments.
+    /// A Pentium II of 333 MHz, of the polling experiments.
     Ii333,
-    /// 500 MHz.
+    /// A Pentium III of 500 MHz.
     Iii,
 }
 
@@ -104,9 +104,9 @@ impl Server {
         let [short, file, map, copy] =
             ["call-short", "call-file", "call-map", "call-copy"].map(|call| on.program(call));
         let (user, accept, request, end) = match self {
-            // A lock around accept; the address, options, signals, timeouts. A name is looked up component by
-            // component; the file is mapped, written with its header, logged. Then it waits for the
-            // client's FIN.
+            // The calls are: a lock around accept; the address, options, signals, timeouts. A name is looked
+            // up component by component; the file is mapped, written with its header, logged. Then the server
+            // waits for the client's FIN.
             Self::Apache => (
                 on.program("apache-user"),
                 vec![(5, Other, map), (2, Other, short), (4, Other, map)],
@@ -131,7 +131,8 @@ impl Server {
                 ],
                 vec![(4, Shutdown, short), (3, Other, map), (2, Other, short), (3, Close, map)],
             ),
-            // select before each that may block; what is mapped is asked whether it is in memory.
+            // There is a select before each call that may block, and a check whether a mapped file is in
+            // memory.
             Self::Flash => (
                 on.program("flash-user"),
                 vec![(8, Other, map), (3, Other, short), (3, Other, short), (3, Other, short)],
@@ -190,9 +191,9 @@ pub(crate) struct Bench {
 pub(crate) struct Load {
     pub(crate) server: Server,
     pub(crate) on: Pentium,
-    /// Requests on a connection: one is HTTP, more are P-HTTP.
+    /// The requests on a connection: one is HTTP, more are P-HTTP.
     pub(crate) requests: u32,
-    /// Interfaces, each with a network of its own.
+    /// The number of interfaces, each with its own network.
     pub(crate) interfaces: u8,
     /// Whether a process computes in addition to the server.
     pub(crate) computes: bool,
@@ -207,7 +208,7 @@ impl Load {
 }
 
 impl Bench {
-    /// Sets up a bench with `handlers` at the trigger states of its CPU, which has had time to settle.
+    /// Sets up a bench with `handlers` at the trigger states of its CPU, after it has settled.
     pub(crate) fn new(load: Load, handlers: Box<dyn Handlers>, seed: u64) -> Self {
         Self::with(load, handlers, |_| (), seed)
     }
@@ -223,7 +224,7 @@ impl Bench {
         let mut world = World::new(seed);
         let segments: Vec<_> = (0..interfaces).map(|_| world.add_segment()).collect();
         let addresses: Vec<_> = (0..interfaces).map(|net| Ipv4Address::new(10, 0, net, 2)).collect();
-        // The adaptors of the polling experiments tell of each frame that has left (section 4.2).
+        // The adaptors of the polling experiments report each frame that has left (section 4.2).
         let transmit_ring_pkts = (on == Pentium::Ii333).then_some(64);
         let ports = segments.iter().zip(&addresses).map(|(segment, address)| {
             let port = Port {
@@ -250,7 +251,7 @@ impl Bench {
         world.cpu_mut(host).set_clock(BACKING);
         world.cpu_mut(host).set_handlers(handlers, traps, on.program("idle-loop"));
         set_up(world.cpu_mut(host));
-        // Until all of them listen.
+        // All servers listen after that.
         world.run_until(Instant::ZERO + WARM_UP / 10);
         for (net, (segment, address)) in segments.iter().zip(&addresses).enumerate() {
             let client = Ipv4Address::new(10, 0, net as u8, 1);
@@ -269,7 +270,7 @@ impl Bench {
         bench
     }
 
-    /// Lets time pass. Returns the requests answered per second.
+    /// Advances time. Returns the requests answered per second.
     pub(crate) fn run(&mut self, time: Duration) -> f64 {
         let answered = |bench: &Self| bench.answered.iter().map(Tally::get).sum::<u64>();
         let before = answered(self);

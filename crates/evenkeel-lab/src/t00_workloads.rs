@@ -1,9 +1,8 @@
 //! The workloads of the soft-timers paper, and the trigger states that a machine passes under each.
 //!
-//! The web servers are simulated call by call and packet by packet. The file server is, too, but for its
-//! disk. The player and the build are synthetic: a mix of calls, stated here, with packets or disk waits
-//! beside it; what comes out of them shows that the facility works under such a load, and nothing about the
-//! real programs.
+//! The web servers are simulated call by call and packet by packet. So is the file server, except for its
+//! disk. The player and the build are synthetic: a mix of calls, given here, with packets or disk waits.
+//! Their results show that the facility works under such a load, and nothing about the real programs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +40,7 @@ impl Workload {
         Self::Nfs,
         Self::KernelBuild,
     ];
-    /// The one that most of the paper is about.
+    /// The workload of most of the paper.
     pub(crate) const APACHE: Self = Self::Web(Server::Apache, Pentium::Ii);
 
     pub(crate) const fn name(self) -> &'static str {
@@ -63,14 +62,14 @@ impl Workload {
 pub(crate) struct Trace {
     pub(crate) states: Vec<State>,
     pub(crate) gaps: Gaps,
-    /// The share of the time that the machine had nothing to do.
+    /// The share of the time in which the machine was idle.
     pub(crate) idle: f64,
 }
 
-/// Long enough for 30 000 states of the slowest.
+/// The length of a run: long enough for 30 000 states of the slowest workload.
 const TIME: Duration = Duration::from_secs(1);
 
-/// The recorded traces. Several tables and figures share their runs: each is made once, or twice if two
+/// The recorded traces. Several tables and figures share their runs: each run is made once, or twice if two
 /// need it at a time.
 static TRACES: Mutex<BTreeMap<(Workload, u64), Arc<Trace>>> = Mutex::new(BTreeMap::new());
 
@@ -122,7 +121,7 @@ fn alone(workload: Workload, recorder: Recorder, seed: u64) -> (World, HostId) {
     let [short, file, map] = ["call-short", "call-file", "call-map"].map(|call| on.program(call));
     let step = |user, call, kernel| Planned { user, call, kernel };
     let (rate_pps, payload_bytes) = match workload {
-        // It looks at the time and at its descriptors, decodes, and hands sound to the device.
+        // The player reads the time and its descriptors, decodes, and passes sound to the device.
         Workload::RealAudio => {
             let user = on.program("audio-user");
             let mut mix = vec![step(user / 2, Call::Other, short); 6];
@@ -134,7 +133,8 @@ fn alone(workload: Workload, recorder: Recorder, seed: u64) -> (World, HostId) {
             world.host_mut(host).spawn("stream", 0, Box::new(sink));
             (30, 600)
         }
-        // It reads and writes files, touches new pages, and computes; one call in fifty waits for the disk.
+        // The build reads and writes files, touches new pages, and computes; one call in fifty waits for the
+        // disk.
         Workload::KernelBuild => {
             let user = on.program("build-user");
             let mix = vec![
@@ -153,7 +153,7 @@ fn alone(workload: Workload, recorder: Recorder, seed: u64) -> (World, HostId) {
             let times = (on.program("nfs-request"), on.program("nfs-disk"));
             let (server, _) = DiskServer::new(PORT, 8_192, times, Varying { percent: 50, ..varying });
             world.host_mut(host).spawn("nfsd", 0, Box::new(server));
-            // More than the disk can do.
+            // This is more than the disk can do.
             (300, 120)
         }
     };

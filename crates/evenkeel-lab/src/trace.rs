@@ -1,4 +1,4 @@
-//! The way of one packet through the router, as the livelock paper's traces show it (section 8.1).
+//! The path of one packet through the router, as in the livelock paper's traces (section 8.1).
 
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
@@ -16,13 +16,13 @@ pub(crate) enum End {
     Ends,
 }
 
-/// A moment of the paper's trace, and what happens then in the model: one end of the nth piece of some work.
+/// A moment of the paper's trace, and its event in the model: one end of the nth piece of some work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stamp {
     pub(crate) us: f64,
     pub(crate) what: &'static str,
     pub(crate) at: (End, Work, usize),
-    /// Why the model misses it, if it does.
+    /// The reason why the model misses it, if it does.
     pub(crate) missed: Option<&'static str>,
 }
 
@@ -38,13 +38,13 @@ impl Stamp {
     }
 }
 
-/// Why device work is where it is.
+/// The reason for the place of device work.
 pub(crate) const DEVICE: &str = "prices are of sums that the paper's rates fix, stretched by one factor for \
      tracing; where in a sum the event lies, and how densely the calls around it are traced, they do not \
      know";
 
-/// Times and checks of one packet that comes alone. Each time is a sum of prices, of which `fitted` were
-/// fitted to these very traces.
+/// Returns times and checks of a single packet. Each time is a sum of prices, of which `fitted` were fitted
+/// to these traces.
 pub(crate) fn one_packet(setup: &Setup, stamps: &[Stamp], fitted: &'static str, seed: u64) -> Outcome {
     let times: Vec<f64> = times(setup, stamps, seed);
     let nth = |n: usize| (n + 1) as f64;
@@ -58,7 +58,7 @@ pub(crate) fn one_packet(setup: &Setup, stamps: &[Stamp], fitted: &'static str, 
     Outcome::new("event", "time since the interrupt (µs)", here.chain(paper).collect(), checks)
 }
 
-/// Microseconds from the packet's arrival, stretched as tracing stretched the paper's.
+/// Returns the microseconds since the packet's arrival, stretched as tracing stretched the paper's.
 fn times(setup: &Setup, stamps: &[Stamp], seed: u64) -> Vec<f64> {
     let mut router = Router::new(setup, Load::Once(1, GAP), seed);
     let cpu = router.record(START + Duration::from_millis(20));

@@ -1,8 +1,8 @@
-//! Every experiment in virtual time agrees with its paper, but for what it is known to miss; and the same
-//! seed gives the same report.
+//! Tests that every experiment in virtual time agrees with its paper, except for known misses, and that equal
+//! seeds give equal reports.
 //!
-//! With seed 1 alone, the long ones by `cargo xtask long papers`. `EVENKEEL_LAB_SEEDS=20 cargo test -p
-//! evenkeel-lab --release --test papers` judges the medians of 20 seeds, which takes long.
+//! The tests use seed 1 alone; `cargo xtask long papers` runs the long ones. `EVENKEEL_LAB_SEEDS=20 cargo
+//! test -p evenkeel-lab --release --test papers` judges the medians of 20 seeds, which takes long.
 
 use evenkeel_lab::check::Basis;
 use evenkeel_lab::{Check, Report, Seeds, experiments, find};
@@ -40,7 +40,7 @@ fn agrees(id: &str) {
     }
 }
 
-/// Whatever is missed is known to be, and whatever is known to be missed is.
+/// Runs an experiment, and asserts that its misses are exactly the known ones.
 fn run(id: &str) -> Report {
     let report = find(id).expect("an experiment of that id").run_over(seeds(), &mut |_, _| ());
     let surprising: Vec<&Check> =
@@ -49,7 +49,7 @@ fn run(id: &str) -> Report {
     report
 }
 
-/// Each fitted parameter that looks like a path in a machine model is in one.
+/// Asserts that each fitted parameter with the form of a path is in a machine model.
 fn what_was_fitted_is_there(report: &Report) {
     let built_in = |name| Machine::built_in(name).expect("a machine that is built in");
     let machines: Vec<Machine> = Machine::names().map(built_in).collect();

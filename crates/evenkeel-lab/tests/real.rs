@@ -1,5 +1,5 @@
-//! The experiments in real time: so short that the figures say nothing, but every curve must be there and the
-//! counters right.
+//! Tests of the experiments in real time. They are so short that the figures mean nothing, but every curve
+//! must exist and the counters must be right.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ fn short(on: Place) -> Options {
     Options { on, points: 2, warm_up, window, repeats: 1, ..Options::default() }
 }
 
-/// One after the other: they measure on the same two cores.
+/// The tests run one after the other, because they use the same two cores.
 static MACHINE: Mutex<()> = Mutex::new(());
 
 fn run(id: &str, on: Place) -> io::Result<Report> {
@@ -38,7 +38,7 @@ fn is_whole(report: &Report, variants: &[&str], counters: &str) {
         let points: Vec<_> = report.outcome.points.iter().filter(|p| p.series == *variant).collect();
         assert_eq!(points.len(), 2, "{variant}: {}", report.text());
         for point in points {
-            // A busy machine may not let the generator send at all in so short a time.
+            // A busy machine may not let the generator send at all in such a short time.
             assert!(point.more["offered_pps"] >= 0.0 && point.more["forwarded_pps"] >= 0.0, "{point:?}");
             let shares =
                 ["interrupt", "soft_interrupt", "polling_thread", "process"].map(|level| point.more[level]);
@@ -50,7 +50,7 @@ fn is_whole(report: &Report, variants: &[&str], counters: &str) {
         let kept = report.outcome.kept[*variant];
         let mut checks = report.outcome.checks.iter().filter(|c| c.name.contains("share of the peak"));
         let its = checks.find(|c| c.name.starts_with(&format!("{variant}: ")));
-        // What is shown is what is judged.
+        // The report shows the values that were judged.
         assert!(
             its.is_none_or(|check| check.measured == Figure::Number(kept)),
             "{variant}: {}",
@@ -74,7 +74,7 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
     for (id, variants) in variants {
         is_whole(&run(id, Place::Cable).unwrap(), variants, ALL_OF_THE_WAY);
     }
-    // What is measured in other ways has tests of its own.
+    // Experiments that are measured in other ways have their own tests.
     let others = ["o96-fig5", "s98-fig9", "t00-tab1", "t00-tab10", "t00-tab11", "t00-tab12", "t00-tab7"];
     let mut measured: Vec<&str> = variants.iter().map(|(id, _)| *id).chain(others).collect();
     let mut in_real_time: Vec<&str> = list()
@@ -89,7 +89,7 @@ fn every_experiment_measures_all_its_variants_on_the_cable() {
 
 #[test]
 fn transfers_beside_a_syn_flood_are_measured_for_every_system_and_flood() {
-    // Long enough for a transfer even if the threads do not have cores of their own.
+    // The window is long enough for a transfer even if the threads share a core.
     let options = Options { window: Duration::from_millis(60), ..short(Place::Cable) };
     let report = run_with("o96-fig5", &options).unwrap();
     assert_eq!(report.mode, Mode::Real);

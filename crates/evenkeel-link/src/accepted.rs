@@ -1,4 +1,4 @@
-//! TCP connections that the kernel accepts for a server of ours, by each of the kernel's ways to wait.
+//! TCP connections that the kernel accepts for a server, and the kernel's calls that wait for them.
 
 use core::fmt;
 use std::io;
@@ -13,15 +13,15 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::sys;
 
-/// Events taken from the kernel at a time, at most.
+/// The most events taken from the kernel at a time.
 const EVENTS: usize = 512;
-/// Connections that wait to be accepted, at most; the kernel has a bound of its own, too.
+/// The most connections that wait to be accepted; the kernel has its own bound, too.
 const BACKLOG: i32 = 4_096;
 
-/// The kernel's ways to wait for many descriptors.
+/// The kernel's calls that wait for many descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitBy {
-    /// `select`, with sets as large as they have to be: only the C library's end at 1024.
+    /// `select`, with sets of any size: only the C library limits them to 1024.
     Select,
     /// `poll`
     Poll,
@@ -29,12 +29,12 @@ pub enum WaitBy {
     Epoll,
 }
 
-/// A listening socket and what was accepted at it, each by the number of its descriptor.
+/// A listening socket and its accepted connections, each identified by the number of its descriptor.
 ///
-/// Nothing here blocks but [`Accepted::wait`].
+/// Only [`Accepted::wait`] blocks.
 pub struct Accepted {
     listener: OwnedFd,
-    /// By number.
+    /// Indexed by the number of the descriptor.
     streams: Vec<Option<OwnedFd>>,
     waiting: Waiting,
 }
@@ -90,13 +90,14 @@ impl Accepted {
         number(&self.listener)
     }
 
-    /// Connections that are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> usize {
         self.streams.iter().flatten().count()
     }
 
-    /// Waits until something can be read or accepted, or so long; `ready` is set to where.
+    /// Waits until something can be read or accepted, or for `at_most`. Sets `ready` to the ready
+    /// descriptors.
     ///
     /// # Errors
     /// Only if the kernel is out of memory, or allows no such number of descriptors.
@@ -105,10 +106,10 @@ impl Accepted {
         self.waiting.wait(at_most, ready)
     }
 
-    /// Accepts a connection and waits for it, too; `None` if none is there.
+    /// Accepts a connection and adds it to the waiting set; `None` if none is there.
     ///
     /// # Errors
-    /// The process may have no more descriptors, say.
+    /// Any of `accept`, for example if the process may have no more descriptors.
     pub fn accept(&mut self) -> io::Result<Option<u32>> {
         let stream =
             match rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -126,10 +127,10 @@ impl Accepted {
         Ok(Some(fd))
     }
 
-    /// Reads what has come; `None` if nothing has, and 0 bytes at the end of the stream.
+    /// Reads the received bytes; `None` if there are none, and 0 bytes at the end of the stream.
     ///
     /// # Errors
-    /// The connection is over: reset, say.
+    /// The connection is over, for example because of a reset.
     pub fn read(&self, fd: u32, to: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::net::recv(self.stream(fd)?, to, RecvFlags::empty()) {
             Ok((_, read)) => Ok(Some(read)),
@@ -138,7 +139,7 @@ impl Accepted {
         }
     }
 
-    /// Writes what there is room for; says how much.
+    /// Writes as many bytes as fit; returns their number.
     ///
     /// # Errors
     /// The connection is over.
@@ -189,7 +190,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Forgets the closed descriptor `fd`. An epoll does this without a call.
+    /// Removes the closed descriptor `fd` from the sets. An epoll needs no call for this.
     fn remove(&mut self, fd: u32) {
         match self {
             Self::Select { wanted, .. } => fd_set_remove(wanted, fd as i32),
@@ -254,10 +255,10 @@ fn number(fd: &OwnedFd) -> u32 {
 /// # Errors
 /// If the kernel is out of memory.
 pub fn have_own_descriptors() -> io::Result<()> {
-    // SAFETY: only the descriptor table is unshared. It begins as a copy of the other, so whatever the thread
-    // borrows is what it was; and what either closes, it closes in its own table only. That no descriptor of
-    // one is used in the other afterwards is the caller's duty; if it is, calls fail or reach another file of
-    // the process, but no memory is at stake.
+    // SAFETY: only the descriptor table is unshared. It begins as a copy of the other, so the descriptors
+    // that the thread borrows stay valid. If either thread closes a descriptor, it closes it in its own table
+    // only. The caller must not use a descriptor of one table in the other. If it does, calls fail or reach
+    // another file of the process, but memory stays safe.
     Ok(unsafe { unshare_unsafe(UnshareFlags::FILES) }?)
 }
 
@@ -292,7 +293,7 @@ mod tests {
             let (mut ready, mut heard) = (Vec::new(), [0; 8]);
             accepted.wait(Duration::ZERO, &mut ready).unwrap();
             assert_eq!(ready, [], "{by:?}");
-            // One in the middle is closed, and then the last one has something.
+            // One in the middle is closed, and then the last one becomes readable.
             accepted.close(streams[3].1);
             let (peer, fd) = streams.last_mut().unwrap();
             peer.write_all(b"hello").unwrap();
@@ -329,7 +330,7 @@ mod tests {
             opened.wait();
             let now = descriptors();
             closed.wait();
-            // Other tests open some meanwhile.
+            // Other tests may open some meanwhile.
             assert!(now < before + MANY / 2, "{before} and then {now}");
         });
     }

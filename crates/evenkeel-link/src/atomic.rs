@@ -1,4 +1,4 @@
-//! The atomics of what a sleeper and those that wake it agree on. A test that tries all orders of threads
-//! puts loom's in this place.
+//! The atomics shared by a sleeper and its wakers. A test that tries all interleavings replaces them with
+//! loom's.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};

@@ -1,5 +1,4 @@
-//! The memory-mapped receive ring of a packet socket in blocks (`TPACKET_V3`), walked over any memory it is
-//! handed.
+//! The memory-mapped receive ring of a packet socket in blocks (`TPACKET_V3`), over any memory.
 //!
 //! ```text
 //!   block 0                          block 1           block 2
@@ -15,10 +14,10 @@
 //!  0        48                     tp_mac
 //! ```
 //!
-//! The status word says whose a block is. The kernel puts frames into a block of its own, one close behind
-//! the other, and stores `TP_STATUS_USER` when no more fits, or when it has waited long enough for more; we
-//! read the block and then store `TP_STATUS_KERNEL`. Many frames are handed over at once, and small ones
-//! share cache lines and pages. Layouts: linux/if_packet.h and Documentation/networking/packet_mmap.rst.
+//! The status word tells the owner of a block. The kernel puts frames into its own blocks, one directly after
+//! the other. It stores `TP_STATUS_USER` when no more frames fit, or after a timeout. We read the block and
+//! then store `TP_STATUS_KERNEL`. So many frames change owner at once, and small ones share cache lines and
+//! pages. Layouts: linux/if_packet.h and Documentation/networking/packet_mmap.rst.
 
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -33,9 +32,9 @@ pub(crate) struct Blocks<M> {
     memory: M,
     blocks: usize,
     block_bytes: usize,
-    /// The block that is read, or waited for.
+    /// The block being read, or the next block from the kernel.
     block: usize,
-    /// Frames in it that have not been passed.
+    /// Frames of the block that have not been passed.
     left: u32,
     /// The offset in the block of the next frame to read.
     at: usize,
@@ -44,12 +43,12 @@ pub(crate) struct Blocks<M> {
 const STATUS_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, block_status);
 const COUNT_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, num_pkts);
 const FIRST_AT: usize = offset_of!(tpacket_block_desc, hdr) + offset_of!(tpacket_hdr_v1, offset_to_first_pkt);
-/// The offset in a block, behind its status word, at which reads as plain bytes begin.
+/// The offset in a block, after its status word, from which it is read as plain bytes.
 const SKIPPED: usize = STATUS_AT + size_of::<u32>();
 
 impl<M: Memory> Blocks<M> {
-    /// Creates a ring of as many blocks of `block_bytes` as fit. Returns `None` if that is less than one,
-    /// or blocks would not be aligned to 16.
+    /// Creates a ring of as many blocks of `block_bytes` as fit. Returns `None` if no block fits, or if
+    /// blocks would not be aligned to 16.
     pub(crate) fn new(memory: M, block_bytes: usize) -> Option<Self> {
         let blocks = memory.len().checked_div(block_bytes)?;
         let sound =
@@ -57,13 +56,13 @@ impl<M: Memory> Blocks<M> {
         sound.then_some(Self { memory, blocks, block_bytes, block: 0, left: 0, at: 0 })
     }
 
-    /// Returns whether a frame waits. One load at most.
+    /// Returns whether a frame waits. Needs at most one load.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
         self.left > 0 || self.is_ours()
     }
 
-    /// Frames known to wait.
+    /// Returns the number of frames known to wait.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
         if self.left > 0 { self.left as usize } else { usize::from(self.is_ours()) }
@@ -80,9 +79,9 @@ impl<M: Memory> Blocks<M> {
         Some(parse::<InBlock>(frame, status).map_or(Slot::Malformed, Slot::Frame))
     }
 
-    /// Passes the frame at the front; the block goes back to the kernel with its last one. Says how many
-    /// frames are gone: one, or all that were left if the block does not say where the next one is. The
-    /// kernel writes no such blocks.
+    /// Passes the frame at the front. The last frame of a block returns the block to the kernel. Returns the
+    /// number of frames passed: one, or all that were left if the block does not give the place of the next
+    /// one. The kernel writes no such blocks.
     #[inline]
     pub(crate) fn release(&mut self) -> u64 {
         if self.left == 0 {
@@ -103,7 +102,7 @@ impl<M: Memory> Blocks<M> {
         1 + u64::from(lost)
     }
 
-    /// Begins with the next block, if it is ours. One without frames is given back.
+    /// Begins with the next block, if we own it. A block without frames is returned to the kernel.
     fn enter(&mut self) -> bool {
         while self.is_ours() {
             self.left = word(self.bytes(COUNT_AT), 0);
@@ -127,16 +126,16 @@ impl<M: Memory> Blocks<M> {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Returns the bytes of the block from `offset` on, which is counted from its beginning. Returns no
-    /// bytes if some of them would lie before the end of its status word.
+    /// Returns the bytes of the block from `offset`, which counts from its beginning. Returns no bytes if
+    /// some of them would lie before the end of its status word.
     ///
-    /// To be called while the block is ours only.
+    /// Call this only while we own the block.
     #[inline]
     fn bytes(&self, offset: usize) -> &[u8] {
         // SAFETY: `block` is less than `blocks`, so the block lies inside the memory (`new`), which outlives
-        // the borrow of `self`. Its status has been read with acquire ordering and says that the kernel is
-        // done with it, and the block goes back to the kernel by `give_back`, which takes `&mut self` and so
-        // cannot be called while this borrow lasts. The status word is left out of the slice.
+        // the borrow of `self`. Its status was read with acquire ordering and shows that the kernel is done
+        // with it. `give_back` returns the block to the kernel; it takes `&mut self`, so it cannot be called
+        // while this borrow lasts. The status word is left out of the slice.
         let rest =
             unsafe { core::slice::from_raw_parts(self.base().add(SKIPPED), self.block_bytes - SKIPPED) };
         offset.checked_sub(SKIPPED).and_then(|at| rest.get(at..)).unwrap_or_default()
@@ -151,8 +150,8 @@ impl<M: Memory> Blocks<M> {
     #[inline]
     fn status(&self) -> &AtomicU32 {
         const { assert!(STATUS_AT.is_multiple_of(align_of::<AtomicU32>())) };
-        // SAFETY: in bounds and aligned as every block is (`new`); the kernel too accesses this word only by
-        // single loads and stores.
+        // SAFETY: the word is in bounds and aligned, as every block is (`new`). The kernel also accesses it
+        // only by single loads and stores.
         unsafe { AtomicU32::from_ptr(self.base().add(STATUS_AT).cast()) }
     }
 }
@@ -205,7 +204,7 @@ mod tests {
     const FIRST: usize = size_of::<tpacket_block_desc>();
     const MAC: usize = 92;
 
-    /// A frame as the kernel lays it out, the distance to the next one still open.
+    /// Returns a frame in the kernel's layout, without the distance to the next one.
     fn frame(bytes: &[u8], status: u32, vnet: [u8; VNET_BYTES], vlan: [u16; 2]) -> Vec<u8> {
         let mut frame = vec![0; MAC];
         frame[4..8].copy_from_slice(&1_900_000_000_u32.to_ne_bytes());
@@ -234,7 +233,7 @@ mod tests {
             let start = block.len();
             block.extend_from_slice(frame);
             block.resize(start + distance, 0);
-            // The kernel leaves that of the last one at zero.
+            // The kernel leaves the distance of the last frame at zero.
             let next = if index + 1 < frames.len() { distance as u32 } else { 0 };
             block[start..start + 4].copy_from_slice(&next.to_ne_bytes());
         }
@@ -303,8 +302,7 @@ mod tests {
         }
     }
 
-    /// Every single value of every byte of the headers, and many random blocks: an answer, and inside the
-    /// block.
+    /// Every value of every header byte, and many random blocks, must give a result inside the block.
     #[test]
     fn hostile_blocks_are_read_without_harm() {
         let mut ring = ring(1);
@@ -316,7 +314,7 @@ mod tests {
                 }
                 ring.release();
             }
-            // A block that says it holds more than it can: on with the next.
+            // This block claims more frames than it can hold, so the ring continues with the next block.
             ring.left = 0;
             ring.give_back();
         };

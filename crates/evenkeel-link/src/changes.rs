@@ -1,5 +1,4 @@
-//! Changes of the kernel's network devices while we use them, by rtnetlink (rtnetlink(7)): MTU, presence,
-//! return.
+//! Changes of the kernel's network devices, received through rtnetlink (rtnetlink(7)): MTU, presence, return.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +14,7 @@ use crate::rtnetlink::{message_len, open_socket};
 
 /// The multicast group of announcements about devices: `RTMGRP_LINK` (linux/rtnetlink.h).
 const LINKS: u32 = 0x1;
-/// The size of the receive buffer in bytes. More than the kernel's message about one device.
+/// The size of the receive buffer in bytes: more than the kernel's message about one device.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// The size in bytes of the socket's queue of announcements.
 const RECEIVE_BYTES: usize = 1 << 20;
@@ -39,7 +38,7 @@ pub enum DeviceChange {
         /// The number it had.
         index: u32,
     },
-    /// Announcements were lost: each device has to be asked.
+    /// Announcements were lost: the caller must query each device.
     Lost,
 }
 
@@ -51,10 +50,10 @@ pub struct DeviceChanges {
 }
 
 impl DeviceChanges {
-    /// Begins to listen.
+    /// Opens a socket that receives the announcements.
     ///
     /// # Errors
-    /// If the kernel gives no such socket.
+    /// If the kernel provides no such socket.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: Arc::new(open_socket(LINKS, RECEIVE_BYTES)?), buffer: vec![0; BUFFER_BYTES] })
     }
@@ -65,10 +64,10 @@ impl DeviceChanges {
         Arc::clone(&self.socket)
     }
 
-    /// Reads one announcement and tells it; false if none waits.
+    /// Reads one announcement and passes it to `tell`; false if none waits.
     ///
     /// # Errors
-    /// If the socket fails, other than by having lost announcements.
+    /// If the socket fails, except for lost announcements.
     pub fn read(&mut self, mut tell: impl FnMut(DeviceChange)) -> io::Result<bool> {
         let len = match recv(&*self.socket, &mut self.buffer[..], RecvFlags::empty()) {
             Ok((len, _)) => len,
@@ -84,7 +83,7 @@ impl DeviceChanges {
         while let Some(len) = message_len(bytes) {
             let (message, rest) = bytes.split_at(len.min(bytes.len()));
             bytes = rest.get(len.next_multiple_of(4) - len..).unwrap_or_default();
-            // What cannot be understood has an attribute that is newer than the library.
+            // A message that cannot be parsed has an attribute that is newer than the library.
             let Ok(message) = NetlinkMessage::<Message>::deserialize(message) else { continue };
             match message.payload {
                 NetlinkPayload::InnerMessage(Message::NewLink(link)) => {

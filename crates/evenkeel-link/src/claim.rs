@@ -1,5 +1,5 @@
-//! Two programs that are the same host on one device would both answer every frame. The first one claims the
-//! place.
+//! Exclusive use of a hardware address on a device. Two programs with one address would both answer every
+//! frame, so the first one claims it.
 
 use std::os::fd::OwnedFd;
 
@@ -9,10 +9,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 
 use crate::error::LinkError;
 
-/// A hardware address on a device is in use, for as long as this lives: also if the process is killed.
+/// A claim of a hardware address on a device. It ends when this value is dropped or the process is killed.
 ///
-/// It is a name in the abstract namespace of Unix sockets, which belongs to the network namespace as devices
-/// do (unix(7)).
+/// The claim is a name in the abstract namespace of Unix sockets, which belongs to the network namespace as
+/// devices do (unix(7)).
 #[derive(Debug)]
 pub(crate) struct Claim {
     _socket: OwnedFd,
@@ -22,7 +22,7 @@ impl Claim {
     /// Claims `address` on the device called `name`, whose number is `index`.
     ///
     /// # Errors
-    /// [`LinkError::Claimed`] if another one has it.
+    /// [`LinkError::Claimed`] if another process has the address.
     pub(crate) fn of(name: &str, index: i32, address: EthernetAddress) -> Result<Self, LinkError> {
         let fail = |source: Errno| LinkError::Os { what: format!("claim `{name}`"), source: source.into() };
         let place = format!("evenkeel/packet/{index}/{address}");

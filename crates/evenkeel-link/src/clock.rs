@@ -1,4 +1,4 @@
-//! The machine's clock, which also knows what time it is for people.
+//! The machine's clock, which also has the time of day.
 
 use core::fmt;
 use std::hint;
@@ -6,10 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use evenkeel_core::time::{Duration, Instant};
 
-/// Reads the time that the core is given.
+/// The clock that gives the core its time.
 ///
-/// A copy of a clock counts from the same start, on every thread. What it reads, and how far it agrees
-/// between threads, is said at [`evenkeel_soft_timers::Clock`], which it is.
+/// A copy of a clock counts from the same start, on every thread. [`evenkeel_soft_timers::Clock`], which it
+/// wraps, describes what it reads and how far it agrees between threads.
 #[derive(Clone, Copy)]
 pub struct Clock {
     clock: evenkeel_soft_timers::Clock,
@@ -37,8 +37,8 @@ impl Clock {
         self.clock.now()
     }
 
-    /// Burns CPU until `deadline`: a program's stated work. Returns the time at which it stopped, never
-    /// before `deadline`.
+    /// Uses the CPU until `deadline`, as the work of a simulated program. Returns the time at which it
+    /// stopped, never before `deadline`.
     pub fn spin_until(&self, deadline: Instant) -> Instant {
         loop {
             let now = self.now();
@@ -49,20 +49,20 @@ impl Clock {
         }
     }
 
-    /// Burns CPU for `work`, in elapsed time: what other threads take meanwhile is not given back.
+    /// Uses the CPU for `work`, in elapsed time: it does not make up for time that other threads take.
     pub fn spin(&self, work: Duration) -> Instant {
         self.spin_until(self.now() + work)
     }
 
-    /// Nanoseconds since 1970 at `at`, for captures and logs. Steps of the system's clock after the start are
-    /// not seen.
+    /// Returns the nanoseconds since 1970 at `at`, for captures and logs. Ignores steps of the system's clock
+    /// after the start.
     #[must_use]
     pub const fn wall_nanos(&self, at: Instant) -> u64 {
         self.wall_start.saturating_add(at.as_nanos())
     }
 
-    /// Nanoseconds since 1970 as the system's clock has it now, steps included, and the time at which it was
-    /// read: not before.
+    /// Returns the nanoseconds since 1970 by the system's clock, steps included, and the time at which it was
+    /// read or later.
     #[must_use]
     pub fn wall_now(&self) -> (u64, Instant) {
         let nanos = wall();

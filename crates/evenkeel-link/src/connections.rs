@@ -1,4 +1,4 @@
-//! Very many TCP connections of the kernel's, on one thread.
+//! Very many TCP connections of the kernel on one thread.
 
 use core::fmt;
 use std::io;
@@ -16,12 +16,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::clock::Clock;
 use crate::sys;
 
-/// Events taken from the kernel at a time, at most.
+/// The most events taken from the kernel at a time.
 const EVENTS: usize = 512;
 /// The epoll token of the descriptors that end every sleep.
 const ENDS_SLEEP: u64 = u64::MAX;
 
-/// Something has happened on a connection.
+/// An event of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Happened {
     /// The token that the caller gave the connection.
@@ -30,16 +30,15 @@ pub struct Happened {
     pub ended: bool,
 }
 
-/// Connections that this process opens, each in a numbered place of the caller's choice, and what has
-/// happened on them since they were last looked at.
+/// Connections that this process opens, each in a numbered place that the caller chooses, and their events.
 ///
-/// Nothing here blocks but [`Connections::wait`]. A connection is mentioned when something has happened
-/// (edge-triggered): read until there is nothing more.
+/// Only [`Connections::wait`] blocks. Events are edge-triggered: after an event, read until there is nothing
+/// more.
 pub struct Connections {
     epoll: OwnedFd,
     places: Vec<Option<OwnedFd>>,
     events: Vec<epoll::Event>,
-    /// To wait more exactly than for milliseconds.
+    /// The descriptor for waits that need finer deadlines than milliseconds.
     polled: [libc::pollfd; 1],
 }
 
@@ -63,18 +62,19 @@ impl Connections {
         Ok(Self { epoll, places: Vec::new(), events: Vec::with_capacity(EVENTS), polled })
     }
 
-    /// Begins to open a connection in `place`, whose events will bear `token`; from `source`, or from
-    /// whatever address suits. What was in that place is closed.
+    /// Begins to open a connection in `place`, with `token` in its events, from `source` or from an address
+    /// that the kernel chooses. Closes the previous connection in that place.
     ///
     /// # Errors
-    /// Those of `socket`, `bind` and `connect`: no descriptor, no port, no route. Nothing was opened.
+    /// Those of `socket`, `bind` and `connect`, for example no descriptor, no port or no route. Nothing was
+    /// opened.
     pub fn open(&mut self, place: u32, token: u64, to: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
         if let Some(source) = source {
-            // The port is chosen when it is known where to: each source has as many as there are for every
+            // The port is chosen when the destination is known: each source address has all ports for every
             // destination.
             let _ = sys::bind_without_port(socket.as_fd());
             rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
@@ -83,7 +83,7 @@ impl Connections {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        // Only now: a socket that was never connected would be reported as hung up.
+        // Registered only now: a socket that was never connected would be reported as hung up.
         let news =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), news)?;
@@ -113,7 +113,7 @@ impl Connections {
         }
     }
 
-    /// Writes what there is room for; says how much.
+    /// Writes as many bytes as fit; returns their number.
     ///
     /// # Errors
     /// The connection is over.
@@ -125,10 +125,10 @@ impl Connections {
         }
     }
 
-    /// Reads what has come; `None` if nothing has, and 0 bytes at the end of the stream.
+    /// Reads the received bytes; `None` if there are none, and 0 bytes at the end of the stream.
     ///
     /// # Errors
-    /// The connection is over: reset, say.
+    /// The connection is over, for example because of a reset.
     pub fn read(&self, place: u32, to: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::net::recv(self.socket(place)?, to, RecvFlags::empty()) {
             Ok((_, read)) => Ok(Some(read)),
@@ -144,17 +144,17 @@ impl Connections {
         }
     }
 
-    /// Closes a connection at once by a reset: neither end keeps anything of it, and its port is free.
+    /// Closes a connection at once by a reset: neither end keeps its state, and its port is free.
     pub fn reset(&mut self, place: u32) {
         if let Ok(socket) = self.socket(place) {
-            // Without it the close is an ordinary one.
+            // Without this option the close is an ordinary one.
             let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
         }
         self.close(place);
     }
 
-    /// Waits until something has happened, `clock` shows `deadline`, or one of the events is readable; adds
-    /// what has happened to `happened`. Returns whether an event is readable.
+    /// Waits until something has happened, `clock` shows `deadline`, or one of the events is readable. Adds
+    /// the connections' events to `happened`. Returns whether an event is readable.
     ///
     /// # Errors
     /// Only if the kernel is out of memory.
@@ -188,7 +188,7 @@ impl Connections {
     }
 }
 
-/// Lets the process have `wanted` descriptors, if it may; says how many it may have.
+/// Raises the process's limit of descriptors to `wanted`, if it may; returns the limit.
 pub fn allow_descriptors(wanted: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(now) = current else { return u64::MAX };
@@ -196,7 +196,7 @@ pub fn allow_descriptors(wanted: u64) -> u64 {
         return now;
     }
     let raised = maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    // A privileged process may go beyond its own limit, as far as the system's.
+    // A privileged process may exceed its own limit, up to the system's.
     for (current, maximum) in [(wanted, maximum.map(|maximum| maximum.max(wanted))), (raised, maximum)] {
         if setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum }).is_ok() {
             return current;
@@ -269,7 +269,7 @@ mod tests {
     fn nobody_there_is_said() {
         let (mut connections, clock) = connections();
         let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-        // The kernel says it at once, or later.
+        // The kernel reports the error at once or later.
         let error = connections.open(0, 5, gone, None).and_then(|()| {
             assert_eq!(next(&mut connections, &clock)[0].token, 5);
             connections.is_open(0).map(|_| ())

@@ -1,4 +1,4 @@
-//! Threads and processors: where a thread runs, and what it has used.
+//! Threads and processors: the placement of a thread, and the time that it has used.
 
 use core::ops::{Add, Sub};
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::sys;
 
 /// Returns the processors that this process may run on, in order.
 ///
-/// Not the same as 0 to n-1: containers are often given a subset.
+/// The numbers are not always 0 to n-1, because containers often have a subset.
 #[must_use]
 pub fn cpus() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
@@ -35,17 +35,17 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// Asks the kernel to prefer the calling thread to all ordinary ones (nice -20). Returns whether it does:
-/// that takes privilege.
+/// Asks the kernel to prefer the calling thread to all ordinary ones (nice -20). Returns whether that
+/// succeeded, which takes privilege.
 pub fn prefer_this_thread() -> bool {
     setpriority_process(None, -20).is_ok()
 }
 
-/// Has the kernel run the calling thread before all ordinary ones, whenever it has something to do
-/// (`SCHED_FIFO`, sched(7)). One that never halts leaves them a twentieth of its processor.
+/// Makes the kernel run the calling thread before all ordinary ones (`SCHED_FIFO`, sched(7)). If it never
+/// halts, a twentieth of its processor is left for them.
 ///
 /// # Errors
-/// `PermissionDenied` without `CAP_SYS_NICE`, or what else `sched_setscheduler` says.
+/// `PermissionDenied` without `CAP_SYS_NICE`, or another error of `sched_setscheduler`.
 pub fn run_in_real_time() -> io::Result<()> {
     sys::set_fifo(1)
 }
@@ -57,8 +57,8 @@ pub fn are_shared_by_session() -> bool {
     std::fs::read("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.starts_with(b"1"))
 }
 
-/// Returns the CPU time that the calling thread has used, in user and kernel mode. A system call: about 350
-/// ns.
+/// Returns the CPU time that the calling thread has used, in user and kernel mode. This is a system call of
+/// about 350 ns.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
@@ -109,7 +109,7 @@ pub struct ThreadMeter {
 }
 
 impl ThreadMeter {
-    /// That of the calling thread.
+    /// Creates a meter of the calling thread.
     #[must_use]
     pub fn of_this_thread() -> Self {
         let open = |name| File::open(format!("/proc/thread-self/{name}")).ok();
@@ -121,7 +121,7 @@ impl ThreadMeter {
     #[must_use]
     pub fn read(&self) -> Option<ThreadTime> {
         let [user, system] = cpu_times(&read_file(self.stat.as_ref()?)?)?;
-        // One that ends between the two has no hundredths that could stand for what it has used.
+        // A thread that ends between the two reads has no usable value in hundredths.
         let scheduled = match &self.schedstat {
             Some(file) => schedstat(&read_file(file)?),
             None => None,
@@ -131,8 +131,9 @@ impl ThreadMeter {
     }
 }
 
-/// Returns the time that processor `cpu` has not had for the kernel or for idling: what programs used in user
-/// mode, and what the hypervisor gave to other machines. The kernel tells it in hundredths of a second.
+/// Returns the time that processor `cpu` has not had for the kernel or for idling: the time of programs in
+/// user mode, and the time that the hypervisor gave to other machines. The kernel reports it in hundredths of
+/// a second.
 ///
 /// # Errors
 /// `/proc/stat` cannot be read, or does not name that processor.
@@ -163,7 +164,7 @@ fn schedstat(text: &str) -> Option<(Duration, Duration)> {
     Some((fields.next()??, fields.next()??))
 }
 
-/// `USER_HZ`, which is this wherever Linux runs today.
+/// `USER_HZ`, which has this value wherever Linux runs today.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Returns the time in user mode and in kernel mode, fields 14 and 15 of `stat` (proc(5)). The second field
@@ -174,8 +175,8 @@ fn cpu_times(text: &str) -> Option<[Duration; 2]> {
     Some([TICK * fields.next()??, TICK * fields.next()??])
 }
 
-/// Sets how much later than asked the kernel may wake the calling thread, in order to bundle wake-ups. The
-/// kernel's default is 50 µs.
+/// Sets how late the kernel may wake the calling thread in order to combine wake-ups. The kernel's default is
+/// 50 µs.
 ///
 /// A thread that halts until a deadline needs a small value. Zero is taken as 1 ns, the minimum.
 ///
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_thread_in_real_time_is_scheduled_so_and_others_are_not() {
-        // proc(5): the policy is field 41, and what is before the third is in parentheses.
+        // The policy is field 41 (proc(5)); the second field is a name in parentheses.
         let policy = || {
             let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
             stat.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().to_owned()
@@ -266,7 +267,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(200));
         let (slept, while_asleep) = (clock.now().since(begin), read() - before);
         assert!(while_asleep.ran < Duration::from_millis(20), "{while_asleep:?} in {slept:?}");
-        // It may have waited before it fell asleep, and when it was woken.
+        // The thread may have waited before it fell asleep, and when it was woken.
         assert!(while_asleep.run_delay + Duration::from_millis(150) < slept, "{while_asleep:?} in {slept:?}");
         let (before, done) = (read(), std::sync::atomic::AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The device interface for the loop that runs a host, an extension of the core's [`Interface`].
+//! The device interface, an extension of the core's [`Interface`] for the loop that runs a host.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -11,11 +11,11 @@ use crate::capture::Frames;
 use crate::error::LinkError;
 use crate::netdev::KernelCounters;
 
-/// Buffers that a device has the host's pool grow by: for frames between the device and their queue, either
-/// way.
+/// The buffers by which a device enlarges the host's pool, for frames in transit between the device and their
+/// queue in either direction.
 pub(crate) const IN_TRANSIT_PKTS: usize = 128;
 
-/// Receive rings that one interface of a device can have at most.
+/// The most receive rings of one interface of a device.
 pub const QUEUES_MAX: usize = 16;
 
 /// The largest IP packet that a frame buffer can hold, with an Ethernet header and a VLAN tag in front, and a
@@ -29,11 +29,11 @@ pub const fn buffer_bytes_for(mtu: usize) -> usize {
     if mtu <= MTU_MAX { BUFFER_BYTES } else { mtu - MTU_MAX + BUFFER_BYTES }
 }
 
-/// Returns the MTU of the device called `name`. With `jumbo` any will do.
+/// Returns the MTU of the device called `name`. With `jumbo` any MTU is usable.
 ///
 /// # Errors
-/// [`LinkError::Jumbo`] if buffers of the default size are too small for its frames. Its neighbours would
-/// send such, all of them would be lost, and TCP would never get a segment through.
+/// [`LinkError::Jumbo`] if buffers of the default size are too small for the device's frames. Its neighbours
+/// would send large frames, all of them would be lost, and TCP would never deliver a segment.
 pub(crate) fn usable_mtu(name: &str, device_mtu: usize, jumbo: bool) -> Result<usize, LinkError> {
     if device_mtu > MTU_MAX && !jumbo {
         return Err(LinkError::Jumbo { name: name.to_owned(), mtu: device_mtu });
@@ -109,7 +109,7 @@ struct Shared {
 pub enum Refusal {
     /// The device was down.
     Down,
-    /// The device was up, and the other end of its cable was not.
+    /// The device was up, but the other end of its cable was down.
     NoCarrier,
     /// The device was gone.
     Gone,
@@ -129,10 +129,11 @@ impl Refusal {
     /// Returns the reason behind the error number of a send. Calls `has_carrier` where the carrier decides.
     pub(crate) fn of(error: i32, has_carrier: impl Fn() -> bool) -> Self {
         match error {
-            // A TAP that is down says EIO.
+            // The error of a TAP that is down is EIO.
             libc::ENETDOWN | libc::EIO => Self::Down,
             libc::ENXIO | libc::ENODEV | libc::EBADFD => Self::Gone,
-            // What is sent past the queueing discipline is dropped without a carrier, which looks like this.
+            // A frame that bypasses the queueing discipline is dropped if there is no carrier, with the same
+            // errors.
             libc::ENOBUFS | libc::ENOMEM if has_carrier() => Self::QueueFull,
             libc::ENOBUFS | libc::ENOMEM => Self::NoCarrier,
             libc::EMSGSIZE | libc::EINVAL => Self::TooLong,
@@ -183,14 +184,14 @@ impl Status {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Returns how many frames were refused for this reason.
+    /// Returns the number of frames refused for this reason.
     #[must_use]
     pub fn refused_for(&self, reason: Refusal) -> u64 {
         self.0.refusals.get(reason as usize).map_or(0, |frames| frames.load(Ordering::Relaxed))
     }
 
-    /// Returns how many frames that came were larger than a buffer of the pool. They are lost, and among
-    /// those that a ring has missed.
+    /// Returns the number of received frames that were larger than a buffer of the pool. They are lost, and
+    /// are part of a ring's missed frames.
     #[must_use]
     pub fn too_long(&self) -> u64 {
         self.0.too_long.load(Ordering::Relaxed)
@@ -200,14 +201,14 @@ impl Status {
         self.0.too_long.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Frames given to the operating system for transmission, the refused ones included, and the system calls
-    /// that took: all of them, also those by which it took nothing.
+    /// Returns the number of frames given to the operating system for transmission, including refused ones,
+    /// and the number of system calls for that, including calls that took nothing.
     #[must_use]
     pub fn sent(&self) -> (u64, u64) {
         (self.0.sent.load(Ordering::Relaxed), self.0.send_calls.load(Ordering::Relaxed))
     }
 
-    /// Frames of a capture that were captured on something other than Ethernet, and are not played.
+    /// Returns the number of frames of a capture that were not captured on Ethernet, and are not played.
     #[must_use]
     pub fn passed_over(&self) -> u64 {
         self.0.passed_over.load(Ordering::Relaxed)
@@ -225,7 +226,7 @@ impl Status {
 
     /// Records that no frame will come any more, for this reason. Only the first reason is kept.
     pub fn fail(&self, reason: String) {
-        // The first reason is the one that counts.
+        // Only the first reason is kept.
         let _ = self.0.reason.set(reason);
         self.set(DeviceState::Failed);
     }
@@ -234,7 +235,7 @@ impl Status {
         self.0.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// Counts a system call by which this many frames left or were refused.
+    /// Counts a system call in which this many frames left or were refused.
     pub(crate) fn count_call(&self, frames: u64) {
         self.0.sent.fetch_add(frames, Ordering::Relaxed);
         self.0.send_calls.fetch_add(1, Ordering::Relaxed);
@@ -252,7 +253,7 @@ impl Status {
         self.0.refused.fetch_add(frames, Ordering::Relaxed);
     }
 
-    /// Frames refused without a call.
+    /// Counts frames refused without a call.
     pub(crate) fn count_refused_uncalled(&self, frames: u64) {
         self.0.sent.fetch_add(frames, Ordering::Relaxed);
         self.count_refused(frames);

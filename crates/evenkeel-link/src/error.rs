@@ -7,7 +7,7 @@ use evenkeel_core::wire::EthernetAddress;
 
 use crate::device::MTU_MAX;
 
-/// A link could not be opened. The message says what to do.
+/// The reason why a link could not be opened. The message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -22,13 +22,13 @@ pub enum LinkError {
         /// The capability that allows it.
         capability: &'static str,
     },
-    /// There is no device of that name.
+    /// No device has that name.
     #[error(
         "no network device is called `{name}`: `ip link` lists them; to make one: ip link add \
          {name} type veth peer name {name}-peer"
     )]
     NoDevice {
-        /// The name looked for.
+        /// The requested name.
         name: String,
     },
     /// The device is down.
@@ -37,7 +37,7 @@ pub enum LinkError {
         /// The device.
         name: String,
     },
-    /// Its frames are larger than our buffers.
+    /// The frames of the device are larger than our buffers.
     #[error(
         "`{name}` has an MTU of {mtu}, and frames of more than {MTU_MAX} bytes of IP cannot be received: ip \
          link set {name} mtu 1500, and the same at its neighbours"
@@ -48,7 +48,7 @@ pub enum LinkError {
         /// Its MTU.
         mtu: usize,
     },
-    /// Another evenkeel has this hardware address there, and would answer every frame too.
+    /// Another evenkeel uses this hardware address on the device, and would also answer every frame.
     #[error(
         "another evenkeel is {address} on `{name}`, and both would answer: stop that one, use another \
          device, or give this one another address (--mac random)"
@@ -59,7 +59,7 @@ pub enum LinkError {
         /// The hardware address.
         address: EthernetAddress,
     },
-    /// The kernel forwards what comes to the hardware address that we are to share with it.
+    /// The kernel forwards frames to the hardware address that we share with it.
     #[error(
         "the kernel forwards what comes to the hardware address of `{name}` as well, so packets would arrive \
          twice: sysctl -w {setting}=0"
@@ -70,13 +70,13 @@ pub enum LinkError {
         /// The kernel's setting.
         setting: String,
     },
-    /// Another program has it.
+    /// Another program uses the device.
     #[error("`{name}` is in use by another program: stop that one, or choose another name")]
     Busy {
         /// The device.
         name: String,
     },
-    /// It is to be listened to, by several receive rings.
+    /// A monitor was requested with several receive rings.
     #[error(
         "a packet monitor sees the frames of `{name}` in order, by one receive ring: name it without \
          `,queues={queues}`"
@@ -87,13 +87,13 @@ pub enum LinkError {
         /// The number of receive queues requested.
         queues: usize,
     },
-    /// The name cannot be a device's.
+    /// The name cannot be a device's name.
     #[error("`{name}` cannot be a network device's name: 1 to 15 bytes, no `/`, no space")]
     BadName {
         /// The name given.
         name: String,
     },
-    /// There is a device of that name, but of another kind.
+    /// The device with that name is of another kind.
     #[error("`{name}` exists and is not {wanted}")]
     WrongKind {
         /// The device.
@@ -101,7 +101,7 @@ pub enum LinkError {
         /// The kind of device requested.
         wanted: &'static str,
     },
-    /// It is not Ethernet, so that hosts on it have no hardware addresses.
+    /// The device is not Ethernet, so hosts on it have no hardware addresses.
     #[error(
         "`{name}` is not an Ethernet device, on which hosts are told apart by hardware addresses: programs \
          of this machine reach a host on a TAP (tap:ek0 with --kernel-address 10.77.0.1/24), and `evenkeel \
@@ -117,12 +117,12 @@ pub enum LinkError {
          (--device /dev/net/tun)"
     )]
     NoTun,
-    /// The device was there already, so its addresses are not ours to set.
+    /// The device already existed, so we may not set its addresses.
     #[error("`{name}` exists already; set its address by hand: ip addr add {address} dev {name}")]
     AddressOfExisting {
         /// The device.
         name: String,
-        /// The address asked for.
+        /// The requested address.
         address: String,
     },
     /// A capture file cannot be played or written.
@@ -144,7 +144,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Returns the error of a hardware address that could not be drawn.
+    /// Returns the error of drawing a random hardware address.
     pub(crate) fn random(source: io::Error) -> Self {
         Self::Os { what: "draw a hardware address".to_owned(), source }
     }

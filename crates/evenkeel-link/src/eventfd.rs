@@ -1,5 +1,5 @@
-//! An eventfd (eventfd(2)): one thread notifies, another one that sleeps in a [`crate::Halt`] wakes up, or
-//! sees it without a system call if it is awake.
+//! An eventfd (eventfd(2)) between two threads. A notification wakes a thread that sleeps in a
+//! [`crate::Halt`]; a running thread checks it without a system call.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -9,8 +9,8 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::wakeup::{Counter, Notified};
 
-/// An event that one thread notifies and another, which watches its descriptor, takes. All clones share one
-/// state.
+/// An event that one thread notifies and another takes. The other may watch its descriptor. All clones share
+/// one state.
 #[derive(Debug, Clone)]
 pub struct EventFd(Arc<Notified<Arc<OwnedFd>>>);
 
@@ -24,13 +24,13 @@ impl EventFd {
         Ok(Self(Arc::new(Notified::new(Arc::new(event)))))
     }
 
-    /// Makes [`EventFd::fd`] readable: a system call, unless it has been notified before and not taken.
+    /// Makes [`EventFd::fd`] readable. Needs a system call unless an earlier notification has not been taken.
     pub fn notify(&self) {
         self.0.notify();
     }
 
-    /// Returns whether there is a notification that [`EventFd::take`] has not taken. One load, no system
-    /// call. Notifications by a signal handler are not seen here.
+    /// Returns whether there is a notification that [`EventFd::take`] has not taken. Needs one load and no
+    /// system call. Ignores notifications by a signal handler.
     #[must_use]
     #[inline]
     pub fn is_notified(&self) -> bool {
@@ -58,7 +58,7 @@ impl EventFd {
 
 impl Counter for OwnedFd {
     fn increment(&self) {
-        // Fails only when the counter is at its limit; then it is readable already.
+        // The write fails only if the counter is at its limit, and then the descriptor is already readable.
         let _ = rustix::io::write(self, &1_u64.to_ne_bytes());
     }
 
@@ -106,8 +106,8 @@ mod tests {
         }
     }
 
-    /// If one were lost, the one who takes them would sleep until the far deadline, and see less than there
-    /// was.
+    /// If a notification were lost, the taker would sleep until the far deadline, and its count would be
+    /// short.
     #[test]
     fn no_notification_is_lost() {
         const TURNS: u32 = 50_000;

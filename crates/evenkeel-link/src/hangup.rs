@@ -1,4 +1,4 @@
-//! SIGHUP for programs that read their configuration again. In all others it is a signal to end
+//! SIGHUP for programs that reread their configuration. In other programs it is a signal to end
 //! ([`crate::Stop`]).
 
 use std::io;
@@ -11,8 +11,8 @@ use crate::sys;
 static EVENT: AtomicI32 = AtomicI32::new(-1);
 static HANGUP: OnceLock<EventFd> = OnceLock::new();
 
-/// Turns SIGHUP into notifications of an eventfd, from the first call on. There is one such for the process.
-/// From then on SIGHUP does not end the process ([`crate::Stop`]).
+/// Turns SIGHUP into notifications of the process's one eventfd, from the first call on. From then on SIGHUP
+/// does not end the process ([`crate::Stop`]).
 ///
 /// # Errors
 /// If the process may open no more descriptors.
@@ -31,7 +31,7 @@ pub(crate) fn is_claimed() -> bool {
     HANGUP.get().is_some()
 }
 
-/// Runs in a signal handler: nothing but a `write` is allowed here (signal-safety(7)).
+/// Runs in a signal handler, so it may only call `write` (signal-safety(7)).
 extern "C" fn on_hangup(_signal: libc::c_int) {
     sys::notify_in_signal_handler(EVENT.load(Ordering::Acquire));
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::{Clock, Halt, Woken};
 
-    /// One test for the whole life, because the signal is the process's.
+    /// This is one test, because the signal belongs to the process.
     #[test]
     fn every_signal_is_seen_once() {
         let hangup = hangup_events().unwrap();

@@ -1,4 +1,4 @@
-//! Which hardware address we use on a device of the kernel's.
+//! The choice of our hardware address on a device of the kernel.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,19 +8,19 @@ use evenkeel_core::wire::EthernetAddress;
 
 use crate::random::random_bits;
 
-/// Which hardware address we use on a device: `own`, `device`, `random`, or an address such as
+/// The choice of our hardware address on a device: `own`, `device`, `random`, or an address such as
 /// `02:00:00:00:00:09`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Address {
-    /// A locally administered one, derived from the machine and the device's name: the same every time.
+    /// A locally administered address, derived from the machine and the device's name, equal every time.
     #[default]
     Own,
-    /// That of the device. Needed where the network accepts no other: wireless, and adaptors of most clouds.
-    /// The kernel sees frames to it as its own, and must not forward them.
+    /// The address of the device. Networks that accept no other need it: wireless, and adaptors of most
+    /// clouds. The kernel also receives frames to it, and must not forward them.
     Device,
-    /// A locally administered one, another one every time.
+    /// A locally administered address, a new one every time.
     Random,
-    /// This one.
+    /// The given address.
     Fixed(EthernetAddress),
 }
 
@@ -28,7 +28,7 @@ impl Address {
     /// Returns the address for the device called `name`, whose own address is `kernel`.
     ///
     /// # Errors
-    /// If one is to be drawn, and there are no random bits.
+    /// If a random address is needed, and there are no random bits.
     pub(crate) fn on(self, name: &str, kernel: EthernetAddress) -> io::Result<EthernetAddress> {
         Ok(match self {
             Self::Own => own_address(name, kernel),
@@ -80,12 +80,12 @@ pub fn hardware_address(text: &str) -> Option<EthernetAddress> {
     parts.next().is_none().then_some(EthernetAddress(bytes))
 }
 
-/// Returns whether an adaptor can have this address: it is no group address and not all zeros.
+/// Returns whether an adaptor can have this address: it is not a group address and not all zeros.
 fn is_of_one(address: &EthernetAddress) -> bool {
     address.is_unicast() && *address != EthernetAddress::default()
 }
 
-/// Makes a locally administered unicast address of random bytes: byte 0 says so.
+/// Makes a locally administered unicast address of random bytes; byte 0 has the bits for that.
 fn random_address([a, b, c, d, e, f, ..]: [u8; 16]) -> EthernetAddress {
     EthernetAddress([a & 0xfc | 2, b, c, d, e, f])
 }

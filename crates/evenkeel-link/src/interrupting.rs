@@ -1,4 +1,4 @@
-//! The kernel's timers, each of whose events is an interrupt: to compare soft timers with.
+//! The kernel's timers, whose events are interrupts: for comparison with soft timers.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::stamped::StampedFrame;
 use crate::sys;
 
-/// A timerfd (timerfd_create(2)) that expires at even distances.
+/// A timerfd (timerfd_create(2)) that expires at regular intervals.
 #[derive(Debug)]
 pub struct TimerFd {
     event: OwnedFd,
@@ -33,10 +33,10 @@ impl TimerFd {
         Ok(Self { event })
     }
 
-    /// Sleeps until it has expired; how often it has since the last call.
+    /// Sleeps until the timer has expired; returns the number of expirations since the last call.
     ///
     /// # Errors
-    /// If a signal comes.
+    /// If a signal arrives.
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = [0; 8];
         rustix::io::read(&self.event, &mut count)?;
@@ -44,10 +44,10 @@ impl TimerFd {
     }
 }
 
-/// A POSIX timer (timer_create(2)) whose signal interrupts the thread that made it at even distances.
+/// A POSIX timer (timer_create(2)) whose signal interrupts the thread that created it, at regular intervals.
 ///
-/// Its handler records how late it was called, and may send a frame. A process can have one such timer at a
-/// time. The handler stays when the timer is dropped, as a signal may still come.
+/// Its handler records its lateness, and may send a frame. A process can have one such timer at a time. The
+/// handler stays when the timer is dropped, because a signal may still arrive.
 pub struct SignalTimer {
     timer: libc::timer_t,
     calls: &'static Calls,
@@ -56,19 +56,19 @@ pub struct SignalTimer {
 /// The data of the signal handler: its schedule, its frame, and its counters.
 struct Calls {
     clock: Clock,
-    /// In nanoseconds on that clock.
+    /// The start, in nanoseconds of that clock.
     started: AtomicU64,
     interval: u64,
-    /// The number of expirations. Those that shared a signal with another count too.
+    /// The number of expirations, including those that shared a signal with another.
     expired: AtomicU64,
     called: AtomicU64,
     /// The frame that the handler sends, if any. Null while one user has taken it.
     sends: AtomicPtr<StampedFrame>,
-    /// Calls by how late they were: of so many nanoseconds, in steps of an eighth of a power of two.
+    /// Calls by lateness in nanoseconds, in steps of an eighth of a power of two.
     lateness: [AtomicU64; BUCKETS],
 }
 
-/// Eight for each power of two.
+/// Eight buckets for each power of two.
 const BUCKETS: usize = 64 * 8;
 
 static IN_USE: AtomicBool = AtomicBool::new(false);
@@ -79,12 +79,12 @@ impl SignalTimer {
     /// sends a frame if it has one.
     ///
     /// # Errors
-    /// If there is one already, or the kernel has no room for another.
+    /// If there is a timer already, or the kernel has no room for another.
     pub fn every(interval: Duration, clock: Clock, sends: Option<StampedFrame>) -> io::Result<Self> {
         if IN_USE.swap(true, Ordering::AcqRel) {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "there is one signal timer at a time"));
         }
-        // A signal may come after the timer has gone: what its handler goes by stays.
+        // A signal may arrive after the timer was dropped, so the handler's data is never freed.
         let calls: &'static Calls = Box::leak(Box::new(Calls {
             clock,
             started: AtomicU64::new(clock.now().as_nanos()),
@@ -103,12 +103,12 @@ impl SignalTimer {
         Ok(Self { timer, calls })
     }
 
-    /// Lets it expire no more, until [`resume`](Self::resume).
+    /// Stops the timer, until [`resume`](Self::resume).
     pub fn pause(&self) {
         self.set(Duration::ZERO);
     }
 
-    /// Lets it expire again, first after the interval.
+    /// Starts the timer again. It expires first after the interval.
     pub fn resume(&self) {
         self.calls.expired.store(0, Ordering::Relaxed);
         self.calls.started.store(self.calls.clock.now().as_nanos(), Ordering::Relaxed);
@@ -120,13 +120,13 @@ impl SignalTimer {
         debug_assert!(set.is_ok(), "only a wrong time fails: {set:?}");
     }
 
-    /// Returns how often the handler was called.
+    /// Returns the number of calls of the handler.
     #[must_use]
     pub fn called(&self) -> u64 {
         self.calls.called.load(Ordering::Relaxed)
     }
 
-    /// Calls so far by how late they were at least: lateness, and calls.
+    /// Returns the calls so far by their least lateness: lateness, and number of calls.
     pub fn lateness(&self) -> impl Iterator<Item = (Duration, u64)> {
         let buckets = self.calls.lateness.iter().enumerate();
         buckets.map(|(bucket, calls)| (floor(bucket), calls.load(Ordering::Relaxed)))
@@ -138,7 +138,7 @@ impl Calls {
     /// it.
     fn take(&self) -> Option<Box<StampedFrame>> {
         let frame = self.sends.swap(ptr::null_mut(), Ordering::Acquire);
-        // SAFETY: only boxes are stored there, and whoever swaps one out has it alone.
+        // SAFETY: only boxes are stored there, and the swap gives the box to this caller alone.
         (!frame.is_null()).then(|| unsafe { Box::from_raw(frame) })
     }
 
@@ -150,7 +150,7 @@ impl Calls {
 impl Drop for SignalTimer {
     fn drop(&mut self) {
         sys::delete_timer(self.timer);
-        // A signal that comes after this finds nothing to send.
+        // A later signal finds nothing to send.
         drop(self.calls.take());
         IN_USE.store(false, Ordering::Release);
     }
@@ -162,14 +162,15 @@ impl fmt::Debug for SignalTimer {
     }
 }
 
-/// Runs in a signal handler: reads a clock, counts, and puts a frame into a ring in memory that nobody else
-/// puts frames into, which neither allocates nor locks (signal-safety(7)).
+/// Runs in a signal handler. It reads a clock, counts, and puts a frame into a ring in memory that has no
+/// other producer. It does not allocate or lock (signal-safety(7)).
 extern "C" fn on_expiration(_signal: libc::c_int) {
-    // SAFETY: whatever was stored there was leaked, and nothing of it is ever written to but atomics.
+    // SAFETY: the stored value was leaked, and only its atomics are written to.
     let Some(calls) = (unsafe { CALLS.load(Ordering::Acquire).as_ref() }) else { return };
     let at = calls.clock.now();
     let now = at.as_nanos().saturating_sub(calls.started.load(Ordering::Relaxed));
-    // When it was first due since the last call: of several that one signal tells, the first counts.
+    // This is the first due time since the last call: if one signal reports several expirations, the first
+    // one counts.
     let due = (calls.expired.load(Ordering::Relaxed) + 1).saturating_mul(calls.interval);
     let late = now.saturating_sub(due);
     calls.expired.store(now / calls.interval, Ordering::Relaxed);
@@ -206,7 +207,7 @@ mod tests {
 
     const EVERY: Duration = Duration::from_micros(200);
 
-    /// A process has one signal timer at a time: its tests take turns.
+    /// A process has one signal timer at a time, so the tests take turns.
     static TURN: Mutex<()> = Mutex::new(());
 
     #[test]

@@ -1,10 +1,10 @@
 //! Every system call of evenkeel, and every unsafe block: the machine's clock, halting a thread, and the
 //! network devices.
 //!
-//! The core is given frames and the time; here is where both come from. A device is named by a [`LinkSpec`]
-//! (`tap:NAME`, `packet:NAME`, `pcap:FILE`) and gives a [`Device`]: an
-//! [`evenkeel_core::interface::Interface`] with a descriptor that a [`Halt`] can wait for. Whatever is opened
-//! here is undone when it is dropped.
+//! The core receives frames and the time as arguments; this crate is the source of both. A device has a name,
+//! a [`LinkSpec`] (`tap:NAME`, `packet:NAME`, `pcap:FILE`), and is a [`Device`]: an
+//! [`evenkeel_core::interface::Interface`] with a descriptor that a [`Halt`] can wait for. Dropping a value
+//! of this crate undoes what opening it did.
 #![cfg(target_os = "linux")]
 
 mod accepted;

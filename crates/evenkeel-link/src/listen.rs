@@ -1,4 +1,4 @@
-//! A network device that is only listened to, as a packet monitor does.
+//! A network device that is only listened to, as by a packet monitor.
 //!
 //! The receive ring is one of blocks, `TPACKET_V3`: many frames are handed over at once, and they can be
 //! looked at where they lie. What is left of a block when nothing more comes is handed over after
@@ -34,7 +34,7 @@ pub struct Listen {
     /// Run by the kernel: what it does not want costs nothing more, and of what it wants only as much is
     /// copied as it says. It is run on frames without their outer VLAN tag.
     pub filter: Option<Program>,
-    /// See frames to other stations too.
+    /// Whether frames to other stations are received, too.
     pub promiscuous: bool,
 }
 
@@ -52,11 +52,11 @@ pub struct Listener {
     socket: Arc<OwnedFd>,
     counters: Counters,
     counters_of_device: KernelCounters,
-    /// Frames taken out of the ring, the unusable ones included.
+    /// Frames taken out of the ring, including unusable ones.
     passed: u64,
-    /// Shed here: malformed.
+    /// Malformed frames, which are shed here.
     unusable: u64,
-    /// A frame that could not be shown where it lay.
+    /// Room for a frame that cannot be shown in place.
     mended: Box<[u8]>,
 }
 
@@ -64,21 +64,22 @@ pub struct Listener {
 const RETIRE_MS: libc::c_uint = 10;
 /// The largest frame, in bytes, that fits a frame buffer.
 pub const FRAME_BYTES: usize = BUFFER_BYTES - HEADROOM;
-/// Blocks are multiples of a page. A frame lies in one, so it is larger than any but those of BIG TCP.
+/// The size of a block: a multiple of a page, and larger than any frame except those of BIG TCP, as a frame
+/// lies in one block.
 const BLOCK_BYTES: usize = 128 << 10;
 /// The most bytes of a frame that a monitor keeps. A block holds them behind the headers of block and
 /// frame, with a VLAN tag put back in its place.
 pub const LISTEN_BYTES: usize = BLOCK_BYTES - 1024;
-/// The least number of blocks: one that is filled, one that is read, and two others.
+/// The least number of blocks: one being filled, one being read, and two others.
 const BLOCKS_MIN: usize = 4;
 const RING_BYTES_MAX: usize = 128 << 20;
 
 impl Listener {
-    /// Listens to the device called `name`, which must be up, with a ring of `ring_pkts` times 2 KiB; from
-    /// 512 KiB to 128 MiB.
+    /// Opens the device called `name`, which must be up, to listen to it. The ring has `ring_pkts` times 2
+    /// KiB; from 512 KiB to 128 MiB.
     ///
     /// # Errors
-    /// Each says what to do; nothing is left behind.
+    /// [`LinkError`] says what to do; nothing is left behind.
     pub fn open(name: &str, listen: &Listen, ring_pkts: usize) -> Result<Self, LinkError> {
         let device = Arc::new(NetDevice::open(name)?);
         let (index, (framing, address)) = (device.index()?, device.framing()?);
@@ -116,13 +117,13 @@ fn open_ring(
     listen: &Listen,
     ring_pkts: usize,
 ) -> io::Result<(OwnedFd, Blocks<Mapping>)> {
-    // Protocol zero until everything is set: no frame of another device gets in.
+    // The protocol is zero until everything is set, so that no frame of another device enters.
     let socket = packet_socket()?;
     let fd = socket.as_fd();
     sys::set_packet_option(fd, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as libc::c_int)?;
     sys::set_packet_option(fd, libc::PACKET_VNET_HDR, 1)?;
     if framing == Framing::Loopback {
-        // What is sent there comes back at once: once is enough.
+        // Frames sent on this device come back at once, so they are ignored on their way out.
         sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
     }
     let bytes = LISTEN_BYTES as u32;
@@ -133,7 +134,7 @@ fn open_ring(
     let request = libc::tpacket_req3 {
         tp_block_size: BLOCK_BYTES as libc::c_uint,
         tp_block_nr: blocks as libc::c_uint,
-        // Means nothing where frames lie close together, but is checked.
+        // This value has no meaning for frames in blocks, but the kernel checks it.
         tp_frame_size: BUFFER_BYTES as libc::c_uint,
         tp_frame_nr: (blocks * (BLOCK_BYTES / BUFFER_BYTES)) as libc::c_uint,
         tp_retire_blk_tov: RETIRE_MS,
@@ -313,7 +314,7 @@ mod tests {
         assert!(
             mended[..40] == bytes[..40] && mended[40..42] != bytes[40..42] && mended[42..] == bytes[42..]
         );
-        // One that makes no sense spoils nothing.
+        // An invalid offload changes nothing.
         assert_eq!(mend(60, 9), bytes);
     }
 }

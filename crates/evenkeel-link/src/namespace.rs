@@ -7,7 +7,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 /// Moves the calling thread into a new, empty network namespace, which ends with the last thread, process and
 /// socket in it.
 ///
-/// Programs that the thread starts are in it too. Other threads of the process stay where they are.
+/// Programs that the thread starts are in the namespace, too. Other threads of the process stay in theirs.
 ///
 /// # Errors
 /// `PermissionDenied` without CAP_SYS_ADMIN; otherwise if the kernel has no network namespaces.

@@ -1,4 +1,4 @@
-//! A network device of the kernel: its addresses and flags, and what the kernel counted for it.
+//! A network device of the kernel: its addresses, flags and counters.
 
 use core::ops::{Add, Sub};
 use std::fs::File;
@@ -15,8 +15,8 @@ use crate::error::LinkError;
 use crate::rtnetlink::add_address;
 use crate::sys;
 
-/// A device known by name, and a socket through which the kernel is asked about it, in the network namespace
-/// it was opened in.
+/// A device known by name, and a socket for requests about it to the kernel, in the network namespace it was
+/// opened in.
 #[derive(Debug)]
 pub(crate) struct NetDevice {
     name: DeviceName,
@@ -31,14 +31,14 @@ const ARPHRD_RAWIP: u16 = 519;
 pub(crate) enum Framing {
     /// Ethernet.
     Ethernet,
-    /// Ethernet with addresses of zeros; each frame is seen twice, as it is sent and as it comes back.
+    /// Ethernet with addresses of zeros. Each frame is seen twice, when it is sent and when it comes back.
     Loopback,
-    /// None: packets of IP follow one another, as on a tunnel.
+    /// No link-layer header: the device has plain IP packets, as a tunnel.
     Raw,
 }
 
 impl Framing {
-    /// Returns the kind of header that frames begin with.
+    /// Returns the link type of the first header of frames.
     pub(crate) const fn link_type(self) -> LinkType {
         match self {
             Self::Ethernet | Self::Loopback => LinkType::ETHERNET,
@@ -85,7 +85,7 @@ pub fn refuse_kernel_forwarding(name: &str) -> Result<(), LinkError> {
         let path = format!("/proc/sys/{}{device}{}", before.replace('.', "/"), after.replace('.', "/"));
         // A kernel without IPv6 has no such file.
         if std::fs::read_to_string(path).is_ok_and(|value| value.trim() != "0") {
-            // A dot in a name is a slash to sysctl(8).
+            // sysctl(8) writes a dot in a name as a slash.
             let setting = format!("{before}{}{after}", device.replace('.', "/"));
             return Err(LinkError::KernelForwards { name: name.to_owned(), setting });
         }
@@ -93,7 +93,7 @@ pub fn refuse_kernel_forwarding(name: &str) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// A name that the kernel would allow a network device.
+/// A valid name of a network device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DeviceName(String);
 
@@ -133,7 +133,7 @@ impl NetDevice {
         self.name.as_str()
     }
 
-    /// Returns the kernel's index of the device, in the type that a socket address has.
+    /// Returns the kernel's index of the device, in the type of a socket address.
     pub(crate) fn index(&self) -> Result<i32, LinkError> {
         let request = self.ask(libc::SIOCGIFINDEX, "find")?;
         // SAFETY: SIOCGIFINDEX filled this member of the union; any bit pattern is an integer.
@@ -248,20 +248,20 @@ struct Counted {
     last: KernelCounts,
 }
 
-/// Frames that the kernel did not hand to the process that has the device opened, or to the device. The
-/// meaning of each counter depends on the kind of device. For a TAP, a frame to us that finds no room is
-/// dropped in transmission, as the kernel transmits there.
+/// Frames that the kernel did not deliver to the process that has opened the device, or to the device. The
+/// meaning of each counter depends on the kind of device. For a TAP, a frame to us that finds the queue full
+/// counts as dropped in transmission, because the kernel transmits there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KernelCounts {
     /// Errors on reception.
     pub rx_errors: u64,
-    /// Received and not handed on, `rx_missed_errors` included: no room or no buffer.
+    /// Received frames that were not passed on because of no room or no buffer, including `rx_missed_errors`.
     pub rx_dropped: u64,
     /// Overruns of the device's own queue.
     pub rx_fifo_errors: u64,
     /// Errors in transmission.
     pub tx_errors: u64,
-    /// To be transmitted, and dropped.
+    /// Frames dropped before transmission.
     pub tx_dropped: u64,
 }
 
@@ -308,8 +308,8 @@ impl KernelCounters {
     /// Returns the counts since the device was opened; all zeros if they could never be read.
     #[must_use]
     pub fn since_opened(&self) -> KernelCounts {
-        // Nothing that holds it panics. It is held while the table is read: readers of one file get lines of
-        // different times if they take turns.
+        // No holder of the lock panics. It is held while the table is read; otherwise a reader could combine
+        // lines of different times.
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counted.last = counted.read().unwrap_or(counted.last);
         counted.last - counted.before
@@ -326,7 +326,8 @@ impl Counted {
                 len => text.extend_from_slice(part.get(..len)?),
             }
         }
-        // Another one may have its name by now. This one had it when the table was read if it has it still.
+        // Another device may have its name by now. If the index is still the same, the line was this
+        // device's.
         let is_there = self.device.index().ok() == self.index;
         counts(&String::from_utf8_lossy(&text), self.device.name()).filter(|_| is_there)
     }

@@ -1,26 +1,27 @@
 //! `packet:NAME`: an existing network device, through packet sockets (`AF_PACKET`).
 //!
-//! **Receive** is a memory-mapped ring, `TPACKET_V2`. Version 3 gathers frames into blocks and hands a block
-//! over when it is full or a timer fires, at the soonest after 1 ms, which is for packet monitors
-//! (`listen.rs`). Version 2 hands over each frame at once, and its ring is a ring of frames: full means so
-//! many frames, as the drop counters and the feedback want it.
+//! **Receive** is a memory-mapped ring, `TPACKET_V2`. Version 3 gathers frames into blocks and hands over a
+//! block when it is full or a timer fires, at the earliest after 1 ms; packet monitors use it (`listen.rs`).
+//! Version 2 hands over each frame at once. Its ring holds a fixed number of frames, which the drop counters
+//! and the feedback need.
 //!
-//! **Several rings** are as many sockets in one fanout group: the kernel gives each flow to one of them.
+//! **Several rings** are several sockets in one fanout group: the kernel assigns each flow to one of them.
 //!
-//! **Transmit** is `sendmmsg`, up to 64 frames a call, on a socket that bypasses the queueing discipline.
-//! That was faster here than a memory-mapped transmit ring (0.74 against 0.62 million frames a second).
-//! Bypassing also means that `tcpdump` on the same device does not see what we send; on the far end of a veth
-//! it does. The kernel copies what it takes, so a buffer is free at once.
+//! **Transmit** is `sendmmsg`, at most 64 frames a call, on a socket that bypasses the queueing discipline.
+//! In a measurement that was faster than a memory-mapped transmit ring (0.74 against 0.62 million frames a
+//! second). Because of the bypass, `tcpdump` on the same device does not see our frames; on the far end of a
+//! veth it does. The kernel copies the frames that it takes, so their buffers are free at once.
 //!
-//! **The device is ours.** The socket sees copies: the kernel's own stack gets every frame too. Give us a
-//! device end without IP address (one end of a veth, a spare adaptor), where that stack has nothing to say.
-//! Our hardware address is one of our own by default, for which the device is made promiscuous, so that the
-//! kernel discards unicast frames for us as somebody else's.
+//! **The device needs no kernel address.** The socket sees copies: the kernel's own stack also gets every
+//! frame. Use a device without an IP address (one end of a veth, a spare adaptor), so that the kernel's stack
+//! does not answer. By default our hardware address differs from the device's. The device is then
+//! promiscuous, and the kernel discards our unicast frames as another station's.
 //!
-//! **What senders leave to the adaptor** arrives undone when sender and receiver share a kernel, as over a
-//! veth. Unfinished checksums are completed here, and what is to be segmented is cut up (`segment.rs`):
-//! packets of up to 64 KiB, which come by the socket's queue because they do not fit into the ring. So do
-//! frames that are larger than a slot as they are (jumbo frames), for who has buffers for them.
+//! **Offloads are completed here.** If sender and receiver share a kernel, as over a veth, the sender leaves
+//! work to an adaptor that does not exist. This module completes unfinished checksums, and splits packets
+//! that are to be segmented (`segment.rs`). Such packets, of at most 64 KiB, arrive through the socket's
+//! queue because they exceed a slot of the ring. So do single frames that exceed a slot (jumbo frames), if
+//! the pool's buffers can hold them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -49,17 +50,17 @@ use crate::sys::{self, Mapping, SEND_BATCH, SendBatch};
 /// Options for opening a network device.
 #[derive(Debug, Clone)]
 pub struct PacketOptions {
-    /// Frames that a receive ring holds, rounded up to a power of two; 2 KiB of memory each. Default 1024;
-    /// from 32 to 65 536.
+    /// The number of frames that a receive ring holds, rounded up to a power of two, with 2 KiB of memory
+    /// each. Default 1024; from 32 to 65 536.
     pub ring_pkts: usize,
-    /// Receive rings; each flow comes in by one of them. Default 1; up to [`QUEUES_MAX`].
+    /// The number of receive rings; each flow uses one of them. Default 1; at most [`QUEUES_MAX`].
     pub queues: usize,
     /// Our hardware address.
     pub address: Address,
-    /// Whether frames come with when the kernel got them ([`Metadata::stamp_nanos`]); those that are cut out
-    /// of a larger packet do not. Default false: to a host they have come when it sees them.
+    /// Whether frames carry the time of their arrival in the kernel ([`Metadata::stamp_nanos`]), except those
+    /// that are cut out of a larger packet. Default false: for a host, frames arrive when it sees them.
     pub stamps: bool,
-    /// Whether any MTU will do. The caller then sees to it that the pool's buffers hold its frames
+    /// Whether any MTU is accepted. The caller must then provide a pool whose buffers hold the frames
     /// ([`buffer_bytes_for`](crate::buffer_bytes_for)). Default false.
     pub jumbo: bool,
 }
@@ -109,37 +110,37 @@ struct Transmit {
 }
 
 const SLOT_BYTES: usize = 2048;
-/// The largest packet that is left to be segmented (64 KiB of IP), with its headers.
+/// The largest packet that is left to segment (64 KiB of IP), with its headers.
 const LARGE_BYTES: usize = VNET_BYTES + (1 << 16) + 64;
-/// Kernel memory for such packets that wait; and for jumbo frames.
+/// Kernel memory for such waiting packets, and for jumbo frames.
 const QUEUE_BYTES: usize = 8 << 20;
 const JUMBO_QUEUE_BYTES: usize = 64 << 20;
-/// The socket option that has frames larger than a slot queued whole (linux/if_packet.h).
+/// The socket option for whole copies of frames that exceed a slot in the queue (linux/if_packet.h).
 const PACKET_COPY_THRESH: libc::c_int = 7;
 const _: () = assert!(SLOT_BYTES - SLOT_OVERHEAD >= FRAME_BYTES, "what a buffer holds, a slot holds");
 
-/// Slots lie in blocks of this size, a power of two and no less than a page anywhere.
+/// The size of blocks of slots: a power of two, and at least a page on every machine.
 const BLOCK_BYTES: usize = 1 << 16;
 
-/// Sent frames may hold this much kernel memory before the socket pushes back.
+/// Kernel memory for sent frames before the socket refuses more.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
 impl Packet {
     /// Takes over the device called `name`, which must be up.
     ///
     /// # Errors
-    /// Each says what to do; nothing is left behind. Linux before 5.16 cannot give it several rings.
+    /// [`LinkError`] says what to do; nothing is left behind. Several rings need Linux 5.16.
     pub fn open(name: &str, options: &PacketOptions) -> Result<Self, LinkError> {
         let whole = Whole::open(name, options)?;
         let queues = whole.receive(options, options.queues.clamp(1, QUEUES_MAX))?;
         whole.with(queues)
     }
 
-    /// Takes over the device as `hosts` interfaces, one at least, for as many hosts: each flow comes in by
-    /// one of them, as the kernel's hash says, and each can send. What is not of any flow, ARP for one, comes
-    /// in by one of them too.
+    /// Takes over the device as at least one interface, for `hosts` hosts. The kernel's hash assigns each
+    /// flow to one of them, and each can send. Frames without a flow, such as ARP, also arrive at one of
+    /// them.
     ///
-    /// The kernel counts by how many sockets are open: if one is closed, its flows go to the others.
+    /// The kernel hashes by the number of open sockets: if one is closed, its flows go to the others.
     ///
     /// # Errors
     /// Those of [`Packet::open`].
@@ -157,7 +158,7 @@ impl Packet {
     }
 }
 
-/// A device that is taken over.
+/// A device being taken over.
 struct Whole {
     device: Arc<NetDevice>,
     index: i32,

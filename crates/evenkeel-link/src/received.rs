@@ -1,5 +1,5 @@
-//! A frame as a ring of a packet socket holds it, `TPACKET_V2` and `TPACKET_V3` alike: what the kernel says
-//! of it, and what it left undone.
+//! A frame in a ring of a packet socket, `TPACKET_V2` or `TPACKET_V3`: the kernel's description of it, and
+//! the work that the kernel left.
 
 use core::mem::{offset_of, size_of};
 
@@ -7,11 +7,11 @@ use libc::{tpacket_hdr_variant1, tpacket2_hdr, tpacket3_hdr};
 
 use crate::segment::Offload;
 
-/// Memory that a ring lies in.
+/// The memory of a ring.
 ///
 /// # Safety
-/// `base` points to `len` readable and writable bytes, aligned to 16, for as long as the value lives, moved
-/// or not. Nobody else touches them but a kernel that keeps to the ring's protocol.
+/// `base` points to `len` readable and writable bytes, aligned to 16, for as long as the value lives, even if
+/// it moves. Only a kernel that follows the ring's protocol accesses them otherwise.
 pub(crate) unsafe trait Memory {
     fn base(&self) -> *mut u8;
     fn len(&self) -> usize;
@@ -22,18 +22,18 @@ pub(crate) unsafe trait Memory {
 pub(crate) enum Slot<'a> {
     /// A frame.
     Frame(Received<'a>),
-    /// Lengths that point outside the slot. The kernel does not write such.
+    /// The lengths point outside the slot. The kernel does not write such slots.
     Malformed,
 }
 
-/// A frame in its slot, and what the kernel took out of it or left undone.
+/// A frame in its slot, with the tag that the kernel took out and the work that it left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Received<'a> {
     /// The bytes in the slot: the whole frame, unless it exceeds the slot or was cut to a snapshot length.
     pub(crate) bytes: &'a [u8],
-    /// Bytes it had, without the VLAN tag.
+    /// Bytes of the frame, without the VLAN tag.
     pub(crate) whole: usize,
-    /// The sender left it to the adaptor to split it into several (segmentation offload).
+    /// The segmentation that the sender left to the adaptor (segmentation offload).
     pub(crate) to_be_segmented: Option<Offload>,
     /// Whether the frame is larger than the slot and waits as a whole in the socket's queue.
     pub(crate) is_queued: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Received<'a> {
 }
 
 /// A checksum still to be completed: the sum over everything from `start` to the end goes to `start +
-/// offset`, where the sum of the pseudo-header stands already.
+/// offset`, which already holds the sum of the pseudo-header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unfinished {
     pub(crate) start: usize,
@@ -56,26 +56,26 @@ pub(crate) struct Unfinished {
 }
 
 impl Received<'_> {
-    /// Bytes it has with its VLAN tag back in its place.
+    /// Returns the length of the frame with its VLAN tag in place.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() + self.vlan.map_or(0, |tag| tag.len())
     }
 
-    /// Returns whether the slot holds the whole frame and nothing is to be segmented.
+    /// Returns whether the slot holds the whole frame and no segmentation is left.
     pub(crate) fn is_whole(&self) -> bool {
         self.bytes.len() == self.whole && self.to_be_segmented.is_none()
     }
 
-    /// Returns whether the headers of the frame are final. They are if no VLAN tag was taken out, and
-    /// nothing is unfinished but the checksum of a plain datagram or segment.
+    /// Returns whether the headers of the frame are final: no VLAN tag was taken out, and nothing but the
+    /// checksum of a plain datagram or segment is unfinished.
     #[inline]
     pub(crate) fn has_its_headers(&self) -> bool {
         self.vlan.is_none() && self.unfinished.is_none_or(|unfinished| unfinished.is_plain_in(self.bytes))
     }
 
-    /// Writes the frame with its VLAN tag back in its place and its checksum completed to `room`, which is
-    /// [`Received::len`] long. False if the checksum makes no sense.
+    /// Writes the frame to `room`, which is [`Received::len`] long, with its VLAN tag in place and its
+    /// checksum completed. Returns false if the checksum is invalid.
     pub(crate) fn write(&self, room: &mut [u8]) -> bool {
         const ADDRESSES: usize = 12;
         let tag = self.vlan.as_ref().map_or(&[][..], |tag| tag);
@@ -116,8 +116,8 @@ pub(crate) const VNET_BYTES: usize = 10;
 pub(crate) const VNET_NEEDS_CSUM: u8 = 1;
 const TPID_8021Q: u16 = 0x8100;
 
-/// The offsets of the fields that the kernel writes in front of a frame, in bytes from where a ring begins
-/// to read.
+/// The offsets of the fields that the kernel writes in front of a frame, in bytes from the start of a ring's
+/// read.
 pub(crate) trait Layout {
     const WHOLE: usize;
     const CAPTURED: usize;
@@ -126,13 +126,13 @@ pub(crate) trait Layout {
     const VLAN_TPID: usize;
     const SECONDS: usize;
     const NANOS: usize;
-    /// In `struct sockaddr_ll`, behind the header (`TPACKET_ALIGN`).
+    /// The packet type in `struct sockaddr_ll`, after the header (`TPACKET_ALIGN`).
     const PACKET_TYPE: usize;
-    /// Bytes of the header that were passed over. The frame is found from its beginning.
+    /// Bytes of the header before the read. The offset of the frame counts from the header's beginning.
     const SKIPPED: usize;
 }
 
-/// `TPACKET_V2`, behind the status word.
+/// The layout of a slot after the status word (`TPACKET_V2`).
 pub(crate) struct InSlot;
 
 impl Layout for InSlot {
@@ -156,7 +156,7 @@ impl Layout for InBlock {
     const WHOLE: usize = offset_of!(tpacket3_hdr, tp_len);
     const CAPTURED: usize = offset_of!(tpacket3_hdr, tp_snaplen);
     const MAC: usize = offset_of!(tpacket3_hdr, tp_mac);
-    // The lower half of a word.
+    // This is the lower half of a word.
     const VLAN_TCI: usize = offset_of!(tpacket3_hdr, hv1)
         + offset_of!(tpacket_hdr_variant1, tp_vlan_tci)
         + if cfg!(target_endian = "big") { 2 } else { 0 };
@@ -168,10 +168,10 @@ impl Layout for InBlock {
     const SKIPPED: usize = 0;
 }
 
-/// Header and address lie in so many bytes.
+/// The bytes that hold header and address.
 const HEAD_BYTES: usize = 64;
 
-/// Reads what a ring holds. `None` if its lengths point outside of `bytes`.
+/// Parses the content of a ring. Returns `None` if its lengths point outside of `bytes`.
 #[inline]
 pub(crate) fn parse<L: Layout>(bytes: &[u8], status: u32) -> Option<Received<'_>> {
     let head: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
@@ -200,7 +200,7 @@ pub(crate) fn parse<L: Layout>(bytes: &[u8], status: u32) -> Option<Received<'_>
     })
 }
 
-/// Returns the checksum that is left to the adaptor, by `struct virtio_net_hdr`.
+/// Returns the checksum that was left to the adaptor, according to `struct virtio_net_hdr`.
 #[inline]
 pub(crate) fn unfinished_of(vnet: &[u8; VNET_BYTES]) -> Option<Unfinished> {
     let [flags, _, _, _, _, _, start_low, start_high, offset_low, offset_high] = *vnet;
@@ -227,7 +227,8 @@ pub(crate) fn complete(frame: &mut [u8], unfinished: Unfinished) -> bool {
     let Some(field) = covered.get_mut(unfinished.offset..).and_then(|rest| rest.first_chunk_mut()) else {
         return false;
     };
-    // UDP's zero means "no checksum"; all ones is the same number (RFC 768). Others do not mind.
+    // In UDP zero means "no checksum", and all ones is the same number (RFC 768). Other protocols accept
+    // both.
     *field = (if sum == 0 { 0xffff } else { sum }).to_be_bytes();
     true
 }
@@ -240,7 +241,7 @@ pub(crate) fn folded_sum(bytes: &[u8]) -> u16 {
     for (to, &from) in rest.iter_mut().zip(odd) {
         *to = from;
     }
-    // 2^32 sums of 32 bits fit; a frame has less. Sums of 32-bit words fold to the sum of their halves.
+    // 2^32 sums of 32 bits fit, and a frame has fewer. Sums of 32-bit words fold to the sum of their halves.
     let mut sum = words + u64::from(u32::from_be_bytes(rest));
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

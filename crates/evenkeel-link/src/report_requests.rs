@@ -1,4 +1,4 @@
-//! SIGUSR1: a process is asked for its counters so far, and goes on.
+//! SIGUSR1: a request for a report of the counters so far. The process continues.
 
 use std::io;
 use std::sync::OnceLock;
@@ -18,8 +18,8 @@ pub struct ReportRequests {
 }
 
 impl ReportRequests {
-    /// Turns SIGUSR1 into requests, from the first call on. There is one such handle for the process; one
-    /// thread is to take the requests.
+    /// Turns SIGUSR1 into requests, from the first call on. The process has one such handle, and one thread
+    /// should take the requests.
     ///
     /// # Errors
     /// If the process may open no more descriptors.
@@ -40,13 +40,14 @@ impl ReportRequests {
         REQUESTED.load(Ordering::Relaxed)
     }
 
-    /// Takes the request and returns whether there was one. Several that came since the last call are one.
+    /// Takes the request and returns whether there was one. Several requests since the last call count as
+    /// one.
     ///
-    /// A system call: a caller that never sleeps asks [`ReportRequests::is_pending`] first. One that was
-    /// woken by the event does not, as the event may outlast its request by a moment.
+    /// Needs a system call, so a caller that never sleeps should check [`ReportRequests::is_pending`] first.
+    /// A caller that was woken by the event should not: the event may outlast its request briefly.
     #[must_use]
     pub fn take(&self) -> bool {
-        // In this order: no request is left without the event, which wakes the next sleep.
+        // The order matters: every request left behind has its event, which wakes the next sleep.
         let _ = self.event.take();
         REQUESTED.swap(false, Ordering::Relaxed)
     }
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
     use crate::{Clock, Halt, Woken};
 
-    /// One test for the whole life, because the signal is the process's.
+    /// This is one test, because the signal belongs to the process.
     #[test]
     fn a_request_is_pending_until_it_is_taken_and_ends_one_sleep() {
         let requests = ReportRequests::on_signals().unwrap();
@@ -89,7 +90,7 @@ mod tests {
             assert!(requests.is_pending() && requests.take() && !requests.take());
             assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline, "it sleeps again");
         }
-        // A handler that another thread runs may come to its second half when the request has been taken.
+        // A handler on another thread may reach its second half after the request was taken.
         sys::notify_in_signal_handler(EVENT.load(Ordering::Acquire));
         assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Readable);
         assert!(!requests.take());

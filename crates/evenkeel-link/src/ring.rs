@@ -1,4 +1,4 @@
-//! The memory-mapped receive ring of a packet socket (`TPACKET_V2`), walked over any memory it is handed.
+//! The memory-mapped receive ring of a packet socket (`TPACKET_V2`), over any memory.
 //!
 //! ```text
 //!   slot 0          slot 1         slot 2
@@ -14,8 +14,8 @@
 //!  0        4        32                     tp_mac
 //! ```
 //!
-//! The status word says whose a slot is. The kernel fills a slot of its own and then stores `TP_STATUS_USER`;
-//! we read the slot and then store `TP_STATUS_KERNEL`. Layouts: linux/if_packet.h and
+//! The status word tells the owner of a slot. The kernel fills its own slots and then stores
+//! `TP_STATUS_USER`. We read the slot and then store `TP_STATUS_KERNEL`. Layouts: linux/if_packet.h and
 //! Documentation/networking/packet_mmap.rst.
 
 use core::mem::offset_of;
@@ -39,15 +39,15 @@ pub(crate) struct Ring<M> {
 pub(crate) const SLOT_OVERHEAD: usize = 96;
 
 impl<M: Memory> Ring<M> {
-    /// Creates a ring of as many slots of `slot_bytes` as fit. Returns `None` if that is less than one, or
-    /// slots would not be aligned to 16.
+    /// Creates a ring of as many slots of `slot_bytes` as fit. Returns `None` if no slot fits, or if slots
+    /// would not be aligned to 16.
     pub(crate) fn new(memory: M, slot_bytes: usize) -> Option<Self> {
         let slots = memory.len().checked_div(slot_bytes)?;
         let sound = slots > 0 && slot_bytes >= size_of::<tpacket2_hdr>() && slot_bytes.is_multiple_of(16);
         sound.then_some(Self { memory, slots, slot_bytes, next: 0 })
     }
 
-    /// Returns whether the kernel has filled the next slot. One load.
+    /// Returns whether the kernel has filled the next slot. Needs one load.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
@@ -84,8 +84,8 @@ impl<M: Memory> Ring<M> {
 
     fn status(&self) -> &AtomicU32 {
         const { assert!(offset_of!(tpacket2_hdr, tp_status) == 0) };
-        // SAFETY: in bounds and aligned as every slot is (`new`); the kernel too accesses this word only by
-        // single loads and stores.
+        // SAFETY: the word is in bounds and aligned, as every slot is (`new`). The kernel also accesses it
+        // only by single loads and stores.
         unsafe { AtomicU32::from_ptr(self.slot().cast()) }
     }
 }
@@ -97,7 +97,7 @@ pub(crate) mod tests {
 
     const SLOT: usize = 256;
 
-    /// Plain memory, in units that are aligned to 16. Owned by pointer, as a mapping is.
+    /// Plain memory, in units that are aligned to 16, owned through a pointer like a mapping.
     #[derive(Debug)]
     pub(crate) struct Plain {
         base: *mut u128,
@@ -114,12 +114,12 @@ pub(crate) mod tests {
     impl Drop for Plain {
         fn drop(&mut self) {
             let memory = core::ptr::slice_from_raw_parts_mut(self.base, self.words);
-            // SAFETY: what `new` took out of the box; nothing borrowed from it is alive.
+            // SAFETY: this is the memory that `new` took out of the box; nothing borrowed from it is alive.
             drop(unsafe { Box::from_raw(memory) });
         }
     }
 
-    // SAFETY: allocated from `new` to `drop`, aligned as its unit is, and known to nobody else.
+    // SAFETY: the memory is allocated from `new` to `drop`, aligned as its unit, and has no other owner.
     unsafe impl Memory for Plain {
         fn base(&self) -> *mut u8 {
             self.base.cast()
@@ -146,7 +146,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A slot as the kernel lays it out.
+    /// Returns a slot in the kernel's layout.
     fn slot(frame: &[u8], whole: u32, vnet: [u8; VNET_BYTES], vlan: [u16; 2]) -> Vec<u8> {
         const MAC: usize = 80;
         let mut slot = vec![0; MAC];
@@ -233,8 +233,7 @@ pub(crate) mod tests {
         assert_eq!((received.stamp_nanos, received.sent), (2_000_000_000_999_999_999, true));
     }
 
-    /// Every single value of every byte of the header, and many random slots: an answer, and inside the
-    /// slot.
+    /// Every value of every header byte, and many random slots, must give a result inside the slot.
     #[test]
     fn hostile_slots_are_read_without_harm() {
         let mut ring = ring(1);

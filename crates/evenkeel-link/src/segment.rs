@@ -1,12 +1,12 @@
-//! Segmentation that a sender of the same kernel left to the adaptor, done here (TSO; USO for UDP).
+//! Segmentation that a sender on the same kernel left to the adaptor (TSO; USO for UDP), done in software.
 //!
-//! Over a veth, or between containers, the kernel hands over packets of up to 64 KiB with the size they are
-//! to be cut to. A segment has the headers of the whole with its own lengths, sequence number, identification
+//! Over a veth, or between containers, the kernel hands over packets of at most 64 KiB with the size of their
+//! segments. A segment has the headers of the packet, with its own lengths, sequence number, identification
 //! and checksums.
 
 use crate::received::folded_sum;
 
-/// The segmentation that `struct virtio_net_hdr` asks for (virtio 1.2, 5.1.6).
+/// The requested segmentation in `struct virtio_net_hdr` (virtio 1.2, 5.1.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offload {
     pub(crate) kind: u8,
@@ -26,15 +26,15 @@ const ETHERNET: usize = 14;
 const FIN_AND_PUSH: u8 = 0x09;
 const CONGESTION_WINDOW_REDUCED: u8 = 0x80;
 
-/// A packet, and how far it has been cut up.
+/// A packet, and the progress of its segmentation.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     packet: Vec<u8>,
-    /// Bytes of all headers together.
+    /// Bytes of all headers.
     headers: usize,
     transport: usize,
     size: usize,
-    /// Bytes of payload that are in segments already.
+    /// Bytes of payload in segments so far.
     done: usize,
     number: u16,
     is_udp: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Takes a packet to be cut up, from its Ethernet header on. False if it is none that can be.
+    /// Loads a packet to split, from its Ethernet header on. Returns false if it cannot be split.
     pub(crate) fn load(&mut self, packet: &[u8], offload: Offload) -> bool {
         self.packet.clear();
         self.done = 0;
@@ -70,19 +70,19 @@ impl Segments {
         true
     }
 
-    /// Bytes of the next segment; `None` if there is none.
+    /// Returns the length of the next segment; `None` if there is none.
     pub(crate) fn next_len(&self) -> Option<usize> {
         let left = self.packet.len().checked_sub(self.headers + self.done).filter(|left| *left > 0)?;
         Some(self.headers + left.min(self.size))
     }
 
-    /// Discards the segments that are left.
+    /// Discards the remaining segments.
     pub(crate) fn clear(&mut self) {
         self.packet.clear();
         (self.headers, self.done) = (0, 0);
     }
 
-    /// Puts the next segment into `to`, which has its length. False if there is none.
+    /// Writes the next segment to `to`, which has its length. Returns false if there is none.
     pub(crate) fn next(&mut self, to: &mut [u8]) -> bool {
         let payload = self.headers + self.done;
         let filled = (|| {
@@ -97,7 +97,7 @@ impl Segments {
         filled.is_some()
     }
 
-    /// Makes the headers those of one segment.
+    /// Adapts the headers to one segment.
     fn adapt(&self, segment: &mut [u8], is_last: bool) -> Option<()> {
         let (ip, transport_len) = (segment.len() - ETHERNET, segment.len() - self.transport);
         if self.is_v6 {
@@ -129,7 +129,7 @@ impl Segments {
         };
         put(segment, checksum, 0)?;
         let sum = !self.sum(segment, transport_len)?;
-        // Of UDP zero means that there is none; all ones is the same number.
+        // In UDP zero means no checksum, and all ones is the same number.
         put(segment, checksum, if sum == 0 && self.is_udp { 0xffff } else { sum })
     }
 
@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// A packet as the kernel hands it over, its checksums undone.
+    /// Returns a packet as the kernel hands it over, with unfinished checksums.
     fn packet(is_v6: bool, is_udp: bool, payload: usize) -> (Vec<u8>, Offload) {
         let mut bytes = vec![2; 12];
         bytes.extend(if is_v6 { [0x86, 0xdd] } else { [8, 0] });
@@ -183,7 +183,8 @@ mod tests {
         if is_udp {
             bytes.extend([0, 1, 0, 2, 0, 0, 0xab, 0xcd]);
         } else {
-            // Sequence number near its end; FIN, PSH, ACK, CWR; twelve bytes of options.
+            // The sequence number is near its end; the flags are FIN, PSH, ACK and CWR; there are twelve
+            // bytes of options.
             bytes
                 .extend([0, 1, 0, 2, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 0, 0x80, 0x99, 1, 0, 0xab, 0xcd, 0, 0]);
             bytes.extend([1; 12]);

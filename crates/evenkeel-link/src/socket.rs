@@ -21,7 +21,7 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
     )?)
 }
 
-/// Sees frames to other stations too, for as long as the socket is open.
+/// Makes the device receive frames to other stations, too, while the socket is open.
 pub(crate) fn be_promiscuous(socket: BorrowedFd<'_>, index: i32) -> io::Result<()> {
     let request = libc::packet_mreq {
         mr_ifindex: index,
@@ -32,10 +32,10 @@ pub(crate) fn be_promiscuous(socket: BorrowedFd<'_>, index: i32) -> io::Result<(
     sys::set_packet_option(socket, libc::PACKET_ADD_MEMBERSHIP, request)
 }
 
-/// Lets nothing more into the receive ring of a packet socket; what is in it stays. Does nothing to other
+/// Closes the receive ring of a packet socket for new frames; its frames stay. Does nothing to other
 /// descriptors.
 pub fn shut(device: &OwnedFd) {
-    // Fails for what is no socket, which has no such ring.
+    // The call fails for a descriptor that is no socket, which has no such ring.
     let _ = sys::attach_filter(device.as_fd(), &Program::everything(0));
 }
 
@@ -76,15 +76,15 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// Creates the presence of the device with this index, which is up.
+    /// Creates the presence of the device with this index, which must be up.
     pub(crate) fn of(index: i32) -> Self {
         Self { index, down: false }
     }
 
     /// Records that the socket is readable.
     pub(crate) fn set_readable(&mut self, has_frames: bool, socket: &OwnedFd) {
-        // Readable with an empty ring: the socket has an error for us, and stays readable until it is
-        // fetched.
+        // Readable with an empty ring means that the socket has an error, and stays readable until the error
+        // is fetched.
         if has_frames {
             self.down = false;
         } else if let Ok(Err(_)) = sockopt::socket_error(socket) {

@@ -1,4 +1,4 @@
-//! Links as they are named on the command line.
+//! Names of links on the command line.
 
 use core::fmt;
 use core::str::FromStr;
@@ -16,30 +16,30 @@ use crate::tap::{Tap, TapOptions};
 /// A link: `cable`, `cable:QUEUES`, `tap:NAME`, `packet:NAME`, both also with `,queues=N`, or `pcap:FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkSpec {
-    /// In memory, between two hosts of one process; with so many receive rings at each end.
+    /// An in-memory link between two hosts of one process.
     Cable {
-        /// Receive rings.
+        /// The number of receive rings at each end.
         queues: usize,
     },
     /// A device of the operating system.
     Device(DeviceSpec),
 }
 
-/// A link that is opened, see [`open`].
+/// A link that [`open`] opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSpec {
     /// A TAP device.
     Tap(NetSpec),
     /// An existing network device, through packet sockets.
     Packet(NetSpec),
-    /// A capture file, played.
+    /// A capture file to play.
     Pcap(PathBuf),
 }
 
-/// A network device, and in how many receive rings its flows come in.
+/// A network device, and the number of receive rings for its flows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetSpec {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
     /// Receive rings, from 1 to [`QUEUES_MAX`].
     pub queues: usize,
@@ -51,14 +51,14 @@ impl From<&str> for NetSpec {
     }
 }
 
-/// Receive rings that a cable can have at most.
+/// The most receive rings of a cable.
 pub const CABLE_QUEUES_MAX: usize = 64;
 
-/// A link's name that cannot be understood.
+/// An error in the name of a link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// Not the name of a kind of link.
+    /// The text is not the name of a kind of link.
     #[error(
         "`{0}` names no link; expected `cable`, `cable:QUEUES`, `tap:NAME` or `packet:NAME` (both also with \
          `,queues=N`), or `pcap:FILE`"
@@ -71,19 +71,19 @@ pub enum SpecError {
         kind: &'static str,
         /// The missing part.
         what: &'static str,
-        /// For example.
+        /// An example.
         example: &'static str,
     },
-    /// Not a number of queues.
+    /// The text is not a number of queues.
     #[error("`cable:{0}`: expected a number of queues from 1 to {CABLE_QUEUES_MAX}")]
     CableQueues(String),
-    /// Not a number of queues of a network device.
+    /// The text is not a number of queues of a network device.
     #[error("`queues={0}`: expected a number of queues from 1 to {QUEUES_MAX}")]
     Queues(String),
-    /// Not a name that a network device can have.
+    /// The text cannot be the name of a network device.
     #[error("{0}")]
     BadName(String),
-    /// To come.
+    /// A kind of link that is not supported yet.
     #[error("`xdp:{0}`: AF_XDP is not in this version; use packet:{0}")]
     Xdp(String),
 }
@@ -160,7 +160,7 @@ impl fmt::Display for NetSpec {
     }
 }
 
-/// Opens a device with the default options of its kind. `clock` is the one that the host will be run by.
+/// Opens a device with the default options of its kind. `clock` is the clock of the host's loop.
 ///
 /// # Errors
 /// [`LinkError`] says what to do; nothing is left behind.
@@ -176,8 +176,8 @@ pub fn open(spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, LinkErro
     })
 }
 
-/// Opens a device for a packet monitor: a network device only to be listened to, with one receive ring of
-/// `ring_pkts` times 2 KiB; a capture to be read as fast as it can be.
+/// Opens a device for a packet monitor. A network device is only listened to, with one receive ring of
+/// `ring_pkts` times 2 KiB. A capture is read as fast as possible.
 ///
 /// # Errors
 /// [`LinkError`] says what to do; nothing is left behind. [`LinkError::ManyRings`] if `spec` wants more than

@@ -1,12 +1,12 @@
-//! A frame that says when it left: for measurements of what clocks packets.
+//! A frame that contains its sending time, for measurements of packet clocking.
 
 use evenkeel_core::cable::End;
 use evenkeel_core::time::Instant;
 
-/// Its number and its time, at the end of the frame.
+/// The bytes of number and time, at the end of the frame.
 const STAMP: usize = 16;
 
-/// A frame that is sent again and again, each time with its number and the time written into its end.
+/// A frame that is sent repeatedly, each time with its number and the time at its end.
 #[derive(Debug)]
 pub struct StampedFrame {
     end: End,
@@ -14,7 +14,7 @@ pub struct StampedFrame {
     number: u64,
 }
 
-/// The number and time that a [`StampedFrame`] bears.
+/// The number and time in a [`StampedFrame`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// The number of frames sent before this one.
@@ -24,8 +24,8 @@ pub struct Stamp {
 }
 
 impl StampedFrame {
-    /// Creates a frame that leaves at an end of a cable. It is sent once at once, with number 0 and no
-    /// time. Later sends therefore allocate nothing and take no lock, so that a signal handler may send it.
+    /// Creates a frame that is sent from an end of a cable. It is sent once at once, with number 0 and no
+    /// time. So later sends allocate nothing and take no lock, and a signal handler may send the frame.
     /// Returns [`None`] if the frame has no room for a stamp.
     #[must_use]
     pub fn new(end: End, frame: Vec<u8>) -> Option<Self> {

@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP: a process that is asked to end returns from its loop and drops what it holds,
-//! so nothing is left behind.
+//! SIGINT, SIGTERM and SIGHUP: the process returns from its loop and drops its resources, so nothing is left
+//! behind.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,10 +14,10 @@ use crate::{hangup, sys};
 /// the whole process group, and a closing terminal sends SIGHUP and SIGTERM together.
 const REPEATED_NS: u64 = 200_000_000;
 
-/// The process-wide wish to end.
+/// The process-wide request to end.
 ///
-/// A [`crate::Halt`] that watches [`Stop::fd`] wakes up on it. The descriptor stays readable: no halt sleeps
-/// once it is set.
+/// The request wakes a [`crate::Halt`] that watches [`Stop::fd`]. The descriptor stays readable, so no halt
+/// sleeps after the request.
 #[derive(Debug)]
 pub struct Stop {
     event: Arc<OwnedFd>,
@@ -62,11 +62,11 @@ impl Stop {
     /// Requests the end from inside the program.
     pub fn request(&self) {
         REQUESTED.store(true, Ordering::Relaxed);
-        // Fails only when it is readable already.
+        // The write fails only if the descriptor is readable already.
         let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
     }
 
-    /// Becomes readable, and stays so, when the end is asked for.
+    /// Returns the descriptor, which becomes readable at the request to end and stays so.
     #[must_use]
     pub fn fd(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.event)
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::{Clock, Halt, Woken};
 
-    /// One test for the whole life, because the flag is the process's.
+    /// This is one test, because the flag belongs to the process.
     #[test]
     fn a_signal_sets_the_flag_and_ends_every_sleep() {
         let stop = Stop::on_signals().unwrap();

@@ -1,5 +1,5 @@
-//! The system calls that no safe wrapper offers: each function here is safe to call and checks what the
-//! kernel answers.
+//! System calls without a safe wrapper elsewhere. Each function is safe to call and checks the kernel's
+//! answer.
 
 use core::mem;
 use std::io;
@@ -14,8 +14,8 @@ use rustix::event::{FdSetElement, Timespec, fd_set_num_elements};
 
 use crate::received::Memory;
 
-/// Has a command run in a session of its own: a terminal's signals do not reach it, and where processors are
-/// divided among sessions it takes nothing of the caller's part.
+/// Makes a command run in its own session. A terminal's signals do not reach it, and it uses none of the
+/// caller's share if processors are divided among sessions.
 pub fn in_own_session(command: &mut Command) -> &mut Command {
     let begin = || Ok(rustix::process::setsid().map(drop)?);
     // SAFETY: between fork and exec only setsid(2) is called, which is async-signal-safe, and nothing is
@@ -23,8 +23,8 @@ pub fn in_own_session(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(begin) }
 }
 
-/// Sleeps until one of `fds` is ready or `timeout` has passed (`None`: for ever). A signal ends it early,
-/// without error.
+/// Sleeps until one of `fds` is ready or `timeout` has passed (`None`: no limit). A signal ends the sleep
+/// early, without an error.
 pub(crate) fn ppoll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
     let timeout = timeout.map(|t| libc::timespec {
         tv_sec: t.as_secs().min(i32::MAX as u64) as libc::time_t,
@@ -37,14 +37,14 @@ pub(crate) fn ppoll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::
     if ready >= 0 {
         return Ok(());
     }
-    // The kernel leaves the results untouched when it fails.
+    // The kernel does not write the results when it fails.
     fds.iter_mut().for_each(|fd| fd.revents = 0);
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
 }
 
-/// Sleeps until one of those in `found` can be read, of numbers below `bound`, or `timeout` has passed; then
-/// only those that can are in it.
+/// Sleeps until one of the descriptors in `found`, all below `bound`, can be read, or `timeout` has passed.
+/// Afterwards `found` holds only readable ones.
 pub(crate) fn select(bound: RawFd, found: &mut [FdSetElement], timeout: &Timespec) -> io::Result<()> {
     if fd_set_num_elements(0, bound) > found.len() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -55,7 +55,7 @@ pub(crate) fn select(bound: RawFd, found: &mut [FdSetElement], timeout: &Timespe
     Ok(())
 }
 
-/// Has `handler` interrupt the calling thread every `interval`, by the first real-time signal.
+/// Makes `handler` interrupt the calling thread every `interval`, by the first real-time signal.
 pub(crate) fn start_signal_timer(
     interval: Duration,
     handler: extern "C" fn(libc::c_int),
@@ -74,7 +74,7 @@ pub(crate) fn start_signal_timer(
     Ok(timer)
 }
 
-/// Has a timer of [`start_signal_timer`] expire every `interval`; none is never.
+/// Sets the interval of a timer of [`start_signal_timer`]; zero stops it.
 pub(crate) fn set_signal_timer(timer: libc::timer_t, interval: Duration) -> io::Result<()> {
     // SAFETY: all-zero is a valid `itimerspec`.
     let mut setting: libc::itimerspec = unsafe { mem::zeroed() };
@@ -85,9 +85,9 @@ pub(crate) fn set_signal_timer(timer: libc::timer_t, interval: Duration) -> io::
     check(unsafe { libc::timer_settime(timer, 0, &raw const setting, ptr::null_mut()) })
 }
 
-/// Ends a timer that [`start_signal_timer`] has made, which is used no more.
+/// Deletes a timer of [`start_signal_timer`], which is not used any more.
 pub(crate) fn delete_timer(timer: libc::timer_t) {
-    // SAFETY: as said, and the caller has the only copy.
+    // SAFETY: the timer is not used any more, and the caller has the only copy.
     let _ = unsafe { libc::timer_delete(timer) };
 }
 
@@ -95,8 +95,8 @@ pub(crate) fn delete_timer(timer: libc::timer_t) {
 pub(crate) fn set_fifo(priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: zero is the calling thread; the kernel reads the parameters, which are as it expects them, and
-    // keeps no pointer.
+    // SAFETY: zero is the calling thread. The kernel reads the parameters, which are valid, and keeps no
+    // pointer.
     check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 
-/// Lets `handler` run on every `signal`.
+/// Installs `handler` for every `signal`.
 pub(crate) fn on_every_signal(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     // SAFETY: all-zero is a valid `sigaction`: no flags, an empty mask, the default action.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
@@ -167,7 +167,7 @@ pub(crate) unsafe trait IoctlArgument {}
 // and TUN[GS]ETIFF copy.
 unsafe impl IoctlArgument for libc::ifreq {}
 
-/// Calls `ioctl` with an argument that the kernel reads or writes, and of which it keeps no pointer.
+/// Calls `ioctl` with an argument that the kernel reads or writes, and to which it keeps no pointer.
 pub(crate) fn ioctl<T: IoctlArgument>(
     fd: BorrowedFd<'_>,
     request: libc::Ioctl,
@@ -189,7 +189,7 @@ pub(crate) fn ifreq(name: &[u8]) -> libc::ifreq {
     request
 }
 
-/// Returns the name in an `ifreq`.
+/// Returns the name in an `ifreq` argument.
 pub(crate) fn ifreq_name(request: &libc::ifreq) -> String {
     let bytes = request.ifr_name.iter().map(|&c| c as u8).take_while(|&c| c != 0);
     String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
@@ -199,10 +199,11 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A value of a socket option: plain C data of any bit pattern.
+/// A value of a socket option: plain C data that is valid for any bit pattern.
 ///
 /// # Safety
-/// As for [`IoctlArgument`]; and it has no padding that must not be shown to the kernel uninitialised.
+/// The contract of [`IoctlArgument`] holds, and the type has no padding, which would reach the kernel
+/// uninitialized.
 pub(crate) unsafe trait OptionValue: Copy {}
 
 // SAFETY: an integer.
@@ -228,7 +229,7 @@ pub(crate) fn set_packet_option<T: OptionValue>(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, value, len) })
 }
 
-/// Has the kernel cut what is sent through a UDP socket into datagrams of so many bytes of payload each
+/// Makes the kernel split data sent through a UDP socket into datagrams of `bytes` bytes of payload each
 /// (udp(7), `UDP_SEGMENT`): the fastest way to make many small ones.
 ///
 /// # Errors
@@ -241,16 +242,16 @@ pub fn send_in_segments(socket: &impl AsFd, bytes: u16) -> io::Result<()> {
     check(unsafe { libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, (&raw const value).cast(), len) })
 }
 
-/// Chooses a stream's congestion control by the kernel's name for it (tcp(7), `TCP_CONGESTION`); what a
-/// listener has, its connections have.
+/// Sets a stream's congestion control by the kernel's name for it (tcp(7), `TCP_CONGESTION`). Connections
+/// inherit it from their listener.
 ///
 /// # Errors
-/// Those of `setsockopt`: the kernel has none of that name, or only for the privileged.
+/// Those of `setsockopt`: the kernel has no algorithm of that name, or only for privileged processes.
 pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_congestion(socket, name)?)
 }
 
-/// Has `bind` choose an address alone; the port is chosen by `connect` (ip(7), `IP_BIND_ADDRESS_NO_PORT`).
+/// Makes `bind` choose only an address; `connect` then chooses the port (ip(7), `IP_BIND_ADDRESS_NO_PORT`).
 pub(crate) fn bind_without_port(socket: BorrowedFd<'_>) -> io::Result<()> {
     let value: libc::c_int = 1;
     let len = size_of::<libc::c_int>() as libc::socklen_t;
@@ -260,7 +261,7 @@ pub(crate) fn bind_without_port(socket: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_IP, option, value, len) })
 }
 
-/// Has the kernel run a filter on what a socket receives, from now on.
+/// Makes the kernel run a filter on a socket's received frames, from now on.
 pub(crate) fn attach_filter(fd: BorrowedFd<'_>, program: &Program) -> io::Result<()> {
     let list = program.instructions().iter();
     let mut list: Vec<_> =
@@ -286,7 +287,7 @@ pub(crate) fn packet_statistics(fd: BorrowedFd<'_>) -> io::Result<libc::tpacket_
     Ok(stats)
 }
 
-/// Returns the number of the fanout group that a packet socket is in, in the lower half.
+/// Returns the number of the fanout group of a packet socket, in the lower half.
 pub(crate) fn packet_fanout(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
     let mut group: libc::c_int = 0;
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;
@@ -315,19 +316,19 @@ pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: i32, protocol: u16) -> io::
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Messages that one call of [`SendBatch::send`] hands to the kernel at most.
+/// The most messages in one call of [`SendBatch::send`].
 pub(crate) const SEND_BATCH: usize = 64;
 
-/// The arguments of `sendmmsg` for a batch of messages. They are kept from call to call: of their 5 KiB, a
-/// call changes 16 bytes per message.
+/// The arguments of `sendmmsg` for a batch of messages. They are kept between calls: of their 5 KiB, a call
+/// changes 16 bytes for each message.
 #[derive(Debug)]
 pub(crate) struct SendBatch {
     parts: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers in it are to heap memory that it owns, and to messages of an earlier call, which
-// nobody follows.
+// SAFETY: it contains pointers to heap memory that it owns, and to messages of an earlier call, which are not
+// followed.
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
@@ -337,11 +338,11 @@ impl SendBatch {
         Self { parts: vec![part; SEND_BATCH].into(), headers: vec![header; SEND_BATCH].into() }
     }
 
-    /// Sends the first of `messages` by one system call, without blocking. Returns how many the kernel took,
-    /// at least one.
+    /// Sends the first of `messages` in one system call, without blocking. Returns the number of messages
+    /// that the kernel took, at least one.
     ///
     /// # Errors
-    /// What it said about the very first message, when it took none.
+    /// The kernel's error about the first message, if it took none.
     pub(crate) fn send<'a>(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -374,7 +375,7 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes behind `fd` for reading and writing.
+    /// Maps the first `len` bytes of `fd` for reading and writing.
     pub(crate) fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
@@ -390,7 +391,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped; nothing borrowed from it can be alive any more.
+        // SAFETY: `new` mapped exactly this; nothing borrowed from it can be alive any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

@@ -25,8 +25,8 @@ impl Utc {
     #[expect(clippy::cast_possible_truncation, reason = "all but the year are small")]
     pub const fn of(seconds: u64) -> Self {
         let (day, second) = (seconds / 86_400, seconds % 86_400);
-        // Days are counted from the first of March of the year 0, so that the leap day ends a year; 400 years
-        // have 146 097 days.
+        // Days count from the first of March of the year 0, so that the leap day ends a year; 400 years have
+        // 146 097 days.
         let days = day + 719_468;
         let (era, of_era) = (days / 146_097, days % 146_097);
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn dates_are_those_of_the_calendar() {
-        // From `date -u -d @N +"%Y %m %d %w %H %M %S"`.
+        // These values come from `date -u -d @N +"%Y %m %d %w %H %M %S"`.
         for (seconds, [year, rest @ ..]) in [
             (0, [1970, 1, 1, 4, 0, 0, 0]),
             (784_111_777, [1994, 11, 6, 0, 8, 49, 37]),

@@ -1,4 +1,4 @@
-//! Halting a thread until one of its devices has something, a deadline comes, or somebody wakes it.
+//! Sleep of a thread until a device is ready, a deadline passes, or another thread wakes it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,12 +15,12 @@ use crate::wakeup::Sleeper;
 /// The place where one thread sleeps until its devices have frames: "interrupts enabled".
 ///
 /// It holds the descriptors of the thread's devices. Readiness is level-triggered: a device that still has
-/// frames also ends the next sleep. A wake-up that comes before the sleep is not lost: it prevents the
-/// sleep. Sleeping allocates nothing.
+/// frames also ends the next sleep. A wake-up before the sleep is not lost: it prevents the sleep. Sleeping
+/// allocates nothing.
 #[derive(Debug)]
 pub struct Halt {
     notifier: Arc<Notifier>,
-    /// Kept open for as long as they are in `polled`.
+    /// Descriptors that stay open while they are in `polled`.
     watched: Vec<Watched>,
     /// The notifier's eventfd, then `watched` in the same order.
     polled: Vec<libc::pollfd>,
@@ -28,15 +28,16 @@ pub struct Halt {
     generation: u64,
 }
 
-/// Why a sleep ended.
+/// The reason why a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// A watched descriptor is ready: [`Halt::readable`] says which. (There may have been a wake-up as well.)
+    /// A watched descriptor is ready; [`Halt::readable`] returns which one. (There may have been a wake-up as
+    /// well.)
     Readable,
     /// A [`Waker`] or [`Notifier`] was used, before the sleep or during it.
     Notified,
-    /// The deadline has come, or the sleep ended early for no reason that matters (a signal): look at the
-    /// clock.
+    /// The deadline passed, or the sleep ended early for a reason without importance (a signal). The caller
+    /// should read the clock.
     Deadline,
 }
 
@@ -47,11 +48,11 @@ struct Watched {
     errors: u8,
 }
 
-/// After so many errors in a row a descriptor is no longer waited for, so that a device that went away does
-/// not turn sleeping into spinning. (A link that merely goes down reports one error.)
+/// After this many errors in a row the halt stops waiting for a descriptor, so that a removed device does not
+/// turn sleeping into spinning. (A link that merely goes down reports one error.)
 const ERRORS_MAX: u8 = 16;
 
-/// `poll` passes over descriptors that are negative.
+/// A negative descriptor, which `poll` ignores.
 const UNWATCHED: i32 = -1;
 
 impl Halt {
@@ -83,8 +84,9 @@ impl Halt {
         }
     }
 
-    /// Returns the descriptors to wait for in place of [`Halt::until`], between [`Halt::asleep`] and
-    /// [`Halt::awake`]. Descriptors that are [no longer waited for](Halt::is_watched) are left out.
+    /// Returns the descriptors for callers that wait by other means than [`Halt::until`], between
+    /// [`Halt::asleep`] and [`Halt::awake`]. Descriptors that are [no longer waited for](Halt::is_watched)
+    /// are left out.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.shared_descriptors().map(AsFd::as_fd)
     }
@@ -102,7 +104,7 @@ impl Halt {
     }
 
     /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable.
-    /// Returns false if there has been one already, so that it must not wait.
+    /// Returns false if there was a wake-up already, so that the thread must not wait.
     #[must_use]
     pub fn asleep(&self) -> bool {
         self.notifier.0.fall_asleep()
@@ -128,7 +130,7 @@ impl Halt {
     /// Sleeps until a descriptor is readable, a wake-up comes, or `clock` shows `deadline`
     /// ([`Instant::NEVER`]: no deadline).
     ///
-    /// With a deadline in the past, or after a wake-up, it only looks at the descriptors.
+    /// With a deadline in the past, or after a wake-up, it only checks the descriptors.
     ///
     /// # Errors
     /// Only if the kernel is out of memory.
@@ -146,7 +148,7 @@ impl Halt {
         })
     }
 
-    /// Sleeps whatever the descriptors do: until a wake-up comes, or `clock` shows `deadline`.
+    /// Sleeps regardless of the descriptors, until a wake-up comes or `clock` shows `deadline`.
     ///
     /// # Errors
     /// Only if the kernel is out of memory.
@@ -296,7 +298,7 @@ mod tests {
         assert!(!halt.is_watched(0) && halt.descriptors().count() == 1 && halt.generation() == 2);
     }
 
-    /// Between the two halves of a wake-up the sleeper rises by itself, and reads before the other has
+    /// Between the two halves of a wake-up the sleeper wakes by itself, and reads before the waker has
     /// written.
     #[test]
     fn what_a_notifier_writes_late_ends_one_sleep_and_no_more() {
@@ -314,13 +316,13 @@ mod tests {
             }
             assert!(sleeps < 10, "{sleeps}");
         }
-        // A wake-up while nobody sleeps writes nothing, and nothing is waited for.
+        // A wake-up while no thread sleeps writes nothing, and the next sleep does not wait.
         notifier.notify();
         assert_eq!(halt.until(&clock, Instant::NEVER).unwrap(), Woken::Notified);
         assert_eq!(notifier.0.owed(), 0);
     }
 
-    /// Each wake-up is a hand-over: if one were lost, the sleeper would sleep until the far deadline and the
+    /// Each wake-up is a handover. If one were lost, the sleeper would sleep until the far deadline and the
     /// count would be short.
     #[test]
     fn no_wake_up_is_lost_between_looking_and_sleeping() {

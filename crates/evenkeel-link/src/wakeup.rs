@@ -1,7 +1,7 @@
-//! The protocol between a sleeping thread and those that wake it, without its system calls. A flag in
-//! memory says whether a write to an eventfd is needed at all.
+//! The protocol between a sleeping thread and its wakers, without its system calls. A flag in memory shows
+//! whether a write to an eventfd is needed at all.
 //!
-//! `tests/interleavings.rs` runs this very file with loom's atomics, in all orders that threads can come in.
+//! `tests/interleavings.rs` runs this file with loom's atomics, in all interleavings of threads.
 
 use crate::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -9,11 +9,11 @@ use crate::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 pub(crate) trait Counter {
     fn increment(&self);
 
-    /// Sets it to 0, and says what it was.
+    /// Sets the counter to 0, and returns its previous value.
     fn reset(&self) -> u64;
 }
 
-/// Between one sleeper and those that wake it. A wake-up that comes before the sleep prevents it.
+/// The state shared by one sleeper and its wakers. A wake-up before the sleep prevents it.
 #[derive(Debug)]
 pub(crate) struct Sleeper<C> {
     pub(crate) counter: C,
@@ -36,14 +36,14 @@ impl<C: Counter> Sleeper<C> {
 
     /// Ends the sleep, or prevents the next one.
     pub(crate) fn wake(&self) {
-        // Release: what the waker wrote before is seen by the thread that wakes up.
+        // Release: the woken thread sees everything that the waker wrote before.
         if self.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
             self.counter.increment();
         }
     }
 
-    /// Declares the thread asleep: until it rises a wake-up increments the counter. False if one has come
-    /// since it was last awake.
+    /// Declares the thread asleep: a wake-up then increments the counter, until the thread rises. Returns
+    /// false if a wake-up has come since the thread was last awake.
     pub(crate) fn fall_asleep(&self) -> bool {
         let asleep = self.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if asleep {
@@ -52,10 +52,10 @@ impl<C: Counter> Sleeper<C> {
         asleep
     }
 
-    /// Declares the thread awake; says whether a wake-up has come.
+    /// Declares the thread awake; returns whether a wake-up has come.
     ///
-    /// A waker that saw ASLEEP increments, once, maybe after this has reset: that ends one later sleep for
-    /// nothing, which is harmless if it is reset then.
+    /// A waker that saw ASLEEP increments once, maybe after this has reset the counter. That ends one later
+    /// sleep needlessly, which is harmless if that sleep resets the counter.
     pub(crate) fn rise(&self) -> bool {
         let slept = self.slept.load(Ordering::Relaxed);
         self.slept.store(false, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl<C: Counter> Sleeper<C> {
         notified
     }
 
-    /// Increments that the sleeper has not seen.
+    /// Returns the number of increments that the sleeper has not seen.
     #[cfg(test)]
     pub(crate) fn owed(&self) -> u64 {
         self.owed.load(Ordering::Relaxed)
@@ -80,7 +80,7 @@ impl<C: Counter> Sleeper<C> {
     }
 }
 
-/// Between those that notify and one that takes it, who may be waiting for the counter.
+/// The state shared by notifiers and one taker, which may wait for the counter.
 #[derive(Debug)]
 pub(crate) struct Notified<C> {
     pub(crate) counter: C,
@@ -92,9 +92,9 @@ impl<C: Counter> Notified<C> {
         Self { counter, notified: AtomicBool::new(false) }
     }
 
-    /// Increments the counter, unless that was done before and not taken.
+    /// Increments the counter, unless an earlier increment has not been taken.
     pub(crate) fn notify(&self) {
-        // Release: what the notifier wrote before is seen by whoever takes it.
+        // Release: the taker sees everything that the notifier wrote before.
         if !self.notified.swap(true, Ordering::AcqRel) {
             self.counter.increment();
         }
@@ -108,8 +108,8 @@ impl<C: Counter> Notified<C> {
     /// Takes the notifications since the last call, and returns whether there were any. A notification
     /// during the call may be reported twice: now and by the next call.
     pub(crate) fn take(&self) -> bool {
-        // In this order: who notifies once it is cleared increments, and that is still there. So whoever
-        // finds the counter 0 can sleep.
+        // The order matters: a notification after the flag was cleared increments the counter again. So a
+        // taker that finds the counter 0 can sleep.
         let incremented = self.counter.reset() > 0;
         self.notified.swap(false, Ordering::AcqRel) || incremented
     }

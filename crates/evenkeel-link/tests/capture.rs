@@ -1,4 +1,4 @@
-//! Captures against the tools that everybody uses: what we write they read, what they write we read.
+//! Tests of captures with common tools: each reads the other's files.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -18,7 +18,7 @@ use evenkeel_link::{Clock, Device, Tap, TapOptions, open};
 use evenkeel_skip::Lack;
 use support::{Bench, has, in_namespace, is_ipv4, lacks, run};
 
-/// A directory that is removed with what is in it.
+/// A directory that is removed with its content.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -182,7 +182,7 @@ fn a_device_is_recorded_and_its_capture_played_again() {
             bench.pool.recycle(frame);
         }
         drop(bench);
-        // The recorded device goes as well.
+        // The recorded device is removed, too.
         support::wait_until_gone("ek0");
 
         let spec = format!("pcap:{}", path.display()).parse().unwrap();

@@ -1,16 +1,16 @@
-//! No wake-up is lost where threads meet, in whatever order they come, and whatever of the other's writes the
-//! memory model lets each of them see.
+//! Tests that no wake-up is lost between threads, in any interleaving, and with any order of writes that the
+//! memory model allows.
 //!
-//! Loom runs the product's own files with its atomics in place of std's. A thread that would sleep for ever
-//! is a deadlock, which it reports.
+//! Loom runs the product's own files with its atomics in place of std's. It reports a thread that would sleep
+//! for ever as a deadlock.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod atomic {
     pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 
-    /// Loom leaves it open whether a store comes before or after a swap of another thread that has not seen
-    /// it, even if the swap has read something older, next to which it stands in C++20's modification order
-    /// ([atomics.order]). So a store swaps, too, and has its place at once.
+    /// An atomic flag whose stores are swaps. Loom leaves open whether a store comes before or after another
+    /// thread's swap that has not seen it, even if the swap read an older value and so stands next to it in
+    /// C++20's modification order ([atomics.order]). A swap has its place at once.
     #[derive(Debug, Default)]
     pub(crate) struct AtomicBool(loom::sync::atomic::AtomicBool);
 
@@ -45,7 +45,7 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use wakeup::{Counter, Notified, Sleeper};
 
-/// More take minutes, and find nothing else.
+/// The most preemptions in a run. More would take minutes, and find nothing else.
 const PREEMPTIONS_MAX: usize = 4;
 
 /// An eventfd: readable while it is not 0.
@@ -60,7 +60,7 @@ impl Event {
         Self { count: Mutex::new(0), readable: Condvar::new() }
     }
 
-    /// poll(2) without a timeout.
+    /// Waits like poll(2) without a timeout.
     fn poll(&self) {
         let mut count = self.count.lock().unwrap();
         while *count == 0 {
@@ -84,7 +84,7 @@ impl Counter for Event {
     }
 }
 
-/// All orders in which a thread is interrupted at most so many times where it could have gone on.
+/// Runs `model` in all orders in which threads are preempted at most [`PREEMPTIONS_MAX`] times.
 fn in_all_orders(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(PREEMPTIONS_MAX);
@@ -115,7 +115,7 @@ fn whoever_is_woken_sees_what_was_done_before() {
             sleep(&sleeper);
         }
         wakers.into_iter().for_each(|waker| waker.join().unwrap());
-        // What a waker has incremented late ends one more sleep, and no other.
+        // A late increment by a waker ends one more sleep, and no other.
         for _ in 0..2 {
             let _ = sleeper.fall_asleep();
             sleeper.rise();
@@ -131,7 +131,7 @@ fn a_wake_up_prevents_the_next_sleep_once() {
         let sleeper = Arc::new(Sleeper::new(Event::new()));
         let waker = Arc::clone(&sleeper);
         let other = thread::spawn(move || waker.wake());
-        // An ask, which takes no time.
+        // This is a query, which does not wait.
         let mut woken = u32::from({
             let _ = sleeper.fall_asleep();
             sleeper.rise()
@@ -140,7 +140,7 @@ fn a_wake_up_prevents_the_next_sleep_once() {
         let _ = sleeper.fall_asleep();
         woken += u32::from(sleeper.rise());
         assert_eq!(woken, 1);
-        // What the waker has incremented after the first was over does not end another.
+        // An increment after the first sleep was over does not end another.
         assert!(!sleeper.counter.is_readable());
     });
 }
@@ -165,7 +165,7 @@ fn take_all(looks: bool) {
             assert!(event.take(), "there was a notification");
         }
         notifier.join().unwrap();
-        // Once more at most, for what was incremented late.
+        // The event is taken at most once more, for a late increment.
         let _ = event.take();
         assert!(!event.is_notified() && !event.counter.is_readable());
     });
@@ -210,8 +210,8 @@ fn an_armed_ring_wakes_its_host_or_has_been_seen_not_to_be_empty() {
     });
 }
 
-/// The sender also says that frames have left (`Adaptor::complete`), which takes the interrupt of a ring that
-/// is empty; the host looks at both after it has armed the ring.
+/// The sender also announces that frames have left (`Adaptor::complete`), which takes the interrupt of an
+/// empty ring. The host checks both after it has armed the ring.
 #[test]
 fn a_frame_that_has_left_wakes_a_host_too() {
     in_all_orders(|| {

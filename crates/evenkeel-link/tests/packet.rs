@@ -1,4 +1,4 @@
-//! Packet sockets on a veth pair in a namespace of its own, against each other and against the kernel's
+//! Tests of packet sockets on a veth pair in their own namespace, with each other and with the kernel's
 //! stack.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -28,7 +28,7 @@ use support::{
 
 const US: [u8; 4] = [10, 77, 0, 2];
 
-/// A veth pair: `kernel0` with addresses, `ek0` without any, for us.
+/// Creates a veth pair: `kernel0` with addresses, and `ek0` without any, for us.
 fn veth() {
     run("ip link add kernel0 type veth peer name ek0");
     for name in ["kernel0", "ek0"] {
@@ -45,7 +45,7 @@ fn open(name: &str) -> Bench<Packet> {
     Bench::new(Packet::open(name, &PacketOptions::default()).unwrap())
 }
 
-/// A veth pair, our end open, and the kernel told where `10.77.0.2` and `fd77::2` are.
+/// Creates a veth pair, opens our end, and gives the kernel the neighbours `10.77.0.2` and `fd77::2`.
 fn veth_with_neighbour() -> Bench<Packet> {
     veth();
     let bench = open("ek0");
@@ -130,7 +130,7 @@ fn frames_cross_from_end_to_end_unchanged_and_in_order() {
         let (mut left, mut right) = (open("kernel0"), open("ek0"));
         let ours = |frame: &[u8]| frame.get(12..14) == Some(&[0x88, 0xb5]);
         for number in 0..1000_u16 {
-            // Local experimental Ethertype (IEEE 802), every length from the shortest to the longest.
+            // The Ethertype is for local experiments (IEEE 802); lengths go from the shortest to the longest.
             let len = 60 + usize::from(number) % 1455;
             let mut frame = vec![number as u8; len];
             frame[..14].copy_from_slice(&[2, 9, 9, 9, 9, 9, 2, 8, 8, 8, 8, 8, 0x88, 0xb5]);
@@ -206,7 +206,7 @@ fn flows_are_spread_over_the_rings_of_one_interface_each_in_order_and_none_twice
     });
 }
 
-/// Which of the flows from port 2000 on a datagram is of.
+/// Returns which of the flows from port 2000 on a datagram belongs to.
 fn flow_of(frame: &[u8]) -> usize {
     usize::from(u16::from_be_bytes([frame[34], frame[35]]) - 2000)
 }
@@ -254,7 +254,7 @@ fn flows_are_spread_over_the_queues_of_a_device_each_in_order_and_none_twice() {
             let seen = left.expect("what a queue sends", ours);
             left.pool.recycle(seen);
         }
-        // What the kernel sends by the device is no business of ours either.
+        // Frames that the kernel sends through the device are ignored, too.
         run("ip addr add 10.78.0.1/24 dev ek0");
         run("ip neigh add 10.78.0.9 lladdr 02:09:09:09:09:09 dev ek0");
         UdpSocket::bind("10.78.0.1:0").unwrap().send_to(&[0; 8], "10.78.0.9:9").unwrap();
@@ -368,7 +368,7 @@ fn checksum_is_right(frame: &[u8]) -> bool {
     }
 }
 
-/// The kernel takes the tag out of a frame on its way in, and keeps it beside.
+/// The kernel removes the tag from an incoming frame, and stores it separately.
 #[test]
 fn vlan_tags_are_where_they_were_on_the_wire() {
     in_namespace(|| {
@@ -445,7 +445,7 @@ const UDP_SEGMENT: i32 = 103;
 fn set_udp_option(socket: &UdpSocket, option: i32, value: i32) {
     use std::os::fd::AsRawFd;
     let len = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: a live descriptor, and four bytes that live through the call.
+    // SAFETY: the descriptor is live, and the four bytes live through the call.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_UDP, option, (&raw const value).cast(), len)
     };
@@ -549,7 +549,7 @@ fn nothing_is_left_behind() {
             run("ip -d link show ek0").contains("promiscuity 0")
                 && run("cat /proc/thread-self/net/packet").lines().count() == 1
         };
-        // A command that another test has just forked has the socket, too, until it is another program.
+        // A command that another test has just forked shares the socket until it executes its program.
         let mut patience = 200;
         while !is_gone() {
             assert!(patience > 0, "a packet socket is left");
@@ -628,7 +628,7 @@ impl Burst for Looker {
 /// A TUN device, whose other end is held as long as the file is open.
 fn tunnel(name: &str) -> File {
     let end = File::options().read(true).write(true).open("/dev/net/tun").unwrap();
-    // SAFETY: all zeros is a request without a name.
+    // SAFETY: an all-zero request has no name.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();

@@ -1,4 +1,4 @@
-//! Without privilege: one clear line that says what to do, and nothing left behind.
+//! Tests without privilege: one clear line with advice, and nothing left behind.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -16,7 +16,7 @@ fn a_program_without_capabilities_is_told_what_it_lacks() {
         run("ip link set ek0 up");
         run("ip link set kernel0 up");
         let before = run("ip -o link show");
-        // Of this thread only: the kernel takes its capabilities along with user 0.
+        // Only this thread changes: the kernel removes its capabilities along with user 0.
         let nobody = Uid::from_raw(65534);
         set_thread_res_uid(nobody, nobody, nobody).unwrap();
         for (text, capability) in [("tap:ek1", "CAP_NET_ADMIN"), ("packet:ek0", "CAP_NET_RAW")] {

@@ -1,4 +1,5 @@
-//! The fuzz target of writing captures over its seeds, on the stable toolchain and in every run of the tests.
+//! Runs the fuzz target that writes captures over its seeds, on the stable toolchain and in every run of the
+//! tests.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::fs;
@@ -8,14 +9,14 @@ use std::path::Path;
 #[allow(unreachable_pub, missing_docs, reason = "shared with the fuzz target")]
 mod pcapng_write;
 
-/// Seeds that no longer get anywhere would find nothing: they write every kind of block.
+/// Checks that the seeds still write every kind of block; otherwise they would find nothing.
 #[test]
 fn pcapng_write() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/pcapng_write");
     let (mut interfaces, mut packets, mut statistics) = (0, 0, 0);
     for entry in fs::read_dir(folder).unwrap() {
         let file = entry.unwrap().path();
-        // What is shown if the test fails says which seed it was.
+        // The output of a failed test shows the seed.
         eprintln!("{}", file.display());
         let written = pcapng_write::run(&fs::read(file).unwrap());
         interfaces += written.interfaces;

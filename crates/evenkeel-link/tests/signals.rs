@@ -1,5 +1,5 @@
-//! Signals that ask a process to end: its own process, started again as a child, so that signals of one test
-//! do not reach another.
+//! Tests of signals that end a process. Each runs its own process again as a child, so that its signals do
+//! not reach another test.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::env;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use evenkeel_link::{Stop, hangup_events};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Selects the part that a child plays.
+/// The variable that selects the part of a child.
 const PART: &str = "EVENKEEL_SIGNALS_PART";
 
 #[expect(clippy::disallowed_methods, reason = "the other process does not tell when a signal has arrived")]
@@ -20,14 +20,14 @@ fn pause(millis: u64) {
     thread::sleep(Duration::from_millis(millis));
 }
 
-/// The part of the child: it says when it is ready, does not end though it is asked to, and at last returns
-/// with what it was asked.
+/// Plays the part of the child: it reports that it is ready, does not end when requested to, and at last
+/// reports whether an end and a reload were requested.
 #[test]
 fn child() {
     let Ok(part) = env::var(PART) else { return };
     let hangup = (part == "reloads").then(|| hangup_events().unwrap());
     let stop = Stop::on_signals().unwrap();
-    // A line of its own: the harness has written without an end of line before it.
+    // The text begins a new line, because the harness has written without an end of line.
     println!("\nready");
     pause(1500);
     let reloads = hangup.is_some_and(evenkeel_link::EventFd::take);

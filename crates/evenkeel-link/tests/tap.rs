@@ -1,4 +1,4 @@
-//! A TAP in a namespace of its own, against the kernel's stack.
+//! Tests of a TAP in its own namespace, with the kernel's stack.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -67,14 +67,14 @@ fn a_tap_that_we_made_goes_away_and_its_addresses_are_set() {
     });
 }
 
-/// A request for the hardware address of `target`, from us.
+/// Returns our request for the hardware address of `target`.
 fn arp_request(mac: [u8; 6], target: [u8; 4]) -> Vec<u8> {
     let header = [&[0xff; 6][..], &mac, &[8, 6]].concat();
     let body = [&[0, 1, 8, 0, 6, 4, 0, 1], &mac[..], &US, &[0; 6], &target].concat();
     [header, body].concat()
 }
 
-/// An echo request in IPv6 (RFC 4443) to `target` at `to_mac`, from an address that the kernel knows.
+/// Returns an echo request in IPv6 (RFC 4443) to `target` at `to_mac`, from an address that the kernel knows.
 fn echo_request_v6(mac: [u8; 6], to_mac: [u8; 6], from: [u8; 16], target: [u8; 16]) -> Vec<u8> {
     let mut message = [128, 0, 0, 0, 0, 1, 0, 1];
     let pseudo = [&from[..], &target, &[0, 0, 0, 8, 0, 0, 0, 58], &message].concat();
@@ -86,7 +86,7 @@ fn echo_request_v6(mac: [u8; 6], to_mac: [u8; 6], from: [u8; 16], target: [u8; 1
     [&header[..], &from, &target, &message].concat()
 }
 
-/// Of both families, in networks of their own and in the same one.
+/// The addresses are of both families, in different networks and in one.
 #[test]
 fn every_address_of_the_kernels_is_there_and_answers() {
     in_namespace(|| {
@@ -204,7 +204,7 @@ fn larger_frames_than_a_buffer_are_counted_and_harmless() {
         run("ip addr add 10.77.0.1/24 dev ek0");
         let error = Tap::open("ek0", &TapOptions::default()).unwrap_err();
         assert!(matches!(error, LinkError::Jumbo { mtu: 9000, .. }), "{error}");
-        // It may become so later.
+        // The MTU may become small enough later.
         run("ip link set ek0 mtu 1500");
         let mut bench = Bench::new(Tap::open("ek0", &TapOptions::default()).unwrap());
         run("ip link set ek0 mtu 9000");

@@ -1,4 +1,4 @@
-//! Bulk transfers (W11): datagrams by a sliding window, and a stream.
+//! Bulk transfers (W11): datagrams with a sliding window, and a stream.
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
@@ -62,7 +62,7 @@ impl Program for WindowSender {
     }
 }
 
-/// Counts a [`WindowSender`]'s datagrams, and acknowledges every so many.
+/// Counts a [`WindowSender`]'s datagrams, and acknowledges them at a fixed interval of datagrams.
 #[derive(Debug)]
 pub struct WindowReceiver {
     port: u16,
@@ -109,7 +109,7 @@ impl Program for WindowReceiver {
 /// Bytes that one call of a program moves.
 const CALL: usize = 8 << 10;
 
-/// Sends a stream of so many bytes.
+/// A program that sends a stream of this many bytes.
 #[derive(Debug)]
 pub struct StreamSource {
     to: IpEndpoint,
@@ -163,10 +163,10 @@ pub struct StreamSink {
     arrived: Log<Arrived>,
 }
 
-/// A stream that has come to its end.
+/// A stream that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived {
-    /// Bytes.
+    /// Bytes of the stream.
     pub bytes: usize,
     /// The time at which the sink accepted the connection.
     pub began: Instant,

@@ -1,5 +1,5 @@
-//! Programs as lists of their calls: servers whose every system call is a step, so that a simulated CPU
-//! passes through a trigger state at the end of each; and the clients that load them.
+//! Programs as lists of their calls, and the clients that load them. Every system call of such a server is a
+//! step, so a simulated CPU passes through a trigger state at the end of each.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,9 +24,9 @@ pub enum Call {
     Shutdown,
     /// Closes the connection.
     Close,
-    /// Any other system call: of files, time, signals.
+    /// Any other system call: for files, time or signals.
     Other,
-    /// Causes a page fault: the program has touched a page that is not there.
+    /// Causes a page fault: the program has touched a page that is not in memory.
     Fault,
 }
 
@@ -37,14 +37,14 @@ pub struct Planned {
     pub user: Duration,
     /// The call at the end of that time.
     pub call: Call,
-    /// The mean time in the kernel, without entering, leaving and the work of the network subsystem.
+    /// The mean time in the kernel, without entry, exit and the work of the network subsystem.
     pub kernel: Duration,
 }
 
-/// Times that vary about their mean: from a part of it to what makes up for that, all alike.
+/// Times that vary uniformly about their mean.
 #[derive(Debug, Clone)]
 pub struct Varying {
-    /// Percent of the mean that a time may be less or more.
+    /// The largest deviation, in percent of the mean.
     pub percent: u32,
     /// The dice.
     pub rng: Rng,
@@ -72,7 +72,7 @@ pub struct Plan {
     pub bytes: usize,
 }
 
-/// A web server: what its processes do, one connection after the other as far as none has to wait.
+/// A web server. Its processes handle one connection after the other, as long as none has to wait.
 #[derive(Debug)]
 pub struct CallServer {
     port: u16,
@@ -83,7 +83,7 @@ pub struct CallServer {
     answer: Vec<u8>,
     answered: Tally,
     open: Option<Opened>,
-    /// Connections, with how many requests were answered.
+    /// Connections, with the number of answered requests.
     streams: BTreeMap<Fd, u32>,
     /// Connections with a request to read.
     ready: VecDeque<Fd>,
@@ -103,7 +103,7 @@ struct Opened {
 /// The progress of a process of the server on a connection.
 #[derive(Debug)]
 struct Work {
-    /// None before it is accepted.
+    /// The connection; `None` before it is accepted.
     stream: Option<Fd>,
     steps: VecDeque<Planned>,
 }
@@ -211,7 +211,7 @@ impl CallServer {
                 system.compute(time);
                 Some(work)
             }
-            // It will be heard of again.
+            // An event reports the descriptor again.
             Err(StreamError::WouldBlock) => None,
             _ => {
                 self.streams.remove(&stream);
@@ -224,7 +224,7 @@ impl CallServer {
     /// Continues at the end of a list of steps.
     fn next(&mut self, work: Work, opened: Opened, system: &mut System<'_>) -> Option<Work> {
         let Some(stream) = work.stream else {
-            // The steps before were to get at it.
+            // The previous steps were to accept it.
             match system.accept(opened.listener) {
                 Ok((stream, _)) => {
                     self.streams.insert(stream, 0);
@@ -240,7 +240,7 @@ impl CallServer {
             return Some(Work { stream: Some(stream), steps: self.plan.end.iter().copied().collect() });
         }
         if !self.ready.contains(&stream) {
-            // The next request may have come meanwhile.
+            // The next request may have arrived meanwhile.
             self.ready.push_back(stream);
         }
         None
@@ -260,7 +260,8 @@ impl Program for CallServer {
     }
 }
 
-/// Clients that ask again as soon as they have an answer: so many requests on each connection, then another.
+/// Clients that send the next request as soon as they have an answer: a number of requests on each
+/// connection, then another connection.
 #[derive(Debug)]
 pub struct Customers {
     /// The server addresses that have no connection at present.
@@ -334,12 +335,12 @@ impl Program for Customers {
     }
 }
 
-/// A program that has nothing to do with the network, given by its mix of calls: from a list, each as often
-/// as the others. After some calls it waits for a disk.
+/// A program without network traffic, given by its mix of calls: from a list, each as often as the others.
+/// After some calls it waits for a disk.
 #[derive(Debug)]
 pub struct Caller {
     mix: Vec<Planned>,
-    /// The probability in percent that the program waits after a call, and the mean time that it waits.
+    /// The probability in percent that the program waits after a call, and the mean waiting time.
     waits: (u32, Duration),
     varying: Varying,
     traps: Tally,
@@ -379,8 +380,8 @@ impl Program for Caller {
     }
 }
 
-/// A file server whose disk is its bottleneck: for each datagram a time at the disk, one after the other,
-/// then an answer.
+/// A file server whose disk is its bottleneck: each datagram takes a time at the disk, one after the other,
+/// before its answer.
 #[derive(Debug)]
 pub struct DiskServer {
     port: u16,
@@ -396,7 +397,7 @@ pub struct DiskServer {
 
 impl DiskServer {
     /// Creates a server on `port` whose answers have `bytes`, with the CPU time and the time at the disk of
-    /// each request; and the counter of its answers.
+    /// each request. Also returns the counter of its answers.
     #[must_use]
     pub fn new(
         port: u16,

@@ -1,12 +1,12 @@
-//! The simulated CPU: runs a host's units with preemptive-resume priorities and lets each take the time a
-//! machine model gives it.
+//! The simulated CPU: it runs a host's work items with preemptive-resume priorities. A machine model gives
+//! the time of each.
 //!
-//! The effects of a unit happen when it starts; then the CPU is busy for its cost; frames that the host sent
-//! go to the transmitter when it is over, or with later frames of a unit that is over sooner. The transmitter
-//! puts them on the wire one after the other. When something of a higher level becomes pending meanwhile, the
-//! rest of the unit is suspended until that is done. Equal levels do not preempt each other. A process is
-//! suspended in the middle of its step, and whenever the CPU returns from an interrupt the host's scheduler
-//! says which process goes on.
+//! The effects of a work item happen when it starts; then the CPU is busy for its cost. Frames that the host
+//! sent go to the transmitter at the end of the item, or with later frames of an item that ends sooner. The
+//! transmitter puts them on the wire one after the other. If work of a higher level becomes pending
+//! meanwhile, the rest of the item is suspended until that is done. Equal levels do not preempt each other. A
+//! process may be suspended in the middle of its step. Whenever the CPU returns from an interrupt, the host's
+//! scheduler chooses the process that continues.
 
 use std::collections::VecDeque;
 
@@ -25,8 +25,8 @@ use crate::workload::Tally;
 
 /// A host on a simulated CPU, with the outside ends of its cables.
 ///
-/// Call [`Cpu::arrive`] when a frame reaches an interface and [`Cpu::run`] after that and whenever
-/// [`Cpu::deadline`] is reached, then take what the host sent with [`Cpu::poll_frame`].
+/// After a frame reaches an interface, call [`Cpu::arrive`] and then [`Cpu::run`]; also call [`Cpu::run`] at
+/// each [`Cpu::deadline`]. Then take the frames that the host sent with [`Cpu::poll_frame`].
 #[derive(Debug)]
 pub struct Cpu {
     host: Host,
@@ -34,14 +34,14 @@ pub struct Cpu {
     wires: Vec<Wire>,
     now: Instant,
     running: Option<Busy>,
-    /// Units of interrupt handlers, the polling thread and the idle level that were preempted; the last is of
-    /// the highest level.
+    /// Preempted work items of interrupt handlers, the polling thread and the idle level. The last has the
+    /// highest level.
     suspended: Vec<Busy>,
     /// Steps of processes that were preempted.
     steps: Vec<(ProcessId, Busy)>,
-    /// Frames that unfinished units have sent, in the order of sending.
+    /// Frames sent by unfinished work items, in the order of sending.
     held: VecDeque<(usize, Vec<u8>)>,
-    /// Frames that the host has sent so far, held ones included.
+    /// Frames that the host has sent so far, including held ones.
     handed_over: u64,
     sent: VecDeque<(usize, Vec<u8>)>,
     counters: Counters,
@@ -53,8 +53,7 @@ pub struct Cpu {
     standstill: Standstill,
 }
 
-/// A periodic interrupt: the clock of a system that has ticks. It does nothing for the host but take its
-/// time.
+/// A periodic interrupt: the clock of a system with ticks. It only takes the host's time.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     period: Duration,
@@ -68,7 +67,7 @@ pub struct Counters {
     pub units: u64,
     /// Units suspended by a higher level.
     pub preemptions: u64,
-    /// Times that the CPU had nothing to do and halted.
+    /// Times that the CPU had no work and halted.
     pub halts: u64,
 }
 
@@ -79,22 +78,22 @@ struct Busy {
     left: Duration,
     /// The stages of the unit in that time; empty without a timeline.
     stages: Stages,
-    /// Frames that the host had sent when it had started, if it sent any itself: they leave when the unit is
-    /// over.
+    /// The number of frames that the host had sent when the item started, if the item sent any itself: they
+    /// leave at its end.
     frames_up_to: Option<u64>,
-    /// The trigger states that the unit has not passed yet, by the time that is left of the unit there;
-    /// empty without handlers.
+    /// The trigger states ahead of the item, each with the time left of the item there; empty without
+    /// handlers.
     states: VecDeque<(Duration, Source)>,
     then: Then,
 }
 
-/// The work at the end of a unit that does not belong to the host.
+/// Work at the end of an item that does not belong to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Nothing,
-    /// The interrupt of a periodic timer: it dispatches what the timer is for.
+    /// The interrupt of a periodic timer, which dispatches the timer's work.
     Dispatch,
-    /// The interrupt of a one-shot timer: it calls those who are overdue.
+    /// The interrupt of a one-shot timer, which calls the overdue handlers.
     Overdue,
 }
 
@@ -124,9 +123,9 @@ impl Cpu {
         }
     }
 
-    /// Calls `handlers` in every trigger state from now on. `traps` counts exceptions: a step in which it
-    /// is raised, and that makes no system call, ends in the handler of one. An idle CPU with an event that
-    /// is pending goes round its loop in `spin`.
+    /// Calls `handlers` in every trigger state from now on. `traps` counts exceptions: a step that raises
+    /// one, and makes no system call, ends in its handler. An idle CPU with a pending event runs its loop,
+    /// once in `spin`.
     pub fn set_handlers(&mut self, handlers: Box<dyn Handlers>, traps: Tally, spin: Duration) {
         let devices = Devices::default();
         let spin = spin.max(Duration::from_nanos(1));
@@ -176,8 +175,8 @@ impl Cpu {
         self.soft_mut().device_entry = more;
     }
 
-    /// Frames that are processed one after the other cost that much less, each after the first: its code is
-    /// in the caches.
+    /// Sets the saving for consecutive frames: each frame after the first costs this much less, because its
+    /// code is in the caches.
     pub fn set_warm(&mut self, saving: Duration) {
         self.soft_mut().warm = saving;
     }
@@ -256,7 +255,7 @@ impl Cpu {
     pub fn deadline(&self) -> Instant {
         let due = self.host.next_deadline();
         let own = match &self.running {
-            // A deadline that has passed without preempting will be met when the unit is over.
+            // A deadline that has passed without preemption is handled at the end of the item.
             Some(busy) if due > self.now && busy.ran.level > Level::Interrupt => {
                 due.min(self.now + busy.to_next_state())
             }
@@ -264,18 +263,18 @@ impl Cpu {
             None => due.min(self.next_look()),
         };
         let tick = match &self.running {
-            // It will be met when the interrupt is over.
+            // It is handled at the end of the interrupt.
             Some(busy) if busy.ran.level == Level::Interrupt => Instant::NEVER,
             _ => self.next_interrupt(),
         };
         self.wires.iter().map(Wire::poll_timeout).fold(own.min(tick), Instant::min)
     }
 
-    /// Lets time pass up to `now`, which must not be later than [`Cpu::deadline`], and starts what is to run
-    /// then.
+    /// Advances time to `now`, which must not be later than [`Cpu::deadline`], and starts the work for that
+    /// time.
     ///
     /// # Panics
-    /// If it goes on and on, and hardly any time passes. The message says with what.
+    /// If the work does not end while hardly any time passes. The message describes the work.
     pub fn run(&mut self, now: Instant) {
         self.pass(now);
         self.transmit();
@@ -356,8 +355,8 @@ impl Cpu {
         }
     }
 
-    /// Releases the frames up to number `last`. Those of a unit that is still suspended are among them if
-    /// it sent them earlier: an interface sends frames in the order of the calls.
+    /// Releases the frames up to number `last`. This includes earlier frames of a suspended item, because an
+    /// interface sends frames in the order of the calls.
     fn release(&mut self, last: u64) {
         let first = self.handed_over - self.held.len() as u64;
         let count = last.saturating_sub(first) as usize;
@@ -366,7 +365,7 @@ impl Cpu {
         }
     }
 
-    /// Frames that have left the transmitters.
+    /// Takes the frames that have left the transmitters.
     fn transmit(&mut self) {
         let is_busy = self.is_busy();
         for (index, wire) in self.wires.iter_mut().enumerate() {
@@ -434,7 +433,7 @@ impl Cpu {
         true
     }
 
-    /// Calls handlers in a unit of their own, at that level.
+    /// Calls handlers in a work item of their own, at that level.
     fn call(
         &mut self,
         level: Level,
@@ -497,13 +496,13 @@ impl Cpu {
             return Instant::NEVER;
         };
         let Some(due) = handlers.next_due() else { return Instant::NEVER };
-        // Where it was last, it has looked.
+        // At its last turn the loop has called the handlers already.
         let from = self.now.since(*since).as_nanos() / spin.as_nanos() + 1;
         let rounds = due.since(*since).as_nanos().div_ceil(spin.as_nanos()).max(from);
         *since + Duration::from_nanos((rounds * spin.as_nanos()) as u64)
     }
 
-    /// Calls the handlers from the idle loop, when it has gone round.
+    /// Calls the handlers from the idle loop, at the end of a turn.
     fn look(&mut self) -> bool {
         let now = self.now;
         let Some(soft) = &mut self.soft else { return false };
@@ -542,7 +541,7 @@ impl Cpu {
         }
     }
 
-    /// Starts or resumes whatever comes first. Returns false, and halts, if there is nothing.
+    /// Starts or resumes the next work. Returns false, and halts, if there is none.
     fn start(&mut self) -> bool {
         let next = self.host.peek(self.now);
         let top = self.suspended.last().map(|busy| busy.ran.level);
@@ -590,7 +589,7 @@ impl Cpu {
     }
 
     fn resume_step(&mut self, process: ProcessId) -> bool {
-        // Protocol processing that was suspended came after the step of the program, and ends before it.
+        // Suspended protocol processing came after the step of the program, and ends before it.
         let Some(index) = self.steps.iter().rposition(|(p, _)| *p == process) else { return false };
         let (_, mut busy) = self.steps.remove(index);
         self.host.resume(process);
@@ -604,7 +603,7 @@ impl Cpu {
 
     /// Returns true if something is pending after all.
     fn halt(&mut self) -> bool {
-        // Interrupts are on from here: what has come before, nobody would hear of.
+        // Interrupts are on from here. Earlier events are raised now, or they would be lost.
         if self.soft.as_mut().is_some_and(|soft| soft.devices.turn_interrupts_on()) {
             self.handle(|_, _, _| Duration::ZERO);
             self.soft_mut().polled = false;
@@ -618,7 +617,7 @@ impl Cpu {
     }
 
     /// Takes the frames that the host has put on its cables. Returns the number of frames sent since the
-    /// start, if there are new ones; and the number of frames that wait for a handler to send them.
+    /// start, if there are new ones, and the number of frames that wait for a handler to send them.
     fn collect(&mut self) -> (Option<u64>, u32) {
         let (before, mut clocked) = (self.held.len(), 0);
         for (index, wire) in self.wires.iter_mut().enumerate() {

@@ -9,7 +9,7 @@ use evenkeel_core::time::{Duration, Instant};
 
 use crate::workload::Tally;
 
-/// Screens packets, one by one, and lets all of them pass (W2).
+/// A screening program that examines packets one by one, and lets all of them pass (W2).
 #[derive(Debug)]
 pub struct Screend {
     queue_pkts: usize,
@@ -43,14 +43,14 @@ impl Program for Screend {
     }
 }
 
-/// The times that a packet monitor takes for captured frames.
+/// The times of a packet monitor for captured frames.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing {
-    /// Time for each frame.
+    /// The time for each frame.
     pub frame: Duration,
-    /// Frames that fill its output buffer.
+    /// The number of frames that fill the output buffer.
     pub buffer_pkts: u64,
-    /// Time to write the buffer out.
+    /// The time to write the buffer.
     pub flush: Duration,
 }
 
@@ -95,7 +95,7 @@ impl Program for Tcpdump {
     }
 }
 
-/// The background processes of a system, which compute for a while in every interval.
+/// The background processes of a system, which compute for some time in every interval.
 #[derive(Debug, Clone, Copy)]
 pub struct Housekeeping {
     interval: Duration,
@@ -114,7 +114,7 @@ impl Housekeeping {
 impl Program for Housekeeping {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         system.compute(self.busy);
-        // What could not be done in time is not made up for.
+        // Missed work is not made up for.
         self.next = (self.next + self.interval).max(system.now());
         Step::Sleep(self.next)
     }

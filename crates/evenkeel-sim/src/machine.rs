@@ -1,8 +1,9 @@
-//! Machine models: what each kind of work costs on a machine. Data files, every number with its source.
+//! Machine models: the cost of each kind of work on a machine. They are data files, in which every number has
+//! its source.
 //!
-//! A model gives nanoseconds per piece of work ([`Work`]), and where one receive architecture's code differs
-//! from the others', a cost for that architecture alone; then what differs in a *variant* of the system, and
-//! what programs that the paper ran there take. A kind that a model does not name costs nothing. See
+//! A model gives nanoseconds per piece of work ([`Work`]). If the code of one receive architecture differs
+//! from the others', it has a cost for that architecture alone. It also has the differences of *variants* of
+//! the system, and the times of the programs that the paper ran. A kind without a cost is free. See
 //! `docs/machine-models.md`.
 
 use std::collections::BTreeMap;
@@ -26,18 +27,17 @@ pub struct Machine {
     prices: Vec<Price>,
 }
 
-/// A price as the model's file has it.
+/// A price of a model's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Price {
-    /// Its place in the file: `cost.receive`, `architecture.eager.deliver`, `program.screend`.
+    /// The key of the price in the file: `cost.receive`, `architecture.eager.deliver`, `program.screend`.
     pub path: String,
     /// The time that one piece of the work takes.
     pub time: Duration,
     /// The source of the number: a key of a paper's figure, a derivation or a fit.
     pub source: String,
-    /// The reason why the price differs under this architecture or in this variant, as the paper explains
-    /// it; `None` for a price that does not differ. The reason begins with `none: ` if the paper gives
-    /// none.
+    /// The reason why the price differs under this architecture or in this variant, according to the paper;
+    /// `None` for a price that does not differ. The reason begins with `none: ` if the paper gives none.
     pub reason: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// A machine on which everything is free, but for the nanosecond that every unit takes.
+    /// A machine on which everything is free, except for one nanosecond for every work item.
     pub const FREE: Self = Self { nanos: [0; Work::ALL.len()] };
 
     /// Returns the time that one piece of `work` takes.
@@ -63,8 +63,7 @@ impl Costs {
         Self { nanos: self.nanos.map(|nanos| nanos * from / to.max(1)) }
     }
 
-    /// Returns the time that a unit with this work log takes: at least a nanosecond, so that time passes
-    /// whatever programs do.
+    /// Returns the time of a work item with this work log: at least a nanosecond, so that time always passes.
     #[must_use]
     pub fn total(&self, log: &WorkLog) -> Duration {
         let work: u64 = log.iter().map(|(work, count)| self.nanos[work as usize] * u64::from(count)).sum();
@@ -189,13 +188,13 @@ impl Machine {
         &self.about
     }
 
-    /// Its costs under `architecture`.
+    /// Returns the machine's costs under `architecture`.
     #[must_use]
     pub fn costs(&self, architecture: Architecture) -> Costs {
         self.architectures.iter().find(|(a, _)| *a == architecture).map_or(self.base, |(_, costs)| *costs)
     }
 
-    /// Its costs under `architecture` in a variant of the system.
+    /// Returns the machine's costs under `architecture` in a variant of the system.
     ///
     /// # Errors
     /// [`MachineError`] if it has no such variant.
@@ -283,7 +282,7 @@ struct Entry {
     reason: Option<String>,
 }
 
-/// A piece of work that takes longer than this is a slip of the pen.
+/// The longest time of a piece of work; a longer one is a mistake in the file.
 const NS_MAX: u64 = 1_000_000_000;
 
 /// The allowed beginnings of a source: a paper's key, arithmetic on such figures (`D.`), or a fit to them.

@@ -1,4 +1,4 @@
-//! The network emulator, [`evenkeel_wan`], as simulations use it: by conditions that can be copied.
+//! The network emulator, [`evenkeel_wan`], with conditions that can be copied, for simulations.
 
 use evenkeel_core::time::{Duration, Instant};
 pub use evenkeel_wan::{Counters, Frame};
@@ -11,19 +11,19 @@ use crate::rng::{Ratio, Rng};
 pub struct Conditions {
     /// Bits per second at which frames are put on the wire; `None` is no limit.
     pub rate_bps: Option<u64>,
-    /// Propagation delay, of every frame.
+    /// The propagation delay of every frame.
     pub delay: Duration,
     /// A further delay of each frame, uniform from zero to this. Frames stay in order.
     pub jitter: Duration,
-    /// Frames that may wait for the wire; one more is dropped. Not used without a rate.
+    /// The most frames that wait for the wire; further ones are dropped. Not used without a rate.
     pub queue_pkts: usize,
-    /// Frames that vanish.
+    /// The share of lost frames.
     pub loss: Ratio,
-    /// Frames delivered twice, the copy directly behind the original.
+    /// The share of frames delivered twice, the copy directly after the original.
     pub duplication: Ratio,
-    /// Frames in which one bit is flipped, anywhere.
+    /// The share of frames in which one bit is flipped, anywhere.
     pub corruption: Ratio,
-    /// Frames delayed by [`Conditions::reordering_delay`], so that later ones overtake them.
+    /// The share of frames delayed by [`Conditions::reordering_delay`], so that later ones overtake them.
     pub reordering: Ratio,
     /// The additional delay of a reordered frame.
     pub reordering_delay: Duration,
@@ -95,7 +95,7 @@ impl<F: Frame + Clone> Path<F> {
         Self { conditions, path: evenkeel_wan::Path::new(conditions.into(), rng, Instant::ZERO) }
     }
 
-    /// Changes the conditions from now on; frames under way are not affected.
+    /// Changes the conditions from now on; frames in transit are not affected.
     pub fn set_conditions(&mut self, conditions: Conditions) {
         self.conditions = conditions;
         self.path.set_settings(conditions.into());
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_frame_takes_its_time_on_the_wire_and_then_the_delay() {
-        // 126 + 24 bytes at 1.2 Mbit/s: 1 ms.
+        // 126 + 24 bytes take 1 ms at 1.2 Mbit/s.
         let mut path = Path::new(Conditions::wire(1_200_000, Duration::from_millis(5), 10), Rng::new(0));
         path.handle_frame(Instant::ZERO, vec![1; 126]);
         path.handle_frame(Instant::ZERO, vec![2; 126]);

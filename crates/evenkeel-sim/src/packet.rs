@@ -1,4 +1,4 @@
-//! Frames: UDP datagrams, which traffic sources make once and then only number, TCP segments, and ARP
+//! Frames: UDP datagrams, which traffic sources create once and then only renumber, TCP segments, and ARP
 //! requests.
 
 use evenkeel_core::tcp::{Flags, Header, Options, Segment, SeqNumber};
@@ -12,11 +12,11 @@ use crate::rng::Rng;
 /// One end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Station {
-    /// Hardware address.
+    /// The hardware address.
     pub hardware: EthernetAddress,
-    /// IPv4 address.
+    /// The IPv4 address.
     pub address: Ipv4Address,
-    /// UDP or TCP port.
+    /// The UDP or TCP port.
     pub port: u16,
 }
 
@@ -115,7 +115,7 @@ fn ip_frame(from: Station, to: Station, protocol: IpProtocol, len: usize) -> Vec
     bytes
 }
 
-/// Overwrites the start of the payload of a frame made by [`udp_frame`], and brings the checksum up to date.
+/// Overwrites the start of the payload of a frame from [`udp_frame`], and updates the checksum.
 pub fn write_payload(frame: &mut [u8], from: Ipv4Address, to: Ipv4Address, payload: &[u8]) {
     let Some(datagram) = frame.get_mut(HEADERS_BYTES - 8..) else { return };
     let mut udp = UdpPacket::new_unchecked(datagram);

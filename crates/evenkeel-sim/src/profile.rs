@@ -5,7 +5,7 @@ use evenkeel_core::work::{Work, WorkLog};
 
 use crate::machine::Costs;
 
-/// CPU time by kind of work, and what programs have computed. Each unit counts from its start.
+/// CPU time by kind of work, and the computing time of programs. Each work item counts from its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Profile {
     work: [Duration; Work::ALL.len()],

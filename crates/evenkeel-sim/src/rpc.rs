@@ -13,7 +13,7 @@ use crate::workload::{Log, Tally, open};
 /// Bytes of a call and of its answer.
 const MESSAGE: usize = 32;
 
-/// Computes for a while for each call, and answers.
+/// A server that computes for a fixed time for each call, and answers.
 #[derive(Debug)]
 pub struct RpcServer {
     port: u16,
@@ -45,11 +45,11 @@ impl Program for RpcServer {
     }
 }
 
-/// Takes one call, and computes for long on memory that fills a good part of the cache.
+/// A server of one call, with a long computation on memory that fills a large part of the cache.
 ///
-/// Interrupts use the cache as well. What they displaced has to be fetched again: `refill` times as long as
-/// they took, which is added to what there is to compute. The worker sees them as time that its slices took
-/// too long; what is longer than an interrupt was another process.
+/// Interrupts use the cache as well, and the worker has to fetch displaced lines again. This takes `refill`
+/// times as long as the interrupts took, which is added to the computation. The worker measures interrupts as
+/// excess time of its slices; a longer excess was another process.
 #[derive(Debug)]
 pub struct Worker {
     port: u16,
@@ -68,7 +68,7 @@ struct Working {
 }
 
 const SLICE: Duration = Duration::from_micros(500);
-/// Another process has the CPU for longer than that.
+/// A longer excess means that another process had the CPU.
 const INTERRUPTS_MAX: Duration = Duration::from_millis(10);
 
 impl Worker {
@@ -108,8 +108,8 @@ impl Program for Worker {
     }
 }
 
-/// Calls the worker once, and until it answers keeps servers busy with short calls, evenly spread over time,
-/// each with some outstanding.
+/// A client that calls the worker once. Until the answer it keeps servers busy with short calls, evenly
+/// spread over time, with some outstanding at each.
 #[derive(Debug)]
 pub struct RpcClient {
     worker: IpEndpoint,
@@ -143,7 +143,7 @@ const OUTSTANDING: f64 = 2_000.0;
 /// The interval at which the rate of calls is adapted to the rate of answers. Processes take turns within
 /// that time.
 const ADAPT: Duration = Duration::from_millis(600);
-/// Faster than any server answers, so that calls are outstanding soon.
+/// A rate above that of any server, so that calls are outstanding soon.
 const FIRST_RATE: f64 = 4_000.0;
 
 impl RpcClient {
@@ -156,7 +156,7 @@ impl RpcClient {
         let servers = servers.iter().enumerate().map(|(n, &at)| Server {
             at,
             interval: first,
-            // Not all at the same time.
+            // The servers do not start at one time.
             next: start + first * n as u32 / servers.len() as u32,
             sent: 0,
             answered: 0,
@@ -194,8 +194,8 @@ impl Server {
         self.sent - self.answered
     }
 
-    /// Sets the rate of calls to that of answers, and up to half as much more or less if the number of
-    /// outstanding calls is far from the target.
+    /// Adapts the rate of calls to that of answers. If the number of outstanding calls is far from the
+    /// target, the rate is up to half as much higher or lower.
     fn adapt(&mut self, now: Instant) {
         let (since, answered) = self.adapted;
         if now < since + ADAPT {

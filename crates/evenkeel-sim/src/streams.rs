@@ -12,7 +12,7 @@ use evenkeel_core::time::Duration;
 
 use crate::workload::{Log, Tally};
 
-/// Bytes that one call moves at most.
+/// The most bytes that one call moves.
 const CHUNK: usize = 16 << 10;
 
 /// Sends back what comes, stream by stream, and ends a stream when its peer has.
@@ -25,7 +25,7 @@ pub struct StreamEcho {
     accepted: Tally,
 }
 
-/// A stream, and what could not be sent back yet.
+/// A stream, and the bytes that could not be sent back yet.
 #[derive(Debug, Default)]
 struct Echoing {
     back: Vec<u8>,
@@ -43,7 +43,7 @@ impl StreamEcho {
         )
     }
 
-    /// Moves what can be moved; false when the stream is to be closed.
+    /// Moves as many bytes as possible; returns false when the stream is to be closed.
     fn serve(stream: Fd, echoing: &mut Echoing, system: &mut System<'_>) -> bool {
         let mut chunk = [0; CHUNK];
         loop {
@@ -95,7 +95,7 @@ impl Program for StreamEcho {
     }
 }
 
-/// Listens, and accepts nothing.
+/// A listener that accepts no connection.
 #[derive(Debug)]
 pub struct StreamDummy {
     port: u16,
@@ -124,27 +124,27 @@ impl Program for StreamDummy {
 /// The outcome of a stream of a [`StreamClient`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every byte came back, in order.
+    /// All bytes came back, in order.
     Echoed,
     /// The connection failed with this error.
     Failed(StreamError),
     /// No connection was opened.
     NotOpened,
-    /// The client left before all had come back.
+    /// The client left before all bytes had come back.
     Left,
-    /// Something else came back than was sent.
+    /// The returned bytes differ from the sent ones.
     Wrong {
         /// The number of bytes that had come back correctly before.
         after: usize,
     },
 }
 
-/// Opens connections, one after the other or several at once; sends bytes over each and compares them with
-/// the bytes that come back.
+/// A client that opens connections, one after the other or several at once. It sends bytes over each and
+/// compares them with the bytes that come back.
 #[derive(Debug)]
 pub struct StreamClient {
     to: IpEndpoint,
-    /// Connections to open yet.
+    /// The number of connections still to be opened.
     left: usize,
     /// The number of simultaneous connections.
     abreast: usize,
@@ -158,10 +158,10 @@ pub struct StreamClient {
 /// The options of a [`StreamClient`] for the beginning and the end of its connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Manners {
-    /// Gives its first bytes to the call that opens the connection (RFC 7413).
+    /// Whether the client passes its first bytes to the call that opens the connection (RFC 7413).
     pub early: bool,
-    /// Leaves every second connection once so many bytes have come back, if not all have: it aborts one and
-    /// closes the next.
+    /// The number of returned bytes after which the client leaves every second connection, if more are
+    /// missing: it aborts one and closes the next.
     pub leaves_after: Option<usize>,
 }
 
@@ -208,7 +208,7 @@ impl StreamClient {
         (client, outcomes)
     }
 
-    /// Opens what is to be open; false if one could not be.
+    /// Opens the missing connections; returns false if one could not be opened.
     fn open(&mut self, system: &mut System<'_>) -> bool {
         while self.left > 0 && self.streams.len() < self.abreast {
             self.left -= 1;

@@ -7,7 +7,7 @@ use evenkeel_core::work::{Work, WorkLog};
 
 use crate::machine::Costs;
 
-/// Pieces of work in the order in which they were begun, and when frames arrived.
+/// Pieces of work in the order of their beginnings, and the arrivals of frames.
 #[derive(Debug, Default)]
 pub struct Timeline {
     begun: Vec<(Instant, Work)>,
@@ -31,11 +31,11 @@ impl Timeline {
     }
 }
 
-/// The kinds of work at the beginning of a unit: its entry, and the buffers that come back.
+/// The kinds of work at the beginning of a work item: its entry, and the returned buffers.
 const FIRST: [Work; 6] =
     [Work::Interrupt, Work::Clock, Work::SoftInterrupt, Work::PollRound, Work::Switch, Work::Reclaim];
 
-/// The pieces of work of one unit that are not begun yet, each with the CPU time that passes before it.
+/// The pieces of a work item that have not begun yet, each with the CPU time before it.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
     used: Duration,

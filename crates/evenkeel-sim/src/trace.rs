@@ -1,8 +1,8 @@
-//! A trace of a run as one number: two runs with one seed must give equal numbers.
+//! A trace of a run as one number, which is equal for two runs with one seed.
 
 use evenkeel_core::time::Instant;
 
-/// A running hash over everything observable, in order (64-bit FNV-1a), and the last lines in words for a
+/// A running hash over all observable events, in order (64-bit FNV-1a), and the last events in words for a
 /// failure report.
 #[derive(Debug, Clone)]
 pub struct Trace {
@@ -11,7 +11,7 @@ pub struct Trace {
     recent: std::collections::VecDeque<(Instant, &'static str, [u64; 3])>,
 }
 
-/// Events kept in words.
+/// The number of events kept in words.
 const RECENT: usize = 64;
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -43,7 +43,7 @@ impl Trace {
         self.recent.push_back((now, what, numbers));
     }
 
-    /// Notes the contents of a frame.
+    /// Records the contents of a frame.
     pub fn note_bytes(&mut self, now: Instant, what: &'static str, bytes: &[u8]) {
         self.mix(bytes);
         self.note(now, what, [bytes.len() as u64, 0, 0]);

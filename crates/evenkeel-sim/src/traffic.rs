@@ -1,4 +1,4 @@
-//! Traffic sources: frames on the wire at a rate, whatever becomes of them (the generators of the papers, W1
+//! Traffic sources: frames on the wire at a rate, independent of their fate (the generators of the papers, W1
 //! and W6).
 
 use std::fmt;
@@ -11,30 +11,30 @@ use crate::rng::{Ratio, Rng};
 /// The distribution of frames over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// One every so often, as exact as can be.
+    /// Frames at regular intervals, as exact as possible.
     Constant,
-    /// Independent of each other: exponential gaps.
+    /// Independent frames, with exponential gaps.
     Poisson,
-    /// Bursts that are independent of each other, of geometrically distributed length.
+    /// Independent bursts of geometrically distributed length.
     Bursts {
         /// Mean length of a burst in frames, at least 1.
         mean_pkts: Ratio,
-        /// Time from one frame of a burst to the next.
+        /// The time from one frame of a burst to the next.
         gap: Duration,
     },
-    /// A sender that wakes at every tick of a clock and then sends what is due since the last, at a random
-    /// moment of the tick.
+    /// A sender that wakes at every tick of a clock, and then sends the frames that became due since the
+    /// last, at a random moment of the tick.
     Ticks {
-        /// Time from one tick to the next.
+        /// The time from one tick to the next.
         period: Duration,
-        /// Time from one frame of a tick to the next.
+        /// The time from one frame of a tick to the next.
         gap: Duration,
     },
     /// One burst of `pkts` frames, `gap` apart, then nothing.
     Once {
-        /// Its length.
+        /// The number of frames.
         pkts: u32,
-        /// Time from one frame to the next.
+        /// The time from one frame to the next.
         gap: Duration,
     },
 }
@@ -48,7 +48,7 @@ pub struct Flow {
     pub to: Station,
     /// Bytes of payload; the first eight are a sequence number, as far as there is room.
     pub payload_bytes: usize,
-    /// Mean rate.
+    /// The mean rate.
     pub rate_pps: u64,
     /// The distribution of the frames over time.
     pub pattern: Pattern,
@@ -58,10 +58,10 @@ pub struct Flow {
     pub stop: Instant,
 }
 
-/// Makes a frame, from how many were made before and from dice.
+/// Creates a frame from the number of earlier frames and from random numbers.
 type Make = dyn FnMut(u64, &mut Rng) -> Vec<u8> + Send;
 
-/// Makes a source's frames one by one.
+/// A function that creates a source's frames one by one.
 struct Maker(Box<Make>);
 
 impl fmt::Debug for Maker {
@@ -70,7 +70,7 @@ impl fmt::Debug for Maker {
     }
 }
 
-/// A source that follows its [`Flow`]. Sans-IO: [`Source::poll_frame`] when [`Source::poll_timeout`] is
+/// A source that follows its [`Flow`], sans-IO: call [`Source::poll_frame`] when [`Source::poll_timeout`] is
 /// reached.
 #[derive(Debug)]
 pub struct Source {
@@ -79,7 +79,7 @@ pub struct Source {
     frame: Vec<u8>,
     maker: Option<Maker>,
     sent: u64,
-    /// Start of the burst that is being sent.
+    /// The start of the current burst.
     burst: Instant,
     left_in_burst: u32,
     next: Instant,
@@ -167,7 +167,7 @@ impl Source {
             self.next += gap;
             return;
         }
-        // A burst that is due before the last one is out waits for it.
+        // A burst that is due before the end of the last one waits for it.
         let free = self.next + gap;
         if let Pattern::Ticks { period, .. } = self.flow.pattern {
             self.next = self.next_tick(period).max(free);

@@ -1,5 +1,5 @@
-//! Trigger states of a simulated CPU, for soft timers: where a handler can be called as a plain function; and
-//! the interrupts of timers, to compare and as backing.
+//! Trigger states of a simulated CPU for soft timers, where a handler can be called as a plain function. Also
+//! interrupts of timers, for comparison and as the backing.
 //!
 //! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
 //! processing", ACM TOCS 18(3), 2000, sections 3 and 5.
@@ -20,15 +20,15 @@ pub enum Source {
     SystemCall,
     /// A packet was handed to an interface.
     Output,
-    /// A network interrupt ends, with the protocol input that follows it.
+    /// A network interrupt ends, with its protocol input.
     Input,
-    /// Elsewhere in the network subsystem: timers of TCP, interrupts that bring nothing.
+    /// Other places in the network subsystem: timers of TCP, interrupts without frames.
     Others,
     /// An exception was handled, such as a page fault.
     Trap,
     /// The periodic interrupt of the system's clock ends: the backing.
     Clock,
-    /// The idle loop has gone round.
+    /// A turn of the idle loop ended.
     Idle,
 }
 
@@ -89,27 +89,29 @@ pub struct PeriodicTimer {
 /// The interfaces of the CPU's host, as handlers use them.
 #[derive(Debug, Default)]
 pub struct Devices {
-    /// Frames that wait for a handler to send them; if data is clocked.
+    /// Frames that wait for a handler to send them, if data is clocked.
     clocked: Option<VecDeque<(usize, Vec<u8>)>>,
     /// The frames that a handler has just sent.
     pub(crate) sent: Vec<(usize, Vec<u8>)>,
-    /// Frames that have arrived while interrupts were off; if it is polled.
+    /// Frames that have arrived while interrupts were off, if the devices are polled.
     polled: Option<VecDeque<(usize, Vec<u8>)>>,
     /// The frames that a handler has just found by a poll.
     pub(crate) found: Vec<(usize, Vec<u8>)>,
-    /// Interfaces, with how many frames have left while interrupts were off; and those a handler has found.
+    /// Interfaces, with the number of frames that have left while interrupts were off, and those that a
+    /// handler has found.
     left: BTreeMap<usize, u64>,
     pub(crate) found_left: Vec<(usize, u64)>,
 }
 
-/// Shorter frames carry no data worth clocking: they are acknowledgments, and ends of connections.
+/// The length of frames below which they carry no data worth clocking: they are acknowledgments, and ends of
+/// connections.
 const DATA_BYTES: usize = 200;
 /// The place of a segment's ports in an IPv4 frame without IP options.
 const PORTS: core::ops::Range<usize> = 34..38;
 
 impl Devices {
-    /// Makes segments with data wait for a handler from now on, and others of the same connection behind
-    /// them.
+    /// Makes segments with data wait for a handler from now on, and later segments of their connections
+    /// behind them.
     pub(crate) fn clock_output(&mut self) {
         self.clocked = Some(VecDeque::new());
     }
@@ -142,7 +144,7 @@ impl Devices {
         self.found.len() - before
     }
 
-    /// Raises interrupts for all that has happened so far. Returns whether anything has.
+    /// Raises interrupts for all events so far. Returns whether there was any.
     pub(crate) fn turn_interrupts_on(&mut self) -> bool {
         self.poll();
         !self.found.is_empty() || !self.found_left.is_empty()
@@ -167,7 +169,7 @@ impl Devices {
         None
     }
 
-    /// Keeps a frame that arrives at a busy CPU which polls its devices. Returns whether it did.
+    /// Keeps a frame that arrives at a busy CPU with polled devices. Returns whether it did.
     pub(crate) fn keeps(&mut self, index: usize, frame: &[u8]) -> bool {
         let Some(polled) = &mut self.polled else { return false };
         polled.push_back((index, frame.to_vec()));
@@ -175,14 +177,14 @@ impl Devices {
     }
 }
 
-/// A CPU's handlers and timers, and what there is to do about them.
+/// A CPU's handlers and timers, and their pending work.
 #[derive(Debug)]
 pub(crate) struct Soft {
     pub(crate) handlers: Box<dyn Handlers>,
     pub(crate) devices: Devices,
-    /// Once round the idle loop.
+    /// The time of a turn of the idle loop.
     pub(crate) spin: Duration,
-    /// Since when the CPU is in that loop.
+    /// The time at which the CPU entered that loop.
     pub(crate) idle_since: Option<Instant>,
     pub(crate) timer: Option<Ticking>,
     /// The time that the interrupt of the one-shot timer takes. `one_shot_at` is its next time.
@@ -203,7 +205,7 @@ impl Soft {
         let later = (costs.of(Work::SegmentOutput) + costs.of(Work::Transmit)) * clocked;
         let warm = self.warm * log.count(Work::Input).saturating_sub(1);
         let entry = costs.of(Work::Interrupt) + self.device_entry;
-        // The handler that has polled has taken the time for that.
+        // The handler that polled has already taken the time for that.
         let entered = if self.polled { entry * log.count(Work::Interrupt) } else { Duration::ZERO };
         later + warm + entered
     }
@@ -245,7 +247,7 @@ pub(crate) fn states(
 ) -> VecDeque<(Duration, Source)> {
     let outputs = log.count(Work::Output) + log.count(Work::SegmentOutput).saturating_sub(clocked);
     let end = match level {
-        // What it has brought is put in by the software interrupt, which ends it.
+        // The software interrupt processes the frames, and ends the network interrupt.
         Level::Interrupt if log.count(Work::Enqueue) > 0 => None,
         Level::Interrupt => Some(Source::Others),
         Level::SoftInterrupt if log.count(Work::Input) + log.count(Work::Control) > 0 => Some(Source::Input),
@@ -253,7 +255,7 @@ pub(crate) fn states(
         Level::Process if log.count(Work::SystemCall) > 0 => Some(Source::SystemCall),
         _ => None,
     };
-    // Then it returns from where it has called IP.
+    // The CPU then returns from the call of IP.
     let way_back = match end {
         Some(Source::SystemCall) => costs.of(Work::SystemCall),
         Some(_) => costs.of(Work::SoftInterrupt),

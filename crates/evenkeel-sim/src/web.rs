@@ -18,7 +18,7 @@ const BLANK_LINE: &[u8] = b"\r\n\r\n";
 const REQUEST_MAX: usize = 4 << 10;
 const CHUNK: usize = 16 << 10;
 
-/// Answers each request with one document, whatever it asks for, and closes: one process, many connections.
+/// A server with one process and many connections that answers each request with one document, and closes.
 #[derive(Debug)]
 pub struct WebServer {
     port: u16,
@@ -36,7 +36,7 @@ pub struct WebServer {
 #[derive(Debug, Default)]
 struct Conversation {
     request: Vec<u8>,
-    /// Bytes of the answer that were written; `None` as long as there is none.
+    /// Bytes of the answer that were written; `None` while there is no answer.
     written: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ impl WebServer {
                     }
                 }
                 Err(StreamError::WouldBlock) => return,
-                // It ends without a request.
+                // The connection ends without a request.
                 _ => return self.end(stream, system),
             }
         }
@@ -134,7 +134,7 @@ impl Program for WebServer {
     }
 }
 
-/// Fetches documents, one after the other, each over a connection of its own.
+/// A client that fetches documents, one after the other, each over its own connection.
 #[derive(Debug)]
 pub struct WebClient {
     to: IpEndpoint,
@@ -142,7 +142,7 @@ pub struct WebClient {
     bytes: usize,
     /// The time between a failure and the next try.
     pause: Duration,
-    /// An answer that has not come by then is given up.
+    /// The time after which a missing answer is given up.
     patience: Duration,
     stream: Option<(Fd, Fetch)>,
     counts: WebCounts,
@@ -151,7 +151,7 @@ pub struct WebClient {
 /// Counters of a client's fetches.
 #[derive(Debug, Clone, Default)]
 pub struct WebCounts {
-    /// Documents that came whole.
+    /// Documents that arrived completely.
     pub fetched: Tally,
     /// Connections that failed, or ended early.
     pub failed: Tally,
@@ -161,13 +161,13 @@ pub struct WebCounts {
 struct Fetch {
     asked: bool,
     head: Vec<u8>,
-    /// Bytes of the document that have come, once the head has.
+    /// Bytes of the document so far, once the head is complete.
     body: Option<usize>,
     since: Instant,
 }
 
 impl WebClient {
-    /// Creates a client of the server at `to`, whose documents have `bytes`; and the counters of its
+    /// Creates a client of the server at `to`, whose documents have `bytes`. Also returns the counters of its
     /// fetches.
     #[must_use]
     pub fn new(to: IpEndpoint, bytes: usize) -> (Self, WebCounts) {

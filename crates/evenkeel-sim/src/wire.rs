@@ -1,5 +1,5 @@
-//! The outside end of a host's cable: the adaptor's transmitter, which puts one frame at a time on the wire
-//! and reports when it has left.
+//! The far end of a host's cable: the adaptor's transmitter, which puts one frame at a time on the wire and
+//! reports when it has left.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use evenkeel_core::time::Instant;
 
 use crate::net::ethernet_time;
 
-/// Frames that the outside end of a cable can take during one unit.
+/// The number of frames that the far end of a cable can take during one work item.
 const WIRE_PKTS: usize = 512;
 
 /// A host's cable from outside.
 ///
-/// A frame that the host has handed over is *taken* when it did, *sent* when the unit is over that did, and
-/// has *left* when the wire has put out its last bit. With no rate that is at once.
+/// A frame is *taken* when the host hands it over, *sent* at the end of the work item that did, and has
+/// *left* when the wire has transmitted its last bit. Without a rate that is at once.
 #[derive(Debug)]
 pub struct Wire {
     end: End,
@@ -33,7 +33,7 @@ impl Wire {
     #[must_use]
     pub fn new(mut end: End, rate_bps: Option<u64>) -> Self {
         let mut pool = Pool::with_limit(2 * WIRE_PKTS);
-        // A cable whose outside ring is larger than that sheds some frames, which the cable counts.
+        // If the cable's far ring is larger, the cable sheds and counts the excess.
         let _ = end.attach(&mut pool);
         Self { end, pool, rate_bps, sending: VecDeque::new(), leaves: Instant::NEVER }
     }

@@ -1,4 +1,4 @@
-//! Programs that run on simulated hosts, and the records they leave.
+//! Programs that run on simulated hosts, and their records.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use evenkeel_core::time::{Duration, Instant};
 
 use crate::rng::Rng;
 
-/// A number that a program counts up and an experiment reads.
+/// A counter that a program increments and an experiment reads.
 #[derive(Debug, Clone, Default)]
 pub struct Tally(Arc<AtomicU64>);
 
@@ -70,7 +70,7 @@ impl<T> Log<T> {
 /// Opens the socket of a program at its first step.
 ///
 /// # Panics
-/// If the port is taken: the experiment is set up wrongly.
+/// If the port is taken, which is an error in the experiment.
 pub(crate) fn open(socket: &mut Option<Fd>, system: &mut System<'_>, port: u16) -> Fd {
     *socket.get_or_insert_with(|| match system.bind(None, port) {
         Ok(socket) => socket,
@@ -78,7 +78,7 @@ pub(crate) fn open(socket: &mut Option<Fd>, system: &mut System<'_>, port: u16) 
     })
 }
 
-/// Receives datagrams and discards them (W6).
+/// A program that receives datagrams and discards them (W6).
 #[derive(Debug)]
 pub struct Sink {
     port: u16,
@@ -108,7 +108,7 @@ impl Program for Sink {
     }
 }
 
-/// A datagram as a program got it.
+/// A datagram as a program received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// The time at which the receive call returned.
@@ -119,7 +119,7 @@ pub struct Delivery {
     pub payload: Vec<u8>,
 }
 
-/// Receives datagrams and keeps them.
+/// A program that receives datagrams and keeps them.
 #[derive(Debug)]
 pub struct Recorder {
     port: u16,
@@ -172,7 +172,7 @@ impl Program for Echo {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let socket = open(&mut self.socket, system, self.port);
         if let Some((to, payload)) = self.answer.take() {
-            // What cannot be sent is lost, as on any network: the client will notice.
+            // A datagram that cannot be sent is lost, as on any network, and the client detects that.
             let _ = system.send(socket, to, &payload);
             return Step::Again;
         }
@@ -183,7 +183,7 @@ impl Program for Echo {
     }
 }
 
-/// Computes for ever (W3).
+/// A program that computes for ever (W3).
 #[derive(Debug, Clone, Copy)]
 pub struct Spinner;
 
@@ -202,7 +202,7 @@ impl Program for Spinner {
 pub struct Ping {
     /// The time at which the message was sent.
     pub at: Instant,
-    /// Time from sending to having the answer; `None` if none came in time.
+    /// The time from sending to the answer; `None` if none came in time.
     pub round_trip: Option<Duration>,
 }
 
@@ -248,7 +248,7 @@ impl PingPong {
             self.state = Ponging::Sending;
             return Step::Again;
         };
-        // An answer that comes after its time is not the one waited for.
+        // An answer after its time is not the expected one.
         if datagram.as_slice() == Some(&self.number.to_be_bytes()) {
             self.state = Ponging::Got { since };
         }

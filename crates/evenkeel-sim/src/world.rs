@@ -17,15 +17,15 @@ use crate::trace::Trace;
 use crate::traffic::{Flow, Source};
 use crate::wire::Wire;
 
-/// Names a host of a world.
+/// The identifier of a host of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub usize);
 
-/// Names a segment of a world.
+/// The identifier of a segment of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentId(pub usize);
 
-/// Names a traffic source of a world.
+/// The identifier of a traffic source of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceId(pub usize);
 
@@ -40,13 +40,13 @@ pub struct Port {
     pub up: Conditions,
     /// Conditions from the switch to the host.
     pub down: Conditions,
-    /// Frames the interface's receive ring holds.
+    /// The number of frames that the interface's receive ring holds.
     pub ring_pkts: usize,
     /// The number of descriptors of the transmit ring. The adaptor then sends one frame at a time, at the
     /// rate of `up`, and interrupts when it has left. With `None`, the frames leave the adaptor at once,
     /// into the queue of `up`.
     pub transmit_ring_pkts: Option<usize>,
-    /// Its driver knows nothing of polling ([`Host::add_legacy_interface`]).
+    /// Whether its driver cannot be polled ([`Host::add_legacy_interface`]).
     pub legacy: bool,
 }
 
@@ -93,7 +93,7 @@ impl Port {
     }
 }
 
-/// A host could not be set up.
+/// The reason why a host could not be set up.
 #[derive(Debug)]
 pub enum SetupError {
     /// Its configuration allows too little memory.
@@ -129,7 +129,7 @@ struct Attachment {
     down: Path,
 }
 
-/// An Ethernet with a switch in the middle that takes no time and knows where everybody is.
+/// An Ethernet with a switch that takes no time and knows the place of every station.
 #[derive(Debug, Default)]
 struct Segment {
     attachments: Vec<Attachment>,
@@ -223,7 +223,7 @@ impl World {
         make: impl FnOnce(Rng) -> Source,
     ) -> SourceId {
         let number = self.sources.len();
-        // In this order: the dice of all who were there before stay as they are.
+        // The order matters: the random numbers of earlier stations do not change.
         let (up, down) =
             (Path::new(conditions, self.rng.fork()), Path::new(Conditions::PERFECT, self.rng.fork()));
         let source = make(self.rng.fork());
@@ -337,8 +337,8 @@ impl World {
         })
     }
 
-    /// Changes the conditions of a host's wires from now on: to the switch and from it. Frames under way are
-    /// not affected, and an adaptor with a transmit ring goes on sending at its rate.
+    /// Changes the conditions of a host's wires from now on: to the switch and from it. Frames in transit are
+    /// not affected, and an adaptor with a transmit ring continues to send at its rate.
     ///
     /// # Panics
     /// If there is no such host, or if it has no such interface.
@@ -348,8 +348,8 @@ impl World {
         attachment.down.set_conditions(down);
     }
 
-    /// Ends all faults: from now on every wire keeps its rate and delay, and loses, changes, doubles and
-    /// overtakes nothing.
+    /// Ends all faults: from now on every wire keeps its rate and delay, and neither loses, changes,
+    /// duplicates nor reorders frames.
     pub fn stop_faults(&mut self) {
         for attachment in self.segments.iter_mut().flat_map(|s| &mut s.attachments) {
             for path in [&mut attachment.up, &mut attachment.down] {
@@ -364,12 +364,12 @@ impl World {
         &self.trace
     }
 
-    /// Lets time pass until `until`.
+    /// Advances time to `until`.
     ///
     /// # Panics
-    /// If a host goes on and on, and hardly any time passes. The message says with what.
+    /// If a host's work does not end while hardly any time passes. The message describes the work.
     pub fn run_until(&mut self, until: Instant) {
-        // Programs that were started, and frames that hosts sent while they were set up.
+        // This includes started programs, and frames that hosts sent during their setup.
         for host in 0..self.hosts.len() {
             self.run_host(host);
         }

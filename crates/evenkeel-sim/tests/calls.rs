@@ -1,4 +1,4 @@
-//! Servers as lists of calls, and who loads them, on machines that take no time but for what is planned.
+//! Tests of servers as lists of calls, and of their clients, on machines that take only the planned time.
 
 use evenkeel_core::host::Config;
 use evenkeel_core::process::ProcessId;
@@ -22,7 +22,7 @@ const PORT: u16 = 80;
 const ANSWER: usize = 500;
 const CUSTOMERS: usize = 8;
 
-/// Hosts with these addresses on one segment.
+/// Creates hosts with these addresses on one segment.
 fn world<const N: usize>(addresses: [Ipv4Address; N]) -> (World, SegmentId, [HostId; N]) {
     let mut world = World::new(1);
     let segment = world.add_segment();
@@ -39,10 +39,10 @@ fn varying() -> Varying {
     Varying { percent: 40, rng: Rng::new(7) }
 }
 
-/// A server, and customers that ask it all the time.
+/// A server, and customers that query it all the time.
 struct Bench {
     world: World,
-    /// Customers and server.
+    /// The processes of customers and server.
     processes: [(HostId, ProcessId); 2],
     answered: Tally,
     traps: Tally,
@@ -69,32 +69,32 @@ impl Bench {
         Self { world, processes: [(client, asks), (server, serves)], answered, traps }
     }
 
-    /// Requests answered in a second.
+    /// Returns the number of requests answered in a second.
     fn answered_in_a_second(&mut self) -> u64 {
         let before = self.answered.get();
         self.world.run_until(self.world.now() + Duration::from_secs(1));
         self.answered.get() - before
     }
 
-    /// Descriptors that customers and server have open.
+    /// Returns the numbers of open descriptors of customers and server.
     fn open(&self) -> [usize; 2] {
         self.processes.map(|(host, process)| self.world.host(host).sockets_of(process).len())
     }
 }
 
-/// A customer whose request is not answered, or whose connection is not closed, asks no more.
+/// A customer sends no more requests if one is not answered, or if its connection is not closed.
 #[test]
 fn each_request_is_answered_and_each_connection_is_closed() {
-    // Steps take 25 us. With one on each connection a request has eight, with ten it has 4.4.
+    // Steps take 25 us. With one request on each connection a request has eight steps, with ten it has 4.4.
     for (requests, least) in [(1, 4_000), (10, 7_000)] {
         let mut bench = Bench::new(requests);
         let seconds = [bench.answered_in_a_second(), bench.answered_in_a_second()];
         assert!(seconds.iter().all(|answered| *answered > least), "{seconds:?}");
         assert!(seconds[0].abs_diff(seconds[1]) < seconds[0] / 50, "{seconds:?}");
-        // Connections, and an event queue; the listener and an event to look at besides.
+        // These are the connections and an event queue, and the listener and its event.
         let open = bench.open();
         assert!(open[0] <= 1 + CUSTOMERS && open[1] <= 3 + CUSTOMERS, "{open:?}");
-        // One of each request is at the page that is not there.
+        // One step of each request touches the missing page.
         assert!(bench.traps.get() - bench.answered.get() <= 1);
     }
 }
@@ -116,6 +116,6 @@ fn a_disk_serves_one_request_at_a_time() {
     };
     world.add_source(segment, flow, Conditions::PERFECT);
     world.run_until(Instant::ZERO + Duration::from_secs(10));
-    // Of 3000.
+    // The sample has 3000 of them.
     assert!((900..1_050).contains(&answered.get()), "{}", answered.get());
 }

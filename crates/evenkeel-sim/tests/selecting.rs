@@ -1,4 +1,5 @@
-//! Event-driven servers around `select`, and who loads them, on machines that take no time for anything.
+//! Tests of event-driven servers around `select` with their clients, on machines that take no time for
+//! anything.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use evenkeel_core::host::Config;
@@ -34,7 +35,7 @@ const END: Instant = Instant::from_millis(3_000);
 enum Serves {
     Web,
     CachingProxy,
-    /// With an origin that takes so long.
+    /// A proxy whose origin takes this long.
     RelayingProxy(Duration),
 }
 
@@ -100,7 +101,7 @@ impl Bench {
         self
     }
 
-    /// Descriptors that the server has open.
+    /// Returns the number of open descriptors of the server.
     fn open(&self) -> usize {
         self.world.host(SERVER_HOST).sockets_of(self.process).len()
     }
@@ -116,7 +117,7 @@ fn servers_answer_all_requests_and_close_what_they_opened() {
             let (asked, answered) = (bench.counts.asked.get(), bench.counts.answered.get());
             assert!((450..=550).contains(&asked) && asked - answered <= 1, "{asked} {answered}");
             assert_eq!(bench.counts.failed.get(), 0);
-            // The listener, the cold connections, and perhaps one that is being answered.
+            // These are the listener, the cold connections, and perhaps one that is being answered.
             assert!((COLD + 1..=COLD + 3).contains(&bench.open()), "{}", bench.open());
             let of_hot = bench.around.events.get() - COLD as u64;
             assert!(of_hot.abs_diff(events * asked) <= asked / 10, "{of_hot} events of {asked} requests");
@@ -157,13 +158,13 @@ fn an_answer_that_is_relayed_takes_as_long_as_that_of_the_origin() {
     assert_eq!(bench.counts.failed.get(), 0);
 }
 
-/// The rate is held: what is not answered does not keep others from being asked, up to the number of clients.
+/// Clients keep the rate: unanswered requests do not delay others, up to the number of clients.
 #[test]
 fn clients_ask_whatever_becomes_of_their_requests_and_are_so_many_at_most() {
     let bench = Bench::new(Select::WithMemory, Costs::FREE, Serves::RelayingProxy(Duration::from_secs(100)));
     let mut bench = bench.run();
     assert_eq!((bench.counts.asked.get(), bench.counts.answered.get()), (CLIENTS as u64, 0));
-    // Each has a connection with the proxy, which has one with the origin.
+    // Each client has a connection with the proxy, which has one with the origin.
     assert_eq!(bench.open(), 1 + COLD + 2 * CLIENTS);
     bench.world.run_until(END + Duration::from_secs(1));
     assert_eq!(bench.counts.asked.get(), CLIENTS as u64);

@@ -1,5 +1,5 @@
-//! Several sockets behind one ring on a machine of the papers: a flood of one of them takes nothing from the
-//! others as long as the core can look at all that comes, and what that costs, the flooded one pays (OSDI
+//! Tests of several sockets behind one ring on a machine of the papers. A flood of one socket takes nothing
+//! from the others as long as the core can examine all frames, and the flooded process pays the cost (OSDI
 //! 1996, section 3; TOCS 1997, section 10).
 
 use evenkeel_core::host::{Config, System};
@@ -32,11 +32,11 @@ enum Kind {
     Corrupt,
     /// Datagrams for a port without a socket.
     Closed,
-    /// For a listener that accepts no connection.
+    /// SYNs for a listener that accepts no connection.
     Syns,
 }
 
-/// A DECstation under `soft-lrp`, as it is by default, and what floods it from the first second on.
+/// A DECstation under `soft-lrp` with default settings, and a flood from the first second on.
 #[derive(Debug, Clone, Copy)]
 struct Scene {
     kind: Kind,
@@ -53,7 +53,7 @@ struct Outcome {
     quiet_sent: u64,
     quiet: u64,
     flooded: u64,
-    /// Of the core, in percent: what those that compute have got together, and the flooded program.
+    /// Shares of the core, in percent: that of all computing processes, and that of the flooded program.
     spinners: f64,
     flooded_core: f64,
 }
@@ -64,7 +64,7 @@ impl Outcome {
     }
 }
 
-/// Listens, and accepts nothing.
+/// A listener that accepts no connection.
 #[derive(Debug)]
 struct Listens;
 
@@ -103,7 +103,7 @@ impl Scene {
             Kind::Syns => flood_syn(from, to, &mut rng),
             Kind::Corrupt => {
                 let mut frame = udp_frame(from, to, &[n as u8; 14]);
-                // The checksum, which is none else.
+                // The checksum does not occur otherwise.
                 frame[40..42].copy_from_slice(&[0xde, 0xad]);
                 frame
             }
@@ -153,12 +153,12 @@ impl Scene {
 
 const KINDS: [Kind; 4] = [Kind::Valid, Kind::Corrupt, Kind::Closed, Kind::Syns];
 
-/// The core can look at 14 000 frames a second, and do nothing else then. Until there, whatever it is that
-/// comes, the other socket loses nothing.
+/// The core can examine 14 000 frames a second, and then does nothing else. Up to that rate the other socket
+/// loses nothing, for any kind of flood.
 #[test]
 fn a_flood_takes_nothing_from_another_socket_on_its_ring() {
     for kind in KINDS {
-        // While a flood begins the ring is held back once, as for a burst.
+        // At the beginning of a flood the ring is paused once, as for a burst.
         for (seed, pps, ring_pkts, lost) in [
             (1, 8_000, 64, 0),
             (2, 12_000, 64, 0),
@@ -173,9 +173,9 @@ fn a_flood_takes_nothing_from_another_socket_on_its_ring() {
     }
 }
 
-/// The flooded process pays for the separation of its packets: a process that computes keeps at least as
-/// much of the core as under a flood of which only the share for discarding is examined. A flood of 8 000
-/// pps leaves time for the separation.
+/// The flooded process pays for the separation of its packets. A process that computes keeps at least as much
+/// of the core as under a flood of which only the share for discarding is examined. A flood of 8 000 pps
+/// leaves time for the separation.
 #[test]
 fn what_it_takes_to_separate_the_flooded_process_pays() {
     for kind in KINDS {
@@ -191,7 +191,7 @@ fn what_it_takes_to_separate_the_flooded_process_pays() {
     }
 }
 
-/// Of a flood that is too large to be looked at discarding takes its share, and no more: the flooded program
+/// Under a flood that is too large to examine, discarding takes its share, and no more: the flooded program
 /// has the rest of the core.
 #[test]
 fn a_flood_that_is_too_large_for_that_leaves_time_to_programs() {

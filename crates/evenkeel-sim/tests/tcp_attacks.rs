@@ -1,5 +1,5 @@
-//! TCP under attack, in virtual time on a machine with costs, for every receive architecture: what
-//! connections keep, what memory is taken, and that nothing a stranger sends ends a connection.
+//! Tests of TCP under attack, in virtual time on a machine with costs, for every receive architecture. They
+//! check the throughput of connections, the use of memory, and that an attacker's segments end no connection.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const CLIENT: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
 const ATTACKER: Ipv4Address = Ipv4Address::new(10, 0, 0, 200);
 /// The port of the echo server that the measured connections use.
 const ECHO: u16 = 7;
-/// Of another process with connections of its own.
+/// The port of another process with its own connections.
 const OTHER_ECHO: u16 = 8;
 /// The port of a listener that accepts no connection.
 const DUMMY: u16 = 9;
@@ -39,7 +39,7 @@ const FROM: u16 = 40_000;
 const OTHER_FROM: u16 = 41_000;
 const CONNECTIONS: u16 = 8;
 
-/// The start of an attack. The attacked connections are well under way by then.
+/// The start of an attack. The attacked connections are well established by then.
 const ATTACK: Instant = Instant::from_millis(3_000);
 const SETTLED: Instant = Instant::from_millis(5_000);
 const END: Instant = Instant::from_millis(11_000);
@@ -47,7 +47,8 @@ const END: Instant = Instant::from_millis(11_000);
 /// The least share of their throughput that connections keep under the lazy architectures.
 const KEPT: f64 = 0.9;
 
-/// Opens connections, writes a message on each at every tick, and counts what comes back.
+/// A program that opens connections, writes a message on each at every tick, and counts the bytes that come
+/// back.
 #[derive(Debug)]
 struct Talk {
     to: IpEndpoint,
@@ -58,7 +59,7 @@ struct Talk {
     ended: Log<StreamError>,
 }
 
-/// A message of each connection at every tick: with eight of them a quarter of the machine.
+/// The message of each connection at every tick: with eight of them a quarter of the machine's capacity.
 const MESSAGE: [u8; 1_000] = [7; 1_000];
 const TICK: Duration = Duration::from_millis(15);
 
@@ -78,7 +79,7 @@ impl Talk {
         let mut chunk = [0; 4_096];
         loop {
             match system.read(stream, &mut chunk) {
-                // A thousandth of what came, rounded down: of whole messages nothing is lost by that.
+                // The bytes are counted in hundreds, rounded down: whole messages lose nothing by that.
                 Ok(len) if len > 0 => (0..len / 100).for_each(|_| self.echoed.add_one()),
                 Ok(_) => return self.ended.push(StreamError::Closed),
                 Err(StreamError::WouldBlock) => return,
@@ -104,7 +105,7 @@ impl Program for Talk {
         if system.now() >= self.next {
             self.next += TICK;
             for &stream in &self.streams {
-                // What finds no room is not sent: so the rate never is above what it was.
+                // Data without room is not sent, so the rate never exceeds the planned one.
                 let _ = system.write(stream, &MESSAGE);
             }
         }
@@ -116,7 +117,7 @@ impl Program for Talk {
     }
 }
 
-/// Listens without cookies, and accepts nothing.
+/// Creates a listener without cookies that accepts no connection.
 fn dummy() -> StreamDummy {
     let config = ListenerConfig { backlog: 5, syn_queue: 8, syn_cookies: false, ..ListenerConfig::default() };
     StreamDummy::new(DUMMY, config)
@@ -147,7 +148,7 @@ fn bench(architecture: Architecture, seed: u64, tune: impl FnOnce(&mut Config)) 
     let port =
         |address: Ipv4Address| Port::new(segment, IpCidr::new(address.into(), 24)).with_conditions(wire());
     let server = world.add_host(config, costs, &[port(SERVER)]).unwrap();
-    // Its windows are small: whoever reads slowly has others keep what is sent, not himself.
+    // Its windows are small: a slow reader makes the sender keep the data.
     let mut free = Config { seed: seed ^ 1, ..Config::of(Architecture::Polled) };
     let small = tcp::Config {
         receive_buffer_initial: 8 << 10,
@@ -165,8 +166,8 @@ fn station(host: usize, address: Ipv4Address, port: u16) -> Station {
 }
 
 impl Bench {
-    /// Frames made by `make` go to the server from the attack on. Now and then the attacker says where its
-    /// address is, so that answers leave.
+    /// Sends frames from `make` to the server from the attack on. The attacker announces its address now and
+    /// then, so that answers leave.
     fn attack(
         &mut self,
         rate_pps: u64,
@@ -195,8 +196,8 @@ impl Bench {
         self.attack(rate_pps, move |_, rng, from, to| flood_syn(from, Station { port, ..to }, rng));
     }
 
-    /// Segments with the addresses and ports of live connections, and numbers out of the air: resets,
-    /// acknowledgments, SYNs, data, and any flags at all.
+    /// Creates segments with the addresses and ports of live connections, and random numbers: resets,
+    /// acknowledgments, SYNs, data, and any combination of flags.
     fn garbage(&mut self, port: u16, from_port: u16, rate_pps: u64) {
         self.attack(rate_pps, move |_, rng, _, to| {
             let flags = match rng.below(5) {
@@ -339,7 +340,7 @@ fn garbage_aimed_at_connections_ends_none_and_costs_little() {
     }
 }
 
-/// More garbage than the machine can process: who it is aimed at may suffer, others do not.
+/// The garbage exceeds the machine's capacity: its target may suffer, but others must not.
 #[test]
 fn a_flood_of_garbage_takes_nothing_from_the_connections_of_others_under_lrp() {
     for architecture in Architecture::ALL {
@@ -371,7 +372,7 @@ fn a_flood_of_garbage_takes_nothing_from_the_connections_of_others_under_lrp() {
     }
 }
 
-/// Fetches a document over each of some connections, then over a new one at every tick.
+/// A program that fetches a document over each of some connections, then over a new one at every tick.
 #[derive(Debug)]
 struct Visits {
     to: IpEndpoint,
@@ -406,9 +407,9 @@ impl Program for Visits {
 
 /// The results of [`Visits`].
 struct Visited {
-    /// Documents fetched.
+    /// The number of documents fetched.
     fetched: f64,
-    /// CPU time the server's process was charged.
+    /// The CPU time charged to the server's process.
     paid: Duration,
     bench: Bench,
 }
@@ -464,8 +465,7 @@ fn a_flood_for_connections_in_time_wait_leaves_new_ones_alone() {
     );
 }
 
-/// Each is answered with a reset here; that resets have a rate limit is enough for an eager host at this
-/// rate.
+/// Each segment gets a reset here; the rate limit of resets is enough for an eager host at this rate.
 #[test]
 fn a_flood_of_acknowledgments_to_a_listening_port_leaves_new_connections_alone_under_lrp() {
     let flood = |bench: &mut Bench| bench.strays(HTTP, OTHER_FROM, 14_000);
@@ -484,7 +484,7 @@ fn a_flood_of_acknowledgments_to_a_listening_port_leaves_new_connections_alone_u
     }
 }
 
-/// Asks for documents on many connections and reads nothing of what comes.
+/// A program that requests documents on many connections and reads nothing.
 #[derive(Debug)]
 struct SlowReaders {
     to: IpEndpoint,
@@ -507,7 +507,7 @@ impl Program for SlowReaders {
     }
 }
 
-/// The bound of all buffers together, a document, and those who do not read it: all together a gigabyte.
+/// The bound of all buffers. The document, for all clients that do not read it, is a gigabyte in all.
 const BUFFERS: usize = 8 << 20;
 const DOCUMENT: usize = 512 << 10;
 const READERS: usize = 2_000;
@@ -537,7 +537,7 @@ fn thousands_of_slow_readers_hold_bounded_memory_and_nobody_up() {
             server.check().unwrap();
             let held = server.tcp().len();
             assert!(held >= readers, "{architecture}: all are connected, {held}");
-            // Two segments for each connection beyond the bound, and by what a buffer grows at a time.
+            // The bound allows two segments for each connection, and one growth of a buffer.
             let most = BUFFERS + held * 2 * 1_460 + (64 << 10);
             assert!(server.tcp().buffered() <= most, "{architecture}: {} bytes", server.tcp().buffered());
             println!("{readers} slow readers, {architecture}: {} bytes", server.tcp().buffered());
@@ -545,7 +545,7 @@ fn thousands_of_slow_readers_hold_bounded_memory_and_nobody_up() {
             ((counts.fetched.get() - before) as f64, server.pool().1)
         };
         let ((calm, frames), (fetched, frames_with)) = (run(0), run(READERS));
-        // Frames wait in no queues but those of adaptors that demultiplex, which have so many for
+        // Frames wait only in the queues of adaptors that demultiplex, which have a number of them for
         // connections.
         let Config { connection_rings, channel_pkts, .. } = Config::of(architecture);
         let rings = if architecture == Architecture::NiLrp { connection_rings * channel_pkts } else { 0 };

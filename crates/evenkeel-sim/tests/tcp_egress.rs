@@ -1,5 +1,5 @@
-//! One host with a slow interface and a fast one, and streams over both: neither waits for the other's output
-//! queue.
+//! Tests of one host with a slow interface and a fast one, and streams over both: neither waits for the
+//! other's output queue.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use evenkeel_core::host::Config;
@@ -17,18 +17,18 @@ use evenkeel_sim::world::{HostId, Port, World};
 
 const PORT: u16 = 9;
 const COPYING: Copying = Copying { per_kib: Duration::ZERO };
-/// The first second is for windows to grow.
+/// The first second is for the growth of windows.
 const FROM: Instant = Instant::from_millis(1_000);
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// A wire, and how many streams are sent over it without an end.
+/// A wire, and the number of endless streams over it.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     rate_bps: u64,
     streams: u16,
 }
 
-/// Enough streams that their windows together are more than its output queue holds.
+/// Enough streams that the sum of their windows exceeds the output queue.
 const SLOW: Load = Load { rate_bps: 10_000_000, streams: 16 };
 const FAST: Load = Load { rate_bps: 200_000_000, streams: 4 };
 
@@ -59,7 +59,7 @@ impl Star {
         let mut receiver = |net| {
             let mut ports = vec![port(net, 2)];
             if net > 0 {
-                // There is another way to it, by the first net.
+                // There is another path to it, through the first net.
                 ports.push(port(0, 2 + net as u8));
             }
             world.add_host(config(2 + net as u64), Costs::FREE, &ports).unwrap()
@@ -79,7 +79,7 @@ impl Star {
         self.world.host_mut(self.sender).spawn("source", 0, Box::new(source));
     }
 
-    /// Bytes that each stream of each receiver has brought.
+    /// Returns the bytes received from each stream of each receiver.
     fn received(&self) -> Vec<Vec<u64>> {
         let of = |&host| {
             let bytes = self.world.host(host).tcp().connections().map(|(_, _, info)| info.counts.bytes_in);
@@ -88,7 +88,7 @@ impl Star {
         self.receivers.iter().map(of).collect()
     }
 
-    /// Bits per second of each stream of each receiver.
+    /// Returns the bits per second of each stream of each receiver.
     fn measure(&mut self) -> Vec<Vec<u64>> {
         self.world.run_until(FROM);
         let before = self.received();
@@ -117,7 +117,7 @@ fn a_fast_interface_does_not_wait_for_a_slow_one() {
             for (load, rates) in loads.iter().zip(rates) {
                 let (sum, wire) = (rates.iter().sum::<u64>(), payload_bps(*load));
                 assert!(sum * 100 >= wire * 97, "{architecture}: {sum} of {wire} bit/s");
-                // Windows differ, but nobody starves.
+                // Windows differ, but no stream starves.
                 let least = rates.iter().min().copied().unwrap_or_default();
                 assert!(least * u64::from(load.streams) * 2 >= wire, "{architecture}: {rates:?}");
             }
@@ -128,7 +128,7 @@ fn a_fast_interface_does_not_wait_for_a_slow_one() {
                 assert!(traffic.queued > 128, "both are full: {architecture}: {traffic:?}");
             }
             star.world.hosts().for_each(|(_, host)| host.check().unwrap());
-            // Nobody is busy with waiting for room.
+            // No process spins while it waits for room.
             let traffic = [0, 1].map(|n| sender.traffic(InterfaceId(n)).unwrap());
             let frames: u64 = traffic.iter().map(|traffic| traffic.transmitted + traffic.received).sum();
             let units = star.world.cpu(star.sender).counters().units;
@@ -137,8 +137,7 @@ fn a_fast_interface_does_not_wait_for_a_slow_one() {
     }
 }
 
-/// Connections over the fast interface, which others open and which the host opens, while the slow one's
-/// queue is full.
+/// Connections over the fast interface, both passive and active, open while the slow one's queue is full.
 #[test]
 fn new_connections_do_not_wait_for_a_slow_interface() {
     for architecture in Architecture::ALL {
@@ -178,7 +177,7 @@ fn with_detour(architecture: Architecture, slow: Load) -> (Star, Route) {
     (star, detour)
 }
 
-/// A connection that leaves by the slow interface takes the fast one as soon as its route does.
+/// A connection through the slow interface uses the fast one as soon as its route does.
 #[test]
 fn a_connection_goes_with_its_route() {
     for architecture in Architecture::ALL {
@@ -193,8 +192,8 @@ fn a_connection_goes_with_its_route() {
     }
 }
 
-/// A connection leaves an interface that never has room: it takes about a second for each frame, and
-/// datagrams for others keep its queue full.
+/// A connection leaves an interface that never has room: a frame takes about a second, and datagrams keep the
+/// queue full.
 #[test]
 fn a_connection_is_not_stuck_behind_an_interface_that_its_route_has_left() {
     const STUCK: Load = Load { rate_bps: 10_000, streams: 0 };
@@ -210,7 +209,7 @@ fn a_connection_is_not_stuck_behind_an_interface_that_its_route_has_left() {
         assert!(queued(&star) >= 192, "{architecture}: {} wait", queued(&star));
         let before = star.received()[1][0];
         assert!(star.world.host_mut(star.sender).remove_route(&detour));
-        // Time for what is lost in that queue to be sent again.
+        // This leaves time to retransmit the segments lost in that queue.
         star.world.run_until(star.world.now() + Duration::from_secs(10));
         assert!(queued(&star) >= 192, "{architecture}: {} wait", queued(&star));
         let bytes = star.received()[1][0] - before;

@@ -1,4 +1,4 @@
-//! TCP between whole hosts, in virtual time, under every receive architecture.
+//! Tests of TCP between whole hosts, in virtual time, under every receive architecture.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use evenkeel_core::host::{Config, Host, System};
@@ -37,7 +37,7 @@ fn pair(architecture: Architecture, conditions: Conditions, v6: bool, seed: u64)
     let segment = world.add_segment();
     let mut host = |last, seed| {
         let config = Config { seed, ..Config::of(architecture) };
-        // Wires without a rate bring whole windows at once.
+        // Wires without a rate deliver whole windows at once.
         let port = Port { ring_pkts: 4096, ..Port::new(segment, cidr(last, v6)).with_conditions(conditions) };
         world.add_host(config, Costs::FREE, &[port]).unwrap()
     };
@@ -67,8 +67,7 @@ fn what_is_sent_comes_back_under_every_architecture() {
             assert_eq!(accepted.get(), 20);
             settled(world.host(server));
             settled(world.host(client));
-            // Where a connection gets a ring of its own after its first segments, those may come out of
-            // order.
+            // If a connection gets its own ring after its first segments, those may arrive out of order.
             let again = world.host(client).tcp_counters().get(Counter::RetransSegs);
             assert!(
                 again <= if architecture == Architecture::NiLrp { 20 } else { 0 },
@@ -79,7 +78,7 @@ fn what_is_sent_comes_back_under_every_architecture() {
     }
 }
 
-/// Asks once it is connected, and closes with the answer.
+/// A client that requests once it is connected, and closes with the answer.
 #[derive(Debug)]
 struct Patient {
     to: IpEndpoint,
@@ -108,9 +107,9 @@ impl Program for Patient {
     }
 }
 
-/// Under the lazy architectures a process does its protocol processing itself, and so knows that its program
-/// is about to answer: the last ACK of a handshake goes with the first data, and that of a FIN with the FIN
-/// of a program that closes, too.
+/// Under the lazy architectures a process does its own protocol processing, and so knows that its program is
+/// about to answer. The last ACK of a handshake goes with the first data, and that of a FIN with the FIN of a
+/// program that closes, too.
 #[test]
 fn acknowledgments_go_with_what_the_program_says_to_what_came() {
     for architecture in Architecture::ALL {
@@ -182,8 +181,8 @@ fn with_a_cookie_a_connection_saves_a_round_trip() {
         world.host_mut(client).spawn("client", 0, Box::new(eager));
         world.run_until(Instant::from_millis(100_000));
         let millis: Vec<_> = took.take().into_iter().map(|took| took.as_millis()).collect();
-        // A round trip is 40 ms, two switches included. The first needs one for ARP, one for the handshake
-        // and one for the answer.
+        // A round trip is 40 ms, two switches included. The first request needs one for ARP, one for the
+        // handshake and one for the answer.
         assert_eq!(millis, [120, 40, 40, 40], "{architecture}");
         let counters = world.host(client).tcp_counters();
         assert_eq!(counters.get(Counter::FastOpenActive), 3, "{architecture}");
@@ -228,7 +227,7 @@ fn a_connection_that_the_memory_limit_leaves_no_buffers_for_is_refused_at_once()
                 Box::new(Tries { to, has_tried: false, answer: answer.clone() }),
             );
             world.run_until(Instant::from_millis(1));
-            // Elsewhere segments wait in queues and rings that are there anyway.
+            // Otherwise segments wait in queues and rings that exist anyway.
             let needs_them = architecture == Architecture::SoftLrp;
             let refused = (needs_them && segment_pkts == room).then_some(ConnectError::Full);
             assert_eq!(answer.take(), [refused], "{architecture}, {segment_pkts}");

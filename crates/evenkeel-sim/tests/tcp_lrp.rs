@@ -46,7 +46,7 @@ fn spawn(world: &mut World, host: HostId, program: impl Program + 'static) -> Pr
     world.host_mut(host).spawn("program", 0, Box::new(program))
 }
 
-/// Listens, and accepts nothing before its time.
+/// A listener that accepts no connection before a given time.
 #[derive(Debug)]
 struct Late {
     from: Instant,
@@ -92,13 +92,12 @@ fn while_the_accept_queue_is_full_syns_die_in_their_channel_and_none_is_forgotte
         let host = world.host(server_host);
         let channel = host.channel_counters(listener_of(host, process)).unwrap();
         assert_eq!(host.tcp().len(), 8, "{architecture}: the backlog");
-        // Of the SYNs 64 came in one go, as many as ARP lets wait, before any handshake could end. Of those
-        // that came when the queue was full, 128 wait in the channel, and the rest died there: TCP has seen
-        // none of them.
+        // 64 of the SYNs arrived at once, as many as ARP lets wait, before any handshake could end. Of the
+        // SYNs that found the queue full, 128 wait in the channel, and the rest was dropped there: TCP has
+        // seen none of them.
         assert_eq!(host.tcp_counters().get(Counter::PassiveOpens), 64, "{architecture}");
         assert_eq!(channel.discarded, 400 - 64 - 128, "{architecture}: {channel:?}");
-        // They are accepted as soon as there is room, and those that were dropped as soon as they are
-        // repeated.
+        // They are accepted as soon as there is room; dropped ones are accepted as soon as they are repeated.
         world.run_until(Instant::from_millis(200_000));
         // (A handshake that found the queue full may be given up before its last ACK is repeated often
         // enough.)
@@ -109,13 +108,13 @@ fn while_the_accept_queue_is_full_syns_die_in_their_channel_and_none_is_forgotte
     }
 }
 
-/// Accepts one connection, then computes for a long time between two looks at it.
+/// A program that accepts one connection, then computes for a long time between two reads.
 #[derive(Debug)]
 struct Busy {
     listener: Option<Fd>,
     stream: Option<Fd>,
     computes: Duration,
-    /// It has read. What follows is a step of its own: what a step has to send leaves at its end.
+    /// Whether it has read. The next part is a separate step, because a step's data leaves at its end.
     has_read: bool,
     read: Log<(Instant, usize)>,
 }
@@ -146,7 +145,7 @@ impl Program for Busy {
 }
 
 /// "TCP must send acknowledgments while the application is away": receiver processing that waited for receive
-/// calls would let a window through per call.
+/// calls would admit one window for each call.
 #[test]
 fn a_transfer_goes_on_while_its_receiver_computes_and_the_receiver_pays_for_it() {
     let machine = Machine::built_in("sparcstation-20").unwrap();
@@ -164,11 +163,11 @@ fn a_transfer_goes_on_while_its_receiver_computes_and_the_receiver_pays_for_it()
         world.run_until(Instant::from_millis(2_500));
         let read = read.take();
         let total: usize = read.iter().map(|(_, len)| len).sum();
-        // The buffer holds 64 KiB. Without acknowledgments between two looks, the sender's initial window of
-        // ten segments would be all that came.
+        // The buffer holds 64 KiB. Without acknowledgments between two reads, only the sender's initial
+        // window of ten segments would arrive.
         let most = read.iter().map(|&(_, len)| len).max().unwrap();
         assert!(most > 60_000, "{architecture}: {most} bytes at a time");
-        // The first look finds the first segment, each of the six others nearly a whole window.
+        // The first read finds the first segment, and each of the six others nearly a whole window.
         assert!(total > 6 * 60_000, "{architecture}: {total} bytes in all");
         let bill = world.host(server_host).bill(receiver).unwrap();
         let computed = computes * (read.len() as u32 - 1);
@@ -193,7 +192,7 @@ fn connections_in_time_wait_have_no_channels_and_are_answered_all_the_same() {
         world.run_until(Instant::from_millis(20_000));
         assert_eq!(outcomes.take(), vec![Outcome::Echoed; 3_000], "{architecture}");
         assert_eq!(accepted.get(), 3_000);
-        // Whoever closes first is in TIME-WAIT: the client, which shuts down its side.
+        // The side that closes first is in TIME-WAIT: the client, which shuts down its side.
         let host = world.host(client);
         assert_eq!((host.tcp().len(), host.tcp().waiting()), (0, 3_000), "{architecture}");
         assert!(host.channel_count() <= before + 8, "{architecture}: {} channels", host.channel_count());
@@ -203,8 +202,8 @@ fn connections_in_time_wait_have_no_channels_and_are_answered_all_the_same() {
     }
 }
 
-/// A connection takes a channel when its first segment comes; if that finds no buffer left, the channel is
-/// another's.
+/// A connection takes a channel when its first segment arrives. If that finds no buffer, the channel is given
+/// to another connection.
 #[test]
 fn connections_whose_segments_found_no_room_keep_no_channel() {
     let machine = Machine::built_in("sparcstation-20").unwrap();
@@ -220,12 +219,12 @@ fn connections_whose_segments_found_no_room_keep_no_channel() {
     assert_eq!(outcomes.take().len(), 1_000);
     let host = world.host(server_host);
     assert!(host.tcp().is_empty() && host.tcp_counters().get(Counter::RetransSegs) > 0);
-    // As many as there are buffers for, and one that was asked for while they were taken.
+    // The channels are those that have buffers, and one that was requested while they were taken.
     assert!(host.channel_count() <= before + 5, "{} channels more", host.channel_count() - before);
     host.check().unwrap();
 }
 
-/// Nothing that comes finds room, and asking again and again for what is there takes nothing.
+/// No arriving segment finds room, and repeated requests for existing channels take nothing.
 #[test]
 fn without_buffers_for_connections_there_are_no_more_channels_either() {
     let config = Config { segment_pkts: 0, ..Config::of(Architecture::SoftLrp) };
@@ -236,7 +235,7 @@ fn without_buffers_for_connections_there_are_no_more_channels_either() {
     world.run_until(Instant::from_millis(100));
     let host = world.host(client);
     assert_eq!(host.tcp().len(), 100);
-    // That of TIME-WAIT, and one that was asked for.
+    // These are the channel of TIME-WAIT, and a requested one.
     assert!(host.channel_count() <= before + 2, "{} channels more", host.channel_count() - before);
 }
 
@@ -256,7 +255,7 @@ fn a_killed_program_leaves_its_connections_to_be_ended_properly() {
         world.run_until(Instant::from_millis(200_000));
         let outcomes = outcomes.take();
         assert_eq!(outcomes.len(), 10, "{architecture}");
-        // Reset, because there was something to read that nobody will, or ended early.
+        // The connection was reset because of unread data, or ended early.
         let broken = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Wrong { .. });
         assert!(outcomes.iter().all(broken), "{architecture}: {outcomes:?}");
         for host in [client, server_host] {
@@ -309,8 +308,7 @@ fn a_narrow_link_on_the_way_is_found_by_what_its_router_says() {
         spawn(&mut world, client, asks);
         world.run_until(Instant::from_millis(100_000));
         assert_eq!(outcomes.take(), [Outcome::Echoed; 3], "{architecture}");
-        // The first connection finds it out; the others begin with what it has found, and have nothing sent
-        // twice.
+        // The first connection measures the path. The others begin with its result, and retransmit nothing.
         let again = world.host(client).tcp_counters().get(Counter::RetransSegs);
         assert!(again > 0, "{architecture}: {again}");
         for host in [client, server_host, router] {

@@ -1,5 +1,5 @@
-//! A paced adaptor puts one frame at a time on the wire, and each that has left raises a transmit interrupt
-//! at that moment.
+//! Tests of a paced adaptor, which puts one frame at a time on the wire. Each frame raises a transmit
+//! interrupt when it has left.
 
 use evenkeel_core::cable::{self, Completion, Options};
 use evenkeel_core::host::{Config, Host, System};
@@ -58,7 +58,7 @@ fn departures(rate_bps: Option<u64>) -> (Vec<u64>, Cpu) {
     while now < Instant::from_millis(2) {
         cpu.run(now);
         while let Some((_, frame)) = cpu.poll_frame() {
-            // The host greets its neighbours with frames of its own.
+            // The host announces itself to its neighbours with frames of its own.
             if frame.get(36..38) == Some(&[0, 9]) {
                 left.push(now.as_nanos());
             }

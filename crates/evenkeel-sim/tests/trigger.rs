@@ -1,4 +1,5 @@
-//! Trigger states of a simulated CPU: when handlers are called, and what timers lose.
+//! Tests of trigger states of a simulated CPU: the times of calls of handlers, and the lost expirations of
+//! timers.
 
 use evenkeel_core::host::{Config, System};
 use evenkeel_core::process::{Program, Step};
@@ -17,7 +18,8 @@ use evenkeel_sim::world::{HostId, Port, SegmentId, World, hardware_address};
 const PORT: u16 = 9;
 const ADDRESS: Ipv4Address = Ipv4Address::new(10, 0, 0, 2);
 
-/// Notes when it is called, and takes so long; it wants to be called when idle from a time on.
+/// Handlers that record their calls, and take a fixed time. From a given time on they want calls when the CPU
+/// is idle.
 #[derive(Debug, Default)]
 struct Notes {
     states: Log<(Instant, Source)>,
@@ -81,7 +83,7 @@ fn send(world: &mut World, (host, segment): (HostId, SegmentId), rate_pps: u64, 
     world.add_source(segment, flow, Conditions::PERFECT);
 }
 
-/// Computes, and makes a call now and then.
+/// A program that computes, and makes a call now and then.
 #[derive(Debug)]
 struct Calls {
     compute: Duration,
@@ -124,7 +126,7 @@ fn a_packet_ends_in_one_state_and_a_call_in_another() {
     let packets = received.get() as usize;
     assert!(packets > 95, "{packets}");
     assert!(count(&states, Source::Input).abs_diff(packets) < 3, "{states:?}");
-    // A call that gives the datagram, and one that finds no other; `bind` is the first.
+    // One call returns the datagram, and one finds no other; `bind` is the first.
     assert!(count(&states, Source::SystemCall).abs_diff(2 * packets) < 5, "{states:?}");
     assert_eq!(count(&states, Source::Idle), 0, "nothing was due");
 }
@@ -164,7 +166,7 @@ fn handlers_take_their_time_before_the_cpu_goes_on() {
         world.run_until(Instant::from_millis(100));
         count(&states.take(), Source::SystemCall)
     };
-    // A call is 11.5 us. With half as much again it is 17.25.
+    // A call takes 11.5 us. With half as much again it is 17.25.
     let ratio = calls(Duration::ZERO) as f64 / calls(Duration::from_nanos(5_750)) as f64;
     assert!((ratio - 1.5).abs() < 0.01, "{ratio}");
 }
@@ -196,7 +198,7 @@ fn what_a_timer_dispatches_while_it_runs_is_done_once() {
         fired.take().len()
     };
     assert_eq!(fired(us(1)), 4_999, "none is lost");
-    // Of three interrupts that come while it runs two are lost, and they take their time all the same.
+    // Of three interrupts during its run two are lost, and still take their time.
     let slow = fired(us(50));
     assert!((1_400..1_800).contains(&slow), "{slow}");
 }
@@ -225,7 +227,7 @@ fn what_nobody_has_polled_is_taken_in_when_the_cpu_goes_idle() {
         let cpu = world.cpu_mut(host);
         cpu.set_handlers(Box::new(Notes::default()), Tally::default(), us(2));
         if polls {
-            // Nobody ever does.
+            // No handler ever polls.
             cpu.poll_devices();
         }
         world.run_until(Instant::from_millis(500));

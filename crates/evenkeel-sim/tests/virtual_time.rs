@@ -1,4 +1,4 @@
-//! The simulated CPU keeps time exactly: costs, preemption, resumption, who pays.
+//! Tests that the simulated CPU keeps time exactly: costs, preemption, resumption, and charges.
 
 use evenkeel_core::host::{Config, Level, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
@@ -49,7 +49,7 @@ fn send(world: &mut World, segment: SegmentId, pkts: u32, gap_us: u64, start: In
     world.add_source(segment, flow, Conditions::PERFECT);
 }
 
-/// Microseconds after `start` at which datagrams were in the program's hands. What costs nothing takes a
+/// Returns the times, in microseconds after `start`, at which a program had its datagrams. Free work takes a
 /// nanosecond, hence the rounding.
 fn times_us(log: &Log<Delivery>, start: Instant) -> Vec<u64> {
     log.take().iter().map(|d| (d.at.since(start).as_nanos() as u64 + 500) / 1000).collect()
@@ -73,8 +73,8 @@ fn a_datagram_takes_the_sum_of_its_stages() {
 fn a_process_is_interrupted_and_goes_on_where_it_was() {
     let (mut world, segment, host) = world(Architecture::Eager);
     let (_, log) = recorder(&mut world, host);
-    // The second comes at 100 us, in the middle of the first one's receive call (60 to 160): 10 + 20 + 30 us
-    // later that goes on.
+    // The second datagram arrives at 100 us, in the middle of the first one's receive call (60 to 160), which
+    // continues 10 + 20 + 30 us later.
     send(&mut world, segment, 2, 100, START);
     world.run_until(Instant::from_millis(20));
     assert_eq!(times_us(&log, START), [220, 320]);
@@ -85,9 +85,9 @@ fn a_process_is_interrupted_and_goes_on_where_it_was() {
 fn an_interrupt_suspends_the_software_interrupt_and_dispatches_no_second() {
     let (mut world, segment, host) = world(Architecture::Eager);
     let (_, log) = recorder(&mut world, host);
-    // Arrivals at 0, 20 and 40 us: the software interrupt begins at 10, is suspended from 20 to 30 and from
-    // 40 to 50, and goes on with the two others when it is through with the first: 20 + 3 x 30 us of its own,
-    // 30 us of interrupts.
+    // Arrivals are at 0, 20 and 40 us. The software interrupt begins at 10, is suspended from 20 to 30 and
+    // from 40 to 50, and processes the two others after the first. It takes 20 + 3 x 30 us of its own, and
+    // interrupts take 30 us.
     send(&mut world, segment, 3, 20, START);
     world.run_until(Instant::from_millis(20));
     assert_eq!(times_us(&log, START)[0], 30 + 20 + 90 + 100);
@@ -192,7 +192,7 @@ fn a_flooded_channel_costs_another_socket_no_frame() {
     }
 }
 
-/// A program that never rests and whose work costs nothing would keep its world for ever.
+/// A program that never rests and whose work is free would keep its world busy for ever.
 #[test]
 #[should_panic(expected = "restless")]
 fn a_world_in_which_hardly_any_time_passes_says_who_goes_on() {

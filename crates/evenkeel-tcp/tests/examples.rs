@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! Tests that the examples work as described.
 
 #[path = "../examples/lossy_pipe.rs"]
 #[expect(dead_code, reason = "its `main` is for people")]

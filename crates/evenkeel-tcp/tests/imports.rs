@@ -1,4 +1,4 @@
-//! Here, too, files import one another without a circle.
+//! Tests that the files of this crate import one another without a cycle.
 
 #[path = "../../evenkeel-core/tests/imports.rs"]
 mod imports;

@@ -1,5 +1,5 @@
-//! A bridge between two devices, in real time, through the emulator of `evenkeel-sim`: what a network does to
-//! frames, where the kernel has no `netem`.
+//! A bridge between two devices, in real time, through the emulator of `evenkeel-sim`: an impaired network
+//! for kernels without `netem`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,11 +13,11 @@ use evenkeel_link::{Clock, Device, Halt, Notifier};
 use evenkeel_sim::net::{Conditions, Counters, Path};
 use evenkeel_sim::rng::Rng;
 
-/// Frames of a device's buffers, and as many that are on their way out.
+/// The frames of a device's buffers, and as many on their way out.
 const POOL_PKTS: usize = 4_096;
-/// Taken from one device before the other one has its turn.
+/// The most frames taken from one device before the other one has its turn.
 const TURN_PKTS: usize = 64;
-/// A device that takes nothing does not say when it will.
+/// The interval of attempts at a device that takes nothing, because it does not report when it will.
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// The traffic in one direction, from one device to the other.
@@ -27,13 +27,13 @@ pub struct Traffic {
     pub emulated: Counters,
     /// Frames that the other device did not take.
     pub refused: u64,
-    /// Frames under way.
+    /// Frames in transit.
     pub flying: usize,
 }
 
 impl Traffic {
-    /// Returns whether the counters account for every frame: those that came, and their copies, were
-    /// delivered, lost, dropped, or are under way.
+    /// Returns whether the counters account for every frame: received frames and their copies were delivered,
+    /// lost or dropped, or are in transit.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
         let e = &self.emulated;
@@ -41,8 +41,8 @@ impl Traffic {
     }
 }
 
-/// Two devices, connected by a thread for as long as this lives. Then both are closed, and what was made for
-/// them goes away.
+/// Two devices that a thread connects until this is dropped. Then both are closed, and devices that were
+/// created for them are removed.
 #[derive(Debug)]
 pub struct Bridge {
     shared: Arc<Mutex<Shared>>,
@@ -58,12 +58,12 @@ struct Shared {
 }
 
 impl Bridge {
-    /// Connects two devices with one receive ring each. The first of `conditions` are those from the first to
-    /// the second. The same seed gives the same faults to the same frames.
+    /// Connects two devices with one receive ring each. The first of `conditions` applies from the first to
+    /// the second. Equal seeds give equal faults to equal frames.
     ///
     /// # Errors
-    /// A device has several receive rings: in which order frames came that lie in different ones, and so
-    /// which of them have the faults, nobody could say. Or the thread cannot be made.
+    /// A device has several receive rings: the order of frames in different rings is unknown, and so is the
+    /// choice of frames with faults. Or the thread cannot be started.
     pub fn between(
         devices: [Box<dyn Device>; 2],
         conditions: [Conditions; 2],
@@ -94,10 +94,10 @@ impl Bridge {
         Ok(Self { shared, notifier, thread: Some(thread) })
     }
 
-    /// Changes the conditions from now on. Frames under way are not affected.
+    /// Changes the conditions from now on. Frames in transit are not affected.
     ///
     /// # Panics
-    /// If the thread has.
+    /// If the thread has panicked.
     pub fn set_conditions(&self, conditions: [Conditions; 2]) {
         self.shared.lock().unwrap().conditions = Some(conditions);
         self.notifier.notify();
@@ -106,7 +106,7 @@ impl Bridge {
     /// Returns the traffic from the first device to the second, and from the second to the first.
     ///
     /// # Panics
-    /// If the thread has.
+    /// If the thread has panicked.
     #[must_use]
     pub fn traffic(&self) -> [Traffic; 2] {
         self.shared.lock().unwrap().traffic
@@ -119,12 +119,12 @@ impl Drop for Bridge {
             shared.stop = true;
         }
         self.notifier.notify();
-        // If it has failed, it has said so.
+        // A failed thread has reported its error already.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// A device, and the way from it to the other one.
+/// A device, and the direction from it to the other one.
 struct Port {
     device: Box<dyn Device>,
     path: Path,
@@ -151,7 +151,7 @@ impl Forwarder {
             if self.report() {
                 return;
             }
-            // In this order: a device that has nothing now wakes us when it has.
+            // The order matters: a device that is empty now wakes the thread at its next frame.
             if full || self.ports.iter_mut().any(|port| port.device.queue_mut(0).arm()) {
                 continue;
             }
@@ -161,12 +161,12 @@ impl Forwarder {
             let deadline = arrival.unwrap_or(Instant::NEVER).min(again);
             self.halt.until(&self.clock, deadline).unwrap();
             let Self { ports, halt, .. } = self;
-            // One descriptor each: one ring.
+            // Each device has one ring, and so one descriptor.
             halt.readable().for_each(|index| ports[index].device.set_readable(0));
         }
     }
 
-    /// Puts frames that came by a device into the network. Returns their number.
+    /// Puts frames that arrived on a device into the network. Returns their number.
     fn take_in(&mut self, from: usize, now: Instant) -> usize {
         let Port { device, path, .. } = &mut self.ports[from];
         for taken in 0..TURN_PKTS {
@@ -177,7 +177,7 @@ impl Forwarder {
         TURN_PKTS
     }
 
-    /// Sends frames that the network has delivered by the other device.
+    /// Sends frames that the network has delivered through the other device.
     fn give_out(&mut self, from: usize, now: Instant) {
         while let Some(bytes) = self.ports[from].path.poll_frame(now) {
             let to = &mut self.ports[1 - from];

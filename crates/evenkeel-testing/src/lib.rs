@@ -1,5 +1,4 @@
-//! Network namespaces, networks between them, and running other people's programs in them, for tests of all
-//! crates.
+//! Network namespaces, networks between them, and runs of external programs in them, for tests of all crates.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod bridge;
@@ -19,16 +18,16 @@ pub use bridge::{Bridge, Traffic};
 pub use evenkeel_skip::{is_long, is_long_or_skip};
 pub use place::Place;
 
-/// A program, and the Debian package that it is in.
+/// A program, and its Debian package.
 pub type Program = (&'static str, &'static str);
 
-/// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if
-/// the test fails.
+/// Runs `test` on its own thread, in its own network namespace, which ends with the thread even if the test
+/// fails.
 ///
-/// Without the privilege or a program for that, says so on stderr and returns.
+/// Without the privilege or a program for that, reports it on stderr and returns.
 ///
 /// # Panics
-/// If the test does.
+/// If the test panics.
 pub fn in_namespace(programs: &[&[Program]], test: impl FnOnce() + Send + 'static) {
     let name = thread::current().name().unwrap_or("a test").to_owned();
     let programs = programs.concat();
@@ -51,7 +50,7 @@ pub fn in_namespace(programs: &[&[Program]], test: impl FnOnce() + Send + 'stati
 /// Configures a new namespace: brings up the loopback interface and disables duplicate address detection.
 fn settle() {
     run("ip link set lo up");
-    // Addresses are usable at once, instead of after a second of looking for somebody else who has them.
+    // Addresses are usable at once, instead of after a second of duplicate address detection.
     run("sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
 }
 
@@ -64,7 +63,7 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("-h").stdin(Stdio::null()).output().is_ok()
 }
 
-/// Runs a command in this thread's namespace; gives its output, and fails with it.
+/// Runs a command in this thread's namespace; returns its output, and panics if it fails.
 ///
 /// # Panics
 /// If the command fails.
@@ -74,17 +73,17 @@ pub fn run(command: &str) -> String {
     text
 }
 
-/// Runs a command in this thread's namespace; says whether it succeeded, and what it printed.
+/// Runs a command in this thread's namespace; returns whether it succeeded, and its output.
 ///
 /// # Panics
-/// If there is no such program.
+/// If the program does not exist.
 pub fn attempt(command: &str) -> (bool, String) {
     let output = words(command).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Returns a command of words between blanks, with nothing at its standard input.
+/// Returns a command from words separated by blanks, with an empty standard input.
 ///
 /// # Panics
 /// If there is no word.
@@ -96,16 +95,16 @@ pub fn words(command: &str) -> Command {
     command
 }
 
-/// Waits for others, which tell nobody when they are ready.
+/// Waits for other programs, which do not report when they are ready.
 #[expect(clippy::disallowed_methods, reason = "see above")]
 pub fn pause(time: Duration) {
     thread::sleep(time);
 }
 
-/// Waits until `come`, a minute at most: machines may be busy.
+/// Waits until `come` returns true, for at most a minute, because machines may be busy.
 ///
 /// # Panics
-/// If it did not come.
+/// If it does not.
 pub fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
     let clock = Clock::start();
     while !come() {
@@ -114,11 +113,11 @@ pub fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
     }
 }
 
-/// Calls again what was interrupted: a call with a timeout is, when the machine was stopped meanwhile
+/// Repeats an interrupted call. A call with a timeout is interrupted if the machine was stopped meanwhile
 /// (signal(7)).
 ///
 /// # Errors
-/// Those of the call.
+/// Those of the call, except interruption.
 pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -134,21 +133,21 @@ pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A directory that goes away with the test.
+/// A directory that is removed at the end of the test.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new one, empty.
+    /// Creates an empty directory.
     ///
     /// # Panics
-    /// If there can be none.
+    /// If it cannot be created.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "it makes a directory")]
     pub fn new() -> Self {
@@ -164,7 +163,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// Writes a file; gives its path.
+    /// Writes a file; returns its path.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -177,7 +176,7 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
-    /// Of a test that fails the files stay, for whoever wants to know why.
+    /// The files of a failed test stay, for the search for its cause.
     fn drop(&mut self) {
         if thread::panicking() {
             eprintln!("what the test had on disk is still there: {}", self.0.display());

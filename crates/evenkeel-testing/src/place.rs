@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A network namespace with a thread in it, both of which end with this.
+/// A network namespace with a thread in it, both of which end when this is dropped.
 /// [`in_namespace`](crate::in_namespace) makes the first of a test.
 #[derive(Debug)]
 pub struct Place {
@@ -18,7 +18,7 @@ impl Place {
     /// Creates a new namespace. It has only the loopback device, which is up.
     ///
     /// # Panics
-    /// If there can be none.
+    /// If it cannot be created.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "it makes a namespace")]
     pub fn new() -> Self {
@@ -37,7 +37,7 @@ impl Place {
     /// Runs a job in this namespace and waits for it.
     ///
     /// # Panics
-    /// If `job` does.
+    /// If `job` panics.
     pub fn here<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> R {
         let (tell, told): (_, Receiver<thread::Result<R>>) = channel();
         let job = move || drop(tell.send(panic::catch_unwind(AssertUnwindSafe(job))));
@@ -45,7 +45,7 @@ impl Place {
         told.recv().unwrap().unwrap_or_else(|panic| panic::resume_unwind(panic))
     }
 
-    /// Runs a command there; gives its output.
+    /// Runs a command in this namespace; returns its output.
     ///
     /// # Panics
     /// If the command fails.

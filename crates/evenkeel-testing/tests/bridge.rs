@@ -1,4 +1,4 @@
-//! Two kernels, in a namespace each, and the emulator between them.
+//! Tests of two kernels, in a namespace each, with the emulator between them.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use evenkeel_core::time::Duration;
@@ -27,7 +27,7 @@ fn connected(conditions: Conditions) -> (Place, Bridge) {
     (there, bridge)
 }
 
-/// Waits until nothing is under way, and what was counted stays.
+/// Waits until nothing is in transit and the counters are stable.
 fn settled(bridge: &Bridge) -> [Traffic; 2] {
     let mut before = bridge.traffic();
     wait_for("rest", || {
@@ -120,7 +120,7 @@ fn a_way_that_is_closed_lets_nothing_through_until_it_is_opened_and_afterwards_n
         run("ping -c 1 -W 5 10.0.0.2");
         let closed = Conditions { loss: Ratio::percent(100), ..Conditions::PERFECT };
         bridge.set_conditions([closed, Conditions::PERFECT]);
-        // The bridge hears of it at its next turn.
+        // The bridge detects it at its next turn.
         wait_for("the end of the way", || !attempt("ping -c 1 -W 1 10.0.0.2").0);
         assert!(bridge.traffic()[0].emulated.lost >= 1);
         bridge.set_conditions([Conditions::PERFECT; 2]);

@@ -18,7 +18,7 @@ const CWR: u8 = 11;
 const SYN_ECN: u8 = 12;
 const SYN_RST: u8 = 13;
 
-/// Off by that much.
+/// Offsets of a sequence number from the right one.
 const RIGHT: u8 = 0;
 const ONE_MORE: u8 = 1;
 const ONE_LESS: u8 = 2;
@@ -30,7 +30,7 @@ const MORE_40000: u8 = 8;
 const LESS_40000: u8 = 9;
 const MORE_65536: u8 = 11;
 
-/// Peers of the listeners (two of the first, one by IPv6), and those that the user connects to.
+/// Peers of the listeners (two of the first, one by IPv6), and peers to which the user connects.
 const FIRST: u8 = 0;
 const SECOND: u8 = 1;
 const THIRD_V6: u8 = 2;
@@ -54,12 +54,13 @@ fn segment(peer: u8, kind: u8, seq: u8, ack: u8, len: u8) -> Bytes {
     bytes
 }
 
-/// With a window from the list: 1 is closed, 2 a byte, 3 a hundred.
+/// Returns a segment with a window from the list: 1 is closed, 2 a byte, 3 a hundred.
 fn with_window(peer: u8, window: u8) -> Bytes {
     vec![0, peer, ACK, 0, RIGHT, RIGHT, 0, window]
 }
 
-/// An acknowledgment `less` than right, with blocks that begin and end so far before what was sent.
+/// Returns an acknowledgment that is `less` below the right one, with blocks that begin and end at these
+/// distances before the last sent byte.
 fn with_sack(peer: u8, less: u8, blocks: &[(u16, u16)]) -> Bytes {
     let mut bytes = vec![0, peer, ACK, 8, RIGHT, less, 0, 0, blocks.len() as u8 - 1];
     for (start, len) in blocks {
@@ -69,7 +70,7 @@ fn with_sack(peer: u8, less: u8, blocks: &[(u16, u16)]) -> Bytes {
     bytes
 }
 
-/// With a timestamp that is off.
+/// Returns a segment with a timestamp that is off.
 fn with_clock(peer: u8, kind: u8, len: u8, off: u8) -> Bytes {
     vec![0, peer, kind, 4, RIGHT, RIGHT, len, 0, off]
 }
@@ -78,7 +79,7 @@ fn marked(peer: u8, kind: u8) -> Bytes {
     vec![0, peer, kind, 0x20, RIGHT, RIGHT, HUNDRED, 0]
 }
 
-/// `cookie`: 1 asks for one, 2 has that of the last SYN-ACK, 3 has one of its own making.
+/// Returns a SYN. `cookie`: 1 requests one, 2 presents that of the last SYN-ACK, 3 a made-up one.
 fn fast_syn(peer: u8, cookie: u8, len: u8, seq: u8) -> Bytes {
     let mut bytes = vec![0, peer, SYN, 0, seq, RIGHT, len, 0, 0, cookie];
     if cookie == 3 {
@@ -100,7 +101,7 @@ fn tens_of_ms(n: u8) -> Bytes {
     vec![7, n]
 }
 
-/// 1 s, 3 s, 10 s, 59 s, 61 s, 121 s, 301 s, or a month.
+/// Returns a pause: 1 s, 3 s, 10 s, 59 s, 61 s, 121 s, 301 s, or a month.
 fn passes(step: u8) -> Bytes {
     vec![8, step]
 }
@@ -109,12 +110,12 @@ fn accept(port: u8) -> Bytes {
     vec![10, port]
 }
 
-/// 100, 1, 1460, 5000 or 50 000 bytes.
+/// Returns a write of 100, 1, 1460, 5000 or 50 000 bytes.
 fn write(held: u8, len: u8) -> Bytes {
     vec![11, held, len]
 }
 
-/// All there is, or 1, 100, 1460 bytes.
+/// Returns a read of all bytes, or of 1, 100 or 1460.
 fn read(held: u8, len: u8) -> Bytes {
     vec![12, held, len]
 }
@@ -176,7 +177,7 @@ fn script(config: [u8; 2], parts: &[Bytes]) -> Vec<Bytes> {
     starting(config, 0, parts)
 }
 
-/// By another algorithm, or faster than by slow start.
+/// Returns a script with another algorithm, or with a faster start than slow start.
 fn starting(config: [u8; 2], starts: u8, parts: &[Bytes]) -> Vec<Bytes> {
     vec![config.into(), vec![starts], parts.concat()]
 }
@@ -522,7 +523,7 @@ fn transfers() -> Vec<(&'static str, Vec<Bytes>)> {
         ),
         (
             "bbr",
-            // At once at a rate that is said, and again after a pause.
+            // This one starts at a known rate at once, and again after a pause.
             starting(
                 [0x40, 0],
                 0x0f,
@@ -734,7 +735,7 @@ pub(super) fn options_seeds() -> Vec<(String, Bytes)> {
         0, 0, 2,
     ];
     let mut packet = header.to_vec();
-    // The family, before the packet.
+    // The family comes before the packet.
     packet.insert(1, 0);
     packet.extend(b"payload");
     let chosen =
@@ -865,7 +866,7 @@ pub(super) fn cookie_seeds() -> Vec<(String, Bytes)> {
 
 // --- Peers: every byte is a choice, and zero the plainest ---
 
-/// A plain connection, and odd ones in each role: the first byte says which.
+/// Returns seeds of a plain connection, and of odd ones in each role, which the first byte selects.
 pub(super) fn peer_seeds() -> Vec<(String, Bytes)> {
     let roles = [("client", 0_u8), ("listener", 1), ("cookies", 4), ("both-open", 5)];
     let odd = roles.into_iter().flat_map(|(name, role)| {

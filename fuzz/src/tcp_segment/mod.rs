@@ -1,7 +1,7 @@
-//! TCP's endpoint and peers that send it anything: in every state it does what RFC 9293 lets it do, and
-//! nothing else.
+//! TCP's endpoint and peers that send anything: in every state it does only what RFC 9293 allows.
 //!
-//! An input says what peers send, what the user calls and when time passes. What is checked after each step:
+//! An input chooses the segments of peers, the calls of the user, and the passing of time. These checks
+//! follow each step:
 //!
 //! - what is read is what was sent, in order, once; what leaves is what was written, in order, within the
 //!   window;
@@ -9,7 +9,7 @@
 //! - a reset counts only with the very number that is expected (RFC 5961), and no SYN ends anything;
 //! - buffers, connections and those in TIME-WAIT keep within their bounds;
 //! - there is an end to what leaves, and no deadline stays due;
-//! - the user hears of everything that it waits for;
+//! - the user is notified of everything that it waits for;
 //!
 //! and in the end that a newcomer is served, and that nothing is left of anybody.
 
@@ -38,16 +38,16 @@ const THEM: IpAddress = IpAddress::v4(10, 0, 0, 2);
 const US_V6: IpAddress = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 const THEM_V6: IpAddress = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 
-/// Listened on from the beginning: in the ordinary way, with room for nearly nothing, and with Fast Open.
+/// The ports of the listeners: an ordinary one, one with room for nearly nothing, and one with Fast Open.
 const PORTS: [u16; 3] = [80, 81, 82];
 const MSS: u16 = 1_460;
 const SEND_BUFFER: usize = 40_000;
-/// Less than one connection could take.
+/// A bound of buffers below the need of one connection.
 const BUFFERS_FEW: usize = 30_000;
 /// The bytes that a connection may take beyond all bounds: a segment in each direction, and the step by
 /// which a buffer grows.
 const BEYOND: usize = 2 * 9_000 + BUFFERS_FEW;
-/// More segments than can leave at once: all buffers full, in the smallest segments there are.
+/// More segments than can leave at once, with all buffers full and the smallest segments.
 const SEGMENTS_MAX: usize = 20_000;
 /// More deadlines than can pass between two steps.
 const DEADLINES_MAX: usize = 50_000;
@@ -56,17 +56,17 @@ const HELD_MAX: usize = 12;
 /// The progress of a script, for tests and seeds.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// States in which a connection of the user's was seen after a step.
+    /// States in which a connection of the user was observed after a step.
     pub states: Vec<State>,
-    /// States in which one was given a segment.
+    /// States in which a connection received a segment.
     pub given_in: Vec<State>,
     /// The counters of the endpoint.
     pub counters: Counters,
     /// Bytes read.
     pub read: u64,
-    /// Bytes that left, those sent again included.
+    /// Bytes sent, including retransmitted ones.
     pub sent: u64,
-    /// Why connections failed.
+    /// The errors of failed connections.
     pub errors: Vec<Error>,
 }
 
@@ -115,7 +115,7 @@ fn config(script: &mut Script<'_>) -> EndpointConfig {
         send_buffer_initial: SEND_BUFFER,
         send_buffer_max: SEND_BUFFER,
         receive_buffer_initial: if sizes & 1 == 0 { 20_000 } else { 2_000 },
-        // Windows are scaled by five bits, or by none.
+        // Windows are scaled by five bits, or not at all.
         receive_buffer_max: if sizes & 2 == 0 { 2_000_000 } else { 50_000 },
         challenge_acks_max: if sizes & 4 == 0 { 10 } else { 1 },
         recovery: Arc::new(recovery),
@@ -131,14 +131,14 @@ fn config(script: &mut Script<'_>) -> EndpointConfig {
     }
 }
 
-/// A connection of the user's.
+/// A connection of the user.
 struct Held {
     id: Id,
     peer: usize,
     /// The number of the byte to be read next, once the handshake is over.
     place: Option<SeqNumber>,
     written: u32,
-    /// The user was told, and has not found otherwise since.
+    /// Whether the endpoint has notified the user that it can read, and no read has shown otherwise since.
     readable: bool,
     writable: bool,
 }
@@ -164,7 +164,7 @@ impl World {
             Peer::new(ours(81), IpEndpoint::new(THEM, 5_002), 0),
             Peer::new(ours_v6(82), IpEndpoint::new(THEM_V6, 5_003), 77),
             Peer::new(ours(82), IpEndpoint::new(THEM, 5_004), u32::MAX),
-            // To these the user connects.
+            // The user connects to these peers.
             Peer::new(ours(9_000), IpEndpoint::new(THEM, 7), 12_345),
             Peer::new(ours_v6(9_000), IpEndpoint::new(THEM_V6, 7), u32::MAX - 1_000),
         ];
@@ -215,8 +215,8 @@ impl World {
 
     // --- What peers do ---
 
-    /// A segment arrives; `edits` are places and values of bytes that change on the way, before whoever does
-    /// it puts the checksum right.
+    /// Passes a segment to the endpoint. `edits` are places and values of bytes that change in transit,
+    /// before the checksum is corrected.
     fn give(&mut self, peer: usize, made: &Made, edits: &[u8]) {
         let tuple = self.peers[peer].tuple;
         let (source, destination) = (tuple.remote.addr, tuple.local.addr);
@@ -230,8 +230,8 @@ impl World {
         self.input(peer, &bytes, made.header.ecn);
     }
 
-    /// A segment whose header is partly made up: of other lengths, flags and options than anybody writes. The
-    /// payload still says which bytes it is.
+    /// Passes a segment with a partly random header: with lengths, flags and options that no implementation
+    /// sends. The payload still identifies its bytes.
     fn raw(&mut self, script: &mut Script<'_>) {
         let peer = self.peer(script);
         let made = self.peers[peer].make(script, self.now);
@@ -251,7 +251,7 @@ impl World {
         let local = IpEndpoint::new(destination, segment.header.destination);
         let tuple = FourTuple::new(local, IpEndpoint::new(source, segment.header.source));
         let Some(peer) = self.peers.iter().position(|peer| peer.tuple == tuple) else {
-            // From somebody, or for somebody, whom nobody knows.
+            // The segment is from an unknown sender, or for an unknown receiver.
             self.endpoint.input(bytes, &packet, self.now);
             return;
         };
@@ -285,7 +285,7 @@ impl World {
         self.endpoint.counters().get(Counter::SyncookiesRecv)
     }
 
-    /// An ICMP error quotes a segment to a peer, or what somebody takes for one.
+    /// Passes an ICMP error that quotes a segment to a peer, or a guessed one.
     fn icmp(&mut self, script: &mut Script<'_>) {
         let peer = self.peer(script);
         let seq = self.peers[peer].guess(script);
@@ -384,8 +384,8 @@ impl World {
         panic!("no end of segments");
     }
 
-    /// Hears what the endpoint has to tell, and whether that is all: a user that waits for what it was not
-    /// told of would wait for ever.
+    /// Takes the endpoint's events, and checks that they are complete: a user that waits for an event that is
+    /// never reported would wait for ever.
     fn hear(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             if let EndpointEvent::Connection(id, ready) = event {
@@ -397,7 +397,7 @@ impl World {
         for held in &self.held {
             let connection = self.endpoint.connection(held.id).expect("the user holds it");
             assert!(held.readable || !connection.is_readable(), "not told: {connection:?}");
-            // Where memory is scarce, room may come from others; what is on its way brings it to light.
+            // If memory is scarce, other connections may free room; pending events then report it.
             let waits = self.config.buffers > BUFFERS_FEW || connection.info().send_queue == 0;
             let writable = connection.state().is_synchronized() && connection.writable() > 0 && waits;
             assert!(held.writable || !writable, "not told: {connection:?}");
@@ -409,7 +409,7 @@ impl World {
     fn hold(&mut self, id: Id) {
         let tuple = self.endpoint.tuple(id).expect("it is there");
         let Some(peer) = self.peers.iter().position(|peer| peer.tuple == *tuple) else {
-            // Of somebody who is no peer, by Fast Open with a peer's address.
+            // The connection is that of an unknown client, by Fast Open with a peer's address.
             let _ = self.endpoint.abort(id);
             return;
         };
@@ -446,7 +446,7 @@ impl World {
         match self.endpoint.write(held.id, &data) {
             Ok(taken) => {
                 held.written += taken as u32;
-                // Until it hears that there is no room it knows that it is to go on.
+                // Until a write finds no room the user knows that it can continue.
                 held.writable = true;
             }
             Err(Unavailable::WouldBlock) => held.writable = false,
@@ -494,7 +494,7 @@ impl World {
         self.find_places();
         for held in &mut self.held {
             let connection = self.endpoint.connection(held.id).expect("the user holds it");
-            // It looks at what there is room for, and waits if there is none.
+            // The user checks the room, and waits if there is none.
             held.writable &= connection.writable() > 0;
             let info = connection.info();
             let config = &self.config.connection;
@@ -508,7 +508,7 @@ impl World {
         assert!(self.endpoint.len() <= self.config.connections);
         assert!(self.endpoint.buffered() <= self.config.buffers + self.endpoint.len() * BEYOND);
         assert!(self.endpoint.waiting() <= self.config.time_wait.connections);
-        // A deadline may be now, and then is over.
+        // A deadline may be now, and is then handled.
         self.pass(Duration::ZERO);
     }
 
@@ -522,7 +522,7 @@ impl World {
         }
     }
 
-    /// Everybody is left alone, and then a newcomer comes; in the end nothing is left.
+    /// Leaves all peers alone, then connects a new peer; checks that nothing is left in the end.
     fn end(&mut self) {
         for held in self.held.drain(..) {
             self.endpoint.close(held.id, self.now);
@@ -557,7 +557,7 @@ impl World {
         let newcomer = self.peers.len() - 1;
         self.give(newcomer, &syn, &[]);
         self.drain();
-        // 100 bytes.
+        // The new peer sends 100 bytes.
         let data = self.peers[newcomer].make(&mut Script(&[1, 0, 0, 0, 3]), self.now);
         self.give(newcomer, &data, &[]);
         self.drain();
@@ -573,7 +573,7 @@ impl World {
     }
 }
 
-/// The state of a connection before a segment came.
+/// The state of a connection before a segment arrived.
 struct Stand {
     id: Id,
     state: State,
@@ -613,8 +613,8 @@ fn first_unread(connection: &Connection) -> SeqNumber {
     connection.rcv_nxt() - (connection.readable() as u32 + u32::from(fin))
 }
 
-/// Changes bytes of the header, cuts or lengthens the packet; then the payload says again which bytes it is,
-/// and the checksum is right.
+/// Changes bytes of the header, and cuts or lengthens the packet. Then corrects the payload, which identifies
+/// its bytes, and the checksum.
 fn spoil(bytes: &mut Vec<u8>, edits: &[u8], source: &IpAddress, destination: &IpAddress) {
     let header_len = |bytes: &[u8]| (usize::from(bytes[12] >> 4) * 4).min(bytes.len());
     let head = header_len(bytes).max(20);
@@ -642,7 +642,7 @@ fn spoil(bytes: &mut Vec<u8>, edits: &[u8], source: &IpAddress, destination: &Ip
     seal(bytes, source, destination);
 }
 
-/// Puts the checksum right, by the book (RFC 9293, 3.1).
+/// Corrects the checksum (RFC 9293, 3.1).
 pub(super) fn seal(bytes: &mut [u8], source: &IpAddress, destination: &IpAddress) {
     bytes[16..18].fill(0);
     let len = (bytes.len() as u32).to_be_bytes();

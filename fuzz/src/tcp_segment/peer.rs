@@ -1,5 +1,5 @@
-//! A peer: what it makes up to send, and what it may conclude from what it is sent, without looking into the
-//! endpoint.
+//! A peer: its made-up segments, and its conclusions from the segments that it receives, without access to
+//! the endpoint.
 
 use evenkeel_core::tcp::{
     Cookie, Ecn, Flags, FourTuple, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, Timestamps,
@@ -39,7 +39,7 @@ pub(super) const fn byte(number: u32) -> u8 {
     (number.wrapping_mul(7) % 251) as u8 + 1
 }
 
-/// A segment that is to be given to the endpoint.
+/// A segment to pass to the endpoint.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Made {
     pub(super) header: Header,
@@ -48,7 +48,7 @@ pub(super) struct Made {
 
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// As the endpoint sees it.
+    /// The tuple from the endpoint's view.
     pub(super) tuple: FourTuple,
     /// The number that the endpoint expects next, which it acknowledged last.
     next: SeqNumber,
@@ -60,19 +60,19 @@ pub(super) struct Peer {
     clock: Option<u32>,
     /// The Fast Open cookie that the endpoint gave last.
     cookie: Cookie,
-    /// All that was ever given to the endpoint.
+    /// All ranges ever given to the endpoint.
     given: Vec<SeqRange>,
-    /// The highest number up to which the endpoint has let us send.
+    /// The highest number up to which the endpoint's windows have allowed us to send.
     edge: Option<SeqNumber>,
-    /// It has let us send as far as that, and not less: all is known that was agreed on.
+    /// Whether the endpoint has allowed exactly that much: everything that was agreed on is known.
     exact: bool,
     /// The number that the endpoint's last SYN acknowledged.
     greeted: Option<SeqNumber>,
     /// The window scale in the endpoint's last SYN. If `None`, the windows of neither end are scaled.
     shift: Option<u8>,
-    /// We have sent a FIN, or what looked like one.
+    /// Whether we have sent a FIN, or something like one.
     fin: bool,
-    /// The highest number up to which we have let the endpoint send.
+    /// The highest number up to which our windows have allowed the endpoint to send.
     offered: Option<SeqNumber>,
     syn_window: u16,
     shift_max: u8,
@@ -114,7 +114,7 @@ impl Peer {
         Made { header, payload: Vec::new() }
     }
 
-    /// A segment as the script wants it: near what is right, or not. Zeros make the acknowledgment.
+    /// Creates a segment as the script wants it: nearly right, or not. Zeros give the acknowledgment.
     pub(super) fn make(&self, script: &mut Script<'_>, now: Instant) -> Made {
         let (kind, extra) = (script.byte(), script.byte());
         let flags = self.flags(kind, script);
@@ -189,7 +189,7 @@ impl Peer {
         }
     }
 
-    /// The clock of a peer runs with the endpoint's time; `off` is what is wrong with it.
+    /// Returns timestamps of a peer's clock, which runs with the endpoint's time; `off` is their error.
     fn timestamps(&self, now: Instant, off: u32) -> Option<Timestamps> {
         self.clock.map(|echo| Timestamps { value: millis(now).wrapping_add(off), echo })
     }
@@ -216,7 +216,7 @@ impl Peer {
             self.syn_window = self.syn_window.max(header.window);
             self.shift_max = self.shift_max.max(header.options.window_scale.unwrap_or_default().min(14));
         }
-        // Further back than a window can be it would not be taken.
+        // A number further back than a window is not accepted.
         if header.flags.contains(Flags::ACK) && self.sent.to_u32().wrapping_sub(header.ack.to_u32()) < 1 << 29
         {
             let shift = self.shift.map_or(0, |_| self.shift_max);
@@ -225,16 +225,16 @@ impl Peer {
         }
     }
 
-    /// The endpoint has taken an acknowledgment for the end of a handshake that it remembered: that of its
-    /// last SYN-ACK, which has said how far we may send. The segment itself may begin anywhere in the window,
+    /// Records that the endpoint accepted an acknowledgment as the end of a handshake that it remembered:
+    /// that of its last SYN-ACK, which gave the window. The segment itself may begin anywhere in the window,
     /// or before it.
     pub(super) fn note_established(&self, header: &Header) {
         assert_eq!(self.iss, Some(header.ack - 1), "{header:?} acknowledges no SYN of the endpoint's");
     }
 
-    /// The endpoint has taken an acknowledgment for a cookie's: perhaps one that it never gave, and with
-    /// options made up. All it knows of the connection is what this says; `syn_window` and `shift` are what
-    /// it does in every such case.
+    /// Records that the endpoint accepted an acknowledgment as one for a cookie, perhaps one that it never
+    /// gave, and with made-up options. Everything that it knows of the connection comes from this segment;
+    /// `syn_window` and `shift` are its values in every such case.
     pub(super) fn note_cookie(&mut self, header: &Header, syn_window: u16, shift: Option<u8>) {
         (self.iss, self.sent) = (Some(header.ack - 1), header.ack);
         self.given.push(SeqRange::at(header.seq - 1, 1));
@@ -243,8 +243,8 @@ impl Peer {
         self.offered = Some(header.ack + (u32::from(header.window) << self.shift_max));
     }
 
-    /// The endpoint has opened the connection, and has taken our SYN. Its own has said how much room there is
-    /// behind it.
+    /// Records that the endpoint has opened the connection, and has accepted our SYN. Its own SYN gave the
+    /// window after it.
     pub(super) fn note_answered(&mut self, header: &Header, syn_window: u16) {
         self.edge = Some(header.seq + 1 + u32::from(syn_window));
         self.exact = self.iss.is_some_and(|iss| self.sent == iss + 1);
@@ -261,7 +261,7 @@ impl Peer {
 
     // --- What it hears ---
 
-    /// A segment of the endpoint has come.
+    /// Handles a segment from the endpoint.
     pub(super) fn hear(&mut self, segment: &Segment<'_>) {
         let header = &segment.header;
         if header.flags.contains(Flags::RST) {
@@ -285,8 +285,8 @@ impl Peer {
         let header = &segment.header;
         assert!(segment.is_empty() && !header.flags.contains(Flags::FIN));
         let greeted = header.flags.contains(Flags::ACK).then_some(header.ack);
-        // At the same time, another connection can have the same number, and then what was let in may be less
-        // than before.
+        // Another connection can have the same number at that time, and may then have a smaller window than
+        // before.
         let known = self.iss == Some(header.seq);
         let again = known && greeted.is_some() && self.greeted == greeted;
         let edge = header.ack + u32::from(header.window);
@@ -301,7 +301,7 @@ impl Peer {
         self.sent = self.sent.max(header.seq + 1);
     }
 
-    /// It is what the user wrote, and within the window.
+    /// Checks that the data is what the user wrote, and within the window.
     fn hear_data(&mut self, segment: &Segment<'_>) {
         let Some(iss) = self.iss else { panic!("data before the SYN") };
         let (header, range) = (&segment.header, segment.range());
@@ -317,8 +317,8 @@ impl Peer {
         }
     }
 
-    /// Only what was sent is acknowledged, and no more than was let in. What was let in stays so, but for
-    /// what a window cannot say (RFC 7323, 2.4).
+    /// Checks that only sent bytes within the window are acknowledged. A window is never taken back, except
+    /// for the rounding of its scale (RFC 7323, 2.4).
     fn hear_ack(&mut self, header: &Header) {
         let ack = header.ack;
         let last = ack - 1;
@@ -348,7 +348,7 @@ impl Peer {
     }
 }
 
-/// One of those that are off in a known way; from 240 on, any.
+/// Returns a number with a known error; from 240 on, any number.
 fn number(script: &mut Script<'_>) -> u32 {
     let which = script.byte();
     if which < 240 {

@@ -1,4 +1,4 @@
-//! Rules and packets, drawn at random.
+//! Random rules and packets.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -35,16 +35,16 @@ impl Random {
     }
 }
 
-/// Addresses from one to another.
+/// A range of addresses.
 #[derive(Clone, Copy)]
 struct Hosts {
     first: u128,
     last: u128,
-    /// The length of the prefix that they are, if it is one.
+    /// The length of the prefix, if the range is one.
     length: Option<u8>,
 }
 
-/// A rule, of one protocol, link and so on.
+/// A rule for a protocol, a link and so on.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Rule {
     six: bool,
@@ -64,14 +64,14 @@ pub(crate) struct Kind {
     draw: fn(&mut Random, usize) -> Rule,
 }
 
-/// Which packets are sent.
+/// The choice of packets to send.
 #[derive(Clone, Copy)]
 pub(crate) enum Traffic {
-    /// Each within a rule that is drawn at random.
+    /// Each packet matches a random rule.
     Random,
-    /// Within the rule that is found last.
+    /// Each packet matches the rule that is found last.
     Last,
-    /// Within none.
+    /// No packet matches a rule.
     None,
 }
 
@@ -87,7 +87,7 @@ impl Traffic {
     }
 }
 
-/// The prefix of an address somewhere from 20.0.0.0 to 99.255.255.255.
+/// Returns a random prefix between 20.0.0.0 and 99.255.255.255.
 fn v4(random: &mut Random, least: u64, most: u64) -> Option<Hosts> {
     let address = 20_u128 << 24 | u128::from(random.below(80 << 24));
     let length = least + random.below(most + 1 - least);
@@ -114,7 +114,7 @@ fn transport(random: &mut Random) -> Option<u8> {
     Some(if random.chance(50) { TCP } else { UDP })
 }
 
-/// A range that begins in the first third of the addresses, and ends in the last one.
+/// Returns a range that begins in the first third of the addresses, and ends in the last third.
 fn wide(random: &mut Random) -> Option<Hosts> {
     let third = 25_u64 << 24;
     let first = 20_u128 << 24 | u128::from(random.below(third));
@@ -183,7 +183,7 @@ pub(crate) const KINDS: [Kind; 9] = [
         },
     },
     Kind { name: "mixed", draw: mixed },
-    // All overlap, and each rule begins and ends in places of its own.
+    // All rules overlap, and each begins and ends in its own places.
     Kind {
         name: "overlapping",
         draw: |random, _| Rule {
@@ -199,7 +199,7 @@ pub(crate) const KINDS: [Kind; 9] = [
 ];
 
 impl Kind {
-    /// Draws rules, always the same ones: fewer are the first of more.
+    /// Draws rules, always the same sequence: a smaller set is the beginning of a larger one.
     pub(crate) fn draw(&self, count: usize) -> Vec<Rule> {
         let mut random = Random(7);
         (0..count).map(|number| (self.draw)(&mut random, number)).collect()
@@ -246,13 +246,13 @@ impl Rule {
         if self.six { Ipv6Addr::from(number).into() } else { Ipv4Addr::from(number as u32).into() }
     }
 
-    /// Draws a packet that the rule matches, if it comes in on the first link.
+    /// Draws a packet that the rule matches if it arrives on the first link.
     fn packet(&self, random: &mut Random) -> Vec<u8> {
         let mut side = |hosts: Option<Hosts>, ports: Option<(u16, u16)>| {
             let everywhere = if self.six { v6(random) } else { v4(random, 0, 0) };
             let Hosts { first, last, .. } = hosts.or(everywhere).unwrap();
             let (first_port, last_port) = ports.unwrap_or((1, 65_000));
-            // No address that means something else.
+            // The addresses exclude those with a special meaning.
             let (first, last) =
                 if self.six { (first, last) } else { (first.max(20 << 24), last.min(100 << 24)) };
             let port = random.between(first_port.into(), last_port.into()) as u16;
@@ -285,10 +285,10 @@ fn packet(six: bool, protocol: u8, from: (u128, u16), to: (u128, u16)) -> Vec<u8
     packet
 }
 
-/// Draws packets for rules, always the same ones.
+/// Draws packets for rules, always the same sequence.
 pub(crate) fn packets(rules: &[Rule], traffic: Traffic) -> Vec<Vec<u8>> {
     let mut random = Random(11);
-    // Of rules without quick the first one, or the last one with it.
+    // This is the first rule without quick, or the last one with it.
     let last = rules.iter().find(|rule| !rule.quick).or(rules.last()).unwrap();
     let six = rules[0].six;
     let mut one = || match traffic {

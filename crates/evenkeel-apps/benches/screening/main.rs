@@ -1,14 +1,15 @@
-//! Screening rules: the rate at which a router forwards under few and many of them, what a decision takes,
-//! and how long rules take to read.
+//! Screening rules: the forwarding rate of a router with few and many rules, the time of a decision, and the
+//! time to read rules.
 //!
-//! `cargo bench -p evenkeel-apps --bench screening` prints three tables; `-- forward`, `-- decide`, `-- read`
-//! one of them, and further words only kinds of rules with one of these words in their names. `-- --rounds 9`
-//! for more rounds. `-- --count KIND RULES TRAFFIC` only decides, for `valgrind --tool=callgrind
+//! `cargo bench -p evenkeel-apps --bench screening` prints three tables. `-- forward`, `-- decide` or `--
+//! read` selects one of them; further words select kinds of rules by words in their names. `-- --rounds 9`
+//! gives more rounds. `-- --count KIND RULES TRAFFIC` only decides, for `valgrind --tool=callgrind
 //! --toggle-collect=*decide_all*`.
 //!
-//! Rules and packets are drawn at random, always the same ones. Sets of different sizes take turns, so that a
-//! noisy minute hits all of them; medians are shown, and the ratio of each to that of one rule of its kind. A
-//! set is the beginning of the next larger one, and all are given the packets that are drawn for the largest.
+//! Rules and packets are drawn at random, always the same sequence. Sets of different sizes alternate, so
+//! that a noisy minute affects all of them. The tables show medians, and the ratio of each to that of one
+//! rule of its kind. A set is the beginning of the next larger one, and all get the packets drawn for the
+//! largest.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark may fail, and prints its table")]
 
 mod draw;
@@ -28,7 +29,7 @@ const MOST: usize = 10_000;
 const EACH: Duration = Duration::from_millis(250);
 const LINKS: [&str; 2] = ["lan", "wan"];
 
-/// A router without addresses, which has a route to everything by the way that a packet came.
+/// A router without addresses, whose route to everything leads back to the packet's link.
 struct Around;
 
 impl Surroundings for Around {
@@ -55,7 +56,7 @@ fn compiled(text: &str) -> Compiled {
     Compiled::new(set)
 }
 
-/// Decides about all packets, and returns how many were decided about by a rule.
+/// Decides about all packets, and returns the number that a rule decided.
 #[inline(never)]
 fn decide_all(rules: &Compiled, packets: &[Vec<u8>], tally: &Tally) -> usize {
     packets.iter().filter(|packet| rules.decide(packet, 0, &mut Around, tally).rule.is_some()).count()
@@ -66,13 +67,13 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A contender: rules, the packets that it is given, and what was measured.
+/// A contender: rules, its packets, and its measurements.
 struct Contender {
     name: String,
     text: Option<String>,
     packets: Vec<Vec<u8>>,
     measured: Vec<f64>,
-    /// Rules that decided.
+    /// The number of packets that rules decided.
     decided: usize,
 }
 
@@ -139,10 +140,11 @@ impl Contender {
             },
             |_| {},
         );
-        // Interrupted.
+        // The run was interrupted.
         let Some(step) = flooded.unwrap().steps.pop() else { std::process::exit(1) };
         self.decided = step.rules.iter().filter(|rule| rule.packets > 0).count();
-        // Other programs take the core away from the router for part of the time.
+        // Other programs take the core from the router for part of the time, so the rate counts per core
+        // time.
         self.measured.push(step.forwarded_pps / step.core_share / 1e3);
     }
 }
@@ -168,7 +170,7 @@ fn decide(kinds: &[&Kind], rounds: usize) {
     }
 }
 
-/// Memory that the process has, in bytes.
+/// Returns the memory of the process in bytes.
 fn memory() -> f64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * 4096.0

@@ -21,14 +21,14 @@ fn succeeds(line: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Loopback is up, and there are ports enough.
+/// Brings loopback up and provides enough ports.
 pub(crate) fn prepare() -> bool {
-    // `/proc/sys/net` is that of the namespace of whoever opens it.
+    // `/proc/sys/net` belongs to the network namespace of the process that opens it.
     let ports = std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535");
     ports.is_ok() && succeeds("ip link set lo up") && succeeds("ethtool -k lo")
 }
 
-/// As it comes, or as an Ethernet adaptor without offload would be.
+/// Sets loopback to its defaults, or to the frames of an Ethernet adaptor without offload.
 pub(crate) fn set_loopback(frames: bool) {
     let (mtu, offload) = if frames { (1500, "off") } else { (65_536, "on") };
     assert!(succeeds(&format!("ip link set lo mtu {mtu}")));
@@ -45,7 +45,7 @@ pub(crate) fn run(workload: Workload, progress: &Progress) {
     }
 }
 
-/// One after the other of the addresses of loopback, so that ports in TIME-WAIT do not run out.
+/// Connects to the addresses of loopback in turn, so that ports in TIME-WAIT do not run out.
 fn connect(number: usize) -> TcpStream {
     let stream =
         TcpStream::connect((Ipv4Addr::new(127, 0, 0, 1 + (number / 1_000 % 200) as u8), PORT)).unwrap();
@@ -86,7 +86,7 @@ fn ask(progress: &Progress) {
     }
 }
 
-/// In the order of the requests: no call has to ask who has something to say.
+/// Answers in the order of the requests, so that no call has to find the ready connections.
 fn answer(listener: &TcpListener) {
     let mut streams: Vec<_> = (0..TOGETHER).map(|_| listener.accept().unwrap().0).collect();
     streams.iter().for_each(|stream| stream.set_nodelay(true).unwrap());
@@ -120,7 +120,8 @@ fn call(progress: &Progress) {
     connect(0).write_all(&[LAST]).unwrap();
 }
 
-/// Answers each, and closes when the client has: some connections later, so as not to wait for it.
+/// Answers each connection. Closes it some connections later, when the client has closed, so that it need not
+/// wait.
 fn serve(listener: &TcpListener) {
     let mut answered: VecDeque<TcpStream> = VecDeque::new();
     let mut request = [0];

@@ -1,14 +1,14 @@
-//! TCP between two processors: two of our hosts on a cable, two of smoltcp on the same cable, the kernel's
-//! loopback.
+//! TCP between two processors: two of our hosts on a cable, two of smoltcp's on such a cable, and the
+//! kernel's loopback.
 //!
-//! `cargo bench -p evenkeel-apps --bench tcp` prints the table; `-- --rounds 5` for more rounds, `-- WORD`
-//! only contenders with that word in their names. `-- --profile NAME WORKLOAD SECONDS` just runs one of them,
-//! for a profiler. As root, with `ip` and `ethtool`, for the kernel's part: it has a network namespace of its
-//! own, whose loopback is also measured with an MTU of 1500 bytes and without segmentation offload, as the
-//! others are.
+//! `cargo bench -p evenkeel-apps --bench tcp` prints the table. `-- --rounds 5` gives more rounds, and `--
+//! WORD` selects contenders with that word in their names. `-- --profile NAME WORKLOAD SECONDS` only runs one
+//! of them, for a profiler. The kernel's part needs root, `ip` and `ethtool`. It has its own network
+//! namespace, whose loopback is also measured like the other contenders: with an MTU of 1500 bytes and
+//! without segmentation offload.
 //!
-//! Client and server have a processor each. They take turns, so that a noisy minute hits all, and what is
-//! shown is the median; the ratios are what counts.
+//! Client and server have a processor each. The contenders alternate, so that a noisy minute affects all, and
+//! the table shows medians. Only their ratios matter.
 //!
 //! | workload | what is counted |
 //! | --- | --- |
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
         println!("SKIPPED (one processor is not enough): tcp");
         return ExitCode::SUCCESS;
     }
-    // Threads that are started from here are in it, too.
+    // Threads started from here are in the namespace, too.
     let kernel = enter_new_network().is_ok() && kernel::prepare();
     if !kernel {
         println!("SKIPPED (needs root, `ip` and `ethtool`): the kernel's loopback");

@@ -17,13 +17,12 @@ use evenkeel::link::Clock;
 
 use crate::shared::{BULK_WINDOW, CHUNK, PORT, Progress, TOGETHER, Workload, on_two_processors};
 
-/// As adaptors of 10 Gbit/s have.
+/// The ring size of adaptors of 10 Gbit/s.
 const RING_PKTS: usize = 1_024;
-/// Events that a program handles in one step: all that there may be, as one that asks `epoll_wait` for so
-/// many.
+/// The most events that a program handles in one step: all possible ones, like a large `epoll_wait`.
 const EVENTS: usize = 2 * TOGETHER;
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
-/// Addresses of the client: connections in TIME-WAIT keep their ports.
+/// The number of the client's addresses: connections in TIME-WAIT keep their ports.
 const ADDRESSES: u8 = 8;
 const PORTS: u32 = 60_000;
 
@@ -55,10 +54,10 @@ pub(crate) fn run(
     let client = Client::new(workload, idle, progress);
     let server = Server { workload, progress: Arc::clone(progress), listener: None, room: vec![0; CHUNK] };
     let addresses: Vec<_> = (0..ADDRESSES).map(|n| IpCidr::new(address(n), 24)).collect();
-    // A frame that finds nobody there is lost, and its sender waits for a second.
+    // A frame that arrives before the receiver is ready is lost, and its sender waits for a second.
     let both = Barrier::new(2);
     let host = |end, addresses: &[IpCidr], program: Box<dyn Program>| {
-        // What a ring holds, a channel holds, too: else it is the channel that limits the window.
+        // A channel holds as many frames as a ring; otherwise the channel would limit the window.
         let mut config = Config { channel_pkts: RING_PKTS, ..Config::of(architecture) };
         let connection = Arc::make_mut(&mut config.tcp.connection);
         connection.send_buffer_max = BULK_WINDOW;
@@ -81,13 +80,13 @@ pub(crate) fn run(
 /// Runs a host that halts when idle, until the run is over.
 fn halt(engine: &mut Engine, progress: &Progress) {
     while !progress.is_over() {
-        // A host that halts is woken by frames and by this.
+        // A frame or this deadline wakes a halted host.
         let until = engine.clock().now() + Duration::from_millis(20);
         engine.run(until, |_| progress.is_over()).unwrap();
     }
 }
 
-/// As [`Engine::run`], without its halting.
+/// Runs like [`Engine::run`], but without halting.
 fn look(engine: &mut Engine, progress: &Progress) {
     let clock = *engine.clock();
     let host = engine.host_mut();
@@ -152,12 +151,12 @@ impl Program for Server {
     }
 }
 
-/// Opens connections of which nothing is heard, then does its work on others.
+/// A client that opens idle connections, then works on others.
 struct Client {
     workload: Workload,
     progress: Arc<Progress>,
     opened: u32,
-    /// Idle connections to open yet, and those opened that are not connected yet.
+    /// Idle connections to open, and opened ones that are not connected yet.
     idle: usize,
     opening: usize,
     begun: bool,
@@ -238,7 +237,7 @@ impl Program for Client {
                         self.progress.begin();
                         self.work(Fd::of(&event), system);
                     } else {
-                        // Another one may be opened.
+                        // Another connection may be opened.
                         self.opening -= 1;
                         return Step::Again;
                     }

@@ -1,4 +1,4 @@
-//! Two of smoltcp's interfaces on a cable. They look for frames without ever sleeping.
+//! Two of smoltcp's interfaces on a cable. They poll for frames without ever sleeping.
 
 use std::collections::VecDeque;
 use std::sync::Barrier;
@@ -20,7 +20,7 @@ const MTU: usize = 1_514;
 const SMALL_WINDOW: usize = 1 << 12;
 const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
 const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 2);
-/// Sockets that listen: it has no backlog, each takes one connection.
+/// The number of listening sockets: smoltcp has no backlog, and each socket takes one connection.
 const LISTENING: usize = 2 * TOGETHER;
 
 /// An end of a cable.
@@ -134,7 +134,7 @@ impl Node {
 pub(crate) fn run(idle: usize, workload: Workload, progress: &Progress) {
     let end = |name, number| Options { ring_pkts: RING_PKTS, ..Options::new(name, number) };
     let (near, far) = pair(end("client", 1), end("server", 2));
-    // A frame that finds nobody there is lost, and its sender waits for a second.
+    // A frame that arrives before the receiver is ready is lost, and its sender waits for a second.
     let both = Barrier::new(2);
     on_two_processors(
         || ask(Node::new(near, CLIENT, &both), idle, workload, progress),
@@ -147,7 +147,7 @@ const fn window(workload: Workload) -> usize {
 }
 
 fn serve(mut node: Node, idle: usize, workload: Workload, progress: &Progress) {
-    // What is idle has its connections first.
+    // Idle connections are established first.
     let mut listening: Vec<_> = (0..idle).map(|_| node.listen(64)).collect();
     let mut room = vec![0; CHUNK];
     while listening.iter().any(|&handle| node.socket(handle).state() != State::Established) {
@@ -198,7 +198,7 @@ fn ask(mut node: Node, idle: usize, workload: Workload, progress: &Progress) {
     while !progress.is_over() {
         node.poll();
         for (handle, asked) in &mut streams {
-            // A connection that waits would keep its socket: this one is forgotten at once.
+            // A connection in TIME-WAIT would keep its socket, so its state is dropped at once.
             if matches!(node.socket(*handle).state(), State::TimeWait | State::Closed) {
                 node.sockets.remove(*handle);
                 (*handle, *asked) = (connect(&mut node, window(workload)), false);

@@ -8,10 +8,10 @@ use evenkeel::link::{Clock, cpus, pin_to_cpu, prefer_this_thread};
 
 /// Bytes of a write and of a read.
 pub(crate) const CHUNK: usize = 64 << 10;
-/// Conversations at a time.
+/// The number of conversations at a time.
 pub(crate) const TOGETHER: usize = 32;
 pub(crate) const PORT: u16 = 80;
-/// Bytes of the buffers of a bulk connection: as much as a ring holds. smoltcp has no congestion window by
+/// Bytes of the buffers of a bulk connection: the content of a ring. smoltcp has no congestion window by
 /// default, and would send more than fits.
 pub(crate) const BULK_WINDOW: usize = 1 << 20;
 
@@ -60,7 +60,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The time until counting begins, in nanoseconds. In it windows open and tables fill.
+    /// The time until counting begins, in nanoseconds. Windows open and tables fill during this time.
     const WARM_UP: u64 = 300_000_000;
     const LOOK_EVERY: u64 = 16;
 

@@ -1,10 +1,10 @@
-//! Bars made of parts that add up to a whole.
+//! Bar charts, whose bars are made of parts that add up to a whole.
 
 use core::fmt::Write as _;
 
 use super::{escape, open};
 
-/// One horizontal bar below the other, each stretched to the full width, with a legend above.
+/// Horizontal bars below each other, each stretched to the full width, with a legend above.
 #[derive(Debug)]
 pub struct BarChart {
     /// The title of the chart, in a few words.
@@ -22,29 +22,29 @@ pub struct BarChart {
 /// A bar of a [`BarChart`], made of segments.
 #[derive(Debug)]
 pub struct Bar {
-    /// Its name, shown at its left.
+    /// The name of the bar, shown at its left.
     pub name: String,
-    /// Its parts, left to right.
+    /// The parts of the bar, left to right.
     pub segments: Vec<Segment>,
 }
 
 /// A part of a bar.
 #[derive(Debug)]
 pub struct Segment {
-    /// Which part, by its place in the legend.
+    /// The part, by its place in the legend.
     pub part: usize,
-    /// Its size, in any unit; the bar's segments together are its length.
+    /// The size of the part, in any unit; the length of the bar is the sum of its segments.
     pub size: f64,
 }
 
 /// The least room for the names of bars.
 const LEFT: f64 = 100.0;
-/// Between a name and its bar.
+/// The gap between a name and its bar.
 const GAP: f64 = 12.0;
 const BAR: f64 = 30.0;
 const PITCH: f64 = 42.0;
 const LEGEND_ROW: f64 = 24.0;
-/// The width of a letter, roughly: legends need not be exact, only not overlap.
+/// The rough width of a letter: legends must not overlap, but need not be exact.
 const LETTER: f64 = 7.2;
 
 impl BarChart {
@@ -158,7 +158,7 @@ mod tests {
         assert!(svg.contains("a &amp; b: part 1, 75.0 %"));
     }
 
-    /// A letter is 7.2 units wide, roughly; the name ends before its bar begins.
+    /// A letter is about 7.2 units wide; the name ends before its bar begins.
     #[test]
     fn the_longest_name_is_whole() {
         let name = "a name of twenty-five let";

@@ -1,4 +1,4 @@
-//! A line chart whose curves carry their own names.
+//! A line chart with names at the ends of its curves.
 
 use core::fmt::Write as _;
 
@@ -14,26 +14,26 @@ pub struct LineChart {
     pub description: String,
     /// Width and height in units of the picture; text is 13 of them high.
     pub size: (f64, f64),
-    /// Left to right.
+    /// The horizontal axis, left to right.
     pub x: Axis,
-    /// Bottom to top.
+    /// The vertical axis, bottom to top.
     pub y: Axis,
     /// The curves.
     pub curves: Vec<Curve>,
-    /// A dashed curve `y = x`, with a name: what an ideal would do.
+    /// A dashed curve `y = x` with this name, for an ideal.
     pub diagonal: Option<String>,
 }
 
 /// A curve of a [`LineChart`].
 #[derive(Debug)]
 pub struct Curve {
-    /// Its name, shown at its end.
+    /// The name of the curve, shown at its end.
     pub name: String,
-    /// Its colour and marker, `0..SERIES`.
+    /// The colour and marker of the curve, `0..SERIES`.
     pub style: usize,
-    /// Dashed and without markers: not measured, but a reference.
+    /// Whether the curve is dashed and without markers: a reference that was not measured.
     pub dashed: bool,
-    /// Its points, left to right. A `y` of `None` is a gap.
+    /// The points of the curve, left to right. A `y` of `None` is a gap.
     pub points: Vec<(f64, Option<f64>)>,
 }
 
@@ -41,12 +41,12 @@ const LEFT: f64 = 64.0;
 const TOP: f64 = 16.0;
 /// The least margin on the right, where the names stand.
 const RIGHT: f64 = 112.0;
-/// About what a character of a name takes.
+/// The rough width of a character of a name.
 const CHARACTER: f64 = 7.8;
 const BOTTOM: f64 = 52.0;
 /// The room for the title in a file.
 const HEADING: f64 = 36.0;
-/// The distance of the ends of curves at and below which they count as one.
+/// The distance at which the ends of curves count as one place, or below it.
 const TOGETHER: f64 = 1.0;
 /// The least distance between the names of two curves.
 const NAME_HEIGHT: f64 = 17.0;
@@ -151,7 +151,7 @@ impl LineChart {
         for curve in &self.curves {
             names.extend(curve.places(x, y).next().map(|(px, py)| (px, py, curve)));
         }
-        // Where curves end together, the one that came from above has the upper name.
+        // If curves end in one place, the curve that comes from above has the upper name.
         names.sort_by(|a, b| {
             let heights = a.2.places(x, y).zip(b.2.places(x, y)).map(|((_, a), (_, b))| (a, b));
             let apart = heights.into_iter().find(|(a, b)| (a - b).abs() > TOGETHER);

@@ -1,7 +1,7 @@
-//! Charts as SVG, to be set inline into a page: no script, nothing loaded from elsewhere.
+//! Charts as SVG for use inside a page, without scripts or external resources.
 //!
-//! Colours come from the page ([`STYLE`]), so that one picture serves light and dark. Series are told apart
-//! by colour, by marker and by a label at their end.
+//! Colours come from the page ([`STYLE`]), so that one picture serves light and dark. Series differ by
+//! colour, by marker and by a label at their end.
 
 mod bars;
 mod line;
@@ -19,7 +19,7 @@ pub const STYLE: &str = include_str!("chart.css");
 /// do not support.
 fn plain_style() -> String {
     let (variables, rules) = STYLE.split_once("@media").unwrap_or(("", STYLE));
-    // The dark variables end where the first line begins that is not indented.
+    // The dark variables end at the first line without an indent.
     let rules = rules.split_once("\n}\n").map_or(rules, |(_, rules)| rules);
     let values = variables.split(['{', ';', '\n']).filter_map(|part| part.trim().split_once(':'));
     values
@@ -27,10 +27,10 @@ fn plain_style() -> String {
         .fold(rules.to_owned(), |style, (name, value)| style.replace(&format!("var({name})"), value.trim()))
 }
 
-/// Series that have a colour of their own; further ones begin again.
+/// The number of series with a colour of their own; further ones begin again.
 pub const SERIES: usize = 7;
 
-/// Escapes the characters of `text` that mean something to XML and HTML.
+/// Escapes the characters of `text` that have a meaning in XML and HTML.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -47,7 +47,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// Opens an `<svg>` that says in words what it shows.
+/// Opens an `<svg>` with a description in words.
 fn open(width: f64, height: f64, title: &str, description: &str) -> String {
     format!(
         "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{0}. \

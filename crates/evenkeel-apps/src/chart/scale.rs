@@ -1,4 +1,4 @@
-//! From values to places on a picture.
+//! Scales: the conversion of values to places on a picture.
 
 /// The spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Span {
         share.is_finite().then_some(self.from + share * (self.to - self.from))
     }
 
-    /// Values to mark: 1, 2 and 5 times powers of ten on both scales.
+    /// Returns the values to mark: 1, 2 and 5 times powers of ten on both scales.
     pub(super) fn ticks(&self) -> Vec<f64> {
         match self.scale {
             Scale::Linear => linear_ticks(self.low, self.high),
@@ -95,7 +95,7 @@ impl Span {
         }
     }
 
-    /// Values between which a curve is drawn in small steps.
+    /// Returns values between which a curve is drawn in small steps.
     pub(super) fn steps(&self, count: u32) -> impl Iterator<Item = f64> {
         let (scale, low, high) = (self.scale, self.low, self.high);
         (0..=count).map(move |i| {
@@ -125,7 +125,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     (0..20).map(|i| (first + f64::from(i)) * step).take_while(|tick| *tick <= high + step * 1e-9).collect()
 }
 
-/// Multiples of powers of ten to mark: fewer where there are many powers.
+/// Returns the multiples of powers of ten to mark: fewer if there are many powers.
 fn multiples(low: f64, high: f64) -> &'static [f64] {
     if (high / low).log10() > 3.5 { &[1.0] } else { &[1.0, 2.0, 5.0] }
 }

@@ -95,7 +95,7 @@ fn measure_once(conditions: &Conditions, offered_pps: u64) -> io::Result<Point> 
     let start = clock.now() + READY;
     let window = (start + WARM_UP, start + WARM_UP + conditions.window);
     let schedule = Schedule { start, window, end: window.1 + DRAIN };
-    // The generator's half goes when it has sent its last frame.
+    // The generator drops its half when it has sent its last frame.
     let (sending, sent) = mpsc::channel();
     thread::scope(|scope| {
         let host = scope.spawn(|| {
@@ -144,7 +144,7 @@ struct Offered {
 
 fn generate(mut end: End, offered_pps: u64, clock: Clock, schedule: Schedule, seed: u64) -> Offered {
     let mut pool = Pool::with_limit(1024);
-    // The pool is as large as the one ring of this end asks for.
+    // The pool is as large as the single ring of this end needs.
     let _ = end.attach(&mut pool);
     let mut flood = requests(&end, SERVICE_PORT, FLOWS, seed);
     let mut victims = requests(&end, VICTIM_PORT, 1, seed);
@@ -317,8 +317,8 @@ fn run_host(
     };
     let window = (at(schedule.window.0)?, at(schedule.window.1)?);
     at(schedule.end)?;
-    // A machine that took the generator's core away may have it send later than that. Counters are closed
-    // over all it sent.
+    // If the machine took the generator's core away, it may still send after the window. The counters are
+    // final once it has sent everything.
     let _ = sent.recv();
     let in_rings = engine.host_mut().in_rings();
     let ledger = engine.host().ledger();
@@ -344,7 +344,7 @@ fn snapshot(engine: &Engine, tally: &Tally, neighbour: ProcessId) -> Snapshot {
 fn point(target: u64, offered: &Offered, observed: Observed) -> Point {
     let (from, until) = observed.window;
     let seen = observed.latency.count();
-    // Each frame sent is in the host's counters, in a ring, shed by a ring, or turned away by the adaptor.
+    // Each sent frame is in the host's counters, in a ring, shed by a ring, or refused by the adaptor.
     let wire = offered.wire;
     let conserved = observed.conserved
         && offered.frames == wire.accepted + wire.missed + wire.discarded

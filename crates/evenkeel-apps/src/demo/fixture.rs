@@ -1,4 +1,4 @@
-//! Invented results, for tests of what is drawn from results. No number here was measured.
+//! Invented results for tests of pictures and texts. No number here was measured.
 
 use super::results::{Architecture, CpuShares, Demonstration, Drop, Kernel, KernelPoint, Point, Setup};
 

@@ -5,7 +5,7 @@ use super::results::Demonstration;
 /// Returns the results as one JSON object, indented, without a newline at its end.
 ///
 /// # Errors
-/// Plain numbers and strings cause none, but `serde_json` has the type.
+/// Plain numbers and strings cause no error, but `serde_json` has one in its type.
 pub fn render(results: &Demonstration) -> serde_json::Result<String> {
     serde_json::to_string_pretty(results)
 }

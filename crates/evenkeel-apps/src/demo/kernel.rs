@@ -56,7 +56,7 @@ pub(super) fn run(
                 let point = undisturbed(&mut repeats, core_share, || measure(load, work, window));
                 let point = point.map_err(|e| e.to_string())?;
                 progress(&point);
-                // The generator has reached what it can do: higher loads would be the same.
+                // The generator has reached its maximum, so higher loads would give equal results.
                 let saturated = point.offered_pps < load as f64 * 0.8;
                 points.push(point);
                 if saturated {

@@ -126,8 +126,8 @@ impl Chunked {
         match (self.at, byte) {
             (At::Size | At::Digits, digit) if digit.is_ascii_hexdigit() => self.digit(digit),
             (At::Digits | At::Extension, b'\r') => Some(At::SizeLf),
-            // There may be blanks before an extension, and nowhere else (RFC 9112, 7.1.1). Some servers write
-            // sizes in columns.
+            // There may be blanks before an extension, and nowhere else (RFC 9112, 7.1.1). Some servers pad
+            // sizes to columns.
             (At::Blank, b'\r') if self.lenient => Some(At::SizeLf),
             (At::Digits | At::Blank, b' ' | b'\t') => Some(At::Blank),
             (At::Digits | At::Blank, b';') => Some(At::Extension),

@@ -1,4 +1,4 @@
-//! The date as HTTP writes it (RFC 9110, 5.6.7).
+//! The date in the format of HTTP (RFC 9110, 5.6.7).
 
 use core::fmt;
 

@@ -31,7 +31,7 @@ impl Document {
     /// Fills `to` with the document's bytes from offset `place` on. `to` must not reach beyond the end,
     /// which is not checked.
     pub fn read(&self, place: u64, to: &mut [u8]) {
-        // Up to the beginning of a word, whole words, and the rest.
+        // The parts are: bytes up to a word, whole words, and the rest.
         let odd = (place.wrapping_neg() as usize % WORD).min(to.len());
         let (first, rest) = to.split_at_mut(odd);
         first.iter_mut().zip(place..).for_each(|(byte, place)| *byte = byte_at(place));

@@ -46,7 +46,7 @@ impl Framing {
         Self { length: Length::Absent, repeated: false, codings, close: false, keep_alive: false }
     }
 
-    /// Takes a field into account.
+    /// Adds a field to the summary.
     pub(super) fn add(&mut self, name: &[u8], value: &[u8]) {
         if name.eq_ignore_ascii_case(b"connection") {
             // RFC 9110, 7.6.1.

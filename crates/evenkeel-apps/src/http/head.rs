@@ -1,13 +1,13 @@
 //! The head of a message: its first line and its field lines (RFC 9112, 2 to 5), for requests and responses
 //! alike.
 //!
-//! Field lines are read by httparse. First lines are read here, because httparse refuses all versions but
-//! HTTP/1.0 and HTTP/1.1: these are the rows `HTTP/1.2`, `HTTP/1.9 without a host`, `HTTP/0.9 by its name`,
-//! `HTTP/2.0` and `the preface of HTTP/2` of the tables.
+//! httparse reads field lines. First lines are read here, because httparse refuses all versions but HTTP/1.0
+//! and HTTP/1.1. The tables have rows for these: `HTTP/1.2`, `HTTP/1.9 without a host`, `HTTP/0.9 by its
+//! name`, `HTTP/2.0` and `the preface of HTTP/2`.
 //!
-//! Everything is read from the front, so nonsense is refused before its end has come, and a head that comes
-//! in pieces is judged like one that comes whole. A line ends with CR LF, or with LF alone (RFC 9112, 2.2). A
-//! CR anywhere else is nonsense.
+//! The parser reads from the front. So it refuses malformed heads before their end has arrived, and pieces do
+//! not change its result. A line ends with CR LF, or with LF alone (RFC 9112, 2.2). A CR anywhere else is
+//! malformed.
 
 use std::borrow::Cow;
 
@@ -82,10 +82,10 @@ pub(super) fn text(bytes: &[u8]) -> Read<&[u8]> {
     Ok(line_end(rest)?.map(|end| (text, len + end)))
 }
 
-/// Fields that a head may have at most, of whichever message.
+/// The most fields in the head of any message.
 pub(super) const FIELDS_MAX: usize = 128;
 
-/// A line that httparse reads before the field lines of a response, and of nothing else.
+/// A line that httparse reads before the field lines of a response, and nowhere else.
 const STATUS_LINE: &[u8] = b"HTTP/1.1 200 \r\n";
 
 /// Reads field lines up to the empty line that ends them, at most `most` and [`FIELDS_MAX`], and calls `each`

@@ -91,8 +91,8 @@ impl Responder {
         true
     }
 
-    /// Takes bytes that came from the client, and returns their number. The rest has to wait until answers
-    /// are sent. Once the connection is to be closed, it takes all bytes and discards them.
+    /// Takes bytes from the client, and returns their number. The rest has to wait until answers are sent.
+    /// Once the connection is to be closed, it takes all bytes and discards them.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
         if self.last {
             return bytes.len();
@@ -166,7 +166,7 @@ impl Responder {
         if self.answer.is_some() || self.last {
             return;
         }
-        // What follows a request may have been taken along with it.
+        // Bytes after a request may have been taken along with it.
         let input = core::mem::take(&mut self.input);
         let passed = self.pass_content(&input);
         self.input = input;
@@ -219,7 +219,7 @@ impl Responder {
             text.push_str(&format!("Date: {date}\r\n"));
         }
         text.push_str("Server: evenkeel\r\n");
-        // RFC 9110, 15.4.5: that has no content, and no length of its own.
+        // RFC 9110, 15.4.5: this answer has no content, and no length of its own.
         if status != Status::NotModified {
             let kind = if found { "application/octet-stream" } else { "text/plain" };
             text.push_str(&format!("Content-Type: {kind}\r\nContent-Length: {len}\r\n"));

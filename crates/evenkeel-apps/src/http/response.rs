@@ -24,7 +24,7 @@ pub struct Answered {
     pub keep: bool,
 }
 
-/// An error: the bytes are no response, or one without bounds, so the start of the next response is
+/// An error: the bytes are not a response, or one without bounds, so the start of the next response is
 /// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
@@ -70,7 +70,7 @@ impl ResponseReader {
         self.begun
     }
 
-    /// Takes bytes that have come, and returns the response when it is complete.
+    /// Takes received bytes, and returns the response when it is complete.
     ///
     /// # Errors
     /// [`Malformed`], after which the connection is to be closed.

@@ -1,4 +1,4 @@
-//! The target of a request (RFC 9112, 3.2; RFC 3986): which document it asks for.
+//! The target of a request (RFC 9112, 3.2; RFC 3986), which names a document.
 
 use super::host;
 
@@ -43,8 +43,8 @@ fn absolute(uri: &[u8]) -> Option<Target> {
     if !scheme.eq_ignore_ascii_case(b"http") {
         return Some(Target::Foreign);
     }
-    // One without a host is to be refused (RFC 9110, 4.2.1), and so is one with a user's name (4.2.4), which
-    // `is_valid` does not know.
+    // A target without a host is refused (RFC 9110, 4.2.1), and so is one with a user's name (4.2.4), which
+    // `is_valid` does not detect.
     (!matches!(authority, [] | [b':', ..]) && host::is_valid(authority)).then_some(found)
 }
 

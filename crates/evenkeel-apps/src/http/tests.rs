@@ -20,7 +20,7 @@ fn converse(responder: &mut Responder, mut bytes: &[u8], piece: usize, room: usi
         let taken = responder.receive(&bytes[..piece.min(bytes.len())]);
         bytes = &bytes[taken..];
         let len = responder.fill(&mut to);
-        // Not all that was filled need be sent.
+        // A caller need not send all bytes that were filled.
         let sent = len.div_ceil(2);
         said.extend(&to[..sent]);
         responder.sent(sent);
@@ -119,8 +119,7 @@ fn what_cannot_be_given_gets_the_error_that_fits() {
     assert_eq!(status_of(b"GET / HTTP/1.1\r\nHost: h\r\n folded\r\n\r\n"), (400, true));
 }
 
-/// If one server takes for the end of a request what another one takes for its middle, an attacker can
-/// smuggle a request (RFC 9112, 11.2).
+/// If two servers disagree about the end of a request, an attacker can smuggle a request (RFC 9112, 11.2).
 #[test]
 fn what_could_be_read_in_two_ways_is_refused() {
     let with = |fields: &str| status_of(format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes());
@@ -236,8 +235,8 @@ fn answers_say_the_date_if_it_is_known() {
     }
 }
 
-/// A client that has begun a request gets a 408 on a timeout. One that has sent nothing, or does not take
-/// its answer, gets none.
+/// A client that has begun a request gets a 408 on a timeout. A client that has sent nothing, or does not
+/// take its answer, gets none.
 #[test]
 fn who_takes_too_long_is_told_so_once() {
     let mut idle = responder();
@@ -252,7 +251,7 @@ fn who_takes_too_long_is_told_so_once() {
 }
 
 proptest! {
-    /// However the requests are cut into pieces, there are as many answers as requests, in order, and each
+    /// For any cutting of the requests into pieces, there are as many answers as requests, in order, and each
     /// is complete.
     #[test]
     fn pieces_make_no_difference(count in 1usize..20, piece in 1usize..200, room in 1usize..2_000) {

@@ -1,4 +1,4 @@
-//! The accounts of a run: requests, what became of them, and how long they took.
+//! The accounts of a run: requests, their outcomes, and their times.
 
 use evenkeel_core::time::{Duration, Instant};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub enum Failure {
     Reset,
     /// The connection was closed before the answer was complete.
     Short,
-    /// The bytes that came were no HTTP response.
+    /// The received bytes are not an HTTP response.
     Malformed,
     /// The request was never sent: no connection was free in time.
     Unsent,
@@ -260,7 +260,7 @@ impl Account {
         let Window { closes, interval, .. } = self.window;
         loop {
             let end = self.window.begun + interval;
-            // An event at the very end of an interval belongs to it: it may be the last one.
+            // An event at the very end of an interval belongs to it, because it may be the last one.
             if now <= end || end >= closes {
                 return;
             }
@@ -345,7 +345,7 @@ impl Account {
         if !job.counts {
             return;
         }
-        // A request that was to be sent again was sent once, and the server closed the connection.
+        // A request to be sent again was sent once already, and the server closed the connection.
         let failure = if job.again && failure.unsent() { Failure::Reset } else { failure };
         self.both(|counts| counts.failed.0[failure as usize] += 1);
         if failure.waited() {

@@ -12,8 +12,8 @@ use crate::quantity::per_s;
 pub const SAMPLES: usize = 96;
 const HOURS: f64 = 24.0;
 
-/// The shape is an assumption, a power of a raised cosine, for the paper has no picture of it. Its parameters
-/// are such that the paper's statistics of the day of 1998-04-23 hold: 2 602 448 requests, which is 30.1
+/// The shape, a power of a raised cosine, is an assumption, because the paper has no picture of it. Its
+/// parameters satisfy the paper's statistics of the day of 1998-04-23: 2 602 448 requests, which is 30.1
 /// requests/s on average (table 3), 55 requests/s from 10:00 to 11:00 (table 7), and 54 of the 96 samples
 /// above 20 requests/s (table 5).
 const NIGHT: f64 = 13.10;
@@ -92,8 +92,8 @@ impl Day {
     /// Returns the day scaled to another mean and, if `peak` is given, to that peak.
     ///
     /// # Errors
-    /// There is no such day: the peak is below the mean, a rate would be negative, or a day of constant
-    /// rate would have another peak.
+    /// No such day exists: the peak is below the mean, a rate would be negative, or a day of constant rate
+    /// would have another peak.
     pub fn scaled(mut self, mean: f64, peak: Option<f64>) -> Result<Self, String> {
         let (old_mean, old_peak) = (self.mean(), self.peak());
         let depth = old_mean - self.rates.iter().copied().fold(f64::INFINITY, f64::min);

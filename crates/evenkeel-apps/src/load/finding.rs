@@ -5,7 +5,7 @@ use evenkeel_core::time::{Duration, Instant};
 
 use super::account::Failure;
 
-/// The time after which the next attempt begins although the last one is still under way (RFC 8305, 5:
+/// The time after which the next attempt begins although the last one is still in progress (RFC 8305, 5:
 /// Connection Attempt Delay).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 

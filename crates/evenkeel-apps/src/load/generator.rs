@@ -4,9 +4,8 @@
 //! of requests does not wait for the handling of answers. A connection that is not established within a
 //! bounded time is given up. So the offered rate does not fall when the server is saturated.
 //!
-//! The generator first finds out which of the server's addresses to use. The first connection that is
-//! established is also the first on which requests are made. If there is none, the run ends before it
-//! begins.
+//! The generator first chooses among the server's addresses. The first connection that is established is also
+//! the first one for requests. If none is established, the run ends before it begins.
 
 use std::collections::VecDeque;
 
@@ -38,7 +37,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// The pause after a failure in a closed loop. Without it failures would follow each other without end.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Makes requests as planned, sans-IO.
+/// A generator that makes requests as planned, sans-IO.
 ///
 /// The caller calls [`Generator::turn`] when [`Generator::deadline`] has come and after events, and
 /// [`Generator::handle`] for each connection with an event, until the generator [is
@@ -60,7 +59,7 @@ pub struct Generator {
     idle: Vec<u32>,
     /// The requests that wait for a connection.
     waiting: VecDeque<Job>,
-    /// The connections on which there was more to read than one turn takes.
+    /// The connections that had more to read than one turn allows.
     more: VecDeque<Id>,
     /// The number of connections for requests, without those that are being closed.
     hot: usize,
@@ -432,7 +431,7 @@ impl Generator {
         }
     }
 
-    /// Gives a request a connection. Returns false if there is none for it now.
+    /// Assigns a connection to a request. Returns false if no connection is free now.
     fn serve(&mut self, job: Job, now: Instant, transport: &mut impl Transport) -> bool {
         if let Some(&place) = self.idle.last() {
             self.take_idle(place);

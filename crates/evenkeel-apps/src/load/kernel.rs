@@ -28,7 +28,7 @@ pub struct OnKernel {
 /// a report when one is requested. Ends early when the process is asked to end.
 ///
 /// # Errors
-/// The kernel refuses the descriptors that the generator waits with.
+/// The kernel refuses the descriptors with which the generator waits.
 pub fn run(
     at: OnKernel,
     plan: Plan,
@@ -36,7 +36,7 @@ pub fn run(
     limits: Limits,
     mut watch: impl FnMut(News<'_>),
 ) -> io::Result<(Measured, Effort)> {
-    // Without this, requests begin 50 µs late, as they do if the process may not set the timer slack.
+    // Without this, requests begin 50 µs late. They also do so if the process may not set the timer slack.
     let _ = set_timer_slack(Duration::from_nanos(1));
     let (clock, stop) = (Clock::start(), Stop::on_signals()?);
     let mut generator = Generator::new(plan, request).with_addresses(at.to.len());
@@ -141,7 +141,7 @@ fn fault(error: &io::Error) -> Fault {
         }
         io::ErrorKind::TimedOut => Fault::TimedOut,
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => Fault::NoPort,
-        // EMFILE and ENFILE have no kind that is stable.
+        // EMFILE and ENFILE have no stable kind.
         io::ErrorKind::OutOfMemory => Fault::NoDescriptor,
         _ if matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS)) => Fault::NoDescriptor,
         _ => Fault::Unreachable,

@@ -1,4 +1,4 @@
-//! A load generator for HTTP servers. Requests are due by plan, whatever the server does.
+//! A load generator for HTTP servers. Requests are due by plan, independent of the server.
 //!
 //! | looking for | file |
 //! | --- | --- |

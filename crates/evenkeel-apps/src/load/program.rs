@@ -68,7 +68,7 @@ pub struct Hosts {
     pub counters: HostCounters,
     /// The server's result, if the run is on a cable.
     pub server: Option<Box<Served>>,
-    /// The reason why the device works no more; `None` if it works.
+    /// The reason why the device does not work any more; `None` if it works.
     pub device_failed: Option<String>,
 }
 
@@ -346,7 +346,7 @@ impl Transport for Streams<'_, '_> {
     }
 
     fn has_ended(&mut self, id: Id) -> bool {
-        // Events report new data only after all earlier data was read. So the end has to be looked for.
+        // Events report new data only after all earlier data was read, so the end is checked here.
         let ended = self.stream(id).and_then(|stream| now(self.system.peek_stream(stream, &mut [0])));
         ended.is_err() || ended == Ok(Some(0))
     }

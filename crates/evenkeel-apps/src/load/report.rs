@@ -86,7 +86,7 @@ pub struct Effort {
     pub run_delay_share: f64,
 }
 
-/// A report on a generator's run: requests, what became of them, and how long they took.
+/// A report on a generator's run: requests, their outcomes, and their times.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The length of the measured time, in seconds.
@@ -188,7 +188,7 @@ impl Report {
     }
 }
 
-/// A reason why a measurement may not show what it was made for.
+/// A reason why a measurement may be invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
     /// The generator had no processor time left.

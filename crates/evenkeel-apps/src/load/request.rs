@@ -84,7 +84,7 @@ fn authority_of(authority: &str) -> Option<(&str, Option<&str>, u16)> {
     let (host, zone, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (literal, port) = rest.split_once(']')?;
-            // `%25` as RFC 6874, 2 has it, or the bare `%` that people type.
+            // `%25` is the form of RFC 6874, 2; a bare `%` is what people type.
             let (address, zone) = match literal.split_once('%') {
                 Some((address, zone)) => (address, Some(zone.strip_prefix("25").unwrap_or(zone))),
                 None => (literal, None),
@@ -161,7 +161,7 @@ const OURS: [&str; 3] = ["connection", "content-length", "transfer-encoding"];
 /// Reads the method of a request.
 ///
 /// # Errors
-/// A message that says what was expected.
+/// A message that names the expected text.
 pub fn method(text: &str) -> Result<String, String> {
     let is_method = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
@@ -173,7 +173,7 @@ impl Request {
     /// content.
     ///
     /// # Errors
-    /// A message that says why the request would be invalid.
+    /// A message about the fault of the request.
     pub fn new(target: &Target, method: &str, fields: &[String], content: &[u8]) -> Result<Self, String> {
         if self::method(method).is_err() {
             return Err(format!("`{method}` is no method such as GET or POST"));
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(read("http://here:/x"), ok("here", 80, "/x"));
         assert_eq!(read("http://[::1]:"), ok("::1", 80, "/"));
         assert_eq!(read("http://here:0080/"), ok("here", 80, "/"));
-        // 5.2.4, and what is no dot segment.
+        // RFC 3986, 5.2.4, and segments that are not dot segments.
         for (path, expected) in [
             ("/./a/../b/.", "/b/"),
             ("/..", "/"),

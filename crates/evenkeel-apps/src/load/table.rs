@@ -1,4 +1,4 @@
-//! The table of responses, against the generator. Each is the answer to one request, and to the next one.
+//! Tests of the generator with the table of responses. Each response answers one request and the next one.
 
 use std::collections::VecDeque;
 
@@ -111,7 +111,7 @@ fn every_response_is_counted_as_what_it_is_however_it_comes() {
     assert_all(RESPONSES, |row| {
         let connections = if row.expected.contains(&"keep") { 1 } else { 2 };
         let all = cuts(row.bytes.len());
-        // Each way to cut is tried by the reader's own test; here a few are.
+        // The reader's own test tries every cutting; these are some of them.
         for pieces in all.iter().take(3).chain(all.iter().rev().take(2)) {
             let report = load(row, pieces);
             let told = (report.counts.due, counted(row, &report.counts), report.connections.opened);

@@ -1,4 +1,4 @@
-//! Tests of the generator against servers that do anything, in virtual time.
+//! Tests of the generator with servers of arbitrary behaviour, in virtual time.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::dice::Dice;
 
 const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// A server's reaction to a connection that is opened, or to a request that has come.
+/// A server's reaction to an opened connection, or to a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Deed {
     /// The server accepts, or answers.
@@ -387,7 +387,7 @@ fn a_connection_that_the_server_does_not_keep_is_not_used_again() {
     let report = report(&world.run(plan(100.0, millis(1_000)), Instant::NEVER));
     assert_eq!((report.connections.opened, report.counts.statuses.successful), (100, 100));
     assert_eq!((report.repeated, report.connections.closed_idle), (0, 0));
-    // It does not close them, either: it is not waited for longer than a second.
+    // The server does not close them, either, and the generator waits at most a second for that.
     assert!(world.most > 50 && world.most <= 102, "{}", world.most);
 }
 
@@ -522,16 +522,16 @@ fn the_first_address_that_answers_is_used() {
     let refused = |address| (address, Failure::Refused);
     let (address, unreached, ..) = found(&[(right, 1), (right, 0)]);
     assert_eq!((address, unreached), (Some(0), vec![]));
-    // Refused, or not answered within 250 ms.
+    // The first address refuses, or does not answer within 250 ms.
     let (address, unreached, tried, _) = found(&[(refuse, 1), (right, 1), (right, 1)]);
     assert_eq!((address, unreached, &tried[..2]), (Some(1), vec![refused(0)], &[0, 1][..]));
     let (address, unreached, _, took) = found(&[(nothing, 0), (right, 1)]);
     assert_eq!((address, unreached), (Some(1), vec![]));
     assert!(took < Instant::from_millis(900), "{took:?}");
-    // One that is slow wins if it is the first all the same.
+    // A slow address wins if its connection is established first.
     let (address, ..) = found(&[(right, 400), (right, 400)]);
     assert_eq!(address, Some(0));
-    // What makes no difference any more is not waited for.
+    // The generator does not wait for attempts that cannot matter any more.
     let (address, unreached, tried, _) = found(&[(nothing, 0), (refuse, 1), (right, 1)]);
     assert_eq!((address, unreached, tried), (Some(2), vec![refused(1)], vec![0, 1, 2]));
 }
@@ -553,9 +553,8 @@ fn a_server_that_cannot_be_reached_is_given_up_at_once() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whatever the server does, the run ends in time and each due request is accounted for once. There are
-    /// no more connections than allowed. None is left behind or used after it was closed, which the world
-    /// checks.
+    /// For any server, the run ends in time and each due request is accounted for once. There are at most as
+    /// many connections as allowed. The world checks that none is left open or used after its close.
     #[test]
     fn every_request_ends_in_one_way(
         seed: u64,
@@ -595,7 +594,7 @@ proptest! {
             ..base
         };
         let measured = world.run(plan, stop.map_or(Instant::NEVER, Instant::from_millis));
-        // Those being closed are as many again.
+        // As many connections again may be closing.
         prop_assert!(world.most <= 2 * connections + cold);
         let report = report(&measured);
         let Counts { due, offered, statuses, failed } = report.counts;

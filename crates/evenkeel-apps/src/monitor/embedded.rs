@@ -1,7 +1,7 @@
-//! A capture inside a host that is there for something else.
+//! A capture inside a host that runs for another purpose.
 //!
-//! Others are served from the same rings, so nothing is held up for it: what cannot be written is discarded,
-//! and counted.
+//! Programs of the host use the same rings, so the capture never delays them: frames that cannot be written
+//! are discarded and counted.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ pub struct Embedded {
     pub snaplen: usize,
     /// The filter that chooses the frames; `None` for all frames.
     pub filter: Option<Expression>,
-    /// The callback for the news that the file cannot be written, and that it can again.
+    /// The callback for the events that the file cannot be written, and that it can be written again.
     pub tell: fn(News),
 }
 
@@ -40,7 +40,7 @@ pub struct Embedded {
 pub struct EmbeddedCaptured {
     /// The file.
     pub file: String,
-    /// Frames in it.
+    /// The number of frames in the file.
     pub captured: u64,
     /// Accepted frames that were dropped because the capture queue was full.
     pub dropped: u64,
@@ -48,12 +48,12 @@ pub struct EmbeddedCaptured {
     pub discarded: u64,
     /// Whether the file was written to its end.
     pub complete: bool,
-    /// Why not.
+    /// The reason why the capture is incomplete; `None` if it is complete.
     #[serde(skip)]
     pub incomplete: Option<String>,
 }
 
-/// Frames that wait to be written: those of a burst.
+/// The number of frames that may wait to be written: those of a burst.
 const QUEUE_PKTS: usize = 1024;
 
 /// A capture at work.
@@ -116,7 +116,7 @@ impl Embedded {
 }
 
 impl Capturing {
-    /// Looks after it: to be called often, and before [`Capturing::finish`].
+    /// Updates the capture. Call it often, and before [`Capturing::finish`].
     pub fn attend(&mut self, host: &mut Host, now: u64) {
         watch(&self.product, &self.tally, &mut self.failing, &mut self.tell);
         if let Product::File(file) = &mut *shared(&self.product) {
@@ -137,7 +137,7 @@ impl Capturing {
         self.failing
     }
 
-    /// Ends it. The engine it ran on must be gone.
+    /// Ends the capture. The engine of its host must be dropped already.
     ///
     /// # Errors
     /// [`SetupError`] if there was no memory for it.

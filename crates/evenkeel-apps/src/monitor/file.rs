@@ -10,7 +10,7 @@ use evenkeel_link::capture::{Direction, Output, Target, Totals, Writing};
 
 use super::program::Sink;
 
-/// A reader of the capture that takes nothing for this long, at the end, is not waited for any longer.
+/// At its end the capture waits this long for a reader that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Writes frames to a capture file, or a row of them, or a pipe.
@@ -21,12 +21,12 @@ pub struct CaptureFile {
     /// The host's interfaces, in the order in which the file describes them.
     interfaces: Vec<Interface>,
     known: Known,
-    /// Frames that were given up since the last that was written.
+    /// The number of frames given up since the last written frame.
     given_up: u64,
     unwritten: u64,
 }
 
-/// An interface whose frames are captured. One that brings frames of several link types is several in the
+/// An interface whose frames are captured. An interface with several link types is several interfaces in the
 /// file.
 #[derive(Debug)]
 struct Interface {
@@ -96,10 +96,10 @@ impl CaptureFile {
         self.interfaces.len() - 1
     }
 
-    /// Ends the file. Returns the frames that are in it and in those before it.
+    /// Ends the file. Returns the number of frames in this file and in the previous ones.
     ///
     /// # Errors
-    /// If not all could be written: how many were, and why.
+    /// If not all frames could be written: the number of written frames, and the reason.
     pub fn finish(self) -> Result<u64, (u64, LinkError)> {
         let Self { output, begin, interfaces, known, unwritten, .. } = self;
         let writing = output.writing();
@@ -124,7 +124,7 @@ impl Sink for CaptureFile {
         if self.output.is_due(bytes.len(), time) {
             let known = Known { now: time, ..self.known };
             let Self { output, interfaces, begin, unwritten, .. } = self;
-            // If there is no room to do it now, the file grows a little longer.
+            // If there is no room for a new file now, the current one grows a little longer.
             output.turn_over(time, |file| add_statistics(file, interfaces, *begin, known, *unwritten));
         }
         let index = self.place(captured.interface, captured.link_type);

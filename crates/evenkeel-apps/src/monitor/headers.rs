@@ -7,7 +7,7 @@ use evenkeel_core::wire::{EthernetAddress, IpAddress, IpProtocol, Ipv4Address, I
 
 use super::link_header::{IPV4, IPV6, LinkHeader};
 
-/// The headers of a frame, as far as they were captured and make sense.
+/// The headers of a frame, as far as they were captured and are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
     /// The sender.
@@ -33,7 +33,7 @@ pub enum Detail {
     IsAt(Ipv4Address, EthernetAddress),
 }
 
-/// TCP's flags as tcpdump writes them, by their bits.
+/// TCP's flags in tcpdump's notation, by their bits.
 const FLAGS: [(u8, char); 8] =
     [(0x02, 'S'), (0x01, 'F'), (0x04, 'R'), (0x08, 'P'), (0x20, 'U'), (0x10, '.'), (0x40, 'E'), (0x80, 'W')];
 
@@ -55,20 +55,20 @@ impl fmt::Display for Detail {
 /// The sender or the destination of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Party {
-    /// Its address.
+    /// The address of the party.
     pub address: Address,
-    /// Its port, in TCP and UDP.
+    /// The port of the party, in TCP and UDP.
     pub port: Option<u16>,
 }
 
 /// An address of the highest layer that was understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
-    /// Of a host.
+    /// The address of a host.
     Ip(IpAddress),
-    /// Of a station.
+    /// The address of a station.
     Ethernet(EthernetAddress),
-    /// The link has no addresses, or does not say this one.
+    /// The link has no addresses, or this one is unknown.
     None,
 }
 
@@ -83,7 +83,7 @@ pub enum Protocol {
     Ppp(u16),
     /// A frame of 802.11 without a packet that could be read, by its type.
     Wlan(u8),
-    /// Not even a header: the link type is not known, or the frame is cut off.
+    /// No header was understood: the link type is unknown, or the frame is cut off.
     Link(LinkType),
 }
 
@@ -170,7 +170,7 @@ impl Headers {
     fn of_ip(kind: u16, packet: &[u8]) -> Option<Self> {
         match kind {
             IPV4 => {
-                // Cut off or not: the header is enough.
+                // The header is enough, whether the packet is cut off or not.
                 let ip = Ipv4Packet::new_unchecked(packet);
                 let header = packet.len() >= 20 && ip.version() == 4;
                 let rest =

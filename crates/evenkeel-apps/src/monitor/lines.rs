@@ -12,7 +12,7 @@ use evenkeel_core::capture::Captured;
 use super::headers::{Detail, Headers, Protocol};
 use super::program::{Sink, shared};
 
-/// Text is handed over in pieces of this size, so many of them at a time.
+/// The size of pieces of text, and the number of pieces that may wait.
 const PIECE_BYTES: usize = 16 * 1024;
 const PIECES: usize = 16;
 
@@ -23,7 +23,7 @@ pub struct Lines {
     names: Vec<String>,
     pieces: Option<SyncSender<String>>,
     reader_gone: Arc<AtomicBool>,
-    /// Holds a message when everything is printed.
+    /// The receiver of a message after everything is printed.
     printed: Mutex<Receiver<()>>,
 }
 
@@ -47,7 +47,7 @@ impl Lines {
                     .iter()
                     .try_for_each(|piece| output.write_all(piece.as_bytes()).and_then(|()| output.flush()));
                 reader_gone.store(result.is_err(), Ordering::Relaxed);
-                // Nobody may be waiting any more.
+                // The receiver may be gone.
                 let _ = done.send(());
             }
         });
@@ -68,13 +68,13 @@ impl Lines {
     /// Waits until everything is printed, or for `patience`.
     pub fn finish(&mut self, patience: evenkeel_core::time::Duration) {
         if let Some(pieces) = self.pieces.take() {
-            // If there is no room, nobody reads.
+            // If there is no room, the reader has stopped.
             let _ = pieces.try_send(core::mem::take(&mut self.text));
         }
         let _ = shared(&self.printed).recv_timeout(patience);
     }
 
-    /// Hands the text over; false if there is no room for it.
+    /// Passes the text to the printing thread; returns false if there is no room for it.
     fn hand_over(&mut self) -> bool {
         let (Some(pieces), false) = (&self.pieces, self.text.is_empty()) else { return true };
         match pieces.try_send(core::mem::take(&mut self.text)) {

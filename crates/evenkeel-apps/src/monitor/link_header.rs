@@ -1,4 +1,4 @@
-//! Link-layer headers: who sends to whom, and where the packet begins.
+//! Link-layer headers: sender, destination, and the start of the packet.
 
 use evenkeel_core::frame::LinkType;
 use evenkeel_core::wire::{EthernetAddress, EthernetFrame};
@@ -26,9 +26,10 @@ impl<'a> LinkHeader<'a> {
     pub(super) fn of(link_type: LinkType, frame: &'a [u8]) -> Option<Self> {
         match link_type.0 {
             1 => Self::ethernet(frame),
-            // BSD's loopback, whose four bytes are in either order.
+            // BSD's loopback has a header of four bytes, in either byte order.
             0 | 108 => Self::family(frame),
-            // `DLT_RAW` of Linux and of OpenBSD, and what files say for both; IPv4; IPv6.
+            // The first four are `DLT_RAW` of Linux and of OpenBSD and its numbers in files; the others are
+            // IPv4 and IPv6.
             12 | 14 | 101 | 228 | 229 => Self::ip(frame),
             9 | 50 => Self::ppp(frame.strip_prefix(&[0xff, 0x03]).unwrap_or(frame)),
             // A session of PPPoE.
@@ -117,7 +118,7 @@ impl<'a> LinkHeader<'a> {
         };
         let [to, from] = [to, from].map(|at| station(frame, at).unwrap_or(Address::None));
         let header = Self { from, to, protocol: Protocol::Wlan(kind), payload: &[] };
-        // Without data, or encrypted.
+        // The frame has no data, or is encrypted.
         if kind != DATA || subtype & 4 == 4 || flags & 0x40 == 0x40 {
             return Some(header);
         }

@@ -1,4 +1,4 @@
-//! A packet monitor: a program that reads a capture queue, and what it makes of the frames.
+//! A packet monitor: a program that reads a capture queue and writes, prints or counts the frames.
 //!
 //! ```text
 //!   interface --> receive ring --> packet filter --> capture queue --> program --> capture file, lines
@@ -6,8 +6,8 @@
 //!                      +------------ feedback ------------+
 //! ```
 //!
-//! What the program cannot take in time fills the capture queue; that holds back the receive ring, and the
-//! excess dies there, for free (Mogul and Ramakrishnan, TOCS 1997, section 9).
+//! Frames that the program cannot take in time fill the capture queue. The full queue pauses the receive
+//! ring, and excess frames are dropped there, at no cost (Mogul and Ramakrishnan, TOCS 1997, section 9).
 
 mod embedded;
 pub mod file;

@@ -23,7 +23,7 @@ pub(crate) struct Summaries {
     pub(crate) since_last: Summary,
 }
 
-/// A terminal that takes nothing for this long, at the end, is not waited for any longer.
+/// At its end the monitor waits this long for a terminal that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Product {
@@ -35,7 +35,7 @@ impl Product {
         }
     }
 
-    /// Brings it to its end. The error says how many frames were written, and why no more.
+    /// Ends the sink. The error has the number of written frames, and the reason why no more were written.
     pub(crate) fn finish(self) -> Result<Option<Summarized>, (u64, String)> {
         match self {
             Self::File(file) => {

@@ -1,4 +1,4 @@
-//! The program: takes frames from a capture queue and hands them to a sink.
+//! The monitor's program, which takes frames from a capture queue and passes them to a sink.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +42,7 @@ pub type Shared<S> = Arc<Mutex<S>>;
 
 /// Locks the sink, or other state that the program shares.
 pub fn shared<S: ?Sized>(sink: &Mutex<S>) -> MutexGuard<'_, S> {
-    // A sink that panicked takes the process with it.
+    // A panic in a sink ends the process.
     sink.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -78,25 +78,25 @@ struct State {
 }
 
 impl Tally {
-    /// Frames that the sink has taken.
+    /// Returns the number of frames that the sink has taken.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Bytes that these had on the wire.
+    /// Returns the number of bytes that these frames had on the wire.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Frames taken of which more was wanted than a block of the ring holds.
+    /// Returns the number of taken frames of which more was wanted than a block of the ring holds.
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut.load(Ordering::Relaxed)
     }
 
-    /// Frames that the sink could not take, and that were not waited for.
+    /// Returns the number of frames that were discarded because the sink could not take them.
     #[must_use]
     pub fn discarded(&self) -> u64 {
         self.discarded.load(Ordering::Relaxed)
@@ -128,8 +128,8 @@ impl Tally {
     }
 }
 
-/// Frames taken in one step at most: a lock and a look at the counters for each step, and others wait no
-/// longer than that.
+/// The most frames taken in one step. Each step costs a lock and a reading of the counters, and other
+/// programs wait no longer than one step.
 const FRAMES_PER_STEP: usize = 64;
 
 /// The interval at which a program without further frames flushes its sink.

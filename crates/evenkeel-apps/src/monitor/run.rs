@@ -1,4 +1,4 @@
-//! Running a monitor in real time: on a device, or on a cable that is flooded from its other end.
+//! The run of a monitor in real time: on a device, or on a cable that is flooded from its other end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,14 +35,14 @@ pub struct Setup {
     pub config: Config,
     /// The filter that chooses the frames; `None` for all frames.
     pub filter: Option<Expression>,
-    /// Bytes kept of a frame at most.
+    /// The most bytes kept of a frame.
     pub snaplen: usize,
     /// Frames that the capture queue holds.
     pub queue_pkts: usize,
-    /// Frames that a cable's receive ring holds. That of a network device has 2 KiB of memory for each, and
-    /// holds the more the smaller they are.
+    /// The number of frames that a cable's receive ring holds. The ring of a network device has 2 KiB of
+    /// memory for each, and holds more frames if they are smaller.
     pub ring_pkts: usize,
-    /// See frames to other stations too.
+    /// Whether frames to other stations are seen, too.
     pub promiscuous: bool,
     /// The number of frames after which the monitor ends; `None` for no end.
     pub count: Option<u64>,
@@ -93,10 +93,10 @@ pub struct Monitored {
     /// Frames of a capture file that were seen and not accepted because the filter has no meaning on their
     /// link type.
     pub passed_over: u64,
-    /// Why they were passed over.
+    /// The reason why they were passed over.
     #[serde(skip)]
     pub passed_over_because: Option<String>,
-    /// Bytes that the captured ones had on the wire.
+    /// The bytes that the captured frames had on the wire.
     pub bytes: u64,
     /// The counts by protocol and by sender and destination; `None` if frames were written or shown.
     pub summary: Option<Summarized>,
@@ -104,7 +104,7 @@ pub struct Monitored {
     pub counters: HostCounters,
     /// The result of the generator at the other end of a cable; `None` on a device.
     pub generator: Option<Blasted>,
-    /// Why no frame comes from the device any more; `None` if all is well.
+    /// The reason why the device delivers no more frames; `None` if it works.
     pub device_failed: Option<String>,
     /// The reason why not all frames were written or seen; `None` if they were.
     #[serde(skip)]
@@ -135,9 +135,9 @@ pub struct Glance {
     pub interval: Duration,
     /// The number of frames captured so far.
     pub captured: u64,
-    /// Dropped so far because the interface's ring was full.
+    /// Frames dropped so far because the interface's ring was full.
     pub missed: u64,
-    /// Dropped so far because the capture queue was full.
+    /// Frames dropped so far because the capture queue was full.
     pub dropped: u64,
     /// The number of frames not written so far.
     pub discarded: u64,
@@ -157,7 +157,7 @@ pub fn on_devices(
 ) -> Result<Monitored, SetupError> {
     let clock = Clock::start();
     let kernel = devices.iter().map(|device| setup.kernel_filter(device)).collect::<Result<Vec<_>, _>>()?;
-    // All of them, or none: what is counted means one or the other.
+    // The sum exists only if all interfaces have the counters.
     let kernel: Option<Vec<_>> = kernel.into_iter().collect();
     let filter_in_kernel = kernel.is_some() && setup.filter.is_some();
     let gathers = devices.iter().all(|device| matches!(device, DeviceSpec::Packet(_)));
@@ -195,7 +195,7 @@ pub fn on_devices(
     running.finish(None)
 }
 
-/// Monitors one end of a cable while its other end is flooded, until that has ended or a limit is reached.
+/// Monitors one end of a cable while its other end is flooded. Ends with the flood or at a limit.
 ///
 /// # Errors
 /// [`SetupError`]
@@ -397,7 +397,7 @@ impl<N: FnMut(News)> Monitoring<N> {
         Ok(ended)
     }
 
-    /// Takes in what waits in rings and queues.
+    /// Captures the frames in rings and queues.
     fn drain(&mut self) -> Result<(), SetupError> {
         self.engine.ignore_stop();
         let end = self.engine.clock().now() + DRAIN;
@@ -418,7 +418,7 @@ impl<N: FnMut(News)> Monitoring<N> {
         self.tally.taken() + self.tally.discarded() + self.engine.host().ledger().received
     }
 
-    /// Ends the product, and draws up the account.
+    /// Ends the output, and draws up the report.
     fn finish(mut self, sent: Option<(Blasted, WireCounters)>) -> Result<Monitored, SetupError> {
         let Self { engine, account, tally, product, elapsed, failing, news, .. } = &mut self;
         let accepted = sent.as_ref().map(|(_, wire)| wire.accepted);
@@ -427,10 +427,10 @@ impl<N: FnMut(News)> Monitoring<N> {
         watch(product, tally, failing, news);
         let Monitored { counters, seen, unread, .. } = &mut monitored;
         counters.conserved &= tally.ended() || *seen == counters.received && *unread == 0;
-        // One that ends at a count leaves frames in the ring.
+        // A monitor that ends at a count leaves frames in the ring.
         let taken = counters.received + engine.host_mut().in_rings();
         counters.conserved &= accepted.is_none_or(|accepted| accepted == taken);
-        // With the host the program goes, and leaves the product to us.
+        // The program ends with its host, and the output remains.
         drop(self.engine);
         if let Some(Ok(product)) = Arc::into_inner(self.product).map(Mutex::into_inner) {
             monitored.summary = product.finish().unwrap_or_else(|(written, what)| {
@@ -444,7 +444,7 @@ impl<N: FnMut(News)> Monitoring<N> {
     }
 }
 
-/// Draws up what a monitor has done.
+/// The parts of a monitor's report.
 struct Account {
     filter: Option<String>,
     filter_in_kernel: bool,
@@ -512,14 +512,14 @@ fn note(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product:
         file.note(tally.counters(engine.host()), now);
         for &interface in interfaces {
             let missed = counters::missed(engine.host_mut(), interface);
-            // What each of several has received the host does not count.
+            // With several interfaces, the host does not count each one's received frames.
             let received = (interfaces.len() == 1).then(|| engine.host().ledger().received + missed);
             file.note_interface(interface, received, missed);
         }
     }
 }
 
-/// Reports when the product begins or ceases to fail.
+/// Reports when the output begins or ceases to fail.
 pub(super) fn watch(
     product: &Mutex<Product>,
     tally: &Tally,
@@ -527,7 +527,7 @@ pub(super) fn watch(
     news: &mut impl FnMut(News),
 ) {
     let failure = match &*shared(product) {
-        // That the reader has gone is no failure.
+        // A reader that has gone is not a failure.
         Product::File(file) if !file.is_over() => file.writing().failure(),
         _ => None,
     };

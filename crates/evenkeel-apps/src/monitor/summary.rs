@@ -21,7 +21,7 @@ pub struct Summary {
 pub struct Summarized {
     /// The number of frames.
     pub frames: u64,
-    /// Bytes they had on the wire.
+    /// The bytes that the frames had on the wire.
     pub bytes: u64,
     /// Protocols, the most frequent first.
     pub protocols: Vec<Count>,
@@ -102,12 +102,12 @@ impl Sink for Summary {
     fn discard(&mut self, _captured: &Captured<'_>) {}
 }
 
-/// Different things counted at a time.
+/// The number of different things counted at a time.
 const KEPT: usize = 64;
 
 /// The most frequent of many things, in bounded memory (Metwally, Agrawal and El Abbadi, *Efficient
-/// computation of frequent and top-k elements in data streams*, ICDT 2005): a new one takes the place, and
-/// the count, of the rarest.
+/// computation of frequent and top-k elements in data streams*, ICDT 2005). A new thing replaces the rarest
+/// one, and continues its count.
 #[derive(Debug, Clone)]
 struct Frequent<T> {
     counts: Vec<(T, u64)>,
@@ -124,7 +124,7 @@ impl<T: Copy + Ord> Frequent<T> {
         if let Some(at) = self.counts.iter().position(|(known, _)| *known == thing) {
             let Some((_, count)) = self.counts.get_mut(at) else { return };
             *count += 1;
-            // What is frequent comes to the front, where it is found at once.
+            // Frequent things move to the front, where a search finds them at once.
             if at > 0 {
                 self.counts.swap(at, at - 1);
             }

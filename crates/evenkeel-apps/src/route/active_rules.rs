@@ -30,7 +30,7 @@ struct Chapter {
 #[derive(Debug)]
 struct Edition {
     rules: Compiled,
-    /// For each rule, what the log says with the packets it decided about.
+    /// For each rule, the log's comment for its packets.
     remarks: Vec<String>,
 }
 
@@ -44,40 +44,41 @@ pub struct ActiveRules(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     links: Vec<String>,
-    /// The newest rules. Held while readers are given them, and while readers' counters are added: never by a
-    /// reader.
+    /// The newest rules. A thread holds the lock while it gives them to readers or adds the readers'
+    /// counters. Readers never hold it.
     newest: Mutex<Arc<Edition>>,
     readers: Vec<Arc<Reader>>,
     replaced: AtomicU64,
 }
 
-/// A reader of rules, and the set that it has come to.
+/// A reader of rules, and the set that it uses.
 #[derive(Debug)]
 struct Reader {
-    /// Rules that the screening process has not turned to yet.
+    /// Whether there are rules that the screening process does not use yet.
     is_fresh: AtomicBool,
     next: Mutex<Option<Arc<Chapter>>>,
     current: Mutex<Arc<Chapter>>,
-    /// Rules that are over. Large tables take time to give back; not the screening process's time.
+    /// Rules that are not used any more. Freeing large tables takes time, which the screening process must
+    /// not spend.
     past: Mutex<Vec<Arc<Chapter>>>,
 }
 
 /// A rule and its counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleCount {
-    /// The rule, as it was understood.
+    /// The rule, as it was parsed.
     pub rule: String,
-    /// The file in which it is.
+    /// The file that contains the rule.
     pub file: String,
-    /// The line in which it begins.
+    /// The line in which the rule begins.
     pub line: usize,
-    /// Its label.
+    /// The label of the rule.
     pub label: Option<String>,
-    /// Packets that it was compared with.
+    /// Packets that were compared with the rule.
     pub evaluations: u64,
-    /// Packets that it decided about; of a `match` rule, those that it matched.
+    /// Packets that the rule decided; for a `match` rule, packets that it matched.
     pub packets: u64,
-    /// Bytes in these, from the IP header on.
+    /// Bytes in these packets, from the IP header on.
     pub bytes: u64,
 }
 
@@ -86,7 +87,7 @@ pub struct RuleCount {
 pub struct Text {
     /// The path of the file.
     pub file: PathBuf,
-    /// The rules as they are written.
+    /// The text of the rules.
     pub text: String,
 }
 
@@ -105,7 +106,7 @@ impl Text {
         Ok(Edition { rules: Compiled::new(rules), remarks })
     }
 
-    /// A file that the rules name, relative to their own directory.
+    /// Reads a file that the rules name, relative to their own directory.
     fn beside(&self, path: &str) -> Result<(String, String), String> {
         let path = self.file.parent().map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
         let shown = path.display().to_string();
@@ -117,8 +118,8 @@ impl Text {
 }
 
 impl ActiveRules {
-    /// Opens a rule set with rules about links of these names, in the order of their interfaces, for so many
-    /// readers.
+    /// Opens a rule set with rules about links of these names, in the order of their interfaces, for this
+    /// many readers.
     ///
     /// # Errors
     /// [`TextError`]
@@ -129,8 +130,8 @@ impl ActiveRules {
         Ok(Self(Arc::new(Shared { links, newest, readers, replaced: AtomicU64::new(0) })))
     }
 
-    /// Replaces the rules: from some packet on it is the new ones that decide. Those that stay the same go on
-    /// counting. Returns how many rules there are now. To be called by one thread.
+    /// Replaces the rules: from some packet on the new rules decide. Unchanged rules keep their counters.
+    /// Returns the number of new rules. Only one thread may call this.
     ///
     /// # Errors
     /// [`TextError`]; the old rules stay.
@@ -142,13 +143,13 @@ impl ActiveRules {
         let new = Arc::new(text.read(&shared.links)?);
         let mut newest = lock(&shared.newest);
         shared.readers.iter().for_each(|reader| reader.give(&new));
-        // The earlier ones go with their last reader, or here.
+        // The earlier rules are freed with their last reader, or here.
         *newest = Arc::clone(&new);
         shared.replaced.fetch_add(1, Ordering::Relaxed);
         Ok(new.rules.set().rules.len())
     }
 
-    /// The rules in force, with their tables, as they were understood.
+    /// Returns the rules in force with their tables, as they were parsed.
     #[must_use]
     pub fn text(&self) -> String {
         lock(&self.0.newest).rules.set().to_string()
@@ -185,22 +186,23 @@ impl ActiveRules {
             .collect()
     }
 
-    /// Packets that no rule matched, and packets with malformed headers.
+    /// Returns the numbers of packets that no rule matched, and of packets with malformed headers.
     #[must_use]
     pub fn others(&self) -> (u64, u64) {
         let tally = self.tally(lock(&self.0.newest).rules.set());
         (tally.unmatched(), tally.malformed())
     }
 
-    /// The readers' counters, as those of the newest rules: also of readers that no packet has come to since.
+    /// Returns the sum of the readers' counters in terms of the newest rules. It includes readers that have
+    /// not seen a packet since.
     fn tally(&self, rules: &RuleSet) -> Tally {
         let sum = Tally::new(rules);
         self.0.readers.iter().for_each(|reader| reader.add_to(&sum));
         sum
     }
 
-    /// The screeners that go by this rule set, one for each reader, and log what rules say should be. The
-    /// random numbers of `probability` come from `seed`.
+    /// Returns the screeners of this rule set, one for each reader. They log packets as the rules require.
+    /// `seed` seeds the random numbers of `probability`.
     pub fn screeners(&self, log: Option<SharedLog>, seed: u64) -> impl Iterator<Item = RuleScreener> {
         self.0.readers.iter().zip(0..).map(move |(reader, number)| RuleScreener {
             current: Arc::clone(&lock(&reader.current)),
@@ -224,7 +226,7 @@ impl Reader {
     }
 
     fn give(&self, edition: &Arc<Edition>) {
-        // One that no packet has come to is replaced before it was in force; the counters go on from the one
+        // A set that no packet has used is replaced before it was in force; counters continue from the set
         // that is.
         let mut next = lock(&self.next);
         let succession = edition.rules.set().succession(lock(&self.current).edition.rules.set());
@@ -238,7 +240,7 @@ impl Reader {
 
     /// Adds its counters to those of the newest rules.
     fn add_to(&self, sum: &Tally) {
-        // While this is held, it does not turn.
+        // While this lock is held, the reader does not switch.
         let next = lock(&self.next);
         let current = lock(&self.current);
         match &*next {
@@ -251,7 +253,7 @@ impl Reader {
     }
 }
 
-/// Nothing that holds one of these locks panics.
+/// No holder of these locks panics.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -308,12 +310,11 @@ impl Surroundings for Around<'_, '_> {
 }
 
 impl RuleScreener {
-    /// Turns to the new rules.
+    /// Switches to the new rules.
     #[cold]
     fn turn(&mut self) {
         let reader = &self.reader;
-        // The other thread holds it for as long as it takes to compare two sets; it will be asked again at
-        // the next packet.
+        // The other thread holds the lock while it compares two sets; the next packet tries again.
         let Ok(mut next) = reader.next.try_lock() else { return };
         reader.is_fresh.store(false, Ordering::Relaxed);
         let Some(next) = next.take() else { return };
@@ -355,7 +356,7 @@ impl Screener for RuleScreener {
 mod tests {
     use super::*;
 
-    /// Nothing is routed, and there are no links.
+    /// A router without routes and links.
     struct Nowhere;
 
     impl Surroundings for Nowhere {
@@ -410,7 +411,7 @@ mod tests {
         assert_eq!(lock(&active.0.readers[0].past).len(), 1, "what is over is left to the other thread");
     }
 
-    /// Also while one has turned to the new rules and the other has not, and whatever their order.
+    /// The counters are right even while only one reader uses the new rules, and for any order of rules.
     #[test]
     fn readers_count_for_themselves_and_together() {
         let packet = [&[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 99, 0, 0][..], &[1; 8]].concat();

@@ -1,4 +1,4 @@
-//! A router flooded over cables in memory, to see what it forwards: no root, no device.
+//! A router flooded over cables in memory, to measure its forwarding without root and devices.
 
 use std::sync::Arc;
 
@@ -29,11 +29,12 @@ pub struct Flood {
     pub config: Config,
     /// Screening rules, about the links `lan` (where the flood comes from) and `wan`.
     pub rules: Option<Text>,
-    /// IP packets to flood it with, one after the other. Without any they are datagrams to one address.
+    /// The IP packets of the flood, one after the other. If there are none, the flood is datagrams to one
+    /// address.
     pub packets: Vec<Vec<u8>>,
     /// Limit of the screening queue.
     pub screen_queue_pkts: usize,
-    /// Packets a second, one rate after another; `None` for as many as can be.
+    /// Packets a second, one rate after another; `None` for the highest possible rate.
     pub rates_pps: Vec<Option<u64>>,
     /// The time that each rate is offered.
     pub each: Duration,
@@ -67,13 +68,13 @@ pub struct Flooded {
 /// The result of one rate.
 #[derive(Debug, Clone, Serialize)]
 pub struct Step {
-    /// The rate asked for; `None` for as many as can be.
+    /// The requested rate; `None` for the highest possible one.
     pub target_pps: Option<u64>,
     /// The rate that was actually offered, in packets a second.
     pub offered_pps: f64,
-    /// Packets a second that came out at the other end, while they were offered.
+    /// Packets that came out at the other end during the flood, in packets a second.
     pub forwarded_pps: f64,
-    /// The share of the time in which router and flooder really had their cores: the lesser of the two.
+    /// The share of the time in which router and generator really had their cores: the smaller of the two.
     pub core_share: f64,
     /// The counters of each rule.
     pub rules: Vec<RuleCount>,
@@ -81,18 +82,18 @@ pub struct Step {
     pub counters: HostCounters,
 }
 
-/// Numbers of the adaptors: those of the router, and of what is at the other ends of its cables.
+/// Numbers of the adaptors: those of the router, and of the peers at its cables.
 const LAN_NUMBER: u8 = 1;
 const WAN_NUMBER: u8 = 2;
 const FLOODER_NUMBER: u8 = 11;
 const TARGET_NUMBER: u8 = 12;
-/// Time for the router to set itself up.
+/// The time for the router's setup.
 const READY: Duration = Duration::from_millis(30);
 const WARM_UP: Duration = Duration::from_millis(20);
-/// Frames that rings hold: those of some milliseconds, for which a machine may give a core to others. What
-/// the router finds in the one when it has its core again, the other has descriptors for.
+/// The sizes of rings, for the frames of some milliseconds, because a machine may give a core to others for
+/// that long. The router has a transmit descriptor for each frame that a full receive ring holds.
 const RINGS: Rings = Rings { receive_pkts: 2048, transmit_pkts: 2048 };
-/// Steps of a run that may be repeated because the machine had other things to do.
+/// The number of steps that may be repeated because the machine was busy.
 const REPEATS: usize = 4;
 
 /// Floods a router at each of several rates in turn. Calls `watch` with the result of each, and for each
@@ -232,8 +233,7 @@ impl Flood {
         frames.map_err(|_| RouterError::Entry("no such packets".to_owned()))
     }
 
-    /// Opens the screening queue of a router whose links are still to be added, so that every packet is
-    /// screened and none is lost for want of it.
+    /// Opens the screening queue of a router before it has links, so that every packet is screened.
     fn screen(&self, engine: &mut Engine, rules: &Text) -> Result<ActiveRules, RouterError> {
         let active = ActiveRules::open(rules, vec!["lan".to_owned(), "wan".to_owned()], 1)?;
         for screener in active.screeners(None, self.config.seed) {
@@ -250,7 +250,7 @@ impl Flood {
 
 fn describe(target_pps: Option<u64>, routed: Routed, offered: &Offered, cables: &mut Cables) -> Step {
     let Routed { core_share, rules, mut counters, in_rings } = routed;
-    // What the network put in and got out, the host must have counted.
+    // The host must have counted the frames that the network sent and received.
     let sent = cables.sent();
     counters.conserved &= offered.frames == sent.accepted + sent.missed + sent.discarded;
     counters.conserved &=
@@ -265,7 +265,7 @@ fn describe(target_pps: Option<u64>, routed: Routed, offered: &Offered, cables: 
     }
 }
 
-/// The router's addresses on the far side, and those of what is flooded there.
+/// The router's addresses on the far side, and those of the flood's destination.
 const TARGET_NET: IpAddress = IpAddress::v4(10, 77, 2, 1);
 const TARGET: IpAddress = IpAddress::v4(10, 77, 2, 2);
 const TARGET_NET_V6: IpAddress = IpAddress::v6(0xfd77, 2, 0, 0, 0, 0, 0, 1);

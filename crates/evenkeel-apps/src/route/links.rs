@@ -51,7 +51,7 @@ fn not_the_same(one: &Link, other: &Link) -> Result<(), String> {
     }
 }
 
-/// The kernel's name for it: a TAP and a packet socket may be the two ends of one.
+/// Returns the kernel's name of the device: a TAP and a packet socket may be the two ends of one.
 fn device(link: &Link) -> String {
     match &link.device {
         DeviceSpec::Tap(device) | DeviceSpec::Packet(device) => device.name.clone(),
@@ -59,8 +59,8 @@ fn device(link: &Link) -> String {
     }
 }
 
-/// Hosts of one network are on one link. A part of a larger one may be on another, but the rest does not know
-/// that.
+/// Checks that two links have different networks. Hosts of one network are on one link. A part of a larger
+/// network may be on another link, but its other hosts do not know that.
 fn networks_apart(one: &Link, other: &Link, warnings: &mut Vec<String>) -> Result<(), String> {
     for &address in one.addresses.iter().filter(|cidr| !is_link_local(&cidr.address())) {
         for &theirs in &other.addresses {

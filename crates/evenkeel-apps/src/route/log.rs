@@ -1,5 +1,5 @@
-//! The record of packets that rules with `log` decided about: a pcapng file in which each packet's comment is
-//! the rule, written by a thread of its own.
+//! The log of packets that rules with `log` decided about: a pcapng file in which each packet's comment is
+//! the rule. A separate thread writes it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use evenkeel_link::capture::{self, Described, Direction, Output, Packet, Target,
 use evenkeel_link::{Clock, LinkError};
 use serde::Serialize;
 
-/// Bytes kept of each packet: headers, and a little of what they carry.
+/// Bytes kept of each packet: headers, and a little of the payload.
 const SNAPLEN: usize = 160;
 
 /// The time that the end of a log waits for a disk that accepts nothing.
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// thread waits.
 #[derive(Debug)]
 pub struct Log {
-    /// `None` once it has ended.
+    /// The output; `None` once the log has ended.
     output: Option<Output>,
     clock: Clock,
     handle: LogHandle,
@@ -50,7 +50,7 @@ impl SharedLog {
         match self.0.try_lock() {
             Ok(mut log) => log.hand_over(),
             Err(TryLockError::Poisoned(log)) => log.into_inner().hand_over(),
-            // The process that holds the lock hands over when it has nothing else to do.
+            // The process that holds the lock passes the buffer on when it has nothing else to do.
             Err(TryLockError::WouldBlock) => {}
         }
     }
@@ -75,9 +75,9 @@ struct Counts {
 pub struct Logged {
     /// The file.
     pub file: String,
-    /// Packets that the log took.
+    /// Packets that the log recorded.
     pub packets: u64,
-    /// Packets that it had no room for.
+    /// Packets for which the log had no room.
     pub lost: u64,
     /// Packets that are in the file.
     pub written: u64,

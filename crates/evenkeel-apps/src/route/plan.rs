@@ -1,4 +1,4 @@
-//! The plan of a router: its links, routes and neighbours, as they are written on the command line and in a
+//! The plan of a router: its links, routes and neighbours, in the form of the command line and of a
 //! configuration file.
 
 use core::fmt;
@@ -33,15 +33,15 @@ pub struct Link {
 pub struct StaticRoute {
     /// Destinations.
     pub to: IpCidr,
-    /// The way in which packets to these destinations leave.
+    /// The treatment of packets to these destinations.
     pub way: Way,
-    /// The link, by name; if not given, that on whose network the gateway is.
+    /// The name of the link; if not given, the link on whose network the gateway is.
     pub link: Option<String>,
-    /// The metric: of several routes to the same prefix the lowest counts.
+    /// The metric: among routes to one prefix the lowest counts.
     pub metric: u32,
 }
 
-/// The way that a static route gives to packets.
+/// The treatment of packets by a static route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Packets are sent to a gateway.
@@ -56,14 +56,14 @@ pub enum Way {
     Prohibit,
 }
 
-/// A neighbour whose hardware address need not be asked for: `ADDRESS,HARDWARE[,link=NAME]`.
+/// A neighbour with a known hardware address: `ADDRESS,HARDWARE[,link=NAME]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticNeighbor {
     /// The address of the neighbour.
     pub address: IpAddress,
     /// The hardware address of the neighbour.
     pub hardware: EthernetAddress,
-    /// The link, by name; if not given, that on whose network the address is.
+    /// The name of the link; if not given, the link on whose network the address is.
     pub link: Option<String>,
 }
 
@@ -191,7 +191,8 @@ fn own_address(text: &str) -> Result<IpCidr, String> {
     })
 }
 
-/// A prefix. Bits behind its length are a slip: in the address, or in the length.
+/// Reads a prefix. Non-zero bits after its length are refused, because either the address or the length is
+/// wrong.
 fn prefix(text: &str) -> Result<IpCidr, String> {
     let cidr = parse_cidr(text)
         .ok_or_else(|| format!("`{text}`: expected a prefix, such as 10.9.0.0/16 or fd09::/16"))?;
@@ -202,7 +203,7 @@ fn prefix(text: &str) -> Result<IpCidr, String> {
     Ok(cidr)
 }
 
-/// The prefix that an address is in.
+/// Returns the prefix that contains an address.
 pub(super) fn network(cidr: IpCidr) -> IpCidr {
     match cidr {
         IpCidr::Ipv4(v4) => IpCidr::Ipv4(v4.network()),

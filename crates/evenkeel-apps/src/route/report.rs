@@ -18,7 +18,7 @@ use crate::monitor::EmbeddedCaptured;
 pub struct Routed {
     /// The time that the router has run, in seconds.
     pub seconds: f64,
-    /// Packets sent on their way.
+    /// Packets that were forwarded.
     pub forwarded: u64,
     /// The report of each link.
     pub links: Vec<LinkReport>,
@@ -26,7 +26,7 @@ pub struct Routed {
     pub screening: Option<ScreeningReport>,
     /// Routes, those of the links' own networks included.
     pub routes: u64,
-    /// Neighbours known or asked for.
+    /// Neighbours that are known or being resolved.
     pub neighbors: u64,
     /// The report about following the kernel's tables; `None` if they are not followed.
     pub kernel: Option<KernelReport>,
@@ -60,19 +60,19 @@ pub struct LinkReport {
     pub device: String,
     /// The router's addresses on it.
     pub addresses: Vec<String>,
-    /// Frames taken from it.
+    /// Frames taken from the link.
     pub received: u64,
-    /// Frames that found its receive ring full, or were unusable.
+    /// Frames that found the link's receive ring full, or were unusable.
     pub missed: u64,
-    /// Frames handed to it.
+    /// Frames given to the link.
     pub transmitted: u64,
     /// The number of these frames that the operating system did not accept.
     pub refused: u64,
-    /// Frames that found its output queue full.
+    /// Frames that found the link's output queue full.
     pub output_full: u64,
-    /// Frames in its output queue.
+    /// Frames in the link's output queue.
     pub queued: u64,
-    /// The reason why no more frames come from it; `None` if all is well.
+    /// The reason why the link delivers no more frames; `None` if it works.
     pub failed: Option<String>,
 }
 
@@ -111,9 +111,9 @@ pub struct KernelReport {
     pub changes: u64,
     /// The number of times that announcements were lost and the tables were read as a whole.
     pub resyncs: u64,
-    /// Entries that the host did not take, or that have no meaning here.
+    /// Entries that the host refused, or that have no meaning here.
     pub skipped: u64,
-    /// Prefixes to which nothing is forwarded, as the kernel's decision cannot be followed here.
+    /// Prefixes to which nothing is forwarded, because the kernel's decision cannot be followed here.
     pub closed: u64,
 }
 
@@ -136,7 +136,7 @@ impl Routed {
         if let (Some(screening), Some(other)) = (&mut self.screening, &other.screening) {
             screening.add(other);
         }
-        // Hosts need not know the same neighbours at every moment.
+        // At a given moment, hosts may know different neighbours.
         self.routes = self.routes.max(other.routes);
         self.neighbors = self.neighbors.max(other.neighbors);
         if let (Some(kernel), Some(other)) = (&mut self.kernel, &other.kernel) {
@@ -192,7 +192,7 @@ pub(super) struct Line {
     pub(super) status: SharedStatus,
 }
 
-/// The status of a link's present device: the new one, if a device was removed and has returned.
+/// The status of a link's present device; after a removed device has returned, that of the new one.
 pub(super) type SharedStatus = Arc<Mutex<Status>>;
 
 impl Line {
@@ -214,7 +214,7 @@ impl Line {
     }
 }
 
-/// Nothing that holds one of these locks leaves something half done.
+/// No holder of these locks leaves partial changes.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

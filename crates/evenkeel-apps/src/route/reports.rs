@@ -1,4 +1,4 @@
-//! Reports of hosts while they run. No host stops for one: each describes itself between two units of work.
+//! Reports of running hosts. No host stops for a report: each describes itself between two work items.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
-//! Reports events of a router's devices while it runs, and opens a removed device again when it returns.
+//! A thread that reports events of a router's devices, and opens a removed device again when it returns.
 //!
-//! Opening a device takes the kernel milliseconds, so a separate thread does it, and the cores go on with
+//! Opening a device takes the kernel milliseconds, so a separate thread does it, and the cores continue with
 //! the other links.
 
 use std::io;
@@ -20,12 +20,12 @@ use super::router::{Router, Say};
 pub(super) struct Returning {
     router: Router,
     clock: Clock,
-    /// The handles to the followers of the kernel's tables, which must know the device's index.
+    /// The handles to the followers of the kernel's tables, which need the device's index.
     arrivals: Vec<Arrivals>,
-    /// Of each host's links.
+    /// The statuses of each host's links.
     statuses: Vec<Vec<SharedStatus>>,
-    /// The last attempt for each interface: the kernel's index of the device, and why it could not be
-    /// opened.
+    /// The last attempt for each interface: the kernel's index of the device, and the reason why it could not
+    /// be opened.
     tried: Vec<Option<(u32, Option<String>)>>,
 }
 
@@ -45,7 +45,7 @@ impl Returning {
         let place = usize::from(interface.0);
         let tried = self.tried.get_mut(place)?;
         if *tried == Some((index, None)) {
-            // It is on its way.
+            // The device is being opened.
             return None;
         }
         match self.router.open(place, self.clock) {
@@ -70,17 +70,17 @@ impl Returning {
     }
 }
 
-/// Has engines follow their devices.
+/// Makes engines follow their devices.
 ///
 /// # Errors
-/// If the machine gives no thread, or the kernel no socket.
+/// If the machine provides no thread, or the kernel no socket.
 pub(super) fn follow(engines: &mut [Engine], mut returning: Returning, say: &Say) -> io::Result<()> {
     let hosts: Vec<Replacer> = engines.iter_mut().map(Engine::replacer).collect();
     let (tell, told) = channel();
     for (place, engine) in engines.iter_mut().enumerate() {
         let tell = tell.clone();
         engine.follow_devices(move |notice| {
-            // All of them see what happens to devices, and each its share of the frames.
+            // All hosts see the events of devices, and each sees its share of the frames.
             if place == 0 || matches!(notice, Notice::Conflict { .. }) {
                 // The thread ends with the process.
                 let _ = tell.send(notice);

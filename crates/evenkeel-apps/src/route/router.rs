@@ -24,14 +24,15 @@ use crate::monitor::Embedded;
 /// The settings of a router.
 #[derive(Debug, Clone)]
 pub struct Router {
-    /// Its links, in the order of their interfaces.
+    /// The links of the router, in the order of their interfaces.
     pub links: Vec<Link>,
-    /// The processors it forwards on: a host on each, bound to it, with its share of the flows of every link.
-    /// Links are then `packet:NAME`, if there are several. Without any it is one host on the calling thread.
+    /// The processors that the router forwards on. Each has a host that is bound to it, with its share of the
+    /// flows of every link. With several processors, all links are `packet:NAME`. If empty, the router is one
+    /// host on the calling thread.
     pub cores: Vec<usize>,
-    /// The settings of its hosts: how they receive packets, and their limits. Forwarding is always on.
+    /// The settings of the hosts: their receive architecture and limits. Forwarding is always on.
     pub config: Config,
-    /// The settings that may change while it runs.
+    /// The settings that may change while the router runs.
     pub changing: Changing,
     /// Whether addresses, routes and neighbours are the kernel's: all links are then `packet:NAME`.
     pub kernel_routes: bool,
@@ -49,10 +50,11 @@ pub struct Router {
 /// µs.
 const NEIGHBOR_UPDATES: usize = 256;
 
-/// The settings that a router reads again when it is asked to.
+/// The settings that a router reads again on request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changing {
-    /// Screening rules; without any, all packets pass. They can change, but neither come nor go.
+    /// Screening rules; without any, all packets pass. A running router can change its rules, but cannot
+    /// begin or stop to have some.
     pub rules: Option<Text>,
     /// Static routes and neighbours.
     pub tables: Written,
@@ -61,7 +63,7 @@ pub struct Changing {
 /// The plan that follows from a router's settings.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// Its links.
+    /// The links of the router.
     pub links: Vec<String>,
     /// Static routes.
     pub routes: Vec<String>,
@@ -83,8 +85,8 @@ impl fmt::Display for Plan {
     }
 }
 
-/// A callback that reads the changeable settings again, on SIGHUP. Its error is shown. Called on a separate
-/// thread.
+/// A callback that reads the changeable settings again, on SIGHUP. Its error is shown. A separate thread
+/// calls it.
 pub type Reread = Box<dyn FnMut() -> Result<Changing, String> + Send>;
 /// A callback that shows a message of one line while the router runs.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
@@ -177,7 +179,7 @@ impl Router {
     /// Creates the engine of the host with this index, without links.
     pub(super) fn engine(&self, index: usize, clock: Clock) -> Result<Engine, RouterError> {
         let mut config = self.config.clone();
-        // One host announces the addresses for all.
+        // One host announces the addresses for all hosts.
         config.stack.announce = index == 0;
         config.stack.forwarding = true;
         config.stack.forward_only = self.kernel_routes;
@@ -188,11 +190,11 @@ impl Router {
         Ok(engine)
     }
 
-    /// A link, as a device for each host.
+    /// Opens a link, as a device for each host.
     pub(super) fn open(&self, index: usize, clock: Clock) -> Result<Vec<Box<dyn Device>>, RouterError> {
         let Some(link) = self.links.get(index) else { return Ok(Vec::new()) };
-        // A peer that resolves the kernel's addresses gets the device's hardware address, and sends there
-        // the packets that we are to forward.
+        // A peer that resolves the kernel's addresses gets the device's hardware address. It sends packets
+        // there that the router is to forward.
         let default = if self.kernel_routes { Address::Device } else { Address::Own };
         let address = link.mac.unwrap_or(default);
         if let (Address::Device, DeviceSpec::Packet(device)) = (address, &link.device) {

@@ -1,4 +1,4 @@
-//! A router that runs: one host, or one on each of several cores.
+//! A running router: one host, or one on each of several cores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -50,7 +50,7 @@ pub fn run(
 
 struct Running {
     group: Group,
-    /// A processor for each host; none if the only one runs wherever the kernel puts it.
+    /// A processor for each host; empty if the only host runs wherever the kernel puts it.
     cores: Vec<usize>,
     /// The parts of each host.
     parts: Vec<Arc<Mutex<Part>>>,
@@ -86,7 +86,7 @@ impl Running {
         let lines = attach(group.engines_mut(), &mut router, clock)?;
         let statuses = lines.iter().map(|lines| lines.iter().map(|line| Arc::clone(&line.status)).collect());
         let statuses = statuses.collect();
-        // A log is there only if there are rules that write to it.
+        // There is a log only if there are rules that write to it.
         let path = router.log.as_ref().filter(|_| active.is_some());
         let log = path.map(|path| Log::open(path, &names, clock)).transpose()?;
         let handle = log.as_ref().map(Log::handle);
@@ -149,12 +149,12 @@ impl Running {
         self.end(clock.now().since(start))
     }
 
-    /// Ends the capture; then screening, and the log with it.
+    /// Ends the capture, then screening, and its log with it.
     fn end(self, elapsed: Duration) -> Result<Routed, RouterError> {
         let Self { mut group, cores, parts, telling } = self;
         let mut each = Vec::new();
         for (engine, part) in group.engines_mut().iter_mut().zip(&parts) {
-            // Not while the part is locked: the host may still describe itself, too.
+            // The part must not be locked here, because the host may still describe itself.
             if lock(part).capture.is_some() {
                 engine.ignore_stop();
                 let until = engine.clock().now() + DRAIN;
@@ -170,7 +170,7 @@ impl Running {
             each.push(part.describe(engine.host_mut(), now, elapsed));
         }
         let routed = telling.together(&cores, each);
-        // With the host the program goes that writes, and leaves the file to us.
+        // The program that writes the capture ends with its host, and the file remains.
         drop(group);
         let captured = parts.iter().find_map(|part| lock(part).capture.take());
         let capture = captured.map(|captured| captured.capturing.finish()).transpose()?;
@@ -196,7 +196,7 @@ impl Telling {
     }
 }
 
-/// Gives each host its device of every link.
+/// Assigns each host its device of every link.
 fn attach(engines: &mut [Engine], router: &mut Router, clock: Clock) -> Result<Vec<Vec<Line>>, RouterError> {
     let mut all: Vec<Vec<Line>> = engines.iter().map(|_| Vec::new()).collect();
     for index in 0..router.links.len() {
@@ -231,7 +231,7 @@ fn capture(engine: &mut Engine, router: &Router, lines: &[Line]) -> Result<Optio
     Ok(Some(Captured { capturing: inside.start(engine, &interfaces)?, clock }))
 }
 
-/// Each host follows the kernel by itself.
+/// Makes each host follow the kernel on its own.
 fn follow_kernel(
     engine: &mut Engine,
     router: &Router,
@@ -259,7 +259,7 @@ struct Reloader {
     active: Option<ActiveRules>,
     reread: Reread,
     say: Say,
-    /// The tables that the hosts have, or will have when they have read their messages.
+    /// The tables that the hosts have, or will have after their pending messages.
     current: Arc<Tables>,
 }
 
@@ -312,7 +312,7 @@ impl Reloader {
         let new = Arc::new(tables);
         let earlier = core::mem::replace(&mut self.current, Arc::clone(&new));
         hosts.everywhere(move |host, now| {
-            // Checked before, but for the table's limit.
+            // The tables were checked before, except for the limit of the host's table.
             let _ = new.apply(&earlier, host, now);
         });
     }

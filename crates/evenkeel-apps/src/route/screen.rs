@@ -1,4 +1,4 @@
-//! Screening as a process of the host: rules, or a function of the user's.
+//! Screening as a process of the host: by rules, or by a function of the user.
 
 use core::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use evenkeel_core::socket::{BindError, Fd};
 use evenkeel_core::stack::{Screened, Transit};
 use evenkeel_core::time::Instant;
 
-/// Packets judged in one step, at most: between two steps other processes may run.
+/// The most packets judged in one step: between two steps other processes may run.
 const PACKETS_PER_STEP: usize = 8;
 
-/// Decides about packets that are to be forwarded.
+/// A judge of packets that are to be forwarded.
 ///
-/// Any `FnMut(&Transit) -> Verdict` is one:
+/// Any `FnMut(&Transit) -> Verdict` is a screener:
 ///
 /// ```
 /// use evenkeel::core::screen::Verdict;
@@ -40,13 +40,13 @@ const PACKETS_PER_STEP: usize = 8;
 /// ```
 ///
 /// A screener runs on the host's core: while it computes, nothing else runs there, and if it never returns,
-/// the host stands still. A function that may take long, or that waits for others, belongs on a thread of
-/// its own: [`screen_on_thread`](super::screening_thread::screen_on_thread).
+/// the host stops. A function that may take long, or that waits for others, belongs on a thread of its own:
+/// [`screen_on_thread`](super::screening_thread::screen_on_thread).
 pub trait Screener: Send {
-    /// Decides about one packet, which came in at `now`, and may change it.
+    /// Decides about one packet, which arrived at `now`, and may change it.
     fn screen(&mut self, screened: &mut Screened<'_>, now: Instant) -> Verdict;
 
-    /// There is nothing more to decide at the moment.
+    /// Called when no packet waits to be judged.
     fn idle(&mut self) {}
 }
 
@@ -109,7 +109,7 @@ impl Report {
             Verdict::Drop => &self.dropped,
             Verdict::Reject | Verdict::Unreachable(_) | Verdict::Reset => &self.rejected,
         };
-        // Only the program writes, so that an addition need not be one operation.
+        // Only the program writes, so the addition need not be atomic.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
@@ -134,8 +134,8 @@ impl ScreenQueue {
         Self { limit_pkts, open: None }
     }
 
-    /// The queue; or, if it is not open yet, how the step ends that opens it. Why it cannot be opened is
-    /// reported.
+    /// Returns the queue. If it is not open yet, returns the step that opens it. Records the reason if it
+    /// cannot be opened.
     pub(super) fn open(&mut self, system: &mut System<'_>, report: &Report) -> Result<Fd, Step> {
         if let Some(queue) = self.open {
             return Ok(queue);
@@ -154,7 +154,7 @@ impl ScreenQueue {
     }
 }
 
-/// The program: takes packets from the screening queue one by one, as `screend` did.
+/// The screening program: it takes packets from the screening queue one by one, as `screend` did.
 pub struct Screening<S> {
     screener: S,
     queue: ScreenQueue,
@@ -162,8 +162,8 @@ pub struct Screening<S> {
 }
 
 impl<S: Screener> Screening<S> {
-    /// A process that screens by `screener`, with a queue of `queue_pkts` in front of it, and tells `report`
-    /// what it does.
+    /// Creates a process that screens with `screener`, with a queue of `queue_pkts` in front of it. It counts
+    /// in `report`.
     pub fn new(screener: S, queue_pkts: usize, report: Arc<Report>) -> Self {
         Self { screener, queue: ScreenQueue::new(queue_pkts), report }
     }

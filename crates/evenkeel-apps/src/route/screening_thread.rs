@@ -1,4 +1,4 @@
-//! Screening by a function on a thread of its own, which may take as long as it likes.
+//! Screening by a function on a thread of its own, which may take any time.
 
 use core::fmt;
 use std::io;
@@ -18,7 +18,7 @@ use evenkeel_link::EventFd;
 
 use super::screen::{Report, ScreenQueue};
 
-/// A packet as the function sees it: a copy.
+/// A copy of a packet for the function.
 #[derive(Debug)]
 pub struct Shown {
     interface: InterfaceId,
@@ -26,23 +26,23 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// The interface it came in by.
+    /// Returns the interface that the packet arrived on.
     #[must_use]
     pub const fn interface(&self) -> InterfaceId {
         self.interface
     }
 
-    /// The packet, from the IP header to its end.
+    /// Returns the packet, from the IP header to its end.
     #[must_use]
     pub fn packet(&self) -> &[u8] {
         &self.packet
     }
 }
 
-/// A verdict, and the room that its packet was in.
+/// A verdict, and the memory of its packet.
 type Answer = (Verdict, Vec<u8>);
 
-/// The process that shows packets to the thread and gives its verdicts.
+/// The process that passes packets to the thread and applies its verdicts.
 struct ThreadScreening {
     queue_pkts: usize,
     queue: ScreenQueue,
@@ -70,12 +70,12 @@ impl Waiting {
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Makes `function` screen all packets that the engine's host forwards from now on, on a thread of its own.
-/// However long the function takes, and even if it never returns, the host goes on with everything that is
-/// not to be forwarded. At most `queue_pkts` packets are with the function, and as many wait for it.
-/// Further packets are dropped at the rings or by the screening queue.
+/// However long the function takes, and even if it never returns, the host continues with all other packets.
+/// The function has at most `queue_pkts` packets, and as many wait for it. Further packets are dropped at the
+/// rings or by the screening queue.
 ///
-/// If the function panics, the packets that are with it are dropped, and so are all packets to be forwarded
-/// from then on, as when a screening process ends.
+/// If the function panics, its packets are dropped. From then on all packets to be forwarded are dropped,
+/// too, as when a screening process ends.
 ///
 /// # Errors
 /// If there can be no thread, or no further descriptor.
@@ -86,13 +86,13 @@ pub fn screen_on_thread(
     mut function: impl FnMut(&Shown) -> Verdict + Send + 'static,
 ) -> io::Result<Waiting> {
     let event = EventFd::new()?;
-    // Never more than `queue_pkts` are under way, so that neither side ever waits for room.
+    // At most `queue_pkts` packets are in the channels, so neither side ever waits for room.
     let (to_judge, shown) = sync_channel::<Shown>(queue_pkts.max(1));
     let (answer, judged) = sync_channel::<Answer>(queue_pkts.max(1));
     let notified = event.clone();
     thread::Builder::new().name("screening".to_owned()).spawn(move || {
-        // Notified also when the function panics, and after these ends are gone (locals go in reverse): the
-        // process is to see that.
+        // The process is also notified when the function panics, after the channel ends are dropped (locals
+        // drop in reverse order), so that it sees the end.
         let event = NotifyAtEnd(notified);
         let (shown, answer) = (shown, answer);
         for shown in shown {
@@ -119,7 +119,7 @@ pub fn screen_on_thread(
     Ok(waiting)
 }
 
-/// Rings when it goes.
+/// A guard that notifies the event when it is dropped.
 struct NotifyAtEnd(EventFd);
 
 impl Drop for NotifyAtEnd {
@@ -135,12 +135,12 @@ impl fmt::Debug for ThreadScreening {
 }
 
 impl ThreadScreening {
-    /// Gives the verdicts that have come; false if none will come any more.
+    /// Applies the verdicts so far; returns false if there will be no more.
     fn judge(&mut self, system: &mut System<'_>, queue: Fd) -> bool {
         loop {
             match self.judged.try_recv() {
                 Ok((verdict, room)) => {
-                    // Whatever there is to judge was shown before.
+                    // The packet of each verdict was passed to the thread before.
                     let _ = system.judge(queue, verdict);
                     self.report.count(verdict);
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -152,8 +152,7 @@ impl ThreadScreening {
         }
     }
 
-    /// Shows the waiting packets to the thread, as far as there is room. Returns false if the thread is
-    /// gone.
+    /// Passes waiting packets to the thread, as far as there is room. Returns false if the thread has ended.
     fn show(&mut self, system: &mut System<'_>, queue: Fd) -> bool {
         loop {
             let mut packet = self.spare.pop().unwrap_or_default();
@@ -185,7 +184,7 @@ impl Program for ThreadScreening {
             Ok(queue) => queue,
             Err(step) => return step,
         };
-        // What is with the thread is dropped with the queue when this ends.
+        // Packets at the thread are dropped with the queue when this ends.
         if !self.judge(system, queue) || !self.show(system, queue) {
             return Step::Exit;
         }

@@ -1,4 +1,4 @@
-//! Static routes and neighbours in the host's own terms, and putting them there.
+//! Static routes and neighbours in the host's terms, and their installation.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 
 use super::plan::{StaticNeighbor, StaticRoute, Way};
 
-/// Routes and neighbours as a user wrote them.
+/// Routes and neighbours in the user's form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
     /// Routes.
@@ -71,11 +71,11 @@ impl Tables {
         Ok(Self { routes, neighbors: written.neighbors.iter().map(neighbor).collect::<Result<_, _>>()? })
     }
 
-    /// Puts them into a host, and takes out what only `earlier` ones had. What both have is there all the
-    /// time.
+    /// Puts the tables into a host, and removes entries that only `earlier` tables had. Entries of both stay
+    /// all the time.
     ///
     /// # Errors
-    /// The first entry that the host does not take; the others are there.
+    /// The first entry that the host refuses; the others are in the host.
     pub fn apply(&self, earlier: &Self, host: &mut Host, now: Instant) -> Result<(), String> {
         let mut refused = None;
         for route in &self.routes {
@@ -135,7 +135,7 @@ fn not_ourselves(address: &IpAddress, links: &[Place]) -> Result<(), String> {
     ours.map_or(Ok(()), |link| Err(format!("{address} is the router's own address, on `{}`", link.name)))
 }
 
-/// The link of this name, or that on whose network the address is.
+/// Returns the link of this name, or the one on whose network the address is.
 fn interface(name: Option<&str>, address: Option<IpAddress>, links: &[Place]) -> Result<InterfaceId, String> {
     let on_link = |place: &Place| {
         address.is_some_and(|address| place.addresses.iter().any(|cidr| cidr.contains_addr(&address)))

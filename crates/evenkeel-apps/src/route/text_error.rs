@@ -16,7 +16,7 @@ pub struct TextError {
 }
 
 impl TextError {
-    /// An error at byte `at` of `text`, which is what `file` contains.
+    /// Creates an error at byte `at` of `text`, the content of `file`.
     #[must_use]
     pub fn at(file: &str, text: &str, at: usize, what: impl Into<String>) -> Self {
         let before = text.get(..at).unwrap_or(text);
@@ -35,7 +35,7 @@ impl fmt::Display for TextError {
 
 impl core::error::Error for TextError {}
 
-/// `a`, `a or b`, `a, b or c`.
+/// Returns alternatives as text: `a`, `a or b`, `a, b or c`.
 #[must_use]
 pub fn alternatives<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
     let all: Vec<&str> = all.into_iter().collect();

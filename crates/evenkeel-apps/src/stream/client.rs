@@ -303,7 +303,7 @@ impl Turn<'_, '_> {
     fn go_on(&mut self, asking: &mut Asking) -> Result<Next, StreamError> {
         let full = self.write(asking)?;
         match self.read(asking)? {
-            // What was left to write is not waited for by anybody: its turn comes again.
+            // Data left to write does not need another wake-up: the turn comes again.
             Next::Wait if !full => Ok(Next::More),
             next => Ok(next),
         }

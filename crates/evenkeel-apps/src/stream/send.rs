@@ -1,5 +1,5 @@
-//! A client with one connection: sends what comes from somewhere, gives what comes back to somewhere, and
-//! ends when both sides have said all.
+//! A client with one connection: it sends from a source, passes received bytes to a drain, and ends when both
+//! sides have sent all.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,7 +146,7 @@ pub struct Send {
     tally: Arc<Tally>,
 }
 
-/// The way in which the connection is opened.
+/// The method of opening the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
     /// By an ordinary handshake.
@@ -157,7 +157,7 @@ enum Opening {
     WithData,
 }
 
-/// The time at which the program goes on in one direction: at once, or when an event wakes it.
+/// The time at which a direction continues: at once, or when an event wakes the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Again,
@@ -195,7 +195,7 @@ impl Send {
             Opening::ForCookie(Some(first)) => {
                 while system.next_event(events).is_ok() {}
                 if !system.stream_info(first).is_ok_and(|(_, info)| info.state.is_synchronized()) {
-                    // It has failed, or it is not there yet.
+                    // The connection has failed, or is not established yet.
                     return system.room(first).map(|_| Step::Wait(events)).map_err(Broken::from);
                 }
                 system.close(first);
@@ -342,7 +342,7 @@ impl Send {
     fn go_on(&mut self, stream: Fd, events: Fd, system: &mut System<'_>) -> Result<Step, StreamError> {
         while system.next_event(events).is_ok() {}
         let written = self.write(stream, system).unwrap_or_else(|why| {
-            // What came before is still to be read, and then the reason.
+            // Earlier data is still to be read, and then the reason.
             self.cut_off = Some(why);
             self.shut = true;
             Next::Wait

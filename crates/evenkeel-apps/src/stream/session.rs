@@ -49,7 +49,7 @@ pub trait Service: fmt::Debug + Send {
     }
 }
 
-/// The way in which a connection goes on after a service's turn.
+/// The state of a connection after a service's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// The connection goes on when the peer has sent more, or has taken more.

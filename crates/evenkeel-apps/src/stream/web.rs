@@ -131,7 +131,7 @@ impl Service for Web {
             if session.ended && session.unheard.is_empty() {
                 return Ok(Progress::Over);
             }
-            // What a client still sends to a connection that is to be closed is read: a reset could overtake
+            // Data that a client still sends to a closing connection is read, because a reset could overtake
             // the answer (RFC 9112, 9.6).
             if session.responder.is_over() && !core::mem::replace(&mut session.shut, true) {
                 stream.shutdown();

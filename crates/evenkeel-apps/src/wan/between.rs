@@ -1,4 +1,4 @@
-//! An emulator on a thread of its own, between links that somebody else has opened.
+//! An emulator on its own thread, between links that the caller has opened.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub enum Link {
     Device(Box<dyn Device>),
 }
 
-/// Makes a cable with room for the frames that come while the machine gives a core to other threads.
+/// Creates a cable with room for the frames that arrive while the machine gives a core to other threads.
 /// Returns the far end, and the near one.
 #[must_use]
 pub fn cable(name: &'static str, number: u8) -> (End, Link) {
@@ -39,11 +39,11 @@ pub fn device(name: &str) -> io::Result<Link> {
     Ok(Link::Device(links::packet(name).map_err(io::Error::other)?))
 }
 
-/// It lets frames through until [`Between::end`], or until it is dropped or the process is asked to end.
+/// It forwards frames until [`Between::end`], or until it is dropped or the process is asked to end.
 pub struct Between {
     remote: Remote,
     over: Arc<AtomicBool>,
-    /// `None` once it was waited for.
+    /// The thread; `None` once it was joined.
     thread: Option<JoinHandle<io::Result<Report>>>,
 }
 
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Between {
 }
 
 impl Between {
-    /// Lets frames through from now on.
+    /// Starts forwarding.
     ///
     /// # Errors
     /// If the machine has no memory or no thread for it.
@@ -77,10 +77,10 @@ impl Between {
         Ok(Self { remote, over, thread: Some(thread) })
     }
 
-    /// Ends it; says what it has done.
+    /// Ends the emulator; returns its report.
     ///
     /// # Errors
-    /// Why it has ended before.
+    /// The reason why it ended early.
     pub fn end(mut self) -> io::Result<Report> {
         match self.stop() {
             Some(ended) => ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
@@ -88,7 +88,7 @@ impl Between {
         }
     }
 
-    /// Ends it, and waits until it has.
+    /// Ends the emulator, and waits for its thread.
     fn stop(&mut self) -> Option<thread::Result<io::Result<Report>>> {
         self.over.store(true, Ordering::Release);
         self.remote.notify();
@@ -98,7 +98,7 @@ impl Between {
 
 impl Drop for Between {
     fn drop(&mut self) {
-        // Who wants to know how it went calls `end`.
+        // A caller that needs the result calls `end`.
         drop(self.stop());
     }
 }

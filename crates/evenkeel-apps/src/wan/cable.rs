@@ -1,4 +1,4 @@
-//! An emulator in memory, without root: somebody at either end sends, and measures what comes out.
+//! An emulator in memory, without root, with a sender and a receiver at each end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -55,17 +55,18 @@ pub struct Demonstrated {
 pub struct Measured {
     /// Frames sent.
     pub sent: u64,
-    /// Frames that came out.
+    /// Frames that arrived.
     pub received: u64,
     /// Received frames that later ones had overtaken.
     pub out_of_order: u64,
-    /// Bits a second that came out while they did, as the rate counts them; `null` if nothing did.
+    /// The rate of the arriving frames while they arrived, in bits a second as the rate counts them; `null`
+    /// if none did.
     pub received_bps: Option<f64>,
     /// The shortest time that a frame took from one end to the other, in microseconds.
     pub least_us: Option<f64>,
-    /// Half of them took no longer than this.
+    /// The median of these times.
     pub p50_us: Option<f64>,
-    /// 99 of 100.
+    /// The 99th percentile of these times.
     pub p99_us: Option<f64>,
 }
 
@@ -81,8 +82,8 @@ const BURST_PKTS: u64 = 16;
 /// The most time that the emulator runs after the end of sending, so that frames under way come out.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends through an emulator; calls `watch` every so often, and for each request for a report. On SIGHUP it
-/// asks `reread` what is to be done to frames that are sent from then on, and `say`s why it cannot be done.
+/// Sends through an emulator. Calls `watch` at intervals, and for each request for a report. On SIGHUP it
+/// calls `reread` for the settings of later frames, and shows a failure with `say`.
 ///
 /// # Errors
 /// [`WanError`]
@@ -147,7 +148,7 @@ fn so_far(outside: &Outside, emulator: &Remote, ways: &[Settings; 2]) -> Option<
     Some(Demonstrated { report: emulator.report(true)?, measured: outside.measured(ways) })
 }
 
-/// Those at the ends.
+/// The two ends of the demonstration.
 struct Outside {
     ends: Vec<End>,
     pool: Pool,
@@ -179,8 +180,7 @@ impl Outside {
         Ok(Self { ends, pool, clock, ways: [Seen::default(), Seen::default()], offered_pps })
     }
 
-    /// Sends for so long; calls `look` again and again, every now and then with the share of the time that
-    /// is over.
+    /// Sends for `duration`. Calls `look` repeatedly, at intervals with the share of the time that is over.
     fn send(
         &mut self,
         duration: Duration,
@@ -242,7 +242,7 @@ impl Seen {
             bytes.map_or(0, u64::from_be_bytes)
         };
         let took = now.since(Instant::from_nanos(word(TIME_AT)));
-        // One with a flipped bit may say anything.
+        // A frame with a flipped bit may have any number.
         self.out_of_order += u64::from(word(NUMBER_AT) < self.next);
         self.next = self.next.max(word(NUMBER_AT).saturating_add(1));
         self.received += 1;
@@ -279,7 +279,7 @@ mod tests {
         Demonstration { options, offered_pps: [1_000; 2], duration, reports: None }
     }
 
-    /// The sender does not go on for the hour of the demonstration: the test allows it a minute.
+    /// The sender does not continue for the hour of the demonstration: the test allows it a minute.
     #[test]
     fn an_emulator_that_cannot_run_is_an_error_at_once() {
         let no_such_cpu = demonstration(Some(100_000), Duration::from_secs(3_600));
@@ -290,7 +290,7 @@ mod tests {
         assert!(matches!(run(&no_such_cpu, None, |_| {}, patient), Err(WanError::Machine(_))));
     }
 
-    /// The emulator ends, and so does who waits for it.
+    /// The emulator ends, and so does the thread that waits for it.
     #[test]
     fn a_panic_of_who_is_told_ends_it() {
         let told = || run(&demonstration(None, Duration::from_secs(3_600)), None, |_| {}, |_| panic!("told"));

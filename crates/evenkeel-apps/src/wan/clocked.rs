@@ -1,4 +1,4 @@
-//! The decision of a thread when to poll the clock and when to halt.
+//! The decision of a thread whether to poll the clock or to halt.
 
 use evenkeel_core::time::{Duration, Instant, nanos};
 
@@ -11,21 +11,20 @@ pub(super) enum Until {
     Halt(Instant),
 }
 
-/// The time by which a thread is woken before something is due. It follows the measured time of a wake-up
-/// on this machine, a few microseconds to some hundreds.
+/// The margin by which a thread wakes before a deadline. It follows the measured time of a wake-up on this
+/// machine, from a few to some hundred microseconds.
 #[derive(Debug, Clone)]
 pub(super) struct Margin {
     now: u64,
     most: u64,
 }
 
-/// The least margin, even after quick wake-ups: to halt and to be woken takes this long without any
-/// waiting.
+/// The least margin, even after quick wake-ups: halting and waking take this long at least.
 const LEAST: Duration = Duration::from_micros(10);
 /// The margin before the first wake-up.
 const FIRST: Duration = Duration::from_micros(50);
-/// A wake-up that came later than the margin allows for widens it by a part of that, one that came sooner
-/// narrows it by a smaller one: so 8 of 9 come soon enough.
+/// A late wake-up widens the margin by a part of its excess, and an early one narrows it by a smaller part.
+/// So 8 of 9 wake-ups are early enough.
 const WIDEN: u64 = 8;
 const NARROW: u64 = 64;
 
@@ -79,7 +78,7 @@ mod tests {
         assert_eq!(Margin::up_to(Duration::ZERO).until(now, soon), Until::Halt(soon), "it never spins");
     }
 
-    /// Wakes it so late each time, in turn; gives the margin in the end.
+    /// Simulates wake-ups with these delays, in turn; returns the final margin.
     fn after(late_us: &[u64], most: Duration) -> u64 {
         let mut margin = Margin::up_to(most);
         for turn in 0..20_000 {
@@ -95,7 +94,7 @@ mod tests {
         assert_eq!(after(&[0], MOST), 10, "not less than halting takes");
         assert_eq!(after(&[5_000], MOST), 200, "not more than it may");
         assert_eq!(after(&[120], Duration::ZERO), 0);
-        // One of 20 is very late: it is not worth to be awake for it all the time.
+        // One wake-up of 20 is very late: staying awake for it all the time is not worth it.
         let mostly: Vec<u64> = core::iter::repeat_n(60, 19).chain([5_000]).collect();
         assert!((60..110).contains(&after(&mostly, MOST)), "{}", after(&mostly, MOST));
     }

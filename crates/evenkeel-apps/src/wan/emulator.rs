@@ -1,4 +1,4 @@
-//! The thread that lets frames through: what it does from one look at the clock to the next.
+//! The forwarding thread of the emulator, and its loop.
 
 use std::io;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::port::Port;
 use super::report::{self, Report};
 use super::wall::Wall;
 
-/// Frames taken from one link before the other one has its turn, and those that are due.
+/// The most frames taken from one link, or sent, before the other link has its turn.
 const TURN_PKTS: usize = 16;
-/// Memory for frames grows by so many, when less than [`SPARE_PKTS`] of them are free.
+/// The number of frames by which memory grows when less than [`SPARE_PKTS`] are free.
 const GROWTH_PKTS: usize = 4_096;
 const SPARE_PKTS: usize = 256;
-/// The interval of attempts at a device that takes nothing, as it does not report when it will.
+/// The interval of attempts at a device that takes nothing, because it does not report when it will.
 const AGAIN: Duration = Duration::from_micros(20);
 /// The interval at which a thread that does not halt polls the kernel, for devices whose frames are not
 /// visible in memory.
@@ -60,7 +60,7 @@ pub enum RealTime {
 }
 
 impl RealTime {
-    /// Has the calling thread run so. Returns whether it does.
+    /// Gives the calling thread this priority. Returns whether that succeeded.
     fn begin(self) -> io::Result<bool> {
         match self {
             Self::Off => Ok(false),
@@ -109,35 +109,36 @@ impl Remote {
         self.order(Order::Change(Box::new(ways)));
     }
 
-    /// Has frames of a device with this MTU find room.
+    /// Makes room for frames of a device with this MTU.
     pub(super) fn fit(&self, mtu: usize) {
         self.order(Order::Fit(mtu));
     }
 
-    /// Has the emulator drop the device of a link, which is gone.
+    /// Makes the emulator drop the device of a link, which is gone.
     pub(super) fn lose_device(&self, port: usize) {
         self.order(Order::Lose(port));
     }
 
-    /// Has the emulator use another device for a link.
+    /// Makes the emulator use another device for a link.
     pub(super) fn take_device(&self, port: usize, device: Box<dyn Device>) {
         self.order(Order::Take(port, device));
     }
 
-    /// Has it look whether it is done.
+    /// Makes the emulator check whether it is done.
     pub(super) fn notify(&self) {
         self.notifier.notify();
     }
 
     fn order(&self, order: Order) {
-        // One that has ended hears nothing.
+        // An emulator that has ended receives no orders.
         let _ = self.orders.send(order);
         self.ordered.store(true, Ordering::Release);
         self.notifier.notify();
     }
 }
 
-/// Done when it goes: what others wait for is said however a thread ends, by a panic as well.
+/// A guard that calls its function when it is dropped, so that waiting threads are notified however a thread
+/// ends, also by a panic.
 pub(super) struct AtEnd<F: Fn()>(pub(super) F);
 
 impl<F: Fn()> Drop for AtEnd<F> {
@@ -152,10 +153,10 @@ pub(super) struct Emulator {
     cpu: Option<usize>,
     real_time: RealTime,
     ports: [Port; 2],
-    /// Their descriptors in the halt. The first one there is the stop's.
+    /// The places of their descriptors in the halt. The first descriptor there is the stop's.
     watched: [Option<usize>; 2],
     pool: Pool,
-    /// Bytes of the pool's buffers, and how many frames there is memory for.
+    /// The bytes of the pool's buffers, and the number of frames that have memory.
     buffer_bytes: usize,
     memory_pkts: usize,
     halt: Halt,
@@ -226,8 +227,8 @@ impl Emulator {
         Ok(())
     }
 
-    /// Sees to it that frames of a device with this MTU find room: from now on in larger buffers. Frames that
-    /// are on their way keep theirs.
+    /// Makes room for frames of a device with this MTU, with larger buffers from now on. Frames in transit
+    /// keep theirs.
     fn fit(&mut self, mtu: usize) -> io::Result<()> {
         let bytes = buffer_bytes_for(mtu);
         if bytes <= self.buffer_bytes {
@@ -242,7 +243,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Gives a link an end of a cable.
+    /// Connects a link to an end of a cable.
     pub(super) fn take_cable(&mut self, port: usize, mut end: evenkeel_core::cable::End) -> io::Result<()> {
         end.attach(&mut self.pool).map_err(io::Error::other)?;
         end.set_waker(self.halt.waker());
@@ -250,7 +251,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Lets frames through until then, or until the process is asked to end, or `done`.
+    /// Forwards frames until `until`, or until the process is asked to end, or `done` returns true.
     pub(super) fn run(
         &mut self,
         until: Instant,
@@ -265,7 +266,7 @@ impl Emulator {
         self.at_begin = meter.read().unwrap_or_default();
         self.meter = Some(meter);
         while !stop.requested() {
-            // A load; the swap is for when there is something.
+            // The check is a load; the swap is only for pending orders.
             if self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire) {
                 self.obey()?;
             }
@@ -280,12 +281,12 @@ impl Emulator {
         Ok(())
     }
 
-    /// Frames enter and leave. Says whether there is more to do at once.
+    /// Moves frames in and out. Returns whether there is more to do at once.
     fn turn(&mut self) -> io::Result<bool> {
         let mut busy = false;
         for from in 0..2 {
             busy |= self.ports[from].take_in(TURN_PKTS, &mut self.pool, &self.clock, &self.wall);
-            // Also those of the other way: they may have come due meanwhile.
+            // This includes frames of the other direction, which may have become due meanwhile.
             busy |= !self.give_out();
         }
         if self.pool.available() < SPARE_PKTS {
@@ -304,7 +305,7 @@ impl Emulator {
     fn wait(&mut self, end: Instant) -> io::Result<()> {
         match self.margin.until(self.clock.now(), self.next_due().min(end)) {
             Until::Spin => Ok(()),
-            // In this order: a link that has nothing now wakes us when it has.
+            // The order matters: a link that is empty now wakes the thread at its next frame.
             Until::Halt(_) if self.arm() => Ok(()),
             Until::Halt(at) => {
                 if self.look(at)? == Woken::Deadline && self.asked >= at {
@@ -329,7 +330,7 @@ impl Emulator {
     }
 
     fn arm(&mut self) -> bool {
-        // All of them, or one that has nothing could not wake us.
+        // All links are armed; a link that was not could not wake the thread.
         let mut any = false;
         for interface in self.ports.iter_mut().filter_map(|port| port.interface.as_mut()) {
             any |= interface.queue_mut(0).arm();
@@ -337,7 +338,7 @@ impl Emulator {
         any
     }
 
-    /// Halts until then; sees which links have something.
+    /// Halts until `until`; records which links have frames.
     fn look(&mut self, until: Instant) -> io::Result<Woken> {
         let woken = self.halt.until(&self.clock, until)?;
         self.asked = self.clock.now();

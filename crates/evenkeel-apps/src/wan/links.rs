@@ -1,4 +1,4 @@
-//! The links' devices: how they are opened, and what becomes of them while the emulator runs.
+//! The devices of the links: their opening, and their changes while the emulator runs.
 
 use evenkeel_core::cable::{self, End};
 use evenkeel_link::{
@@ -8,10 +8,10 @@ use evenkeel_link::{
 use super::emulator::Remote;
 use crate::route::plan::Link;
 
-/// Frames that a ring holds while the machine gives the thread's core to others.
+/// The number of frames in a ring, enough while the machine gives the thread's core to others.
 pub(super) const RING_PKTS: usize = 8_192;
 
-/// Makes a cable of that name. Returns the far end, and the near one, whose number is the next.
+/// Creates a cable of that name. Returns the far end, and the near one, whose number is the next.
 pub(super) fn cable(name: &'static str, number: u8) -> (End, End) {
     let options = |number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
     cable::pair(options(number), options(number.wrapping_add(1)))
@@ -33,12 +33,12 @@ pub(super) fn open(link: &Link) -> Result<Box<dyn Device>, LinkError> {
             Box::new(Tap::open(&device.name, &options)?)
         }
         DeviceSpec::Packet(device) => packet(&device.name)?,
-        // No link's text says so.
+        // The text of a link cannot be a capture file.
         DeviceSpec::Pcap(path) => return Err(LinkError::BadName { name: path.display().to_string() }),
     })
 }
 
-/// The state of a link's device, as far as the announcements of the kernel say it.
+/// The state of a link's device, according to the announcements of the kernel.
 pub(super) struct Followed {
     link: Link,
     name: String,
@@ -92,7 +92,7 @@ impl Followed {
                 Some(format!("{}: the MTU is {mtu} now, and is followed", self.name))
             }
             DeviceChange::Lost => {
-                // What would have been announced.
+                // This change would have been announced.
                 let now = device_now(&self.name);
                 let there =
                     matches!(&now, Some(DeviceChange::Is { index, .. }) if Some(*index) == self.number);

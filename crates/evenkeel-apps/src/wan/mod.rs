@@ -1,12 +1,12 @@
-//! A network between two links, emulated: what `evenkeel wan` runs.
+//! An emulated network between two links, for `evenkeel wan`.
 //!
-//! It is a bridge: frames leave as they came, those of ARP and IPv6 as well, when [`evenkeel_wan::Path`] says
-//! that they are due. How far the time at which a frame really left was behind that is measured for each of
-//! them, and so is what the emulator lost without having been told to.
+//! The emulator is a bridge: frames leave unchanged, those of ARP and IPv6 as well, at the time that
+//! [`evenkeel_wan::Path`] determines. It measures for each frame how late it really left, and counts the
+//! frames that it lost without a setting for it.
 //!
-//! **Clocked finely.** One thread looks at the clock after everything it does. What is due sooner than it
-//! would be woken, some tens of microseconds, it waits for by looking again; until then it halts, unless a
-//! frame comes.
+//! **Clocked finely.** One thread reads the clock after every action. If the next frame is due sooner than a
+//! wake-up takes, some tens of microseconds, the thread polls the clock. Otherwise it halts until then, or
+//! until a frame arrives.
 
 pub mod between;
 pub mod cable;

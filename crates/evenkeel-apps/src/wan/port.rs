@@ -1,4 +1,4 @@
-//! A link of the emulator, and the way from it to the other one.
+//! A link of the emulator, and the direction from it to the other one.
 
 use std::collections::VecDeque;
 
@@ -11,9 +11,9 @@ use evenkeel_wan::{Path, Rng, Settings};
 use super::wall::Wall;
 use crate::latency::Histogram;
 
-/// Frames that may wait for a device to take them.
+/// The most frames that wait for a device to take them.
 const OUT_PKTS: usize = 256;
-/// Frames handed to a device at a time.
+/// The most frames given to a device at a time.
 const BATCH_PKTS: usize = 64;
 
 /// A frame on its way.
@@ -31,16 +31,16 @@ impl evenkeel_wan::Frame for InFlight {
     }
 }
 
-/// A link, and the way that frames go that come by it.
+/// A link, and the path of the frames that arrive on it.
 pub(super) struct Port {
     pub(super) name: String,
-    /// `None` while its device is gone.
+    /// The device; `None` while it is gone.
     pub(super) interface: Option<Box<dyn Interface>>,
     status: Status,
     /// Whether frames that have come are visible without asking the kernel.
     pub(super) in_memory: bool,
     pub(super) path: Path<InFlight>,
-    /// No frame that comes now has come before.
+    /// The earliest possible arrival time of the next frame.
     not_before: Instant,
     /// The frames to send on the port. `out_due` holds the time at which each was due.
     out: VecDeque<Frame>,
@@ -55,9 +55,9 @@ pub(super) struct Port {
 pub(super) struct Lost {
     /// Frames that were taken, and then refused, by [`Refusal`].
     refused: [u64; Refusal::ALL.len()],
-    /// Frames that came and were not taken in time.
+    /// Arriving frames that were not taken in time.
     pub(super) missed: u64,
-    /// Frames that came and were larger than any buffer.
+    /// Arriving frames that were larger than any buffer.
     pub(super) oversized: u64,
 }
 
@@ -145,12 +145,12 @@ impl Port {
         Lost { refused, missed, oversized: oversized + too_long }
     }
 
-    /// Frames that wait for its device.
+    /// Returns the number of frames that wait for the device.
     pub(super) fn stalled(&self) -> usize {
         self.out.len()
     }
 
-    /// Frames that have come enter the network, `limit` at most. Says whether there may be more.
+    /// Puts at most `limit` arriving frames into the network. Returns whether there may be more.
     pub(super) fn take_in(&mut self, limit: usize, pool: &mut Pool, clock: &Clock, wall: &Wall) -> bool {
         let Some(interface) = &mut self.interface else { return false };
         let looked = clock.now();
@@ -160,13 +160,13 @@ impl Port {
         let taken = interface.queue_mut(0).receive(limit, &mut arrivals);
         *not_before = arrivals.not_before;
         if taken < limit {
-            // Nothing was left then.
+            // The ring was empty then.
             *not_before = looked.max(*not_before);
         }
         taken == limit
     }
 
-    /// Frames that are due leave by `other`. Says whether that was all there was to do now.
+    /// Sends the frames that are due through `other`. Returns whether no more can be done now.
     pub(super) fn give_out(&mut self, other: &mut Self, pool: &mut Pool, clock: &Clock) -> bool {
         let now = clock.now();
         let mut all = false;
@@ -189,7 +189,8 @@ impl Port {
             let bytes = |out: &VecDeque<Frame>| out.iter().map(|frame| frame.len() as u64).sum::<u64>();
             let (before, given) = (bytes(&other.out), clock.now());
             let sent = interface.transmit(&mut other.out, pool);
-            // It left in between; veths and TAPs have the other end's kernel work on it before they return.
+            // The frame left in between. For veths and TAPs the other end's kernel processes it before the
+            // call returns.
             let left = clock.now();
             for due in other.out_due.drain(..sent.min(other.out_due.len())) {
                 self.tally.given.record(given.since(due));
@@ -229,10 +230,10 @@ impl Burst for Arrivals<'_> {
     }
 
     fn take(&mut self, frame: Frame) -> bool {
-        // Read anew: this frame may have come a moment ago.
+        // The clock is read again: this frame may have arrived a moment ago.
         let now = self.clock.now();
         let stamped = if self.stamp_nanos == 0 { now } else { self.wall.time_of(self.stamp_nanos) };
-        // Whatever the system's clock may have been set to meanwhile.
+        // The bounds hold for any steps of the system's clock.
         let at = stamped.max(self.not_before).min(now);
         self.not_before = at;
         let Self { path, pool, tally, .. } = self;
@@ -246,5 +247,5 @@ impl Burst for Arrivals<'_> {
     }
 }
 
-/// As late as this is not yet worth a word.
+/// The lateness up to which the live line does not mention it.
 pub(super) const ON_TIME: Duration = Duration::from_micros(100);

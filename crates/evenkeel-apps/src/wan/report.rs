@@ -15,15 +15,15 @@ pub struct Report {
     pub seed: u64,
     /// The results from the first link to the second, and back.
     pub ways: Vec<Way>,
-    /// The share of a core that its thread used.
+    /// The share of a core that the emulator's thread used.
     pub cpu: f64,
-    /// The share of the time in which it was runnable and the machine gave its core to others.
+    /// The share of the time in which the thread was runnable and the machine gave its core to others.
     pub run_delay: f64,
     /// Whether the kernel prefers its thread to ordinary ones.
     pub preferred: bool,
     /// Whether the kernel runs its thread before all ordinary ones, whenever it has something to do.
     pub real_time: bool,
-    /// The clock it goes by, `tsc` or `monotonic`.
+    /// The time source of the clock, `tsc` or `monotonic`.
     pub clock: &'static str,
     /// Whether every frame is accounted for.
     pub conserved: bool,
@@ -32,13 +32,13 @@ pub struct Report {
 /// The results of one direction.
 #[derive(Debug, Clone, Serialize)]
 pub struct Way {
-    /// The link that frames came by.
+    /// The link that the frames arrived on.
     pub from: String,
-    /// The link that they left by.
+    /// The link that the frames left by.
     pub to: String,
-    /// Frames that came.
+    /// Frames that arrived.
     pub received: u64,
-    /// Their bytes, from the Ethernet header on.
+    /// The bytes of these frames, from the Ethernet header on.
     pub bytes_in: u64,
     /// Frames that left: taken by the device, and not refused by it afterwards.
     pub sent: u64,
@@ -56,63 +56,63 @@ pub struct Way {
     pub corrupted: u64,
     /// Frames delayed on purpose so that later ones overtake them.
     pub reordered: u64,
-    /// Frames on their way still.
+    /// Frames still in the network.
     pub under_way: usize,
-    /// The faults that the emulator added without having been asked to.
+    /// The faults that the emulator added without a setting for them.
     pub own: Own,
-    /// The delays from the time that frames were due to the time that they were given to the device. No
-    /// frame was less late than that.
+    /// The delays from the time that frames were due to the time that they were given to the device. Every
+    /// frame was at least this late.
     pub given: Late,
     /// The delays from the time that frames were due to the time that the device had taken them, or refused
-    /// them after that. No frame was later.
+    /// them after that. Every frame was at most this late.
     pub late: Late,
     /// Whether the counters of the direction add up.
     #[serde(skip)]
     pub adds_up: bool,
 }
 
-/// Frames that the emulator lost, or did not treat as asked, on its own.
+/// Frames that the emulator lost, or did not treat as set, through its own fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Own {
-    /// Lost in the ring of the link they came by, because the emulator did not take them in time. They
-    /// count as not received.
-    pub ring: u64,
-    /// Lost as they came, larger than any buffer: the MTU of that link had just been raised. They count as
+    /// Frames lost in the ring of their link, because the emulator did not take them in time. They count as
     /// not received.
+    pub ring: u64,
+    /// Frames lost on arrival because they were larger than any buffer: the MTU of that link had just been
+    /// raised. They count as not received.
     pub oversized: u64,
-    /// Lost because the other link's device took nothing.
+    /// Frames lost because the other link's device took nothing.
     pub unsent: u64,
-    /// Longer than the MTU of the other link allows. They do not count as sent.
+    /// Frames longer than the MTU of the other link allows. They do not count as sent.
     pub too_long: u64,
-    /// Taken by that device, and then refused for another reason. They do not count as sent.
+    /// Frames that the device took, and then refused for another reason. They do not count as sent.
     pub refused: u64,
-    /// Why it refused most of these.
+    /// The reason for which it refused most of these.
     pub refused_because: Option<&'static str>,
-    /// Lost while that device was gone.
+    /// Frames lost while that device was gone.
     pub gone: u64,
-    /// Not copied though they were to be: no memory.
+    /// Frames without memory for their copy.
     pub uncopied: u64,
 }
 
-/// By how much times were behind those at which frames were due.
+/// The distribution of delays after the due times of frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Late {
     /// Frames.
     pub frames: u64,
-    /// Half of them were no later than this, in microseconds; `null` while it runs, or if there was none.
+    /// The median of the delays, in microseconds; `null` while the emulator runs, or if there was none.
     pub p50_us: Option<f64>,
-    /// 99 of 100.
+    /// The 99th percentile of the delays.
     pub p99_us: Option<f64>,
-    /// 999 of 1000.
+    /// The 99.9th percentile of the delays.
     pub p999_us: Option<f64>,
-    /// All.
+    /// The longest delay.
     pub max_us: Option<f64>,
     /// Frames that were more than 100 µs late.
     pub over_100us: Option<u64>,
 }
 
 impl Own {
-    /// Frames that it lost.
+    /// Returns the number of frames that the emulator lost.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.ring + self.oversized + self.unsent + self.too_long + self.refused + self.gone

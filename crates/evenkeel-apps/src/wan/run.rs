@@ -17,13 +17,13 @@ use crate::route::plan::Link;
 /// The links and options of an emulator between devices.
 #[derive(Debug, Clone)]
 pub struct Wan {
-    /// Its links.
+    /// The links of the emulator.
     pub links: [Link; 2],
     /// The options of the emulator between the links.
     pub options: Options,
 }
 
-/// Why an emulator could not run.
+/// The reason why an emulator could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum WanError {
     /// The links do not suit.
@@ -38,7 +38,7 @@ pub enum WanError {
 }
 
 impl Wan {
-    /// Looks whether its links suit.
+    /// Checks the links.
     ///
     /// # Errors
     /// [`WanError::Links`]
@@ -67,14 +67,14 @@ impl Wan {
     }
 }
 
-/// The function that reads the treatment of frames again on SIGHUP. It returns the settings of each
-/// direction and the lines to show; an error is shown instead.
+/// The function that reads the settings again on SIGHUP. It returns the settings of each direction and the
+/// lines to show; an error is shown instead.
 pub type Reread<'a> = Box<dyn FnMut() -> Result<([Settings; 2], Vec<String>), String> + Send + 'a>;
 
-/// Lets frames through until a limit is reached or the process is asked to end. Calls `began` when all links
-/// are open, and then `watch` as the limits say. A link whose device is removed is opened again when a device
-/// of that name returns, and MTUs are followed. On SIGHUP it asks `reread` what is to be done to frames that
-/// come from then on; without it SIGHUP asks the process to end.
+/// Forwards frames until a limit is reached or the process is asked to end. Calls `began` when all links are
+/// open, and then `watch` as the limits require. A link whose device is removed is opened again when a device
+/// of that name returns, and MTUs are followed. On SIGHUP it calls `reread` for the settings of later frames;
+/// without it SIGHUP asks the process to end.
 ///
 /// # Errors
 /// [`WanError`]
@@ -124,7 +124,7 @@ pub fn run(
             });
             let mut next = limits.every.map_or(Instant::NEVER, |every| clock.now() + every);
             while !over.load(Ordering::Acquire) {
-                // A signal is seen by the emulator, which wakes us when it has ended.
+                // The emulator receives the signal, and wakes this thread when it has ended.
                 halt.until(&clock, next)?;
                 beside.follow(&remote)?;
                 beside.changing.look(&remote);
@@ -162,14 +162,14 @@ pub(super) struct Changing<'a> {
 }
 
 impl<'a> Changing<'a> {
-    /// Takes SIGHUP for a request to read again, if there is something to read. Comes before the process
-    /// takes SIGHUP for a signal to end.
+    /// Takes SIGHUP as a request to read again, if there is something to read. This must come before the
+    /// process takes SIGHUP as a signal to end.
     pub(super) fn new(reread: Option<Reread<'a>>, say: fn(&str)) -> io::Result<Self> {
         let hangup = if reread.is_some() { Some(hangup_events()?) } else { None };
         Ok(Self { hangup, reread, say })
     }
 
-    /// Has frames treated as is asked for now, if SIGHUP has come. A system call.
+    /// Reads and applies the settings, if SIGHUP has come. Needs a system call.
     pub(super) fn look(&mut self, emulator: &Remote) {
         if !self.hangup.is_some_and(EventFd::take) {
             return;

@@ -8,7 +8,7 @@ const EVERY: Duration = Duration::from_millis(100);
 /// The number of readings in a comparison, of which the tightest counts.
 const TRIES: usize = 4;
 
-/// The system's clock as seen by the emulator's.
+/// The system's clock in terms of the emulator's clock.
 #[derive(Debug)]
 pub(super) struct Wall {
     /// Nanoseconds since 1970 when the emulator's clock was at zero.
@@ -23,7 +23,7 @@ impl Wall {
         wall
     }
 
-    /// Compares the clocks, if it is time.
+    /// Compares the clocks, if the interval has passed.
     pub(super) fn compare(&mut self, clock: &Clock, now: Instant) {
         if now < self.again {
             return;
@@ -58,7 +58,7 @@ mod tests {
             let before = clock.now();
             let (stamp, after) = clock.wall_now();
             let time = wall.time_of(stamp);
-            // The system's clock may be slewed meanwhile, by 500 ppm at most.
+            // The system's clock may be slewed meanwhile, by at most 500 ppm.
             let slack = Duration::from_micros(50);
             assert!(time + slack >= before && after + slack >= time, "{before:?} {time:?} {after:?}");
         }

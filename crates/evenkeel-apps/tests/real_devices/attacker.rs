@@ -1,4 +1,4 @@
-//! Frames that no honest sender makes, written raw onto the kernel's side of the link.
+//! Invalid frames, written raw onto the kernel's side of the link.
 
 use std::collections::VecDeque;
 
@@ -116,7 +116,7 @@ impl V4 {
         [&header, payload].concat()
     }
 
-    /// A UDP datagram with a right checksum.
+    /// Returns a UDP datagram with a right checksum.
     pub(crate) fn udp(self, port: u16, payload: &[u8]) -> Vec<u8> {
         let len = (8 + payload.len()) as u16;
         let mut head = [0x12, 0x34, 0, 0, 0, 0, 0, 0];
@@ -136,13 +136,13 @@ pub(crate) fn v6(source: [u8; 16], next_header: u8, payload: &[u8]) -> Vec<u8> {
     [&header[..], &source, &US_V6, payload].concat()
 }
 
-/// A fragment header and part of a packet (RFC 8200 4.5).
+/// Returns a fragment header and part of a packet (RFC 8200 4.5).
 pub(crate) fn fragment_v6(next_header: u8, offset: usize, more: bool, id: u32, part: &[u8]) -> Vec<u8> {
     let field = offset as u16 | u16::from(more);
     [&[next_header, 0][..], &field.to_be_bytes(), &id.to_be_bytes(), part].concat()
 }
 
-/// An upper-layer message over IPv6, its checksum put at `place`.
+/// Returns an upper-layer message over IPv6, with its checksum at `place`.
 pub(crate) fn sealed_v6(source: [u8; 16], next_header: u8, mut message: Vec<u8>, place: usize) -> Vec<u8> {
     let len = (message.len() as u32).to_be_bytes();
     let sum = checksum(&[&source, &US_V6, &len, &[0, 0, 0, next_header], &message]);
@@ -150,7 +150,7 @@ pub(crate) fn sealed_v6(source: [u8; 16], next_header: u8, mut message: Vec<u8>,
     v6(source, next_header, &message)
 }
 
-/// An ICMP echo request with a right checksum.
+/// Returns an ICMP echo request with a right checksum.
 pub(crate) fn echo_request() -> Vec<u8> {
     let mut message = [&[8, 0, 0, 0, 1, 1, 0, 1][..], &[7; 40]].concat();
     let sum = checksum(&[&message]);
@@ -158,7 +158,7 @@ pub(crate) fn echo_request() -> Vec<u8> {
     message
 }
 
-/// Inverts bits of the byte at `at`.
+/// Returns `bytes` with bits of the byte at `at` inverted.
 pub(crate) fn spoil(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
     bytes[at] ^= 0x55;
     bytes
@@ -167,7 +167,7 @@ pub(crate) fn spoil(mut bytes: Vec<u8>, at: usize) -> Vec<u8> {
 /// The number of frames that [`send_faults`] sends.
 pub(crate) const FAULTS: usize = 5;
 
-/// One frame with each of the faults that `tshark` is asked to look for.
+/// Sends one frame with each of the faults that `tshark` must find.
 pub(crate) fn send_faults(stand: &Stand) {
     let mut attacker = Attacker::new(stand);
     let udp = V4::new(UDP).udp(9, b"spoilt on the way");

@@ -1,4 +1,4 @@
-//! The capture of `tcpdump` on the kernel's side, judged by `tshark`.
+//! Captures by `tcpdump` on the kernel's side, judged by `tshark`.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ pub(crate) struct Capture {
 
 impl Capture {
     pub(crate) fn start(device: &str, path: PathBuf) -> Self {
-        // It would give up root otherwise, and then may not write where we are.
-        // Its buffer has room for 32 768 frames of the length given, on a machine too busy to let it run.
+        // By default tcpdump gives up root, and then may not write into this directory. Its buffer has room
+        // for 32 768 frames of the given length, on a machine too busy to let it run.
         let command = format!(
             "tcpdump -Z root -U -n -s 2000 -B 65536 --immediate-mode -i {device} -w {}",
             path.display()
@@ -25,7 +25,7 @@ impl Capture {
         Self { tcpdump, stderr, path }
     }
 
-    /// Ends it; it must not have missed a frame.
+    /// Ends the capture, which must not have missed a frame.
     pub(crate) fn stop(mut self) -> PathBuf {
         run(&format!("kill -INT {}", self.tcpdump.0.id()));
         assert!(self.tcpdump.0.wait().unwrap().success());
@@ -51,11 +51,11 @@ pub(crate) struct Verdict {
     pub(crate) frames: usize,
     /// Right checksums, by [`CHECKSUMS`].
     pub(crate) verified: [usize; CHECKSUMS.len()],
-    /// Frames that are malformed, have a wrong checksum, or make tshark warn; each with what is wrong.
+    /// Frames that are malformed, have a wrong checksum, or cause a warning of tshark; each with its defect.
     pub(crate) faults: Vec<String>,
 }
 
-/// Has tshark dissect what `mac` sent, every checksum verified.
+/// Makes tshark dissect the frames from `mac`, and verify every checksum.
 pub(crate) fn judge(file: &Path, mac: &str) -> Verdict {
     let columns = CHECKSUMS.map(|field| format!("-e {field}")).join(" ");
     let command = format!(
@@ -82,7 +82,7 @@ impl Verdict {
         let mut wrong = !malformed.is_empty();
         wrong |= severities.split(',').any(|s| s.parse::<u32>().is_ok_and(|severity| severity >= WARNING));
         for (status, verified) in checksums.iter().zip(&mut self.verified) {
-            // 0 bad, 1 good, 2 unverified; more than one where a message quotes a packet.
+            // The values are 0 bad, 1 good and 2 unverified; there are several if a message quotes a packet.
             wrong |= status.split(',').any(|status| status == "0" || status == "Bad");
             *verified += usize::from(status.split(',').any(|status| status == "1" || status == "Good"));
         }

@@ -1,4 +1,4 @@
-//! An echo service and a name service, and the kernel's own clients.
+//! Tests of an echo service and a name service with the kernel's own clients.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -25,14 +25,14 @@ const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 7);
 const LONGEST_V4: usize = 65_507;
 const LONGEST_V6: usize = 65_527;
 
-/// An echo service that is a member of both groups, and ends after `count` requests.
+/// Creates an echo service that is a member of both groups, and ends after `count` requests.
 pub(crate) fn echo(count: Option<u64>) -> Box<dyn Program> {
     let groups = vec![GROUP_V4.into(), GROUP_V6.into()];
     let options = Options { port: ECHO, groups, work: Duration::ZERO, echo: true, count };
     Box::new(Service::new(options, Arc::new(Tally::default())))
 }
 
-/// Everything in one conversation; then all that was said is looked over.
+/// Runs all clients in one conversation, and then checks the capture of it.
 pub(crate) fn clients_are_served(link: Link, architecture: Architecture) {
     let scratch = Scratch::new();
     let dump = scratch.file("ours.pcapng");
@@ -78,7 +78,7 @@ fn pings_are_answered(stand: &Stand) {
     ping(stand, 3, "-s 65507", US_V4);
     ping(stand, 3, "-M do -s 1472", US_V4);
     ping(stand, 3, "-M do -s 1452", US_V6);
-    // Options of the IP header, and labels: they are passed over.
+    // The packets have options of the IP header, and labels, which the host ignores.
     ping(stand, 3, "-T tsonly", US_V4);
     ping(stand, 3, "-Q 0xb8", US_V4);
     ping(stand, 3, "-F 0xabcde", US_V6);
@@ -94,26 +94,27 @@ fn pings_are_answered(stand: &Stand) {
     }
 }
 
-/// The canonical form of an address (RFC 5952).
+/// Returns the canonical form of an address (RFC 5952).
 fn short(address: &str) -> String {
     address.parse::<Ipv6Addr>().unwrap().to_string()
 }
 
-/// Has `count` echo requests answered, each with its own data.
+/// Asserts that `count` echo requests are answered, each with its own data.
 fn ping(stand: &Stand, count: u32, options: &str, target: &str) {
     let interval = if options == "-f" { "" } else { "-i 0.01" };
-    // Without a deadline, ping gives the last answer no more time than twice what the others took.
+    // Without a deadline, ping waits for the last answer only twice as long as for the others.
     let (_, report) = attempt(&format!("ping -n -c {count} {interval} -w 10 {options} {target}"));
     let before = report.split(" received,").next().unwrap();
     let received: u32 = before.rsplit(' ').next().unwrap().parse().unwrap_or(0);
-    // It sends more while it waits for a late one, and may get them as well.
+    // ping sends more while it waits for a late answer, and may get those answers as well.
     assert!(received >= count, "{report}{:?}", stand.counters());
-    // What ping says of an answer that is not its own data, or comes twice.
+    // These are ping's messages about an answer with other data, or a duplicate.
     let complaints = ["wrong data byte", "DIFFERENT", "truncated", "DUP!"];
     assert!(!complaints.iter().any(|complaint| report.contains(complaint)), "{report}");
 }
 
-/// Echo requests that the kernel has sent and not seen answered, of both families, by its own counters.
+/// Returns the numbers of echo requests without an answer so far, of both families, by the kernel's own
+/// counters.
 fn unanswered_pings() -> [i64; 2] {
     let counters = run("nstat -asz IcmpOutEchos IcmpInEchoReps Icmp6OutEchos Icmp6InEchoReplies");
     let value = |name: &str| -> i64 {
@@ -129,7 +130,7 @@ fn client(family: &str) -> UdpSocket {
     socket
 }
 
-/// The kernel's socket learns of the ICMP error.
+/// The kernel's socket reports the ICMP error.
 fn ports_without_a_socket_are_refused() {
     for (from, to) in [(KERNEL_V4, US_V4), (KERNEL_V6, US_V6)] {
         let socket = client(from);
@@ -156,7 +157,7 @@ fn netcat_hears_itself() {
     }
 }
 
-/// Contents that differ from byte to byte and from datagram to datagram.
+/// Returns contents that differ from byte to byte and from datagram to datagram.
 fn payload(len: usize, salt: usize) -> Vec<u8> {
     (0..len).map(|at| (at.wrapping_mul(167) ^ (at >> 8) ^ salt) as u8).collect()
 }
@@ -166,7 +167,7 @@ fn datagrams_of_every_kind_of_length_come_back() {
     for (from, to, longest) in [(KERNEL_V4, US_V4, LONGEST_V4), (KERNEL_V6, US_V6, LONGEST_V6)] {
         let socket = client(from);
         let around = |len: usize| len - 2..=len + 2;
-        // The shortest frame, one fragment and two, 8 bytes more or less, the longest.
+        // The lengths are: the shortest frame, one fragment and two, 8 bytes more or less, the longest.
         let lengths =
             (0..=20).chain(around(1452)).chain(around(1472)).chain(around(2928)).chain(around(2960));
         let lengths = lengths.chain((4000..longest).step_by(3331)).chain(longest - 9..=longest);
@@ -241,13 +242,13 @@ fn names_are_resolved(batch: &Path) {
 fn nothing_was_wrong_with_our_frames(file: &Path, mac: &str) {
     let verdict = judge(file, mac);
     assert!(verdict.faults.is_empty(), "{}: {:#?}", file.display(), verdict.faults);
-    // 10 000 datagrams and 4000 pings at the least, half of each over IPv4.
+    // There are at least 10 000 datagrams and 4000 pings, half of each over IPv4.
     let [ip, udp, icmp, icmpv6, _] = verdict.verified;
     assert!(verdict.frames > 14_000 && ip > 7_000 && udp > 10_000, "{verdict:?}");
     assert!(icmp > 2_000 && icmpv6 > 2_000, "{verdict:?}");
 }
 
-/// A bridge that looks into IGMP and MLD, as switches do, knows what we have joined and left.
+/// A bridge that snoops IGMP and MLD, as switches do, knows the groups that we have joined and left.
 fn memberships_are_understood(link: Link) {
     let scratch = Scratch::new();
     let stand = Stand::start_bare(link, config(Architecture::SoftLrp), vec![echo(Some(1))], None);
@@ -261,7 +262,7 @@ fn memberships_are_understood(link: Link) {
     let knows = |group: &str| run("bridge mdb show dev br0").contains(&format!("grp {group} temp"));
     let (v4, v6) = (GROUP_V4.to_string(), GROUP_V6.to_string());
     wait_for("membership in the bridge's table", || knows(&v4) && knows(&v6));
-    // One request, and the service ends: it leaves its groups.
+    // The service ends after one request, and leaves its groups.
     client(KERNEL_V4).send_to(b"end", (US_V4, ECHO)).unwrap();
     wait_for("the end of membership", || !knows(&v4) && !knows(&v6));
     let verdict = judge(&capture.stop(), &stand.mac());
@@ -281,13 +282,13 @@ fn a_snooping_bridge_understands_memberships_on_packet() {
     crate::support::in_namespace(|| memberships_are_understood(Link::Packet));
 }
 
-/// `judge` does find what it looks for.
+/// `judge` finds the defects that it looks for.
 #[test]
 fn the_judge_sees_faults() {
     crate::support::in_namespace(|| {
         let scratch = Scratch::new();
         let stand = Stand::start(Link::Packet, config(Architecture::SoftLrp), vec![echo(None)], None);
-        // At our end: on the attacker's device, its frames go past tcpdump.
+        // The capture is at our end, because frames of the attacker's device do not pass tcpdump there.
         let capture = Capture::start("ek0", scratch.file("kernel.pcap"));
         crate::attacker::send_faults(&stand);
         let (done, _) = attempt(&format!("ping -c 1 -W 5 {US_V4}"));

@@ -13,7 +13,7 @@ use crate::conversation::echo;
 use crate::stand::{KERNEL_V4, Link, Stand, US_V4, address_kernel, addresses, config, wait_for};
 use crate::support::{attempt, in_namespace, pause, run};
 
-/// A host with an echo service on the test's own thread, not yet run.
+/// Creates a host with an echo service on the test's own thread, which does not run yet.
 fn engine(link: Link, architecture: Architecture) -> Engine {
     let clock = Clock::start();
     let device = link.open(clock);
@@ -26,9 +26,9 @@ fn engine(link: Link, architecture: Architecture) -> Engine {
 
 /// An idle host sleeps.
 ///
-/// A spinning one would use all of a processor. The bound is generous because a new device is not quite
-/// silent (the kernel solicits routers and reports its groups), because this is a debug build, and because a
-/// machine that does other things makes every wake-up cost more.
+/// A spinning host would use a whole processor. The bound is generous for three reasons. A new device is not
+/// quite silent (the kernel solicits routers and reports its groups). This is a debug build. A busy machine
+/// makes every wake-up cost more.
 pub(crate) fn idle_costs_nothing(link: Link, architecture: Architecture) {
     let mut engine = engine(link, architecture);
     let mut run_for = |time: Duration| {
@@ -47,8 +47,8 @@ fn nothing_is_left_behind(link: Link) {
     let until = engine.clock().now() + Duration::from_millis(100);
     engine.run(until, |_| false).unwrap();
     drop(engine);
-    // Programs that other tests start hold copies of this process's descriptors until they execute: wait for
-    // the last of them.
+    // Programs that other tests start have copies of this process's descriptors until they execute, so this
+    // waits for the last of them.
     wait_for("no packet socket to be left", || !run("cat /proc/thread-self/net/packet").contains("0003"));
     match link {
         Link::Tap => wait_for("the TAP to be gone", || !attempt("ip link show ek0").0),
@@ -68,7 +68,7 @@ fn nothing_is_left_behind_on_packet() {
     in_namespace(|| nothing_is_left_behind(Link::Packet));
 }
 
-/// `done` is asked before every halt, hence after every frame.
+/// `done` is called before every halt, hence after every frame.
 #[test]
 fn a_run_ends_with_the_frame_that_completes_it() {
     for link in [Link::Tap, Link::Packet] {

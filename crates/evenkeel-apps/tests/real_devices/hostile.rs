@@ -1,4 +1,5 @@
-//! Hostile frames: each ends in a drop that is counted for its reason, and the host goes on serving.
+//! Tests with hostile frames: each ends in a drop that is counted for its reason, and the host continues to
+//! serve.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use crate::support::{pause, run};
 
 const ECHO: u16 = 7;
 
-/// Reassembly does not wait long here, so that a test sees it give up.
+/// Returns a configuration in which reassembly gives up soon, so that a test sees it.
 fn impatient(architecture: Architecture) -> Config {
     let mut config = config(architecture);
     (config.stack.reassembly_v4, config.stack.reassembly_v6) =
@@ -31,7 +32,7 @@ fn still_answers() {
     }
 }
 
-/// Received frames dropped, by reason.
+/// Returns the dropped received frames, by reason.
 fn drops(counters: &HostCounters) -> BTreeMap<Reason, u64> {
     counters
         .ledger
@@ -41,19 +42,19 @@ fn drops(counters: &HostCounters) -> BTreeMap<Reason, u64> {
         .collect()
 }
 
-/// One kind of attack: its frames, and what each of them ends as.
+/// A kind of attack: its name, the expected drop reason, and its frames.
 struct Attack(&'static str, Reason, Vec<Vec<u8>>);
 
 pub(crate) fn every_frame_ends_in_a_counted_drop(link: Link, architecture: Architecture) {
     let stand = Stand::start(link, impatient(architecture), vec![echo(None)], None);
-    // Before, so that nothing of this is counted under an attack.
+    // This comes first, so that none of its frames count for an attack.
     still_answers();
     let mut attacker = Attacker::new(&stand);
     for Attack(what, reason, frames) in attacks(&attacker) {
         let before = drops(&stand.counters()).get(&reason).copied().unwrap_or(0);
         attacker.send(&stand, &frames);
         let count = |counters: &HostCounters| drops(counters).get(&reason).copied().unwrap_or(0) - before;
-        // Lazy protocol input may still be under way, and fragments wait a second for their rest.
+        // Lazy protocol input may still be pending, and fragments wait a second for the rest.
         let mut now = 0;
         for _ in 0..2500 {
             now = count(&stand.counters());
@@ -71,7 +72,7 @@ pub(crate) fn every_frame_ends_in_a_counted_drop(link: Link, architecture: Archi
     let engine = stand.stop();
     let host = engine.host();
     let (free, promised) = host.pool();
-    // The kernel talks of its own accord, so one frame or another may be on its way at this moment.
+    // The kernel sends frames on its own, so some may be in transit at this moment.
     let under_way = host.queued() + host.waiting_to_leave();
     assert_eq!(free as u64 + under_way, promised as u64, "every buffer has come back");
 }
@@ -120,7 +121,7 @@ fn v4_attacks(attacker: &Attacker) -> Vec<Attack> {
     ];
     let mut long = valid.clone();
     long[25] = 200;
-    // Its IP header is right again: what is wrong is the length in UDP's.
+    // Its IP header is right again, so the defect is the length in UDP's header.
     vec![
         Attack("cut off at every length", IpDrop::Malformed.into(), cut(valid.len())),
         Attack("header checksum", IpDrop::Checksum.into(), vec![attacker.v4(&spoil(valid.clone(), 10)); 3]),
@@ -168,7 +169,7 @@ fn v6_attacks(attacker: &Attacker) -> Vec<Attack> {
     loopback[15] = 1;
     let mut unsealed = valid.clone();
     unsealed[60..62].copy_from_slice(&[0, 0]);
-    // A neighbour's answer that has crossed a router (RFC 4861 7.1.2), and one that is cut off.
+    // One is a neighbour's answer that has crossed a router (RFC 4861 7.1.2), and one is cut off.
     let advertisement = [&[136, 0, 0, 0, 0x60, 0, 0, 0][..], &KERNEL_V6, &[2, 1, 6, 6, 6, 6, 6, 6]].concat();
     let forged = attacker.v6(&sealed_v6(KERNEL_V6, ICMPV6, advertisement, 2));
     vec![
@@ -202,7 +203,7 @@ fn fragment_attacks(attacker: &Attacker) -> Vec<Attack> {
     let part_v6 = |id, offset, more, len| {
         attacker.v6(&v6(KERNEL_V6, FRAGMENT, &fragment_v6(UDP, offset, more, id, &vec![1; len])))
     };
-    // Teardrop: the second lies within the first. Then what comes later of the same packet.
+    // This is Teardrop: the second fragment lies within the first. Later fragments of the packet follow.
     let overlap = vec![part(100, 0, true, 64), part(100, 24, false, 16), part(100, 64, false, 64)];
     let overlap_v6 =
         vec![part_v6(100, 0, true, 64), part_v6(100, 56, true, 64), part_v6(100, 120, false, 64)];
@@ -223,7 +224,7 @@ fn fragment_attacks(attacker: &Attacker) -> Vec<Attack> {
     ]
 }
 
-/// More of everything than the host remembers; and noise.
+/// The host gets more of everything than it can store, and noise.
 pub(crate) fn floods_leave_memory_bounded(link: Link, architecture: Architecture) {
     let stand = Stand::start(link, impatient(architecture), vec![echo(None)], None);
     still_answers();
@@ -245,13 +246,13 @@ pub(crate) fn floods_leave_memory_bounded(link: Link, architecture: Architecture
         let counters = stand.counters();
         assert!(counters.ledger.delivered > before && counters.pool.1 == promised, "{counters:?}");
     }
-    // What waits in reassembly is given up after a second; what waits for a neighbour that does not exist,
-    // after a few.
+    // Reassembly gives up after a second, and packets for a neighbour that does not exist are given up after
+    // a few.
     wait_for("every buffer", || stand.counters().pool == (promised, promised));
     stand.stop();
 }
 
-/// 2000 packets of which only the first fragment comes.
+/// Returns the first fragments of 2000 packets, whose other fragments never come.
 fn fragments(attacker: &Attacker) -> Vec<Vec<u8>> {
     let first = |id: u16| {
         let v4 = V4 { identification: id, more: true, ..V4::new(UDP) }.packet(&[1; 64]);
@@ -261,7 +262,7 @@ fn fragments(attacker: &Attacker) -> Vec<Vec<u8>> {
     (0..1000).flat_map(first).collect()
 }
 
-/// 2000 hosts that do not exist ask who we are, and 500 send us requests that we must find them to answer.
+/// Returns ARP requests from 2000 hosts that do not exist, and 500 requests whose answers need a resolution.
 fn askers(attacker: &Attacker) -> Vec<Vec<u8>> {
     let address = |number: u16| {
         let [high, low] = number.to_be_bytes();
@@ -279,7 +280,7 @@ fn askers(attacker: &Attacker) -> Vec<Vec<u8>> {
     (0..2000).map(|number| arp(256 + number)).chain((0..500).map(request)).collect()
 }
 
-/// Random bytes behind a header that gets them in, or none; repeatable.
+/// Returns random bytes after a header that the host accepts, or without one; equal in every run.
 fn noise(attacker: &Attacker) -> Vec<Vec<u8>> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move || {

@@ -1,6 +1,6 @@
-//! A host on real devices, against the clients of the Linux kernel and others that nobody here wrote.
+//! Tests of a host on real devices, with the clients of the Linux kernel and other independent programs.
 //!
-//! Each test has a network namespace of its own and needs root; without, it says aloud that it was skipped.
+//! Each test has its own network namespace and needs root; without root it reports that it was skipped.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

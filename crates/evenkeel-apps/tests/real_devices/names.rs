@@ -1,4 +1,4 @@
-//! A responder to questions of the domain name system (RFC 1035), as small as a client accepts.
+//! A minimal responder to queries of the domain name system (RFC 1035).
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
@@ -31,7 +31,7 @@ impl Program for Responder {
     }
 }
 
-/// The answer to a query with one question; `None` if it is no such query.
+/// Returns the answer to a query with one question; `None` for anything else.
 fn answer(query: &[u8]) -> Option<Vec<u8>> {
     const HEADER: usize = 12;
     let (id, flags) = (query.get(..2)?, query.get(2..4)?);
@@ -45,9 +45,9 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
     }
     let question = query.get(HEADER..end + 5)?;
     let is_a = question[question.len() - 4..] == [0, 1, 0, 1];
-    // A response, authoritative, with the asker's wish for recursion.
+    // The header is that of an authoritative response, with the client's flag for recursion.
     let header = [id, &[0x84 | flags[0] & 1, 0, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0]].concat();
-    // The name as a pointer to the question's, type A, class IN, for 60 s.
+    // The record has a pointer to the question's name, type A, class IN, for 60 s.
     let record = [&[0xc0, HEADER as u8, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4][..], &ADDRESS].concat();
     Some([&header[..], question, if is_a { &record } else { &[] }].concat())
 }

@@ -1,4 +1,4 @@
-//! A host on a device, with the kernel on the other side.
+//! A host on a device, with the kernel as its peer.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// The device that the kernel's programs use.
+    /// Returns the device that the kernel's programs use.
     pub(crate) const fn kernel_device(self) -> &'static str {
         match self {
             Self::Tap => "ek0",
@@ -57,7 +57,7 @@ impl Link {
     }
 }
 
-/// Gives the kernel its addresses, on `device`.
+/// Gives the kernel its addresses on `device`.
 pub(crate) fn address_kernel(device: &str) {
     run(&format!("ip addr add {KERNEL_V4}/24 dev {device}"));
     run(&format!("ip addr add {KERNEL_V6}/64 dev {device} nodad"));
@@ -68,7 +68,7 @@ pub(crate) fn addresses() -> [IpCidr; 2] {
     [format!("{US_V4}/24"), format!("{US_V6}/64")].map(|cidr| cidr.parse().unwrap())
 }
 
-/// A host that runs on a thread of its own, in the namespace of the test.
+/// A host that runs on its own thread, in the namespace of the test.
 pub(crate) struct Stand {
     pub(crate) device: &'static str,
     pub(crate) mac: EthernetAddress,
@@ -80,7 +80,7 @@ pub(crate) struct Stand {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    /// Set by the test, cleared by the host's thread when it has put down its state.
+    /// Set by the test; cleared by the host's thread when it has stored its state.
     asked: AtomicBool,
     counters: Mutex<Option<HostCounters>>,
 }
@@ -89,12 +89,12 @@ struct Shared {
 #[derive(Debug, Clone)]
 pub(crate) struct HostCounters {
     pub(crate) ledger: Ledger,
-    /// Frame buffers free, and promised in all.
+    /// The numbers of free frame buffers, and of all promised ones.
     pub(crate) pool: (usize, usize),
 }
 
 impl HostCounters {
-    /// The state of `host`, whose counters must balance.
+    /// Returns the state of `host`; asserts that its counters balance.
     fn of(host: &Host) -> Self {
         host.check().unwrap();
         Self { ledger: host.ledger().clone(), pool: host.pool() }
@@ -154,18 +154,18 @@ impl Stand {
         Self { device: link.kernel_device(), mac, recording, shared, thread: Some(thread) }
     }
 
-    /// Our hardware address as iproute2 and tshark write it.
+    /// Returns our hardware address in the form of iproute2 and tshark.
     pub(crate) fn mac(&self) -> String {
         self.mac.to_string().replace('-', ":").to_lowercase()
     }
 
-    /// Our link-local address (RFC 4291 appendix A).
+    /// Returns our link-local address (RFC 4291 appendix A).
     pub(crate) fn link_local(&self) -> String {
         let [a, b, c, d, e, f] = self.mac.0;
         format!("fe80::{:02x}{b:02x}:{c:02x}ff:fe{d:02x}:{e:02x}{f:02x}", a ^ 2)
     }
 
-    /// The host's state at this moment.
+    /// Returns the host's present state.
     pub(crate) fn counters(&self) -> HostCounters {
         self.shared.asked.store(true, Ordering::Release);
         wait_for("the host's state", || {
@@ -180,7 +180,7 @@ impl Stand {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops the host; gives it as it was then, its counters balanced.
+    /// Stops the host; returns it in its final state, and asserts that its counters balance.
     pub(crate) fn stop(mut self) -> Engine {
         self.shared.stop.store(true, Ordering::Relaxed);
         let engine = self.thread.take().unwrap().join().unwrap();
@@ -193,7 +193,7 @@ impl Drop for Stand {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A test that fails has its own panic to tell.
+            // A failed test reports its own panic.
             let _ = thread.join();
         }
     }
@@ -221,7 +221,7 @@ pub(crate) fn wait_for(what: &str, mut come: impl FnMut() -> bool) {
     }
 }
 
-/// The settings that a test of every architecture uses.
+/// Returns the settings of a test for every architecture.
 pub(crate) fn config(architecture: Architecture) -> Config {
     Config::of(architecture)
 }

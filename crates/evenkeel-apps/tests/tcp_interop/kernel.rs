@@ -1,12 +1,12 @@
-//! The judgement of others on our segments: the kernel that received them, and tshark.
+//! Independent checks of our segments: by the kernel that received them, and by tshark.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use evenkeel_testing::run;
 
-/// Counters of the kernel that must stay zero, whatever the network loses: each counts a segment that should
-/// not have been sent, or a connection that ended as none should.
+/// Counters of the kernel that must stay zero, whatever the network loses. Each counts an invalid segment, or
+/// a connection that ended wrongly.
 const NEVER: [&str; 22] = [
     "Tcp.InErrs",
     "Tcp.InCsumErrors",
@@ -45,13 +45,12 @@ pub(crate) fn counters() -> BTreeMap<String, u64> {
     pairs.collect()
 }
 
-/// The events on the network that make good segments look bad.
+/// Events on the network that make good segments look wrong.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Network {
     /// Frames to the kernel that were delayed, so that later ones overtook them.
     pub(crate) held_back: u64,
-    /// SYN-ACKs that we sent again because no answer came: if it was the answer that was lost, the kernel has
-    /// two.
+    /// SYN-ACKs that we sent again because no answer came. If only the answer was lost, the kernel has two.
     pub(crate) syn_acks_again: u64,
 }
 
@@ -59,16 +58,16 @@ impl Network {
     /// Returns the most that a counter may have counted because of these events.
     fn most(&self, counter: &str) -> u64 {
         match counter {
-            // The kernel counts a SYN-ACK that it has already as an error, and challenges it (RFC 5961, 4.2).
+            // The kernel counts a repeated SYN-ACK as an error, and challenges it (RFC 5961, 4.2).
             "Tcp.InErrs" | "TcpExt.TCPSYNChallenge" | "TcpExt.TCPChallengeACK" => self.syn_acks_again,
-            // A segment that was overtaken has an old timestamp (RFC 7323, 5.3). Not each gets an answer.
+            // An overtaken segment has an old timestamp (RFC 7323, 5.3). Some of them get no answer.
             "TcpExt.PAWSEstab" | "TcpExt.TCPACKSkippedPAWS" => self.held_back,
             _ => 0,
         }
     }
 }
 
-/// The kernel has found nothing wrong, but for what the network did.
+/// Asserts that the kernel has found nothing wrong except through events of the network.
 pub(crate) fn check_counters(network: &Network) {
     let counters = counters();
     let wrong: Vec<_> = NEVER.iter().filter(|name| counters[**name] > network.most(name)).collect();
@@ -80,13 +79,13 @@ pub(crate) fn check_counters(network: &Network) {
     assert!(counters["Tcp.InSegs"] > 10, "there was something to find");
 }
 
-/// Checks the findings of tshark's experts on our segments. There must be no error, and no warning but
-/// those that are nobody's fault or that [`trace`](crate::trace) has found to be right.
+/// Checks the findings of tshark's experts on our segments. There must be no error. Warnings are allowed only
+/// if they are no fault, or if [`trace`](crate::trace) has shown that the segments are right.
 pub(crate) fn check_capture(capture: &Path) {
     let capture = capture.display();
     for source in ["ip.src == 10.77.0.2", "ipv6.src == fd77::2"] {
-        // TCP's own business, not that of putting requests together from segments, which mislikes those sent
-        // again with another length.
+        // TCP is dissected without reassembly of requests, which complains about retransmissions with another
+        // length.
         let options = "-o tcp.desegment_tcp_streams:false -q -z";
         let said = tshark(&format!("-r {capture} {options}"), &format!("expert,warn,{source}"));
         let lines = said.lines().filter(|line| !line.contains("====") && !line.trim().is_empty());
@@ -98,9 +97,9 @@ pub(crate) fn check_capture(capture: &Path) {
     }
 }
 
-/// Of a full window nobody is to blame; D-SACKs and resets have been looked at one by one; and of what seems
-/// to be out of order, all was sent again. A late acknowledgment of a connection that is over gets a reset:
-/// on a link that loses nothing it is the second one, of a tail loss probe that was not needed.
+/// Returns whether a warning is allowed. A full window is no fault; `trace` checks each D-SACK and reset; and
+/// segments that seem out of order were retransmitted. A late acknowledgment of a closed connection gets a
+/// reset. On a link without loss it is the second one, of a tail loss probe that was not needed.
 fn is_fair(line: &str) -> bool {
     [
         "window specified by the receiver is now completely full",
@@ -113,8 +112,8 @@ fn is_fair(line: &str) -> bool {
     .any(|fair| line.contains(fair))
 }
 
-/// The last argument has blanks. On a machine without a free core tshark may give up for reasons of its own:
-/// it is asked three times.
+/// Runs tshark. The last argument has blanks. On a busy machine tshark may fail for reasons of its own, so it
+/// is tried three times.
 pub(crate) fn tshark(arguments: &str, last: &str) -> String {
     let mut said = String::new();
     for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! Our TCP and the kernel's: other people's clients and servers against ours, over devices, without and with
-//! loss. Needs root; says aloud if it is skipped.
+//! Tests of our TCP with the kernel's and with independent clients and servers, over devices, without and
+//! with loss. They need root, and report if they are skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::print_stdout, reason = "what TCP counted is for people")]
 
@@ -19,7 +19,7 @@ use stand::{Stand, Way, in_namespace, lossy, lossy_nearby};
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes of a file for transfers.
+/// Creates a file of this many bytes for transfers.
 fn made_up(path: &Path, bytes: u64) {
     let mut file = fs::File::create(path).unwrap();
     let document = Document::new(bytes);
@@ -47,7 +47,7 @@ fn curl(way: Way, bytes: u64) {
         let (wanted, got) = (files.file("wanted"), files.file("got"));
         made_up(&wanted, bytes);
         let mut stand = Stand::new(way, &files);
-        // A connection for each run of curl.
+        // Each run of curl has a connection.
         let server = stand.serve(Web::new(Document::new(bytes)), 80, 8);
         for host in ["10.77.0.2", "[fd77::2]"] {
             let curl = |more: &str| run(&format!("curl -sS -g --max-time 120 {more}"));
@@ -123,7 +123,7 @@ fn echo_over_a_way_that_loses() {
     echo(Way::Emulated(lossy()), MIB);
 }
 
-/// Bytes to us, by nc, and from us, to a server of socat's.
+/// Bytes go to us from nc, and from us to a server of socat's.
 fn bulk(way: Way, bytes: u64) {
     in_namespace(move || {
         let files = Scratch::new();
@@ -162,7 +162,7 @@ fn bulk_over_a_way_that_loses() {
     bulk(Way::Emulated(lossy()), 4 * MIB);
 }
 
-/// Fast Open with curl and with the kernel's server: the first connection brings the cookie, the second has
+/// curl and the kernel's server use Fast Open: the first connection obtains the cookie, and the second has
 /// data in its SYN.
 fn fast_open(way: Way) {
     in_namespace(move || {
@@ -170,7 +170,7 @@ fn fast_open(way: Way) {
         let (from, back) = (files.file("from"), files.file("back"));
         made_up(&from, 100_000);
         let mut stand = Stand::new(way, &files);
-        // For clients and for servers, also for those that have not asked for it (the kernel's
+        // The setting applies to clients and servers, also to those that have not requested it (the kernel's
         // ip-sysctl.rst).
         run("sysctl -qw net.ipv4.tcp_fastopen=0x403");
         let server = stand.serve(Web::new(Document::new(100_000)), 80, 4);
@@ -208,7 +208,7 @@ fn fast_open_over_packet_sockets() {
     fast_open(Way::Packet);
 }
 
-/// Takes minutes: `EVENKEEL_LONG=1 cargo test -p evenkeel-apps --test tcp_interop gigabyte`.
+/// This takes minutes: `EVENKEEL_LONG=1 cargo test -p evenkeel-apps --test tcp_interop gigabyte`.
 fn gigabyte(test: &str, way: impl FnOnce() -> Way) {
     if evenkeel_testing::is_long_or_skip(test) {
         bulk(way(), 1 << 30);

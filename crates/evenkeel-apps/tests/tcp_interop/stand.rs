@@ -1,4 +1,4 @@
-//! A host of ours, the kernel, and the way between them.
+//! A host of ours, the kernel, and the link between them.
 
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
@@ -34,7 +34,7 @@ const PROGRAMS: [Program; 8] = [
 const US: [&str; 2] = ["10.77.0.2/24", "fd77::2/64"];
 const KERNEL: [&str; 2] = ["10.77.0.1/24", "fd77::1/64"];
 
-/// Longer than any test takes.
+/// A time limit longer than any test.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// The kind of connection between us and the kernel that the test runs on.
@@ -48,7 +48,7 @@ pub(crate) enum Way {
     Emulated(Conditions),
 }
 
-/// One in fifty frames is lost, one in a hundred late.
+/// Returns conditions under which one in fifty frames is lost, and one in a hundred is late.
 pub(crate) const fn lossy() -> Conditions {
     Conditions {
         delay: Duration::from_millis(2),
@@ -80,7 +80,7 @@ pub(crate) struct Stand {
     device: DeviceSpec,
     capture: PathBuf,
     captures: usize,
-    /// Of all captures so far, as the kernel's counters are.
+    /// The sum over all captures so far, like the kernel's counters.
     syn_acks_again: u64,
 }
 
@@ -117,7 +117,7 @@ impl Stand {
             }
             Way::Emulated(conditions) => {
                 let there = Place::new();
-                // The kernel there has no say in this.
+                // The kernel there has no part in this connection.
                 there.run("ip tuntap add e0 mode tap");
                 there.run("sysctl -qw net.ipv6.conf.e0.disable_ipv6=1");
                 there.run("ip link set e0 up");
@@ -154,7 +154,7 @@ impl Stand {
         }
     }
 
-    /// Begins to serve: so many connections.
+    /// Begins to serve this many connections.
     pub(crate) fn serve(
         &mut self,
         service: impl Service + 'static,
@@ -162,7 +162,7 @@ impl Stand {
         count: u64,
     ) -> JoinHandle<Served> {
         let (setup, at) = self.setup();
-        // Data in a SYN are taken from who has a cookie.
+        // The server accepts data in a SYN from clients with a cookie.
         let listener = ListenerConfig { fast_open: 16, ..ListenerConfig::default() };
         let options = Options { port, listener, work: Duration::ZERO, count: Some(count) };
         let serving = Listening { service, options, connections: 0 }.alone();
@@ -218,8 +218,8 @@ impl Stand {
         sent
     }
 
-    /// Nobody has found anything wrong with what we sent, of which we say that so many segments were sent
-    /// again.
+    /// Checks that neither the kernel nor tshark has found a fault in our segments, of which `sent_again` are
+    /// retransmissions.
     fn check(&mut self, sent_again: u64) {
         let traffic = self.bridge.as_ref().map(Bridge::traffic);
         if let Some(traffic) = &traffic {

@@ -1,16 +1,16 @@
-//! The trace of our segments, which proves whatever the other checks excuse.
+//! A check of each of our segments in a capture, which proves right what the other checks excuse.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::kernel::tshark;
 
-/// The segments of ours in a capture that are right but look wrong to the other checks.
+/// Our segments in a capture that are right but look wrong to the other checks.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// SYN-ACKs sent again. Their peer may have had the first.
+    /// Retransmitted SYN-ACKs. Their peer may have received the first.
     pub(crate) syn_acks_again: u64,
-    /// Segments that tshark takes to be sent again or out of order.
+    /// Segments that tshark reports as retransmitted or out of order.
     pub(crate) retransmissions: u64,
 }
 
@@ -35,7 +35,7 @@ const SYN: u16 = 0x02;
 const RST: u16 = 0x04;
 const ACK: u16 = 0x10;
 
-/// A segment as tshark tells of it. Sequence numbers count from the SYN, and do not wrap.
+/// A segment in tshark's output. Sequence numbers count from the SYN, and do not wrap.
 struct Segment<'a> {
     ours: bool,
     stream: &'a str,
@@ -46,7 +46,7 @@ struct Segment<'a> {
     ack: u64,
     clock: Option<u32>,
     sack: Vec<(u64, u64)>,
-    /// tshark takes it to be sent again, or out of order.
+    /// Whether tshark reports the segment as retransmitted or out of order.
     again: bool,
     line: &'a str,
 }
@@ -97,7 +97,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Bytes of a stream.
+/// Ranges of bytes of a stream.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
@@ -126,7 +126,7 @@ struct Side {
     clock: Option<u32>,
 }
 
-/// A connection, as far as it has come.
+/// The state of a connection so far.
 #[derive(Debug, Default)]
 struct Conversation {
     us: Side,
@@ -168,7 +168,8 @@ impl Conversation {
     fn see_ours(&mut self, segment: &Segment<'_>, findings: &mut Findings) {
         findings.retransmissions += u64::from(segment.again);
         if segment.has(RST) {
-            // A capture begins with its host. What was opened before, a host before it had, and this one not.
+            // A capture begins with its host. An earlier connection belonged to a previous host, and this
+            // host does not have it.
             let unknown = !self.opened;
             return assert!(
                 unknown || self.is_over(),
@@ -188,24 +189,24 @@ impl Conversation {
             && let Some(last) = self.syn_ack_secs.replace(segment.at_secs)
         {
             assert!(!self.answered, "a SYN-ACK for who has it: {}", segment.line);
-            // By the timer or for a repeated SYN, but not for both.
+            // A SYN-ACK is retransmitted by the timer or for a repeated SYN, but not for both.
             assert!(segment.at_secs - last > 0.4, "a SYN-ACK soon after another: {}", segment.line);
             findings.syn_acks_again += 1;
         }
     }
 
-    /// Both sides have said all, and the other has acknowledged it: what comes now is late.
+    /// Returns whether both sides have sent all, with acknowledgment: later segments are late.
     fn is_over(&self) -> bool {
         let acknowledged = |side: &Side, by: &Side| side.fin.is_some_and(|fin| by.acked > fin);
         acknowledged(&self.us, &self.them) && acknowledged(&self.them, &self.us)
     }
 }
 
-/// Goes through a capture of our end: timestamps never go back, D-SACKs are true, and resets are for
-/// connections that are over, or that an earlier host had.
+/// Reads a capture of our end. Asserts that timestamps never go back, that D-SACKs are true, and that resets
+/// are for connections that are over, or that a previous host had.
 pub(crate) fn read(capture: &Path) -> Findings {
     let fields = FIELDS.map(|field| format!("-e {field}")).join(" ");
-    // Only TCP: to guess what its bytes might mean takes minutes.
+    // Only TCP is dissected: guessing the meaning of its bytes takes minutes.
     let options = format!("-o tcp.desegment_tcp_streams:false -T fields {fields} -Y");
     let said = tshark(&format!("-r {} {options}", capture.display()), "tcp");
     let (mut conversations, mut findings) = (BTreeMap::<&str, Conversation>::new(), Findings::default());

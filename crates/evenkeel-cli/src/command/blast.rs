@@ -22,11 +22,11 @@ use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
 use crate::{address, suggest, terminal};
 
-/// Send UDP requests at a steady rate, and say what was really offered.
+/// Send UDP requests at a steady rate, and report the rate that was really offered.
 ///
-/// Paced by the clock, in bursts of a bounded size; a generator that was kept from running does not catch up
-/// by a flood. On `cable` both ends are in this process: the generator on one core, a sink on an evenkeel
-/// host on another.
+/// The clock paces the requests, in bursts of bounded size. A generator that did not get the processor for a
+/// while does not catch up with a flood. On `cable` both ends are in this process: the generator on one core,
+/// a sink on an evenkeel host on another.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -36,54 +36,54 @@ as root:
   evenkeel blast tap:keel0 --kernel-address 10.77.0.1/24 --rate 100k --flows 16
   evenkeel blast packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:5000 --rate max --count 1M --json")]
 pub(crate) struct Arguments {
-    /// Where frames go: cable, tap:NAME or packet:NAME.
+    /// Send frames through LINK: cable, tap:NAME or packet:NAME.
     #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
     link: LinkSpec,
-    /// Frames a second, such as 1500, 500k or 2M, or max.
+    /// Send PPS frames a second, such as 1500, 500k or 2M, or max.
     #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate)]
     rate: Rate,
-    /// Where the requests go. On a cable this is the sink's address and port.
+    /// Send the requests to ADDRESS:PORT. On a cable this is the sink's address and port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:9", value_parser = address::endpoint)]
     to: IpEndpoint,
-    /// Our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
+    /// Send from ADDRESS with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     from: Option<IpCidr>,
-    /// On tap: an address for the kernel's end; may be given more than once.
+    /// On tap: give ADDRESS to the kernel's end; repeat for more.
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     kernel_address: Vec<IpCidr>,
-    /// Router for everything that is not on the link.
+    /// Reach other networks through the router at ADDRESS.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Option<IpAddress>,
-    /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09
+    /// Use this hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09
     /// [default: own].
     #[arg(
         long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
     )]
     mac: Option<Address>,
-    /// Bytes of payload in each request.
+    /// Put BYTES of payload into each request.
     #[arg(
         long, value_name = "BYTES", default_value_t = 18,
         value_parser = clap::value_parser!(u16).range(0..=1_452)
     )]
     size: u16,
-    /// Source ports to spread the requests over.
+    /// Spread the requests over N source ports.
     #[arg(
         long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256)
     )]
     flows: u16,
-    /// Stop after this long [default: 10s unless --count is given].
+    /// Stop after TIME [default: 10s unless --count is given].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
-    /// Stop after so many requests.
+    /// Stop after N requests.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
-    /// On a cable: what the sink computes for each request.
+    /// On a cable: the sink computes for TIME on each request.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     work: Duration,
-    /// Write every frame that comes or goes to a capture file; not on cable.
+    /// Write every incoming and outgoing frame to a capture file; not on cable.
     #[arg(long, value_name = "FILE.pcapng")]
     dump: Option<PathBuf>,
-    /// Seed of the payloads and of the order of flows.
+    /// Seed the payloads and the order of flows with SEED.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     /// Print the result as one JSON object.
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage(line.to_owned()));
     }
     let reports = terminal::reports()?;
-    // That the reader has gone shows at the end.
+    // The error is ignored: if the reader has gone, the final report fails, too.
     let so_far = |flooded: &Flooded| _ = arguments.print(flooded);
     let flooded = match super::place(
         &arguments.link,
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Arguments {
-    /// Returns the setup of the generator's host; on a cable, with the sink's address.
+    /// Returns the setup of the generator's host. On a cable it has the sink's address.
     fn setup(&self) -> Result<HostSetup, Failure> {
         let from = match self.from {
             Some(from) => from,
@@ -209,7 +209,7 @@ impl Arguments {
         }
     }
 
-    /// Returns what is sent into a cable, how, and what its sink does.
+    /// Returns the requests for a cable, their flood, and the work of the sink.
     fn flood(
         &self,
         setup: &HostSetup,

@@ -1,4 +1,5 @@
-//! `-h`: one screen. The options that a first use needs, one line each, and the names of all others.
+//! Short help, `-h`: one screen with a line for each option that a first use needs, and the names of the
+//! others.
 
 use clap::{Arg, Command};
 
@@ -7,8 +8,8 @@ const WIDTH: usize = 80;
 /// The indent of the list of the other options' names.
 const INDENT: &str = "  ";
 
-/// The options that `-h` explains, of each command in the order of the command line. Arguments without a name
-/// are always explained.
+/// The options that `-h` explains, for each command in the order of the command line. Arguments without a
+/// name are always explained.
 const SHOWN: [(&str, &[&str]); 12] = [
     ("demo", &["quick", "work", "architectures", "queues", "no_kernel", "report", "no_report", "json"]),
     ("echo", HOSTED),
@@ -26,8 +27,8 @@ const SHOWN: [(&str, &[&str]); 12] = [
 
 const HOSTED: &[&str] = &["address", "kernel_address", "port", "duration", "json"];
 
-/// Turns a command with the help of [`compact`](super::help::compact), and all below it, into one with help
-/// that fits a screen.
+/// Shortens the help of a command and its subcommands, as made by [`compact`](super::help::compact), to one
+/// screen.
 pub(crate) fn brief(command: Command) -> Command {
     let command = command.mut_subcommands(brief);
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -70,7 +71,8 @@ fn first_sentence(text: &str) -> String {
     text.split_once(". ").map_or(text.as_str(), |(first, _)| first).trim_end_matches('.').to_owned()
 }
 
-/// Ends before what goes into detail, if it is longer than what fits beside a name.
+/// Returns the first sentence of `help`. A sentence that does not fit beside the option's name ends before
+/// its details.
 fn first_clause(help: &str) -> String {
     const ROOM: usize = WIDTH - 34;
     let sentence = first_sentence(help);
@@ -83,7 +85,7 @@ fn first_clause(help: &str) -> String {
     clause.trim_end_matches([',', ':', ';']).to_owned()
 }
 
-/// Words in lines of a screen's width.
+/// Returns the words in lines that fit the width of a screen.
 fn columns(words: &[String]) -> String {
     let mut text = INDENT.to_owned();
     let mut column = INDENT.len();

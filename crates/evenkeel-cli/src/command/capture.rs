@@ -1,4 +1,4 @@
-//! `--capture`: what a host that does something else is to write down.
+//! `--capture`: the capture of a host that also does other work.
 
 use evenkeel::link::capture::{Expression, Frames};
 use evenkeel_apps::monitor::{Embedded, EmbeddedCaptured, News};
@@ -11,7 +11,7 @@ pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
     let (text, filter) = match text.split_once(",filter=") {
         Some((before, filter)) => {
             let filter = Expression::new(filter);
-            // Only to say now what is wrong with it.
+            // This reports an invalid filter at once; the result is not used.
             filter.compile(&Frames::ETHERNET).map_err(|error| error.to_string())?;
             (before, Some(filter))
         }
@@ -75,7 +75,7 @@ mod tests {
         for wrong in ["", "-", "a,snaplen=0", "a,snaplen=x", ",snaplen=9"] {
             assert!(inside(wrong).is_err_and(|e| e.starts_with("expected")), "{wrong}");
         }
-        // Without libpcap this is an error too, of another kind.
+        // Without libpcap the filter is an error, too, with another message.
         if let Ok(all) = inside("a,snaplen=96,filter=udp portrange 1-9") {
             assert_eq!((all.snaplen, all.filter.unwrap().text()), (96, "udp portrange 1-9"));
         }

@@ -1,7 +1,7 @@
-//! A configuration file: the options of the command line, written down.
+//! A configuration file: options of the command line in TOML.
 //!
-//! Each key is the name of an option and is read by what reads the option; so a file can say whatever the
-//! command line can. Links, routes and neighbours may also be tables.
+//! Each key is the name of an option, and its value has the parser of that option. So a file accepts
+//! everything that the command line accepts. Links, routes and neighbours may also be tables.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,15 +16,15 @@ use toml::de::{DeTable, DeValue};
 use crate::failure::Failure;
 use crate::usage;
 
-/// Keys that are the command line's alone, whatever the command.
+/// Keys that only the command line accepts, for every command.
 const NOT_IN_FILES: [&str; 3] = ["config", "check", "help"];
-/// Options that name files: relative to the configuration file.
+/// Options that name files. Their paths are relative to the configuration file.
 const PATHS: [&str; 3] = ["rules", "log", "trace"];
-/// A value that is no file's name: it takes a setting back.
+/// A value that resets an option. It is not the name of a file.
 const NONE: &str = "none";
 
-/// Parses the command line of this process anew, with the options of a file before its own. The command is
-/// called `name`, and `not_in_files` are options of it that a file cannot give.
+/// Parses the command line of this process again, with the options of a file before its own. `name` is the
+/// name of the command. The file must not give the options `not_in_files`.
 pub(crate) fn complete(
     path: &Path,
     name: &str,
@@ -51,9 +51,9 @@ pub(crate) fn misplaced(name: &str) -> Failure {
 /// An option as a file gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// Its name, without dashes.
+    /// The name, without dashes.
     pub(crate) option: String,
-    /// Its value; none for a switch.
+    /// The value; `None` for a switch.
     pub(crate) value: Option<String>,
     /// The offset of the value in the file, in bytes.
     pub(crate) at: usize,
@@ -70,7 +70,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Understands the text of the file at `path`, whose options are those of `command`.
+    /// Parses the text of the file at `path` with the options of `command`.
     fn parse(path: &Path, text: &str, command: &Command, not_in_files: &[&str]) -> Result<Self, TextError> {
         let mut file = Self { name: path.display().to_string(), text: text.to_owned(), given: Vec::new() };
         let table = DeTable::parse(text)
@@ -83,7 +83,7 @@ impl File {
             }
             file.option(key, value)?;
         }
-        // In the order in which they stand there.
+        // The options keep their order in the file.
         file.given.sort_by_key(|given| given.at);
         file.check(&file.given, &command.clone().no_binary_name(true))?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -140,7 +140,7 @@ impl File {
         }
     }
 
-    /// A link, route or neighbour: its parts in the order and form of the command line.
+    /// Returns a link, route or neighbour with its parts in the order and form of the command line.
     fn table(
         &self,
         option: &str,
@@ -178,8 +178,8 @@ impl File {
         Ok(text.trim_end_matches(',').to_owned())
     }
 
-    /// Lets the options' own reader judge them: all at once, since there may be very many, and if one is
-    /// wrong by halves until it is found.
+    /// Checks the options with their own parsers. It checks all at once because there may be very many. If
+    /// one is wrong, it halves the list until it has found that one.
     fn check(&self, given: &[Given], command: &Command) -> Result<(), TextError> {
         let Err(error) = command.clone().try_get_matches_from(given.iter().map(argument)) else {
             return Ok(());
@@ -215,8 +215,8 @@ impl File {
     }
 }
 
-/// A key of a table: its name, what is before and after its value on the command line, and whether it must be
-/// there.
+/// A key of a table: its name, the text before and after its value on the command line, and whether it is
+/// required.
 struct Key {
     name: &'static str,
     before: &'static str,

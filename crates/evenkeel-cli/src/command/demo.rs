@@ -15,13 +15,13 @@ use crate::{quantity, suggest, terminal};
 
 /// Show receive livelock and its cure: one UDP service under rising load, on five receive architectures.
 ///
-/// Runs in real time on two of this machine's cores, over a cable in memory: one core is the host with a
-/// service, a second service that nobody floods, and a program that only computes; the other is the load
-/// generator. Load rises from a tenth of the service's peak to more than ten times that. All numbers are
-/// counters, and every frame must be accounted for.
+/// The demonstration runs in real time on two of this machine's cores, over a cable in memory. One core is
+/// the host with a service, a second service that receives no flood, and a program that only computes. The
+/// other core is the load generator. Load rises from a tenth of the service's peak to more than ten times
+/// that peak. All numbers are counters, and every frame must be accounted for.
 ///
-/// Prints a table, and writes the curves to a page that any browser shows. Needs no root. As root it also
-/// floods the kernel's own UDP socket, on a veth pair in a network namespace that is gone afterwards.
+/// The command prints a table and writes the curves to a page for any browser. It needs no root. As root it
+/// also floods the kernel's own UDP socket, on a veth pair in a network namespace that it removes afterwards.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,40 +30,40 @@ Examples:
   evenkeel demo --work 5us --architectures eager,soft-lrp
   evenkeel demo --json | jq '.architectures[] | {name, retention}'
 
-Exit status: 0 if it ran, every frame is accounted for and the page is written, 1 if not, 2 for bad arguments.
+Exit status: 0 if every frame is accounted for and the page is written, 1 if not, 2 for bad arguments.
 docs/results.md explains every field of the JSON.")]
 pub(crate) struct Arguments {
-    /// Fewer and shorter points: about ten seconds, rougher figures.
+    /// Measure fewer, shorter points: about ten seconds, less exact.
     #[arg(long)]
     quick: bool,
-    /// Seconds of measuring at each load [default: 0.75, with --quick 0.25].
+    /// Measure for SECONDS at each load [default: 0.75, with --quick 0.25].
     #[arg(long, value_name = "SECONDS", value_parser = quantity::seconds)]
     seconds_per_point: Option<f64>,
-    /// Loads to measure for each architecture, 3 to 100 [default: 12, with --quick 6].
+    /// Measure N loads for each architecture, 3 to 100 [default: 12, with --quick 6].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(3..=100))]
     points: Option<u16>,
-    /// What the service computes for each request, at most 1ms.
+    /// Compute for TIME on each request, at most 1ms.
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = quantity::short_work)]
     work: Duration,
-    /// Receive architectures, separated by commas: eager, early-demux, polled, soft-lrp, ni-lrp [default:
-    /// all].
+    /// Measure these receive architectures, separated by commas: eager, early-demux, polled, soft-lrp, ni-lrp
+    /// [default: all].
     #[arg(
         long, value_name = "LIST", value_delimiter = ',',
         value_parser = suggest::architecture(), hide_possible_values = true
     )]
     architectures: Vec<Architecture>,
-    /// Receive queues of the interface, 1 to 16. Each service has the queue that the cable's hash gives it;
-    /// where that is the same, this is said. If there are several, soft-lrp is also measured with one, as
-    /// TAPs and most virtual machines have.
+    /// Give the interface N receive queues, 1 to 16. The cable's hash assigns each service a queue; if both
+    /// services have the same one, the report says so. With several queues, soft-lrp is also measured with
+    /// one, as TAPs and most virtual machines have.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     queues: u16,
-    /// Seed of everything that is random.
+    /// Seed everything random with SEED.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     /// Do not flood the kernel's own sockets, even as root.
     #[arg(long)]
     no_kernel: bool,
-    /// Where the page with the curves goes.
+    /// Write the page with the curves to FILE.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     report: PathBuf,
     /// Write no page.
@@ -96,7 +96,7 @@ impl Arguments {
     }
 }
 
-/// Columns of the bar that shows how far it is.
+/// Columns of the progress bar.
 const BAR: usize = 24;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let results = demo::run(&arguments.options(), |at| progress.show(&line(at)))
         .map_err(|e| Failure::machine("cannot run the demonstration", e))?;
     progress.clear();
-    // The results first: a page that cannot be written must not cost the run.
+    // The results come first: a page that cannot be written must not lose them.
     if arguments.json {
         terminal::print_json(&results)?;
     } else {

@@ -1,5 +1,5 @@
-//! `evenkeel help`, and how help looks: a line or two for each option, and what many commands share on a page
-//! of its own.
+//! `evenkeel help`, and the layout of help: a line or two for each option. Options of many commands have
+//! pages of their own.
 
 use clap::{Arg, ArgAction, Args as _, Command, CommandFactory as _};
 use evenkeel_apps::text::nearest;
@@ -13,7 +13,7 @@ use crate::{Cli, terminal};
 struct Page {
     name: &'static str,
     heading: &'static str,
-    /// The one of its options that each command shows.
+    /// The one option of the page that each command shows.
     shown: &'static str,
     options: fn(Command) -> Command,
     commands: &'static str,
@@ -36,7 +36,7 @@ const PAGES: [Page; 2] = [
     },
 ];
 
-/// Show the help of a command, or a page about what several commands share: receiving, or sending.
+/// Show the help of a command, or a page about options that several commands share: receiving, or sending.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -45,7 +45,7 @@ Examples:
   evenkeel help receiving
   evenkeel help sending")]
 pub(crate) struct Arguments {
-    /// The command, or the page.
+    /// Show the help of this command, or this page.
     #[arg(value_name = "TOPIC")]
     topic: Vec<String>,
 }
@@ -84,7 +84,7 @@ impl Page {
 
     /// Returns the line of a command's help that points to this page.
     fn pointer(&self) -> String {
-        format!("{} can be chosen in more ways: evenkeel help {}", self.heading, self.name)
+        format!("{}: more options in evenkeel help {}", self.heading, self.name)
     }
 
     fn has(&self, arg: &Arg) -> bool {
@@ -92,8 +92,8 @@ impl Page {
     }
 }
 
-/// The command with help that fits onto a page: no empty lines between options, none of what has a page of
-/// its own. What the description says beyond its first sentence, and examples, come last.
+/// Returns the command with help that fits a page: no empty lines between options, and no options that have a
+/// page of their own. The description beyond its first sentence comes last, with the examples.
 pub(crate) fn compact(command: Command) -> Command {
     let pages = PAGES.iter().filter(|page| command.get_arguments().any(|arg| page.has(arg)));
     let pointers: Vec<String> = pages.map(Page::pointer).collect();

@@ -16,41 +16,41 @@ use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::{address, quantity, suggest};
 
-/// Arguments that say where a host is, and for how long.
+/// Arguments that give the place of a host and the length of its run.
 #[derive(Debug, Args)]
 pub(crate) struct HostArguments {
-    /// Where frames come from: tap:NAME, packet:NAME (both also with ,queues=N), pcap:FILE or cable.
+    /// Receive frames from LINK: tap:NAME, packet:NAME (both also with ,queues=N), pcap:FILE or cable.
     #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
     pub(crate) link: LinkSpec,
-    /// An address of ours with its prefix length, IPv4 or IPv6; may be given more than once
-    /// [default: 10.77.0.2/24 and fd77::2/64].
+    /// Use ADDRESS with its prefix length, IPv4 or IPv6; repeat for more [default: 10.77.0.2/24 and
+    /// fd77::2/64].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     address: Vec<IpCidr>,
-    /// On tap: an address for the kernel's end, so that its programs reach us at once; may be given more than
-    /// once.
+    /// On tap: give ADDRESS to the kernel's end, so that the kernel's programs reach this host at once;
+    /// repeat for more.
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     kernel_address: Vec<IpCidr>,
-    /// Router for everything that is not on the link; one for IPv4 and one for IPv6.
+    /// Reach other networks through the router at ADDRESS; one for IPv4 and one for IPv6.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Vec<IpAddress>,
-    /// Our hardware address: own (derived from the machine and the name), device (that of packet:NAME, where
-    /// the network accepts no other), random, or one such as 02:00:00:00:00:09 [default: own].
+    /// Use this hardware address: own (derived from the machine and the name), device (that of packet:NAME,
+    /// where the network accepts no other), random, or one such as 02:00:00:00:00:09 [default: own].
     #[arg(
         long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
     )]
     mac: Option<Address>,
-    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
+    /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 5s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     pub(crate) duration: Option<Duration>,
-    /// Write every frame that comes or goes to a capture file; not on cable.
+    /// Write every incoming and outgoing frame to a capture file; not on cable.
     #[arg(long, value_name = "FILE.pcapng")]
     dump: Option<PathBuf>,
-    /// Write frames that come or go to a pcapng file; what the disk cannot take is discarded and counted, and
-    /// holds nobody up. Of each frame `snaplen` bytes, of all frames those that `filter` says, in the
-    /// language of tcpdump.
+    /// Write incoming and outgoing frames to a pcapng file: at most `snaplen` bytes of each, and only frames
+    /// that match `filter`, in the language of tcpdump. Frames that the disk cannot take are discarded and
+    /// counted; the host does not wait.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
     pub(crate) capture: Option<Embedded>,
-    /// Print counters to standard error this often, such as 1s [default: on a terminal all the time].
+    /// Print counters to standard error every TIME, such as 1s [default: on a terminal all the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     pub(crate) stats_interval: Option<Duration>,
     /// Print the final counters as one JSON object.
@@ -81,8 +81,8 @@ pub(crate) fn other_end(setup: &HostSetup) -> Result<HostSetup, Failure> {
     let [first, ..] = setup.addresses[..] else { return Err(Failure::Usage("no address".into())) };
     let neighbour = address::neighbour(first).map_err(Failure::Usage)?;
     let mut config = Config { seed: setup.config.seed.wrapping_add(1), ..Config::of(Architecture::SoftLrp) };
-    // Each port serves for one connection a second to the same server, so clients that close first need them
-    // all (RFC 6056, 3.2).
+    // A port serves one connection a second to the same server. So clients that close first need all ports
+    // (RFC 6056, 3.2).
     config.tcp.ports = 1_024..=u16::MAX;
     Ok(HostSetup { addresses: vec![neighbour], gateways: Vec::new(), config })
 }

@@ -15,9 +15,9 @@ use crate::{quantity, suggest, terminal};
 /// Repeat the measurements of the papers that evenkeel is built on.
 ///
 /// Every experiment is a figure or a table of a paper. Most run in virtual time, on a simulated CPU with the
-/// costs of the paper's machine, with each of twenty seeds: the same seeds give the same figures on any
-/// machine. Each ends with checks against what the paper reports, those that something was fitted to apart
-/// from those that are predictions.
+/// costs of the paper's machine, with each of twenty seeds. Equal seeds give equal figures on any machine.
+/// Each experiment ends with checks against the paper. Checks that something was fitted to are listed apart
+/// from predictions.
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -34,7 +34,7 @@ enum Lab {
 /// List the experiments of the papers.
 #[derive(Debug, Args)]
 struct ListArguments {
-    /// Print a JSON list instead.
+    /// Print a JSON list instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -54,43 +54,44 @@ Examples:
   evenkeel lab run l97-fig6 --real
   sudo evenkeel lab run l97-fig6 --real --on packet
 
-Exit status: 0 if every check holds but the known misses, whose reason is printed; 1 if another does
-not, or something could not be measured or written; 2 for bad arguments. docs/results.md explains the
-JSON.")]
+Exit status: 0 if all checks hold except known misses, whose reason is printed; 1 if another check
+fails, or something could not be measured or written; 2 for bad arguments. docs/results.md explains
+the JSON.")]
 struct RunArguments {
-    /// Experiments, as `evenkeel lab list` names them; `all` for all of them, `t00` for those of that paper.
+    /// Run these experiments, named as in `evenkeel lab list`; `all` for all of them, `t00` for those of that
+    /// paper.
     #[arg(
         required = true, value_name = "ID", value_parser = suggest::experiment(), hide_possible_values = true
     )]
     ids: Vec<String>,
-    /// Run with each of so many seeds, from 1 on. The median counts; spread and share of the seeds with which
-    /// a check holds are told.
+    /// Run with seeds 1 to N. The median counts; the report gives the spread, and the share of seeds with
+    /// which each check holds.
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with_all = ["seed", "real"],
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: u32,
-    /// Run with this seed of everything that is random, and no other.
+    /// Run only with SEED for everything random.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// In real time on this machine instead of virtual time, where the experiment has that mode.
+    /// Measure in real time on this machine, if the experiment has that mode, instead of in virtual time.
     #[arg(long)]
     real: bool,
     #[command(flatten)]
     real_options: RealOptions,
-    /// Write the points of each experiment to DIR/ID.csv. Without --json they go to lab-results in any case,
-    /// or lab-results/real.
+    /// Write the points of each experiment to DIR/ID.csv. Without --json they also go to lab-results or
+    /// lab-results/real.
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
-    /// Write each experiment's picture to DIR/ID.svg; a table has none. Without --json it goes to lab-results
-    /// in any case, or lab-results/real.
+    /// Write each experiment's picture to DIR/ID.svg; a table has none. Without --json it also goes to
+    /// lab-results or lab-results/real.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
-    /// Write no files but those asked for.
+    /// Write only the files that other options request.
     #[arg(long)]
     no_files: bool,
-    /// Write all checks, with spreads and known misses, as one page of Markdown; of virtual time only.
+    /// Write all checks, with spreads and known misses, as one page of Markdown; in virtual time only.
     #[arg(long, value_name = "FILE", conflicts_with = "real")]
     markdown: Option<PathBuf>,
-    /// Print JSON instead: one object for one experiment, a list of them for several.
+    /// Print JSON instead of text: one object for one experiment, a list for several.
     #[arg(long)]
     json: bool,
 }
@@ -99,31 +100,32 @@ struct RunArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "In real time")]
 struct RealOptions {
-    /// What the router is between: in-memory cables, packet sockets on veth pairs, or TAP devices. All but
-    /// the cable need root and use a network namespace of their own. Not every experiment runs on each.
+    /// Put the router between these links: in-memory cables, packet sockets on veth pairs, or TAP devices.
+    /// All but the cable need root and use a network namespace of their own. Some experiments do not run on
+    /// each.
     #[arg(
         long, value_name = "PLACE", default_value = "cable", requires = "real",
         value_parser = suggest::with(Place::from_str, ["cable", "packet", "tap"]), hide_possible_values = true
     )]
     on: Place,
-    /// Loads at which each variant is measured.
+    /// Measure each variant at N loads.
     #[arg(
         long, value_name = "N", default_value_t = 10, requires = "real",
         value_parser = clap::value_parser!(u16).range(2..)
     )]
     points: u16,
-    /// Length of each measurement.
+    /// Measure for TIME at each load.
     #[arg(
         long, value_name = "TIME", default_value = "250ms", requires = "real", value_parser = quantity::time
     )]
     window: Duration,
-    /// Measurements of each variant at each load; the median counts.
+    /// Measure each variant N times at each load; the median counts.
     #[arg(
         long, value_name = "N", default_value_t = 3, requires = "real",
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     repeats: u16,
-    /// Work of the screening process for each packet, at most 1ms.
+    /// Let the screening process compute for TIME on each packet, at most 1ms.
     #[arg(
         long, value_name = "TIME", default_value = "1us", requires = "real",
         value_parser = quantity::short_work
@@ -159,7 +161,7 @@ impl RunArguments {
             OutputFile::open_in_directory(&file)?;
         }
         let several = chosen.len() > 1;
-        // Neither a measurement that fails nor a file that cannot be written costs what has been measured.
+        // A failed measurement or an unwritable file must not lose the other results.
         let mut failed = None;
         let mut progress = terminal::Progress::answering()?;
         let mut reports = Vec::new();
@@ -276,7 +278,7 @@ impl RunArguments {
         [place(&self.csv, "csv"), place(&self.svg, "svg")].into_iter().flatten().collect()
     }
 
-    /// Writes the report's files, and says which.
+    /// Writes the report's files, and returns their paths.
     fn write_files(&self, report: &Report) -> Result<Vec<PathBuf>, Failure> {
         let mut written = Vec::new();
         for file in self.files(report.id) {

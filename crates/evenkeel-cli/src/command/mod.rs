@@ -1,4 +1,4 @@
-//! One file for each command: its arguments, its help, and what it does.
+//! The commands, one file each: arguments, help, and actions.
 
 mod account;
 pub(crate) mod blast;
@@ -32,7 +32,8 @@ enum Place {
     Device(DeviceSetup),
 }
 
-/// A link with the options that belong to it. `own` are the addresses of the host that is to be there.
+/// Returns the place for a link, after checking the options that belong to it. `own` are the addresses of the
+/// host there.
 fn place(
     link: &LinkSpec,
     own: &[IpCidr],

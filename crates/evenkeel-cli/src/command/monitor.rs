@@ -28,25 +28,26 @@ use crate::terminal::{self, Progress};
 
 /// Capture packets without falling over when there are too many.
 ///
-/// Writes pcapng for Wireshark and tshark, or shows packets, or says who talks most. What cannot be taken in
-/// time dies in the interface's ring, for free, and is counted: packets captured and packets dropped add up
-/// to packets sent.
+/// The command writes pcapng for Wireshark and tshark, prints packets, or lists the busiest senders. Packets
+/// that it cannot take in time are dropped in the interface's ring, at no cost, and counted. Captured and
+/// dropped packets add up to the packets sent.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Links:
-  NAME         a network interface that exists, also lo, through AF_PACKET (packet:NAME if it is
-               called as one of the links below); the filter runs in the kernel. Needs root
+  NAME         an existing network interface, also lo, through AF_PACKET (packet:NAME if it has the
+               name of one of the links below); the filter runs in the kernel. Needs root
                (CAP_NET_RAW).
-  any          all of those that are there now and up.
-  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
-  pcap:FILE    a pcap or pcapng file of any link type, read as fast as it can be.
+  any          all interfaces that exist at the start and are up.
+  tap:NAME     a TAP device; created if it does not exist, and then removed at the end. Needs root
+               (CAP_NET_ADMIN).
+  pcap:FILE    a pcap or pcapng file of any link type, read as fast as possible.
   cable        in memory, flooded from its other end. Needs nothing.
 
-The filter EXPRESSION is that of tcpdump, see pcap-filter(7); libpcap compiles it for the link, and
-must be installed if one is given. Frames are kept whole, also jumbo frames and those that an adaptor
-has joined or is to split. If --snaplen cuts them, --print shows how much was kept ([|96]).
+The filter EXPRESSION is that of tcpdump, see pcap-filter(7). libpcap compiles it for the link, so a
+filter needs libpcap. Frames are kept whole, also jumbo frames and frames that an adaptor has joined
+or is to split. If --snaplen cuts them, --print shows how much was kept ([|96]).
 
-Files of a row are named as dumpcap names them: NAME_00001_20261121130000.pcapng, time in UTC.
+Files of a series have names like those of dumpcap: NAME_00001_20261121130000.pcapng, time in UTC.
 
 Examples:
   evenkeel monitor cable --rate max
@@ -58,67 +59,67 @@ as root:
   evenkeel monitor packet:eth1 -w ring.pcapng -C 100M -W 10
   evenkeel monitor packet:eth1 -w - | wireshark -k -i -
 
-Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 if the link
-could not be used or not everything could be written, 2 for bad arguments.")]
+Exit status: 0 if the command ran to its end or to Ctrl-C and every frame is accounted for, 1 if the
+link could not be used or not everything could be written, 2 for bad arguments.")]
 pub(crate) struct Arguments {
-    /// Where frames come from: a network interface, any, tap:NAME, pcap:FILE or cable.
+    /// Receive frames from LINK: a network interface, any, tap:NAME, pcap:FILE or cable.
     #[arg(
         value_name = "LINK", hide_possible_values = true,
         value_parser = suggest::with(watched, ["any", "cable", "tap:", "packet:", "pcap:"])
     )]
     link: Watched,
-    /// Which frames, in the language of tcpdump [default: all].
+    /// Capture only frames that match, in the language of tcpdump [default: all].
     #[arg(value_name = "EXPRESSION")]
     expression: Vec<String>,
-    /// Write the frames to a pcapng file, or to standard output if it is `-`.
+    /// Write the frames to a pcapng file, or to standard output if FILE is `-`.
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Show each frame on a line: time of day (UTC), direction, who to whom, protocol, TCP's flags or what
-    /// ARP asks, length.
+    /// Print each frame on a line: time of day (UTC), direction, source and destination, protocol, TCP's
+    /// flags or ARP's question, length.
     #[arg(long, conflicts_with = "write")]
     print: bool,
-    /// Bytes of a frame to keep; 0 for all.
+    /// Keep at most BYTES of each frame; 0 for all.
     #[arg(short, long, value_name = "BYTES", default_value_t = 0)]
     snaplen: u32,
-    /// Stop after so many frames.
+    /// Stop after N frames.
     #[arg(short, long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
-    /// With --write: begin another file before one is larger than this, such as 64k or 100M; without a suffix
-    /// in millions of bytes.
+    /// Begin a new file before one exceeds SIZE, such as 64k or 100M; without a suffix in millions of bytes.
+    /// Needs --write.
     #[arg(short = 'C', long, value_name = "SIZE", value_parser = quantity::size, requires = "write")]
     file_size: Option<u64>,
-    /// With --write: begin another file when one is as old as this, such as 60 (seconds) or 10min.
+    /// Begin a new file when one is as old as TIME, such as 60 (seconds) or 10min. Needs --write.
     #[arg(
         short = 'G', long, value_name = "TIME", value_parser = quantity::time_or_seconds, requires = "write"
     )]
     file_time: Option<Duration>,
-    /// With --file-size or --file-time: keep so many files, and remove the oldest.
+    /// Keep the last N files and remove older ones. Needs --file-size or --file-time.
     #[arg(short = 'W', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     files: Option<u16>,
     /// On packet: see only frames that the interface would take anyway, not those to other stations.
     #[arg(short = 'p', long)]
     no_promiscuous: bool,
-    /// Frames that the capture queue holds. A short one stays in the processor's cache; what cannot be taken
-    /// in time waits in the ring.
+    /// Let the capture queue hold N frames. A short queue stays in the processor's cache; further frames wait
+    /// in the ring.
     #[arg(
         long, value_name = "N", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(4..=1_000_000)
     )]
     queue: u32,
-    /// On packet and cable: frames that the receive ring holds, 2 KiB each; rounded up to a power of two. On
-    /// packet that much memory, and at least 512 KiB, which holds the more frames the smaller they are.
+    /// On packet and cable: let the receive ring hold N frames, 2 KiB each; rounded up to a power of two. On
+    /// packet the ring is as large, and at least 512 KiB, and holds more frames if they are smaller.
     #[arg(
         long, value_name = "N", default_value_t = 16_384,
         value_parser = clap::value_parser!(u32).range(32..=65_536)
     )]
     ring: u32,
-    /// On cable: frames a second from the other end, such as 500k, or max [default: 1M].
+    /// On cable: the other end sends PPS frames a second, such as 500k, or max [default: 1M].
     #[arg(long, value_name = "PPS", value_parser = quantity::rate)]
     rate: Option<Rate>,
-    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 5s].
+    /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 5s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
-    /// Say how it goes this often.
+    /// Report progress every TIME.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::period)]
     stats_interval: Duration,
     /// Print the final counters as one JSON object.
@@ -150,7 +151,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     drop(reporter);
     arguments.print(&monitored)?;
     match &monitored.incomplete {
-        // The reader of a pipe has what it wanted.
+        // The reader of a pipe ended; it has all that it wanted.
         Some(what) if to_stdout && what.contains("Broken pipe") => Ok(()),
         Some(what) => Err(Failure::Machine(what.clone())),
         None => {
@@ -198,7 +199,7 @@ impl Arguments {
             return terminal::print_json(&Output { link: self.link.to_string(), monitored });
         }
         if self.write.is_some() || self.print {
-            // As tcpdump does: standard output is for packets.
+            // Standard output is for packets, as with tcpdump.
             eprint!("{}", describe(monitored));
             return Ok(());
         }
@@ -239,7 +240,7 @@ impl Arguments {
             None => What::Summary,
         };
         let config = self.receiving.listening(1);
-        // Room for the queue, and for what the rings hold.
+        // The memory has room for the queue and for the frames in the rings.
         let memory_pkts = config.memory_pkts + 2 * self.queue as usize;
         Ok(Setup {
             config: Config { memory_pkts, ..config },
@@ -324,7 +325,7 @@ impl Arguments {
     }
 }
 
-/// Tells how it goes: on the terminal, over and over; a summary line by line.
+/// A display of progress: on a terminal a line that is overwritten; for a summary separate lines.
 struct Reporter<'a> {
     arguments: &'a Arguments,
     progress: Option<Progress>,
@@ -347,12 +348,12 @@ impl<'a> Reporter<'a> {
         match news {
             News::Failing(_) | News::Recovered(_) => super::capture::tell(news),
             News::Listening(names) => eprintln!("evenkeel: listening on {}", names.join(", ")),
-            // That the reader has gone shows at the end.
+            // The error is ignored: if the reader has gone, the final report fails, too.
             News::Report(monitored) => drop(self.arguments.print(&monitored)),
             News::Glance(_) if self.quiet => {}
             News::Glance(glance) => match &mut self.progress {
                 Some(progress) => progress.show(&line(&glance)),
-                // That the reader has gone shows at the end.
+                // The error is ignored: if the reader has gone, the final report fails, too.
                 None => drop(terminal::print(&format!("{}\n", line(&glance)))),
             },
         }
@@ -363,7 +364,7 @@ impl<'a> Reporter<'a> {
 fn line(glance: &Glance) -> String {
     let Glance { elapsed, interval, captured, missed, dropped, discarded, summary } = glance;
     let mut line = format!("{:>6.1} s  ", elapsed.as_secs_f64());
-    // A terminal may have no room for all of it: what is lost goes first.
+    // A terminal may not have room for the whole line, so losses come first.
     for (frames, what) in [(missed, "by interface"), (dropped, "by queue"), (discarded, "not written")] {
         if *frames > 0 {
             line.push_str(&format!("{} dropped {what}; ", count(*frames)));

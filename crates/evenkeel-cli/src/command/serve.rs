@@ -1,4 +1,4 @@
-//! `evenkeel echo` and `evenkeel sink`.
+//! `evenkeel echo` and `evenkeel sink`: run services over UDP and TCP.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ use crate::receiving::Receiving;
 pub(crate) struct ServeArguments {
     #[command(flatten)]
     host: HostArguments,
-    /// A multicast group to join; may be given more than once.
+    /// Join this multicast group; repeat for more.
     #[arg(long, value_name = "ADDRESS", value_parser = address::group)]
     group: Vec<IpAddress>,
-    /// What the service computes for each request, such as 1us; over TCP for each read, of 16 KiB at most.
+    /// Compute for TIME on each request, such as 1us; over TCP on each read, of at most 16 KiB.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     work: Duration,
-    /// Stop after so many requests, over TCP after so many connections.
+    /// Stop after N requests, over TCP after N connections.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
-    /// On cable: requests a second from the other end, such as 500k, or max.
+    /// On cable: the other end sends PPS requests a second, such as 500k, or max.
     #[arg(
         long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate,
         conflicts_with = "tcp"
@@ -42,7 +42,7 @@ pub(crate) struct ServeArguments {
     /// Serve TCP, and UDP only if --udp is given too.
     #[arg(long)]
     tcp: bool,
-    /// With --tcp on cable: bytes that the other end sends over each connection, such as 64k.
+    /// With --tcp on cable: the other end sends N bytes over each connection, such as 64k.
     #[arg(
         long, value_name = "N", default_value = "64k", value_parser = quantity::count,
         requires = "tcp", help_heading = "TCP"
@@ -54,23 +54,25 @@ pub(crate) struct ServeArguments {
     receiving: Receiving,
 }
 
-/// Give back what comes (RFC 862): UDP requests, and what comes over TCP connections. Answer pings.
+/// Send back what arrives (RFC 862): UDP requests, and the bytes of TCP connections. Answer pings.
 ///
-/// The program, its UDP, TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
+/// The program and its UDP, TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves
+/// frames.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Links:
-  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
-  packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
-               Both also with ,queues=N: as many receive rings, each flow in one of them, so that a flood
-               in one ring leaves the others alone.
-  pcap:FILE    frames from a capture, played once at its own pace; answers go nowhere, or with
-               --dump to a file.
+  tap:NAME     a TAP device; created if it does not exist, and then removed at the end. Needs root
+               (CAP_NET_ADMIN).
+  packet:NAME  an existing network interface, through AF_PACKET. Needs root (CAP_NET_RAW).
+               Both also with ,queues=N for N receive rings; each flow uses one of them, so a flood in
+               one ring does not affect the others.
+  pcap:FILE    frames from a capture, played once at its own pace; answers are discarded, or with
+               --dump written to a file.
   cable        in memory, with a load generator or TCP clients at its other end. Needs nothing.
 
-Over TCP a peer that sends and does not read is stopped by the window, and costs nothing while it is.
-Over UDP nothing is answered that came to a broadcast, or from a port whose program may answer in turn: the
-service's own, and 7, 11, 13, 17, 19, 37, 53, 69 and 123.
+Over TCP the window stops a peer that sends and does not read; a stopped peer costs nothing.
+Over UDP the service does not answer broadcasts, nor ports whose program may answer in turn: its own
+port, and 7, 11, 13, 17, 19, 37, 53, 69 and 123.
 
 Examples:
   evenkeel echo cable --rate 200k --duration 3s
@@ -79,14 +81,14 @@ as root, in two terminals:
   evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 --stats-interval 1s --connections
   ping -c 3 10.77.0.2; echo hello | nc -u -w1 10.77.0.2 7; echo hello | nc -N 10.77.0.2 7")]
 pub(crate) struct EchoArguments {
-    /// Port.
+    /// Listen on this port.
     #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     #[command(flatten)]
     serve: ServeArguments,
 }
 
-/// Take what comes and count it (RFC 863): UDP requests, and what comes over TCP connections.
+/// Receive and count what arrives (RFC 863): UDP requests, and the bytes of TCP connections.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Links are those of `evenkeel echo --help`.
@@ -99,7 +101,7 @@ Examples:
   evenkeel sink tap:keel0 --group 239.1.2.3 --port 5004
   evenkeel sink pcap:flood.pcapng --address 192.0.2.7/24 --json")]
 pub(crate) struct SinkArguments {
-    /// Port.
+    /// Listen on this port.
     #[arg(long, value_name = "PORT", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
     #[command(flatten)]

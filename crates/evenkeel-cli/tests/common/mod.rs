@@ -103,7 +103,7 @@ pub fn signal_times(child: &Child, signal: &str, times: usize) {
         "USR1" => Signal::USR1,
         _ => panic!("{signal}?"),
     };
-    // signal(7): of SIGINT, which is 2, the mask has the bit 1.
+    // The mask has a bit for each signal (signal(7)): SIGINT, which is 2, has the bit 1.
     let bit = number.as_raw() - 1;
     let caught = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();

@@ -39,7 +39,7 @@ fn bird_changes_a_route_and_traffic_follows() {
             });
             flows_by(&a, &b, to, "h3", "h2");
         }
-        // The kernel is the host on R's addresses, and nobody answers twice.
+        // The kernel is the host of R's addresses, and only one of the two answers.
         let said = a.run("ping -c 3 -i 0.05 -W 5 10.0.1.1");
         assert!(said.contains(" 0% packet loss") && !said.contains("DUP"), "{said}");
         let done = router.stop();
@@ -91,7 +91,7 @@ fn a_flood_of_changes_is_followed_to_its_end() {
         let del: String = (0..4000).filter(|n| n % 4 != 0).map(|n| route("del", n)).collect();
         let (add, del) = (scratch.write("add", &add), scratch.write("del", &del));
         let mut router = Router::start("--link packet:r1 --link packet:r2 --kernel-routes");
-        // Stopped, it hears nothing, and the kernel throws away what its socket cannot hold.
+        // A stopped router receives nothing, and the kernel discards messages that its socket cannot hold.
         run(&format!("kill -STOP {}", router.pid()));
         for _ in 0..3 {
             run(&format!("ip -batch {add}"));
@@ -101,7 +101,7 @@ fn a_flood_of_changes_is_followed_to_its_end() {
         run(&format!("ip -batch {add}"));
         run(&format!("ip -batch {del}"));
         run(&format!("kill -CONT {}", router.pid()));
-        // Whatever it heard of and what it did not: in the end it has what the kernel has.
+        // The router may have lost messages; at the end its routes are the kernel's.
         let routes = |family: &str| run(&format!("ip {family} route show table main")).lines().count();
         let expected = routes("-4") + routes("-6");
         assert!(expected > 1000);

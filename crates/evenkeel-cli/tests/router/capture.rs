@@ -14,21 +14,21 @@ fn what_comes_and_goes_is_in_the_file() {
         let router = Router::start(&format!("{LINKS} --capture {file},snaplen=96,filter=icmp"));
         a.run("ping -c 3 -i 0.05 -W 5 -s 1000 10.0.2.2");
         let done = router.stop();
-        // Each request and each reply, as it came and as it went.
+        // The file has each request and each reply twice: incoming and outgoing.
         let capture = &done["capture"];
         assert_eq!((&capture["captured"], &capture["file"]), (&12.into(), &file.as_str().into()), "{done}");
         assert_eq!((&capture["dropped"], &capture["discarded"]), (&0.into(), &0.into()), "{done}");
         assert_eq!(done["counters"]["conserved"], true, "{done}");
         let fields = "-e frame.interface_name -e icmp.type -e ip.ttl -e frame.len -e frame.cap_len";
         let shown = run(&format!("tshark -n -r {file} -T fields -E separator=/s {fields}"));
-        // It also says that it runs as root.
+        // The output also warns that tshark runs as root.
         let mut lines: Vec<_> = shown.lines().filter(|line| line.starts_with('r')).collect();
         lines.sort_unstable();
         assert_eq!(lines.len(), 12, "{shown}");
         lines.dedup();
         let expected = ["r1 0 63 1042 96", "r1 8 64 1042 96", "r2 0 64 1042 96", "r2 8 63 1042 96"];
         assert_eq!(lines, expected, "{shown}");
-        // It is ended as it should be: with what was captured by each link.
+        // The capture ends properly: with the number of captured packets of each link.
         let described = run(&format!("capinfos -M {file}"));
         assert_eq!(described.matches("Number of stat entries = 1").count(), 2, "{described}");
     });

@@ -31,10 +31,10 @@ fn two_cores_forward_as_one_router_and_take_over_what_is_read_again() {
     in_namespace(&[], || {
         let Some(cores) = two_cores() else { return };
         let (a, b) = hosts();
-        // All of the prefix is B's: each address is a flow of its own, so some are of either core.
+        // B has the whole prefix. Each address is a flow of its own, so each core gets some.
         b.run("ip addr add 10.9.0.1/16 dev lo");
         let scratch = Scratch::new();
-        // What is judged is counted by a rule that moves and stays.
+        // A rule that moves and stays counts every judged packet.
         let rules = [
             "pass log in proto icmp\npass in proto tcp\n",
             "block in proto 99\npass in proto tcp\npass log in proto icmp\n",
@@ -72,7 +72,7 @@ fn two_cores_forward_as_one_router_and_take_over_what_is_read_again() {
             assert!(received > 1_000_000, "{to}: {client}");
         }
         assert!(turns > 4, "{turns} reloads");
-        // On both hosts the route is there, and then it is not.
+        // The route appears on both hosts, and then disappears on both.
         config(route);
         router.reload("1 routes");
         for to in 1..=FLOWS {
@@ -117,7 +117,7 @@ fn check(done: &Value, cores: &str, reloads: u64) {
     assert_eq!(number(&screening["passed"]), number(&done["forwarded"]) + FLOWS as u64, "{done}");
     let judged: u64 =
         screening["rules"].as_array().unwrap().iter().map(|rule| number(&rule["packets"])).sum();
-    // The rule that no packet matches comes and goes; the others go on counting.
+    // The rule that no packet matches comes and goes; the counts of the other rules continue.
     assert_eq!(judged + number(&screening["unmatched"]), number(&screening["passed"]), "{done}");
 }
 

@@ -31,16 +31,16 @@ fn an_mtu_that_changes_while_it_runs_counts_at_once() {
         b.run("ip link set b1 mtu 1300");
         let notice = router.wait_until_said("MTU");
         assert!(notice.contains("evenkeel: r2: the MTU is 1300 now"), "{notice}");
-        // Lowered: senders are told, and what may be cut is.
+        // The MTU is lowered: the router notifies senders, and fragments packets that may be fragmented.
         let (_, said) = ping(&a, 1472, "do", "10.0.2.2");
         assert!(said.contains("mtu = 1300") || said.contains("mtu=1300"), "{said}");
         assert!(ping(&a, 1472, "dont", "10.0.2.2").0);
-        // Raised: nobody is told to send less any more.
+        // The MTU is raised: the router no longer tells senders to send less.
         run("ip link set r2 mtu 1500");
         b.run("ip link set b1 mtu 1500");
         router.wait_until_said("r2: the MTU is 1500 now");
         assert!(ping(&a, 1472, "do", "10.0.2.2").0);
-        // Larger than it can be served.
+        // The MTU is larger than the router supports.
         run("ip link set r2 mtu 9000");
         let notice = router.wait_until_said("r2: the MTU is 9000 now");
         assert!(notice.contains("frames of more than 1901 bytes of IP are lost"), "{notice}");
@@ -70,14 +70,14 @@ fn a_device_that_returns_is_taken_up_again() {
         for _ in 0..2 {
             run("ip link del r2");
             router.wait_until_said("evenkeel: r2: the device was removed");
-            // The other link goes on.
+            // The other link continues.
             a.run("ping -c 1 -W 5 10.0.1.1");
             b.link("r2", "b1", 2);
             b.default_route(2);
             router.wait_until_said("evenkeel: r2: the device is in use again");
             a.run("ping -c 1 -W 5 10.0.2.2");
         }
-        // The MTU of what returns counts.
+        // The MTU of the device that returns applies.
         run("ip link del r2");
         router.wait_until_said("r2: the device was removed");
         b.link("r2", "b1", 2);
@@ -146,7 +146,7 @@ fn two_that_would_both_answer_are_not_allowed_on_one_device() {
         let router = Router::start(LINKS);
         let said = refused("--link packet:r1,10.0.1.9/24 --link packet:r2,10.0.2.9/24");
         assert!(said.contains("another evenkeel is 02-") && said.contains("on `r1`"), "{said}");
-        // With addresses of its own it is somebody else.
+        // A router with hardware addresses of its own may use the network, too.
         let other =
             "--link packet:r1,10.0.1.9/24,mac=random --link packet:r2,10.0.2.9/24,mac=02:00:00:00:00:99";
         let other = Router::start(other);
@@ -156,7 +156,7 @@ fn two_that_would_both_answer_are_not_allowed_on_one_device() {
         }
         other.stop();
         router.stop();
-        // Whoever has ended has nothing any more.
+        // A router that has ended holds no device any more.
         Router::start(LINKS).stop();
     });
 }

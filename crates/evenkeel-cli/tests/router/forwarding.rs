@@ -91,7 +91,7 @@ pub(crate) fn perf(host: &Host, command: &str) -> serde_json::Value {
     crate::support::wait_for("iperf3", || {
         let (done, said) = host.attempt(command);
         result = serde_json::from_str(&said).unwrap_or_default();
-        // It says so, and calls it success.
+        // iperf3 reports the error and still exits with success.
         done && result["error"].is_null()
     });
     result

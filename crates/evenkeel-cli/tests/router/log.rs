@@ -26,7 +26,7 @@ fn what_rules_log_is_in_the_file() {
         );
         let shown = run(&format!("capinfos -c -M -T -r {log}"));
         assert!(shown.split_whitespace().any(|word| word == "7"), "{shown}");
-        // Each packet says which rule decided about it.
+        // The comment of each packet names the rule that decided.
         let said = run(&format!("tshark -r {log} -T fields -e frame.comment"));
         let refused =
             format!("rule 1 at {rules}:2: block drop in log on lan proto icmp from any to <servers>");

@@ -3,9 +3,9 @@
 use crate::bird::{flows_by, two_ways};
 use crate::support::{Host, Router, in_namespace, run};
 
-/// The number of pinged addresses of B, each of which is a flow. A router chooses a next hop by a hash
-/// with a secret of its own, always the same for a flow. Of so many flows, fewer than [`HALF`] take one of
-/// two equal routes only once in five million times.
+/// The number of pinged addresses of B, each of which is a flow. The router chooses a next hop by a hash with
+/// its own secret, always the same for a flow. With 100 flows, fewer than [`HALF`] take one of two equal
+/// routes only once in five million runs.
 const FLOWS: u8 = 100;
 const HALF: [u64; 2] = [25; 2];
 
@@ -29,23 +29,23 @@ fn flows_are_spread_over_the_kernels_next_hops() {
         run("ip route add 10.9.0.0/16 nexthop via 10.0.2.2 weight 1 nexthop via 10.0.3.2 weight 3");
         run("ip -6 route add fd09::/16 nexthop via fd00:2::2 nexthop via fd00:3::2");
         let router = Router::start("--link packet:r1 --link packet:r2 --link packet:r3 --kernel-routes");
-        // Weights 1 and 3: fewer once in half a million times.
+        // With weights 1 and 3, fewer flows happen once in half a million runs.
         for (prefix, least) in [("10.9.0.", [6, 54]), ("fd09::", HALF)] {
             let taken = spread(&a, &b, prefix);
             assert!(taken[0] >= least[0] && taken[1] >= least[1], "{prefix}: {taken:?}");
         }
-        // A flow keeps to one of them.
+        // Each flow stays on one of the links.
         for to in ["10.9.0.1", "10.9.0.2", "fd09::1", "fd09::2"] {
             let before = b.received("h2");
             a.run(&format!("ping -c 20 -i 0.01 -W 5 {to}"));
             let by = if b.received("h2") - before >= 20 { ["h2", "h3"] } else { ["h3", "h2"] };
             flows_by(&a, &b, to, by[0], by[1]);
         }
-        // One next hop goes; of IPv6 the kernel tells of that one alone.
+        // One next hop disappears; for IPv6 the kernel announces only that one.
         run("ip route replace 10.9.0.0/16 via 10.0.3.2");
         run("ip -6 route del fd09::/16 via fd00:2::2");
         all_by(&a, &b, "h3", "h2");
-        // And comes again, beside the other.
+        // The next hop appears again, next to the other.
         run("ip route replace 10.9.0.0/16 nexthop via 10.0.2.2 nexthop via 10.0.3.2");
         run("ip -6 route append fd09::/16 via fd00:2::2");
         for prefix in ["10.9.0.", "fd09::"] {
@@ -88,7 +88,7 @@ fn ipv4_goes_by_the_ipv6_gateways_that_the_kernel_says() {
     in_namespace(&[], || {
         let (a, b) = two_ways();
         b.run("ip route add local 10.9.0.0/16 dev lo");
-        // No IPv4 on the link between.
+        // The link between the routers has no IPv4 addresses.
         run("ip addr del 10.0.3.1/24 dev r3");
         b.run("ip addr del 10.0.3.2/24 dev h3");
         run("ip route add 10.9.0.0/16 via inet6 fd00:3::2 dev r3");

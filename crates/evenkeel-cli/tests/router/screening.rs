@@ -69,8 +69,8 @@ fn reloading_under_load_loses_nothing() {
         let screening = &done["screening"];
         let refused = (&screening["dropped"], &screening["rejected"], &screening["queue_full"]);
         assert_eq!(refused, (&0.into(), &0.into(), &0.into()), "{done}");
-        // What the server has missed it did not read: all of it arrived. (The kernel counts a datagram when
-        // it is read.)
+        // The server did not read the packets that it missed: all of them arrived. (The kernel counts a
+        // datagram when it is read.)
         assert_eq!(done["links"][1]["transmitted"], b.received("b1"), "{done}");
         assert_eq!(screening["passed"], done["forwarded"], "{done}");
         let judged: u64 = done["screening"]["rules"]

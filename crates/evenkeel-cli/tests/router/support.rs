@@ -22,14 +22,14 @@ pub(crate) fn in_namespace(also: &[Program], test: impl FnOnce() + Send + 'stati
     evenkeel_testing::in_namespace(&[&PROGRAMS, also], test);
 }
 
-/// A host in a network namespace of its own, which ends with the process that holds it.
+/// A host in its own network namespace, which ends with the process that holds it.
 pub(crate) struct Host {
     holder: Running,
 }
 
 impl Host {
     pub(crate) fn new() -> Self {
-        // Should the test be killed, this ends by itself.
+        // This process ends by itself if the test is killed.
         let holder = Running(words("unshare -n sleep 300").spawn().unwrap());
         let host = Self { holder };
         let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
@@ -106,7 +106,7 @@ impl Router {
     pub(crate) fn start_as(before: &[&str], arguments: &str) -> Self {
         let binary = env!("CARGO_BIN_EXE_evenkeel");
         let mut words: Vec<&str> = before.to_vec();
-        // Bounded, so that what never comes is not waited for for ever.
+        // The time is limited so that the test does not wait for ever.
         words.extend([binary, "route", "--json", "--stats-interval", "100ms", "--duration", "60s"]);
         words.extend(arguments.split_whitespace());
         let mut command = Command::new(words[0]);
@@ -114,7 +114,7 @@ impl Router {
         let mut child = command.spawn().unwrap();
         let said = Some(BufReader::new(child.stderr.take().unwrap()));
         let mut router = Self { child: Some(child), said, at_start: String::new() };
-        // The first line of counters: it runs.
+        // The first line of counters shows that the router runs.
         router.at_start = router.read_until("forwarded").0;
         router
     }

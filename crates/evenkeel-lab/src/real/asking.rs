@@ -1,4 +1,4 @@
-//! A client of an HTTP server that is a program of a host of ours, on the other core.
+//! A client of an HTTP server, as a program of a host of ours on the other core.
 
 use std::io;
 
@@ -41,8 +41,8 @@ pub(super) fn request(host: &str, port: u16) -> io::Result<Request> {
     Request::new(&target, "GET", &[], &[]).map_err(io::Error::other)
 }
 
-/// The window opens when the first answer in it may come. When it closes some are under way: if one of them
-/// is late the server waits for it, and is not idle for want of load.
+/// Updates the measurement. The window opens when its first answer may arrive. When it closes some requests
+/// are outstanding: if one of them is late, the server waits for it, and is not idle for lack of load.
 pub(super) fn tell(sending: &Sending, glance: &Glance) {
     if glance.measured >= glance.length {
         sending.measured();

@@ -14,12 +14,12 @@ use super::flood::frames;
 use super::router::{self, INSIDE, Inside, OUTSIDE, Observed, Variant};
 use super::{Options, Place, devices};
 
-/// Time for both threads to be ready before the first frame.
+/// The time for both threads to be ready before the first frame.
 const READY: Duration = Duration::from_millis(30);
-/// Time at the beginning of that to see how far their cores are from each other.
+/// The part of that time for measuring the distance of their cores.
 const RALLY: Duration = Duration::from_millis(5);
-/// Rings of the router on the cable. What its receive ring holds finds room on the way out: in the transmit
-/// ring and an output queue of 256.
+/// The rings of the router on the cable. The frames of its receive ring fit on the output side: in the
+/// transmit ring and an output queue of 256.
 const RINGS: Rings = Rings { receive_pkts: 512, transmit_pkts: 256 };
 
 /// The measurements of a run.
@@ -27,21 +27,21 @@ const RINGS: Rings = Rings { receive_pkts: 512, transmit_pkts: 256 };
 pub(super) struct Measured {
     pub(super) offered_pps: f64,
     pub(super) forwarded_pps: f64,
-    /// Shares of the router's core.
+    /// The shares of the router's core.
     pub(super) neighbour: f64,
     pub(super) cpu: CpuShares,
-    /// The share of the window in which router and generator really had their cores: the lesser of the two.
+    /// The share of the window in which router and generator really had their cores: the smaller of the two.
     pub(super) core_share: f64,
     /// The round-trip time of a cache line to the generator's core, measured just before the run.
     pub(super) round_trip: Option<Duration>,
-    /// Frames dropped, warm-up and all, by place.
+    /// Dropped frames by place, including those of the warm-up.
     pub(super) drops: [(&'static str, u64); 6],
     /// Whether each frame was accounted for.
     pub(super) conserved: bool,
 }
 
-/// Offers a load to a variant, or as much as can be, and measures what becomes of it; or several loads in one
-/// run, one after the other, of which what the router's thread saw is that of all.
+/// Offers a load to a variant, or the highest possible one, and measures the result. Several loads may run
+/// one after the other in one run; the measurements of the router's thread then cover all of them.
 pub(super) fn measure<const LOADS: usize>(
     variant: &Variant,
     loads: [Option<u64>; LOADS],
@@ -54,7 +54,7 @@ pub(super) fn measure<const LOADS: usize>(
             let (mut outside, ends) = laid.map_err(io::Error::other)?;
             let inside = Inside::Cables(Box::new(ends));
             let run = run(variant, loads, options, &mut outside, inside)?;
-            // Each frame sent is in the router's counters, in a ring, shed by a ring, or turned away by the
+            // Each sent frame is in the router's counters, in a ring, shed by a ring, or refused by the
             // adaptor; and each frame that the router sent has come out.
             let (wire, observed) = (outside.sent(), &run.observed);
             let conserved = observed.balanced
@@ -66,8 +66,8 @@ pub(super) fn measure<const LOADS: usize>(
         Place::Packet | Place::Tap => {
             let (mut outside, inside) = devices::open(options.on)?;
             let run = run(variant, loads, options, &mut outside, inside)?;
-            // What the kernel lost between the generator and the router's ring it does not tell reliably: it
-            // counts other things as dropped, too.
+            // The kernel's count of losses between the generator and the router's ring is not reliable: it
+            // includes other frames.
             let conserved = run.observed.balanced
                 && run.observed.received <= run.frames()
                 && outside.came_out()? <= run.observed.transmitted;
@@ -113,7 +113,7 @@ fn run<const LOADS: usize>(
 }
 
 impl<const LOADS: usize> Run<LOADS> {
-    /// Frames sent in all.
+    /// Returns the number of frames sent in all.
     fn frames(&self) -> u64 {
         self.offered.iter().map(|offered| offered.frames).sum()
     }

@@ -6,9 +6,9 @@
 //!   tap:     generator - ekin - router - ekout - counted and dropped by the kernel
 //! ```
 //!
-//! Over a veth the kernel does the work of both of its ends on the sender's core: taking a frame in as far as
-//! the router's ring is done on the generator's core, as an adaptor would do it, but counting what comes out
-//! is done on the router's. A TAP is read and written by the router's core, one system call for each frame.
+//! Over a veth the kernel does the work of both of its ends on the sender's core. So the generator's core
+//! takes a frame up to the router's ring, like an adaptor, but the router's core counts the frames that come
+//! out. The router's core reads and writes a TAP with one system call for each frame.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -30,7 +30,7 @@ const POOL_PKTS: usize = 512;
 #[derive(Debug)]
 pub(super) struct Devices {
     generator: Packet,
-    /// The device whose received frames are what the router has sent.
+    /// The device whose received frames are those that the router has sent.
     sink: &'static str,
     counted_before: u64,
     pool: Pool,
@@ -56,7 +56,7 @@ pub(super) fn in_namespace<T: Send>(
     })
 }
 
-/// Puts this thread into a network namespace of its own, without IPv6 traffic of the kernel on its links.
+/// Moves this thread into its own network namespace, in which the kernel sends no IPv6 traffic on its links.
 pub(super) fn new_network() -> io::Result<()> {
     link::enter_new_network().map_err(|e| {
         io::Error::new(
@@ -143,7 +143,7 @@ impl FarEnds for Devices {
     }
 }
 
-/// Frames that a device of this thread's namespace has received.
+/// Returns the number of frames that a device of this thread's namespace has received.
 fn received(device: &str) -> io::Result<u64> {
     let table = fs::read_to_string("/proc/thread-self/net/dev")?;
     received_in(&table, device).ok_or_else(|| io::Error::other(format!("no counters of {device}")))

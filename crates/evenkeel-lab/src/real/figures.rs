@@ -23,7 +23,7 @@ const FALLING: [f64; 2] = [0.0, 0.9];
 const LIVELOCK: [f64; 2] = [0.0, 0.2];
 /// The share of their cores that router and generator must have had.
 const UNDISTURBED: [f64; 2] = [0.9, 1.0];
-/// Points of the core by which a neighbour's share may be off.
+/// The tolerance of a neighbour's share of the core, as a share of the core.
 const OFF: f64 = 0.05;
 /// The multiple of the peak from which a load counts as overload.
 const OVERLOAD: f64 = 1.5;
@@ -155,14 +155,14 @@ const FEEDBACK: Figure = Figure {
     losses: |curves| vec![livelocks(&curves[0]), livelocks(&curves[1])],
 };
 
-/// Limits of figure 10, in percent.
+/// The limits of figure 10, in percent.
 const LIMITS: [(&str, u8); 4] = [("25 %", 25), ("50 %", 50), ("75 %", 75), ("100 %", 100)];
 
-/// The period of the limits: so short that a window has many. In the paper, on a machine much slower, it is
-/// 10 ms.
+/// The period of the limits, short so that a window has many. On the paper's machine, which is much slower,
+/// it is 10 ms.
 const PERIOD: Duration = Duration::from_millis(2);
 
-/// Figure 10: what a compute-bound process on the router gets.
+/// Figure 10: the share of a compute-bound process on the router.
 const CYCLE_LIMIT: Figure = Figure {
     id: "l97-fig10",
     variants: |options| {

@@ -5,7 +5,7 @@ use evenkeel_core::wire::IpEndpoint;
 
 use super::router::{DESTINATION, INSIDE, OUTSIDE, SOURCE};
 
-/// Bytes of payload, as the paper's generator sends.
+/// The payload bytes of the paper's generator.
 const PAYLOAD: usize = 4;
 /// The phantom destination's port: `discard`.
 const PORT: u16 = 9;

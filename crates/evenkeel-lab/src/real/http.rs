@@ -1,8 +1,8 @@
-//! Figure 5 of the LRP paper in real time: HTTP transfers beside a SYN flood to another port.
+//! Figure 5 of the LRP paper in real time: HTTP transfers during a SYN flood to another port.
 //!
-//! The server's host is on one core. The other has the clients' host and the flood, each on a cable of its
-//! own to the server's. Every run has two windows, without the flood and then with it, so that what the
-//! machine does to both cancels out.
+//! The server's host is on one core. The other core has the clients' host and the flood, each with its own
+//! cable to the server's host. Every run has two windows, first without the flood and then with it, so that
+//! disturbances by the machine cancel out.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -40,7 +40,7 @@ pub(super) const ID: &str = "o96-fig5";
 
 const SYSTEMS: [Architecture; 4] =
     [Architecture::Eager, Architecture::Polled, Architecture::SoftLrp, Architecture::NiLrp];
-/// SYNs of the flood, in SYNs that the server has of its clients at its peak.
+/// The rates of the flood, as multiples of the SYN rate of the server's clients at its peak.
 const FLOODS: [u64; 4] = [1, 2, 5, 10];
 /// The share of transfers that `ni-lrp` must keep with a flood of ten times the SYN rate of the peak.
 const KEPT: [f64; 2] = [0.9, 1.1];
@@ -57,18 +57,18 @@ const INSIDE: [EthernetAddress; 2] =
 const OUTSIDE: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 4])];
 const RING_PKTS: usize = 512;
-/// Different SYNs of the flood.
+/// The number of different SYNs in the flood.
 const SYNS: usize = 4_096;
-/// Frames of the flood at a time.
+/// The number of frames that the flood sends at a time.
 const BURST_PKTS: u64 = 64;
-/// Turns of the clients' host and the flood on their core.
+/// The length of a turn, of the clients' host and of the flood, on their core.
 const TURN: Duration = Duration::from_micros(10);
 
 const READY: Duration = Duration::from_millis(20);
-/// Time for the server to listen.
+/// The time until the server listens.
 const SETTLE: Duration = Duration::from_millis(5);
 const WARM_UP: Duration = Duration::from_millis(100);
-/// Time in 4.4BSD's TIME-WAIT in the paper.
+/// The time in 4.4BSD's TIME-WAIT in the paper.
 const TIME_WAIT: Duration = Duration::from_millis(500);
 /// Runs without a flood of which the best is the peak.
 const CALIBRATIONS: usize = 3;
@@ -78,7 +78,7 @@ const CALIBRATIONS: usize = 3;
 struct Measured {
     calm: f64,
     flooded: f64,
-    /// SYNs of the flood a second.
+    /// The rate of the flood in SYNs a second.
     offered_pps: f64,
     cpu: CpuShares,
     core_share: f64,
@@ -253,7 +253,7 @@ fn serve(
     let (httpd, _) = WebServer::new(HTTP, ListenerConfig::default(), DOCUMENT, WORK);
     host.spawn("httpd", 0, Box::new(httpd));
     host.spawn("dummy", 0, Box::new(StreamDummy::new(DUMMY, listener(DUMMY_BACKLOG))));
-    // A SYN that comes before anybody listens is refused.
+    // A SYN that arrives before the server listens is refused.
     engine.run(clock.now() + SETTLE, |_| false)?;
     let start = CoreTime::of(&engine);
     let [from, until] = drive(&mut engine, generator, CoreTime::of)?;

@@ -1,8 +1,8 @@
 //! The papers' experiments in real time, on this machine: a host on one core, a load generator on another.
 //!
-//! Figures in packets a second say what this machine can do, not what the paper's could. What is compared is
-//! the shape: what keeps its peak however high the load, what falls, and what a neighbour on the same core
-//! gets.
+//! Figures in packets a second show the capacity of this machine, not of the paper's. The checks compare the
+//! shape: which variants keep their peak under any load, which fall, and the share of a neighbour on the same
+//! core.
 
 mod asking;
 mod bench;
@@ -32,9 +32,9 @@ pub enum Place {
     /// Two in-memory cables, with the generator's thread at their outside ends. Needs no privilege.
     #[default]
     Cable,
-    /// Packet sockets on two veth pairs, in a network namespace of their own. Needs root.
+    /// Packet sockets on two veth pairs, in their own network namespace. Needs root.
     Packet,
-    /// Two TAP devices, in a network namespace of their own. Needs root.
+    /// Two TAP devices, in their own network namespace. Needs root.
     Tap,
 }
 
@@ -75,18 +75,18 @@ impl FromStr for Place {
 pub struct Options {
     /// The kind of the host's interfaces. Default the cable.
     pub on: Place,
-    /// Loads at which each variant is measured, in equal ratios. Default 10.
+    /// The number of loads for each variant, in equal ratios. Default 10.
     pub points: usize,
-    /// Time to fill queues and settle before a forwarding rate is measured. Default 60 ms.
+    /// The time to fill queues and settle before a forwarding rate is measured. Default 60 ms.
     pub warm_up: Duration,
-    /// Length of the measured window. Default 0.25 s.
+    /// The length of the measured window. Default 0.25 s.
     pub window: Duration,
-    /// Measurements of each variant at each load; the median counts. With one alone, nothing that the machine
-    /// disturbed is measured again. Default 3.
+    /// The measurements of each variant at each load; the median counts. With only one, disturbed
+    /// measurements are not repeated. Default 3.
     pub repeats: usize,
     /// The work of screening for each packet. Default 1 µs.
     pub work: Duration,
-    /// Seed of everything that is random. Default 1.
+    /// The seed of everything that is random. Default 1.
     pub seed: u64,
 }
 
@@ -111,7 +111,7 @@ pub struct Progress<'a> {
     pub variant: &'a str,
     /// The load of that measurement, and its result.
     pub result: &'a str,
-    /// Measurements done, and to do in all.
+    /// Finished measurements, and all measurements.
     pub done: (usize, usize),
 }
 

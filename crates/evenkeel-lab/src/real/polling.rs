@@ -1,10 +1,10 @@
-//! Table XII of the paper on soft timers in real time: what a saturated web server answers whose interfaces
-//! interrupt, and one that polls them by a soft event so that each poll finds some packets.
+//! Table XII of the paper on soft timers in real time: the answers of a saturated web server whose interfaces
+//! interrupt, and of one that polls them by a soft event so that each poll finds some packets.
 //!
-//! An interrupt here is what the engine makes of it: while the host is busy its rings are looked at at the
-//! end of every unit, which costs a look at memory, and only a core that has halted is really interrupted. So
-//! what there is to be gained is what it saves to process packets some at a time, and it is said how many
-//! that are. The paper's interrupts cost microseconds each.
+//! An interrupt here is the engine's: while the host is busy it checks its rings at the end of every work
+//! item, which costs a read of memory, and only a core that has halted is really interrupted. So the possible
+//! gain is the saving of processing packets in batches, and the report gives their size. The paper's
+//! interrupts cost microseconds each.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,17 +34,17 @@ use crate::statistics::median;
 pub(super) const ID: &str = "t00-tab12";
 
 const QUOTAS: [u32; 5] = [1, 2, 5, 10, 15];
-/// A window that is polled is beside one with interrupts, after it and before it in turn: what a server
-/// answers differs by more from one minute to the next than by what is asked for here. So many pairs for each
-/// repetition that is asked for.
+/// The number of pairs for each requested repetition. A polled window is next to one with interrupts, after
+/// it and before it in turn, because a server's rate varies more from one minute to the next than the
+/// expected difference.
 pub(super) const PAIRS: usize = 5;
 /// The rate of answers that a polling server must reach, as a share of its rate by interrupts.
 const KEPT: [f64; 2] = [0.97, 1.5];
-/// The response time of a single request to an idle machine, as a share of that by interrupts.
+/// The response time of a single request to an idle machine, as a share of the time with interrupts.
 const AS_FAST: [f64; 2] = [0.8, 1.2];
 /// The share of its core that an idle process may take.
 const IDLE: [f64; 2] = [0.0, 0.01];
-/// The share of the time in which a saturated server has something to do.
+/// The share of the time in which a saturated server has work.
 const SATURATED: [f64; 2] = [0.9, 1.0];
 
 /// The work of the server for each request: enough to saturate the server's core, and not the client's.
@@ -53,24 +53,24 @@ pub(super) const WORK: Duration = Duration::from_micros(10);
 const DOCUMENT: u64 = 6 << 10;
 /// Connections with a request all the time.
 const CONNECTIONS: usize = 50;
-/// Requests a second to an idle machine.
+/// The rate of requests to an idle machine, in requests a second.
 const SELDOM: f64 = 500.0;
 
 const WARM_UP: Duration = Duration::from_millis(60);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The time in TIME_WAIT, short enough for the next connection with the same port.
 const TIME_WAIT: Duration = Duration::from_millis(500);
-/// Time for the server to listen.
+/// The time until the server listens.
 const SETTLE: Duration = Duration::from_millis(5);
 
 /// The behaviour of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Asking {
-    /// As fast as it can, with a connection for each request.
+    /// Requests at the highest rate, with a connection for each.
     Http,
-    /// As fast as it can, with several requests on each connection.
+    /// Requests at the highest rate, with several on each connection.
     PersistentHttp,
-    /// So seldom that each request finds an idle machine.
+    /// Requests so rare that each finds an idle machine.
     Seldom,
 }
 
@@ -110,7 +110,7 @@ impl Asking {
 struct Measured {
     answered: f64,
     response_us: f64,
-    /// Frames that an interrupt, or a poll, has brought to a ring's handler.
+    /// The frames that an interrupt, or a poll, has brought to a ring's handler.
     frames_per_interrupt: f64,
     busy: f64,
     core_share: f64,
@@ -118,7 +118,7 @@ struct Measured {
     conserved: bool,
 }
 
-/// A window by interrupts, and one by polling.
+/// A window with interrupts, and one with polling.
 type Pair = [Measured; 2];
 
 pub(super) fn measure(
@@ -154,7 +154,8 @@ pub(super) fn measure(
             measure(&mut runs, variant, round)?;
         }
     }
-    // A machine that had other things to do may have it miss: as often again, and the median of all counts.
+    // A busy machine may cause a miss, so missed points are measured as often again, and the median of all
+    // counts.
     let missed: Vec<(Asking, u32)> = variants.into_iter().filter(|&v| !runs.keeps(v)).collect();
     for round in 0..rounds {
         for &variant in &missed {
@@ -291,7 +292,7 @@ fn engine(quota: Option<u32>, end: End, clock: Clock) -> io::Result<Engine> {
         stream::Options { port: HTTP, listener: ListenerConfig::default(), work: WORK, count: None };
     let server = Server::new(Web::new(Document::new(DOCUMENT)), options, Arc::<Tally>::default());
     engine.host_mut().spawn("httpd", 0, Box::new(server));
-    // A SYN that comes before anybody listens is refused.
+    // A SYN that arrives before the server listens is refused.
     engine.run(clock.now() + SETTLE, |_| false)?;
     Ok(engine)
 }
@@ -330,7 +331,7 @@ mod tests {
 
     #[test]
     fn every_way_is_answered_and_polls_find_packets() {
-        // A machine that has other things to do may leave a short window without an answer.
+        // A busy machine may leave a short window without an answer.
         let patiently = |asking, quota| {
             let windows = [30, 300, 3_000].map(Duration::from_millis).into_iter();
             let mut runs =

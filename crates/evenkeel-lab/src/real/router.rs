@@ -16,15 +16,15 @@ use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
 
-/// Limit of the screening queue, as in the paper.
+/// The limit of the screening queue, as in the paper.
 const SCREEN_PKTS: usize = 32;
 
 /// The router's side of both links.
 pub(super) const ROUTER: [Ipv4Address; 2] = [Ipv4Address::new(10, 77, 0, 2), Ipv4Address::new(10, 78, 0, 2)];
-/// The source address of packets. [`DESTINATION`] is that of their receiver.
+/// The source address of packets. [`DESTINATION`] is the address of their receiver.
 pub(super) const SOURCE: Ipv4Address = Ipv4Address::new(10, 77, 0, 1);
 pub(super) const DESTINATION: Ipv4Address = Ipv4Address::new(10, 78, 0, 1);
-/// The hardware addresses outside. They are fixed, so no address resolution is needed.
+/// The hardware addresses of the peers. They are fixed, so no address resolution is needed.
 pub(super) const OUTSIDE: [EthernetAddress; 2] =
     [EthernetAddress([2, 0, 0, 0, 0, 1]), EthernetAddress([2, 0, 0, 0, 0, 4])];
 /// The hardware addresses of the router's own interfaces.
@@ -56,14 +56,14 @@ pub(super) struct Observed {
     pub(super) neighbour: f64,
     /// Whether the host's own counters balance.
     pub(super) balanced: bool,
-    /// Frames the host has taken in.
+    /// Frames that the host has received.
     pub(super) received: u64,
-    /// Frames still in its rings, or of a device of the kernel, whether there are any.
+    /// Frames still in its rings; for a device of the kernel, 1 if there are any.
     pub(super) in_rings: u64,
-    /// Frames its rings had no room for.
+    /// Frames that found its rings full.
     pub(super) missed: u64,
     pub(super) transmitted: u64,
-    /// Frames dropped because the queue they were to enter was full, by queue.
+    /// Frames dropped because their queue was full, by queue.
     pub(super) ip_queue_drops: u64,
     pub(super) screen_drops: u64,
     pub(super) channel_drops: u64,
@@ -71,7 +71,7 @@ pub(super) struct Observed {
     pub(super) other_drops: u64,
 }
 
-/// Accepts every packet, after some work for it: `screend`.
+/// A screening process that accepts every packet after some work: `screend`.
 #[derive(Debug)]
 struct Screener {
     work: Duration,
@@ -119,8 +119,7 @@ pub(super) fn run(
             .map(|queue| dropped(host, |reason| reason == queue.into()));
     Ok(Observed {
         cpu: until.shares_since(&from),
-        // What happens before the window has an effect in it: a process is in debt for time in which its core
-        // was away.
+        // Times before the window affect it: a process owes time in which its core was away.
         core_share: until.core_share_since(&start),
         neighbour: until.process_share_since(&from, used_until, used_from),
         balanced: host.check().is_ok(),

@@ -1,4 +1,4 @@
-//! Every variant under rising load.
+//! The measurement of every variant under rising load.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use super::bench::{Measured, measure};
 use super::router::Variant;
 use super::{Options, Progress};
 
-/// The best of so many tries is the reference: what disturbs a measurement only ever makes it lower.
+/// The number of tries whose best result is the reference: disturbances only make it lower.
 const CALIBRATIONS: usize = 3;
 /// Loads go from this share of the reference peak to this multiple of it, as far as the generator goes.
 const LOWEST: f64 = 0.05;
@@ -18,14 +18,14 @@ const HIGHEST: f64 = 12.0;
 #[derive(Debug)]
 pub(super) struct Curve {
     pub(super) name: &'static str,
-    /// The load asked for, and the median of what was measured at it.
+    /// The requested loads, each with the median of its measurements.
     pub(super) points: Vec<(f64, Measured)>,
     /// Pairs of measurements in one run: at the load of the peak, and at the highest. Empty if these loads
     /// are equal.
     pub(super) pairs: Vec<[Measured; 2]>,
 }
 
-/// Measures all variants at all loads; the loads go by the peak of `reference`.
+/// Measures all variants at all loads. The peak of `reference` determines the loads.
 pub(super) fn sweep(
     variants: &[Variant],
     reference: &Variant,
@@ -36,13 +36,13 @@ pub(super) fn sweep(
     let rounds = options.repeats.max(1);
     let pairs = 2 * rounds + 1;
     let all = (loads.len() * rounds + 2 * pairs) * variants.len();
-    // Whoever measures once is content with what comes.
+    // With one round no measurement is repeated.
     let spare = if rounds == 1 { 0 } else { all };
     let mut bench = Bench { options, spare, done: 0, all, progress };
     let mut runs = vec![Vec::with_capacity(rounds); variants.len()];
-    // Everything once, then everything again, and one variant after the other: what lasts for minutes, such
-    // as where a virtual machine's processors are, is then the same for all of a curve and different for its
-    // rounds.
+    // The loop measures everything once, then everything again, and one variant after the other. So
+    // conditions that last for minutes, such as the place of a virtual machine's processors, are equal for a
+    // whole curve, and differ between its rounds.
     for _ in 0..rounds {
         for (variant, runs) in variants.iter().zip(&mut runs) {
             let round = loads.iter().map(|&load| bench.measure(variant, [load]).map(|[run]| run));
@@ -60,10 +60,10 @@ pub(super) fn sweep(
     Ok(curves)
 }
 
-/// A series of measurements that are made one after the other, with their counts.
+/// A series of measurements, with the number of repetitions.
 struct Bench<'a> {
     options: &'a Options,
-    /// Measurements that may be repeated because the machine disturbed them.
+    /// The measurements that may still be repeated because the machine disturbed them.
     spare: usize,
     done: usize,
     all: usize,
@@ -89,8 +89,8 @@ impl Bench<'_> {
         Ok(runs)
     }
 
-    /// Measures at two loads in one run, the second one first if `turned`: what changes meanwhile then
-    /// favours each of them as often as the other.
+    /// Measures at two loads in one run, the second one first if `turned`. So changes during the run favour
+    /// each load equally often.
     fn pair(
         &mut self,
         variant: &Variant,

@@ -1,4 +1,4 @@
-//! Writing the frames of one interface as they pass.
+//! A writer for the passing frames of one interface.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use super::encode::{self, Described, Direction, Packet, Totals};
 pub struct Dump<W> {
     output: W,
     frames: u64,
-    /// The block being put together; kept, so that nothing is allocated per frame.
+    /// The block being built. Its memory is reused, so that frames need no allocation.
     block: Vec<u8>,
 }
 

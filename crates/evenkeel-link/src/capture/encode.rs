@@ -10,7 +10,7 @@ use evenkeel_core::wire::EthernetAddress;
 
 use super::block;
 
-/// Which way a frame went.
+/// The direction of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Received.
@@ -22,11 +22,11 @@ pub enum Direction {
 /// An interface as a capture describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Described {
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
-    /// The link type of its frames, which says which header they begin with.
+    /// The link type of its frames, which determines their first header.
     pub link_type: LinkType,
-    /// Its hardware address.
+    /// The hardware address of the interface.
     pub address: Option<EthernetAddress>,
     /// The most bytes of a frame that were kept; 0 for all.
     pub snaplen: u32,
@@ -39,28 +39,28 @@ pub struct Described {
 pub struct Packet<'a> {
     /// The interface, by its place in the capture.
     pub interface: u32,
-    /// Which way it went.
+    /// The direction of the frame.
     pub direction: Direction,
     /// The time of capture, in nanoseconds since 1970.
     pub time: u64,
-    /// Bytes it had on the wire.
+    /// Bytes of the frame on the wire.
     pub original_bytes: u32,
-    /// Frames that were lost between the one before and this one; 0 is not written.
+    /// Frames lost between the previous one and this one; 0 is not written.
     pub dropped_before: u64,
     /// The captured bytes of the packet; fewer than `original_bytes` if it was cut.
     pub bytes: &'a [u8],
-    /// A remark about it, of [`COMMENT_MAX`] bytes at most; empty for none.
+    /// A remark about the frame, of at most [`COMMENT_MAX`] bytes; empty for none.
     pub comment: &'a str,
 }
 
-/// Statistics of an interface, from the beginning of the capture. What is not known is not written.
+/// Statistics of an interface, from the beginning of the capture. Unknown values are not written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Nanoseconds since 1970 when the recording began.
     pub begin: u64,
     /// Nanoseconds since 1970 when the recording ended.
     pub end: u64,
-    /// Frames received, those shed included.
+    /// Received frames, including shed ones.
     pub received: Option<u64>,
     /// Received frames that the interface shed.
     pub missed: Option<u64>,
@@ -95,17 +95,17 @@ mod option {
 
 const APPLICATION: &str = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
 
-/// Kind of a filter in `if_filter`: an expression of libpcap.
+/// The kind of a filter in `if_filter`: an expression of libpcap.
 const FILTER_EXPRESSION: u8 = 0;
 
-/// Bytes of a packet's block beyond what was kept of the packet, at most: header, trailer, padding, options;
-/// without a comment.
+/// The most bytes of a packet's block besides its captured bytes: header, trailer, padding, options; without
+/// a comment.
 pub const PACKET_OVERHEAD: usize = 32 + 3 + 8 + 12 + 4;
 
-/// Bytes of a comment that are written, at most.
+/// The most bytes of a comment that are written.
 pub const COMMENT_MAX: usize = 512;
 
-/// Bytes that a comment adds to a packet's block.
+/// Returns the bytes that a comment adds to a packet's block.
 #[must_use]
 pub fn comment_overhead(comment: &str) -> usize {
     match shortened(comment).len() {
@@ -114,7 +114,7 @@ pub fn comment_overhead(comment: &str) -> usize {
     }
 }
 
-/// Returns as much of a comment as is written, in whole characters.
+/// Returns the part of a comment that is written, in whole characters.
 fn shortened(comment: &str) -> &str {
     comment.get(..comment.floor_char_boundary(COMMENT_MAX)).unwrap_or(comment)
 }
@@ -126,7 +126,7 @@ pub fn operating_system() -> String {
     format!("Linux {}", release.trim()).trim_end().to_owned()
 }
 
-/// Begins a file: its section and its interfaces. `system` is the operating system.
+/// Begins a file with its section and its interfaces. `system` is the operating system.
 pub fn begin(file: &mut Vec<u8>, system: &str, interfaces: &[Described]) {
     block(file, block::SECTION, |file| {
         file.extend(block::BYTE_ORDER_MAGIC.to_le_bytes());
@@ -164,14 +164,15 @@ pub fn describe(file: &mut Vec<u8>, interface: &Described) {
     });
 }
 
-/// Adds a packet. Of more than 4 GiB, the format takes 4 GiB.
+/// Adds a packet. The format limits it to 4 GiB.
 pub fn packet(file: &mut Vec<u8>, packet: &Packet<'_>) {
     let captured = u32::try_from(packet.bytes.len()).unwrap_or(u32::MAX);
     let bytes = packet.bytes.get(..captured as usize).unwrap_or_default();
     let padding = bytes.len().wrapping_neg() & 3;
     let drop_count = if packet.dropped_before > 0 { 4 + 8 } else { 0 };
     let comment = comment_overhead(packet.comment);
-    // Type, length, the fixed fields; flags, drop count, comment, end of options; length.
+    // The block has type, length and the fixed fields; then flags, drop count, comment and end of options;
+    // then the length again.
     let total = (8 + 20 + bytes.len() + padding + 8 + drop_count + comment + 4 + 4) as u32;
     file.extend_from_slice(
         words([
@@ -204,12 +205,12 @@ const fn option_head(code: u16, len: u16) -> u32 {
     code as u32 | (len as u32) << 16
 }
 
-/// Words as they stand in a file.
+/// Returns words in the byte order of a file.
 fn words<const N: usize>(words: [u32; N]) -> [[u8; 4]; N] {
     words.map(u32::to_le_bytes)
 }
 
-/// Adds the statistics of an interface, which is given by its place in the capture.
+/// Adds the statistics of an interface, identified by its place in the capture.
 pub fn statistics(file: &mut Vec<u8>, interface: u32, totals: &Totals) {
     block(file, block::STATISTICS, |file| {
         file.extend(interface.to_le_bytes());
@@ -232,7 +233,7 @@ pub fn statistics(file: &mut Vec<u8>, interface: u32, totals: &Totals) {
     });
 }
 
-/// Adds a block: its type, its length, what `body` adds, its length again.
+/// Adds a block: its type, its length, the bytes from `body`, and its length again.
 fn block(file: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = file.len();
     file.extend(kind.to_le_bytes());
@@ -246,7 +247,7 @@ fn block(file: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
 }
 
 fn add_option(file: &mut Vec<u8>, code: u16, value: &[u8]) {
-    // Only a filter expression could be longer than an option may be.
+    // Only a filter expression could exceed the limit of an option.
     let value = value.get(..usize::from(u16::MAX)).unwrap_or(value);
     file.extend(code.to_le_bytes());
     file.extend((value.len() as u16).to_le_bytes());
@@ -272,7 +273,7 @@ fn pad(file: &mut Vec<u8>, len: usize) {
 /// Returns the length of the whole blocks at the front of `bytes` that end within its first `limit` bytes.
 /// That part of a file may stay.
 ///
-/// `bytes` begin with a block, and hold nothing but blocks written here.
+/// `bytes` must begin with a block, and contain only blocks from this encoder.
 pub(crate) fn whole_blocks(bytes: &[u8], limit: usize) -> usize {
     let mut end = 0;
     while let Some(rest) = bytes.get(end..) {

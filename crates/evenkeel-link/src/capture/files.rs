@@ -1,4 +1,5 @@
-//! A row of capture files: when one is full or old enough the next is begun, and the oldest may go.
+//! A series of capture files: a new file begins when the current one is full or old enough, and the oldest
+//! may be removed.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -8,7 +9,7 @@ use evenkeel_core::time::Duration;
 
 use crate::Utc;
 
-/// Files named as `dumpcap` names them, so that Wireshark knows them for a set:
+/// A series of files with names as `dumpcap` gives them, so that Wireshark recognizes a set:
 /// `NAME_00001_20261121130000.pcapng`, time in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -17,7 +18,7 @@ pub struct Row {
     limit_nanos: u64,
     keep: usize,
     number: u64,
-    /// Those that exist, oldest first; kept only if any is to be removed.
+    /// The existing files, oldest first; kept only if some are to be removed.
     files: VecDeque<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Filter expressions at work on the frames of several interfaces, which may be of several link types.
+//! Filter expressions for the frames of several interfaces, which may have several link types.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,8 +10,8 @@ use evenkeel_core::stack::InterfaceId;
 use super::frames::Frames;
 use super::libpcap::{Expression, FilterError};
 
-/// A filter expression with a program for each link type that it judges. A capture file may bring another
-/// one at any time.
+/// A filter expression with a program for each link type so far. A capture file may add a link type at any
+/// time.
 #[derive(Debug)]
 pub struct Judge {
     expression: Expression,
@@ -27,7 +27,7 @@ pub struct Judge {
 struct Compiled {
     interface: InterfaceId,
     link_type: LinkType,
-    /// `None` if the expression has no meaning there.
+    /// The program; `None` if the expression has no meaning for these frames.
     program: Option<Program>,
     /// Frames are judged without their outer VLAN tag.
     untagged: bool,
@@ -38,8 +38,8 @@ struct Compiled {
 const TAG: core::ops::Range<usize> = 12..16;
 const TAG_PROTOCOLS: [[u8; 2]; 2] = [[0x81, 0], [0x88, 0xa8]];
 
-/// Frames that a [`Judge`] passes over, because its expression has no meaning on their link type. Clones
-/// count together.
+/// The number of frames that a [`Judge`] passed over because its expression has no meaning for their link
+/// type. All clones share one count.
 #[derive(Debug, Clone, Default)]
 pub struct PassedOver(Arc<Mutex<(u64, Option<FilterError>)>>);
 
@@ -57,7 +57,7 @@ impl Judge {
         Ok(Self { expression, frames, compiled, passed_over: PassedOver::default(), room: Vec::new() })
     }
 
-    /// Returns a handle on what is passed over.
+    /// Returns a handle to the count of frames passed over.
     #[must_use]
     pub fn passed_over(&self) -> PassedOver {
         self.passed_over.clone()
@@ -72,7 +72,7 @@ impl Judge {
 }
 
 impl Compiled {
-    /// Returns how many bytes of a frame to keep; `None` if the expression has no meaning there.
+    /// Returns the number of bytes of a frame to keep; `None` if the expression has no meaning for the frame.
     fn keep(&mut self, frame: &Tapped<'_>, room: &mut Vec<u8>) -> Option<usize> {
         let program = self.program.as_mut()?;
         let bytes = frame.bytes;
@@ -110,14 +110,14 @@ impl PassedOver {
         self.state().0
     }
 
-    /// Returns why the last of these frames was passed over; `None` if there was no such frame.
+    /// Returns the reason why the last of these frames was passed over; `None` if there was no such frame.
     #[must_use]
     pub fn reason(&self) -> Option<FilterError> {
         self.state().1.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, (u64, Option<FilterError>)> {
-        // Nothing that holds it panics.
+        // No holder of the lock panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

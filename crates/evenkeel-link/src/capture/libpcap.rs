@@ -1,12 +1,13 @@
-//! Filter expressions: compiled by libpcap, so that they mean what they mean to `tcpdump`.
+//! Filter expressions, compiled by libpcap, so that they have the meaning that they have in `tcpdump`.
 //!
-//! The language of pcap-filter(7) is large and has grown for thirty years; a second compiler for it would
-//! differ somewhere. The library is opened when the first expression is compiled, and not linked: evenkeel is
-//! built without it, and runs without it as long as nobody gives an expression. Eight functions of it are
-//! used; none has changed since libpcap 1.0 (2008).
+//! The language of pcap-filter(7) is large and has grown for thirty years; a second compiler would differ
+//! somewhere. The library is not linked: it is opened when the first expression is compiled. So evenkeel
+//! builds without it, and runs without it until an expression is used. Eight of its functions are used; none
+//! has changed since libpcap 1.0 (2008).
 //!
-//! What an expression means depends on the link, so libpcap is shown what it would see in `tcpdump`: the
-//! device itself if the kernel is to run the filter, or a file with the header of the one that is read.
+//! The meaning of an expression depends on the link. So libpcap gets the input that it would have in
+//! `tcpdump`: the device itself if the kernel is to run the filter, or a file with the header of the file
+//! being read.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ffi::CString;
@@ -25,21 +26,21 @@ pub struct Expression {
     text: String,
 }
 
-/// An expression could not be compiled.
+/// An error of compiling an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
-    /// libpcap is not there.
+    /// libpcap is not installed.
     #[error(
         "cannot read the filter expression: libpcap.so is not installed; install it (apt install libpcap0.8, \
          dnf install libpcap, apk add \
          libpcap), or leave the expression away and capture everything"
     )]
     NoLibrary,
-    /// libpcap is there, and lacks a function.
+    /// libpcap lacks a function.
     #[error("cannot read the filter expression: this libpcap has no `{0}`")]
     NoFunction(&'static str),
-    /// The expression makes no sense.
+    /// libpcap rejected the expression.
     #[error("filter `{expression}`: {what}; see pcap-filter(7)")]
     Expression {
         /// The expression.
@@ -52,16 +53,16 @@ pub enum FilterError {
 /// The snapshot length given to libpcap: a frame that passes a filter is kept whole.
 const WHOLE: c_int = KEPT_BYTES_MAX as c_int;
 
-/// Names it goes by: Debian's, then that of the sources, then that of development files.
+/// Names of the library: Debian's, that of the sources, and that of development files.
 const NAMES: [&CStr; 3] = [c"libpcap.so.0.8", c"libpcap.so.1", c"libpcap.so"];
 
 impl Expression {
-    /// Takes an expression as it was written.
+    /// Creates an expression from its text.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into() }
     }
 
-    /// Returns the expression as it was written.
+    /// Returns the text of the expression.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -69,7 +70,7 @@ impl Expression {
 
     /// Compiles the expression for frames that have their VLAN tags in place.
     ///
-    /// Names of hosts are looked up, as `tcpdump` does.
+    /// Names of hosts are resolved, as by `tcpdump`.
     ///
     /// # Errors
     /// [`FilterError`]
@@ -84,10 +85,10 @@ impl Expression {
         })
     }
 
-    /// Compiles the expression for the kernel, which is to run it on the frames of a device. `None` if they
-    /// are no device's, or the kernel cannot run it, or would run it on other bytes than the frame has on the
-    /// wire: it takes the outer VLAN tag out of a frame before it runs filters. `vlan` asks for the tag where
-    /// it is then.
+    /// Compiles the expression for the kernel, which is to run it on the frames of a device. Returns `None`
+    /// if the frames are not a device's or the kernel cannot run the program. Also returns `None` if the
+    /// kernel would run it on other bytes than the frame has on the wire: it removes the outer VLAN tag
+    /// before it runs filters. A `vlan` in the expression reads the removed tag.
     ///
     /// # Errors
     /// [`FilterError`]
@@ -100,8 +101,8 @@ impl Expression {
         let mut is_live = true;
         let program = self.compile_with(frames, |library| {
             Opened::device(library, &name).or_else(|_| {
-                // Without the right to open it the expression is read all the same: opening the device for
-                // good will say what is missing.
+                // The expression is compiled even without the privilege to open the device. Opening the
+                // device later reports the missing privilege.
                 is_live = false;
                 Opened::nothing(library, frames.link_type)
             })
@@ -124,14 +125,15 @@ impl Expression {
     }
 
     /// Returns whether the expression is to judge frames of a device as the kernel shows them to filters:
-    /// without their outer VLAN tag, unless it asks for one, or for bytes that may be one.
+    /// without their outer VLAN tag. This holds unless the expression asks for a tag, or for bytes that may
+    /// be one.
     pub(super) fn is_for_untagged(&self, frames: &Frames) -> bool {
         let is_device = matches!(frames.origin, Origin::Device { .. });
         is_device && !self.asks_for_link_header() && !self.words().any(|word| word == "vlan")
     }
 
-    /// Returns whether the expression asks for a type, or for bytes by their place in the frame: either may
-    /// lie where a VLAN tag was.
+    /// Returns whether the expression asks for a type, or for bytes by their place in the frame. Either may
+    /// lie in the place of a VLAN tag.
     fn asks_for_link_header(&self) -> bool {
         let words: Vec<&str> = self.words().collect();
         let addresses = ["host", "src", "dst", "multicast", "broadcast"];
@@ -169,7 +171,7 @@ struct BpfInstruction {
     k: u32,
 }
 
-/// `pcap_t`, of which only libpcap knows the inside.
+/// `pcap_t`, whose content only libpcap knows.
 type Handle = *mut c_void;
 
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> Handle;
@@ -181,7 +183,7 @@ type GetError = unsafe extern "C" fn(Handle) -> *mut c_char;
 type FreeCode = unsafe extern "C" fn(*mut BpfProgram);
 type Close = unsafe extern "C" fn(Handle);
 
-/// The library, opened. It stays loaded: what it has set up for itself could not be taken down safely.
+/// The opened library. It stays loaded, because its internal state cannot be removed safely.
 #[derive(Clone, Copy)]
 struct Library {
     open_dead: OpenDead,
@@ -202,7 +204,7 @@ impl Library {
                 let name = concat!($name, "\0").as_bytes();
                 let symbol = CStr::from_bytes_with_nul(name).ok().and_then(|name| library.find(name));
                 let symbol = symbol.ok_or(FilterError::NoFunction($name))?;
-                // SAFETY: a function of libpcap's stable interface (pcap/pcap.h), with the type given there.
+                // SAFETY: this is a function of libpcap's stable interface (pcap/pcap.h), with its type.
                 unsafe { core::mem::transmute::<NonNull<c_void>, $function>(symbol) }
             }};
         }
@@ -219,17 +221,17 @@ impl Library {
     }
 }
 
-/// A `pcap_t`, in whose link type and byte order libpcap compiles expressions. Closed when dropped.
+/// A `pcap_t` with the link type and byte order for which libpcap compiles expressions. Closed when dropped.
 struct Opened {
     library: Library,
     handle: NonNull<c_void>,
-    /// The header of a capture file, which the handle may read as long as it is open.
+    /// The header of a capture file, which the handle may read while it is open.
     _header: Box<[u8]>,
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // SAFETY: opened by the constructors, and nothing of it is used any more.
+        // SAFETY: the constructors opened the handle, and it is not used any more.
         unsafe { (self.library.close)(self.handle.as_ptr()) }
     }
 }
@@ -240,7 +242,7 @@ const ERROR_BYTES: usize = 256;
 impl Opened {
     /// Opens a handle that compiles for frames in memory. Opens no device.
     fn nothing(library: Library, link_type: LinkType) -> Result<Self, String> {
-        // SAFETY: opens no device; the handle is closed when dropped.
+        // SAFETY: the call opens no device; the handle is closed when dropped.
         let handle = unsafe { (library.open_dead)(data_link_type(link_type), WHOLE) };
         Self::checked(library, handle, Box::default(), || "out of memory".to_owned())
     }
@@ -249,26 +251,26 @@ impl Opened {
     /// byte order.
     fn file(library: Library, link_type: LinkType, big_endian: bool) -> Result<Self, String> {
         let mut header = header(link_type, big_endian);
-        // SAFETY: the header lives, where it is, longer than the stream: until the handle has been closed, or
-        // the stream has if there is none. `r` is a C string.
+        // SAFETY: the header outlives the stream and does not move: the stream ends with the handle, or below
+        // if there is no handle. `r` is a C string.
         let stream = unsafe { libc::fmemopen(header.as_mut_ptr().cast(), header.len(), c"r".as_ptr()) };
         if stream.is_null() {
             return Err("out of memory".to_owned());
         }
         let mut error = [0; ERROR_BYTES];
-        // SAFETY: the stream is open, and the room for an error is as large as libpcap wants it.
+        // SAFETY: the stream is open, and the error buffer has the size that libpcap requires.
         let handle = unsafe { (library.open_file)(stream, error.as_mut_ptr()) };
         if handle.is_null() {
-            // SAFETY: opened above; libpcap closes it only with a handle.
+            // SAFETY: opened above; libpcap closes the stream only with a handle.
             unsafe { libc::fclose(stream) };
         }
         Self::checked(library, handle, header, || text(&error))
     }
 
-    /// Opens a network device for a moment, as `tcpdump` opens it.
+    /// Opens a network device briefly, as `tcpdump` opens it.
     fn device(library: Library, name: &CStr) -> Result<Self, String> {
         let mut error = [0; ERROR_BYTES];
-        // SAFETY: the name is a C string, and the room for an error is as large as libpcap wants it.
+        // SAFETY: the name is a C string, and the error buffer has the size that libpcap requires.
         let handle = unsafe { (library.create)(name.as_ptr(), error.as_mut_ptr()) };
         let opened = Self::checked(library, handle, Box::default(), || text(&error))?;
         // SAFETY: the handle is live, and not active yet. Warnings are positive numbers.
@@ -294,21 +296,21 @@ impl Opened {
             .into_owned()
     }
 
-    /// Compiles an expression; `netmask` is a number.
+    /// Compiles an expression; `netmask` is in numeric form.
     ///
     /// # Errors
-    /// What libpcap has to say.
+    /// The message of libpcap.
     fn compile(&self, text: &CStr, netmask: u32) -> Result<Vec<Instruction>, String> {
         let mut program = BpfProgram { len: 0, instructions: core::ptr::null_mut() };
         let (library, handle) = (&self.library, self.handle.as_ptr());
-        // SAFETY: the handle is live, the text ends in a zero byte and outlives the call, `program` is ours
-        // to be filled.
+        // SAFETY: the handle is live, the text ends in a zero byte and outlives the call, and `program` is a
+        // local variable for the result.
         let done = unsafe { (library.compile)(handle, &raw mut program, text.as_ptr(), OPTIMIZE, netmask) };
         if done != 0 {
             return Err(self.error());
         }
-        // SAFETY: compiled, so `program` holds `len` instructions; the copy is made before they are freed,
-        // once.
+        // SAFETY: the call succeeded, so `program` holds `len` instructions. They are copied before they are
+        // freed, once.
         unsafe {
             let copy = copy(&program);
             (library.free_code)(&raw mut program);
@@ -331,7 +333,7 @@ fn data_link_type(link_type: LinkType) -> c_int {
 
 /// Returns the header of a capture file without frames.
 fn header(link_type: LinkType, big_endian: bool) -> Box<[u8]> {
-    // Magic number, version 2.4, time zone, accuracy, snapshot length, link type.
+    // The fields are: magic number, version 2.4, time zone, accuracy, snapshot length, link type.
     let version = if big_endian { 2 << 16 | 4 } else { 4 << 16 | 2 };
     let words = [0xa1b2_c3d4, version, 0, 0, WHOLE.cast_unsigned(), link_type.0.into()];
     words.iter().flat_map(|word| if big_endian { word.to_be_bytes() } else { word.to_le_bytes() }).collect()
@@ -339,15 +341,15 @@ fn header(link_type: LinkType, big_endian: bool) -> Box<[u8]> {
 
 const OPTIMIZE: c_int = 1;
 
-/// The instructions of a compiled program.
+/// Copies the instructions of a compiled program.
 ///
 /// # Safety
-/// `program` holds as many live instructions as it says, or a null pointer.
+/// `program` holds `len` live instructions, or a null pointer.
 unsafe fn copy(program: &BpfProgram) -> Vec<Instruction> {
     if program.instructions.is_null() {
         return Vec::new();
     }
-    // SAFETY: as the caller says; plain integers of any value.
+    // SAFETY: guaranteed by the caller; the instructions are plain integers of any value.
     let list = unsafe { core::slice::from_raw_parts(program.instructions, program.len as usize) };
     list.iter().map(|&BpfInstruction { code, jt, jf, k }| Instruction { code, jt, jf, k }).collect()
 }
@@ -358,8 +360,8 @@ struct Loaded(NonNull<c_void>);
 impl Loaded {
     fn open(names: &[&CStr]) -> Option<Self> {
         names.iter().find_map(|name| {
-            // SAFETY: the name is a C string. libpcap's initialisers, which this runs, do nothing but set up
-            // the library.
+            // SAFETY: the name is a C string. libpcap's initializers, which this call runs, only set up the
+            // library.
             NonNull::new(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }).map(Self)
         })
     }
@@ -429,7 +431,7 @@ mod tests {
         }
     }
 
-    /// A header of four bytes in the writer's order says what a frame on BSD's loopback is.
+    /// On BSD's loopback a header of four bytes, in the writer's byte order, gives the protocol of a frame.
     #[test]
     fn a_file_is_judged_by_its_link_type_and_byte_order() {
         if skipped() {
@@ -459,8 +461,8 @@ mod tests {
         assert!(error.contains("apt install libpcap0.8") && !error.contains("  "), "{error}");
     }
 
-    /// Our interpreter against that of libpcap: as many expressions as the manual has kinds, frames of every
-    /// kind and damage.
+    /// Our interpreter must agree with libpcap's: for expressions of all kinds in the manual, and frames of
+    /// every kind and damage.
     #[test]
     fn frames_are_judged_as_by_libpcap() {
         if skipped() {
@@ -590,7 +592,7 @@ mod tests {
     impl OfflineFilter {
         fn open() -> Self {
             let function = Loaded::open(&NAMES).unwrap().find(c"pcap_offline_filter").unwrap();
-            // SAFETY: the type that pcap/pcap.h gives it.
+            // SAFETY: this is its type in pcap/pcap.h.
             Self(unsafe { core::mem::transmute::<NonNull<c_void>, Offline>(function) })
         }
 
@@ -602,7 +604,7 @@ mod tests {
             let len = frame.len() as u32;
             let time = libc::timeval { tv_sec: 0, tv_usec: 0 };
             let header = PacketHeader { time, captured: len, len };
-            // SAFETY: program, header and frame are live, and say how long they are.
+            // SAFETY: program, header and frame are live, and contain their lengths.
             unsafe { (self.0)(&raw const program, &raw const header, frame.as_ptr()) as u32 }
         }
     }

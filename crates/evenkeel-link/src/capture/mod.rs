@@ -1,8 +1,8 @@
-//! Capture files: pcap and pcapng, read, played and written.
+//! Capture files in the formats pcap and pcapng: reading, playing and writing.
 //!
-//! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Reader and writer are our own, some hundred
-//! lines each: what was at hand allocates per frame, or mistakes time stamps in powers of two, or has had no
-//! release for years.
+//! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Reader and writer are our own, a few hundred
+//! lines each: available libraries allocate for each frame, misread time stamps in powers of two, or have had
+//! no release for years.
 
 mod dump;
 pub mod encode;
@@ -34,6 +34,6 @@ mod block {
     pub(super) const SIMPLE_PACKET: u32 = 3;
     pub(super) const STATISTICS: u32 = 5;
     pub(super) const ENHANCED_PACKET: u32 = 6;
-    /// The number whose own byte order in the file gives the byte order of the section.
+    /// The byte-order magic: its own byte order in the file is the byte order of the section.
     pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 }

@@ -1,5 +1,4 @@
-//! The destination of a capture: a file, a series of files, or standard output, written by a thread of its
-//! own.
+//! The destination of a capture: a file, a series of files, or standard output, written by its own thread.
 //!
 //! ```text
 //!   host's thread                              writer's thread
@@ -31,31 +30,31 @@ use crate::error::LinkError;
 /// The destination of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Standard output: a pipe, say to a program that shows the frames.
+    /// Standard output: for example a pipe to a program that shows the frames.
     Stdout,
     /// One file.
     File(PathBuf),
-    /// A row of files, each begun when the one before is full or old; the oldest may be removed.
+    /// A series of files. A new one begins when the current one is full or old; the oldest may be removed.
     Files(Row),
 }
 
-/// Buffers that are filled and written in turn.
+/// The number of buffers, which are filled and written in turn.
 const BUFFERS: usize = 16;
-/// A buffer is handed over when it holds this much.
+/// A buffer with this many bytes goes to the writer's thread.
 const BUFFER_BYTES: usize = 128 * 1024;
-/// A write that failed is tried again after this time.
+/// The pause after which a failed write is repeated.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// A capture being written. Dropped without [`Output::finish`], what is still in its buffers may be lost.
+/// A capture being written. If it is dropped without [`Output::finish`], bytes in its buffers may be lost.
 #[derive(Debug)]
 pub struct Output {
     target: Target,
-    /// The bytes that every file begins with.
+    /// The first bytes of every file.
     header: Vec<u8>,
-    /// Being filled.
+    /// The buffer being filled.
     current: Vec<u8>,
     packets: u64,
-    /// Bytes put into the current file, those in buffers included.
+    /// Bytes of the current file, including those in buffers.
     file_bytes: u64,
     /// The time at which the current file was begun, in nanoseconds since 1970.
     begun: u64,
@@ -88,14 +87,14 @@ struct State {
     last_failure: Option<(PathBuf, String)>,
     /// Whether the reader of the pipe has gone.
     reader_gone: bool,
-    /// Whether the capture is complete, so that bytes that cannot be written now are given up.
+    /// Whether the capture is complete. Bytes that cannot be written now are then discarded.
     hurry: bool,
     ended: bool,
 }
 
 #[derive(Debug)]
 enum Job {
-    /// Whole blocks, so many of them packets.
+    /// Whole blocks to write, and the number of packets in them.
     Write(Vec<u8>, u64),
     /// A new file in place of the current one.
     Begin { path: PathBuf, remove: Option<PathBuf> },
@@ -105,7 +104,8 @@ impl Output {
     /// Opens the (first) file and begins it with `header`, at `now` in nanoseconds since 1970.
     ///
     /// # Errors
-    /// [`LinkError::Capture`] if it cannot be created, and [`LinkError::Os`] if there can be no thread.
+    /// [`LinkError::Capture`] if the file cannot be created, and [`LinkError::Os`] if the thread cannot be
+    /// started.
     pub fn open(mut target: Target, header: Vec<u8>, now: u64) -> Result<Self, LinkError> {
         let path = match &mut target {
             Target::Stdout => PathBuf::from("standard output"),
@@ -143,7 +143,7 @@ impl Output {
             writing,
         };
         output.begin(now);
-        // At once, so that a reader of the pipe knows what it has.
+        // The header is written at once, so that a reader of the pipe recognizes the format.
         output.flush();
         Ok(output)
     }
@@ -154,14 +154,14 @@ impl Output {
         self.writing.clone()
     }
 
-    /// Returns whether there is room for another packet of `bytes` bytes. There is none while the disk, or
+    /// Returns whether there is room for another packet of `bytes` bytes. There is no room while the disk, or
     /// the reader of the pipe, is too slow or takes nothing.
     pub fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.current.len() + bytes + PACKET_OVERHEAD <= BUFFER_BYTES;
         fits || self.current.is_empty() || self.hand_over()
     }
 
-    /// Describes another interface, in this file and in all that follow.
+    /// Describes another interface, in this file and in all later ones.
     pub fn describe(&mut self, interface: &Described) {
         let before = self.current.len();
         encode::describe(&mut self.current, interface);
@@ -169,7 +169,7 @@ impl Output {
         encode::describe(&mut self.header, interface);
     }
 
-    /// Adds a packet, for which there is room.
+    /// Adds a packet. The caller has checked that there is room.
     pub fn packet(&mut self, packet: &Packet<'_>) {
         let before = self.current.len();
         encode::packet(&mut self.current, packet);
@@ -187,8 +187,8 @@ impl Output {
         full || now.saturating_sub(self.begun) >= row.limit_nanos()
     }
 
-    /// Ends the current file with what `end` adds, and begins the next of the row. Returns false, and does
-    /// nothing, if there is no room.
+    /// Ends the current file with the bytes from `end`, and begins the next of the series. Returns false, and
+    /// does nothing, if there is no room.
     pub fn turn_over(&mut self, now: u64, end: impl FnOnce(&mut Vec<u8>)) -> bool {
         let Target::Files(row) = &mut self.target else { return false };
         let Some(next) = take_empty(&self.empty, &mut self.unused) else { return false };
@@ -200,24 +200,25 @@ impl Output {
         true
     }
 
-    /// Hands the buffered packets to the writer's thread. Returns true if nothing is left, and false if
-    /// there is no empty buffer to go on with.
+    /// Passes the buffered packets to the writer's thread. Returns true if nothing is left, and false if
+    /// there is no empty buffer for the rest.
     pub fn flush(&mut self) -> bool {
         self.current.is_empty() || self.hand_over()
     }
 
-    /// Returns whether no bytes wait to be handed to the writer's thread.
+    /// Returns whether no bytes wait for the writer's thread.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.current.is_empty()
     }
 
-    /// Ends the file with what `end` adds, and waits until all is written: for a disk as long as it takes,
-    /// unless it is full; for a reader of the pipe as long as it goes on, unless it takes nothing for as long
-    /// as `patience`.
+    /// Ends the file with the bytes from `end`, and waits until everything is written. For a disk it waits
+    /// until that is done or the disk is full. For a pipe it waits until the reader has taken all, or has
+    /// taken nothing for `patience`.
     ///
     /// # Errors
-    /// [`LinkError::Capture`] if something was not written. [`Writing::packets`] are.
+    /// [`LinkError::Capture`] if something was not written. [`Writing::packets`] returns the number of
+    /// packets that were.
     pub fn finish(mut self, patience: Duration, end: impl FnOnce(&mut Vec<u8>)) -> Result<(), LinkError> {
         end(&mut self.current);
         self.send_current(Vec::new());
@@ -247,7 +248,7 @@ impl Output {
         (self.file_bytes, self.begun) = (self.header.len() as u64, now);
     }
 
-    /// Hands the current buffer over, if there is an empty one to go on with.
+    /// Passes the current buffer to the writer's thread, if there is an empty one for the next packets.
     fn hand_over(&mut self) -> bool {
         let next = take_empty(&self.empty, &mut self.unused);
         next.map(|next| self.send_current(next)).is_some()
@@ -255,12 +256,12 @@ impl Output {
 
     fn send_current(&mut self, next: Vec<u8>) {
         let full = core::mem::replace(&mut self.current, next);
-        // The thread ends before this does only if the reader of the pipe has gone, which it has told.
+        // The thread ends early only if the reader of the pipe has gone, which it has recorded.
         let _ = self.jobs.send(Job::Write(full, core::mem::take(&mut self.packets)));
     }
 }
 
-/// Returns a buffer to fill: one that has been written, or one that has not been used yet.
+/// Returns a buffer to fill: a written one, or an unused one.
 fn take_empty(empty: &Receiver<Vec<u8>>, unused: &mut usize) -> Option<Vec<u8>> {
     empty.try_recv().ok().or_else(|| {
         *unused = unused.checked_sub(1)?;
@@ -279,8 +280,8 @@ impl Writing {
         self.0.written.load(Ordering::Relaxed)
     }
 
-    /// Returns why nothing can be written at the moment; `None` if writing works. The writer's thread
-    /// retries.
+    /// Returns the reason why nothing can be written at the moment; `None` if writing works. The writer's
+    /// thread retries.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.0.state().failure.as_ref().map(said)
@@ -301,7 +302,7 @@ impl Writing {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that holds it panics.
+        // No holder of the lock panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -319,17 +320,17 @@ impl Shared {
 /// The state of the writer's thread.
 #[derive(Debug)]
 struct Writer {
-    /// `None` if it could not be opened.
+    /// The open file; `None` if it could not be opened.
     file: Option<File>,
     path: PathBuf,
     may_cut: bool,
-    /// Bytes in the file.
+    /// The number of bytes in the file.
     offset: u64,
     back: Sender<Vec<u8>>,
     writing: Writing,
 }
 
-/// Nothing more can be written.
+/// The error that nothing more can be written.
 struct GaveUp;
 
 impl Writer {
@@ -354,22 +355,22 @@ impl Writer {
 
     fn give_back(&self, mut bytes: Vec<u8>) {
         bytes.clear();
-        // At the end there is nobody to take it.
+        // At the end no thread receives it any more.
         let _ = self.back.send(bytes);
     }
 
     fn begin(&mut self, path: PathBuf, remove: Option<&Path>) {
-        // Closed first: that frees what a removed file holds.
+        // The old file is closed first, which frees the space of a removed file.
         self.file = None;
         if let Some(old) = remove {
-            // Somebody else may have removed it.
+            // Another process may have removed it.
             let _ = std::fs::remove_file(old);
         }
         self.writing.0.change(|state| state.path.clone_from(&path));
         (self.path, self.offset) = (path, 0);
     }
 
-    /// Writes whole blocks, and does not return before they are written, or never will be.
+    /// Writes whole blocks. Returns when they are written, or will never be.
     fn write(&mut self, bytes: &[u8], packets: u64) -> Result<(), GaveUp> {
         let (start, mut done) = (self.offset, 0);
         while done < bytes.len() {
@@ -409,12 +410,13 @@ impl Writer {
         }
     }
 
-    /// Takes a block that was written in part out of the file; says how much of `bytes` is in it then.
+    /// Removes a partly written block from the file. Returns the number of bytes of `bytes` that remain in
+    /// it.
     fn cut_back(&mut self, bytes: &[u8], start: u64, done: usize) -> usize {
         let whole = encode::whole_blocks(bytes, done);
         let Some(file) = &self.file else { return done };
-        // A pipe cannot be cut: it goes on where it was. Nor may standard output, which may be a file with
-        // something before us.
+        // A pipe cannot be cut, so writing continues in place. Standard output must not be cut either: it may
+        // be a file that another program has written to.
         if !self.may_cut || whole == done || file.set_len(start + whole as u64).is_err() {
             return done;
         }
@@ -423,7 +425,8 @@ impl Writer {
         if end.is_ok() { whole } else { done }
     }
 
-    /// Waits before another attempt; not if there was time for one since the end was asked for.
+    /// Records the error and waits before another attempt. Returns an error instead if the capture has ended
+    /// or the reader of the pipe has gone.
     fn wait_for_better(&self, error: &io::Error) -> Result<(), GaveUp> {
         let shared = &self.writing.0;
         let gone = error.kind() == io::ErrorKind::BrokenPipe;
@@ -456,7 +459,7 @@ mod tests {
     use crate::capture::Reader;
     use crate::capture::encode::{Described, Direction};
 
-    /// A directory that goes away with the test.
+    /// A directory that is removed at the end of the test.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -519,7 +522,7 @@ mod tests {
         let writing = output.writing();
         let mut number = 0;
         while number < 20_000 {
-            // A thread that writes is faster than one that never waits for it only by chance.
+            // The writing thread is only by chance faster than a thread that never waits.
             if add(&mut output, number, &[7; 200]) {
                 number += 1;
             } else {
@@ -601,7 +604,7 @@ mod tests {
             taken += 1;
         }
         assert!(taken > 1_000, "buffers were full at {taken}");
-        // Some of it is read: there is room again.
+        // The reader takes some bytes, so there is room again.
         reader.read_exact(&mut vec![0; 2 * BUFFER_BYTES]).unwrap();
         while !add(&mut output, taken, &[7; 1000]) {
             thread::yield_now();

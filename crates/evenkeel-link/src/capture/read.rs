@@ -1,4 +1,4 @@
-//! Reading capture files, of which nothing is believed.
+//! A reader of capture files, which does not trust their content.
 
 use std::io::{self, Read};
 
@@ -6,15 +6,15 @@ use evenkeel_core::frame::LinkType;
 
 use super::block;
 
-/// Reads the frames of a pcap or pcapng file, one after the other, in bounded memory.
+/// A reader of the frames of a pcap or pcapng file, one after the other, in bounded memory.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     format: Format,
     order: Order,
-    /// Frames of any other are passed over; `None` if all are wanted.
+    /// The only link type to read; frames of others are passed over. `None` for all.
     only: Option<LinkType>,
-    /// Frames passed over, and the link type of the last one.
+    /// The number of frames passed over, and the link type of the last one.
     skipped: u64,
     skipped_link_type: LinkType,
     /// The link type of the last frame.
@@ -25,29 +25,29 @@ pub struct Reader<R> {
     time: u64,
     /// Bytes that the last frame had on the wire.
     original: u32,
-    /// The block or record read last; the frame is a part of it. Kept from frame to frame, so nothing is
-    /// allocated.
+    /// The block or record read last, which contains the frame. Its memory is reused, so that frames need no
+    /// allocation.
     block: Vec<u8>,
     frame: core::ops::Range<usize>,
 }
 
-/// Why a capture cannot be read further.
+/// The reason why a capture cannot be read further.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The first bytes are those of another kind of file.
+    /// The file does not begin like a capture.
     #[error("not a pcap or pcapng file")]
     NotACapture,
-    /// Not captured on Ethernet.
+    /// The frames were not captured on Ethernet.
     #[error("captured on link type {}, not on Ethernet", .0.0)]
     NotEthernet(LinkType),
-    /// A length or a reference that makes no sense.
+    /// The file has an invalid length or reference.
     #[error("damaged: {0}")]
     Damaged(&'static str),
-    /// The file ends inside of a block.
+    /// The file ends inside a block.
     #[error("cut off in the middle of a frame")]
     CutOff,
-    /// The operating system says so.
+    /// An error of the operating system.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
 }
@@ -72,7 +72,7 @@ struct Source {
     offset_secs: i64,
 }
 
-/// In what time stamps count.
+/// The unit of time stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Units {
     per_second: u64,
@@ -84,7 +84,7 @@ enum Order {
     Big,
 }
 
-/// A block with a frame may be as large as this; libpcap's largest snapshot length fits.
+/// The largest block with a frame; libpcap's largest snapshot length fits.
 const BLOCK_BYTES_MAX: usize = 512 * 1024;
 const INTERFACES_MAX: usize = 4096;
 
@@ -130,7 +130,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// Goes to the next frame; false at the end of the file.
+    /// Advances to the next frame; returns false at the end of the file.
     ///
     /// # Errors
     /// [`CaptureError`]: nothing more can be read.
@@ -181,7 +181,7 @@ impl<R: Read> Reader<R> {
         self.original
     }
 
-    /// Frames passed over, because they were not captured on Ethernet.
+    /// Returns the number of frames passed over because they were not captured on Ethernet.
     #[must_use]
     pub const fn skipped(&self) -> u64 {
         self.skipped
@@ -208,9 +208,10 @@ impl<R: Read> Reader<R> {
             _ => return Err(CaptureError::NotACapture),
         };
         self.order = order;
-        // Version, time zone, accuracy and snapshot length, which nobody relies on, then the link type.
+        // These are version, time zone, accuracy and snapshot length, which the reader ignores, and the link
+        // type.
         self.fill(20)?;
-        // The upper half says how many bytes of FCS there are.
+        // The upper half gives the length of the FCS.
         self.link_type = LinkType(self.u32_at(16)? as u16);
         self.format = Format::Classic { units: Units { per_second } };
         let wanted = self.only.is_none_or(|only| only == self.link_type);
@@ -250,7 +251,7 @@ impl<R: Read> Reader<R> {
         Ok(false)
     }
 
-    /// Reads the body of the next block that may matter; gives its type. `None` at the end of the file.
+    /// Reads the body of the next block that may matter; returns its type. `None` at the end of the file.
     fn next_block(&mut self) -> Result<Option<u32>, CaptureError> {
         loop {
             if !self.fill_or_end(4)? {
@@ -296,7 +297,7 @@ impl<R: Read> Reader<R> {
         body.ok_or(CaptureError::Damaged("a block length that cannot be"))
     }
 
-    /// Reads the length that ends a block, and keeps the body.
+    /// Reads the length at the end of a block, and keeps the body.
     fn end_of_block(&mut self, total: u32) -> Result<(), CaptureError> {
         let mut trailer = [0; 4];
         self.input.read_exact(&mut trailer).map_err(|e| at_end(e, CaptureError::CutOff))?;
@@ -401,7 +402,7 @@ impl<R: Read> Reader<R> {
 
     // --- Bytes ---
 
-    /// Reads exactly `len` bytes into the block, in place of what it held.
+    /// Replaces the content of the block with exactly `len` bytes from the file.
     fn fill(&mut self, len: usize) -> Result<(), CaptureError> {
         if self.fill_or_end(len)? || len == 0 { Ok(()) } else { Err(CaptureError::CutOff) }
     }
@@ -495,7 +496,7 @@ fn at_end(error: io::Error, ended: CaptureError) -> CaptureError {
 pub(super) mod tests {
     use super::*;
 
-    /// Writes files byte by byte, in either order, independent of the writer under test elsewhere.
+    /// A writer of files byte by byte, in either byte order, independent of the encoder.
     pub(crate) struct Bytes(pub Vec<u8>, Order);
 
     impl Bytes {
@@ -541,17 +542,17 @@ pub(super) mod tests {
                 b.n32(interface).n32((stamp >> 32) as u32).n32(stamp as u32).n32(len).n32(len).raw(frame)
             })
         }
-        /// A frame without a time stamp, and then one at so many microseconds.
+        /// Adds a frame without a time stamp, and one at `micros` microseconds.
         pub(crate) fn unstamped_then(self, micros: u64) -> Self {
             let file = self.section().interface(1, &[]);
             file.block(block::SIMPLE_PACKET, |b| b.n32(60).raw(&[7; 60])).enhanced(0, micros, &[8; 60])
         }
-        /// A frame for each interface, which are of such link types.
+        /// Adds an interface of each link type, with a frame on it.
         pub(crate) fn of_link_types(self, types: &[u16]) -> Self {
             let file = types.iter().fold(self.section(), |file, kind| file.interface(*kind, &[]));
             (0..types.len() as u32).fold(file, |file, index| file.enhanced(index, 1, &[9; 60]))
         }
-        /// A classic file with frames at so many microseconds.
+        /// Returns a classic file with frames at these microseconds.
         pub(crate) fn classic(self, frames: &[(u64, &[u8])]) -> Self {
             let header = self.n32(0xa1b2_c3d4).n16(2).n16(4).n32(0).n32(0).n32(65535).n32(1);
             frames.iter().fold(header, |file, (micros, frame)| {
@@ -616,7 +617,7 @@ pub(super) mod tests {
             .block(block::PACKET, |b| b.n16(0).n16(9).n32(0).n32(5).n32(3).n32(3).raw(b"old"))
             .enhanced(1, 6, b"of another link type")
             .block(block::SIMPLE_PACKET, |b| b.n32(6).raw(b"simple"));
-        // A second section, in the other order, with interfaces of its own.
+        // This is a second section, in the other byte order, with its own interfaces.
         let second = Bytes(Vec::new(), Order::Big).section().interface(1, &[]).enhanced(0, 8, b"big");
         let bytes = [file.0, second.0].concat();
         let frames = all(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! An interface whose frames are recorded as they pass.
+//! An interface that records its frames as they pass.
 
 use core::cell::Cell;
 use std::collections::VecDeque;
@@ -89,7 +89,7 @@ impl Recording {
     /// Frames recorded so far.
     ///
     /// # Errors
-    /// What ended the recording before its time.
+    /// The error that ended the recording early.
     pub fn frames(&self) -> Result<u64, LinkError> {
         let tape = self.tape();
         match &tape.failure {
@@ -102,7 +102,7 @@ impl Recording {
     }
 
     fn tape(&self) -> MutexGuard<'_, Tape> {
-        // Nothing that holds it panics; and a tape half written is still a tape.
+        // No holder of the lock panics, and a partly written tape is still usable.
         self.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

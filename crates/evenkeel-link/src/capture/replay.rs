@@ -1,4 +1,4 @@
-//! `pcap:FILE`: a capture file, played as if its frames came in now.
+//! `pcap:FILE`: a capture file, played as if its frames arrived now.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -28,30 +28,30 @@ use crate::listen::FRAME_BYTES;
 pub struct ReplayOptions {
     /// The speed of playback.
     pub pace: Pace,
-    /// The hardware address of the interface. Default: the one that the capture's first frame is addressed
-    /// to, if it is one station's.
+    /// The hardware address of the interface. Default: the destination of the capture's first frame, if that
+    /// is one station.
     pub address: Option<EthernetAddress>,
-    /// For a packet monitor, which only looks at frames: they may be of any link type and size. A host gets
-    /// Ethernet frames that fit its buffers; others are passed over and shed.
+    /// Whether the interface is for a packet monitor, which only looks at frames. They may then be of any
+    /// link type and size. A host gets Ethernet frames that fit its buffers; others are passed over and shed.
     pub monitored: bool,
 }
 
 /// The speed at which a capture is played.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// With the spacing it was captured with.
+    /// The spacing of the capture.
     #[default]
     Captured,
     /// One frame at this interval.
     Every(Duration),
-    /// All frames wait from the start: as fast as the host takes them.
+    /// All frames wait from the start, and the host takes them as fast as it can.
     AtOnce,
 }
 
-/// A capture file, as an interface with one receive ring. What is transmitted goes nowhere.
+/// A capture file, as an interface with one receive ring. Transmitted frames are discarded.
 ///
-/// It plays from the moment a host takes it. At the end, or where the file is damaged, its [`Status`] says
-/// so. In an arrangement with a halt its descriptor is a timer, set to the next frame's time.
+/// Playing begins when a host takes the interface. At the end, or at damage in the file, its [`Status`]
+/// reports that. For a host that halts, its descriptor is a timer that is set to the next frame's time.
 #[derive(Debug)]
 pub struct Replay {
     path: PathBuf,
@@ -65,7 +65,7 @@ struct Player {
     pace: Pace,
     clock: Clock,
     start: Instant,
-    /// Time of the first frame that has one, as captured.
+    /// The captured time of the first frame that has one.
     first: Option<u64>,
     /// Frames played, or passed over because no buffer could hold them.
     played: u64,
@@ -79,7 +79,7 @@ impl Replay {
     /// Opens a pcap or pcapng file, which must have Ethernet frames unless it is monitored.
     ///
     /// # Errors
-    /// [`LinkError::Capture`] says what is wrong with it.
+    /// [`LinkError::Capture`] describes the defect.
     pub fn open(path: &Path, options: &ReplayOptions, clock: Clock) -> Result<Self, LinkError> {
         let fail =
             |error: CaptureError| LinkError::Capture { path: path.to_owned(), what: error.to_string() };

@@ -17,8 +17,8 @@ use super::open_socket;
 /// Room for an acknowledgement, which repeats the request.
 const ANSWER_BYTES: usize = 4 * 1024;
 
-/// Adds an address to the device with this index, next to those that it has, and with it the route to the
-/// address's network. An address that the device has already stays.
+/// Adds an address to the device with this index, and keeps its other addresses. The kernel also adds the
+/// route to the address's network. An address that the device already has stays.
 ///
 /// # Errors
 /// The kernel refuses the address, or the process may not change addresses.
@@ -32,7 +32,7 @@ fn new_address(index: u32, cidr: IpCidr) -> AddressMessage {
     message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     message.header.prefix_len = cidr.prefix_len();
     message.header.index = index;
-    // Two different addresses would make the link one from point to point.
+    // Two different addresses would make the link point-to-point.
     message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
     if let IpCidr::Ipv4(cidr) = cidr {
         message.attributes.extend(cidr.broadcast().map(AddressAttribute::Broadcast));
@@ -40,7 +40,7 @@ fn new_address(index: u32, cidr: IpCidr) -> AddressMessage {
     message
 }
 
-/// Sends one request and reads the kernel's answer, which is there when the send returns.
+/// Sends one request and reads the kernel's answer, which is available when the send returns.
 fn change(message: Message, flags: u16) -> io::Result<()> {
     let mut request = NetlinkMessage::from(message);
     request.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_kernels_refusal_is_the_error() {
-        // Without the privilege the kernel says EPERM first.
+        // Without the privilege the kernel returns EPERM before that.
         let error = add_address(u32::MAX >> 1, "10.77.0.1/24".parse().unwrap()).unwrap_err();
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
     }

@@ -9,11 +9,11 @@ use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
 pub enum Entry {
     /// A network device.
     Link {
-        /// The kernel's number for it.
+        /// The kernel's index of the device.
         index: u32,
-        /// Its name.
+        /// The name of the device.
         name: String,
-        /// Whether it belongs to a VRF, whose routes are in a table of its own.
+        /// Whether the device belongs to a VRF, whose routes are in a table of its own.
         in_vrf: bool,
     },
     /// The setting that takes next hops of a device without carrier out of use
@@ -26,7 +26,7 @@ pub enum Entry {
         /// The setting.
         ignores: bool,
     },
-    /// An address of the kernel's on a device.
+    /// An address of the kernel on a device.
     Address {
         /// The device.
         index: u32,
@@ -43,9 +43,9 @@ pub enum Entry {
     Neighbor {
         /// The device.
         index: u32,
-        /// Its address.
+        /// The address of the neighbour.
         address: IpAddress,
-        /// Its hardware address, if the kernel is sure of it: entered by hand, or confirmed.
+        /// The hardware address, if the kernel is sure of it: entered by hand, or confirmed.
         hardware: Option<EthernetAddress>,
     },
 }
@@ -58,45 +58,46 @@ pub const ALL_LINKS: u32 = u32::MAX;
 pub struct KernelRoute {
     /// The table it is in.
     pub table: u32,
-    /// Destinations.
+    /// The destinations of the route.
     pub to: IpCidr,
-    /// The type of service that it is for; 0 for all. Among IPv4 routes to the same prefix the highest comes
+    /// The type of service of the route; 0 for all. Among IPv4 routes to the same prefix the highest comes
     /// first.
     pub tos: u8,
-    /// Whether it is for some sources only (source-specific routes of IPv6).
+    /// Whether the route is for some sources only (source-specific routes of IPv6).
     pub from_some: bool,
     /// The metric. The lowest comes first.
     pub metric: u32,
-    /// The preference of a router (RFC 4191 2.1): 0, or 1 if high, or -1 if low. Of IPv6 only.
+    /// The preference of a router (RFC 4191 2.1): 0, or 1 if high, or -1 if low. IPv6 only.
     pub preference: i8,
     /// The destination that the route leads to.
     pub way: KernelWay,
-    /// Whether the kernel joins it with others of its prefix and metric, as next hops of one route (IPv6).
+    /// Whether the kernel joins the route with others of its prefix and metric, as next hops of one route
+    /// (IPv6).
     pub joins: bool,
-    /// A hash of everything that distinguishes it from others of its prefix, type of service and metric, but
-    /// not of what changes by itself (flags, ages).
+    /// A hash of everything that distinguishes the route from others of its prefix, type of service and
+    /// metric, except values that change by themselves (flags, ages).
     pub identity: u64,
 }
 
 /// The destination that a route of the kernel leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelWay {
-    /// To neighbours or gateways, through any of several devices. Next hops that the kernel does not use
-    /// now are left out.
+    /// Neighbours or gateways, through one of several devices. Next hops that the kernel does not use now are
+    /// left out.
     Unicast(Vec<KernelHop>),
-    /// To the next-hop object with this number.
+    /// The next-hop object with this number.
     Nexthop(u32),
-    /// To the kernel itself: local, broadcast, anycast and multicast addresses.
+    /// The kernel itself: local, broadcast, anycast and multicast addresses.
     Kernel,
-    /// Nowhere. Packets are discarded without an ICMP error.
+    /// No destination. Packets are discarded without an ICMP error.
     Blackhole,
-    /// Nowhere. Senders get an ICMP error: unreachable.
+    /// No destination. Senders get an ICMP error: unreachable.
     Unreachable,
-    /// Nowhere. Senders get an ICMP error: prohibited.
+    /// No destination. Senders get an ICMP error: prohibited.
     Prohibit,
-    /// To the rule behind the one that selected this table.
+    /// The next rule after the one that selected this table.
     Throw,
-    /// To a place that cannot be expressed here: tunnels that routes describe, types that are newer.
+    /// A destination that cannot be expressed here: tunnels that routes describe, and newer types.
     Unknown,
 }
 
@@ -105,7 +106,7 @@ pub enum KernelWay {
 pub struct KernelHop {
     /// The device.
     pub index: u32,
-    /// The gateway; `None` if destinations are on the link. That of an IPv4 route may be of IPv6.
+    /// The gateway; `None` if destinations are on the link. An IPv4 route may have an IPv6 gateway.
     pub gateway: Option<IpAddress>,
     /// The share of flows for this next hop, in proportion to the weights of the others.
     pub weight: u16,
@@ -114,7 +115,7 @@ pub struct KernelHop {
 /// A next-hop object of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelNexthop {
-    /// Its number.
+    /// The number of the object.
     pub id: u32,
     /// The destination that the object leads to.
     pub kind: NexthopKind,
@@ -123,74 +124,74 @@ pub struct KernelNexthop {
 /// The destination that a next-hop object leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NexthopKind {
-    /// To a neighbour or gateway.
+    /// A neighbour or gateway.
     Hop {
         /// The device and gateway.
         hop: KernelHop,
-        /// Whether the kernel does not use it.
+        /// Whether the kernel does not use the next hop.
         dead: bool,
-        /// Whether its device had no carrier when it was made.
+        /// Whether its device had no carrier when the object was made.
         linkdown: bool,
     },
-    /// To any of these objects, by weight.
+    /// Any of these objects, by weight.
     Group(Vec<(u32, u16)>),
-    /// Nowhere.
+    /// No destination: packets are discarded.
     Blackhole,
-    /// To a place that cannot be expressed here.
+    /// A destination that cannot be expressed here.
     Unknown,
 }
 
 /// A rule of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelRule {
-    /// Whether it is for IPv6.
+    /// Whether the rule is for IPv6.
     pub six: bool,
-    /// Its place; of equal ones the older comes first.
+    /// The place of the rule; of equal ones the older comes first.
     pub priority: u32,
-    /// The destinations it is for, if not all.
+    /// The destinations of the rule, if not all.
     pub to: Option<IpCidr>,
-    /// The device that packets came by; by [`KernelRule::others`] if it has other conditions.
+    /// The device that packets came by; [`KernelRule::others`] is set if the rule has other conditions.
     pub iif: Option<String>,
-    /// Whether it is only for packets of devices that belong to a VRF.
+    /// Whether the rule is only for packets of devices that belong to a VRF.
     pub vrf: bool,
-    /// Whether it cannot match a packet that is forwarded and has no mark.
+    /// Whether the rule cannot match a forwarded packet without a mark.
     pub never: bool,
-    /// Whether it has conditions that a lookup by destination cannot decide: sources, ports, types of
+    /// Whether the rule has conditions that a lookup by destination cannot decide: sources, ports, types of
     /// service.
     pub others: bool,
-    /// Whether it is for what does *not* match.
+    /// Whether the rule is for packets that do *not* match.
     pub inverted: bool,
     /// The action on packets that match.
     pub action: RuleAction,
-    /// A route to a prefix of at most this length does not count.
+    /// The rule ignores a route to a prefix of at most this length.
     pub suppresses_to: Option<u32>,
-    /// Whether routes by devices of a group do not count.
+    /// Whether the rule ignores routes by devices of a group.
     pub suppresses_group: bool,
-    /// A hash of all of it.
+    /// A hash of the whole rule.
     pub identity: u64,
 }
 
 /// The action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleAction {
-    /// Looks into a table.
+    /// Looks up the packet in a table.
     Table(u32),
-    /// Goes on with the first rule of this priority.
+    /// Continues with the first rule of this priority.
     Goto(u32),
-    /// No action: the lookup goes on with the next rule.
+    /// No action: the lookup continues with the next rule.
     Nop,
     /// Discards the packet without an ICMP error.
     Blackhole,
-    /// Discards the packet and tells its sender that the destination is unreachable.
+    /// Discards the packet and sends an ICMP error: unreachable.
     Unreachable,
-    /// Discards the packet and tells its sender that it is prohibited.
+    /// Discards the packet and sends an ICMP error: prohibited.
     Prohibit,
-    /// Something that cannot be expressed here.
+    /// An action that cannot be expressed here.
     Unknown,
 }
 
 impl KernelRule {
-    /// Creates a rule that has all packets looked up in a table.
+    /// Creates a rule that looks up all packets in a table.
     #[must_use]
     pub const fn table(six: bool, priority: u32, table: u32) -> Self {
         Self {
@@ -230,14 +231,14 @@ pub enum News {
     Begins,
     /// The listing is complete. Entries not listed since [`News::Begins`] do not exist any more.
     Complete,
-    /// An entry is there.
+    /// An entry exists.
     Is {
         /// The entry.
         entry: Entry,
         /// Its relation to others with the same key.
         place: Place,
     },
-    /// An entry is gone.
+    /// An entry was removed.
     Gone(Entry),
     /// A message that could not be read.
     Unreadable,

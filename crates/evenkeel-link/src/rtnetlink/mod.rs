@@ -1,9 +1,9 @@
-//! The kernel's tables, followed by rtnetlink (rtnetlink(7)): links, addresses, next-hop objects, rules,
+//! The kernel's tables, followed through rtnetlink (rtnetlink(7)): links, addresses, next-hop objects, rules,
 //! routes and neighbours.
 //!
-//! One socket hears of every change, and asks for whole tables: at the beginning, and again whenever
-//! announcements were lost or a change may have had others in its wake that are not announced (Linux takes
-//! IPv4 routes away with their link or address without a word).
+//! One socket receives all announcements, and requests whole tables: at the beginning, and whenever
+//! announcements were lost or a change may have caused others without an announcement. (Linux removes IPv4
+//! routes with their link or address without announcing it.)
 
 mod change;
 mod entry;
@@ -43,25 +43,25 @@ pub use entry::{
     RuleAction,
 };
 
-/// The kernel's tables, in the network namespace they were opened in.
+/// The kernel's tables in one network namespace.
 #[derive(Debug)]
 pub struct KernelTables {
     socket: Arc<OwnedFd>,
-    /// Expires when a round may begin that had to wait.
+    /// A timer that expires when a deferred round may begin.
     timer: Arc<OwnedFd>,
-    /// The socket's own address: what the kernel sends on behalf of others has theirs.
+    /// The socket's own address. Announcements caused by other processes have their addresses.
     port: u32,
     buffer: Vec<u8>,
     /// The part of the buffer that has been received and not yet read.
     unread: Range<usize>,
-    /// Tables that are still to be asked for in this round.
+    /// Tables still to be requested in this round.
     to_ask: VecDeque<Table>,
-    /// The request that is being answered, and its table.
+    /// The pending request, and its table.
     asked: Option<(u32, Table)>,
     /// The destination that was listed last.
     listed: Option<IpAddress>,
-    /// Whether no message of this round has been read yet. Whatever comes before the first one is older
-    /// than the round.
+    /// Whether no message of this round has been read yet. Messages before the first one are older than the
+    /// round.
     fresh: bool,
     /// Whether the answers of this round are incomplete, so that another round must follow.
     torn: bool,
@@ -78,7 +78,7 @@ pub struct KernelTables {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Table {
     Links,
-    /// Devices' settings of a family.
+    /// Devices' settings for a family.
     Settings(u8),
     Addresses,
     Nexthops,
@@ -90,7 +90,7 @@ enum Table {
 const INET: u8 = libc::AF_INET as u8;
 const INET6: u8 = libc::AF_INET6 as u8;
 
-/// In this order, so that what routes refer to is known before them.
+/// The order of requests: objects come before the routes that refer to them.
 const TABLES: [Table; 10] = [
     Table::Links,
     Table::Settings(INET),
@@ -111,23 +111,23 @@ const GROUPS: u32 =
 
 /// The flag of a listing during which the table changed (`NLM_F_DUMP_INTR`).
 const DUMP_INTERRUPTED: u16 = 0x10;
-/// The largest piece that the kernel hands over at a time.
+/// The largest piece that the kernel returns at a time.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Announcements that may wait: a routing daemon's whole table comes at once.
+/// Room for waiting announcements: a routing daemon's whole table arrives at once.
 const RECEIVE_BYTES: usize = 8 << 20;
 /// The size of a netlink header in bytes.
 const HEADER: usize = 16;
 
-/// Bounds of the pause between two rounds: within them it is [`PAUSES`] times as long as the last round took.
+/// The bounds of the pause between two rounds. Within them it is [`PAUSES`] times as long as the last round.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const PAUSES: u32 = 3;
 
 impl KernelTables {
-    /// Begins to listen, and asks for everything.
+    /// Opens the socket, and requests all tables.
     ///
     /// # Errors
-    /// If the kernel gives no such socket.
+    /// If the kernel provides no such socket.
     pub fn open() -> io::Result<Self> {
         let socket = open_socket(GROUPS, RECEIVE_BYTES)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -163,30 +163,30 @@ impl KernelTables {
         [Arc::clone(&self.socket), Arc::clone(&self.timer)]
     }
 
-    /// Returns how often the tables were requested again.
+    /// Returns the number of rounds after the first one.
     #[must_use]
     pub fn resyncs(&self) -> u64 {
         self.resyncs
     }
 
-    /// Returns whether all that was announced, and what may have come with it, has been read.
+    /// Returns whether all announcements, and the tables that they may have changed, have been read.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         !self.torn && self.asked.is_none() && self.unread.is_empty()
     }
 
-    /// Reads what waits and tells it, `limit` messages at most, so that a large table does not keep its
-    /// reader from other work. False if there was nothing to read; else there may be more, which the socket
+    /// Reads at most `limit` waiting messages and passes them to `tell`. The limit leaves the reader time for
+    /// other work. Returns false if there was nothing to read. Otherwise there may be more, which the socket
     /// need not show.
     ///
     /// # Errors
-    /// If the socket fails, other than by having lost announcements.
+    /// If the socket fails, except for lost announcements.
     pub fn read(&mut self, limit: usize, mut tell: impl FnMut(News)) -> io::Result<bool> {
         if self.unread.is_empty() {
             match recv(&*self.socket, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((len, _)) => self.unread = 0..len.min(self.buffer.len()),
                 Err(rustix::io::Errno::AGAIN) => {
-                    // Expired or not: what is due is seen by the clock.
+                    // Expired or not, the clock decides what is due.
                     let _ = rustix::io::read(&*self.timer, &mut [0; 8]);
                     self.ask_if_idle()?;
                     return Ok(false);
@@ -208,8 +208,8 @@ impl KernelTables {
         Ok(true)
     }
 
-    /// Asks for everything again, at once or when the pause behind the last round is over: after three times
-    /// as long as that took, but within a second.
+    /// Requests all tables again, at once or when the pause after the last round is over. The pause is three
+    /// times as long as that round, but at most a second.
     ///
     /// # Errors
     /// If the socket fails.
@@ -218,7 +218,7 @@ impl KernelTables {
         self.ask_if_idle()
     }
 
-    /// Reads until the tables are complete: at the beginning, when there is nothing else to do.
+    /// Reads until the tables are complete. For the start, when there is no other work.
     ///
     /// # Errors
     /// As [`KernelTables::read`].
@@ -256,7 +256,7 @@ impl KernelTables {
         self.ask()
     }
 
-    /// Asks for the next table of the round, or begins one.
+    /// Requests the next table of the round, or begins one.
     fn ask(&mut self) -> io::Result<()> {
         if self.to_ask.is_empty() {
             self.to_ask.extend(TABLES);
@@ -303,7 +303,7 @@ impl KernelTables {
             (libc::NLMSG_DONE, Some(_)) => self.table_ends(tell),
             (libc::NLMSG_ERROR, Some((_, table))) => {
                 let error = io::Error::from_raw_os_error(error_of(body));
-                // A kernel without this feature.
+                // The kernel lacks this feature.
                 let lacks = matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT));
                 if !lacks {
                     return Err(error);
@@ -378,7 +378,7 @@ impl KernelTables {
         };
         match entry {
             Ok(Some(entry)) => {
-                // Routes may have come or gone with it, unannounced.
+                // The change may have added or removed routes without an announcement.
                 self.torn |= match entry {
                     Entry::Address { address: IpCidr::Ipv4(_), .. } => place != Place::Listed,
                     Entry::Address { .. } | Entry::Link { .. } => !is_new,
@@ -391,8 +391,9 @@ impl KernelTables {
         }
     }
 
-    /// Routes go out of use with their link, and come into use with it again, and of neither there is a word.
-    /// A link may be listed as up before its routes are in use again; the announcement comes behind that.
+    /// Records the link's state. Routes go out of use with their link, and come back into use with it,
+    /// without an announcement. A link may be listed as up before its routes are in use again; the
+    /// announcement follows later.
     fn link(&mut self, link: Entry, is_up: bool, place: Place) -> Entry {
         if let Entry::Link { index, .. } = link {
             let was_up = if is_up { self.up.contains(&index) } else { self.up.remove(&index) };
@@ -406,8 +407,9 @@ impl KernelTables {
         link
     }
 
-    /// A route that goes while its table is told may hide another one: the kernel counts how far it has come.
-    /// In IPv4 that is within an address, in IPv6 within the table.
+    /// Checks whether a listing may have missed a route. A route that is removed during the listing may hide
+    /// another one, because the kernel counts its position. In IPv4 it counts within an address, in IPv6
+    /// within the table.
     fn consider_listing(&mut self, route: &Result<Option<Entry>, ()>, is_new: bool, place: Place) {
         let Ok(Some(Entry::Route(route))) = route else { return };
         if place == Place::Listed && is_new {
@@ -427,7 +429,7 @@ fn error_of(body: &[u8]) -> i32 {
     body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code).saturating_neg())
 }
 
-/// Rules of a kernel that knows none: the tables that there always were.
+/// Returns the rules of a kernel that has none: the tables that always exist.
 fn rules_of_old(family: u8) -> Vec<KernelRule> {
     const MAIN: u32 = libc::RT_TABLE_MAIN as u32;
     const LOCAL: u32 = libc::RT_TABLE_LOCAL as u32;
@@ -445,9 +447,9 @@ fn by_library(message: &[u8]) -> Result<Option<Entry>, ()> {
     })
 }
 
-/// Opens a socket that receives the announcements of `groups`, of which `room` bytes may wait.
+/// Opens a socket that receives the announcements of `groups`, with room for `room` bytes of waiting ones.
 pub(crate) fn open_socket(groups: u32, room: usize) -> io::Result<OwnedFd> {
-    // The protocol with number zero is NETLINK_ROUTE.
+    // The protocol with the number zero is NETLINK_ROUTE.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
     if sockopt::set_socket_recv_buffer_size_force(&socket, room).is_err() {
@@ -492,8 +494,8 @@ impl Table {
 }
 
 fn address(message: &AddressMessage) -> Option<Entry> {
-    // Of IPv4 on a point-to-point link the local address differs from the other one, whose prefix it is; of
-    // IPv6 there is usually only the other one.
+    // For IPv4 on a point-to-point link the local address differs from the other one, which has the prefix.
+    // For IPv6 there is usually only the other one.
     let (mut local, mut other) = (None, None);
     for attribute in &message.attributes {
         match attribute {
@@ -536,7 +538,7 @@ fn neighbor(message: &NeighbourMessage) -> Option<Entry> {
 mod tests {
     use super::*;
 
-    /// The loopback device and its address are everywhere.
+    /// Every namespace has the loopback device and its address.
     #[test]
     fn the_tables_are_read_as_a_whole() {
         let mut tables = KernelTables::open().unwrap();
@@ -551,7 +553,7 @@ mod tests {
         assert_eq!(complete, 1);
         let loopback = IpCidr::new(IpAddress::v4(127, 0, 0, 1), 8);
         let has = |e: &Entry| matches!(e, Entry::Address { address, .. } if *address == loopback);
-        // A new network namespace has its loopback down, and without address.
+        // In a new network namespace the loopback device is down, and has no address.
         let up = std::fs::read_to_string("/sys/class/net/lo/flags").is_ok_and(|flags| flags.trim() == "0x9");
         assert!(entries.iter().any(has) || !up, "{entries:?}");
     }

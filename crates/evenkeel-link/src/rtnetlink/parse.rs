@@ -1,7 +1,7 @@
-//! Reading rtnetlink's messages (rtnetlink(7)) about links, routes, rules and next-hop objects.
+//! A parser of rtnetlink's messages (rtnetlink(7)) about links, routes, rules and next-hop objects.
 //!
-//! These are read by hand, attribute by attribute, so that an attribute that is not known spoils nothing: it
-//! makes the entry one that cannot be followed, and that is closed instead.
+//! The parser reads attribute by attribute, so that an unknown attribute does not spoil the message. It marks
+//! the entry as one that cannot be followed, and the router then discards its packets.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -15,12 +15,12 @@ use super::entry::{
 const INET: u8 = libc::AF_INET as u8;
 const INET6: u8 = libc::AF_INET6 as u8;
 
-/// Flags of a next hop (`RTNH_F_*`). The kernel says that one is dead also if it has no carrier and its
-/// device ignores such.
+/// Flags of a next hop (`RTNH_F_*`). The kernel also reports one as dead if it has no carrier and its device
+/// ignores such next hops.
 const DEAD: u32 = 1;
 const LINKDOWN: u32 = 16;
 
-/// Returns type and value of each attribute. Ends at a malformed one.
+/// Returns type and value of each attribute. Stops at a malformed one.
 fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(bytes).map_while(Result::ok).map(|nla| {
         let value = nla.into_inner();
@@ -77,7 +77,7 @@ pub(super) fn link(body: &[u8]) -> Option<(Entry, bool)> {
             _ => {}
         }
     }
-    // The last of these the kernel sets only when it tells its routes of the carrier.
+    // The kernel sets the last flag only when it notifies its routes of the carrier.
     let usable = (libc::IFF_UP | libc::IFF_LOWER_UP | libc::IFF_RUNNING).unsigned_abs();
     Some((Entry::Link { index, name, in_vrf }, flags & usable == usable))
 }
@@ -168,7 +168,7 @@ struct Attributes {
     object: Option<u32>,
     /// Next hops and their flags.
     hops: Vec<(KernelHop, u32)>,
-    /// Whether an attribute changes packets in a way that cannot be expressed.
+    /// Whether an attribute changes packets in a way that cannot be expressed here.
     odd: bool,
 }
 
@@ -195,7 +195,7 @@ impl Attributes {
         self.odd |= self.gateway.is_none();
     }
 
-    /// Reads several next hops: `struct rtnexthop`, each with attributes.
+    /// Reads several next hops: each is a `struct rtnexthop` with attributes.
     fn several(&mut self, mut rest: &[u8]) {
         const HEADER: usize = 8;
         self.hops.clear();
@@ -207,7 +207,7 @@ impl Attributes {
             let mut one = Self::default();
             attributes(hop).for_each(|(kind, value)| one.take(kind, value));
             self.odd |= one.odd;
-            // The kernel says how many times more than once it counts.
+            // The kernel's field is the weight less one.
             let weight = u16::from(hops) + 1;
             self.hops.push((KernelHop { index, gateway: one.gateway, weight }, flags.into()));
             rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
@@ -216,7 +216,7 @@ impl Attributes {
 
     /// Returns the destination that a route of type `kind` leads to.
     fn way(&self, kind: u8, flags: u32) -> KernelWay {
-        // The kernel gives a route by an object that discards the type of one that discards.
+        // A route by a discarding object has the type of a discarding route.
         if let (libc::RTN_UNICAST | libc::RTN_BLACKHOLE, Some(id)) = (kind, self.object) {
             return KernelWay::Nexthop(id);
         }
@@ -225,13 +225,13 @@ impl Attributes {
                 Some(id) => KernelWay::Nexthop(id),
                 None if self.odd => KernelWay::Unknown,
                 None => {
-                    // Of one next hop the flags stand in the route's header.
+                    // With one next hop the flags are in the route's header.
                     let of_all = if self.hops.len() == 1 { flags } else { 0 };
                     let alive = self.hops.iter().filter(|(_, flags)| (flags | of_all) & DEAD == 0);
                     KernelWay::Unicast(alive.map(|(hop, _)| *hop).collect())
                 }
             },
-            // The kernel passes over its own as well if the device is out of use: broadcasts without carrier.
+            // The kernel also skips its own routes if the device is out of use: broadcasts without carrier.
             libc::RTN_LOCAL | libc::RTN_BROADCAST | libc::RTN_ANYCAST | libc::RTN_MULTICAST
                 if flags & DEAD != 0 =>
             {
@@ -248,8 +248,8 @@ impl Attributes {
         }
     }
 
-    /// Hashes all attributes but those that are part of the key, that change by themselves, or that repeat
-    /// what a next-hop object says now.
+    /// Hashes all attributes except those that are part of the key, that change by themselves, or that repeat
+    /// the state of a next-hop object.
     fn hash(&self, hash: &mut DefaultHasher, bytes: &[u8]) {
         for (kind, value) in attributes(bytes) {
             let is_key = matches!(kind, libc::RTA_DST | libc::RTA_TABLE | libc::RTA_PRIORITY);
@@ -267,7 +267,7 @@ impl Attributes {
     }
 }
 
-/// Parses a next-hop object (`struct nhmsg`, linux/nexthop.h); `None` if it is none for routes.
+/// Parses a next-hop object (`struct nhmsg`, linux/nexthop.h); `None` if it is not for routes.
 pub(super) fn nexthop(body: &[u8]) -> Option<Entry> {
     const HEADER: usize = 8;
     const NHA_ID: u16 = 1;
@@ -279,7 +279,8 @@ pub(super) fn nexthop(body: &[u8]) -> Option<Entry> {
     const NHA_ENCAP_TYPE: u16 = 7;
     const NHA_ENCAP: u16 = 8;
     const NHA_FDB: u16 = 11;
-    /// Members by hash, and by buckets that keep their flows; which of the members a flow takes is open.
+    /// Group types: members by hash, and by buckets that keep their flows. The choice of a member for a flow
+    /// is open.
     const GROUP_TYPES: [&[u8]; 2] = [&0_u16.to_ne_bytes(), &1_u16.to_ne_bytes()];
     let flags = number(body.get(4..)?)?;
     let (mut id, mut group, mut index, mut gateway) = (None, None, None, None);
@@ -328,7 +329,7 @@ fn members(value: &[u8]) -> Vec<(u32, u16)> {
 pub(super) fn rule(body: &[u8]) -> Result<Option<Entry>, ()> {
     const HEADER: usize = 12;
     const INVERT: u32 = 2;
-    /// Of a rule that names no devices.
+    /// Flags of a rule whose devices, or whose target rule, do not exist at the moment.
     const DETACHED: u32 = 8 | 16 | 4;
     let &[family, to_len, from_len, tos, table, _, _, action, ..] = body else { return Err(()) };
     if !matches!(family, INET | INET6) {
@@ -388,7 +389,7 @@ impl<'a> Conditions<'a> {
         const FRA_PAD: u16 = 18;
         const FRA_L3MDEV: u16 = 19;
         const FRA_PROTOCOL: u16 = 21;
-        /// `suppress_prefixlength` and `suppress_ifgroup` of a rule that has none.
+        /// The value of `suppress_prefixlength` and `suppress_ifgroup` that means none.
         const NONE: u32 = u32::MAX;
         match kind {
             FRA_DST => self.to = Some(value),
@@ -400,11 +401,12 @@ impl<'a> Conditions<'a> {
             FRA_SUPPRESS_IFGROUP => rule.suppresses_group |= number(value) != Some(NONE),
             FRA_SUPPRESS_PREFIXLEN => rule.suppresses_to = number(value).filter(|length| *length != NONE),
             FRA_TABLE => self.table = number(value).unwrap_or(self.table),
-            // A packet that is forwarded has no output device yet.
+            // A forwarded packet has no output device yet.
             FRA_OIFNAME => rule.never = true,
             FRA_L3MDEV => rule.vrf |= value.first().is_some_and(|byte| *byte != 0),
             FRA_FLOW | FRA_PAD | FRA_PROTOCOL => {}
-            // Sources, ports, users, types of service, tunnels, and what is newer than this.
+            // These are sources, ports, users, types of service, tunnels, and attributes newer than this
+            // code.
             _ => rule.others = true,
         }
     }

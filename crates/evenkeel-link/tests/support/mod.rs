@@ -14,13 +14,13 @@ use evenkeel_link::{Clock, Device, Halt};
 use evenkeel_skip::Lack;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Runs `test` on a thread of its own, in a network namespace of its own, which ends with the thread: also if
-/// the test fails.
+/// Runs `test` on its own thread, in its own network namespace, which ends with the thread even if the test
+/// fails.
 ///
-/// Tests of a program take turns: the child that one of them starts has copies of all descriptors until it
-/// executes its program, and would hold the device that another test closes and opens again.
+/// Tests of a program take turns. A child that one of them starts has copies of all descriptors until it
+/// executes its program, and would keep a device open that another test closes and opens again.
 ///
-/// Without the privilege for that, says so on stderr and returns.
+/// Without the privilege for that, reports it on stderr and returns.
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,14 +52,14 @@ pub fn has(program: &str) -> bool {
     Command::new(program).arg("-h").output().is_ok()
 }
 
-/// Runs a command in this thread's namespace; gives its output, and fails with it.
+/// Runs a command in this thread's namespace; returns its output, and panics if it fails.
 pub fn run(command: &str) -> String {
     let (done, text) = attempt(command);
     assert!(done, "{command}: {text}");
     text
 }
 
-/// Runs a command in this thread's namespace; says whether it succeeded, and what it printed.
+/// Runs a command in this thread's namespace; returns whether it succeeded, and its output.
 pub fn attempt(command: &str) -> (bool, String) {
     let mut words = command.split_whitespace();
     let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
@@ -81,7 +81,7 @@ pub fn wait_until_gone(device: &str) {
     panic!("{device} is still there");
 }
 
-/// Calls again and again what looks whether something has come: it takes as long as the machine leaves the
+/// Calls `has_come` repeatedly until it returns true. The time depends on how long the machine leaves the
 /// kernel without a core.
 pub fn with_patience(what: &str, clock: Clock, mut has_come: impl FnMut() -> bool) {
     let deadline = clock.now() + Duration::from_secs(30);
@@ -91,7 +91,7 @@ pub fn with_patience(what: &str, clock: Clock, mut has_come: impl FnMut() -> boo
     }
 }
 
-/// One device with what is needed to drive it by hand.
+/// A device with the pool and clock to drive it by hand.
 pub struct Bench<D: ?Sized> {
     pub pool: Pool,
     pub clock: Clock,
@@ -117,7 +117,7 @@ impl<D: Device + ?Sized> Bench<D> {
         self.frame_within(Duration::from_secs(10), wanted).unwrap_or_else(|| panic!("no {what} came"))
     }
 
-    /// The next frame for which `wanted` holds, if it comes in time; others are dropped.
+    /// Returns the next frame for which `wanted` holds, if it comes in time; discards others.
     pub fn frame_within(&mut self, time: Duration, wanted: impl Fn(&[u8]) -> bool) -> Option<Frame> {
         let deadline = self.clock.now() + time;
         while let Some(frame) = self.next(deadline) {
@@ -162,7 +162,7 @@ pub fn is_arp_request(frame: &[u8], target: [u8; 4]) -> bool {
         && frame.get(38..42) == Some(&target)
 }
 
-/// The answer to an ARP request: that we, at `mac`, have the address asked for (RFC 826).
+/// Returns the answer to an ARP request: that we, at `mac`, have the requested address (RFC 826).
 pub fn arp_reply(request: &[u8], mac: [u8; 6]) -> Vec<u8> {
     let (asker_mac, asker, target) = (&request[22..28], &request[28..32], &request[38..42]);
     let header = [asker_mac, &mac, &[8, 6]].concat();
@@ -170,8 +170,8 @@ pub fn arp_reply(request: &[u8], mac: [u8; 6]) -> Vec<u8> {
     [header, body].concat()
 }
 
-/// The answer to an ICMP echo request (RFC 792): addresses exchanged, type 0, the checksum adjusted by what
-/// the type was.
+/// Returns the answer to an ICMP echo request (RFC 792): addresses exchanged, type 0, and the checksum
+/// adjusted for the new type.
 pub fn echo_reply(request: &[u8]) -> Vec<u8> {
     let mut reply = request.to_vec();
     reply[..6].copy_from_slice(&request[6..12]);

@@ -16,16 +16,17 @@ use crate::workload::{Log, Tally};
 /// The times at which requests are due.
 #[derive(Debug, Clone)]
 pub enum Due {
-    /// From a time on, with this mean gap. Each gap is between half of it and one and a half times it.
+    /// Requests from a time on with this mean gap. Each gap is between half of it and one and a half times
+    /// it.
     Regular {
-        /// The first is due a gap after that.
+        /// The time that is one gap before the first request.
         from: Instant,
         /// The mean.
         gap: Duration,
         /// The dice.
         rng: Rng,
     },
-    /// At these times, in their order.
+    /// Requests at these times, in order.
     At(VecDeque<Instant>),
 }
 
@@ -62,14 +63,13 @@ pub struct ClientCounts {
     pub times: Log<Duration>,
 }
 
-/// Clients that open a connection for each request when it is due, whatever became of earlier ones: the
-/// rate can exceed the server's capacity (S-Clients). At most as many requests are under way as there are
-/// clients.
+/// Clients that open a connection for each request when it is due, whatever the state of earlier requests. So
+/// the rate can exceed the server's capacity (S-Clients). At most one request is in progress for each client.
 #[derive(Debug)]
 pub struct HotClients {
     to: IpEndpoint,
     clients: usize,
-    /// Bytes of an answer at least.
+    /// The least bytes of an answer.
     bytes: usize,
     due: Due,
     next: Option<Instant>,
@@ -85,8 +85,8 @@ struct Asking {
 }
 
 impl HotClients {
-    /// Creates this number of clients of the server at `to`, whose answers have `bytes`; and the counters
-    /// of their requests.
+    /// Creates this number of clients of the server at `to`, whose answers have `bytes`. Also returns the
+    /// counters of their requests.
     #[must_use]
     pub fn new(to: IpEndpoint, clients: usize, bytes: usize, mut due: Due) -> (Self, ClientCounts) {
         let counts = ClientCounts::default();
@@ -95,7 +95,7 @@ impl HotClients {
         (Self { to, clients, bytes, due, next, streams, counts: counts.clone() }, counts)
     }
 
-    /// Begins what is due, as far as there are clients.
+    /// Begins the due requests, as long as there are free clients.
     fn begin(&mut self, system: &mut System<'_>) {
         let now = system.now();
         while self.streams.len() < self.clients && self.next.is_some_and(|next| next <= now) {
@@ -113,7 +113,7 @@ impl HotClients {
         }
     }
 
-    /// Goes on with a request; whether it was answered, once it is over.
+    /// Continues a request. Once it is over, returns whether it was answered.
     fn go_on(&mut self, stream: Fd, system: &mut System<'_>) -> Option<bool> {
         let asking = self.streams.get_mut(&stream)?;
         if !asking.asked {
@@ -159,8 +159,8 @@ impl Program for HotClients {
     }
 }
 
-/// Opens connections and does nothing with them: the paper's load-adding client, whose connections are
-/// infinitely slow.
+/// A program that opens connections and does nothing with them: the paper's load-adding client, whose
+/// connections are infinitely slow.
 #[derive(Debug)]
 pub struct ColdClients {
     to: IpEndpoint,

@@ -43,7 +43,7 @@ pub enum Happening {
 /// An event loop around `select`. A program takes one event at a time from it, and ends its step when the
 /// loop has none.
 ///
-/// A handler is called once for each descriptor that a call has found, in the order of their numbers; then
+/// A handler runs once for each descriptor that a call has found, in the order of their numbers; then
 /// `select` is called again.
 #[derive(Debug)]
 pub struct EventLoop {
@@ -95,7 +95,7 @@ impl EventLoop {
         self.count += 1;
     }
 
-    /// Hears nothing of `fd` any more, which will be closed or is of no interest for a while.
+    /// Stops selecting on `fd`, which will be closed or does not matter for a while.
     pub fn forget(&mut self, fd: Fd) {
         let was_in = [self.selecting.read.remove(fd.0), self.selecting.write.remove(fd.0)];
         self.count -= was_in.into_iter().map(u32::from).sum::<u32>();
@@ -105,10 +105,11 @@ impl EventLoop {
     /// Returns the next event; calls `select` if none is left from the last call.
     ///
     /// # Errors
-    /// Nothing yet: how the program is to end its step, to be called again in the next one.
+    /// Returns the next event. If there is none yet, returns the end of the step, after which the program
+    /// calls this again.
     ///
     /// # Panics
-    /// If it cannot listen, or a descriptor was closed and not forgotten.
+    /// If the loop cannot listen, or a descriptor was closed and not forgotten.
     pub fn next(&mut self, system: &mut System<'_>) -> Result<Happening, Step> {
         if self.listener.is_none() {
             self.listen(system);

@@ -1,5 +1,5 @@
 //! Event-driven servers as Banga and Mogul measured them (WRL 98/6): one process, many connections, and
-//! `select` to wait for them; and the clients that load them.
+//! `select` to wait for them. Also the clients that load them.
 //!
 //! | looking for | file |
 //! | --- | --- |

@@ -1,5 +1,4 @@
-//! An origin server at the end of a slow path: its answers come piece by piece, over a time that is drawn for
-//! each.
+//! An origin server at the end of a slow path: each answer arrives in pieces, over a random time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -12,7 +11,7 @@ use evenkeel_core::time::{Duration, Instant};
 
 use super::{FILLER, Hearing};
 
-/// The time and the pieces in which an answer arrives.
+/// The time and the pieces of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Path {
     /// The time from the request to the end of the answer.
@@ -26,14 +25,14 @@ pub struct Path {
 /// Draws how each answer comes.
 type Draw = Box<dyn FnMut() -> Path + Send>;
 
-/// Answers each request as slowly as is drawn for it, and closes, as in HTTP/1.0.
+/// A server that answers each request after a random time, and closes, as in HTTP/1.0.
 pub struct SlowOrigin {
     port: u16,
     config: ListenerConfig,
     draw: Draw,
     listener: Option<Fd>,
     asking: BTreeMap<Fd, Hearing>,
-    /// The pieces to send, by due time; those of one time in the order of planning.
+    /// The pieces to send, by due time; pieces of one time in the order of planning.
     planned: BTreeMap<Instant, VecDeque<Piece>>,
 }
 

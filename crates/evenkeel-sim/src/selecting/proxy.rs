@@ -1,4 +1,4 @@
-//! A caching proxy of one process, such as Squid.
+//! A caching proxy with one process, such as Squid.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub enum Answers {
     Relayed,
 }
 
-/// Has a connection with the origin for each request, and closes after each, as in HTTP/1.0.
+/// A proxy that opens a connection with the origin for each request, and closes after each, as in HTTP/1.0.
 #[derive(Debug)]
 pub struct Proxy {
     origin: IpEndpoint,
@@ -36,7 +36,7 @@ pub struct Proxy {
 /// The role of a descriptor of the proxy.
 #[derive(Debug)]
 enum Stream {
-    /// A client that has not asked for anything whole.
+    /// A client without a complete request.
     Asking(Hearing),
     /// A client that waits.
     Client(Client),
@@ -46,15 +46,15 @@ enum Stream {
 
 #[derive(Debug, Clone, Copy)]
 struct Client {
-    /// The connection with the origin, until that has answered.
+    /// The connection with the origin, until the origin has answered.
     origin: Option<Fd>,
-    /// Bytes that are to be written.
+    /// Bytes still to be written.
     left: usize,
 }
 
 impl Proxy {
-    /// A proxy that listens there, for what `origin` has; what its loop counts, and the connections it
-    /// accepted.
+    /// Creates a proxy that listens on a port, for the documents of `origin`. Also returns the counters of
+    /// its loop, and of accepted connections.
     #[must_use]
     pub fn new(
         listen: (u16, ListenerConfig),
@@ -93,13 +93,13 @@ impl Proxy {
                 let client = *client;
                 self.answered(fd, client, read, system);
             }
-            // What a client says while it waits is of no interest; that it leaves is.
+            // Data from a waiting client is ignored, but its end is not.
             Some(Stream::Client(_)) if read > 0 => {}
             _ => self.end(fd, system),
         }
     }
 
-    /// Asks the origin after a complete request of a client.
+    /// Queries the origin after a complete request of a client.
     fn ask(&mut self, client: Fd, system: &mut System<'_>) {
         system.compute(self.costs.request);
         let Ok(origin) = system.connect(self.origin) else { return self.end(client, system) };

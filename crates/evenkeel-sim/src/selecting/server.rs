@@ -1,4 +1,4 @@
-//! A web server of one process, such as thttpd.
+//! A web server with one process, such as thttpd.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
 use super::{FILLER, HandlerCosts, Hearing};
 use crate::workload::Tally;
 
-/// Answers each request with one document, whatever it asks for, and closes, as in HTTP/1.0.
+/// A server that answers each request with one document, and closes, as in HTTP/1.0.
 #[derive(Debug)]
 pub struct SelectServer {
     /// Bytes of an answer.
@@ -29,8 +29,8 @@ enum Conversation {
 }
 
 impl SelectServer {
-    /// A server that listens there, whose answers have `bytes`; what its loop counts, and the connections it
-    /// accepted.
+    /// Creates a server that listens on a port, whose answers have `bytes`. Also returns the counters of its
+    /// loop, and of accepted connections.
     #[must_use]
     pub fn new(
         listen: (u16, ListenerConfig),

@@ -1,15 +1,15 @@
-//! Middleboxes that interfere with Fast Open (RFC 7413, 7.1): some drop segments that they do not know.
+//! Middleboxes that interfere with Fast Open (RFC 7413, 7.1): some drop unknown segments.
 
 use core::ops::Range;
 
-/// Something on the way that does not like SYNs with Fast Open.
+/// A middlebox that interferes with SYNs of Fast Open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Middlebox {
-    /// SYNs with data vanish.
+    /// SYNs with data are dropped.
     EatsData,
-    /// SYNs and SYN-ACKs with the option vanish.
+    /// SYNs and SYN-ACKs with the option are dropped.
     EatsOption,
-    /// The option is taken out. Data stay, and the checksum is made right.
+    /// The option is removed. Data stay, and the checksum is corrected.
     StripsOption,
 }
 
@@ -56,7 +56,7 @@ fn find_option(header: &[u8]) -> Option<Range<usize>> {
     }
 }
 
-/// Puts no-operations in its place, and mends the checksum (RFC 1624).
+/// Replaces the option with no-operations, and updates the checksum (RFC 1624).
 fn strip(header: &mut [u8], option: Range<usize>) {
     let before = sum(header);
     header[option].fill(1);

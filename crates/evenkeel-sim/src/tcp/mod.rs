@@ -1,4 +1,4 @@
-//! TCP endpoints over an emulated network, without hosts: tests with many connections and much loss in
+//! TCP endpoints over an emulated network, without hosts, for tests with many connections and much loss in
 //! little time.
 //!
 //! A [`Network`] has nodes, each with an [`Endpoint`](evenkeel_core::tcp::Endpoint), and links between them.

@@ -1,4 +1,4 @@
-//! Nodes, links, and what happens when.
+//! Nodes, links, and the schedule of events.
 
 use core::fmt;
 
@@ -24,11 +24,11 @@ pub trait User {
     /// Observes a segment that leaves. The tuple is the sender's.
     fn sent(&mut self, _network: &Network, _node: usize, _tuple: &FourTuple, _segment: &[u8]) {}
 
-    /// Observes a segment that has arrived as it was sent. The tuple is the receiver's.
+    /// Observes a segment that has arrived unchanged. The tuple is the receiver's.
     fn arrived(&mut self, _network: &Network, _node: usize, _tuple: &FourTuple, _segment: &[u8]) {}
 }
 
-/// A way over a link: from its first node to its second, or back.
+/// A direction of a link: from its first node to its second, or back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Direction {
     /// The link's number.
@@ -45,11 +45,11 @@ pub enum Change {
     /// Packets with more bytes than this, IP header included, are dropped. The flag is whether the sender
     /// is notified. IPv6 has at least 1280.
     Mtu(u16, bool),
-    /// Everything vanishes, or no longer.
+    /// All packets are dropped, or no longer.
     Hole(bool),
-    /// Every so many packets are marked instead of let through unchanged, if they are ECN-capable.
+    /// This share of ECN-capable packets is marked.
     Mark(Ratio),
-    /// Something does not like Fast Open, or no longer.
+    /// A middlebox interferes with Fast Open, or no longer.
     Middlebox(Option<Middlebox>),
 }
 
@@ -83,7 +83,7 @@ struct Link {
     ways: [Way; 2],
 }
 
-/// Endpoints and what is between them, in virtual time.
+/// Endpoints and the links between them, in virtual time.
 pub struct Network {
     now: Instant,
     nodes: Vec<Node>,
@@ -95,15 +95,15 @@ pub struct Network {
     rng: Rng,
     digest: u64,
     segments: u64,
-    /// Segments that arrived changed.
+    /// The number of segments that arrived changed.
     damaged: u64,
 }
 
 /// Bytes of an IP packet on an Ethernet.
 const MTU: u16 = 1_500;
-/// A link that carries IPv6 has room for this (RFC 8200, 5).
+/// The least MTU of a link with IPv6 (RFC 8200, 5).
 const IPV6_MTU_MIN: u16 = 1_280;
-/// Things that may happen at one instant: more is a loop.
+/// The most events at one instant; more are a loop.
 const AT_ONCE_MAX: u32 = 20_000;
 
 impl Network {
@@ -252,10 +252,10 @@ impl Network {
         self.links[way.link].ways[usize::from(way.back)].path.counters()
     }
 
-    /// Lets everything happen that happens until `limit`. Returns whether anything is left to happen later.
+    /// Runs all events until `limit`. Returns whether later events remain.
     ///
     /// # Errors
-    /// Something happens again and again, and time does not pass.
+    /// Events repeat without end, and time does not pass.
     pub fn run(&mut self, user: &mut impl User, limit: Instant) -> Result<bool, Stuck> {
         let mut at_once = 0;
         loop {
@@ -352,7 +352,7 @@ impl Network {
         Err(Stuck(format!("{what} at {:?}: {bytes:02x?}", self.now)))
     }
 
-    /// Lets users and endpoints do all they can do now.
+    /// Lets users and endpoints do everything that they can do now.
     fn settle(&mut self, user: &mut impl User) -> Result<(), Stuck> {
         let mut rounds = 0;
         while let Some(number) = self.nodes.iter().position(|node| node.touched) {
@@ -382,7 +382,7 @@ impl Network {
         }
     }
 
-    /// Puts a segment into the digest.
+    /// Adds a segment to the digest.
     fn note(&mut self, number: usize, bytes: &[u8]) {
         let mut mix = |word: u64| {
             self.digest = (self.digest ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

@@ -5,7 +5,7 @@ use evenkeel_core::wire::IpAddress;
 
 use crate::net::Frame;
 
-/// A packet, less what its IP header would say besides.
+/// A packet, with the fields of its IP header that matter.
 #[derive(Debug, Clone)]
 pub struct Packet {
     pub(super) source: IpAddress,
@@ -19,7 +19,7 @@ pub struct Packet {
 pub(super) enum Content {
     /// A segment, from the TCP header on.
     Segment(Vec<u8>, Ecn),
-    /// ICMP: a segment was too big, and so many bytes would fit after its header.
+    /// ICMP: a segment was too big; this many bytes would fit after its header.
     TooBig { tuple: FourTuple, seq: SeqNumber, mss: u16 },
 }
 

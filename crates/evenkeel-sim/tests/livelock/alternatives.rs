@@ -61,8 +61,8 @@ fn without_a_cycle_counter_a_process_gets_the_ticks_of_the_pauses() {
         let share = |ticks: u32| f64::from(ticks) / f64::from(samples + pause_ticks);
         for rate in [8_000, 14_880] {
             let spinner = spinner_share(&config, rate);
-            // In the first tick of a pause, and a little of the next, the transmit side goes on: packets wait
-            // that were taken in before.
+            // In the first tick of a pause, and a little of the next, the transmit side continues: it has
+            // packets that were received before.
             let expected = share(pause_ticks - 1) - 0.02..=share(pause_ticks);
             assert!(expected.contains(&spinner), "{samples}, {pause_ticks} at {rate}: {spinner}");
         }
@@ -77,7 +77,7 @@ fn samples_pause_next_to_nothing_at_a_load_that_leaves_a_process_time() {
     rig.load(Way::Out, 500, START, Instant::NEVER);
     let m = rig.measure(START + Duration::from_millis(500), START + Duration::from_millis(2_500));
     assert!(m.ring == 0 && m.offered.abs_diff(m.out) < 5, "{m:?}");
-    // One tick in seven finds it at packets, and four in a row do once in two seconds.
+    // One tick in seven finds the core at packets, and four in a row do so once in two seconds.
     assert!(rig.host().resumes().period < 20, "{:?}", rig.host().resumes());
 }
 
@@ -87,7 +87,7 @@ fn a_handler_that_only_sets_a_flag_runs_for_every_frame_even_one_that_the_ring_s
     rig.load(Way::Out, 12_000, START, Instant::NEVER);
     let m = rig.measure(START + Duration::from_millis(500), START + Duration::from_millis(1_500));
     assert!(m.ring > 6_000, "{m:?}");
-    // Those that come while one is being handled share the next.
+    // Packets that arrive while one is being handled share the next interrupt.
     assert!(m.interrupts <= m.offered && m.interrupts * 10 > m.offered * 8, "{m:?}");
 }
 
@@ -95,9 +95,9 @@ fn a_handler_that_only_sets_a_flag_runs_for_every_frame_even_one_that_the_ring_s
 fn flags_livelock_only_when_frames_are_closer_than_a_handler_takes() {
     let peak = output(&tasks(1, 1), false, 5_000).out;
     let at_most = output(&tasks(1, 1), false, 14_880).out;
-    // The fastest that the Ethernet can be: a sixth of the core goes to handlers.
+    // At the highest rate of the Ethernet, a sixth of the core goes to handlers.
     assert!(at_most * 100 > peak * 80, "{at_most} of {peak}");
-    // Ten in the time of a handler.
+    // Ten packets arrive in the time of a handler.
     let livelocked = output(&tasks(1, 1), false, 800_000).out;
     assert!(livelocked < 10, "{livelocked}");
 }
@@ -114,7 +114,7 @@ fn by_length_screening_keeps_its_peak_and_the_queue_its_room() {
     for rate in [4_000, 8_000, 14_880] {
         let m = output(&by_length(), true, rate);
         assert!(m.out > 2_500, "{rate}: {m:?}");
-        // Not one packet is refused by the queue: it never comes to be full.
+        // The queue never refuses a packet, because it never becomes full.
         assert_eq!((m.screen, m.ip_queue, m.output), (0, 0, 0), "{rate}: {m:?}");
     }
 }
@@ -133,7 +133,7 @@ fn by_length_a_hung_consumer_leaves_the_others_a_packet_in_each_period() {
     let ticks = Duration::from_secs(1).div_duration_f64(TICK);
     let (taken, got) = (rig.host().ledger().received - taken, received.get() - got);
     assert!(taken as f64 > ticks * 0.95, "{taken} in {ticks} periods");
-    // Two in five are for others than the hung one.
+    // Two packets in five are not for the hung program.
     assert!(got as f64 > ticks * 0.3, "{got} in {ticks} periods");
     assert!(rig.host().waiting_in(SocketId(0)).expect("it is open") <= SCREEN_PKTS);
 }

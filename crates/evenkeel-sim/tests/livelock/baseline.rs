@@ -1,4 +1,4 @@
-//! Interrupt-driven input livelocks (sections 4 and 6.3).
+//! Tests that interrupt-driven input livelocks (sections 4 and 6.3).
 
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;

@@ -1,5 +1,6 @@
-//! Three classes of behaviour beyond the maximum loss-free rate (section 4.2): output goes on growing (ideal,
-//! which no processor is), stays at its peak (realizable), or falls towards nothing (prone to livelock).
+//! The three classes of behaviour beyond the maximum loss-free rate (section 4.2). Output continues to grow
+//! (ideal, which no processor is), stays at its peak (realizable), or falls towards nothing (prone to
+//! livelock).
 
 use evenkeel_core::host::Config;
 use evenkeel_core::poll::{Feedback, Quota};
@@ -12,11 +13,11 @@ use crate::rig::{HungScreend, Rig, START, Way, feedback, of, output, polled};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// At the highest rate at least 95 % of the peak.
+    /// Output at the highest rate is at least 95 % of the peak.
     Realizable,
-    /// Something in between, lower at each higher rate.
+    /// Output is in between, and lower at each higher rate.
     Falling,
-    /// At the highest rate less than a tenth of the peak.
+    /// Output at the highest rate is less than a tenth of the peak.
     Livelock,
 }
 
@@ -33,7 +34,7 @@ fn class(name: &str, out: &[u64]) -> Class {
     }
 }
 
-/// Beyond every peak of this machine, up to more than a 10 Mbit/s Ethernet can carry.
+/// Rates beyond every peak of this machine, up to more than a 10 Mbit/s Ethernet can carry.
 const RATES: [u64; 4] = [5_000, 8_000, 12_000, 18_000];
 
 fn forwarding(name: &str, config: &Config, screened: bool) -> Class {
@@ -56,8 +57,7 @@ fn forwarding_has_the_class_that_each_mechanism_promises() {
         ("polling without feedback, screened", polled(), true, Class::Livelock),
         ("polling with feedback, screened", fed_back.clone(), true, Class::Realizable),
         ("interrupt-rate limiter", interrupts_limited(feedback()), false, Class::Realizable),
-        // What waits in the IP queue takes longer than a tick: the limiter's timeout must be longer than
-        // that.
+        // The packets in the IP queue take longer than a tick, so the limiter's timeout must be longer.
         (
             "interrupt-rate limiter, screened, timeout of a tick",
             interrupts_limited(feedback()),
@@ -90,7 +90,7 @@ fn forwarding_has_the_class_that_each_mechanism_promises() {
             Class::Livelock,
         ),
         ("interrupts sampled at clock ticks", sampled(4), false, Class::Realizable),
-        // As with the limiter: two ticks do not empty the IP queue, and screend is behind it.
+        // This is like the limiter: two ticks do not empty the IP queue, and screend comes after it.
         ("interrupts sampled at clock ticks, screened, short pause", sampled(2), true, Class::Livelock),
         ("interrupts sampled at clock ticks, screened", sampled(8), true, Class::Realizable),
         ("real-time tasks", tasks(1, 1), false, Class::Falling),
@@ -101,7 +101,7 @@ fn forwarding_has_the_class_that_each_mechanism_promises() {
     }
 }
 
-/// Datagrams that a program receives in a second of a flood.
+/// Returns the number of datagrams that a program receives in a second of a flood.
 fn delivered(config: &Config, rate: u64) -> u64 {
     let mut rig = Rig::new(config.clone());
     let (sink, received) = Sink::new(7, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! The cycle limit (section 7), and what it does for the first packet of a flood (section 8.3).
+//! The cycle limit (section 7), and its effect on the first packet of a flood (section 8.3).
 
 use evenkeel_core::host::Config;
 use evenkeel_core::poll::CycleLimit;
@@ -14,7 +14,7 @@ fn limited(period_ms: u64, percent: u8) -> Config {
 
 #[test]
 fn an_idle_router_never_waits_for_the_period() {
-    // A tenth of a packet's time in a second.
+    // This is a tenth of a packet's time in a second.
     let config =
         Config { cycle_limit: Some(CycleLimit { period: Duration::from_secs(1), percent: 0 }), ..polled() };
     let mut rig = Rig::new(config);
@@ -39,7 +39,7 @@ fn first_packet(config: &Config, after: Duration) -> Option<Duration> {
     rig.spawn("recorder", recorder);
     rig.spawn("spinner", Spinner);
     let start = START + after;
-    // Some packets before it.
+    // Some packets come before the flood.
     rig.load(Way::ToPort(7), 150, START, start);
     rig.load(Way::ToPort(7), 14_000, start, Instant::NEVER);
     rig.world.run_until(start);
@@ -55,7 +55,7 @@ fn the_first_packet_of_a_flood_reaches_its_program_within_the_limit() {
         for after in [100, 103, 107, 111, 119] {
             let latency = first_packet(&limited(10, percent), Duration::from_millis(after));
             let latency = latency.expect("it arrives");
-            // The budget of the period in which it comes, and at most that of the next if this one ends
+            // The bound is the budget of the current period, and at most that of the next if this one ends
             // meanwhile.
             let bound = Duration::from_millis(2 * ms) + Duration::from_millis(2);
             assert!(latency <= bound, "{percent} %, {after} ms: {latency:?}");

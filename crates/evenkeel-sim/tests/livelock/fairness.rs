@@ -1,4 +1,4 @@
-//! Interfaces take turns (sections 6.4 and 6.6.2).
+//! Tests that interfaces take turns (sections 6.4 and 6.6.2).
 
 use evenkeel_core::host::Config;
 use evenkeel_core::poll::Quota;
@@ -19,7 +19,7 @@ fn two_flooded_interfaces_share_the_output_equally() {
         if screened {
             rig = rig.screen().0;
         }
-        // Each three times what the router can forward; one begins later than the other.
+        // Each flood is three times the router's capacity, and one begins later than the other.
         rig.load(Way::Out, 15_000, START, Instant::NEVER);
         rig.load(Way::Back, 15_000, START + Duration::from_millis(300), Instant::NEVER);
         let m = rig.measure(START + Duration::from_secs(1), START + Duration::from_secs(3));
@@ -54,7 +54,8 @@ fn worst_latency(quota: usize) -> Duration {
 #[test]
 fn the_worst_latency_of_a_packet_grows_with_the_quota() {
     let worst = [2, 8, 20].map(worst_latency);
-    // It may come when a callback of the other interface has begun: so many packets are before it.
+    // The packet may arrive after a callback of the other interface has begun, whose packets are then before
+    // it.
     let packet = Duration::from_micros(165);
     for (quota, worst) in [2, 8, 20].into_iter().zip(worst) {
         assert!(worst > packet * (quota - 1), "quota {quota}: {worst:?}");
@@ -62,8 +63,8 @@ fn the_worst_latency_of_a_packet_grows_with_the_quota() {
     }
 }
 
-/// Packets that a router forwards in a second of a flood on one interface and a trickle of 200 on the other:
-/// of the trickle, of the flood.
+/// Returns the numbers of packets that a router forwards in a second of a flood on one interface and a
+/// trickle of 200 on the other: from the trickle, and from the flood.
 fn beside_a_flood(legacy: Option<usize>, flooded: Way) -> (u64, u64) {
     let mut rig = Rig::with_ports(polled(), |number, port| Port { legacy: legacy == Some(number), ..port });
     let trickle = if flooded == Way::Out { Way::Back } else { Way::Out };
@@ -75,7 +76,7 @@ fn beside_a_flood(legacy: Option<usize>, flooded: Way) -> (u64, u64) {
 
 #[test]
 fn a_legacy_driver_beside_a_polled_one_can_still_livelock_the_rest() {
-    // Both forward.
+    // Both interfaces forward.
     let mut rig = Rig::with_ports(polled(), |number, port| Port { legacy: number == 0, ..port });
     rig.load(Way::Out, 1_000, START, Instant::NEVER);
     rig.load(Way::Back, 1_000, START, Instant::NEVER);
@@ -101,7 +102,7 @@ fn a_flood_on_one_interface_stops_neither_direction_of_the_other() {
         (m.back, m.out)
     };
     let (back, out) = trickle(polled());
-    // Two seconds of two hundred packets each, at random moments.
+    // The trickle has two seconds of two hundred packets each, at random moments.
     assert!((340..=460).contains(&back), "{back}");
     assert!(out > 8_500, "{out}");
     let (back, _) = trickle(of(Architecture::Eager));

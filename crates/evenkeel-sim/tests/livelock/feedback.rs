@@ -1,4 +1,4 @@
-//! Feedback from full queues (sections 6.6.1 and 9).
+//! Tests of feedback from full queues (sections 6.6.1 and 9).
 
 use evenkeel_core::capture::Capture;
 use evenkeel_core::host::Config;
@@ -41,11 +41,11 @@ fn a_hung_screening_process_blocks_nobody_for_longer_than_a_tick() {
         let taken_before = rig.host().ledger().received;
         for _ in 0..500 {
             let taken = rig.host().ledger().received;
-            // A tick of inhibition, and the time to serve what came before it.
+            // This is a tick of inhibition, and the time to process the earlier packets.
             now += TICK + Duration::from_micros(600);
             rig.world.run_until(now);
             silent += u32::from(rig.host().ledger().received == taken);
-            // The first descriptor of the host.
+            // This is the first descriptor of the host.
             let waiting = rig.host().waiting_in(SocketId(0)).expect("it is open");
             assert!(waiting <= SCREEN_PKTS, "{waiting}");
         }
@@ -69,7 +69,7 @@ fn with_a_long_timeout_input_resumes_every_sixteen_packets() {
     let m = rig.measure(START + Duration::from_millis(500), START + Duration::from_millis(2_500));
     let screened = passed.get() - before;
     assert_eq!(m.timeouts, 0);
-    // From the high mark of 24 to the low mark of 8.
+    // The queue drains from the high mark of 24 to the low mark of 8.
     let between = screened as f64 / m.low_marks as f64;
     assert!((15.9..=17.5).contains(&between), "{screened} packets, {} resumes", m.low_marks);
 }
@@ -79,13 +79,13 @@ fn with_a_timeout_of_a_tick_it_resumes_at_every_tick() {
     let (mut rig, _) = Rig::new(with_feedback()).screen();
     rig.load(Way::Out, 8_000, START, Instant::NEVER);
     let m = rig.measure(START + Duration::from_millis(500), START + Duration::from_millis(2_500));
-    // Sixteen packets take more than three milliseconds: the low mark is never reached.
+    // Sixteen packets take more than three milliseconds, so the low mark is never reached.
     assert_eq!(m.low_marks, 0, "{m:?}");
     let apart = Duration::from_secs(2).div_duration_f64(TICK) / m.timeouts as f64;
     assert!((1.0..=2.5).contains(&apart), "{apart} ticks from one to the next");
 }
 
-/// Of a queue of 32: input stops when fewer than eight slots are free.
+/// Feedback for a queue of 32: input stops when fewer than eight slots are free.
 const MONITORING: Feedback = Feedback {
     high_percent: 79,
     low_percent: 25,
@@ -96,7 +96,7 @@ const MONITORING: Feedback = Feedback {
     by: FeedbackBy::Marks,
 };
 
-/// Packets of so many bytes that a monitor captures in two seconds of a flood.
+/// Returns the number of packets with `payload` bytes that a monitor captures in two seconds of a flood.
 fn captured(feedback: Option<Feedback>, payload_bytes: usize) -> u64 {
     let config = Config { feedback, quota: Quota::Fixed(10), listen_only: true, ..polled() };
     let mut rig = Rig::new(config.with_alternatives(|a| a.inhibition = Inhibition::AfterCallback));
@@ -122,7 +122,7 @@ fn a_monitor_captures_in_overload_whatever_lets_input_resume() {
     let timeout_only = captured(Some(Feedback { resume_on_space: false, ..MONITORING }), 8);
     let on_space = captured(Some(MONITORING), 8);
     assert!(timeout_only > none * 3, "{timeout_only} with feedback, {none} without");
-    // Resuming on space as well makes no difference to speak of: a read empties the queue.
+    // Resuming on space makes hardly any difference, because a read empties the queue.
     assert!(on_space * 10 >= timeout_only * 9, "{on_space} on space, {timeout_only} by the timeout");
 }
 

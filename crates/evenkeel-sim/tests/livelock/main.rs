@@ -1,6 +1,6 @@
 //! The checks of the livelock paper's mechanisms (Mogul and Ramakrishnan, TOCS 1997), on its router in
-//! virtual time. What the paper shows in a figure is an experiment of `evenkeel-lab`; what can be shown
-//! without a machine model is a test of `evenkeel-core`; the rest is here.
+//! virtual time. Results in figures of the paper are experiments of `evenkeel-lab`, and checks without a
+//! machine model are tests of `evenkeel-core`. The rest is here.
 //!
 //! - interrupt-driven input (4, 6.3)
 //!   - output falls linearly to nothing: `baseline::output_falls_until_nothing_is_left`, lab `l97-fig2`

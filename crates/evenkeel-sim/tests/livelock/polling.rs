@@ -8,7 +8,7 @@ use crate::rig::{Rig, START, Way, output, polled};
 
 #[test]
 fn at_low_load_each_packet_interrupts() {
-    // Without transmit interrupts; packets at regular intervals.
+    // There are no transmit interrupts, and packets arrive at regular intervals.
     let mut rig = Rig::with_transmit_ring(polled(), None);
     rig.send(
         Way::Out,
@@ -35,7 +35,7 @@ fn in_overload_interrupts_cease_and_the_ring_sheds() {
             m.interrupts
         })
         .into();
-    // Those that are left are of the transmit side, one in a round.
+    // The remaining interrupts are those of the transmit side, one in a round.
     assert!(interrupts[0] > 2_500 && interrupts[2] < 900, "{interrupts:?}");
     let mut rig = Rig::with_transmit_ring(polled(), None);
     rig.load(Way::Out, 14_880, START, evenkeel_core::time::Instant::NEVER);
@@ -61,7 +61,8 @@ fn a_dynamic_quota_forwards_as_much_as_the_best_fixed_one() {
     assert!(dynamic * 100 >= best * 95, "{dynamic} against {best}");
 }
 
-/// Interrupts and packets sent in a second of datagrams of so many bytes, in throughput and in latency mode.
+/// Returns the numbers of interrupts and sent packets in a second of datagrams with `payload_bytes`, in
+/// throughput and in latency mode.
 fn interrupts(payload_bytes: usize, rate_pps: u64) -> [(u64, u64); 2] {
     [Transmit::Throughput, Transmit::Latency].map(|transmit| {
         let mut rig = Rig::new(polled().with_alternatives(|a| a.transmit = transmit));
@@ -74,7 +75,7 @@ fn interrupts(payload_bytes: usize, rate_pps: u64) -> [(u64, u64); 2] {
 
 #[test]
 fn handing_over_at_once_adds_no_interrupts_where_the_link_is_saturated() {
-    // 10 Mbit/s carry some 850 of the one size, and 4660 of the other.
+    // 10 Mbit/s carry about 850 packets of the first size, and 4660 of the second.
     for (payload_bytes, rate) in [(1_400, 1_500), (200, 6_000)] {
         let [(throughput, sent), (latency, sent_too)] = interrupts(payload_bytes, rate);
         assert!(
@@ -83,8 +84,9 @@ fn handing_over_at_once_adds_no_interrupts_where_the_link_is_saturated() {
         );
         assert!(latency.abs_diff(throughput) * 100 <= throughput, "{latency} against {throughput}");
     }
-    // Below, the paper expects more of them. Here they are fewer: what is handed over at once leaves while
-    // the polling thread is still at input, and its interrupt is one with that of the packet before.
+    // Below saturation the paper expects more interrupts. Here there are fewer: a packet that is handed over
+    // at once leaves while the polling thread is still at input, and its interrupt coincides with that of the
+    // previous packet.
     for rate in [1_000, 3_000, 4_500] {
         let [(throughput, sent), (latency, sent_too)] = interrupts(8, rate);
         assert!(
@@ -102,6 +104,6 @@ fn handing_over_at_once_costs_costs_next_to_nothing() {
     assert!(latency.interrupts < 1_500, "{latency:?}");
     let (throughput, latency) = (m(Transmit::Throughput, 3_000), m(Transmit::Latency, 3_000));
     assert_eq!((throughput.output, latency.output), (0, 0));
-    // At most one for each packet that comes, and one for each that has left.
+    // There is at most one interrupt for each packet that arrives, and one for each that has left.
     assert!(latency.interrupts <= 2 * latency.offered, "{latency:?}");
 }

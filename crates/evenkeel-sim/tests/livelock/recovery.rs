@@ -48,8 +48,8 @@ fn a_lower_rate_restores_the_output_at_once() {
         let over = START + Duration::from_millis(1_000);
         rig.load(Way::Out, 20_000, START, over);
         rig.send(Way::Out, 500, evenkeel_sim::traffic::Pattern::Constant, over, Instant::NEVER);
-        // As long as it takes to process what full queues hold: a ring, the IP queue, the screening queue or
-        // a channel, an output queue.
+        // This is the time to process full queues: a ring, the IP queue, the screening queue or a channel, an
+        // output queue.
         let drained = over + Duration::from_millis(80);
         let m = rig.measure(drained, drained + Duration::from_millis(1_000));
         assert!(m.out.abs_diff(500) <= 1, "{what}: {m:?}");
@@ -67,7 +67,7 @@ fn an_idle_router_does_nothing() {
         }
         rig.load(Way::Out, 20_000, START, START + Duration::from_millis(500));
         let m = rig.measure(START + Duration::from_secs(30), START + Duration::from_secs(130));
-        // Group reports and the like at most, unless it looks by the clock.
+        // The host sends at most group reports and the like, unless it polls by the clock.
         let most = if clocked { Duration::from_secs(2) } else { Duration::from_millis(2) };
         assert!(m.busy < most, "{number}, {what}: {m:?}");
         assert_eq!(

@@ -19,7 +19,7 @@ use evenkeel_sim::world::{HostId, Port, SegmentId, SourceId, World, hardware_add
 
 /// One tick of the clock.
 pub(crate) const TICK: Duration = Duration::from_nanos(976_562);
-/// Limit of the screening queue.
+/// The limit of the screening queue.
 pub(crate) const SCREEN_PKTS: usize = 32;
 /// The programs are waiting.
 pub(crate) const START: Instant = Instant::from_millis(50);
@@ -68,7 +68,7 @@ pub(crate) struct Rig {
     pub(crate) router: HostId,
     segments: [SegmentId; 2],
     sources: Vec<SourceId>,
-    /// Bytes of what is sent from now on.
+    /// The payload of later packets.
     pub(crate) payload_bytes: usize,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Rig {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     pub(crate) offered: u64,
-    /// Handed to the adaptors of the first and the second Ethernet.
+    /// Packets handed to the adaptors of the first and the second Ethernet.
     pub(crate) back: u64,
     pub(crate) out: u64,
     pub(crate) ring: u64,
@@ -113,7 +113,7 @@ impl Rig {
             Some(_) => machine().variant("flag-only", config.architecture).expect("it is in the model"),
             None => machine().costs(config.architecture),
         };
-        // The seed says when membership of groups is reported: with this one, not while frames are counted.
+        // The seed determines the times of group reports: with this one, none falls into a measurement.
         let router = world
             .add_host(Config { seed: 3, ..config }, costs, &[port(0), port(1)])
             .expect("room for two interfaces");
@@ -169,7 +169,7 @@ impl Rig {
         self.world.host(self.router)
     }
 
-    /// Lets time pass up to `until`, and returns the packets from `from` on.
+    /// Advances time to `until`, and returns the packets from `from` on.
     pub(crate) fn measure(&mut self, from: Instant, until: Instant) -> Measured {
         self.world.run_until(from);
         let before = self.snapshot();
@@ -228,7 +228,7 @@ pub(crate) fn output(config: &Config, screened: bool, rate_pps: u64) -> Measured
     rig.measure(START + Duration::from_millis(500), START + Duration::from_millis(1_500))
 }
 
-/// Opens the screening queue and never looks into it.
+/// A screening program that opens its queue and never reads it.
 #[derive(Debug)]
 pub(crate) struct HungScreend;
 

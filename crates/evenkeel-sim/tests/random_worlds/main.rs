@@ -1,5 +1,5 @@
-//! Random worlds: topologies, receive architectures, loads and faults from a seed, held against a simple
-//! model of what a network of UDP hosts may do.
+//! Random worlds: topologies, receive architectures, loads and faults from a seed. A simple model defines
+//! what a network of UDP hosts may do, and each world is compared with it.
 //!
 //! `EVENKEEL_SEED=n` runs that seed alone; `EVENKEEL_SEEDS=n` runs the first `n`.
 
@@ -14,7 +14,7 @@ use evenkeel_skip::Seeds;
 use model::Rules;
 use scenario::Scenario;
 
-/// In those of the long tier everything happens that can.
+/// The seeds. Those of the long tier cover every event.
 const SEEDS: Seeds<'_> = Seeds { package: "evenkeel-sim", test: "random_worlds", few: 30, many: 150 };
 
 /// Runs a seed. Returns how many packets were forwarded, and why others were dropped; or what is wrong.
@@ -63,7 +63,7 @@ fn one_seed_run_twice_leaves_the_same_trace() {
     assert_ne!(trace(1), trace(2));
 }
 
-/// A test of the tests: a world that doubles datagrams must not pass for one that does not.
+/// A test of the tests: a world that duplicates datagrams must not pass as one that does not.
 #[test]
 fn a_broken_rule_is_noticed() {
     let mut scenario = Scenario::random(scenario::DUPLICATING_SEED);

@@ -1,4 +1,4 @@
-//! Programs that stand between others: they screen what a router forwards, and watch what passes.
+//! Programs between others: they screen forwarded packets, and capture passing ones.
 
 use evenkeel_core::capture::Capture;
 use evenkeel_core::host::System;
@@ -8,7 +8,7 @@ use evenkeel_core::socket::Fd;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_sim::rng::{Ratio, Rng};
 
-/// Screens packets. Until some time it refuses some, falls asleep now and then, and may end.
+/// A screening program. Until some time it refuses some packets, sleeps now and then, and may end.
 #[derive(Debug)]
 pub(crate) struct Screener {
     rng: Rng,
@@ -26,7 +26,7 @@ impl Program for Screener {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(queue) = self.queue else {
             let limit = self.rng.between(1, 32) as usize;
-            // Somebody else may screen already.
+            // Another process may screen already.
             self.queue = system.open_screen(limit).ok();
             return if self.queue.is_some() { Step::Again } else { Step::Exit };
         };
@@ -46,7 +46,7 @@ impl Program for Screener {
     }
 }
 
-/// Captures frames, and checks that its counters add up.
+/// A capturing program that checks that its counters add up.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     rng: Rng,

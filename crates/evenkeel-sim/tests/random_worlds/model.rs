@@ -1,4 +1,4 @@
-//! The reference model: what may come out of a network of UDP hosts, given what went in. It knows nothing of
+//! The reference model: the possible output of a network of UDP hosts for its input. It does not depend on
 //! how hosts work.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use evenkeel_sim::workload::{Delivery, Sent};
 /// The faults that the network may show to its programs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
-    /// Copies of one datagram that may arrive.
+    /// The most copies of one datagram that may arrive.
     pub(crate) copies_max: usize,
     /// Whether the datagrams of one flow arrive in the order in which they were sent.
     pub(crate) ordered: bool,

@@ -1,4 +1,4 @@
-//! A random world, and the records its programs leave.
+//! A random world, and the records of its programs.
 
 use std::collections::BTreeSet;
 
@@ -28,19 +28,19 @@ use crate::model::{Inbox, Outbox, Rules, violations};
 /// A seed whose world doubles frames, and delivers some twice.
 pub(crate) const DUPLICATING_SEED: u64 = 3;
 
-/// Faults and blasts last so long.
+/// The end of faults and blasts.
 const FAULTS_END: Instant = Instant::from_millis(1_500);
 /// The time by which the effects of faults on caches are gone: a wrong hardware address is used for 30 s,
 /// used in doubt for 5 s, probed three times, and requested again three times.
 const RECOVERED: Instant = Instant::from_millis(1_500 + 45_000);
-/// The end of sending. Everything sent between `RECOVERED` and this time must arrive...
+/// The end of sending. Every datagram sent between `RECOVERED` and this time must arrive.
 const LAST_WORDS: Instant = Instant::from_millis(1_500 + 47_000);
-/// The time by which it must have arrived.
+/// The time by which these datagrams must have arrived.
 const END: Instant = Instant::from_millis(1_500 + 48_500);
 
-/// First port of recorders.
+/// The first port of recorders.
 const PORTS: u16 = 7_000;
-/// Addresses of traffic sources begin here.
+/// The first address of traffic sources.
 const SOURCES: u8 = 200;
 
 struct Speaker {
@@ -76,9 +76,9 @@ pub(crate) struct Scenario {
     blasters: Vec<Blaster>,
     hosts: Vec<(HostId, Vec<IpAddress>)>,
     architectures: Vec<Architecture>,
-    /// The first host is on both segments and forwards between them.
+    /// Whether the first host is on both segments and forwards between them.
     routed: bool,
-    /// A process of the first host screens what it forwards.
+    /// Whether a process of the first host screens forwarded packets.
     screened: bool,
 }
 
@@ -130,7 +130,7 @@ impl Scenario {
     fn add_host(&mut self, number: usize, segments: &[SegmentId]) {
         let mut conditions = self.random_conditions();
         if number == 0 && self.routed {
-            // What a router passes on crosses two wires that flip bits.
+            // A forwarded packet crosses two wires that flip bits.
             conditions.corruption = Ratio::ZERO;
         }
         let ports: Vec<Port> = segments
@@ -363,7 +363,7 @@ impl Scenario {
             // A host's first interface is on the first of its segments, and so is its first address.
             let mut hardware = hardware_address(host.0, 0);
             if self.routed && host != self.hosts[0].0 && self.rng.chance(Ratio::percent(50)) {
-                // From the other segment, by way of the router.
+                // The packets come from the other segment, through the router.
                 segment = SegmentId(1 - segment.0);
                 hardware = hardware_address(0, segment.0);
             }
@@ -399,7 +399,7 @@ impl Scenario {
     pub(crate) fn run_without_faults(&mut self) {
         self.world.stop_faults();
         if self.screened {
-            // The one there was may have ended.
+            // The previous one may have ended.
             self.spawn_screener(self.hosts[0].0);
         }
         for (host, addresses) in self.hosts.clone() {
@@ -431,8 +431,8 @@ impl Scenario {
     pub(crate) fn rules(&self) -> Rules {
         let duplicates = self.conditions.iter().any(|c| c.duplication != Ratio::ZERO);
         let reorders = self.conditions.iter().any(|c| c.reordering != Ratio::ZERO);
-        // A frame crosses two wires, or four, each of which may double it. Fragments wait for their first, so
-        // other datagrams may pass them.
+        // A frame crosses two wires, or four, each of which may duplicate it. Fragments wait for their first,
+        // so other datagrams may pass them.
         let copies_max = match (duplicates, self.routed) {
             (false, _) => 1,
             (true, false) => 4,
@@ -475,8 +475,8 @@ impl Scenario {
         restless.iter().map(|(id, waits)| format!("host {id} does not come to rest: {waits:?}")).collect()
     }
 
-    /// Datagrams of traffic sources carry numbers: those sent, no more often than allowed, to that socket
-    /// only.
+    /// Checks the datagrams of traffic sources, which carry numbers: each was sent, arrived no more often
+    /// than allowed, and only at its socket.
     fn judge_blasts(&self, rules: Rules, found: &mut Vec<String>) {
         for blaster in &self.blasters {
             let sent = self.world.sent(blaster.source);
@@ -499,7 +499,7 @@ impl Scenario {
         }
     }
 
-    /// Liveness: what was sent when the faults had long been over has arrived.
+    /// Checks liveness: datagrams sent long after the end of the faults have arrived.
     fn judge_last_words(&self, found: &mut Vec<String>) {
         let got: BTreeSet<&[u8]> =
             self.listeners.iter().flat_map(|l| &l.got).map(|d| d.payload.as_slice()).collect();
@@ -515,7 +515,7 @@ impl Scenario {
         }
     }
 
-    /// Packets forwarded, and every reason why frames were dropped.
+    /// Returns the number of forwarded packets, and the counts of every drop reason.
     pub(crate) fn happenings(&self) -> (u64, BTreeSet<Reason>) {
         let ledgers = || self.world.hosts().map(|(_, host)| host.ledger());
         let reasons = ledgers().flat_map(Ledger::drops).map(|(reason, ..)| reason);

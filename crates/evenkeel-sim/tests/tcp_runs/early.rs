@@ -12,14 +12,14 @@ use crate::run::HTTP;
 /// A client's address, and the server's.
 type Path = (IpAddress, IpAddress);
 
-/// A cookie that a server gave, with the key that it had then.
+/// A cookie that a server gave, with its key at that time.
 #[derive(Debug)]
 struct Given {
     key: u32,
     cookie: Vec<u8>,
 }
 
-/// A cookie that reached its client, with what the server could take in a segment.
+/// A cookie that reached its client, with the segment size that the server accepts.
 #[derive(Debug)]
 struct Got {
     cookie: Vec<u8>,
@@ -31,18 +31,18 @@ struct Got {
 struct Arrived {
     seq: u32,
     data: u32,
-    /// Its data may be taken.
+    /// Whether its data may be accepted.
     good: bool,
     window: u16,
 }
 
-/// All cookies, and what came with them.
+/// All cookies, and the data that came with them.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
     given: BTreeMap<Path, Vec<Given>>,
     got: BTreeMap<Path, Vec<Got>>,
     arrived: BTreeMap<FourTuple, Vec<Arrived>>,
-    /// The number of the server's key. The next field is the first number whose cookies are good.
+    /// The number of the server's key. The next field is the first number whose cookies are still valid.
     key: u32,
     good_since: u32,
 }
@@ -91,7 +91,7 @@ impl Early {
         let arrived = self.arrived.get(tuple).map_or(&[][..], Vec::as_slice);
         let data = |syn: &&Arrived| seen.ack.wrapping_sub(syn.seq).wrapping_sub(1);
         let allowed = |syn: &&Arrived| data(syn) <= if syn.good { syn.data } else { 0 };
-        // The SYN may have come again, without its cookie, before it was answered.
+        // The SYN may have been repeated, without its cookie, before it was answered.
         let Some(syn) = arrived.iter().filter(allowed).max_by_key(|syn| syn.good) else {
             return Err(format!(
                 "acknowledges what no SYN with a good cookie brought: {seen:?}, {arrived:?}"
@@ -119,7 +119,7 @@ impl Early {
         }
     }
 
-    /// This server, `tuple.local`, gave this client that cookie, and it still counts.
+    /// Returns whether the server `tuple.local` gave this client that cookie, and it is still valid.
     fn is_good(&self, tuple: &FourTuple, cookie: &[u8]) -> bool {
         let given = self.given.get(&(tuple.remote.addr, tuple.local.addr)).map_or(&[][..], Vec::as_slice);
         given.iter().any(|given| given.key >= self.good_since && given.cookie == cookie)

@@ -116,7 +116,7 @@ pub(crate) fn judge(network: &Network, users: &Users) -> Result<Tally, String> {
     if wrong.is_empty() { Ok(tally(network, users)) } else { Err(wrong.join("\n")) }
 }
 
-/// Connections that failed without a reason.
+/// Returns a description of connections that failed without a reason.
 fn failures(conversation: &Conversation, users: &Users) -> Option<String> {
     let orderly = conversation.opening.programs.iter().all(|program| program.is_orderly());
     let together = matches!(conversation.opening.when, crate::plan::When::Together(_));
@@ -128,7 +128,7 @@ fn failures(conversation: &Conversation, users: &Users) -> Option<String> {
     (!fine).then(|| format!("failed in a gentle world: {conversation:?}"))
 }
 
-/// Connections that sent far more segments than they had to.
+/// Returns a description of connections that sent far more segments than necessary.
 fn busy(conversation: &Conversation) -> Option<String> {
     let segments = conversation.segments;
     let bytes: u64 = conversation.opening.programs.iter().map(|program| program.bytes).sum();

@@ -1,7 +1,7 @@
-//! TCP over networks that lose, double, change, reorder and delay: random connections from a seed, in virtual
-//! time.
+//! Tests of TCP over networks that lose, duplicate, change, reorder and delay: random connections from a
+//! seed, in virtual time.
 //!
-//! `EVENKEEL_SEED=n` runs that seed alone and says what it is, with `EVENKEEL_TRACE=1` segment by segment;
+//! `EVENKEEL_SEED=n` runs that seed alone and describes it, with `EVENKEEL_TRACE=1` segment by segment;
 //! `EVENKEEL_SEEDS=n` runs the first `n`.
 
 #![expect(clippy::print_stdout, reason = "what happened is for people")]
@@ -17,9 +17,9 @@ use evenkeel_skip::Seeds;
 use judge::Tally;
 use plan::Plan;
 
-/// In those of the long tier everything happens that can.
+/// The seeds. Those of the long tier cover every event.
 const SEEDS: Seeds<'_> = Seeds { package: "evenkeel-sim", test: "tcp_runs", few: 1_500, many: 10_000 };
-/// One seed of so many is run twice.
+/// One seed in this many is run twice.
 const TWICE: u64 = 16;
 
 /// Runs a seed; what happened, or what is wrong.

@@ -1,4 +1,4 @@
-//! Plans of worlds: all that is done in a world is drawn from the seed before anything runs.
+//! Plans of worlds: all events of a world are drawn from the seed before it runs.
 
 use std::sync::Arc;
 
@@ -47,12 +47,12 @@ pub(crate) struct Opening {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// After the beginning.
+    /// This long after the beginning.
     Beginning,
-    /// After the previous connection is over for its opener, from its port if `same_port` and the port is
+    /// After the previous connection has ended for its opener, from its port if `same_port` and the port is
     /// free again.
     Before { same_port: bool },
-    /// After the beginning, and the other end opens, too, so much later.
+    /// After the beginning, and the other end opens, too, this much later.
     Together(Duration),
 }
 
@@ -103,7 +103,7 @@ impl Plan {
         } as usize;
         let mut gentle = weather != Weather::Heavy;
         let mut nodes: Vec<_> = (0..=clients).map(|_| endpoint(&mut dice)).collect();
-        // Old segments may meet new connections if TIME-WAIT is cut short.
+        // Old segments may reach new connections if TIME-WAIT is shortened.
         let forgetful = dice.chance(10);
         if forgetful {
             nodes[0].time_wait.connections = 4;
@@ -141,7 +141,7 @@ impl Plan {
             self.listener.fast_open = dice.magnitude(1, 16) as usize;
             if dice.chance(25) {
                 self.rekey = Some((dice.micros(10_000, 8_000_000), dice.chance(50)));
-                // What waits to be accepted then is reset.
+                // Connections that wait to be accepted then are reset.
                 self.gentle = false;
             }
         }
@@ -154,7 +154,7 @@ impl Plan {
         self.listener.ecn = dice.chance(50);
         if dice.chance(30) {
             self.accept_pause = Some(dice.micros(1_000, 2_000_000));
-            // Handshakes wait for room, and give up.
+            // Handshakes wait for room, and time out.
             self.gentle = false;
         }
         self.gentle &= self.listener.syn_cookies || clients <= 2;
@@ -200,7 +200,7 @@ impl Plan {
             let ways: &[bool] = dice.one_of(&[&[false][..], &[true][..], &[false, true][..]]);
             let start = at(dice);
             let heals = dice.chance(85);
-            // Without cookies all who try again after it at the same time contend for the few places of the
+            // Without cookies all clients that retry after it at one time compete for the few places of the
             // SYN queue, and not all get one in time.
             self.gentle &= heals && self.listener.syn_cookies;
             let end = start + dice.micros(10_000, 30_000_000);
@@ -242,7 +242,7 @@ fn programs(dice: &mut Dice, huge: bool) -> [Program; 2] {
         (program.write_pause, program.write_chunk) = steps(dice, written);
         (program.read_pause, program.read_chunk) = steps(dice, read);
     }
-    // Somebody has to begin.
+    // One side has to begin.
     if programs.iter().all(|program| program.ending == Ending::ShutdownLast) {
         programs[0].ending = Ending::Shutdown;
     }
@@ -294,7 +294,7 @@ fn conditions(dice: &mut Dice, weather: Weather, gentle: &mut bool) -> Condition
     if dice.chance(50) {
         conditions.jitter = delay * dice.one_of(&[1, 2, 4]) / 4;
     }
-    // What is changed is lost, too: of what the weather allows.
+    // A changed segment is lost, too, and counts among the losses of the weather.
     let (lost, doubled, reordered) = match weather {
         Weather::Clear => return conditions,
         Weather::Light => (15, 50, 200),

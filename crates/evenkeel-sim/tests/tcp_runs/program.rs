@@ -21,15 +21,15 @@ pub(crate) struct Program {
 /// The way in which a user ends its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Shuts down when all is written, reads to the end.
+    /// Shuts down when all is written, and reads to the end.
     Shutdown,
-    /// Shuts down when all is written, but not before the other user has; reads to the end.
+    /// Shuts down when all is written and the other user has shut down; reads to the end.
     ShutdownLast,
-    /// Closes when all is written, whatever comes.
+    /// Closes when all is written, whatever arrives.
     Close,
-    /// Closes then, whatever is written.
+    /// Closes at this time, whatever is written.
     CloseAt(Duration),
-    /// Aborts then.
+    /// Aborts at this time.
     AbortAt(Duration),
 }
 
@@ -43,9 +43,9 @@ impl Program {
 /// The outcome of a connection for a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// All was written, and the end was read.
+    /// All data was written, and the end was read.
     Complete,
-    /// It closed, or aborted, of its own will.
+    /// The user closed or aborted by itself.
     Left,
     /// The connection failed with this error.
     Failed(Error),
@@ -57,18 +57,18 @@ pub(crate) struct Side {
     pub(crate) id: Option<Id>,
     pub(crate) written: u64,
     pub(crate) read: u64,
-    /// It said that there will be no more.
+    /// Whether the user has announced its end.
     pub(crate) ended: bool,
-    /// It has read the end.
+    /// Whether the user has read the end.
     pub(crate) saw_end: bool,
     pub(crate) fate: Option<Fate>,
     pub(crate) write_paused: bool,
     pub(crate) read_paused: bool,
-    /// Tail loss probes that were seen.
+    /// The number of observed tail loss probes.
     pub(crate) probes: u32,
 }
 
-/// The bytes of a stream: each says to which connection it belongs, to which direction, and where.
+/// The bytes of a stream. Each byte identifies its connection, its direction, and its place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stream(u64);
 
@@ -77,7 +77,7 @@ impl Stream {
         Self(mixed(seed ^ mixed((connection * 2 + side) as u64)))
     }
 
-    /// Fills `to` with what begins at `place`.
+    /// Fills `to` with the bytes from `place` on.
     pub(crate) fn fill(self, place: u64, to: &mut [u8]) {
         let (mut block, mut skip) = (place / 8, (place % 8) as usize);
         let mut rest = to;

@@ -1,4 +1,4 @@
-//! Watches the segments: what must hold of them whatever the users do.
+//! A referee that observes the segments and checks the rules that hold for any behaviour of the users.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,22 +11,23 @@ use crate::program::Stream;
 /// The state of one direction of a pair of sockets, as observed on the network.
 #[derive(Debug, Default)]
 struct Flow {
-    /// Numbers of the SYNs it may have begun with: the last, and with SYN cookies those before.
+    /// The possible numbers of its first SYN: the last one, and with SYN cookies earlier ones.
     begun: Vec<u32>,
-    /// Shift that its SYN offered.
+    /// The window shift that its SYN offered.
     shift: Option<u8>,
-    /// It offered different ones: first with a SYN cookie, then without, and only the ends know which counts.
+    /// Whether it offered different shifts: first with a SYN cookie, then without. Only the ends know which
+    /// one counts.
     unclear: bool,
     /// The end of the peer's window, as far as it was announced.
     granted: Option<u32>,
-    /// Our window ends there, as far as we said.
+    /// The end of our window, as far as it was announced.
     offered: Option<u32>,
     acked: Option<u32>,
-    /// The end of what was sent.
+    /// The end of the sent data.
     reached: Option<u32>,
 }
 
-/// A header, as far as it matters here.
+/// The fields of a header that matter here.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) seq: u32,
@@ -104,7 +105,7 @@ const fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// All directions of all connections, by who sends.
+/// All directions of all connections, by sender.
 #[derive(Debug, Default)]
 pub(crate) struct Referee {
     flows: BTreeMap<FourTuple, Flow>,
@@ -112,8 +113,8 @@ pub(crate) struct Referee {
 }
 
 impl Referee {
-    /// A segment leaves; whether it has bytes that were never sent before. It is of one of `streams`, of
-    /// which its sender's user has given so much so far.
+    /// Observes a segment that leaves. Returns whether it has bytes that were never sent before. It belongs
+    /// to one of `streams`, with the number of bytes that the sender's user has written so far.
     pub(crate) fn sent(
         &mut self,
         tuple: &FourTuple,
@@ -125,7 +126,8 @@ impl Referee {
         let (peer_shift, unclear) = theirs.map_or((None, false), |flow| (flow.shift, flow.unclear));
         let flow = self.flows.entry(*tuple).or_default();
         if seen.has(RST) {
-            // What the sender said is forgotten. A SYN cookie may begin it anew.
+            // The sender's earlier announcements do not count any more. A SYN cookie may begin the connection
+            // anew.
             (flow.offered, flow.acked) = (None, None);
             return Ok(false);
         }
@@ -135,7 +137,7 @@ impl Referee {
         if seen.has(SYN) {
             let begins = !seen.has(ACK) && flow.begun.last() != Some(&seen.seq);
             if begins && !core::mem::take(flow).begun.is_empty() {
-                // It was another connection.
+                // The tuple belongs to another connection now.
                 self.flows.remove(&mirrored(tuple));
             }
             let flow = self.flows.entry(*tuple).or_default();
@@ -154,8 +156,7 @@ impl Referee {
         let flow = self.flows.entry(*tuple).or_default();
         let scale = flow.shift.filter(|_| peer_shift.is_some()).unwrap_or(0);
         if flow.begun.is_empty() {
-            // The peer has begun another connection meanwhile, and with that what was known of this one was
-            // forgotten.
+            // The peer has begun another connection meanwhile, which replaced the state of this one.
             return Ok(false);
         }
         if !unclear && !flow.unclear {
@@ -201,7 +202,7 @@ impl Flow {
             return Ok(());
         }
         if seen.has(SYN) {
-            // A SYN that comes once more when all is over may get the same SYN cookie as the first.
+            // A SYN that is repeated after the end may get the SYN cookie of the first.
             self.acked.get_or_insert(seen.ack);
             return Ok(());
         }

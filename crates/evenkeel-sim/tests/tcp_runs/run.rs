@@ -17,14 +17,14 @@ use crate::referee::{self, Referee, mirrored};
 
 pub(crate) const HTTP: ListenAt = ListenAt { address: None, port: 80 };
 const FIRST_PORT: u16 = 20_000;
-/// No world needs longer.
+/// The time by which every world is at rest.
 const LIMIT: Instant = Instant::from_millis(6 * 3_600 * 1_000);
 
-/// A connection and its two users: first the one who opens it.
+/// A connection and its two users: first the one that opens it.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) opening: Opening,
-    /// As its opener sees it, once it is open.
+    /// The tuple from the opener's view, once the connection is open.
     pub(crate) tuple: Option<FourTuple>,
     pub(crate) sides: [Side; 2],
     /// The number of segments that have left.
@@ -59,22 +59,22 @@ pub(crate) struct Users {
     /// server has forgotten the SYN (RFC 4987, 3.6).
     pub(crate) forgets: bool,
     listener: ListenerConfig,
-    /// The server's next key for Fast Open cookies comes together with the one before.
+    /// Whether the server keeps its previous key for Fast Open cookies at the next change.
     keeps_key: bool,
     accept_pause: Option<Duration>,
     accepting: bool,
     by_id: BTreeMap<(usize, Id), (usize, usize)>,
-    /// The conversations that a tuple has had, one after the other.
+    /// The conversations of each tuple, one after the other.
     by_tuple: BTreeMap<FourTuple, Vec<usize>>,
     pub(crate) referee: Referee,
     pub(crate) violations: Vec<String>,
-    /// Connections that were accepted twice: SYN cookies remember nothing.
+    /// The number of connections accepted twice: SYN cookies keep no state.
     pub(crate) ghosts: u64,
-    /// Those that brought data, of a SYN that came again (RFC 7413, 6.1).
+    /// The number of these with data from a repeated SYN (RFC 7413, 6.1).
     pub(crate) heard_twice: u64,
     pub(crate) reused: u64,
     buffer: Vec<u8>,
-    /// Segments are printed.
+    /// Whether segments are printed.
     trace: bool,
     next_port: u16,
 }
@@ -149,7 +149,7 @@ impl Users {
         }
     }
 
-    /// Conversations that are not over.
+    /// Returns the conversations that are not over.
     pub(crate) fn open(&self) -> Vec<&Conversation> {
         let is_open = |c: &&Conversation| {
             c.sides[0].fate.is_none() || c.sides[1].id.is_some() && c.sides[1].fate.is_none()
@@ -220,7 +220,7 @@ impl Users {
         }
     }
 
-    /// Opens a connection, with what there is to say or without.
+    /// Opens a connection, with data in the call or without.
     fn connect(
         &mut self,
         network: &mut Network,
@@ -276,7 +276,7 @@ impl Users {
         self.accepting = false;
     }
 
-    /// Dismisses a connection that no user has just opened: a SYN or an ACK came again. If it has data, a
+    /// Dismisses a connection that no user has just opened, after a repeated SYN or ACK. If it has data, a
     /// user must have written them.
     fn dismiss(&mut self, network: &mut Network, id: Id, tuple: &FourTuple) {
         self.ghosts += 1;
@@ -490,8 +490,8 @@ impl User for Users {
     fn sent(&mut self, network: &Network, node: usize, tuple: &FourTuple, segment: &[u8]) {
         let first = self.by_tuple.get(tuple).map(|numbers| (numbers, 0));
         let seats = first.or_else(|| self.by_tuple.get(&mirrored(tuple)).map(|numbers| (numbers, 1)));
-        // One end may still say what belongs to a conversation that the other has forgotten, and begun
-        // another after.
+        // One end may still send for a conversation that the other has dropped, and have begun another after
+        // it.
         let streams: Vec<_> = seats.map_or_else(Vec::new, |(numbers, side)| {
             let conversations = numbers.iter().map(|number| &self.conversations[*number]);
             conversations.map(|c| (c.streams[side], c.sides[side].written)).collect()

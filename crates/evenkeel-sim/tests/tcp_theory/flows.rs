@@ -18,17 +18,17 @@ const SENDER: usize = 1;
 const SINK: ListenAt = ListenAt { address: None, port: 9 };
 /// The port of the first flow.
 const FIRST_PORT: u16 = 1_000;
-/// Bytes of a full segment, as the network counts them: TCP header with timestamps; and its payload.
+/// Bytes of a full segment, as the network counts them: the TCP header with timestamps, and the payload.
 const SEGMENT: u64 = 1_480;
 pub(crate) const PAYLOAD: u64 = 1_448;
 /// Bytes of a packet: [`SEGMENT`] with the IP header, which the network does not count. The network does
 /// count the bytes that Ethernet adds: preamble, gap and checksum.
 pub(crate) const PACKET: u64 = SEGMENT + 20;
 const ETHERNET: u64 = 24;
-/// From the sender to the receiver.
+/// The direction from the sender to the receiver.
 pub(crate) const THERE: Direction = Direction { link: 0, back: false };
 
-/// A flow: what it is like, how much it has to send, and when it begins.
+/// A flow: its options, its amount of data, and its beginning.
 #[derive(Debug, Clone)]
 pub(crate) struct Flow {
     pub(crate) recovery: RecoveryConfig,
@@ -143,12 +143,12 @@ impl User for Flows {
 /// The path that the flows share.
 #[derive(Clone)]
 pub(crate) struct Bottleneck {
-    /// Bits of packets a second, with their IP headers.
+    /// The rate in bits of packets a second, with their IP headers.
     pub(crate) rate_bps: u64,
     pub(crate) rtt: Duration,
-    /// Packets that may wait. At first a bandwidth-delay product.
+    /// The most packets that wait. By default a bandwidth-delay product.
     pub(crate) queue: usize,
-    /// On the way to the receiver.
+    /// The loss towards the receiver.
     pub(crate) loss: Ratio,
     /// The window that the receiver offers at first and at most, in bytes.
     pub(crate) window: [usize; 2],
@@ -186,8 +186,8 @@ impl Bottleneck {
         network.add(config);
         let wire = self.rate_bps * (SEGMENT + ETHERNET) / PACKET;
         let there = Conditions { loss: self.loss, ..Conditions::wire(wire, self.rtt / 2, self.queue) };
-        // Acknowledgments are a little late, each by another time: what is exactly periodic always hits the
-        // same flow (Floyd and Jacobson, "Traffic phase effects in packet-switched gateways", 1991).
+        // Acknowledgments have small, varying delays: exactly periodic events would always hit the same flow
+        // (Floyd and Jacobson, "Traffic phase effects in packet-switched gateways", 1991).
         let back = Conditions { delay: self.rtt / 2, jitter: self.packet_time() * 2, ..Conditions::PERFECT };
         network.join(SENDER, RECEIVER, [there, back]);
         network

@@ -1,5 +1,5 @@
-//! TCP endpoints against theory, over a bottleneck in virtual time: how much gets through it, who gets how
-//! much, what a loss or a mark costs, and how long transfers take.
+//! Tests of TCP endpoints against theory, over a bottleneck in virtual time: throughput, shares of flows,
+//! costs of losses and marks, and times of transfers.
 
 mod flows;
 mod pacing;

@@ -1,4 +1,4 @@
-//! Rate-based clocking: how long transfers take where the capacity is known, after a pause, and shaped.
+//! Rate-based clocking: times of transfers at known capacity, after a pause, and shaped.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ fn room(rate_bps: u64, queue: usize) -> Bottleneck {
     Bottleneck { queue, ..Bottleneck::new(rate_bps, RTT) }.unbounded()
 }
 
-/// Measures the time to send `segments` segments over a path of `rate_bps`, until the last is read. As in
-/// the paper the connection is open, and a little data has gone over it: the window of a SYN-ACK is not
-/// scaled, so at most 64 KiB fit before.
+/// Measures the time to send `segments` segments over a path of `rate_bps`, until the last is read. As in the
+/// paper, the connection is open, and has carried a little data before: the window of a SYN-ACK is not
+/// scaled, so it would limit the data to 64 KiB.
 fn time_of(flow: Flow, rate_bps: u64, segments: u64) -> Duration {
     let mut world = room(rate_bps, 2_000).with(&[flow.bytes(100)], 1);
     world.run(RTT * 3);
@@ -27,9 +27,9 @@ fn time_of(flow: Flow, rate_bps: u64, segments: u64) -> Duration {
     world.transfer(0, since)
 }
 
-/// Aron and Druschel, 5.7 (Tables X and XI): response = RTT + N x packet time where the capacity is known;
-/// here without the half round trip of the request. Slow start takes up to 89 % longer for 100 packets, and
-/// next to nothing for very large transfers.
+/// Aron and Druschel, 5.7 (Tables X and XI): response = RTT + N x packet time at known capacity; here without
+/// the half round trip of the request. Slow start takes up to 89 % longer for 100 packets, and hardly longer
+/// for very large transfers.
 #[test]
 fn with_known_capacity_a_transfer_takes_a_way_and_its_packets() {
     for rate_bps in [50_000_000, 100_000_000] {
@@ -55,7 +55,7 @@ fn with_known_capacity_a_transfer_takes_a_way_and_its_packets() {
     }
 }
 
-/// 5 to 100 packets at known capacity leave at the target interval and never closer together than the
+/// 5 to 100 packets at known capacity leave at the target interval, and never closer together than the
 /// minimum.
 #[test]
 fn with_known_capacity_packets_leave_as_far_apart_as_they_take() {
@@ -73,7 +73,7 @@ fn with_known_capacity_packets_leave_as_far_apart_as_they_take() {
     assert!(left[99] - left[0] <= target * 100);
 }
 
-/// A shaped flow, however large its window, and its neighbour has the rest.
+/// A shaped flow keeps its rate with any window, and its neighbour has the rest.
 #[test]
 fn a_shaped_flow_leaves_the_rest_to_others() {
     let path = Bottleneck { queue: 100, ..Bottleneck::new(50_000_000, Duration::from_millis(20)) };
@@ -90,7 +90,7 @@ fn a_shaped_flow_leaves_the_rest_to_others() {
     }
 }
 
-/// After ten seconds of silence a window leaves at once neither as a burst nor in slow start.
+/// After ten seconds of silence a window leaves neither as a burst nor in slow start.
 #[test]
 fn a_paced_connection_goes_on_after_a_pause_where_it_was() {
     let time = |restart| {
@@ -106,13 +106,13 @@ fn a_paced_connection_goes_on_after_a_pause_where_it_was() {
         (time, world.network.counters(THERE).overflowed - before)
     };
     let ((slow, _), (paced, dropped)) = (time(Restart::SlowStart), time(Restart::LastRate));
-    // 50 ms, and 400 times 240 us.
+    // This is 50 ms, and 400 times 240 us.
     println!("400 packets after a pause: {slow:?} by slow start, {paced:?} at the last rate");
     assert!(paced < Duration::from_millis(190) && slow > Duration::from_millis(450), "{slow:?} {paced:?}");
     assert_eq!(dropped, 0);
 }
 
-/// A capacity stays known while the connection is silent, unless something was lost at it.
+/// A capacity stays known while the connection is silent, unless a segment was lost at that rate.
 #[test]
 fn with_known_capacity_a_transfer_after_a_pause_takes_a_way_and_its_packets() {
     let after_pause = |start: u64, queue| {
@@ -131,7 +131,8 @@ fn with_known_capacity_a_transfer_after_a_pause_takes_a_way_and_its_packets() {
     assert!(lost > 0 && time > RTT * 2, "{time:?}");
 }
 
-/// Half of what the acknowledgments of the first flight tell, and slow start from there.
+/// The estimate is half of the rate of the first flight's acknowledgments, and slow start continues from
+/// there.
 #[test]
 fn an_estimate_of_the_first_flight_saves_round_trips() {
     let slow_start = time_of(Flow::new(Algorithm::Cubic), 50_000_000, 500);

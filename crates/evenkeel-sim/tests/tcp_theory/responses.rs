@@ -1,4 +1,4 @@
-//! Responses of each algorithm to losses and marks, the use of the link, and the shares of flows.
+//! The response of each algorithm to losses and marks, the use of the link, and the shares of flows.
 
 use evenkeel_core::tcp::congestion::Algorithm;
 use evenkeel_core::tcp::recovery::RecoveryState;
@@ -18,7 +18,8 @@ fn bbr_fills_the_link_and_keeps_its_queue_short() {
             let path = Bottleneck { queue: 2 * path.product(), loss: Ratio::percent(loss), ..path.clone() };
             let mut world = path.with(&[Flow::new(Algorithm::Bbr)], 1);
             world.run(Duration::from_secs(3));
-            // A look each round trip: in some of a cycle more is sent than the path carries.
+            // One sample is taken each round trip, because in parts of a cycle more is sent than the path
+            // carries.
             let (mut used, mut rtts) = (0.0, Vec::new());
             for _ in 0..200 {
                 used += world.shares(RTT)[0] / 200.0;
@@ -29,8 +30,8 @@ fn bbr_fills_the_link_and_keeps_its_queue_short() {
             let full = world.network.counters(THERE).overflowed;
             let rate = rate_bps / 1_000_000;
             println!("{rate} Mbit/s, {loss} %: {used:.3} used, {mean:?} in the mean, {most:?} at most");
-            // The short-term model follows each round trip with a loss, and each loses 1 %: after the 25 from
-            // probe to probe 0.78 are left, 0.88 in the mean.
+            // The short-term model follows each round trip with a loss, and each loses 1 %: after the 25
+            // round trips from probe to probe 0.78 are left, on average 0.88.
             assert!(used > if loss == 0 { 0.93 } else { 0.75 }, "{used}");
             assert!(mean < RTT * 5 / 4, "{mean:?}");
             assert!(most < RTT * 2, "{most:?}");
@@ -39,7 +40,7 @@ fn bbr_fills_the_link_and_keeps_its_queue_short() {
     }
 }
 
-/// CUBIC fills the queue; and with 1 % of loss it has next to nothing.
+/// CUBIC fills the queue, but with 1 % of loss it has nearly nothing.
 #[test]
 fn bbr_uses_what_cubic_cannot_where_losses_are_no_congestion() {
     let path = Bottleneck { loss: Ratio::percent(1), ..Bottleneck::new(50_000_000, RTT) };
@@ -63,7 +64,7 @@ fn two_flows_of_bbr_have_equal_shares() {
         let shares = world.shares(Duration::from_secs(45));
         println!("queue of {queue}: {shares:.3?}");
         assert!(shares.iter().sum::<f64>() > 0.9, "{shares:?}");
-        // Jain's index.
+        // This is Jain's index.
         let fairness = shares.iter().sum::<f64>().powi(2) / 2.0 / shares.iter().map(|s| s * s).sum::<f64>();
         assert!(fairness > 0.9, "{shares:?}: {fairness}");
     }
@@ -87,7 +88,7 @@ fn beside_bbr_cubic_is_not_starved_and_beside_cubic_bbr_is_not() {
 /// A congestion signal to a packet.
 #[derive(Debug, Clone, Copy)]
 enum Signal {
-    /// A router marks it in place of dropping it (RFC 3168).
+    /// A router marks the packet instead of dropping it (RFC 3168).
     Mark,
     Loss,
 }
@@ -112,9 +113,9 @@ fn response(algorithm: Algorithm, signal: Signal) -> f64 {
     for _ in 0..250 {
         world.run(Duration::from_millis(10));
         let info = world.info(0);
-        // While a loss is repaired, the window is what that needs (RFC 6937).
+        // While a loss is repaired, the window is what the repair needs (RFC 6937).
         if info.state != RecoveryState::Recovery {
-            // It grows until the sender hears of it.
+            // It grows until the sender learns of the signal.
             most = most.max(info.cwnd.into());
             left = left.min(f64::from(info.cwnd) / most);
         }
@@ -124,8 +125,8 @@ fn response(algorithm: Algorithm, signal: Signal) -> f64 {
     left
 }
 
-/// RFC 5681: 0.5; RFC 9438: 0.7. A model has short-term bounds, that a round with any loss lowers to 0.7
-/// while it does not probe (draft-ietf-ccwg-bbr, BBRLossLowerBounds), and a mark does the same here.
+/// RFC 5681: 0.5; RFC 9438: 0.7. BBR's model has short-term bounds, which a round with any loss lowers to 0.7
+/// while it does not probe (draft-ietf-ccwg-bbr, BBRLossLowerBounds). A mark has this effect here, too.
 #[test]
 fn a_loss_and_a_mark_reduce_by_what_each_algorithm_says() {
     for (algorithm, expected) in [(Algorithm::NewReno, 0.5), (Algorithm::Cubic, 0.7), (Algorithm::Bbr, 0.7)] {
@@ -137,8 +138,8 @@ fn a_loss_and_a_mark_reduce_by_what_each_algorithm_says() {
     }
 }
 
-/// Packets of a window at a rate of losses, or marks, of p. Reno: Mathis et al., 1997. CUBIC: RFC 9438, 5.1,
-/// or Reno's where that is more (4.3).
+/// Returns the packets of a window for losses or marks of rate p. Reno: Mathis et al., 1997. CUBIC: RFC 9438,
+/// 5.1, or Reno's value if that is more (4.3).
 fn window_in_theory(algorithm: Algorithm, p: f64, rtt: Duration) -> f64 {
     let reno = 1.22 / p.sqrt();
     match algorithm {
@@ -160,7 +161,7 @@ fn share_of_theory(algorithm: Algorithm, signal: Signal, rtt: Duration, every: u
         world.network.change(world.network.now(), THERE, Change::Mark(rate));
     }
     world.run(Duration::from_secs(10));
-    // Some hundred of them.
+    // There are some hundred of them.
     let window = window_in_theory(algorithm, 1.0 / f64::from(every), rtt);
     let time = rtt.mul_f64(200.0 * f64::from(every) / window);
     let got = world.shares(time)[0] * rtt.as_secs_f64() / path.packet_time().as_secs_f64();
@@ -172,7 +173,7 @@ fn windows_obey_their_laws_by_losses_and_by_marks() {
     for (algorithm, rtt_ms, every) in [
         (Algorithm::NewReno, 40, 100),
         (Algorithm::NewReno, 100, 1_000),
-        // Where it does as Reno does, and where it does not.
+        // CUBIC behaves like Reno for the first, and not for the second.
         (Algorithm::Cubic, 40, 100),
         (Algorithm::Cubic, 200, 2_000),
     ] {
@@ -192,9 +193,9 @@ fn a_model_does_not_have_to_obey_them() {
     assert!(model > 10.0 * share);
 }
 
-/// Flows that are paced, of which some packets are far apart, lose a little to those that are not, whose
-/// bursts find room or not (Aggarwal, Savage and Anderson, "Understanding the performance of TCP pacing",
-/// 2000). They are not starved.
+/// Paced flows, with some packets far apart, lose a little to unpaced ones, whose bursts find room or not
+/// (Aggarwal, Savage and Anderson, "Understanding the performance of TCP pacing", 2000). They are not
+/// starved.
 #[test]
 fn beside_flows_that_are_not_paced_those_that_are_have_their_share() {
     let mut paced = Flow::new(Algorithm::Cubic);

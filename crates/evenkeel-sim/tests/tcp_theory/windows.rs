@@ -1,4 +1,4 @@
-//! Windows of NewReno and CUBIC: the bottleneck is never idle, is shared, and a loss costs a round trip.
+//! Windows of NewReno and CUBIC: the bottleneck is never idle, flows share it, and a loss costs a round trip.
 
 use evenkeel_core::tcp::congestion::Algorithm;
 use evenkeel_core::tcp::recovery::RecoveryInfo;
@@ -17,7 +17,7 @@ fn the_bottleneck_is_never_idle() {
     for algorithm in algorithms() {
         for flows in [1, 2, 4, 16] {
             let mut world = path.with(&Flow::new(algorithm).times(flows, Duration::from_millis(200)), 1);
-            // Slow start is over.
+            // Slow start is over by then.
             world.run(Duration::from_secs(5));
             let used: f64 = world.shares(Duration::from_secs(20)).iter().sum();
             let full = world.network.counters(THERE).overflowed;
@@ -28,8 +28,8 @@ fn the_bottleneck_is_never_idle() {
     }
 }
 
-/// Slow start doubles the window with every round trip, and the receiver's has to keep ahead of it: ten
-/// segments are 500 after six of them.
+/// Slow start doubles the window with every round trip, and the receiver's window has to stay ahead of it:
+/// ten segments are 500 after six of them.
 #[test]
 fn a_long_path_is_full_after_a_dozen_round_trips() {
     for (rate_bps, rtt_ms) in [(100_000_000, 60), (40_000_000, 200)] {
@@ -42,12 +42,12 @@ fn a_long_path_is_full_after_a_dozen_round_trips() {
     }
 }
 
-/// A full queue drops a segment or two, and so one flow or two reduce their windows: which, is chance. How
-/// long it takes until that evens out goes by the number of reductions. A flow that has its share reduces its
-/// window once in w / 2 round trips (Reno), w being 2 B / n of n flows that share B, the bandwidth-delay
-/// product, and the round trip twice that without a queue. In a model of that without packets the worst of 16
-/// shares is 14 % off after 200 reductions of each flow, and 8 % after 600. Where four flows share 166
-/// segments at 50 ms, that is 340 s (6 %); here 1000 reductions take less than two minutes.
+/// Returns the worst share of a flow. A full queue drops a segment or two, so one flow or two reduce their
+/// windows at random. The time until that evens out depends on the number of reductions. A flow with its
+/// share reduces its window once in w / 2 round trips (Reno). Here w is 2 B / n for n flows that share B, the
+/// bandwidth-delay product, and the round trip is twice that without a queue. In a model without packets the
+/// worst of 16 shares is 14 % off after 200 reductions of each flow, and 8 % after 600. If four flows share
+/// 166 segments at 50 ms, that is 340 s (6 %); here 1000 reductions take less than two minutes.
 fn worst_share(flow: &Flow, flows: u32) -> f64 {
     let path = Bottleneck::new(6_000_000 * u64::from(flows), Duration::from_millis(10));
     let reduction = path.rtt * 2 * path.product() as u32 / flows;
@@ -59,7 +59,7 @@ fn worst_share(flow: &Flow, flows: u32) -> f64 {
     got.iter().map(|share| (share / fair - 1.0).abs()).fold(0.0, f64::max)
 }
 
-/// The more flows there are, the longer it takes: most of the time goes into the largest number.
+/// More flows take longer: most of the time is for the largest number.
 fn flows_share_equally(flow: &Flow, numbers: &[u32]) {
     let paced = if flow.recovery.pacing { "paced " } else { "" };
     for &flows in numbers {
@@ -103,7 +103,7 @@ fn many_equal_flows_have_equal_shares() {
 /// receiver could read nothing, and the sender's information.
 fn longest_pause(rtt: Duration, hole: Duration, after: Duration) -> (Duration, RecoveryInfo) {
     let mut path = Bottleneck::new(100_000_000, rtt);
-    // The receiver's window nearly fills the path: nothing else is lost.
+    // The receiver's window nearly fills the path, so no other segment is lost.
     path.window[1] = path.product() * PAYLOAD as usize * 9 / 10;
     let mut world = path.with(&[Flow::new(Algorithm::Cubic)], 1);
     let at = Instant::from_millis(1_600) + after;
@@ -122,16 +122,16 @@ fn longest_pause(rtt: Duration, hole: Duration, after: Duration) -> (Duration, R
     (longest, world.info(0))
 }
 
-/// A lost segment is sent again as soon as three later ones have arrived (RFC 8985, 6.2, step 4: nothing was
-/// ever out of order), and so what the user cannot read for want of it comes a round trip later than it would
-/// have. That is so whether one segment is lost, or some, or half a window.
+/// A lost segment is retransmitted as soon as three later ones have arrived (RFC 8985, 6.2, step 4: nothing
+/// was ever out of order). So the user reads the data one round trip later. This holds for one lost segment,
+/// for some, and for half a window.
 #[test]
 fn what_is_lost_comes_a_round_trip_later() {
     for rtt_ms in [20, 60] {
         let rtt = Duration::from_millis(rtt_ms);
         for (hole, least, most) in [(Duration::from_micros(300), 1, 6), (rtt / 20, 5, 60), (rtt / 3, 20, 400)]
         {
-            // The short one may find nothing to destroy.
+            // The short one may find no segment to destroy.
             let mut tries = (0..10).map(|n| longest_pause(rtt, hole, rtt * n / 10));
             let found = tries.find(|(_, recovery)| recovery.retransmitted_segments > 0);
             let (pause, recovery) = found.expect("something is lost");

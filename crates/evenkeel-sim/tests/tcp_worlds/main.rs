@@ -1,8 +1,8 @@
 //! Tests of TCP between whole hosts over bad networks: random worlds from a seed, under every receive
 //! architecture.
 //!
-//! `EVENKEEL_SEED=n` runs that seed alone and says what it is; `EVENKEEL_SEEDS=n` runs the first `n`, each
-//! five times.
+//! `EVENKEEL_SEED=n` runs that seed alone and describes it; `EVENKEEL_SEEDS=n` runs the first `n`, each five
+//! times.
 
 mod plan;
 mod run;
@@ -13,9 +13,9 @@ use evenkeel_skip::Seeds;
 use plan::Plan;
 use tally::Tally;
 
-/// In those of the long tier everything happens that can.
+/// The seeds. Those of the long tier cover every event.
 const SEEDS: Seeds<'_> = Seeds { package: "evenkeel-sim", test: "tcp_worlds", few: 60, many: 300 };
-/// One seed of so many is run twice.
+/// One seed in this many is run twice.
 const TWICE: u64 = 16;
 
 /// Runs a seed under every architecture; what happened, or what is wrong.

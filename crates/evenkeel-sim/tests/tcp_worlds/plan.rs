@@ -1,4 +1,4 @@
-//! Plans of worlds: a world and all that is done in it are drawn from the seed before anything runs.
+//! Plans of worlds: a world and all its events are drawn from the seed before it runs.
 
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use evenkeel_sim::net::Conditions;
 use evenkeel_sim::rng::{Ratio, Rng};
 use evenkeel_sim::streams::Manners;
 
-/// A world: hosts on one Ethernet. The first ones serve.
+/// A world: hosts on one Ethernet. The first ones are servers.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -15,16 +15,16 @@ pub(crate) struct Plan {
     pub(crate) servers: usize,
     pub(crate) listener: ListenerConfig,
     pub(crate) clients: Vec<Client>,
-    /// In the order in which they come.
+    /// The changes, in the order of their times.
     pub(crate) changes: Vec<Change>,
-    /// No connection may fail, unless one of its ends is cut off.
+    /// Whether no connection may fail, unless one of its ends is cut off.
     gentle: bool,
 }
 
 /// A host of the plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Station {
-    /// To the switch, and from it.
+    /// The conditions to the switch, and from it.
     pub(crate) wires: [Conditions; 2],
     pub(crate) ring_pkts: usize,
     /// Whether the work of its CPU takes time.
@@ -45,7 +45,7 @@ pub(crate) struct Client {
     pub(crate) manners: Manners,
 }
 
-/// From then on a host's wires are like that.
+/// A change of a host's wires at a given time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Change {
     pub(crate) at: Instant,
@@ -57,9 +57,9 @@ pub(crate) struct Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Delay,
-    /// Nothing gets through any more, one way or both.
+    /// All frames are dropped, in one direction or both.
     Hole,
-    /// The wires are again as they were before the hole.
+    /// The wires have their conditions from before the hole again.
     Healed,
     /// All faults end.
     Calm,
@@ -190,12 +190,12 @@ impl Plan {
             self.listener.backlog = dice.between(1, 4);
             self.listener.syn_queue = dice.between(1, 4);
             self.listener.syn_cookies = dice.chance(75);
-            // Without cookies handshakes wait for room, and give up.
+            // Without cookies handshakes wait for room, and time out.
             self.gentle &= self.listener.syn_cookies;
         }
     }
 
-    /// Servers are clients of each other, now and then.
+    /// Makes servers clients of each other, now and then.
     fn connect(&mut self, dice: &mut Dice, host: usize) {
         let server = dice.between(0, self.servers as u64 - 1);
         if server == host || host < self.servers && dice.chance(50) {
@@ -246,9 +246,8 @@ impl Plan {
     }
 }
 
-/// A frame crosses the client's wire and the server's. Only one of them changes frames: were it changed on
-/// both, the checksum would not notice once in 32 times, when a bit is set, and the same bit of another word
-/// is cleared.
+/// A frame crosses the client's wire and the server's. Only one of them changes frames. If both did, the
+/// checksum would miss one change in 32: a bit that is set, and the same bit of another word that is cleared.
 fn faults(dice: &mut Dice, wire: Conditions, weather: Weather, serves: bool) -> Conditions {
     let (lost, doubled, reordered) = match weather {
         Weather::Clear => return wire,

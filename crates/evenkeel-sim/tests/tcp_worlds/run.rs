@@ -20,7 +20,7 @@ use crate::plan::{BEGIN, Plan, Station};
 use crate::tally::Tally;
 
 const PORT: u16 = 7;
-/// Every connection is over by then, and every TIME-WAIT.
+/// The time by which every connection is over, and every TIME-WAIT.
 const END: Instant = Instant::from_millis(20_000_000);
 
 fn cidr(number: usize, v6: bool) -> IpCidr {
@@ -49,7 +49,7 @@ pub(crate) fn run(plan: &Plan, architecture: Architecture) -> Result<Tally, Stri
     world.run_until(BEGIN);
     let held = |((_, host), station): ((HostId, &Host), &Station)| {
         let held = Held::by(host);
-        // Its ring is filled again only when the next frame comes.
+        // Its ring is filled again only when the next frame arrives.
         Held { buffers: held.buffers.max(station.ring_pkts), ..held }
     };
     let before: Vec<_> = world.hosts().zip(&plan.hosts).map(held).collect();
@@ -78,7 +78,7 @@ pub(crate) fn run(plan: &Plan, architecture: Architecture) -> Result<Tally, Stri
 
 fn config(architecture: Architecture, seed: u64) -> Config {
     let mut config = Config { seed, ..Config::of(architecture) };
-    // A peer that has gone unheard is noticed.
+    // The host detects a silent peer.
     Arc::make_mut(&mut config.tcp.connection).keepalive =
         Some(Keepalive { idle: Duration::from_secs(30), interval: Duration::from_secs(10), probes_max: 9 });
     config

@@ -1,4 +1,5 @@
-//! LISTEN: a SYN begins a connection, or gets a cookie; an ACK may bring one back (RFC 9293, 3.10.7.2).
+//! The LISTEN state: a SYN begins a connection, or gets a cookie; an ACK may bring one back (RFC 9293,
+//! 3.10.7.2).
 
 use super::{
     ANSWER_INTERVAL, Arrival, HalfOpen, Handshake, Listener, Reaction, WINDOW_SCALE_MAX, millis, overflow,
@@ -41,7 +42,7 @@ impl Listener {
                 return Reaction::Drop;
             }
         }
-        // Whoever presents a good cookie does not need another one.
+        // A client with a good cookie does not need another one.
         let wants_cookie = presented.is_some_and(|presented| presented != Presented::Good);
         self.open_half(hash, arrival, wants_cookie, counters)
     }
@@ -107,7 +108,7 @@ impl Listener {
         }
     }
 
-    /// Windows are scaled if both ends want it (RFC 7323, 2.2).
+    /// Returns the window scale. Windows are scaled if both ends support it (RFC 7323, 2.2).
     fn scale(&self, peers: Option<u8>) -> Option<u8> {
         self.config.window_scale.and(peers).map(|shift| shift.min(WINDOW_SCALE_MAX))
     }
@@ -133,9 +134,9 @@ impl Listener {
         Reaction::FastOpen(self.agree(arrival, iss), new_cookie)
     }
 
-    /// The SYN queue is full, and a peer is there for whom no cookie will do; one that is known, as it was
-    /// connected before, which a flood's are not. The half-open connection that has been asked most often,
-    /// and among those for the longest time, makes way.
+    /// Makes room in a full SYN queue for a peer that no cookie can serve. Such a peer was connected before,
+    /// unlike those of a flood. The half-open connection with the most SYN-ACKs, and among those the oldest,
+    /// is given up.
     fn give_up_oldest(&mut self, counters: &mut Counters) -> bool {
         let oldest = self.by_retries.iter().rev().find_map(|queue| queue.first(&self.half_open));
         if let Some(id) = oldest {
@@ -146,14 +147,14 @@ impl Listener {
         oldest.is_some()
     }
 
-    /// The SYN queue is full.
+    /// Answers a SYN that finds the SYN queue full.
     fn answer_with_cookie(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Option<Reaction> {
         let mut agreed = self.agree_with_cookie(arrival)?;
         counters.count(Counter::ReqQFullDoCookies);
         counters.count(Counter::SyncookiesSent);
         self.cookies_until = arrival.now + SynCookies::LIFETIME;
         let Some(echo) = agreed.ts_recent else {
-            // Without a timestamp the ACK brings back nothing but the MSS.
+            // Without a timestamp the ACK only brings back the MSS.
             (agreed.peer_window_scale, agreed.sack_permitted, agreed.ecn) = (None, false, false);
             return Some(Reaction::Send(self.syn_ack_of(&agreed, None, None)));
         };
@@ -182,11 +183,11 @@ impl Listener {
         follows.then_some(Handshake { iss, ..agreed })
     }
 
-    /// RFC 9293, 3.10.7.2, second: any acknowledgment is a bad one, unless it brings a cookie back. Whether
-    /// it does is not even looked at if no cookie can be on its way.
+    /// Handles an ACK. RFC 9293, 3.10.7.2, second: any acknowledgment is a bad one, unless it brings a cookie
+    /// back. This is not even checked if no cookie can be in the network.
     ///
-    /// If one can, a bad acknowledgment is not answered. It may belong to a connection that has a good
-    /// cookie: its first segment was lost, or is overtaken, and only that tells the peer's initial number. It
+    /// If one can, a bad acknowledgment gets no answer. It may belong to a connection with a good cookie
+    /// whose first segment was lost or overtaken. Only that segment gives the peer's initial number, and it
     /// will be sent again.
     pub(super) fn handle_ack(&mut self, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
         let header = &arrival.segment.header;

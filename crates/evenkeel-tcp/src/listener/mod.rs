@@ -1,4 +1,4 @@
-//! A socket in LISTEN: connections half-open, and those that wait to be accepted.
+//! A socket in LISTEN, with its half-open connections and those that wait to be accepted.
 
 mod listen;
 mod opening;
@@ -20,29 +20,29 @@ use super::table::{Id, Table, TupleHash};
 use super::tuple::FourTuple;
 use crate::time::{Duration, Instant};
 
-/// Acknowledgments that are not called for go to a half-open connection at most so often (RFC 5961, 7), and
-/// SYN-ACKs for SYNs that come again.
+/// The least interval between unrequested acknowledgments to a half-open connection (RFC 5961, 7), and
+/// between SYN-ACKs for repeated SYNs.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
 
-/// RFC 7323, 2.3: a greater shift is used as this one.
+/// The greatest window scale; a greater one is used as this one (RFC 7323, 2.3).
 const WINDOW_SCALE_MAX: u8 = 14;
-/// The wait doubles with each SYN-ACK; after this many it would be minutes.
+/// The most SYN-ACK retries: the wait doubles with each, and would then be minutes.
 const RETRIES_MAX: u8 = 8;
-/// Under pressure it is not sent again more often than this (Linux, `reqsk_timer_handler`), which gives a
-/// peer 7 s.
+/// The most SYN-ACK retries under pressure (Linux, `reqsk_timer_handler`), which gives a peer 7 s.
 const RETRIES_UNDER_PRESSURE: usize = 2;
-/// A SYN-ACK gives a Fast Open cookie when it is sent so often, not after.
+/// A SYN-ACK gives a Fast Open cookie up to this number of transmissions.
 const COOKIE_SENT_MAX: u8 = 2;
 
-/// Bounds of a listener, and what it offers. See [`Listener`].
+/// The bounds and options of a listener. See [`Listener`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerConfig {
-    /// Connections that may wait to be accepted; one more is not established until there is room. 4096,
-    /// Linux's `SOMAXCONN`.
+    /// The most connections that wait to be accepted. A further one is not established until there is room.
+    /// Default 4096, Linux's `SOMAXCONN`.
     pub backlog: usize,
-    /// Half-open connections to keep, about 100 bytes each; beyond that, SYN cookies. 4096.
+    /// The most half-open connections, of about 100 bytes each; beyond that, SYN cookies are used. Default
+    /// 4096.
     pub syn_queue: usize,
-    /// Answer with SYN cookies what finds the SYN queue full (RFC 4987, 3.6). On.
+    /// Whether SYNs that find the SYN queue full are answered with SYN cookies (RFC 4987, 3.6). Default true.
     pub syn_cookies: bool,
     /// The number of times that a SYN-ACK is sent again, at most eight. Default 5, which with a first
     /// timeout of one second gives a peer 63 s. While more than half of the SYN queue is connections that
@@ -50,21 +50,23 @@ pub struct ListenerConfig {
     pub syn_ack_retries: u8,
     /// The time to wait for the answer to the first SYN-ACK. Default 1 s (RFC 6298, 2.1).
     pub syn_ack_timeout: Duration,
-    /// The most bytes we take in a segment after the 20 of its header, whatever the path takes. No bound.
+    /// The most bytes that we accept in a segment after the 20 of its header, whatever the path allows.
+    /// Default no bound.
     pub mss_max: u16,
-    /// The window to open with, in bytes; not scaled, as in every SYN (RFC 7323, 2.2). 65 535.
+    /// The window to open with, in bytes; not scaled, as in every SYN (RFC 7323, 2.2). Default 65 535.
     pub window: u16,
     /// The window scale of our later windows, 0 to 14, if the peer supports it. Default 7, which allows 8
     /// MB.
     pub window_scale: Option<u8>,
-    /// Use SACK if the peer does. On.
+    /// Whether to use SACK if the peer supports it. Default true.
     pub sack_permitted: bool,
-    /// Use timestamps if the peer does. On.
+    /// Whether to use timestamps if the peer supports them. Default true.
     pub timestamps: bool,
-    /// Use ECN if the peer does. On.
+    /// Whether to use ECN if the peer supports it. Default true.
     pub ecn: bool,
-    /// Connections that may have said something in their SYN while their handshake is not over (RFC 7413,
-    /// 5.1). 0: data in SYNs is not taken, because whoever serves must not mind to hear it twice (6.1).
+    /// The most connections that may have sent data in their SYN while their handshake is not over (RFC 7413,
+    /// 5.1). At 0, the default, data in SYNs is not accepted, because a server must tolerate receiving it
+    /// twice (6.1).
     pub fast_open: usize,
 }
 
@@ -90,26 +92,25 @@ impl Default for ListenerConfig {
 /// The parameters of a connection that both ends agreed on in the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake {
-    /// Between whom.
+    /// The addresses and ports of both ends.
     pub tuple: FourTuple,
     /// Our initial sequence number.
     pub iss: SeqNumber,
-    /// The peer's.
+    /// The peer's initial sequence number.
     pub irs: SeqNumber,
-    /// Bytes that the peer takes in a segment.
+    /// The most bytes that the peer accepts in a segment.
     pub peer_mss: u16,
-    /// Bytes that we said we take.
+    /// The most bytes in a segment that we have announced.
     pub mss: u16,
-    /// The window as the header of the peer's SYN had it, which is not scaled; with a cookie, as that of its
-    /// ACK did.
+    /// The window in the header of the peer's SYN, which is not scaled; with a cookie, the one in its ACK.
     pub window: u16,
     /// The window scale of the peer. If `Some`, our windows are scaled, too, as configured.
     pub peer_window_scale: Option<u8>,
-    /// SACK is in use.
+    /// Whether SACK is in use.
     pub sack_permitted: bool,
-    /// Timestamps are in use, and this is TS.Recent.
+    /// TS.Recent; `None` if timestamps are not in use.
     pub ts_recent: Option<u32>,
-    /// ECN is in use (RFC 3168, 6.1.1).
+    /// Whether ECN is in use (RFC 3168, 6.1.1).
     pub ecn: bool,
     /// The time at which our SYN-ACK was sent, if it was sent once. Its answer then measures the round trip
     /// (RFC 6298, 3).
@@ -119,14 +120,14 @@ pub struct Handshake {
     pub sent_again: u8,
 }
 
-/// A segment, and what its listener has to know besides.
+/// A segment, with the context that its listener needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
-    /// Between whom.
+    /// The addresses and ports of both ends.
     pub tuple: FourTuple,
     /// The segment.
     pub segment: Segment<'a>,
-    /// Bytes that we take in a segment on that path.
+    /// The most bytes that we accept in a segment on that path.
     pub mss: u16,
     /// The number in [`Answer::Reopen`](super::time_wait::Answer::Reopen), if TIME-WAIT had the connection
     /// and gave that answer.
@@ -138,59 +139,59 @@ pub struct Arrival<'a> {
 /// The listener's reaction to a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaction {
-    /// Nothing.
+    /// No reaction.
     Nothing,
-    /// Nothing, because there is no room for another connection. The peer will try again.
+    /// No reaction, because there is no room for another connection. The peer will try again.
     Drop,
-    /// Send this.
+    /// Send this header.
     Send(Header),
-    /// Send this, which was sent before.
+    /// Send this header, which was sent before.
     SendAgain(Header),
-    /// The handshake is over: make the connection, [`queue`](Listener::queue) it, and give the segment to it,
-    /// which may carry data.
+    /// The handshake is over: create the connection, [`queue`](Listener::queue) it, and pass the segment to
+    /// it, which may carry data.
     Establish(Handshake),
-    /// Data came with a good cookie (RFC 7413, 4.2.2): make a connection in SYN-RECEIVED, `queue` it, give it
-    /// the SYN as early data, and say [`FastOpenServer::finish`] when its handshake is over. The SYN-ACK is
-    /// the connection's to send, with the cookie if there is one.
+    /// Data came with a good cookie (RFC 7413, 4.2.2). Create a connection in SYN-RECEIVED, `queue` it, pass
+    /// the SYN to it as early data, and call [`FastOpenServer::finish`] when its handshake is over. The
+    /// connection sends the SYN-ACK, with the cookie if there is one.
     FastOpen(Handshake, Option<Cookie>),
 }
 
 /// A socket in LISTEN.
 ///
-/// Half-open connections are small, and as many as configured; what comes in excess gets a SYN cookie, for
-/// which nothing is kept. Nothing is allocated per SYN once the SYN queue has had its full size.
+/// Half-open connections are small, and limited by the configuration. Further SYNs get a SYN cookie, which
+/// needs no memory. Once the SYN queue has had its full size, a SYN allocates nothing.
 ///
-/// Those established wait in the accept queue. When it is full, or half-open connections are too many and
-/// there are no cookies, the listener [no longer accepts](Self::accepts): whoever drives it should then stop
-/// taking segments from its channel, so that further SYNs die there at no cost (Druschel and Banga, OSDI
-/// 1996, 3.4). A listener that is driven all the same drops SYNs and the last ACKs of handshakes, whose
+/// Established connections wait in the accept queue. When it is full, or half-open connections are too many
+/// and there are no cookies, the listener [no longer accepts](Self::accepts). The caller should then stop
+/// taking segments from its channel, so that further SYNs are dropped there at no cost (Druschel and Banga,
+/// OSDI 1996, 3.4). If the caller continues, the listener drops SYNs and the last ACKs of handshakes, whose
 /// senders will try again.
 ///
-/// Call: segments for the listener's port that belong to no connection and to none in TIME-WAIT go to
-/// `handle_segment`; `poll_transmit` whenever [`next_deadline`](Self::next_deadline) has come.
+/// Pass segments for the listener's port that belong to no connection and to none in TIME-WAIT to
+/// `handle_segment`. Call `poll_transmit` at each [`next_deadline`](Self::next_deadline).
 pub struct Listener {
     config: ListenerConfig,
     numbers: InitialSequence,
     cookies: SynCookies,
-    /// Until when an ACK may bear a cookie: none has been given since long enough before.
+    /// The time until which an ACK may carry a cookie; later, every cookie has expired.
     cookies_until: Instant,
     fast_open: Option<FastOpenServer>,
     half_open: Table<HalfOpen>,
-    /// By how often their SYN-ACK has been sent: within each, all wait equally long.
+    /// Half-open connections by their number of SYN-ACKs: within each queue, all wait equally long.
     by_retries: Box<[Queue]>,
     accept: VecDeque<Id>,
     /// The number of connections in `accept` that are gone.
     withdrawn: usize,
 }
 
-/// A connection in SYN-RECEIVED, less everything that is not needed yet.
+/// A connection in SYN-RECEIVED, with only the state that is needed so far.
 #[derive(Clone, Copy)]
 struct HalfOpen {
     place: Place,
     iss: SeqNumber,
     irs: SeqNumber,
     ts_recent: u32,
-    /// The last acknowledgment that was not called for, in milliseconds.
+    /// The time of the last unrequested acknowledgment, in milliseconds.
     acked_at: u32,
     peer_mss: u16,
     mss: u16,
@@ -200,9 +201,9 @@ struct HalfOpen {
     sack_permitted: bool,
     timestamps: bool,
     ecn: bool,
-    /// The peer asked for a Fast Open cookie.
+    /// Whether the peer has requested a Fast Open cookie.
     wants_cookie: bool,
-    /// The SYN-ACK was sent again because the SYN was: it says nothing about the round trip.
+    /// Whether the SYN-ACK was repeated because the SYN was: it then does not measure the round trip.
     sent_twice: bool,
 }
 
@@ -216,8 +217,8 @@ impl Waits for HalfOpen {
 }
 
 impl Listener {
-    /// Listens. Numbers and cookies come from `secret`; `numbers` is what the host's other connections have
-    /// theirs from.
+    /// Creates a listener. Numbers and cookies come from `secret`; `numbers` is the source of the host's
+    /// other sequence numbers.
     #[must_use]
     pub fn new(config: ListenerConfig, secret: Secret, numbers: InitialSequence) -> Self {
         let window_scale = config.window_scale.map(|shift| shift.min(WINDOW_SCALE_MAX));
@@ -272,9 +273,9 @@ impl Listener {
         self.accept.push_back(connection);
     }
 
-    /// A connection that waited to be accepted is gone, reset by its peer: it gives its place back.
-    /// `is_there` says so of each; all are asked only when half of them are gone, so it costs little on the
-    /// whole.
+    /// Records that a connection that waited to be accepted is gone, reset by its peer, and frees its place.
+    /// `is_there` returns whether a connection still exists. All are checked only when half of them are gone,
+    /// so the average cost is low.
     pub fn withdraw(&mut self, is_there: impl Fn(Id) -> bool) {
         self.withdrawn += 1;
         if 2 * self.withdrawn >= self.accept.len() {
@@ -283,8 +284,8 @@ impl Listener {
         }
     }
 
-    /// The connection that has waited longest to be accepted. It may have been [withdrawn](Self::withdraw):
-    /// say so, and take the next.
+    /// Takes the connection that has waited longest to be accepted. It may have been
+    /// [withdrawn](Self::withdraw): then report that, and take the next.
     pub fn accept(&mut self) -> Option<Id> {
         self.accept.pop_front()
     }
@@ -333,8 +334,8 @@ impl Listener {
         }
     }
 
-    /// A SYN-ACK to send again, because its answer has not come. Gives up those whose last is overdue. Call
-    /// again until there is none.
+    /// Returns a SYN-ACK to send again, because its answer has not come. Gives up connections whose last wait
+    /// is over. Call again until there is none.
     pub fn poll_transmit(&mut self, now: Instant, counters: &mut Counters) -> Option<(FourTuple, Header)> {
         while let Some(id) = self.first_due(now) {
             let retries_max = self.retries_max();
@@ -410,7 +411,7 @@ impl Listener {
 
     fn syn_ack(&self, id: Id, now: Instant) -> Option<Header> {
         let (entry, tuple) = (self.half_open.get(id)?, self.half_open.tuple(id)?);
-        // SYN-ACKs that go unanswered again and again may be dropped for their options.
+        // SYN-ACKs that stay unanswered may be dropped in the network because of their options.
         let gives = entry.wants_cookie && entry.retries < COOKIE_SENT_MAX;
         let cookie = if gives { self.fast_open_cookie(tuple) } else { None };
         Some(self.syn_ack_of(&entry.handshake(tuple), self.timestamps(entry, tuple, now), cookie))
@@ -465,12 +466,13 @@ impl Listener {
     }
 }
 
-/// `<SEQ=SEG.ACK><CTL=RST>`, for a segment that acknowledges what was never sent (RFC 9293, 3.10.7.2).
+/// Returns `<SEQ=SEG.ACK><CTL=RST>`, for a segment that acknowledges a number that was never sent (RFC 9293,
+/// 3.10.7.2).
 fn reset(tuple: &FourTuple, header: &Header) -> Reaction {
     Reaction::Send(Header { seq: header.ack, flags: Flags::RST, ..tuple.header() })
 }
 
-/// There is no room for another connection. The peer will try again.
+/// Counts a SYN without room for another connection. The peer will try again.
 fn overflow(counters: &mut Counters) -> Reaction {
     counters.count(Counter::ListenOverflows);
     counters.count(Counter::ListenDrops);

@@ -1,4 +1,4 @@
-//! From what a listener and a peer agreed on to their connection.
+//! The conversion of a listener's handshake to a connection.
 
 use super::{Handshake, ListenerConfig};
 use crate::connection::{self, Agreement, Config, Open, SynAck};
@@ -6,7 +6,8 @@ use crate::isn::InitialSequence;
 use crate::wire::IpAddress;
 
 impl ListenerConfig {
-    /// Offers in SYN-ACKs what connections of this kind do; the bounds are the default ones.
+    /// Returns a configuration whose SYN-ACKs offer the options of connections of this kind. Its bounds are
+    /// the defaults.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         Self {
@@ -130,7 +131,8 @@ mod tests {
         to[..len].to_vec()
     }
 
-    /// By way of the SYN queue and by cookie, IPv4 and IPv6: both ends then speak the same language.
+    /// Connections open through the SYN queue and by cookie, over IPv4 and IPv6: both ends then agree on
+    /// their options.
     #[test]
     fn a_connection_is_made_of_it_and_data_flows() {
         for (n, syn_queue) in [(0, 10), (1, 10), (0, 0), (1, 0)] {
@@ -158,7 +160,7 @@ mod tests {
             };
             assert_eq!(agreed(&server), agreed(&client), "queue of {syn_queue}");
             assert!(server.info().sack && server.info().timestamps && server.info().ecn);
-            // The acknowledgment waits for company.
+            // The acknowledgment is delayed.
             client.on_deadline(at(80));
             give(&mut server, &sent(&mut client, at(80)), at(90));
             assert_eq!((server.info().send_queue, client.info().send_queue), (0, 0), "all is acknowledged");
@@ -166,7 +168,7 @@ mod tests {
         }
     }
 
-    /// RFC 5681, 3.1, with RFC 6928, 2: once may be chance.
+    /// RFC 5681, 3.1, with RFC 6928, 2: a single loss may be chance.
     #[test]
     fn after_two_lost_syn_acks_the_window_is_one_segment() {
         for (lost, segments) in [(0, 10), (1, 10), (2, 1), (3, 1)] {

@@ -1,5 +1,5 @@
-//! SYN-RECEIVED: what half-open connections do about segments, before there is a connection (RFC 9293,
-//! 3.10.7.4).
+//! The SYN-RECEIVED state: the reactions of half-open connections to segments, before there is a connection
+//! (RFC 9293, 3.10.7.4).
 
 use super::{ANSWER_INTERVAL, Arrival, HalfOpen, Handshake, Listener, Reaction, millis, overflow, reset};
 use crate::counters::{Counter, Counters};
@@ -11,7 +11,8 @@ use crate::time::Instant;
 use crate::tuple::FourTuple;
 
 impl Listener {
-    /// Checks are in the order of RFC 9293; "first" and so on are its words.
+    /// Handles a segment for a half-open connection. The checks are in the order of RFC 9293, with its
+    /// numbers "first" and so on.
     pub(super) fn handle_half_open(
         &mut self,
         id: Id,
@@ -21,7 +22,7 @@ impl Listener {
         let Some(&entry) = self.half_open.get(id) else { return Reaction::Nothing };
         let (header, now) = (&arrival.segment.header, arrival.now);
         let flags = header.flags;
-        // The same SYN again: our SYN-ACK was lost.
+        // The SYN is repeated: our SYN-ACK was lost.
         if header.seq == entry.irs && flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST)
         {
             return self.repeat_syn_ack(id, header, now, counters);
@@ -39,8 +40,8 @@ impl Listener {
         if !self.is_in_window(&entry, &arrival.segment) {
             return self.acknowledge_seldom(id, now, None, counters);
         }
-        // Fourth, with RFC 5961, 4: a SYN in the window ends nothing. A peer that has begun anew answers the
-        // ACK with a reset that does.
+        // Fourth, with RFC 5961, 4: a SYN in the window ends nothing. A peer that has restarted answers the
+        // ACK with a reset, which does.
         if flags.contains(Flags::SYN) {
             return self.acknowledge_seldom(id, now, Some(Counter::SynChallenge), counters);
         }
@@ -57,8 +58,8 @@ impl Listener {
         Reaction::Establish(self.establish(id, &entry, arrival))
     }
 
-    /// The acknowledgment of something else, unless it is that of a cookie: the first SYN got one, then there
-    /// was room, and the SYN came again.
+    /// Handles an acknowledgment of another number. It may acknowledge a cookie: the first SYN got one, then
+    /// there was room, and the SYN was repeated.
     fn handle_other_ack(&mut self, id: Id, arrival: &Arrival<'_>, counters: &mut Counters) -> Reaction {
         if !self.expects_cookies(arrival) {
             return reset(&arrival.tuple, &arrival.segment.header);
@@ -85,8 +86,8 @@ impl Listener {
         Handshake { sent_at, ..handshake }
     }
 
-    /// RFC 9293, 3.10.7.4, second, with RFC 5961, 3.2: a reset counts if it is exactly the next in order. The
-    /// connection was opened passively, so this returns to LISTEN without a word.
+    /// Handles a reset. RFC 9293, 3.10.7.4, second, with RFC 5961, 3.2: a reset counts only with exactly the
+    /// next number in order. The connection was opened passively, so this silently returns to LISTEN.
     fn handle_reset(
         &mut self,
         id: Id,
@@ -106,9 +107,9 @@ impl Listener {
         self.acknowledge_seldom(id, arrival.now, Some(Counter::ChallengeAck), counters)
     }
 
-    /// ICMP says that our SYN-ACK, if it had the number `seq`, did not arrive. It is sent again until its
-    /// time is over, unless `hard` says that this is no use (RFC 9293, 3.9.2.2). Says whether it was
-    /// believed.
+    /// Handles an ICMP error about our SYN-ACK, if it had the number `seq`. The SYN-ACK is sent again until
+    /// its time is over, unless `hard` shows that this is useless (RFC 9293, 3.9.2.2). Returns whether the
+    /// error was accepted.
     pub fn handle_unreachable(
         &mut self,
         tuple: &FourTuple,
@@ -125,8 +126,8 @@ impl Listener {
         believed
     }
 
-    /// RFC 9293, 3.4: some of the segment is in the window. One without length may stand at its very end when
-    /// the window is closed.
+    /// Returns whether some of the segment is in the window (RFC 9293, 3.4). A segment without length may be
+    /// at its very end when the window is closed.
     fn is_in_window(&self, entry: &HalfOpen, segment: &Segment<'_>) -> bool {
         let (next, window) = (entry.irs + 1, u32::from(self.config.window));
         let first = segment.header.seq;
@@ -137,14 +138,14 @@ impl Listener {
     }
 
     fn repeat_syn_ack(&mut self, id: Id, syn: &Header, now: Instant, counters: &mut Counters) -> Reaction {
-        // A SYN that was doubled on its way needs no second answer.
+        // A SYN that was duplicated in the network needs no second answer.
         if now.since(self.syn_ack_sent_at(id)) < ANSWER_INTERVAL {
             counters.count(Counter::AckSkippedSynRecv);
             return Reaction::Nothing;
         }
         if let Some(entry) = self.half_open.get_mut(id) {
             entry.sent_twice = true;
-            // RFC 3168, 6.1.1 and 6.1.1.1: whoever has asked for ECN in vain, and now does not, gets none.
+            // RFC 3168, 6.1.1 and 6.1.1.1: a peer that requested ECN in vain, and now does not, gets none.
             entry.ecn &= syn.flags.contains(Flags::ECE | Flags::CWR);
         }
         self.take_place_of_timer(id, now);
@@ -212,7 +213,8 @@ impl HalfOpen {
         }
     }
 
-    /// RFC 7323, 3.2: once agreed on, timestamps are in every segment but resets.
+    /// Returns whether the segment lacks a required timestamp. Once agreed on, timestamps are in every
+    /// segment but resets (RFC 7323, 3.2).
     const fn lacks_timestamp(&self, header: &Header) -> bool {
         self.timestamps && header.options.timestamps.is_none()
     }

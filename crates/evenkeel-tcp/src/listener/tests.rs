@@ -25,7 +25,7 @@ impl Bench {
         Self { listener: Listener::new(config, Secret::new([2; 16]), numbers()), counters: Counters::new() }
     }
 
-    /// Returns a listener whose SYN queue has room for nobody.
+    /// Returns a listener whose SYN queue has no room.
     fn full(config: ListenerConfig) -> Self {
         Self::new(ListenerConfig { syn_queue: 0, ..config })
     }
@@ -78,7 +78,7 @@ fn plain_syn() -> Header {
     Header { seq: PEER_ISS, flags: Flags::SYN, window: 1_000, options, ..Header::default() }
 }
 
-/// With everything that can be offered.
+/// Returns a SYN that offers every option.
 fn full_syn() -> Header {
     let options = Options {
         mss: Some(1_400),
@@ -171,7 +171,7 @@ fn what_both_ends_have_is_agreed_on() {
     assert_eq!(agreed.ts_recent, Some(510));
 }
 
-/// RFC 3168, 6.1.1.1: something on the way may have dropped the first SYN because it asked.
+/// RFC 3168, 6.1.1.1: a middlebox may have dropped the first SYN because it requested ECN.
 #[test]
 fn a_peer_that_does_not_ask_for_ecn_again_does_not_get_it() {
     let mut bench = Bench::new(ListenerConfig::default());
@@ -195,7 +195,7 @@ fn what_we_do_not_want_is_not_agreed_on() {
         let syn_ack = bench.answer(0, 1, full_syn());
         assert_eq!(syn_ack.options, Options { mss: Some(MSS), ..Options::default() });
         assert_eq!(syn_ack.flags, Flags::SYN | Flags::ACK);
-        // Nor if the peer uses it all the same.
+        // They are not in use even if the peer sends them.
         let timestamps = Some(Timestamps { value: 1, echo: 0x31 });
         let ack = Header { options: Options { timestamps, ..Options::default() }, ..ack_of(&syn_ack) };
         let agreed = bench.established(1, 1, ack);
@@ -229,8 +229,8 @@ fn a_scale_of_more_than_14_is_14() {
 fn data_may_come_before_the_ack_that_was_lost() {
     let mut bench = Bench::new(ListenerConfig::default());
     let syn_ack = bench.answer(0, 1, full_syn());
-    // The second segment of data overtakes all else: in the window, but not next, so its timestamp is not
-    // taken.
+    // The second segment of data overtakes all others: it is in the window, but not next, so its timestamp is
+    // not recorded.
     let ack = ack_of(&syn_ack);
     let reaction = bench.input_with(5, 1, Header { seq: ack.seq + 100, ..ack }, b"data", None);
     assert!(matches!(reaction, Reaction::Establish(Handshake { ts_recent: Some(500), .. })), "{reaction:?}");
@@ -314,10 +314,10 @@ fn a_syn_repeated_during_the_last_wait_is_answered_and_begins_it_anew() {
     let mut bench = Bench::new(ListenerConfig { syn_ack_retries: 0, ..ListenerConfig::default() });
     let first = bench.answer(0, 0, plain_syn());
     assert_eq!(bench.answer(999, 0, plain_syn()), first);
-    // Its ACK comes after the first wait would have been over.
+    // Its ACK arrives after the end of the first wait.
     assert_eq!(bench.listener.next_deadline(), Some(at(1_999)));
     bench.established(1_100, 0, ack_of(&first));
-    // Or it does not come.
+    // Or it does not arrive.
     bench.answer(2_000, 1, plain_syn());
     bench.answer(2_999, 1, plain_syn());
     assert_eq!(bench.listener.poll_transmit(at(3_998), &mut bench.counters), None);
@@ -332,7 +332,7 @@ fn the_round_trip_is_not_taken_from_a_syn_ack_sent_again() {
     let syn_ack = bench.answer(0, 0, plain_syn());
     assert!(bench.listener.poll_transmit(at(1_000), &mut bench.counters).is_some());
     assert_eq!(bench.established(1_001, 0, ack_of(&syn_ack)).sent_at, None);
-    // But from one whose timer is late, it is.
+    // A SYN from a peer whose timer is late gets one.
     let syn_ack = bench.answer(100, 2, plain_syn());
     assert_eq!(bench.established(1_200, 2, ack_of(&syn_ack)).sent_at, Some(at(100)));
 }
@@ -440,7 +440,7 @@ fn a_full_accept_queue_stops_the_listener_until_there_is_room() {
     assert_eq!(bench.input(1, 2, ack_of(&syn_acks[2])), Reaction::Drop);
     assert_eq!(bench.input(1, 4, plain_syn()), Reaction::Drop);
     assert_eq!((bench.count(Counter::ListenOverflows), bench.count(Counter::ListenDrops)), (2, 2));
-    // The first comes out first; then the one that was dropped has its chance when it tries again.
+    // The first connection is accepted first; the dropped one succeeds when it tries again.
     assert_eq!(bench.listener.accept().and_then(|id| connections.tuple(id).copied()), Some(tuple(0)));
     assert!(bench.listener.accepts());
     assert!(
@@ -460,12 +460,12 @@ fn without_cookies_a_full_syn_queue_accepts_no_more_until_a_handshake_is_over() 
     assert!(!bench.listener.accepts());
     assert_eq!(bench.input(1, 2, plain_syn()), Reaction::Drop);
     assert_eq!(bench.count(Counter::ReqQFullDrop), 1);
-    // That concerns SYNs alone: the last ACK of a handshake gives a place back.
+    // That concerns only SYNs: the last ACK of a handshake frees a place.
     bench.established(1, 0, ack_of(&syn_acks[0]));
     assert!(bench.listener.accepts());
     bench.answer(2, 2, plain_syn());
     assert!(!bench.listener.accepts());
-    // With cookies there is always something to do about a SYN.
+    // With cookies a SYN can always be answered.
     let mut bench = Bench::new(ListenerConfig { syn_cookies: true, ..config });
     let _ = [0, 1].map(|n| bench.answer(0, n, plain_syn()));
     assert!(bench.listener.accepts());
@@ -482,7 +482,7 @@ fn cookies_are_used_only_when_the_syn_queue_is_full() {
         bench.answer(0, n, plain_syn());
     }
     assert_eq!((bench.count(Counter::SyncookiesSent), bench.listener.syn_queue_len()), (990, 10));
-    // With room again, no more of them.
+    // Once there is room, no more cookies are given.
     bench.input(1, 3, reset_at(PEER_ISS + 1));
     bench.answer(2, 5_000, plain_syn());
     assert_eq!((bench.count(Counter::SyncookiesSent), bench.listener.syn_queue_len()), (990, 10));
@@ -539,8 +539,8 @@ fn a_cookie_is_good_once_the_queue_is_no_longer_full_but_not_for_ever() {
     let syn_ack = bench.answer(0, 2, plain_syn());
     bench.input(1, 0, reset_at(PEER_ISS + 1));
     bench.established(1, 2, ack_of(&syn_ack));
-    // Its two minutes are over while others are still good; two minutes after the last was given, nobody
-    // looks any more: that costs nothing, and guessing is in vain.
+    // Its two minutes are over while others are still good. Two minutes after the last cookie, the listener
+    // checks none: that costs nothing, and guessing is useless.
     bench.answer(2, 0, plain_syn());
     bench.answer(59_999, 4, plain_syn());
     assert_eq!(bench.input(120_000, 2, ack_of(&syn_ack)), Reaction::Nothing);
@@ -549,9 +549,9 @@ fn a_cookie_is_good_once_the_queue_is_no_longer_full_but_not_for_ever() {
     assert_eq!(bench.count(Counter::SyncookiesFailed), 1);
 }
 
-/// Only the first segment of a stream tells the peer's initial number. Whoever answered the others with a
-/// reset would end a connection whose first segment is late, and whoever took one of them for the first would
-/// begin the stream in its middle.
+/// Only the first segment of a stream gives the peer's initial number. A reset in answer to the others would
+/// end a connection whose first segment is late. Taking one of them for the first would begin the stream in
+/// its middle.
 #[test]
 fn a_segment_that_overtakes_the_one_with_the_cookie_waits_for_it() {
     let mut bench = Bench::full(ListenerConfig::default());
@@ -619,13 +619,13 @@ fn whoever_asks_gets_a_cookie_and_may_then_send_data_at_once() {
 fn a_wrong_cookie_or_too_many_waiting_means_an_ordinary_handshake() {
     let mut bench = Bench::with_fast_open(1);
     let good = bench.answer(0, 0, fast_syn(Cookie::REQUEST)).options.fast_open.unwrap();
-    // That of another client: the right one comes with the SYN-ACK.
+    // The cookie belongs to another client: the right one comes with the SYN-ACK.
     let syn_ack = bench.answer(0, 2, fast_syn(good));
     let cookie = syn_ack.options.fast_open.unwrap();
     assert_ne!(cookie, good);
     assert!(matches!(bench.input(0, 2, reset_at(PEER_ISS + 1)), Reaction::Nothing));
     assert!(matches!(bench.input(1, 2, fast_syn(cookie)), Reaction::FastOpen(..)));
-    // The next has to wait for its handshake, and needs no cookie.
+    // The next client has to wait for its handshake, and needs no cookie.
     let other = bench.answer(1, 4, fast_syn(Cookie::REQUEST)).options.fast_open.unwrap();
     bench.input(1, 4, reset_at(PEER_ISS + 1));
     assert_eq!(bench.answer(1, 4, fast_syn(other)).options.fast_open, None);
@@ -660,7 +660,8 @@ fn where_fast_open_is_off_nobody_gets_a_cookie() {
 
 // --- Hostile input ---
 
-/// Any header at all; sequence numbers are near those in use, for else nearly all would be out of the window.
+/// Draws any header. Sequence numbers are near those in use, because otherwise nearly all would be outside
+/// the window.
 fn any_header() -> impl Strategy<Value = Header> {
     let number = prop_oneof![Just(0_u32), any::<u32>(), 0..70_000_u32].prop_map(|n| PEER_ISS + n);
     let flags = prop_oneof![
@@ -681,9 +682,9 @@ fn any_header() -> impl Strategy<Value = Header> {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A stranger, who sees nothing of what is answered.
+    /// An attacker that does not see the answers.
     Blind(u16, Header, u8),
-    /// A peer that answers the SYN-ACK it got last, if it got one.
+    /// A peer that answers its last SYN-ACK, if it got one.
     Honest(u16),
     Pass(u64),
     Accept,
@@ -701,8 +702,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Whatever comes: bounds hold, a connection is established only by who acknowledges a SYN-ACK that was
-    /// sent, and with its numbers; and in the end nothing is left.
+    /// For any input, the bounds hold, and a connection is established only by a peer that acknowledges a
+    /// sent SYN-ACK, with its numbers. In the end nothing is left.
     #[test]
     fn strangers_establish_nothing(
         steps in prop::collection::vec(step(), 1..120),
@@ -760,7 +761,7 @@ proptest! {
             prop_assert!(bench.listener.syn_queue_len() <= syn_queue);
             prop_assert!(bench.listener.accept_queue_len() <= backlog);
         }
-        // Five SYN-ACKs more at most, and all that did not answer are given up.
+        // At most five more SYN-ACKs are sent, and all connections without an answer are given up.
         let mut rounds = 0;
         while let Some(deadline) = bench.listener.next_deadline() {
             let mut sent = 0;
@@ -777,7 +778,7 @@ proptest! {
 
 // --- Under pressure ---
 
-/// RFC 5961, 3.2: a peer that has begun anew meanwhile is told at once, and need not wait for its timer.
+/// RFC 5961, 3.2: a peer that has restarted gets an answer at once, and need not wait for its timer.
 #[test]
 fn the_first_challenge_is_answered_however_soon_after_the_syn_ack() {
     let mut bench = Bench::new(ListenerConfig::default());
@@ -787,7 +788,7 @@ fn the_first_challenge_is_answered_however_soon_after_the_syn_ack() {
     assert_eq!((challenge.flags, challenge.ack), (Flags::ACK, PEER_ISS + 1));
     assert_eq!(bench.input(2, 0, reset), Reaction::Nothing);
     assert_eq!((bench.count(Counter::ChallengeAck), bench.count(Counter::AckSkippedSynRecv)), (1, 1));
-    // That there was a challenge does not keep back the SYN-ACK for a peer that asks again.
+    // A challenge does not delay the SYN-ACK for a peer that repeats its SYN.
     assert_eq!(bench.input(499, 0, plain_syn()), Reaction::Nothing);
     assert_eq!(bench.answer(500, 0, plain_syn()).flags, Flags::SYN | Flags::ACK);
 }
@@ -818,8 +819,8 @@ fn without_timestamps_a_cookie_that_does_not_follow_the_old_number_is_not_given(
     assert_eq!((bench.count(Counter::ReqQFullDrop), bench.count(Counter::ListenDrops)), (1, 1));
 }
 
-/// Then the half-open connection that is the least likely to come to anything makes way for a peer that was
-/// connected before.
+/// The half-open connection with the least chance of completion makes room for a peer that was connected
+/// before.
 #[test]
 fn without_timestamps_the_oldest_makes_way_for_who_follows_time_wait() {
     let config = ListenerConfig { syn_queue: 3, ..ListenerConfig::default() };
@@ -838,14 +839,14 @@ fn without_timestamps_the_oldest_makes_way_for_who_follows_time_wait() {
     assert!(syn_ack.seq.after(previous));
     assert_eq!((bench.listener.syn_queue_len(), bench.count(Counter::AttemptFails)), (3, 1));
     bench.established(710, 0, ack_of(&syn_ack));
-    // Who has not made way is still there, and by retries the second was the first to.
+    // The connections that stayed are still there; by retries the second was the first to go.
     assert_eq!(bench.answer(1_200, 1, plain_syn()).flags, Flags::SYN | Flags::ACK);
     assert_eq!(bench.answer(1_200, 3, plain_syn()).flags, Flags::SYN | Flags::ACK);
     assert_eq!(bench.listener.syn_queue_len(), 2);
 }
 
-/// So many SYNs a second from peers that never answer, for so many seconds: how full is the SYN queue at
-/// most, and when were the last given up?
+/// Floods a listener with this many SYNs a second from peers that never answer, for this many seconds.
+/// Returns the greatest length of the SYN queue, and the time at which the last were given up.
 fn flood(per_second: u64, seconds: u64) -> (usize, u64) {
     let mut bench = Bench::new(ListenerConfig::default());
     let mut fullest = 0;
@@ -866,13 +867,13 @@ fn flood(per_second: u64, seconds: u64) -> (usize, u64) {
 
 #[test]
 fn a_slow_flood_never_fills_the_syn_queue_and_a_fast_one_holds_each_place_for_seconds() {
-    // Fewer than half: nobody is given up early.
+    // With less than half of the queue in use, no connection is given up early.
     assert_eq!(flood(30, 100), (30 * 63, 62));
     let (fullest, _) = flood(100, 100);
     assert!((2_048..3_500).contains(&fullest), "{fullest} of 4096, and none beyond");
     let (fullest, _) = flood(400, 60);
     assert!((2_048..3_500).contains(&fullest), "{fullest}");
-    // 4096 places in two tenths of a second, and most are free again after seven seconds.
+    // 4096 places are taken within two tenths of a second, and most are free again after seven seconds.
     let mut bench = Bench::new(ListenerConfig::default());
     for n in 0..4_096 {
         bench.answer(u64::from(n) / 20, n, plain_syn());
@@ -908,7 +909,7 @@ fn challenges_are_answered_twice_a_second() {
     bench.answer(600, 0, reset);
 }
 
-/// RFC 9293, 3.4: the end may be in the window, though the beginning has come before.
+/// RFC 9293, 3.4: the end of a segment may be in the window although its beginning was received before.
 #[test]
 fn data_that_begin_before_the_window_and_end_in_it_are_acceptable() {
     let mut bench = Bench::new(ListenerConfig::default());

@@ -1,10 +1,9 @@
-//! One endpoint of ours against a random peer that is not our TCP, in virtual time.
+//! Tests of one endpoint of ours with a random peer that is not our TCP, in virtual time.
 //!
 //! The peer is small and odd: its windows shrink, its acknowledgments are late, partial, lost or wrong, it
-//! repeats its SYNs, reneges, and more (`model/peer.rs`). The network loses, doubles, delays and reorders,
-//! until both become calm. What must hold, with the stated times, is in `model/invariants.rs`: whenever
-//! something may be sent, it leaves; no byte is wrong; nothing is beyond the window; nothing is left at the
-//! end.
+//! repeats its SYNs, reneges, and more (`model/peer.rs`). The network loses, duplicates, delays and reorders,
+//! until both become calm. `model/invariants.rs` has the invariants and their times: data leaves whenever it
+//! may be sent, no byte is wrong, nothing is beyond the window, and nothing is left at the end.
 //!
 //! `EVENKEEL_SEED=n` runs that seed alone and prints it, segment by segment; `EVENKEEL_SEEDS=n` runs the
 //! first `n`; `EVENKEEL_LONG=1` runs 100 000.
@@ -41,7 +40,7 @@ fn with_any_peer_what_may_leave_leaves_in_time_and_every_byte_arrives_once() {
     }
 }
 
-/// The seeds of the fuzz target, on every toolchain.
+/// The seeds of the fuzz target run on every toolchain.
 #[test]
 fn what_holds_for_random_peers_holds_for_the_seeds_of_the_fuzz_target() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/tcp_peers");

@@ -43,7 +43,7 @@ const ARCHITECTURES: [(&str, &str); 5] = [
 /// Returns one sentence on the run.
 pub(super) fn headline(results: &Demonstration) -> String {
     let by = |a: &&Architecture, b: &&Architecture| a.retention.total_cmp(&b.retention);
-    // Nothing is known of an architecture whose core was taken away.
+    // Architectures whose core was taken away are left out.
     let known = || results.architectures.iter().filter(|a| a.unknown().is_none());
     let worst = known().min_by(by);
     let best = known().max_by(by);

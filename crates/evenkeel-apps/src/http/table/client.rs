@@ -1,4 +1,4 @@
-//! The table of responses, against [`ResponseReader`].
+//! Tests of [`ResponseReader`] with the table of responses.
 
 use super::{RESPONSES, Row, assert_all, cuts};
 use crate::http::{Malformed, ResponseReader, Unfinished};

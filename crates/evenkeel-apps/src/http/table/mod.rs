@@ -83,7 +83,7 @@ fn shortened(text: &str) -> String {
 
 /// Returns ways to cut `len` bytes into pieces: not at all, in two at every byte, and into single bytes.
 pub(crate) fn cuts(len: usize) -> Vec<Vec<usize>> {
-    // In a message that is long because it is too long, not every byte matters.
+    // In a message that is too long, only some of the bytes are tested.
     let step = if len > 1_000 { 97 } else { 1 };
     let mut all: Vec<Vec<usize>> = (1..len).step_by(step).map(|cut| vec![cut, len - cut]).collect();
     all.push(vec![len]);

@@ -1,4 +1,4 @@
-//! The table of requests, against [`Responder`] and against the whole server between two hosts.
+//! Tests of [`Responder`], and of the whole server between two hosts, with the table of requests.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Row {
                 all.push(200);
                 Then::Keep
             }
-            // What is sent behind half a request belongs to it.
+            // Bytes sent after half a request belong to that request.
             "wait" => Then::Keep,
             "close" => Then::Close,
             other => panic!("{other} in {}", self.name),
@@ -127,7 +127,7 @@ fn served(row: &Row) -> Outcome {
     let to = IpEndpoint::new(ADDRESSES[1], 80);
     let stream = hosts.turn(0, |system| system.connect(to)).unwrap();
     serve(&mut hosts);
-    // Time does not pass, so that no delayed acknowledgment comes to wait for.
+    // Time does not pass, so there is no delayed acknowledgment to wait for.
     hosts.turn(0, |system| system.set(stream, StreamOption::Nagle(false))).unwrap();
     let bytes = row.between(1);
     let (mut said, mut to) = (Vec::new(), vec![0; 4_096]);

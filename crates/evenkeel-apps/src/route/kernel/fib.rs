@@ -22,11 +22,11 @@ use super::table::{self, Ambiguous, Lengths, OneRoute, Table, end, everything, i
 /// are still to be decided anew.
 #[derive(Debug, Default)]
 pub(super) struct Fib {
-    /// Our interfaces on the kernel's devices.
+    /// The interfaces on the kernel's devices.
     interfaces: BTreeMap<u32, InterfaceId>,
-    /// Names of the kernel's devices, and whether they belong to a VRF.
+    /// Names of the kernel's devices, and whether each belongs to a VRF.
     links: BTreeMap<u32, (String, bool)>,
-    /// Devices without carrier are out of use, by family.
+    /// Devices that are out of use without carrier, by family.
     ignores: BTreeSet<(bool, u32)>,
     objects: BTreeMap<u32, Object>,
     epoch: u64,
@@ -41,9 +41,9 @@ pub(super) struct Fib {
     closed: u64,
     /// Prefixes whose decision comes from a shorter one.
     inherit: BTreeSet<IpCidr>,
-    /// Prefixes to decide anew.
+    /// Prefixes to decide again.
     dirty: BTreeSet<IpCidr>,
-    /// Prefixes under which all are to be decided anew.
+    /// Prefixes whose longer prefixes are all to be decided again.
     walks: Vec<Walk>,
 }
 
@@ -68,16 +68,16 @@ enum Listing {
     Rules { six: bool, list: Vec<KernelRule> },
 }
 
-/// A walk through all prefixes under one.
+/// A walk through all longer prefixes of one prefix.
 #[derive(Debug)]
 struct Walk {
     root: IpCidr,
     behind: Option<IpCidr>,
-    /// Only those with routes that refer to these objects.
+    /// If set, the walk covers only prefixes with routes that refer to these objects.
     objects: Option<BTreeSet<u32>>,
 }
 
-/// Walks that may wait; more become one through everything.
+/// The most waiting walks; more are combined into one through everything.
 const WALKS_MAX: usize = 16;
 
 impl Fib {
@@ -98,7 +98,7 @@ impl Fib {
         self.objects.get(&id).map(|object| &object.kind)
     }
 
-    /// The object with this number, if it is the one that a route refers to.
+    /// Returns the object with this number, if it is the one that a route refers to.
     pub(super) fn nexthop(&self, id: u32, epoch: u64) -> Option<&NexthopKind> {
         self.objects.get(&id).filter(|object| object.epoch == epoch).map(|object| &object.kind)
     }
@@ -144,7 +144,7 @@ impl Fib {
         self.walk_all(None);
     }
 
-    /// Takes over an entry that is there. Says whether the tables have to be read again.
+    /// Takes over an existing entry. Returns whether the tables have to be read again.
     pub(super) fn is(&mut self, entry: Entry, place: Place, round: Round) -> Ambiguous {
         self.end_listing(&entry, place, round);
         match entry {
@@ -172,7 +172,7 @@ impl Fib {
         Ambiguous(false)
     }
 
-    /// Takes over that an entry is gone. Says whether the tables have to be read again.
+    /// Takes over the removal of an entry. Returns whether the tables have to be read again.
     pub(super) fn gone(&mut self, entry: Entry, round: Round) -> Ambiguous {
         self.end_listing(&entry, Place::First, round);
         match entry {
@@ -206,7 +206,7 @@ impl Fib {
         Ambiguous(false)
     }
 
-    /// Routes and rules are listed one by one; what is not of the same key any more ends a list.
+    /// Ends a listing at the next entry with another key. Routes and rules are listed one by one.
     fn end_listing(&mut self, next: &Entry, place: Place, round: Round) {
         let goes_on = match (&self.listing, next) {
             _ if place != Place::Listed => false,
@@ -221,12 +221,12 @@ impl Fib {
         }
     }
 
-    /// Takes over what was listed.
+    /// Takes over the listed entries.
     pub(super) fn listed(&mut self, round: Round) {
         match self.listing.take() {
             None => {}
             Some(Listing::Routes { table, to, mut list }) => {
-                // Routes of IPv6 that ask for a source are listed apart from the others to their prefix.
+                // IPv6 routes for some sources are listed apart from the other routes to their prefix.
                 let tables = &self.family(is_six(&to)).tables;
                 let known = tables.get(&table).map_or(&[][..], |table| table.at(&to));
                 let is_listed = |one: &OneRoute| list.iter().any(|other| other.is_alike(one));
@@ -268,7 +268,8 @@ impl Fib {
         self.set_rules(six, rules)
     }
 
-    /// Sets the rules, and keeps those tables that they name. Says whether one of them is not known yet.
+    /// Sets the rules, and keeps the tables that they name. Returns whether one of these tables is not known
+    /// yet.
     fn set_rules(&mut self, six: bool, rules: Vec<KernelRule>) -> Ambiguous {
         let named: BTreeSet<u32> = rules
             .iter()
@@ -318,7 +319,7 @@ impl Fib {
         self.object_changed(id);
     }
 
-    /// Has the routes decided anew that refer to an object, or to a group with it.
+    /// Marks the routes to decide again that refer to an object, or to a group with it.
     fn object_changed(&mut self, id: u32) {
         let has = |object: &Object| match &object.kind {
             NexthopKind::Group(members) => members.iter().any(|(member, _)| *member == id),
@@ -452,8 +453,8 @@ impl Fib {
         }
     }
 
-    /// Takes routes away that refer to objects that are gone, as the kernel does, and has those decided anew
-    /// that refer to others that have changed.
+    /// Removes routes that refer to removed objects, as the kernel does. Marks routes to decide again that
+    /// refer to changed objects.
     fn look_for_objects(&mut self, to: IpCidr, changed: &BTreeSet<u32>) {
         let tables = &self.family(is_six(&to)).tables;
         let is_concerned = |table: &Table| {
@@ -473,17 +474,17 @@ impl Fib {
         }
     }
 
-    /// Has a prefix decided anew.
+    /// Marks a prefix to decide again.
     pub(super) fn decide_again(&mut self, to: IpCidr) {
         self.dirty.insert(to);
     }
 
-    /// The next prefix to decide anew.
+    /// Returns the next prefix to decide again.
     pub(super) fn next_dirty(&mut self) -> Option<IpCidr> {
         self.dirty.pop_first()
     }
 
-    /// Decides about a prefix; returns what the host has and what it should have, if they differ.
+    /// Decides about a prefix. Returns the host's present decision and the new one, if they differ.
     pub(super) fn decide_anew(&mut self, to: IpCidr) -> Option<(Option<Decision>, Option<Decision>)> {
         let found = self.decide(to);
         let is_named = self.is_named(&to);
@@ -572,7 +573,8 @@ impl Fib {
             || (*to == everything(is_six(to)) && family.rules.iter().any(KernelRule::discards))
     }
 
-    /// Ends a reading of the whole tables: what was not in it is gone. Prefixes are swept out in pieces.
+    /// Ends a reading of the whole tables: entries that were not in it are removed. Prefixes are swept in
+    /// pieces.
     pub(super) fn sweep_objects(&mut self, round: Round) {
         let gone = self.objects.iter().filter(|(_, object)| object.heard != round);
         for id in gone.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -586,8 +588,8 @@ impl Fib {
         }
     }
 
-    /// Looks at some prefixes behind one, and removes those of which the last reading had nothing. Returns
-    /// the last of them; `None` at the end.
+    /// Checks some prefixes after one, and removes those without a route in the last reading. Returns the
+    /// last of them; `None` at the end.
     pub(super) fn sweep_piece(&mut self, behind: Swept, piece: usize, round: Round) -> Option<Swept> {
         let Swept { six, table: number, to } = behind;
         let family = self.family(six);

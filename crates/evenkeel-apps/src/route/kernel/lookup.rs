@@ -23,7 +23,7 @@ pub(super) struct Decision {
 pub(super) enum Kind {
     /// Packets are forwarded.
     Forwards,
-    /// Packets are the kernel's own: it answers by itself.
+    /// The packets are for the kernel itself, which answers them.
     Kernels,
     /// Packets are discarded.
     Discards,
@@ -83,7 +83,7 @@ impl Fib {
         let rules = self.rules(is_six(&to));
         let found = self.by_rules(rules, 0, to);
         // If IPv4 has never had other rules than these, the kernel looks into the first two tables at once,
-        // and into the last one also if a route discards; that it has never had cannot be seen.
+        // and into the last one even if a route discards. Whether IPv4 ever had others cannot be seen.
         let is_default = !is_six(&to)
             && rules.iter().map(|rule| rule.action).eq([LOCAL, MAIN, DEFAULT].map(RuleAction::Table))
             && rules.iter().all(KernelRule::is_plain);
@@ -180,7 +180,7 @@ impl Fib {
         Said::Nothing
     }
 
-    /// The first that is of use. One that is for a type of service is for some packets only.
+    /// Chooses the first usable route. A route for a type of service applies to some packets only.
     fn choose_v4(&self, list: &[OneRoute]) -> Chosen {
         let mut chosen = list.iter().map(|one| {
             let chosen = self.of_route(one);
@@ -189,7 +189,7 @@ impl Fib {
         chosen.find(|chosen| *chosen != Chosen::None).unwrap_or(Chosen::None)
     }
 
-    /// Of those of the lowest metric that are of use the first that is preferred most.
+    /// Chooses among the usable routes of the lowest metric the first with the highest preference.
     fn choose_v6(&self, list: &[OneRoute]) -> Chosen {
         if list.iter().any(|one| one.route.from_some && self.of_route(one) != Chosen::None) {
             return Chosen::Route(Decision::closed());
@@ -237,7 +237,8 @@ impl Fib {
         Chosen::Route(Decision { metric: decision.metric.max(one.route.metric), ..decision })
     }
 
-    /// A group is of use if one of its members is, and then the kernel may take any.
+    /// Decides about a group. A group is usable if one of its members is, and the kernel may then use any
+    /// member.
     fn by_members(&self, members: &[(u32, u16)], six: bool) -> Option<Decision> {
         let mut hops = Vec::new();
         for (id, weight) in members {
@@ -245,7 +246,7 @@ impl Fib {
                 Some(NexthopKind::Hop { hop, .. }) => hops.push(KernelHop { weight: *weight, ..*hop }),
                 Some(NexthopKind::Blackhole) => return Some(Decision::of(Via::Blackhole)),
                 Some(NexthopKind::Unknown | NexthopKind::Group(_)) => return Some(Decision::closed()),
-                // It was taken out of the group before.
+                // The object was removed from the group before.
                 None => {}
             }
         }

@@ -1,10 +1,9 @@
-//! Following the kernel's tables, so that a routing daemon that knows nothing of us steers the router.
+//! A follower of the kernel's tables, through which a routing daemon controls the router.
 //!
-//! The kernel keeps its addresses on the devices and goes on being a host there: it answers ARP and pings,
-//! and BIRD or FRR speak to their neighbours through it. The router takes packets for everybody else, and
-//! leaves those for the kernel's addresses alone
-//! ([`forward_only`](evenkeel_core::stack::Config::forward_only)). Since the kernel sees every frame too, it
-//! must not forward.
+//! The kernel keeps its addresses on the devices and stays a host there: it answers ARP and pings, and BIRD
+//! or FRR speak to their neighbours through it. The router forwards packets for other hosts, and ignores
+//! packets for the kernel's addresses ([`forward_only`](evenkeel_core::stack::Config::forward_only)). The
+//! kernel also sees every frame, so it must not forward.
 
 mod fib;
 mod lookup;
@@ -32,12 +31,12 @@ use table::truncated;
 #[derive(Debug)]
 struct Follower {
     tables: KernelTables,
-    /// Our interfaces on the kernel's devices.
+    /// The interfaces on the kernel's devices.
     interfaces: BTreeMap<u32, InterfaceId>,
     addresses: BTreeMap<(InterfaceId, IpCidr), Round>,
     neighbors: BTreeMap<(InterfaceId, IpAddress), Round>,
     fib: Fib,
-    /// Prefixes that the host had no room for.
+    /// Prefixes for which the host had no room.
     left_out: BTreeSet<IpCidr>,
     round: Round,
     /// The removal in progress of entries that were not in the last whole reading.
@@ -69,13 +68,13 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub(super) fn tell(&self, index: u32, interface: InterfaceId) {
-        // A host that is gone need not know.
+        // A host that has ended does not need it.
         let _ = self.arrived.send((index, interface));
         self.event.notify();
     }
 }
 
-/// Has an engine's host follow the tables of the devices, whose interfaces are numbered in their order.
+/// Makes an engine's host follow the tables of the devices. Their interfaces are numbered in their order.
 pub(super) fn follow(
     engine: &mut Engine,
     devices: &[&str],
@@ -87,7 +86,7 @@ pub(super) fn follow(
     let follower = Follower::open(devices, engine.host_mut(), now)?;
     let (report, fds) = (follower.report(), follower.tables.fds());
     let ((tell, arrived), event) = (channel(), EventFd::new()?);
-    // Both are called by the engine's thread, which never waits here.
+    // The engine's thread calls both, so it never waits here.
     let follower = Arc::new(Mutex::new(follower));
     let notified = Arc::clone(&follower);
     for fd in fds {
@@ -102,12 +101,12 @@ pub(super) fn follow(
 }
 
 impl Follower {
-    /// An interface is on another device now, of whose entries nothing is known.
+    /// Records that an interface is now on another device, whose entries are unknown.
     fn moved(&mut self, index: u32, interface: InterfaceId) {
         self.interfaces.retain(|_, known| *known != interface);
         self.interfaces.insert(index, interface);
         self.fib.moved(index, interface);
-        // If that cannot be asked for now, it is with the next announcement.
+        // If the request fails now, the next announcement repeats it.
         let _ = self.tables.read_again();
     }
 
@@ -160,8 +159,7 @@ impl Follower {
             return true;
         }
         let mut heard = Vec::with_capacity(PIECE);
-        // What is announced while the kernel is short of memory is asked for again with the next
-        // announcement.
+        // If the kernel is short of memory, the next announcement requests the missed ones again.
         let more = self.tables.read(PIECE, |news| heard.push(news)).unwrap_or(false);
         let changes = heard.iter().filter(|news| matches!(news, News::Is { .. } | News::Gone(_))).count();
         for news in heard {
@@ -171,7 +169,7 @@ impl Follower {
         more || self.sweep.is_some() || self.fib.has_work()
     }
 
-    /// Does a piece of what follows from what was heard.
+    /// Does a piece of the work that follows from announcements.
     fn work(&mut self, host: &mut Host, now: Instant) {
         if !self.decide(host) {
             self.fib.walk_piece(PIECE);
@@ -219,7 +217,8 @@ impl Follower {
                     }
                 }
             }
-            // The kernel is no longer sure of it, so a host with packets for it resolves it again.
+            // The kernel is not sure of the address any more, so a host with packets for the neighbour
+            // resolves it again.
             News::Is { entry: Entry::Neighbor { index, address, .. }, .. }
             | News::Gone(Entry::Neighbor { index, address, .. }) => {
                 if let Some(&interface) = self.interfaces.get(&index)
@@ -254,22 +253,22 @@ impl Follower {
         self.keep_off_link(interface, address, host);
     }
 
-    /// Has the kernel say what is on the link: the host puts an address's prefix there by itself, and takes
-    /// it from there with the address.
+    /// Removes the prefix of an address from the host's on-link prefixes. The host adds it by itself with the
+    /// address, but the kernel decides what is on the link.
     fn keep_off_link(&self, interface: InterfaceId, address: IpCidr, host: &mut Host) {
         let to = truncated(address, address.prefix_len());
         let own = Route { to, via: Via::Link(interface), metric: 0 };
         match self.fib.decided(&to) {
-            // It has the same name.
+            // The two routes have the same name.
             Some(decision) if decision.metric == 0 && decision.via.interface() == Some(interface) => {
-                // As it was before.
+                // The previous state is restored.
                 let _ = host.set_route(Route { via: decision.via.clone(), ..own });
             }
             _ => drop(host.remove_route(&own)),
         }
     }
 
-    /// Decides anew about some prefixes, if there are such.
+    /// Decides about some prefixes, if any are marked.
     fn decide(&mut self, host: &mut Host) -> bool {
         for done in 0..PIECE {
             let Some(to) = self.fib.next_dirty() else { return done > 0 };
@@ -283,11 +282,11 @@ impl Follower {
         true
     }
 
-    /// Has the host do what was decided about a prefix.
+    /// Applies the decision about a prefix to the host.
     fn set(&mut self, to: IpCidr, before: Option<Decision>, now: Option<Decision>, host: &mut Host) {
         let route = |decision: Decision| Route { to, via: decision.via, metric: decision.metric };
         let wanted = now.is_some();
-        // The new way first: at no time is there none.
+        // The new route is added first, so that there is a route at any time.
         let now = now.map(route).and_then(|now| match host.set_route(now.clone()) {
             Ok(()) => Some(now),
             Err(error) => {
@@ -300,7 +299,7 @@ impl Follower {
             && now.as_ref().is_none_or(|now| name(now) != name(&before))
         {
             host.remove_route(&before);
-            // There is room for one now.
+            // There is room for one of them now.
             self.left_out.first().into_iter().for_each(|left_out| self.fib.decide_again(*left_out));
         }
         if self.left_out.remove(&to) {
@@ -311,8 +310,8 @@ impl Follower {
         }
     }
 
-    /// Closes the next shorter prefix in place of one that the host has no room for: its packets must not go
-    /// where that leads.
+    /// Closes the next shorter prefix if the host has no room for one: packets to the longer prefix must not
+    /// use the shorter one's route.
     fn leave_out(&mut self, to: IpCidr, host: &mut Host) {
         self.fib.forget(to);
         self.left_out.insert(to);
@@ -331,14 +330,13 @@ impl Follower {
         under.any(|left_out| left_out != to && self.fib.shorter(*left_out) == Some(*to))
     }
 
-    /// The tables have been read as a whole: what was not in them is gone. Looks at some entries, and removes
-    /// those.
+    /// Removes entries that were not in the last complete reading. Each call checks some of them.
     fn sweep_piece(&mut self, host: &mut Host, now: Instant) {
         let round = self.round;
         self.sweep = match self.sweep.take() {
             None => None,
             Some(Sweep::Addresses) => {
-                // There are few.
+                // There are few addresses.
                 let old = self.addresses.iter().filter(|(_, heard)| **heard != round).map(|(key, _)| *key);
                 for (interface, address) in old.collect::<Vec<_>>() {
                     self.addresses.remove(&(interface, address));
@@ -359,12 +357,13 @@ impl Follower {
     }
 }
 
-/// The name of a route in the host's table.
+/// Returns the name of a route in the host's table.
 fn name(route: &Route) -> (u32, Option<InterfaceId>) {
     (route.metric, route.via.interface())
 }
 
-/// Which of the next entries behind a key are old, and the last of these entries; `None` if there was none.
+/// Returns the old ones among the next entries after a key, and the last of these entries; `None` if there
+/// was none.
 fn next_piece<K: Ord + Copy, V>(
     table: &BTreeMap<K, V>,
     behind: Option<K>,
@@ -391,8 +390,8 @@ mod tests {
         (0..count).map(|n| format!("route {verb} 20.{}.{}.0/24 dev d0\n", n >> 8, n & 255)).collect()
     }
 
-    /// The work between two units is bounded, however many changes come at once. That includes the removal
-    /// of entries whose end was not announced.
+    /// The work between two work items is bounded for any number of changes. This includes the removal of
+    /// entries whose end was not announced.
     #[test]
     fn changes_are_taken_over_in_small_pieces() {
         const COUNT: u32 = 2_000;
@@ -409,7 +408,7 @@ mod tests {
             let mut follower = Follower::open(&["d0"], &mut host, Instant::ZERO).unwrap();
             let all = host.route_count();
             assert!(all > COUNT as usize && follower.fib.routes() == lock(&follower.report).routes);
-            // All of d0's routes go with it, and of most nothing is said.
+            // All routes of d0 are removed with it, most of them without an announcement.
             run("ip link set d0 down");
             let (mut pieces, mut most) = (0, 0);
             while host.route_count() > all - COUNT as usize {

@@ -23,9 +23,9 @@ pub(super) struct Table {
 #[derive(Debug, Clone)]
 pub(super) struct OneRoute {
     pub(super) route: KernelRoute,
-    /// The number that tells which of the next-hop objects that have had its number it refers to.
+    /// The number that distinguishes the next-hop objects which have had the route's object number.
     pub(super) epoch: u64,
-    /// The reading in which it was listed or announced last.
+    /// The reading in which the route was listed or announced last.
     pub(super) heard: Round,
 }
 
@@ -40,7 +40,7 @@ impl OneRoute {
     }
 }
 
-/// A change that was announced says too little: the tables are to be read again.
+/// An error: an announcement does not determine the change, so the tables must be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ambiguous(pub(super) bool);
 
@@ -49,14 +49,14 @@ impl Table {
         self.prefixes.get(to).map_or(&[], Vec::as_slice)
     }
 
-    /// Routes to the prefix and to those that cover it, the longest first.
+    /// Returns the routes to the prefix and to those that cover it, the longest first.
     pub(super) fn covering(&self, to: IpCidr) -> impl Iterator<Item = (u8, &[OneRoute])> {
         self.lengths
             .down_from(to.prefix_len())
             .filter_map(move |length| Some((length, self.prefixes.get(&truncated(to, length))?.as_slice())))
     }
 
-    /// The next prefix behind another one.
+    /// Returns the next prefix after another one.
     pub(super) fn next(&self, range: (core::ops::Bound<IpCidr>, core::ops::Bound<IpCidr>)) -> Option<IpCidr> {
         self.prefixes.range(range).next().map(|(to, _)| *to)
     }
@@ -65,7 +65,7 @@ impl Table {
         &self.prefixes
     }
 
-    /// Replaces all routes to a prefix; returns those there were, unless they are the same.
+    /// Replaces all routes to a prefix. Returns the previous ones, unless they are equal.
     pub(super) fn set(&mut self, to: IpCidr, list: &[OneRoute]) -> Option<Vec<OneRoute>> {
         let before = self.prefixes.entry(to).or_default();
         let same = before.len() == list.len() && before.iter().zip(list).all(|(one, other)| one.is(other));
@@ -79,7 +79,7 @@ impl Table {
     }
 }
 
-/// Puts a route among those to its prefix, as the kernel does (`fib_table_insert` in net/ipv4/fib_trie.c,
+/// Inserts a route among those to its prefix, as the kernel does (`fib_table_insert` in net/ipv4/fib_trie.c,
 /// `fib6_add_rt2node` in net/ipv6/ip6_fib.c).
 pub(super) fn put(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
     match new.route.to {
@@ -93,8 +93,8 @@ fn put_v4(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) {
     let group = group(list, &new.route, |route| (Reverse(route.tos), route.metric));
     let known = find(list, &group, |one| one.route.identity == new.route.identity);
     match (known, place) {
-        // The kernel refuses a second one of this kind: it has changed, or was listed before it was
-        // announced.
+        // The kernel refuses a second route of this kind, so this one has changed, or was listed before it
+        // was announced.
         (Some(at), _) => set(list, at, new),
         (None, Place::Replaces) if !group.is_empty() => set(list, group.start, new),
         (None, Place::Last | Place::Listed) => list.insert(group.end, new),
@@ -105,7 +105,7 @@ fn put_v4(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) {
 fn put_v6(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
     let group = group(list, &new.route, |route| route.metric);
     if new.route.from_some {
-        // The kernel keeps those of each source apart, and the source is not known here.
+        // The kernel separates routes by source, and the source is not known here.
         let is_only = !list.iter().any(|one| one.route.from_some);
         list.insert(group.end, new);
         return Ambiguous(!is_only);
@@ -119,7 +119,7 @@ fn put_v6(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
         Place::Replaces => {
             let by_object = matches!(new.route.way, KernelWay::Nexthop(_));
             if by_object && known.is_some() && known != replaced {
-                // The kernel announces a replacement in this way also if the object of this one has
+                // The kernel announces a replacement in this way also if the object of this route has
                 // changed.
                 return Ambiguous(true);
             }
@@ -136,7 +136,7 @@ fn put_v6(list: &mut Vec<OneRoute>, new: OneRoute, place: Place) -> Ambiguous {
     Ambiguous(false)
 }
 
-/// Takes a route from among those to its prefix.
+/// Removes a route from those to its prefix.
 pub(super) fn take(list: &mut Vec<OneRoute>, gone: &KernelRoute) -> Ambiguous {
     if gone.from_some {
         return take_by_source(list, gone);
@@ -144,7 +144,7 @@ pub(super) fn take(list: &mut Vec<OneRoute>, gone: &KernelRoute) -> Ambiguous {
     let of_its_key =
         |one: &OneRoute| !one.route.from_some && (one.route.tos, one.route.metric) == (gone.tos, gone.metric);
     if gone.joins {
-        // One of several next hops may go alone.
+        // The kernel may remove one of several next hops.
         let joined = list.iter_mut().find(|one| of_its_key(one) && one.route.joins);
         if let (Some(one), KernelWay::Unicast(gone)) = (joined, &gone.way)
             && let KernelWay::Unicast(hops) = &mut one.route.way
@@ -161,7 +161,7 @@ pub(super) fn take(list: &mut Vec<OneRoute>, gone: &KernelRoute) -> Ambiguous {
     Ambiguous(false)
 }
 
-/// Takes a route that asks for a source, if it is the only one.
+/// Removes a route for some sources, if it is the only one.
 fn take_by_source(list: &mut Vec<OneRoute>, gone: &KernelRoute) -> Ambiguous {
     let is_only = list.iter().filter(|one| one.route.from_some).count() == 1;
     let is_gone = |one: &OneRoute| one.route.from_some && one.route.identity == gone.identity;
@@ -176,7 +176,7 @@ fn set(list: &mut [OneRoute], at: usize, new: OneRoute) {
     list.get_mut(at).into_iter().for_each(|one| *one = new.clone());
 }
 
-/// The routes with the key of `new`.
+/// Returns the routes with the key of `new`.
 fn group<K: Ord>(list: &[OneRoute], new: &KernelRoute, key: impl Fn(&KernelRoute) -> K) -> Range<usize> {
     let wanted = key(new);
     let start = list.partition_point(|one| key(&one.route) < wanted);
@@ -206,7 +206,7 @@ impl Lengths {
     }
 }
 
-/// The prefix of this length that covers another one.
+/// Returns the prefix of this length that covers another one.
 pub(super) fn truncated(to: IpCidr, length: u8) -> IpCidr {
     match to.address() {
         IpAddress::Ipv4(address) => {
@@ -220,7 +220,7 @@ pub(super) fn truncated(to: IpCidr, length: u8) -> IpCidr {
     }
 }
 
-/// The last address of a prefix.
+/// Returns the last address of a prefix.
 fn last(of: IpCidr) -> IpAddress {
     let length = u32::from(of.prefix_len());
     match of.address() {
@@ -239,7 +239,7 @@ pub(super) const fn is_six(to: &IpCidr) -> bool {
     matches!(to, IpCidr::Ipv6(_))
 }
 
-/// All destinations of a family.
+/// Returns all destinations of a family.
 pub(super) fn everything(six: bool) -> IpCidr {
     if six {
         IpCidr::new(Ipv6Address::UNSPECIFIED.into(), 0)
@@ -248,13 +248,13 @@ pub(super) fn everything(six: bool) -> IpCidr {
     }
 }
 
-/// The last prefix under another one, in the order of prefixes.
+/// Returns the last prefix below another one, in the order of prefixes.
 pub(super) fn end(of: IpCidr) -> IpCidr {
     let longest = if is_six(&of) { 128 } else { 32 };
     IpCidr::new(last(of), longest)
 }
 
-/// All prefixes under one, and perhaps shorter ones.
+/// Returns the range of all prefixes below one, and perhaps shorter ones.
 pub(super) fn under(to: IpCidr) -> core::ops::RangeInclusive<IpCidr> {
     to..=end(to)
 }

@@ -24,17 +24,17 @@ pub struct Prefix {
     pub(super) bits: u128,
 }
 
-/// Addresses from one to another of the same family, both included: `10.0.0.1 - 10.0.0.9`.
+/// A range of addresses of one family, both ends included: `10.0.0.1 - 10.0.0.9`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range {
     pub(super) family: Family,
-    /// Not above `last`.
+    /// The first address, not above `last`.
     pub(super) first: u128,
     pub(super) last: u128,
 }
 
 impl Range {
-    /// `None` if they are of two families, or the last one is below the first.
+    /// Returns `None` if the addresses are of two families, or the last one is below the first.
     pub(super) fn new(first: Address, last: Address) -> Option<Self> {
         let fits = first.family == last.family && first.bits <= last.bits;
         fits.then_some(Self { family: first.family, first: first.bits, last: last.bits })
@@ -44,7 +44,7 @@ impl Range {
         self.family == address.family && (self.first..=self.last).contains(&address.bits)
     }
 
-    /// The fewest prefixes that are the same addresses, in their order: two for each bit at most.
+    /// Returns the fewest prefixes that cover exactly these addresses, in order: at most two for each bit.
     pub(super) fn prefixes(self) -> impl Iterator<Item = Prefix> {
         let Self { family, last, .. } = self;
         let mut next = Some(self.first);
@@ -52,7 +52,7 @@ impl Range {
             let bits = next?;
             let prefix = |length| Prefix { family, length, bits };
             let end = |prefix: Prefix| bits | !family.mask(prefix.length);
-            // The shortest one that begins here and does not go on behind the end.
+            // This is the shortest prefix that begins here and does not exceed the end.
             let fitting = |prefix: &Prefix| bits & family.mask(prefix.length) == bits && end(*prefix) <= last;
             let prefix = (0..=family.bits()).map(prefix).find(fitting)?;
             next = end(prefix).checked_add(1).filter(|next| *next <= last);
@@ -61,7 +61,7 @@ impl Range {
     }
 }
 
-/// An address as a number: that of IPv4 is right-aligned.
+/// An address as a number, right-aligned for IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) family: Family,
@@ -76,7 +76,7 @@ impl Family {
         }
     }
 
-    /// The bits of an address that belong to a prefix of this length.
+    /// Returns the bits of an address that belong to a prefix of this length.
     pub(super) fn mask(self, length: u8) -> u128 {
         let host_bits = u32::from(self.bits().saturating_sub(length));
         u128::MAX.checked_shl(host_bits).unwrap_or(0)
@@ -93,13 +93,13 @@ impl From<IpAddr> for Address {
 }
 
 impl Prefix {
-    /// The prefix of an address with this length; `None` if that is longer than the address.
+    /// Returns the prefix of an address with this length; `None` if the length exceeds the address.
     pub(super) fn new(address: IpAddr, length: u8) -> Option<Self> {
         let Address { family, bits } = address.into();
         (length <= family.bits()).then(|| Self { family, length, bits: bits & family.mask(length) })
     }
 
-    /// The only address in it, if it has but one.
+    /// Returns the only address of the prefix, if it has just one.
     pub(super) fn address(&self) -> Option<Address> {
         let Self { family, length, bits } = *self;
         (length == family.bits()).then_some(Address { family, bits })
@@ -134,7 +134,7 @@ impl Prefix {
     }
 }
 
-/// Reads an IPv4 address whose last bytes are left out because they are zero, as in `10/8` and `192.168/16`.
+/// Reads an IPv4 address without its last bytes, which are zero, as in `10/8` and `192.168/16`.
 fn shortened(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');

@@ -1,4 +1,4 @@
-//! Changes to a packet's headers that rules ask for (`scrub`, `set tos`).
+//! Changes to a packet's headers on behalf of rules (`scrub`, `set tos`).
 
 use super::headers::{Headers, Transport};
 use super::rule::Changes;
@@ -14,7 +14,8 @@ impl Changes {
         *self == Self::default()
     }
 
-    /// Changes a packet, from its IP header on. Checksums stay as right as they were (RFC 1624).
+    /// Changes a packet, from its IP header on. Correct checksums stay correct, and wrong ones stay wrong
+    /// (RFC 1624).
     pub fn apply(&self, packet: &mut [u8]) {
         if self.is_none() {
             return;
@@ -47,7 +48,8 @@ impl Changes {
         }
     }
 
-    /// IPv6 has no checksum of the header, and none of this is in that of TCP.
+    /// Changes an IPv6 header, which has no checksum. The changed fields are not part of TCP's checksum
+    /// either.
     fn apply_v6(&self, packet: &mut [u8]) {
         if let (Some(tos), [first, second, ..]) = (self.tos, &mut *packet) {
             *first = *first & 0xf0 | tos >> 4;
@@ -59,7 +61,7 @@ impl Changes {
     }
 }
 
-/// Lowers the maximum segment size that a SYN offers.
+/// Lowers the maximum segment size in a SYN.
 fn clamp(packet: &mut [u8], headers: &Headers, mss: u16) {
     let Some(Transport::Ports { flags, .. }) = headers.transport else { return };
     let is_syn = headers.protocol == super::names::TCP && flags & SYN != 0;
@@ -77,7 +79,7 @@ fn clamp(packet: &mut [u8], headers: &Headers, mss: u16) {
                 return;
             }
             Some([kind, len, ..]) if *kind > 1 && *len > 1 => at += usize::from(*len),
-            // The end of the options, or none that could be read.
+            // The options end, or none could be read.
             _ => return,
         }
     }
@@ -87,14 +89,14 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Puts a word at an even place, and mends the checksum at `sum`.
+/// Writes a word at an even offset, and updates the checksum at `sum`.
 fn put(bytes: &mut [u8], at: usize, word: u16, sum: usize) {
     let (Some(before), Some(checksum)) = (half(bytes, at), half(bytes, sum)) else { return };
     write(bytes, at, word);
     write(bytes, sum, mended(checksum, before, word));
 }
 
-/// Puts a word into a TCP header, also at an odd place: then it is part of two words of the checksum.
+/// Writes a word into a TCP header, also at an odd offset. It is then part of two words of the checksum.
 fn put_anywhere(tcp: &mut [u8], at: usize, word: u16) {
     const SUM: usize = 16;
     if at.is_multiple_of(2) {
@@ -110,7 +112,7 @@ fn write(bytes: &mut [u8], at: usize, word: u16) {
     bytes.iter_mut().skip(at).zip(word.to_be_bytes()).for_each(|(to, from)| *to = from);
 }
 
-/// The checksum after a word has changed: `HC' = ~(~HC + ~m + m')` (RFC 1624 3).
+/// Returns the checksum after a change of one word: `HC' = ~(~HC + ~m + m')` (RFC 1624 3).
 fn mended(checksum: u16, before: u16, after: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -124,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// A SYN with these options, over IPv4 or IPv6, with its checksums.
+    /// Returns a SYN with these options, over IPv4 or IPv6, with its checksums.
     fn syn(six: bool, options: &[u8], flags: u8) -> Vec<u8> {
         let words = (20 + options.len()) / 4;
         let mut tcp = vec![0, 7, 0, 80, 0, 0, 0, 9, 0, 0, 0, 0, (words as u8) << 4, flags, 16, 0, 0, 0, 0, 0];

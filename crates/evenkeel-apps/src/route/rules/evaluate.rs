@@ -1,6 +1,6 @@
-//! The rule that decides about a packet, found by comparing it with one rule after the other.
+//! The evaluation of rules for a packet, one rule after the other.
 //!
-//! This says what rules mean. [`Compiled`](super::Compiled) comes to the same decisions faster.
+//! This code defines the meaning of rules. [`Compiled`](super::Compiled) makes equal decisions faster.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,19 +19,18 @@ use crate::route::text_error::{TextError, alternatives};
 pub struct Decision {
     /// The fate of the packet.
     pub action: Action,
-    /// The rule that decided, counted from 0; `None` if no rule matched, or none could be asked because of
-    /// malformed headers.
+    /// The rule that decided, counted from 0; `None` if no rule matched, or the headers were malformed.
     pub rule: Option<usize>,
-    /// The rule that wants it logged: the one that decided, or else the last `match` rule with `log`.
+    /// The rule that requests a log entry: the one that decided, or else the last `match` rule with `log`.
     pub log: Option<usize>,
-    /// Changes to its header if it passes.
+    /// Changes to the packet's header if it passes.
     pub changes: Changes,
-    /// Its family and whether it is TCP, on which the answer to its sender depends.
+    /// The packet's family and whether it is TCP, which determine the answer to its sender.
     kind: (Family, bool),
 }
 
 impl Decision {
-    /// Headers that no rule can be asked about.
+    /// The decision about malformed headers.
     pub(super) const MALFORMED: Self = Self {
         action: Action::Drop,
         rule: None,
@@ -40,7 +39,7 @@ impl Decision {
         kind: (Family::V4, false),
     };
 
-    /// No rule has matched so far.
+    /// The decision as long as no rule has matched.
     pub(super) fn pass(headers: &Headers) -> Self {
         let kind = (headers.family, headers.protocol == TCP);
         Self { action: Action::Pass, rule: None, log: None, changes: Changes::default(), kind }
@@ -59,7 +58,7 @@ impl Decision {
         }
     }
 
-    /// A rule that is not `match` decides, unless a later one does.
+    /// Records the decision of a rule that is not `match`. A later rule may override it.
     pub(super) fn by(&mut self, index: usize, action: Action) {
         self.action = action;
         self.rule = Some(index);
@@ -76,7 +75,7 @@ impl Decision {
     }
 }
 
-/// The part of a rule that says what becomes of a packet.
+/// The effect of a rule on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Effect {
     pub(super) action: Action,
@@ -108,7 +107,7 @@ pub trait Surroundings {
 #[derive(Debug)]
 pub(super) struct Course<'a, S> {
     pub(super) surroundings: &'a mut S,
-    /// The tag that the packet has.
+    /// The packet's tag.
     tag: Option<u16>,
     pub(super) decision: Decision,
 }
@@ -118,13 +117,13 @@ impl<'a, S: Surroundings> Course<'a, S> {
         Self { surroundings, tag: None, decision: Decision::pass(headers) }
     }
 
-    /// Asks for what comes after the packet's headers: tags, and last of all chance.
+    /// Checks the conditions after those on the packet's headers: tags, and finally chance.
     pub(super) fn takes_part(&mut self, rule: &Rule) -> bool {
         rule.tagged.is_none_or(|tagged| (self.tag == Some(tagged.tag)) != tagged.not)
             && rule.probability.is_none_or(|probability| probability.holds(self.surroundings.random()))
     }
 
-    /// The effect of a rule that matches.
+    /// Records the effect of a matching rule.
     pub(super) fn matched(&mut self, index: usize, rule: &Rule) {
         self.tag = rule.tag.or(self.tag);
         if rule.action != Action::Match {
@@ -138,10 +137,10 @@ impl<'a, S: Surroundings> Course<'a, S> {
 }
 
 impl RuleSet {
-    /// Binds the rules to interfaces, whose names are `links`, in the order of their numbers.
+    /// Binds the rules to interfaces. `links` are the names of the interfaces in the order of their numbers.
     ///
     /// # Errors
-    /// The first rule that names another one.
+    /// The first rule that names another link.
     pub fn bind(&mut self, links: &[&str]) -> Result<(), TextError> {
         let sources = &self.sources;
         let number = |name: &str, at: usize, remark: &str| {
@@ -155,7 +154,7 @@ impl RuleSet {
         for on in on.filter(|on| !on.name.is_empty()) {
             on.interface = Some(number(&on.name, on.at, "")?);
         }
-        // Loopback carries nothing that is forwarded.
+        // Forwarded packets never use loopback.
         self.skip.retain(|on| links.contains(&on.name.as_str()) || !matches!(&*on.name, "lo" | "lo0"));
         for on in &mut self.skip {
             on.interface = Some(number(&on.name, on.at, "")?);
@@ -169,7 +168,7 @@ impl RuleSet {
         Ok(())
     }
 
-    /// Decides about a packet, from its IP header on, that came in on an interface, by comparing it with each
+    /// Decides about a packet, from its IP header on, that arrived on an interface, by comparing it with each
     /// rule in turn. The last rule that matches decides, or the first one with `quick`; without any it
     /// passes.
     pub fn decide(
@@ -236,8 +235,8 @@ impl Rule {
             && self.received.as_ref().is_none_or(|on| on.is(interface))
     }
 
-    /// A fragment that is not the first has no ports, no flags and no type: a rule that asks for them is not
-    /// about it, as in pf.
+    /// Returns whether the fields above IP match. A fragment that is not the first has no ports, no flags and
+    /// no type, so a rule with such conditions does not match it, as in pf.
     fn matches_transport(&self, headers: &Headers) -> bool {
         let Upper { source, destination, flags, icmp } = headers.upper();
         let has_port = |side: &Side, port: Option<u16>| {
@@ -296,7 +295,7 @@ impl Host {
             HostSet::Range(range) => range.family,
             _ => address.family,
         };
-        // "Not 10.0.0.0/8" is about IPv4, as in pf.
+        // "Not 10.0.0.0/8" matches only IPv4, as in pf.
         family == address.family && self.set.contains(address, set, surroundings) != self.not
     }
 }
@@ -341,7 +340,7 @@ impl Part {
             }
             (Self::Broadcast, IpAddr::V4(own), IpAddr::V4(address)) => {
                 let hosts = u32::MAX.checked_shr(length.into()).unwrap_or(0);
-                // Networks of one or two addresses have none (RFC 3021).
+                // Networks of one or two addresses have no broadcast address (RFC 3021).
                 length < 31 && address == Ipv4Addr::from(u32::from(own) | hosts)
             }
             (Self::Broadcast, ..) => false,

@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use super::address::{Address, Family};
 use super::names::{ICMP, ICMPV6, TCP, UDP};
 
-/// Extension headers passed over in one packet, at most. Honest ones have two or three.
+/// The most extension headers passed over in one packet. Honest packets have two or three.
 const EXTENSIONS_MAX: usize = 8;
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
@@ -14,7 +14,7 @@ const IPV6_HEADER: usize = 40;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) family: Family,
-    /// Bytes of the whole packet, as its header says.
+    /// Bytes of the whole packet, according to its header.
     pub(super) length: u16,
     pub(super) source: Address,
     pub(super) destination: Address,
@@ -24,11 +24,11 @@ pub(super) struct Headers {
     pub(super) tos: u8,
     /// The offset of the transport header, if there is one.
     pub(super) transport_at: usize,
-    /// `None` for a fragment that does not begin with one.
+    /// The transport header; `None` for a fragment that does not begin with one.
     pub(super) transport: Option<Transport>,
 }
 
-/// The beginning of what is above IP.
+/// The beginning of the transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     Ports { source: u16, destination: u16, flags: u8 },
@@ -36,8 +36,8 @@ pub(super) enum Transport {
     Other,
 }
 
-/// The headers cannot be what they claim to be, or are cut off where a rule would look at them. Such packets
-/// would go past rules that are meant for them (RFC 1858), so they are refused.
+/// The headers are inconsistent, or cut off before a field that a rule may compare. Such packets would evade
+/// rules that are meant for them (RFC 1858), so they are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -111,7 +111,7 @@ fn v6(address: Ipv6Addr) -> Address {
 struct Above<'a> {
     protocol: u8,
     fragment: bool,
-    /// In units of eight bytes.
+    /// The offset in units of eight bytes.
     offset: u16,
     payload: &'a [u8],
 }
@@ -128,7 +128,7 @@ impl<'a> Above<'a> {
             let payload = packet.get(at..).ok_or(Malformed)?;
             let len = match protocol {
                 HOP_BY_HOP | ROUTING | DESTINATION => (usize::from(byte(payload, 1)?) + 1) * 8,
-                // In units of four bytes, less two (RFC 4302 2.2).
+                // The length is in units of four bytes, less two (RFC 4302 2.2).
                 AUTHENTICATION => (usize::from(byte(payload, 1)?) + 2) * 4,
                 FRAGMENT => {
                     let place = half(payload, 2)?;
@@ -155,12 +155,12 @@ impl<'a> Above<'a> {
 
 fn transport(protocol: u8, offset: u16, payload: &[u8]) -> Result<Option<Transport>, Malformed> {
     match (offset, protocol) {
-        // It would put flags over those of the first fragment (RFC 3128 3).
+        // The fragment would overwrite the flags of the first fragment (RFC 3128 3).
         (1, TCP) => Err(Malformed),
         (1.., _) => Ok(None),
         (0, TCP) => {
-            // Up to the flags and the urgent pointer: a first fragment that is shorter hides them from us
-            // (RFC 1858 3.2).
+            // The header must extend to the flags and the urgent pointer: a shorter first fragment would hide
+            // them from us (RFC 1858 3.2).
             let flags = byte(payload.get(..20).ok_or(Malformed)?, 13)?;
             Ok(Some(Transport::Ports { source: half(payload, 0)?, destination: half(payload, 2)?, flags }))
         }

@@ -1,4 +1,4 @@
-//! Screening rules: the language of pf.conf(5), as far as a filter without state has a use for it.
+//! Screening rules: the language of pf.conf(5), as far as a filter without state can use it.
 //!
 //! ```text
 //! web = "{ 80, 443 }"
@@ -10,30 +10,30 @@
 //! ```
 //!
 //! The **last** rule that matches a packet decides, or the first one with `quick`. If none matches, it
-//! passes. As in pf, `block` drops and `block return` also tells the sender; `log` keeps a record.
+//! passes. As in pf, `block` drops, and `block return` also notifies the sender; `log` records the packet.
 //!
-//! **There is no state.** Each packet is judged by itself: a rule that lets requests through needs another
-//! for the replies. Packets are not reassembled: a fragment that is not the first has no ports, TCP flags or
-//! ICMP type, and a rule that asks for them is not about it. Rules with `fragment` are about fragments. A
-//! first fragment too short to have what rules look at is dropped (RFC 1858), and so is everything whose
-//! headers are malformed.
+//! **There is no state.** Each packet is judged alone: a rule that passes requests needs another rule for the
+//! replies. Packets are not reassembled: a fragment that is not the first has no ports, TCP flags or ICMP
+//! type, so a rule with such conditions does not match it. Rules with `fragment` match fragments. A first
+//! fragment that is too short for the fields that rules compare is dropped (RFC 1858), and so are packets
+//! with malformed headers.
 //!
-//! A table's addresses stand in braces, in files or in both. In a file they stand between blanks or ends of
-//! lines, what follows a `#` is a comment. A file's name is relative to the directory of the rules, unless it
-//! begins with `/`. `include "file"` reads rules from a file in the same way.
+//! The addresses of a table stand in braces, in files or in both. In a file they are separated by blanks or
+//! ends of lines, and a `#` begins a comment. The name of a file is relative to the directory of the rules,
+//! unless it begins with `/`. `include "file"` reads rules from a file in the same way.
 //!
-//! `match` rules decide nothing: they log, tag (`tag`, `tagged`) and change packets (`set tos`, and
-//! `scrub (max-mss, min-ttl, no-df)`). A link's name as an address (`wan`, `(wan)`, `lan:network`, `self`)
-//! stands for the router's addresses as they are when a packet comes. A list means any of its elements; with
-//! `!` in it this is nearly every address, as in pf, and `--check` says so: tables are for exceptions.
+//! `match` rules decide nothing: they log, tag (`tag`, `tagged`) and change packets (`set tos`, and `scrub
+//! (max-mss, min-ttl, no-df)`). The name of a link as an address (`wan`, `(wan)`, `lan:network`, `self`)
+//! stands for the router's current addresses. A list matches any of its elements. With `!` in it this is
+//! nearly every address, as in pf, and `--check` warns about it: use tables for exceptions.
 //!
-//! `block return` answers TCP with a reset, and others with "administratively prohibited" (RFC 1812 5.2.7.1),
-//! where pf says that the port is unreachable: that is `block return-icmp`.
+//! `block return` answers TCP with a reset, and other protocols with "administratively prohibited" (RFC 1812
+//! 5.2.7.1). pf answers "port unreachable" instead: that is `block return-icmp` here.
 //!
-//! pf has, and this has not: `out`, state, translation, queues, anchors, names of hosts. Each such word is
-//! refused with a sentence that says what to write instead. Options that would change nothing (`set debug`)
-//! are accepted, and `--check` says so. This has, and pf has not: tcpdump's `less` and `greater`, the
-//! packet's length in bytes, and `dscp`.
+//! These parts of pf do not exist here: `out`, state, translation, queues, anchors, names of hosts. An error
+//! message for each such word names the replacement. Options without effect (`set debug`) are accepted, and
+//! `--check` says so. These parts do not exist in pf: tcpdump's `less` and `greater`, for the packet's length
+//! in bytes, and `dscp`.
 
 mod address;
 mod change;
@@ -64,7 +64,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::text_error::TextError;
 
-/// Gives, for a file's name in rules, what to call it in messages, and its text; or why there is none.
+/// A function that reads a file named in rules. It returns the file's name for messages and its text, or the
+/// reason why there is none.
 pub type ReadFile<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
 
 impl RuleSet {
@@ -84,8 +85,8 @@ impl RuleSet {
         Self::parse_with(file, text, &|_| Err("no files can be named here".to_owned()))
     }
 
-    /// Reads rules whose tables may be in files: `read` gives what to call a file in messages, and its text;
-    /// or why there is none.
+    /// Parses rules whose tables may be in files, which `read` reads. It returns the file's name for messages
+    /// and its text, or the reason why there is none.
     ///
     /// # Errors
     /// The first [`TextError`], in the rules or in a file.

@@ -1,6 +1,6 @@
 //! Names for numbers: protocols, ports, TCP flags, ICMP messages, types of service.
 //!
-//! The names that rules usually have are here, so that they mean the same on every machine, also on one
+//! The names that rules usually contain are built in, so that they mean the same on every machine, also
 //! without `/etc/services`.
 
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 pub(super) const ICMPV6: u8 = 58;
 
-/// Of several names of a number, the first one is written.
+/// Names of protocols. If a number has several names, the first one is printed.
 const PROTOCOLS: &[(&str, u8)] = &[
     ("icmp", ICMP),
     ("igmp", 2),
@@ -44,7 +44,7 @@ const PROTOCOLS: &[(&str, u8)] = &[
     ("pfsync", 240),
 ];
 
-/// The services that rules usually name, as IANA has them. Others are looked up in `/etc/services`.
+/// The services that rules usually name, with IANA's ports. Others are looked up in `/etc/services`.
 const PORTS: &[(&str, u16)] = &[
     ("tcpmux", 1),
     ("echo", 7),
@@ -236,7 +236,7 @@ const ICMPV6_TYPES: &[(&str, u8)] = &[
 pub(super) const UNREACHABLE: u8 = 3;
 pub(super) const UNREACHABLE_V6: u8 = 1;
 
-/// Codes of ICMP, each with the type that it belongs to.
+/// Codes of ICMP, each with its type.
 const ICMP_CODES: &[(u8, &str, u8)] = &[
     (3, "net-unr", 0),
     (3, "host-unr", 1),
@@ -285,7 +285,7 @@ const ICMPV6_CODES: &[(u8, &str, u8)] = &[
     (137, "redirrouter", 1),
 ];
 
-/// Types of service (RFC 791), and code points in their place (RFC 2474), as pf has them.
+/// Types of service (RFC 791), and code points in their place (RFC 2474), with pf's names.
 const TOS: &[(&str, u8)] = &[
     ("lowdelay", 0x10),
     ("throughput", 0x08),
@@ -322,10 +322,10 @@ const CODE_POINTS: &[(&str, u8)] = &[
     ("le", 1),
 ];
 
-/// In the order of their bits (RFC 9293 3.1, RFC 3168 for the last two).
+/// TCP flags in the order of their bits (RFC 9293 3.1, RFC 3168 for the last two).
 const FLAGS: [char; 8] = ['F', 'S', 'R', 'P', 'A', 'U', 'E', 'W'];
 
-/// A decimal number and nothing else.
+/// Reads a decimal number without anything else.
 pub(super) fn number<T: core::str::FromStr>(text: &str) -> Option<T> {
     (!text.is_empty() && text.bytes().all(|d| d.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
@@ -361,7 +361,7 @@ fn in_services(text: &str, name: &str) -> Option<u16> {
     })
 }
 
-/// A byte: the name of a type of service or of a code point, or a number, also in hexadecimal.
+/// Reads a byte: the name of a type of service or of a code point, or a number, also in hexadecimal.
 pub(super) fn parse_tos(text: &str) -> Option<u8> {
     let code_point = || CODE_POINTS.iter().find(|(name, _)| *name == text).map(|(_, point)| point << 2);
     match text.strip_prefix("0x") {
@@ -371,7 +371,7 @@ pub(super) fn parse_tos(text: &str) -> Option<u8> {
     }
 }
 
-/// The byte with a code point: by its name, or a number up to 63.
+/// Returns the byte with a code point, given by its name or a number up to 63.
 pub(super) fn parse_dscp(text: &str) -> Option<u8> {
     look_up(CODE_POINTS, text).filter(|point| *point < 64).map(|point| point << 2)
 }
@@ -397,7 +397,7 @@ pub(super) fn parse_icmpv6_type(text: &str) -> Option<u8> {
     look_up(ICMPV6_TYPES, text)
 }
 
-/// A protocol's name, or its number if it has none.
+/// Returns a protocol's name, or its number if it has none.
 pub(super) fn protocol(number: u8) -> String {
     let name = PROTOCOLS.iter().find(|(_, n)| *n == number).map(|(name, _)| (*name).to_owned());
     name.unwrap_or_else(|| number.to_string())
@@ -408,7 +408,7 @@ pub(super) fn is_icmpv6(protocols: &[u8]) -> bool {
     protocols == [ICMPV6]
 }
 
-/// `SA`: no letter twice, none that is no flag.
+/// Reads flags such as `SA`: no letter twice, and only flags.
 pub(super) fn parse_flags(text: &str) -> Option<u8> {
     text.chars().try_fold(0_u8, |flags, letter| {
         let bit = 1_u8 << FLAGS.iter().position(|flag| *flag == letter)?;

@@ -4,7 +4,7 @@ use super::address::{Family, Prefix, Range};
 use super::source::Sources;
 use super::table::Table;
 
-/// Rules as they were read, with the tables they refer to.
+/// A set of rules, with the tables they refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleSet {
     /// The tables, in the order of their definition.
@@ -17,13 +17,13 @@ pub struct RuleSet {
     pub links: Vec<LinkName>,
     /// Names of tags.
     pub tags: Vec<String>,
-    /// Remarks about text that is accepted, but hardly does what was meant.
+    /// Remarks about text that is accepted, but probably does not do what the user intended.
     pub notes: Notes,
     /// The texts that the rules come from.
     pub(super) sources: Sources,
 }
 
-/// Remarks, each with its place. Two sets of rules are equal whatever is remarked about them.
+/// Remarks, each with its place. They do not count when two sets of rules are compared.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(pub Vec<String>);
 
@@ -43,13 +43,13 @@ pub struct Rule {
     pub log: bool,
     /// Whether no later rule is evaluated.
     pub quick: bool,
-    /// Links they came in on, any of these; every link if there is none.
+    /// The links that the packets arrived on, any of these; every link if empty.
     pub on: Vec<On>,
-    /// The link they came in on (`received-on`).
+    /// The link that the packets arrived on (`received-on`).
     pub received: Option<On>,
     /// IPv4 or IPv6 only.
     pub family: Option<Family>,
-    /// Protocol numbers above IP; any if there is none.
+    /// Protocol numbers above IP; any if empty.
     pub protocols: Vec<u8>,
     /// The source addresses and ports of the packets.
     pub from: Side,
@@ -57,21 +57,21 @@ pub struct Rule {
     pub to: Side,
     /// TCP flags.
     pub flags: Option<Flags>,
-    /// ICMP or ICMPv6 types; any if there is none.
+    /// ICMP or ICMPv6 types; any if empty.
     pub icmp: Vec<Icmp>,
-    /// Fragments only.
+    /// Whether the rule matches only fragments.
     pub fragment: bool,
     /// The byte of the IP header that was called type of service.
     pub tos: Option<Tos>,
-    /// Bytes of the IP packet at most.
+    /// The most bytes of the IP packet.
     pub less: Option<u16>,
-    /// Bytes of the IP packet at least.
+    /// The least bytes of the IP packet.
     pub greater: Option<u16>,
     /// The tag that a packet must have, or must not have.
     pub tagged: Option<Tagged>,
     /// The chance that the rule matches.
     pub probability: Option<Probability>,
-    /// The tag that a packet gets that matches, by its place in [`RuleSet::tags`].
+    /// The tag that the rule gives to a matching packet, by its place in [`RuleSet::tags`].
     pub tag: Option<u16>,
     /// Changes to the header of a packet that passes.
     pub changes: Changes,
@@ -81,7 +81,7 @@ pub struct Rule {
     pub line: Line,
 }
 
-/// The line that a rule begins in. Two rules are equal wherever they stand.
+/// The line that a rule begins in. Lines do not count when two rules are compared.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Line {
     /// The file, by its place in the order of their reading.
@@ -134,7 +134,7 @@ pub struct On {
     pub(super) at: usize,
 }
 
-/// Two are equal if they are written the same.
+/// Two values are equal if their texts are.
 impl PartialEq for On {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, self.not) == (&other.name, other.not)
@@ -147,7 +147,7 @@ impl On {
     pub(super) fn is(&self, interface: u8) -> bool {
         match (self.name.as_str(), self.interface) {
             ("", _) => !self.not,
-            // Not bound: nothing is known about it.
+            // The link is not bound, so nothing is known about it.
             (_, None) => false,
             (_, Some(own)) => (own == interface) != self.not,
         }
@@ -177,7 +177,7 @@ impl Eq for LinkName {}
 pub struct Side {
     /// Addresses.
     pub hosts: Hosts,
-    /// Ports of TCP and UDP; any if there is none.
+    /// Ports of TCP and UDP; any if empty.
     pub ports: Vec<Ports>,
 }
 
@@ -213,15 +213,15 @@ pub struct Host {
 pub enum HostSet {
     /// The addresses of a prefix.
     Prefix(Prefix),
-    /// From one address to another.
+    /// A range of addresses.
     Range(Range),
     /// The table with this place in [`RuleSet::tables`].
     Table(usize),
-    /// Addresses of the router's links as they are at the moment.
+    /// The current addresses of the router's links.
     Link(LinkPart),
-    /// Addresses that no route leads to.
+    /// Addresses to which no route leads.
     NoRoute,
-    /// Sources to which packets would not leave by the link that they came in on.
+    /// Sources whose packets would not leave by the link that they arrived on.
     UrpfFailed,
 }
 
@@ -283,8 +283,8 @@ impl Probability {
     }
 }
 
-/// Changes to the headers of a packet (`scrub`, `set tos`). What a later rule says replaces what an earlier
-/// one said.
+/// Changes to the headers of a packet (`scrub`, `set tos`). A later rule overrides the changes of an earlier
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Changes {
     /// The largest segment that a TCP SYN may offer.
@@ -346,7 +346,7 @@ impl Ports {
     }
 }
 
-/// TCP flags: those of `mask` must be just those of `set`.
+/// A condition on TCP flags: within `mask`, exactly the flags of `set` are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flags {
     /// The flags of the mask that are set; the others of the mask are not.

@@ -1,4 +1,4 @@
-//! Rules as they are written.
+//! The text of rules.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,14 +24,14 @@ impl fmt::Display for RuleSet {
 }
 
 impl RuleSet {
-    /// The rule with this number, counted from 0, as it is written.
+    /// Returns the text of the rule with this number, counted from 0.
     #[must_use]
     pub fn text(&self, rule: usize) -> Option<String> {
         Some(Shown(self.rules.get(rule)?, self).to_string())
     }
 }
 
-/// A rule, and the set that has what it names.
+/// A rule with the set that it refers to, for printing.
 struct Shown<'a>(&'a Rule, &'a RuleSet);
 
 fn on(on: &On) -> String {
@@ -102,7 +102,7 @@ fn options(f: &mut fmt::Formatter<'_>, rule: &Rule, set: &RuleSet) -> fmt::Resul
         write!(f, "{} tagged \"{}\"", if tagged.not { " !" } else { "" }, tag(tagged.tag))?;
     }
     if let Some(Probability(parts)) = rule.probability {
-        // Percents have seven digits behind the point at most.
+        // Percentages have at most seven digits after the point.
         let digits = format!("{:07}", parts % 10_000_000);
         let digits = digits.trim_end_matches('0');
         let point = if digits.is_empty() { "" } else { "." };
@@ -163,7 +163,7 @@ fn side(f: &mut fmt::Formatter<'_>, word: &str, side: &Side, set: &RuleSet) -> f
     list(f, " port ", &side.ports, ToString::to_string)
 }
 
-/// Nothing for none, the one for one, and braces for more.
+/// Prints nothing for an empty list, one item alone, and several in braces.
 fn list<T>(f: &mut fmt::Formatter<'_>, word: &str, all: &[T], shown: impl Fn(&T) -> String) -> fmt::Result {
     match all {
         [] => Ok(()),

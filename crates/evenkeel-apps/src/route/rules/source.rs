@@ -1,14 +1,14 @@
-//! The texts that rules come from: the file itself, and those that it includes.
+//! The texts of rules: the file itself, and the files that it includes.
 
 use std::collections::BTreeMap;
 
 use crate::route::text_error::TextError;
 
-/// Texts, laid end to end: a place is a number of bytes from the beginning of the first.
+/// Texts, joined end to end: a place is a number of bytes from the beginning of the first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sources {
     files: Vec<Source>,
-    /// For each place where a file is included, its number.
+    /// For each place of an include, the number of the file.
     included: BTreeMap<usize, usize>,
 }
 
@@ -17,11 +17,11 @@ pub(super) struct Source {
     /// The name of the text in messages.
     pub(super) name: String,
     pub(super) text: String,
-    /// The place of its first byte.
+    /// The place of the text's first byte.
     pub(super) base: usize,
 }
 
-/// Two sets of rules are equal wherever they come from.
+/// Texts do not count when two sets of rules are compared.
 impl PartialEq for Sources {
     fn eq(&self, _other: &Self) -> bool {
         true
@@ -32,7 +32,7 @@ impl Eq for Sources {}
 impl Sources {
     /// Adds a text, which is included at a place in another, and returns its number.
     pub(super) fn add(&mut self, name: &str, text: String, at: Option<usize>) -> usize {
-        // Its end is a place, too.
+        // The end of a text is a place, too.
         let base = self.files.last().map_or(0, |last| last.base + last.text.len() + 1);
         self.files.push(Source { name: name.to_owned(), text, base });
         let number = self.files.len() - 1;
@@ -62,7 +62,7 @@ impl Sources {
         }
     }
 
-    /// Forgets the texts, but not what they are called.
+    /// Drops the texts, but keeps their names.
     pub(super) fn forget(&mut self) {
         self.files.iter_mut().for_each(|source| source.text = String::new());
     }

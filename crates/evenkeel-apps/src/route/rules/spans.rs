@@ -1,6 +1,6 @@
-//! Sets of numbers as sorted spans that do not touch.
+//! Sets of numbers as sorted spans with gaps between them.
 
-/// A number that a header field holds.
+/// A number in a header field.
 pub(super) trait Number: Copy + Ord {
     /// The largest number of this type.
     const MAX: Self;
@@ -32,7 +32,7 @@ macro_rules! numbers {
 }
 numbers!(u16 u32 u128);
 
-/// A set of numbers: spans from one to another, both included, sorted, with a gap between any two.
+/// A set of numbers: sorted spans, both ends included, with a gap between any two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Spans<K>(Vec<(K, K)>);
 
@@ -98,11 +98,11 @@ impl<K: Number> Spans<K> {
     }
 }
 
-/// Bits of a number that tell where to search for it, at most.
+/// The most bits of a number that narrow a search for it.
 const INDEX_BITS: u32 = 16;
 
-/// An index to items that are sorted by a number of theirs. It narrows a search by some bits of the
-/// number's distance from that of the second item; the first item may be far from the others.
+/// An index to items that are sorted by a number. It narrows a search by some bits of the number's distance
+/// from that of the second item, because the first item may be far from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Index<K> {
     origin: K,
@@ -126,7 +126,7 @@ impl<K: Number> Index<K> {
         let bits = |number: K| number.bits_from(origin, shift).unwrap_or(0);
         let mut before = Vec::new();
         for (place, thing) in things.iter().enumerate().skip(1) {
-            // Also for values that none has.
+            // The entries include values that no item has.
             before.resize(bits(number(thing)) + 1, place as u32);
         }
         before.push(things.len() as u32);
@@ -146,7 +146,7 @@ impl<K: Number> Index<K> {
             None => (0, things.len().min(1)),
         };
         let (mut from, mut count) = (from, to.saturating_sub(from));
-        // The number of turns is always the same, so that it is well predicted.
+        // The number of iterations is constant, so that the branch is predicted well.
         for _ in 0..self.halvings {
             let half = count - count / 2;
             let last = things.get((from + half).wrapping_sub(1));

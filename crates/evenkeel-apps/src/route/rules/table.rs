@@ -8,15 +8,15 @@ use super::spans::{Index, Number, Spans};
 /// A named set of prefixes, some of them excepted. The longest prefix that contains an address decides
 /// whether the address is in the table, as in pf.
 ///
-/// A look-up is a search among the few addresses where the table begins or ends that have the first bits of
-/// the one that is looked up.
+/// A look-up searches only the places with the first bits of the address, among those where the table's
+/// addresses begin or end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// The name, as in `<name>`.
     pub name: String,
     /// The prefixes of each family and length, the longest first.
     lengths: Vec<OfLength>,
-    /// The addresses that are in it.
+    /// The addresses of each family in the table.
     pub(super) v4: Spans<u32>,
     pub(super) v6: Spans<u128>,
     /// The index of the addresses of each family.
@@ -27,18 +27,18 @@ pub struct Table {
 struct OfLength {
     family: Family,
     length: u8,
-    /// Sorted; each with whether it is excepted.
+    /// The prefixes, sorted; each with whether it is excepted.
     prefixes: Vec<(u128, bool)>,
 }
 
 impl Table {
-    /// A table of prefixes, each with whether it is excepted (`!`).
+    /// Creates a table of prefixes, each with whether it is excepted (`!`).
     ///
     /// # Errors
     /// The place of an entry that contradicts an earlier one.
     pub(super) fn new(name: &str, entries: &[(Prefix, bool)]) -> Result<Self, usize> {
         let mut order: Vec<usize> = (0..entries.len()).collect();
-        // Stable, so that of two alike the later one comes later.
+        // The sort is stable, so the later one of two equal entries stays later.
         order.sort_by_key(|&index| entries.get(index).map(|(p, _)| (p.family, u8::MAX - p.length, p.bits)));
         let mut lengths: Vec<OfLength> = Vec::new();
         for index in order {
@@ -84,7 +84,7 @@ fn spans<K: Number>(lengths: &[OfLength], family: Family) -> Spans<K> {
     for OfLength { length, prefixes, .. } in lengths.iter().filter(|of| of.family == family) {
         all.extend(prefixes.iter().map(|&(bits, not)| (bits, *length, not)));
     }
-    // Each before those that are within it.
+    // Each prefix comes before those inside it.
     all.sort_unstable();
     let mut sweep = Sweep { open: Vec::new(), done: Vec::new(), next: Some(0) };
     for (bits, length, not) in all {
@@ -99,12 +99,12 @@ fn spans<K: Number>(lengths: &[OfLength], family: Family) -> Spans<K> {
     Spans::of(sweep.done)
 }
 
-/// Prefixes as they begin and end, from the lowest address to the highest.
+/// A sweep over prefixes that begin and end, from the lowest address to the highest.
 struct Sweep<K> {
-    /// Those that the next address is in: their ends, the innermost last.
+    /// The prefixes that contain the next address: their ends, the innermost last.
     open: Vec<(u128, bool)>,
     done: Vec<(K, K)>,
-    /// The next address; `None` behind the last one.
+    /// The next address; `None` after the last one.
     next: Option<u128>,
 }
 
@@ -171,7 +171,7 @@ mod tests {
         assert!(!has(&table(&[]), "10.0.0.1"));
     }
 
-    /// Prefixes within prefixes, at both ends of the address space too.
+    /// The prefixes are nested, also at both ends of the address space.
     #[test]
     fn look_ups_are_those_of_the_longest_prefix() {
         let texts = [

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rule::{Rule, RuleSet};
 
-/// Counters of a set of rules. One thread counts; any may read.
+/// The counters of a set of rules. One thread counts; any thread may read.
 #[derive(Debug, Default)]
 pub struct Tally {
     rules: Vec<Counters>,
     /// The rarely used counters of each rule.
     shares: Vec<Share>,
-    /// Packets that the rules were evaluated for.
+    /// Packets for which the rules were evaluated.
     evaluated: AtomicU64,
     unmatched: AtomicU64,
     malformed: AtomicU64,
@@ -25,26 +25,26 @@ struct Counters {
     bytes: AtomicU64,
 }
 
-/// A rule's share in the evaluation. Packets that a rule was compared with are those that the rules were
-/// evaluated for, less those at which the evaluation ended before it.
+/// A rule's share in the evaluation. The number of packets that a rule was compared with is the number of
+/// evaluations, less those that ended before the rule.
 #[derive(Debug, Default)]
 struct Share {
-    /// The evaluation ends with each packet that the rule matches.
+    /// Whether the evaluation ends with each packet that the rule matches.
     is_quick: bool,
-    /// Evaluations that earlier rules have left to this one.
+    /// Evaluations that count for this rule from earlier sets.
     carried: AtomicU64,
-    /// Packets that they have left to it.
+    /// Packets that count for this rule from earlier sets.
     carried_packets: AtomicU64,
 }
 
 /// A rule's counters at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Packets that it was compared with.
+    /// Packets that were compared with the rule.
     pub evaluations: u64,
-    /// Packets that it decided about; of a `match` rule, those that it matched.
+    /// Packets that the rule decided; for a `match` rule, packets that it matched.
     pub packets: u64,
-    /// Bytes in these, from the IP header on.
+    /// Bytes in these packets, from the IP header on.
     pub bytes: u64,
 }
 
@@ -64,13 +64,13 @@ impl Tally {
     #[must_use]
     pub fn counts(&self) -> Vec<Count> {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        // Packets that get as far as the rule.
+        // Packets that reach the rule.
         let mut left = load(&self.evaluated);
         let count = |(c, share): (&Counters, &Share)| {
             let (packets, bytes) = (load(&c.packets), load(&c.bytes));
             let evaluations = load(&share.carried) + left;
             if share.is_quick {
-                // A reader may see some counters before others.
+                // A reader may see some counters earlier than others.
                 left = left.saturating_sub(packets.saturating_sub(load(&share.carried_packets)));
             }
             Count { evaluations, packets, bytes }
@@ -90,7 +90,7 @@ impl Tally {
         self.malformed.load(Ordering::Relaxed)
     }
 
-    /// Adds the counts of an earlier set of rules, whose rules are now those that `succession` says.
+    /// Adds the counts of an earlier set of rules. `succession` maps its rules to those of this set.
     pub fn carry(&self, earlier: &Self, succession: &[Option<usize>]) {
         add(&self.unmatched, earlier.unmatched());
         add(&self.malformed, earlier.malformed());
@@ -131,7 +131,7 @@ impl Tally {
     }
 }
 
-/// One thread writes, so that an addition need not be one operation.
+/// Adds to a counter. Only one thread writes, so the addition need not be atomic.
 fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! From text to tokens: comments go, macros are put in.
+//! The lexer: it converts text to tokens, removes comments, and expands macros.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,12 +13,12 @@ use super::ReadFile;
 use super::source::Sources;
 use crate::route::text_error::TextError;
 
-/// A word or sign, and where it stands. What came out of a macro stands where the macro was used.
+/// A word or sign, and its place. Tokens of a macro have the place where the macro was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token<'s> {
     pub(super) kind: Kind,
     pub(super) text: &'s str,
-    /// In bytes from the beginning of the first text.
+    /// The place in bytes from the beginning of the first text.
     pub(super) at: usize,
 }
 
@@ -28,22 +28,22 @@ pub(super) enum Kind {
     Word,
     /// A text between double quotes.
     Text,
-    /// `$name`, without the sign.
+    /// A macro, `$name`, without the sign.
     Macro,
-    /// One of `! = != < > <= >= <> >< { } ( ) ,`.
+    /// A sign: one of `! = != < > <= >= <> >< { } ( ) ,`.
     Sign,
     /// The end of a statement.
     Newline,
 }
 
-/// Braces within braces at most.
+/// The most nested braces.
 const DEPTH_MAX: usize = 8;
-/// Tokens at most, macros put in: some hundreds of megabytes of memory.
+/// The most tokens after macro expansion: some hundreds of megabytes of memory.
 const TOKENS_MAX: usize = 1 << 22;
 
-/// Files that include one another, at most.
+/// The most nested includes.
 const DEEP_MAX: usize = 16;
-/// Bytes of all files together, at most.
+/// The most bytes of all files together.
 const BYTES_MAX: usize = 64 << 20;
 
 /// Reads the files that a text includes, and those that they include.
@@ -66,7 +66,7 @@ pub(super) fn load(file: &str, text: &str, read: &ReadFile<'_>) -> Result<Source
     Ok(sources)
 }
 
-/// Names of files that a text includes, and where they stand.
+/// Returns the names of files that a text includes, and their places.
 fn included(sources: &Sources, number: usize) -> Result<Vec<(usize, String)>, TextError> {
     let all = statements(sources, number)?;
     Ok(all
@@ -76,7 +76,7 @@ fn included(sources: &Sources, number: usize) -> Result<Vec<(usize, String)>, Te
         .collect())
 }
 
-/// The name of the file, if that is what a statement is.
+/// Returns the name of the file if a statement is an include.
 fn include<'s>(statement: &[Token<'s>]) -> Option<Token<'s>> {
     match *statement {
         [word, path] if is_word_token(&word, "include") && path.kind == Kind::Text => Some(path),
@@ -88,10 +88,10 @@ fn is_word_token(token: &Token<'_>, text: &str) -> bool {
     token.kind == Kind::Word && token.text == text
 }
 
-/// The tokens of rules, with a `Newline` at the end of each statement and nowhere else.
+/// Returns the tokens of rules, with a `Newline` at the end of each statement and nowhere else.
 pub(super) fn tokens(sources: &Sources) -> Result<Vec<Token<'_>>, TextError> {
     let mut expansion = Expansion { sources, macros: BTreeMap::new(), made: 0, done: Vec::new() };
-    // Texts that go on behind a file that they include.
+    // Texts that continue after an included file.
     let mut open = vec![statements(sources, 0)?.into_iter()];
     while let Some(text) = open.last_mut() {
         let Some(statement) = text.next() else {
@@ -126,7 +126,7 @@ pub(super) fn unreadable(text: &str, at: usize) -> String {
     }
 }
 
-/// The tokens of `text`, which begins at byte `base` of the file; or where there is none.
+/// Returns the tokens of `text`, which begins at byte `base` of the file; or the place where none begins.
 pub(super) fn lex(text: &str, base: usize) -> Result<Vec<Token<'_>>, usize> {
     let mut input = LocatingSlice::new(text);
     let mut tokens = Vec::new();
@@ -171,7 +171,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '/' | '-' | '_' | '*' | '@' | '+' | '%' | ';')
 }
 
-/// The statements of a text: cut where lines end, but for those that end within braces.
+/// Returns the statements of a text: cut at ends of lines, except within braces.
 fn statements(sources: &Sources, number: usize) -> Result<Vec<Vec<Token<'_>>>, TextError> {
     let Some(source) = sources.get(number) else { return Ok(Vec::new()) };
     let tokens = lex(&source.text, source.base)
@@ -207,17 +207,17 @@ fn statements(sources: &Sources, number: usize) -> Result<Vec<Vec<Token<'_>>>, T
     Ok(all)
 }
 
-/// Macros, and the statements that they have been put into.
+/// The definitions of macros, and the statements after expansion.
 struct Expansion<'s> {
     sources: &'s Sources,
     macros: BTreeMap<&'s str, Vec<Token<'s>>>,
-    /// Tokens made so far, those of macros that were defined included.
+    /// Tokens created so far, including those of defined macros.
     made: usize,
     done: Vec<Token<'s>>,
 }
 
 impl<'s> Expansion<'s> {
-    /// `name = value`: the value goes on to the end of the statement, texts in quotes are part of it.
+    /// Defines a macro, `name = value`. The value ends with the statement; texts in quotes are part of it.
     fn define(&mut self, name: Token<'s>, value: &[Token<'s>]) -> Result<(), TextError> {
         if value.is_empty() {
             return Err(self.error_at(name.at, format!("macro `{}` has no value", name.text)));
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(said("pass { {"), "t:1:8: this `{` is never closed");
     }
 
-    /// Each macro doubles the one before: forty lines would be a million million tokens.
+    /// Each macro doubles the previous one: forty lines would be a million million tokens.
     #[test]
     fn macros_cannot_use_up_memory() {
         let mut text = "m0 = \"x x\"\n".to_owned();

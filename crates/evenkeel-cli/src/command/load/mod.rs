@@ -1,4 +1,4 @@
-//! `evenkeel load`: sends requests to a web server, and times the answers.
+//! `evenkeel load`: sends requests to a web server, and measures response times.
 
 mod own;
 mod show;
@@ -27,31 +27,31 @@ use crate::terminal::Progress;
 use crate::{quantity, terminal};
 use sources::Sources;
 
-/// Load an HTTP server by requests that are due when the plan says so, and say how long each took from then.
+/// Load an HTTP server with requests at planned times, and measure response times.
 ///
-/// Unlike a loop that asks again when it was answered (--closed), this one does not wait for a server that
-/// stands still, as users do not: what they would have waited is in the response times (no coordinated
-/// omission).
+/// A closed loop (--closed) sends the next request only after an answer. This command does not wait for a
+/// stalled server, as users do not. A response time begins when its request was due, so it includes the wait
+/// (no coordinated omission).
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A request that is due takes a kept connection that is idle, or opens another one, up to
---connections; beyond that it waits. Its response time is from when it was due to the end of the
-answer; beside that stands the time from when it was sent. One that was given up counts in the
-response times for as long as it was waited for; one that was refused, reset or answered by
-nonsense does not.
+A due request takes a kept connection that is idle, or opens another one, up to --connections;
+beyond that it waits. Its response time begins when it was due and ends with the answer; the
+report also gives the time since it was sent. A request that was given up counts in the response
+times with its waiting time. A request that was refused, reset or answered invalidly does not
+count there.
 
-A name may have several addresses. Each is tried 250 ms after the one before, or when that has
+A name may have several addresses. Each is tried 250 ms after the previous one, or when that has
 failed, in the resolver's order with the families in turn (RFC 6724, RFC 8305). All connections go
-to the first that can be connected to, which the report names; if there is none, the command ends.
+to the first address that accepts one, which the report names; if none does, the command ends.
 
-Cold connections are open and idle, as most of a busy server's are; --cold-rate asks on one of
-them at random now and then. What they get is not in the response times.
+Cold connections are open and idle, as most connections of a busy server; --cold-rate sends
+requests on randomly chosen ones. Their answers are not in the response times.
 
-A day rises and falls as the lines of a file say, each a time and a rate such as `09:30 55`, or
-like those of the live trials of Banga and Mogul (1998): on average 30.1 requests/s, 58.4 at noon.
+A day follows a file with lines of a time and a rate, such as `09:30 55`, or (synthetic) the live
+trials of Banga and Mogul (1998): on average 30.1 requests/s, at noon 58.4.
 
-With --on LINK TCP is evenkeel's: on tap:NAME or packet:NAME to any server there, on cable to an
-evenkeel host at its other end that serves one document.
+With --on LINK the command uses evenkeel's TCP: on tap:NAME or packet:NAME to any server there, on
+cable to an evenkeel host at its other end that serves one document.
 
 Examples:
   evenkeel load http://127.0.0.1:8080/ --rate 10k --duration 30s
@@ -63,86 +63,87 @@ Examples:
 as root:
   evenkeel load http://10.77.0.1:8080/ --on tap:keel0 --kernel-address 10.77.0.1/24 --rate 5k
 
-Exit status: 0 if anything was answered, also at Ctrl-C, which ends it with the report so far; 1 if
-nothing was; 2 for bad arguments. docs/results.md explains every field of the JSON.")]
+Exit status: 0 if any request was answered, also at Ctrl-C, which prints the report so far; 1 if
+none was; 2 for bad arguments. docs/results.md explains every field of the JSON.")]
 pub(crate) struct Arguments {
-    /// What to ask for: `http://HOST[:PORT][/PATH]`.
+    /// Ask for `http://HOST[:PORT][/PATH]`.
     #[arg(value_name = "URL")]
     url: Target,
-    /// Requests a second, such as 0.5, 1500 or 10k; over a day, on average [default: 1k; over a day, what it
-    /// says].
+    /// Send RPS requests a second, such as 0.5, 1500 or 10k; with --day, on average [default: 1k; with --day
+    /// the day's own rate].
     #[arg(long, value_name = "RPS", value_parser = quantity::frequency)]
     rate: Option<f64>,
-    /// How requests follow each other: poisson (at random, as those of many users) or constant.
+    /// Space the requests: poisson (at random, as those of many users) or constant.
     #[arg(long, value_name = "KIND", default_value = "poisson")]
     arrivals: Spacing,
-    /// Ask again on each connection when it was answered, as fast as that goes: to compare.
+    /// Send the next request right after each answer, for comparison.
     #[arg(long, conflicts_with_all = ["rate", "arrivals", "day"])]
     closed: bool,
-    /// How long to measure [default: 10s].
+    /// Measure for TIME [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     duration: Option<Duration>,
-    /// How long to make requests before, which do not count.
+    /// Send requests for TIME before the measurement; they do not count.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::time)]
     warm_up: Duration,
-    /// Connections for requests at a time, at most; with --closed, exactly [default: 1000; with --closed 64].
+    /// Use at most N connections at a time; with --closed, exactly N [default: 1000; with --closed 64].
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     connections: Option<u64>,
-    /// Keep connections for further requests: so it is anyway.
+    /// Keep connections for further requests; this is the default.
     #[arg(long, conflicts_with = "close")]
     keep_alive: bool,
-    /// A new connection for each request.
+    /// Open a new connection for each request.
     #[arg(long)]
     close: bool,
-    /// Close a connection after so many requests [default: when the server does].
+    /// Close a connection after N requests [default: when the server does].
     #[arg(long, value_name = "N", value_parser = quantity::count, conflicts_with = "close")]
     requests_per_connection: Option<u64>,
-    /// Give up a request that was not answered so long after it was sent, or has waited so long for a free
-    /// connection.
+    /// Give up a request TIME after it was sent; while it waits for a connection, TIME after it was due.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = quantity::period)]
     timeout: Duration,
-    /// Give up a connection that was not established in this time [default: that of --timeout].
+    /// Give up a connection that is not established within TIME [default: that of --timeout].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     connect_timeout: Option<Duration>,
-    /// Keep so many connections open beside, which are idle; opened before the run begins.
+    /// Also keep N idle connections open; they are opened before the run begins.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     cold: Option<u64>,
-    /// Requests a second on all cold connections together.
+    /// Send RPS requests a second on all cold connections together.
     #[arg(long, value_name = "RPS", value_parser = quantity::frequency, requires = "cold")]
     cold_rate: Option<f64>,
-    /// Connect from this address, or from these in turn: each has some 28 000 ports.
+    /// Connect from this address, or from these in turn: each has about 28 000 ports.
     #[arg(long, value_name = "ADDRESS[-ADDRESS]", conflicts_with = "on")]
     bind: Option<Sources>,
     #[command(flatten)]
     own: own::Own,
-    /// Play a whole day: a file of times and rates, or synthetic.
+    /// Play a whole day: from a file of times and rates, or synthetic.
     #[arg(long, value_name = "FILE")]
     day: Option<PathBuf>,
-    /// How many times as fast as it was the day passes [default: 288, five minutes].
+    /// Play the day N times as fast [default: 288, five minutes].
     #[arg(
         long, value_name = "N", value_parser = quantity::frequency, requires = "day",
         conflicts_with = "duration"
     )]
     compress: Option<f64>,
-    /// Requests a second at the day's busiest time [default: as the day has it beside the average].
+    /// Scale the day so that its busiest time has RPS requests a second [default: in proportion to the
+    /// average].
     #[arg(long, value_name = "RPS", value_parser = quantity::frequency, requires = "day")]
     peak: Option<f64>,
-    /// Tell figures of parts of the run, of this length [default: in --json 1s; of a day an hour of it].
+    /// Report figures for parts of the run of length TIME [default: with --json 1s; with --day one of its
+    /// hours].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     interval: Option<Duration>,
-    /// A field of the request; may be given more than once.
+    /// Add a header field to the request; repeat for more.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
-    /// Method of the request.
+    /// Use METHOD for the request.
     #[arg(long, value_name = "METHOD", default_value = "GET", value_parser = load::method)]
     method: String,
-    /// Content of the request: text, or @FILE.
+    /// Send this content with the request: text, or @FILE.
     #[arg(long, value_name = "TEXT")]
     body: Option<String>,
     /// Write the distribution of response times in HdrHistogram's text format, in milliseconds.
     #[arg(long, value_name = "FILE")]
     histogram: Option<PathBuf>,
-    /// Seed of everything that is random.
+    /// Seed everything random with SEED.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     /// Print the result as one JSON object.
@@ -169,7 +170,7 @@ struct Output<'a> {
     hosts: Option<&'a Hosts>,
 }
 
-/// An address of the server's that could not be connected to.
+/// An address of the server to which no connection could be made.
 #[derive(Debug, Clone, Serialize)]
 struct Unreached {
     address: String,
@@ -191,7 +192,7 @@ struct DayOutput {
     peak_rps: f64,
 }
 
-/// Connections at a time where nothing is said.
+/// Default numbers of connections at a time: in an open loop, and in a closed loop.
 const CONNECTIONS: [u64; 2] = [1_000, 64];
 const RATE: f64 = 1_000.0;
 const DURATION: Duration = Duration::from_secs(10);
@@ -199,7 +200,7 @@ const DAY: Duration = Duration::from_hours(24);
 const COMPRESS: f64 = 288.0;
 /// The interval between updates of the progress line on a terminal.
 const OFTEN: Duration = Duration::from_millis(250);
-/// Descriptors for other things than connections.
+/// Descriptors that are not for connections.
 const SPARE: u64 = 64;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -218,7 +219,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         News::Glance(glance) => progress.show(&show::glance(glance)),
         News::Report { measured, effort, hosts } => {
             progress.clear();
-            // That the reader has gone shows at the end.
+            // The error is ignored: if the reader has gone, the final report fails, too.
             let _ = arguments.print(&Outcome::new(measured, effort, hosts, &addresses), day);
         }
     };
@@ -249,7 +250,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 struct Outcome<'a> {
     report: Report,
     hosts: Option<&'a Hosts>,
-    /// The server, by the first of its addresses, and by that which is used.
+    /// The server: the first of its addresses, and the address in use.
     first: SocketAddr,
     to: Option<SocketAddr>,
     unreached: Vec<Unreached>,
@@ -281,8 +282,8 @@ fn unconnected(url: &Target, unreached: &[Unreached]) -> Failure {
     })
 }
 
-/// Puts the addresses of a server in the order in which they are tried: that of the resolver, but with the
-/// families in turn (RFC 8305, 4).
+/// Returns the addresses of a server in the order of attempts: the resolver's order, but with the families in
+/// turn (RFC 8305, 4).
 fn in_turn(all: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut resolved: Vec<SocketAddr> = Vec::new();
     for address in all {
@@ -335,7 +336,7 @@ impl Arguments {
         terminal::print(&show::report(&headline, report, rows, day.map(|d| d.compress)))
     }
 
-    /// The rate over the time that is measured, and the day that it is of.
+    /// Returns the rate over the measured time, and the day that it plays, if any.
     fn curve(&self) -> Result<(Option<Curve>, Option<DayOutput>), Failure> {
         if self.closed {
             return Ok((None, None));
@@ -368,7 +369,7 @@ impl Arguments {
 
     fn plan(&self, curve: Option<Curve>) -> Plan {
         let length = curve.as_ref().map_or_else(|| self.duration.unwrap_or(DURATION), Curve::length);
-        // Rounded up, or an empty one would follow the last hour.
+        // The hour is rounded up, or an empty one would follow the last hour.
         let hour = length / 24 + Duration::from_nanos(1);
         let interval = if self.day.is_some() { hour } else { Duration::from_secs(1) };
         Plan {
@@ -398,7 +399,7 @@ impl Arguments {
         Request::new(&self.url, &self.method, &self.headers, &body).map_err(Failure::Usage)
     }
 
-    /// Returns where the server may be: all its addresses of the family that we connect from, at least one.
+    /// Returns all addresses of the server in the family that we connect from, at least one.
     fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
         let host = self.url.resolvable();
         let found = (host.as_str(), self.url.port).to_socket_addrs();
@@ -416,13 +417,13 @@ impl Arguments {
         }
     }
 
-    /// Descriptors and ports for as many connections as there are to be.
+    /// Checks that the process has enough descriptors and ports for the connections of the plan.
     fn check_room(&self, plan: &Plan, to: SocketAddr) -> Result<(), Failure> {
         if self.own.is_chosen() {
             return Ok(());
         }
         let (hot, cold) = (plan.connections as u64, plan.cold as u64);
-        // Those being closed are as many again.
+        // As many connections again may be closing.
         let wanted = hot.saturating_mul(2).saturating_add(cold).saturating_add(SPARE);
         let allowed = allow_descriptors(wanted);
         if allowed < wanted {

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::receiving::Receiving;
 use crate::{address, quantity, suggest};
 
-/// A host of ours, if it is one.
+/// Options of a generator that runs on an evenkeel host.
 #[derive(Debug, Args)]
 pub(super) struct Own {
     /// Use evenkeel's TCP, on cable, tap:NAME or packet:NAME [default: the kernel's].
@@ -24,22 +24,22 @@ pub(super) struct Own {
         long, value_name = "LINK", value_parser = suggest::own_link(), hide_possible_values = true
     )]
     on: Option<LinkSpec>,
-    /// With --on: our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64].
+    /// With --on: send from ADDRESS with its prefix length [default: 10.77.0.2/24, or fd77::2/64].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr, requires = "on")]
     from: Option<IpCidr>,
-    /// With --on tap:NAME: an address for the kernel's end; may be given more than once.
+    /// With --on tap:NAME: give ADDRESS to the kernel's end; repeat for more.
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr, requires = "on")]
     kernel_address: Vec<IpCidr>,
-    /// With --on: router for everything that is not on the link.
+    /// With --on: reach other networks through the router at ADDRESS.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host, requires = "on")]
     gateway: Option<IpAddress>,
-    /// With --on: our hardware address, as for `evenkeel send` [default: own].
+    /// With --on: use this hardware address, as for `evenkeel send` [default: own].
     #[arg(
         long, value_name = "ADDRESS", requires = "on",
         value_parser = suggest::mac(), hide_possible_values = true
     )]
     mac: Option<Address>,
-    /// With --on cable: bytes of the document that is served there [default: 1259].
+    /// With --on cable: serve a document of N bytes there [default: 1259].
     #[arg(long, value_name = "N", value_parser = quantity::count, requires = "on")]
     size: Option<u64>,
 }
@@ -61,7 +61,7 @@ impl Own {
         self.from.map(|from| from.address().into())
     }
 
-    /// Carries out a plan. `to` is the server, by all its addresses.
+    /// Carries out a plan. `to` has all addresses of the server.
     pub(super) fn run(
         &self,
         to: &[SocketAddr],
@@ -87,7 +87,7 @@ impl Own {
         receiving: &Receiving,
         seed: u64,
     ) -> Result<(HostSetup, load::Place), Failure> {
-        // One of each family that the server has.
+        // One address of each family that the server has.
         let ours = [(true, "10.77.0.2/24"), (false, "fd77::2/64")].into_iter();
         let ours = ours.filter(|(v4, _)| to.iter().any(|to| to.is_ipv4() == *v4));
         let addresses = match self.from {
@@ -127,7 +127,7 @@ fn beside(address: IpAddr, ours: &[IpCidr]) -> IpCidr {
     IpCidr::new(address.into(), length)
 }
 
-/// All that are no system's own: many connections need many.
+/// All ports but the well-known ones, because many connections need many ports.
 const PORTS: std::ops::RangeInclusive<u16> = 1_024..=u16::MAX;
 
 /// Fails if the device of the generator's host failed, or if the counters of a host do not balance.

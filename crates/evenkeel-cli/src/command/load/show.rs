@@ -1,4 +1,4 @@
-//! The load and its results, for people.
+//! Text about a load and its results.
 
 use evenkeel_apps::load::{
     ColdCounts, Doubt, Effort, Failure, Glance, Interval, Percentiles, Report, Statuses,
@@ -7,7 +7,7 @@ use evenkeel_apps::quantity::{count, per_s, percent, three_digits, time};
 
 use crate::terminal;
 
-/// Columns of the bar that shows how far it is.
+/// Columns of the progress bar.
 const BAR: usize = 20;
 
 /// Returns the progress line of a load.
@@ -35,8 +35,8 @@ pub(super) fn glance(glance: &Glance) -> String {
     line
 }
 
-/// The whole result; the run in rows, too, if `rows`. Of a day the rows bear its hours, and it passed
-/// `compress` times as fast.
+/// Returns the whole result as text. With `rows` it includes a row for each part of the run. For a day the
+/// rows are its hours, and the day passed `compress` times as fast.
 pub(super) fn report(headline: &str, report: &Report, rows: bool, compress: Option<f64>) -> String {
     let mut text = format!("{headline}\n\n{}", requests(report));
     text.push_str(&times(report));
@@ -73,7 +73,7 @@ fn requests(report: &Report) -> String {
     text + gap + &why.join(", ") + "\n"
 }
 
-/// Answers by class, if not all are good.
+/// Returns the numbers of answers by class, unless all are good.
 fn classes(statuses: &Statuses) -> String {
     let Statuses { successful, redirection, client_error, server_error } = *statuses;
     let classes = [(successful, "2xx"), (redirection, "3xx"), (client_error, "4xx"), (server_error, "5xx")];
@@ -85,7 +85,7 @@ fn classes(statuses: &Statuses) -> String {
     if present.is_empty() { String::new() } else { format!(": {}", present.join(", ")) }
 }
 
-/// Percentiles that are shown.
+/// The percentiles that the text shows.
 const SHOWN: [&str; 7] = ["50 %", "75 %", "90 %", "99 %", "99.9 %", "99.99 %", "longest"];
 
 fn times(report: &Report) -> String {

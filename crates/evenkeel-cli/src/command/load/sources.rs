@@ -7,14 +7,14 @@ use std::str::FromStr;
 
 use crate::failure::Failure;
 
-/// Addresses in a row, of one family.
+/// A range of addresses of one family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sources {
     text: String,
     addresses: Vec<IpAddr>,
 }
 
-/// More are not needed to connect to every port there is.
+/// The most addresses in a range: enough to connect to every port.
 const ADDRESSES_MAX: usize = 4_096;
 
 impl Sources {
@@ -72,13 +72,13 @@ impl FromStr for Sources {
     }
 }
 
-/// Ports that the kernel has for connections from one address to one server.
+/// Returns the number of the kernel's ports for connections from one address to one server.
 pub(super) fn ports_per_address() -> u64 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut ends = range.split_whitespace().filter_map(|end| end.parse::<u64>().ok());
     match (ends.next(), ends.next()) {
         (Some(first), Some(last)) => (last + 1).saturating_sub(first),
-        // ip(7).
+        // The default according to ip(7).
         _ => 28_232,
     }
 }

@@ -1,4 +1,4 @@
-//! `evenkeel route cable`: a router in memory, flooded.
+//! `evenkeel route cable`: floods a router in memory.
 
 use std::time::Duration;
 
@@ -13,8 +13,7 @@ use crate::failure::Failure;
 use crate::quantity::Rate;
 use crate::terminal;
 
-/// Rates that a router is flooded at, if none is given: each twice the one before, and then all that the
-/// machine can.
+/// Rates of the flood if none is given: each is twice the one before, and the last is the machine's maximum.
 const RATES: [Option<u64>; 7] =
     [Some(100_000), Some(200_000), Some(400_000), Some(800_000), Some(1_600_000), Some(3_200_000), None];
 const EACH: Duration = Duration::from_millis(300);
@@ -60,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, file: &File) -> Result<(), Failure> {
         News::Step(step) => progress.show(&format!("offered {}", pps(step.offered_pps))),
         News::Report(flooded) => {
             progress.clear();
-            // That the reader has gone shows at the end.
+            // The error is ignored: if the reader has gone, the final report fails, too.
             let _ = print(flooded);
         }
     });

@@ -8,8 +8,8 @@ use evenkeel_apps::route::report::{CoreReport, LinkReport, Routed, ScreeningRepo
 use crate::command::account;
 use crate::terminal;
 
-/// The line that is shown while it runs: one that is written over on a terminal, or one after another if they
-/// were asked for.
+/// A live line about a running router. On a terminal it is overwritten; elsewhere lines are separate, and
+/// only on request.
 pub(super) struct Live {
     progress: Option<terminal::Progress>,
     before: Option<Routed>,
@@ -29,7 +29,7 @@ impl Live {
         self.before = Some(routed.clone());
     }
 
-    /// Returns whether anybody sees it.
+    /// Returns whether the line is shown.
     pub(super) fn is_seen(&self) -> bool {
         self.progress.as_ref().is_none_or(terminal::Progress::is_active)
     }
@@ -163,7 +163,7 @@ fn screening_lines(screening: &ScreeningReport) -> String {
         count(screening.dropped),
         count(screening.rejected)
     );
-    // The log calls rules by these numbers.
+    // The log identifies rules by these numbers.
     let width = screening.rules.len().to_string().len();
     for (rule, number) in screening.rules.iter().zip(1..) {
         let packets = count(rule.packets);

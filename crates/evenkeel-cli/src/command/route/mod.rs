@@ -27,20 +27,21 @@ use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
 use crate::{suggest, terminal};
 
-/// Route IPv4 and IPv6 between links, screen what passes, and hold the peak under any load.
+/// Route IPv4 and IPv6 between links, screen packets, and keep the peak under any load.
 ///
-/// Packets are forwarded by evenkeel; the kernel only moves frames. Rules are those of pf, without state: the
-/// last one that matches decides. On SIGHUP the files of --config and --rules are read again, and not a
-/// packet is lost; if they cannot be used, the old rules, routes and neighbours stay. Without such a file
-/// SIGHUP ends it.
+/// evenkeel forwards the packets; the kernel only moves frames. Rules are those of pf, without state: the
+/// last matching rule decides. On SIGHUP the command reads the files of --config and --rules again, without
+/// losing a packet. If they cannot be used, the old rules, routes and neighbours stay. Without such a file
+/// SIGHUP ends the command.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
     after_long_help = "\
 Links:
-  packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
-  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root (CAP_NET_ADMIN).
-               Both also with ,queues=N: as many receive rings, each flow in one of them.
+  packet:NAME  an existing network interface, through AF_PACKET. Needs root (CAP_NET_RAW).
+  tap:NAME     a TAP device; created if it does not exist, and then removed at the end. Needs root
+               (CAP_NET_ADMIN).
+               Both also with ,queues=N for N receive rings; each flow uses one of them.
 
 Rules:
   web = \"{ 80, 443 }\"
@@ -51,7 +52,7 @@ Rules:
   antispoof quick for lan
   match on wan scrub (max-mss 1440)
 
-A configuration file has the same words as the command line, which goes before it:
+A configuration file has the options of the command line, which overrides it:
   rules = \"rules.conf\"
   quota = 8
   [[link]]
@@ -73,85 +74,86 @@ as root:
   evenkeel route --config router.toml --cores 1,2,3
   kill -HUP $(pidof evenkeel)
 
-Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2
-for bad arguments."
+Exit status: 0 if the command ran to its end or to Ctrl-C and every frame is accounted for, 1
+otherwise, 2 for bad arguments."
 )]
 pub(crate) struct Arguments {
-    /// A demonstration in memory that needs nothing: a router between two cables is flooded at higher and
-    /// higher rates. Its links are called lan, where the flood comes from, and wan.
+    /// Run a demonstration in memory, which needs nothing: a flood at rising rates through a router between
+    /// two cables. The links are called lan, where the flood comes from, and wan.
     #[arg(value_name = "cable", value_parser = ["cable"])]
     place: Option<String>,
-    /// On cable: one rate in packets a second, such as 500k, or max [default: several, one after another].
+    /// On cable: flood with PPS packets a second, such as 500k, or max [default: several rates, one after
+    /// another].
     #[arg(long, value_name = "PPS", value_parser = quantity::rate)]
     rate: Option<Rate>,
-    /// A file with options, in TOML.
+    /// Read options from a TOML file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A link, with the router's addresses on it; two or more. On a TAP, kernel=ADDRESS/LENGTH is for the
-    /// kernel's end.
+    /// Add a link with the router's addresses on it; give two or more. On a TAP, kernel=ADDRESS/LENGTH is for
+    /// the kernel's end.
     #[arg(
         long, value_name = "[NAME=]DEVICE[,ADDRESS/LENGTH...]", value_parser = suggest::between(),
         hide_possible_values = true
     )]
     link: Vec<Link>,
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
-    /// A route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole
+    /// Add a route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole
     /// (unreachable, prohibit). PREFIX may be default.
     #[arg(long, value_name = "PREFIX,via=GATEWAY")]
     route: Vec<StaticRoute>,
-    /// A neighbour that need not be asked for its hardware address.
+    /// Add a neighbour with a known hardware address.
     #[arg(long, value_name = "ADDRESS,HARDWARE[,link=NAME]")]
     neighbor: Vec<StaticNeighbor>,
     /// Follow the kernel's addresses, routes and neighbours of packet:NAME links, so that a routing daemon
-    /// steers the router. The kernel must not forward itself.
+    /// controls the router. The kernel must not forward itself.
     #[arg(long)]
     kernel_routes: bool,
-    /// Processors to forward on, such as 0,1: a host on each, bound to it, with its share of the flows of
-    /// every packet:NAME link. They share nothing but the rules, so each keeps its flows in order, and every
-    /// limit (--quota, --cycle-limit, queues) is that of each core. Give fewer than the machine has: the
-    /// kernel's own work for the links, the log and other programs need one that is never taken from them.
-    /// [default: one host, wherever the kernel puts it]
+    /// Forward on these processors, such as 0,1. Each has a host that is bound to it, with its share of the
+    /// flows of every packet:NAME link. The hosts share nothing but the rules, so each keeps its flows in
+    /// order. Every limit (--quota, --cycle-limit, queues) applies to each core. Give fewer than the machine
+    /// has: the kernel's own work for the links, the log and other programs need a free one. [default: one
+    /// host, wherever the kernel puts it]
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     cores: Vec<usize>,
-    /// Screening rules [default: all packets pass].
+    /// Screen packets with the rules in FILE [default: all packets pass].
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Where packets go that rules with `log` decide about, each with the rule as its comment.
+    /// Write packets that rules with `log` decide about to FILE, with the rule as the comment.
     #[arg(long, value_name = "FILE.pcapng")]
     log: Option<PathBuf>,
-    /// Write frames that come or go by any link to a pcapng file; what the disk cannot take is discarded and
-    /// counted, and holds nobody up. Of each frame `snaplen` bytes, of all frames those that `filter` says,
-    /// in the language of tcpdump. Not with several --cores.
+    /// Write incoming and outgoing frames of all links to a pcapng file: at most `snaplen` bytes of each, and
+    /// only frames that match `filter`, in tcpdump's language. Frames that the disk cannot take are discarded
+    /// and counted; nothing waits. Not with several --cores.
     #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
     capture: Option<Embedded>,
-    /// Packets that may wait for screening.
+    /// Let at most N packets wait for screening.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     screen_queue: u16,
-    /// Priority of the screening process, -20 (first) to 20.
+    /// Set the priority of the screening process, -20 (first) to 20.
     #[arg(
         long, value_name = "NICE", default_value_t = 0, allow_hyphen_values = true,
         value_parser = clap::value_parser!(i8).range(-20..=20)
     )]
     screen_nice: i8,
-    /// Priority of the forwarding daemon of the lazy architectures, -20 (first) to 20.
+    /// Set the priority of the forwarding daemon of the lazy architectures, -20 (first) to 20.
     #[arg(
         long, value_name = "NICE", default_value_t = 0, allow_hyphen_values = true,
         value_parser = clap::value_parser!(i8).range(-20..=20)
     )]
     forward_nice: i8,
-    /// Frames that may wait to leave by a link.
+    /// Let at most N frames wait to leave by a link.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     output_queue: u16,
-    /// When frames are handed to a link that is still sending.
+    /// Give frames to a link that is still sending in this MODE.
     #[arg(long, value_name = "MODE", value_enum, default_value_t = TransmitMode::Latency)]
     transmit: TransmitMode,
-    /// Say what the rules and options come to, and end.
+    /// Print the effect of the rules and options, and end.
     #[arg(long)]
     check: bool,
-    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 300ms at each rate].
+    /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 300ms at each rate].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
-    /// Print counters to standard error this often, such as 1s.
+    /// Print counters to standard error every TIME, such as 1s.
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     stats_interval: Option<Duration>,
     /// Print the final counters as one JSON object.
@@ -163,9 +165,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TransmitMode {
-    /// At once.
+    /// Give them at once.
     Latency,
-    /// When earlier ones have left: fewer calls of the driver.
+    /// Give them when earlier ones have left, which needs fewer driver calls.
     Throughput,
 }
 
@@ -201,7 +203,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Occasion::Interval => live.show(routed),
         Occasion::Request => {
             live.clear();
-            // That the reader has gone shows at the end.
+            // The error is ignored: if the reader has gone, the final report fails, too.
             let _ = arguments.print(routed);
         }
     });
@@ -220,7 +222,7 @@ fn complete(arguments: &Arguments) -> Result<(Arguments, File), Failure> {
     }
 }
 
-/// On a cable only, which has no file.
+/// Options for a cable, which has no file.
 const NOT_IN_FILES: [&str; 1] = ["rate"];
 
 fn read(path: &Path) -> Result<String, Failure> {

@@ -13,9 +13,9 @@ use crate::failure::Failure;
 use crate::quantity;
 use crate::receiving::Receiving;
 
-/// Serve one made-up document over HTTP/1.x: for measurements, and to try browsers and curl against.
+/// Serve one made-up document over HTTP/1.x: for measurements, browsers and curl.
 ///
-/// GET and HEAD of / give it. Connections are kept, and requests may come one behind the other.
+/// GET and HEAD of / return the document. Connections are kept, and requests may be pipelined.
 #[derive(Debug, Args)]
 #[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
 #[command(after_long_help = "\
@@ -26,27 +26,27 @@ Examples:
 as root, in two terminals:
   evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G --congestion bbr
   curl -o document http://10.77.0.2/
-the same with TCP Fast Open, where the second request comes with its SYN:
+with TCP Fast Open, where the second request arrives in the SYN:
   evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --fast-open
   curl --tcp-fastopen http://10.77.0.2/; curl --tcp-fastopen http://10.77.0.2/")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostArguments,
-    /// Port.
+    /// Listen on this port.
     #[arg(
         long, value_name = "PORT", default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..)
     )]
     port: u16,
-    /// Bytes of the document, such as 1300, 64k or 1G.
+    /// Serve a document of N bytes, such as 1300, 64k or 1G.
     #[arg(long, value_name = "N", default_value = "1300", value_parser = quantity::count)]
     size: u64,
-    /// What the server computes for each read, such as 100us.
+    /// Compute for TIME on each read, such as 100us.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     work: Duration,
-    /// How long a client may take for its next request, and to take a part of an answer.
+    /// Close a connection that stays idle, or leaves an answer unread, for TIME.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::period)]
     timeout: Duration,
-    /// Stop after so many connections.
+    /// Stop after N connections.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
     #[command(flatten)]

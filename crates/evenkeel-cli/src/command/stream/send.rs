@@ -28,17 +28,17 @@ use crate::receiving::Receiving;
 use crate::sending::Sending;
 use crate::{address, quantity, suggest, terminal};
 
-/// Send over one TCP connection: standard input, a file, or made-up bytes; and write what comes back.
+/// Send standard input, a file or made-up bytes over one TCP connection, and write what comes back.
 ///
-/// When all is sent, that is said to the peer (half-close), and what it still sends is received to its end.
+/// After the last byte the command closes its direction (half-close), and receives to the end of the peer's.
 /// TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
 #[derive(Debug, Args)]
 #[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
 #[command(after_long_help = "\
-What comes back goes to standard output, and the report to standard error; with --bytes or --json,
-or with --output FILE, the report goes to standard output. Made-up bytes are compared with the echo.
+Received bytes go to standard output, and the report to standard error; with --bytes or --json, or
+with --output FILE, the report goes to standard output. Made-up bytes are compared with the echo.
 
-On cable an evenkeel host at the other end gives back all it gets, or with --sink takes it only.
+On cable an evenkeel host at the other end sends all bytes back, or with --sink only receives them.
 
 Examples:
   evenkeel send cable --bytes 1G
@@ -50,71 +50,71 @@ as root, in two terminals:
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80
   evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:9000 --start known=50mbit some-file
 
-Exit status: 0 when both sides have said all; 1 if they have not, because there was no connection
-or it failed, something could not be read or written, or Ctrl-C or --duration ended it; 2 for bad
+Exit status: 0 if both sides have sent all and closed; 1 if not, because there was no connection or
+it failed, something could not be read or written, or Ctrl-C or --duration ended it; 2 for bad
 arguments. Bytes out are those that the peer has acknowledged.")]
 pub(crate) struct Arguments {
-    /// Where frames go: cable, tap:NAME or packet:NAME.
+    /// Send frames through LINK: cable, tap:NAME or packet:NAME.
     #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
     link: LinkSpec,
-    /// What to send; `-` for standard input [default: standard input].
+    /// Send FILE; `-` for standard input [default: standard input].
     #[arg(value_name = "FILE", conflicts_with = "bytes")]
     file: Option<PathBuf>,
-    /// Send so many made-up bytes, such as 1000, 64k or 1G; the same for the same --seed.
+    /// Send N made-up bytes, such as 1000, 64k or 1G; equal for equal --seed.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     bytes: Option<u64>,
-    /// Where what comes back is written; `-` for standard output [default: standard output; with --bytes or
+    /// Write what comes back to FILE; `-` for standard output [default: standard output; with --bytes or
     /// --json it is only counted].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Whom to connect to. On a cable this is the server's address and port.
+    /// Connect to ADDRESS:PORT. On a cable this is the server's address and port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:7", value_parser = address::endpoint)]
     to: IpEndpoint,
-    /// Our own address with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
+    /// Send from ADDRESS with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     from: Option<IpCidr>,
-    /// On tap: an address for the kernel's end; may be given more than once.
+    /// On tap: give ADDRESS to the kernel's end; repeat for more.
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = address::cidr)]
     kernel_address: Vec<IpCidr>,
-    /// Router for everything that is not on the link.
+    /// Reach other networks through the router at ADDRESS.
     #[arg(long, value_name = "ADDRESS", value_parser = address::host)]
     gateway: Option<IpAddress>,
-    /// Our hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09
+    /// Use this hardware address: own, device (that of packet:NAME), random, or one such as 02:00:00:00:00:09
     /// [default: own].
     #[arg(
         long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
     )]
     mac: Option<Address>,
-    /// On a cable: the other end takes what it gets and gives nothing back.
+    /// On a cable: the other end receives and sends nothing back.
     #[arg(long)]
     sink: bool,
-    /// Send the first bytes along with the SYN, which saves a round trip (TCP Fast Open, RFC 7413). A first
-    /// connection, which says nothing, brings the server's cookie for that. The server may get those bytes
-    /// twice: let it be something that does no harm if done twice. Where such SYNs vanish, it goes on
-    /// without.
+    /// Send the first bytes with the SYN, which saves a round trip (TCP Fast Open, RFC 7413). A first
+    /// connection without data fetches the server's cookie for that. The server may get those bytes twice, so
+    /// send only what does no harm twice. If the network drops such SYNs, the command continues without Fast
+    /// Open.
     #[arg(long)]
     fast_open: bool,
-    /// Give up if there is no connection after this long [default: 3m]. A peer or router on the link that
-    /// does not answer at all is given up after 3 s.
+    /// Give up if there is no connection after TIME [default: 3m]. If a peer or router on the link does not
+    /// answer ARP or neighbour discovery, give up after 3 s.
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     connect_timeout: Option<Duration>,
-    /// Stop after this long [default: when both sides have said all].
+    /// Stop after TIME [default: when both sides have closed].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
-    /// Write every frame that comes or goes to a capture file; not on cable.
+    /// Write every incoming and outgoing frame to a capture file; not on cable.
     #[arg(long, value_name = "FILE.pcapng")]
     dump: Option<PathBuf>,
-    /// Write frames that come or go to a pcapng file, as `evenkeel echo --help` says.
+    /// Write incoming and outgoing frames to a pcapng file; see `evenkeel echo --help`.
     #[arg(
         long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]",
         value_parser = crate::command::capture::inside
     )]
     capture: Option<Embedded>,
-    /// Say on standard error how it goes this often, and how the connection is [default: on a terminal all
-    /// the time].
+    /// Report progress and the state of the connection on standard error every TIME [default: on a terminal
+    /// all the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     stats_interval: Option<Duration>,
-    /// Seed of what is made up.
+    /// Seed everything made up with SEED.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     /// Print the result as one JSON object.
@@ -149,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let drain = arguments.drain(&outside)?;
     let (to, fast_open, capture) = (arguments.to, arguments.fast_open, arguments.capture.clone());
     let errand = Errand { to, fast_open, source, drain, outside, capture };
-    // Who types or reads at the terminal is not to be disturbed.
+    // A live line must not disturb a user who types or reads at the terminal.
     let typed = arguments.reads_stdin() && io::stdin().is_terminal();
     let quiet = arguments.json || typed || to_stdout && io::stdout().is_terminal();
     let mut telling = Telling::new(arguments.stats_interval, quiet);
@@ -162,7 +162,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         Occasion::Request => {
             telling.clear();
-            // That the reader has gone shows at the end.
+            // The error is ignored: if the reader has gone, the final report fails, too.
             let _ = arguments.print(sent, to_stdout);
         }
     });

@@ -1,4 +1,4 @@
-//! Running `evenkeel echo`, `evenkeel sink` and `evenkeel http`, and what they print.
+//! The run of `evenkeel echo`, `evenkeel sink` and `evenkeel http`, and its output.
 
 use std::time::Duration;
 
@@ -21,28 +21,27 @@ use crate::receiving::Receiving;
 use crate::sending::Sending;
 use crate::terminal;
 
-/// Connections that may have said something before their handshake is over, if Fast Open is wanted.
+/// The most connections that may have sent data before their handshake is over, if Fast Open is wanted.
 pub(super) const FAST_OPEN_WAITING: u32 = 256;
 
 /// Further arguments of servers of streams.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TCP")]
 pub(crate) struct TcpArguments {
-    /// Report on connections as `ss -ti` does, on at most N, the busiest first: at the end, and at every
+    /// Report on at most N connections as `ss -ti` does, the busiest first: at the end, and at every
     /// --stats-interval.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
     pub(crate) connections: Option<usize>,
-    /// Connections that may wait to be accepted [default: 4096]. While so many do, SYNs are left where they
-    /// are.
+    /// Let at most N connections wait to be accepted [default: 4096]. While N wait, SYNs stay queued.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     backlog: Option<u32>,
-    /// Take data that come with a SYN, from clients that have a cookie of ours (TCP Fast Open, RFC 7413), on
-    /// at most N connections whose handshake is not over [default: none; 256 without N]. A client's first
-    /// connection gives it the cookie. Such data may come twice.
+    /// Accept data in a SYN from clients with one of this server's cookies (TCP Fast Open, RFC 7413), on at
+    /// most N connections whose handshake is not over [default: none; 256 without N]. A client's first
+    /// connection gives it the cookie. Such data may arrive twice.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fast_open: Option<u32>,
-    /// On cable: connections that the other end has open at a time, 128 of them at most at work [default:
+    /// On cable: the other end has N connections open at a time, and at most 128 of them in use [default:
     /// 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     clients: Option<u32>,
@@ -59,7 +58,7 @@ pub(crate) struct Task {
     pub(crate) work: Duration,
     /// The number of connections after which the server ends, if it is limited.
     pub(crate) count: Option<u64>,
-    /// On a cable: what each client does.
+    /// The work of each client on a cable.
     pub(crate) ask: Ask,
 }
 
@@ -87,20 +86,20 @@ impl TcpArguments {
     }
 }
 
-/// A run of services: all there is to know about it.
+/// The arguments of one run of services.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) host: &'a HostArguments,
     pub(crate) receiving: &'a Receiving,
     pub(crate) streams: &'a TcpArguments,
-    /// The service over UDP, and what the other end of a cable does with it.
+    /// The service over UDP, and the load from the other end of a cable.
     pub(crate) udp: Option<(service::Options, blaster::Options)>,
-    /// The one over TCP.
+    /// The service over TCP.
     pub(crate) tcp: Option<Task>,
 }
 
 impl Run<'_> {
-    /// Serves, says how it goes, and prints what was done.
+    /// Serves, reports progress, and prints the results.
     pub(crate) fn serve(self, service: impl Service + 'static) -> Result<(), Failure> {
         let (mut setup, port) = (self.host.setup(self.receiving), self.port());
         self.streams.sending.apply(&mut setup.config);
@@ -134,7 +133,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the line about where the server can be reached.
+    /// Returns the line with the addresses of the server.
     fn place(&self, setup: &HostSetup) -> String {
         let protocol = self.protocol().to_uppercase().replace('+', " and ");
         let addresses: Vec<_> = setup.addresses.iter().map(|cidr| cidr.address().to_string()).collect();
@@ -155,7 +154,7 @@ impl Run<'_> {
             News::Started => eprintln!("{place}"),
             News::Glance(Occasion::Request, served) => {
                 telling.clear();
-                // That the reader has gone shows at the end.
+                // The error is ignored: if the reader has gone, the final report fails, too.
                 let _ = print(served);
             }
             News::Glance(Occasion::Interval, served) => {
@@ -182,7 +181,8 @@ impl Run<'_> {
         }
     }
 
-    /// On a cable the other end says when it is enough. Over UDP the time is given to both.
+    /// Returns the load from the other end of a cable, the services, and their time limit. Over TCP the load
+    /// ends the run; over UDP both ends have the time limit.
     fn with_other_end<S>(
         self,
         setup: &HostSetup,
@@ -277,7 +277,7 @@ fn line(served: &Served, moved: &str) -> String {
         let HostCounters { received, consumed, .. } = &served.counters;
         parts.push(format!("{} frames received, {} for the host itself", count(*received), count(*consumed)));
     }
-    // A terminal may have no room for all of it: what is lost goes first.
+    // A terminal may not have room for the whole line, so losses come first.
     let dropped = count(served.counters.dropped());
     let idle = account::idle(&served.counters.cpu);
     format!("{:>8} s  {dropped} dropped; {idle}; {}", three_digits(served.seconds), parts.join("; "))

@@ -1,4 +1,4 @@
-//! TCP for people: counters, connections, how it goes.
+//! Text about TCP: counters, connections, and progress.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::terminal::Progress;
 /// The default interval between updates of the progress line on a terminal.
 const OFTEN: Duration = Duration::from_millis(250);
 
-/// Counters that say how well it went, with what they are called in a sentence.
+/// Counters that indicate how well TCP worked, with their names in a sentence.
 const TELLING: [(Counter, &str); 14] = [
     (Counter::RetransSegs, "retransmitted"),
     (Counter::Timeouts, "timeouts"),
@@ -83,7 +83,7 @@ pub(super) fn connection(connection: &ConnectionReport) -> String {
     text
 }
 
-/// Bytes in and out as of some time.
+/// Bytes in and out up to some time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moved {
     pub(super) seconds: f64,
@@ -92,7 +92,7 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// Bytes a second each way, since `before`.
+    /// Returns the bytes a second in each direction since `before`.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub(super) fn rates(self, before: Self) -> (f64, f64) {
         let seconds = self.seconds - before.seconds;
@@ -103,7 +103,8 @@ impl Moved {
     }
 }
 
-/// `1.23 G bytes in (45.6 MB/s)`, and the same out; what was not moved is not mentioned.
+/// Returns text such as `1.23 G bytes in (45.6 MB/s)`, and the same for out. It omits a direction without
+/// bytes.
 pub(super) fn moved(moved: Moved, before: Moved) -> String {
     let (rate_in, rate_out) = moved.rates(before);
     let ways = [("in", moved.bytes_in, rate_in), ("out", moved.bytes_out, rate_out)];

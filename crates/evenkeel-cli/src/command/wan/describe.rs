@@ -9,8 +9,8 @@ use evenkeel_wan::{Bursts, Limit, Loss, Rate, Ratio, Settings, Size};
 
 use crate::terminal;
 
-/// The line that is shown while it runs: one that is written over on a terminal, or one after another if they
-/// were asked for.
+/// A live line about a running emulator. On a terminal it is overwritten; elsewhere lines are separate, and
+/// only on request.
 pub(super) struct Live {
     progress: Option<terminal::Progress>,
     before: Option<Report>,
@@ -30,7 +30,7 @@ impl Live {
         self.before = Some(report.clone());
     }
 
-    /// Returns whether anybody sees it.
+    /// Returns whether the line is shown.
     pub(super) fn is_seen(&self) -> bool {
         self.progress.as_ref().is_none_or(terminal::Progress::is_active)
     }
@@ -48,7 +48,7 @@ fn line(now: &Report, before: Option<&Report>) -> String {
     let since = |way: &Way, of: fn(&Way) -> u64, n: usize| {
         of(way) - before.and_then(|before| before.ways.get(n)).map_or(0, of)
     };
-    // A terminal may have no room for all of it: what is lost goes first.
+    // A terminal may not have room for the whole line, so losses come first.
     let dropped = now.ways.iter().enumerate().map(|(n, way)| since(way, |way| way.lost + way.queue_full, n));
     let mut line = format!("{:>8} s  dropped {}", three_digits(now.seconds), count(dropped.sum::<u64>()));
     line.extend(now.ways.iter().map(|way| own(&way.own)));
@@ -64,7 +64,7 @@ fn line(now: &Report, before: Option<&Report>) -> String {
     line
 }
 
-/// Returns what each way does to frames.
+/// Returns a description of each direction's settings.
 pub(super) fn both(ways: &[Settings; 2]) -> [String; 2] {
     ways.each_ref().map(settings)
 }
@@ -123,7 +123,7 @@ pub(super) fn settings(settings: &Settings) -> String {
     if parts.is_empty() { "unchanged and at once".to_owned() } else { parts.join(", ") }
 }
 
-/// Returns a description of the size that counts for a frame; empty if that is the frame's own.
+/// Returns a description of the size that counts for a frame; empty if that is the frame's own size.
 fn size(size: Size) -> String {
     match size {
         Size { least: 0, extra: 0 } => String::new(),
@@ -213,7 +213,8 @@ fn error(report: &Report, width: usize) -> String {
     )
 }
 
-/// A frame left between being given to the device and having been taken by it.
+/// Returns the text about lateness. A frame left between the time when the device was given it and the time
+/// when the device had taken it.
 fn late(way: &Way) -> String {
     let (given, late) = (&way.given, &way.late);
     if late.frames == 0 {

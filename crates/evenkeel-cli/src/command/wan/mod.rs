@@ -23,41 +23,41 @@ use settings::{Both, Queue, Reorder, Share};
 
 /// Emulate a wide-area network between two links: rate, queue, delay, jitter, loss, reordering.
 ///
-/// It is a bridge: frames pass unchanged, also those of ARP and IPv6, and each way has settings of its own.
-/// What it adds by itself is measured: how late each frame left, and what was lost because the machine was
-/// late, is printed at the end. No frame leaves early.
+/// The emulator is a bridge: frames pass unchanged, also those of ARP and IPv6, and each direction has its
+/// own settings. It measures its own error and prints it at the end: the lateness of frames, and the frames
+/// lost because the machine was late. No frame leaves early.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
     after_long_help = "\
 Links:
-  packet:NAME  a network interface that exists, through AF_PACKET. Needs root (CAP_NET_RAW).
-  tap:NAME     a TAP device; created if it is not there, and then gone afterwards. Needs root
+  packet:NAME  an existing network interface, through AF_PACKET. Needs root (CAP_NET_RAW).
+  tap:NAME     a TAP device; created if it does not exist, and then removed at the end. Needs root
                (CAP_NET_ADMIN). Also with ,kernel=ADDRESS/LENGTH for the kernel's end.
 
-Both ways: one value is for both. Of two with a / between them the first is for frames from the
-first link to the second, and the second for those that go back: --rate 50mbit/5mbit. The first
---trace is for the way there, the second, if there is one, for the way back. none takes a setting
-back, but for --queue and --overhead.
+Directions: one value applies to both. With two values, such as --rate 50mbit/5mbit, the first is
+for frames from the first link to the second, and the second for frames in the other direction. The
+first --trace is for the forward direction, a second one for the other. none resets a setting, but
+not --queue and --overhead.
 
-What happens to a frame, in this order:
+Each frame passes these steps in order:
   loss, corruption, duplication, queue, rate or trace, delay and jitter, reordering
 
-Settings have the names that tc-netem has for them. They differ in this order, and in that a lost
-frame is not doubled, a copy has the flipped bit too, --reorder holds frames back where netem sends
-them ahead, --jitter keeps the order unless --jitter-reorders is given, and --queue is what waits
-for the rate, and not, as netem's limit, also what flies. --loss gemodel:p,r,1-h,1-k is its model.
+Settings have the names of tc-netem. The emulator differs in this order, and in these points: a
+lost frame is not duplicated, a copy has the flipped bit too, --reorder delays frames where netem
+sends them early, --jitter keeps the order without --jitter-reorders, and --queue counts only frames
+that wait for the rate, not delayed ones as netem's limit. --loss gemodel is netem's model.
 
 Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in
 milliseconds since the beginning; at its end a trace begins again.
 
-Changes, as `tc qdisc change` makes them: settings in a TOML file (--config), read again on SIGHUP.
-Options of the command line override the file. Frames on their way keep their time; links, --seed
-and the like stay. A file that cannot be used is said, and changes nothing.
+Settings can change as with `tc qdisc change`: write them to a TOML file (--config), and send SIGHUP.
+Options of the command line override the file. Frames in transit keep their deadlines; links, --seed
+and similar options stay. If the file cannot be used, a message says so, and nothing changes.
   delay = \"20ms\"
   link = [\"packet:eth1\", \"packet:eth2\"]
 
-Links may have any MTU, also one that changes; what is too long for the other is counted as such.
+Links may have any MTU, also one that changes. Frames too long for the other link are counted.
 
 Examples:
   evenkeel wan cable
@@ -70,86 +70,86 @@ as root:
   evenkeel wan --link packet:eth1 --link packet:eth2 --trace lte.down --trace lte.up --delay 20ms
   evenkeel wan --config wan.toml
 
-Exit status: 0 when it ran to its end or to Ctrl-C and every frame is accounted for, 1 otherwise, 2
-for bad arguments."
+Exit status: 0 if the command ran to its end or to Ctrl-C and every frame is accounted for, 1
+otherwise, 2 for bad arguments."
 )]
 pub(crate) struct Arguments {
-    /// A demonstration in memory that needs nothing: somebody at either end sends a fifth more than the rate,
-    /// and measures what comes out.
+    /// Run a demonstration in memory, which needs nothing: senders at both ends exceed the rate by a fifth,
+    /// and receivers measure what arrives.
     #[arg(value_name = "cable", value_parser = ["cable"])]
     place: Option<String>,
-    /// A file with options, in TOML; read again on SIGHUP.
+    /// Read options from a TOML file; read it again on SIGHUP.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A link; give two.
+    /// Add a link; give two.
     #[arg(
         long, value_name = "[NAME=]DEVICE", value_parser = suggest::between(), hide_possible_values = true
     )]
     link: Vec<Link>,
-    /// Bits a second: 64kbit, 50mbit, 1gbit [default: none; on cable 50mbit/5mbit].
+    /// Limit the rate to RATE: 64kbit, 50mbit, 1gbit [default: none; on cable 50mbit/5mbit].
     #[arg(long, value_name = "RATE[/RATE]", value_parser = settings::rates, conflicts_with = "trace")]
     rate: Option<Both<Option<u64>>>,
-    /// When frames may leave: a file in mahimahi's format, in place of --rate.
+    /// Let frames leave at the times in FILE, in mahimahi's format, instead of --rate.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// What counts of a frame for rate and queue: so many bytes more (or less) than it has from the Ethernet
-    /// header on; ip for the packet in it; ethernet for all that it occupies of an Ethernet [default: 0, as
-    /// for tc-netem; with --trace ip, as for mahimahi].
+    /// Count frames for rate and queue with BYTES more (or less) than their length from the Ethernet header
+    /// on; ip for the packet alone; ethernet for all that a frame occupies of an Ethernet [default: 0, as
+    /// tc-netem; with --trace ip, as mahimahi].
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true, value_parser = settings::overhead)]
     overhead: Option<Size>,
-    /// What may wait for the rate: so many packets (100), bytes (64kB), or no packet longer than this (50ms).
-    /// What finds no room is dropped.
+    /// Let at most LIMIT wait for the rate: packets (100), bytes (64kB), or the waiting time of a packet
+    /// (50ms). Frames that find the queue full are dropped.
     #[arg(long, value_name = "LIMIT[/LIMIT]", default_value = "1000", value_parser = settings::queues)]
     queue: Both<Queue>,
-    /// How long each frame flies, such as 50ms [default: none; on cable 25ms].
+    /// Delay each frame by TIME, such as 50ms [default: none; on cable 25ms].
     #[arg(long, value_name = "TIME[/TIME]", value_parser = settings::times)]
     delay: Option<Both<Duration>>,
-    /// By how much the delay of each frame may be more or less.
+    /// Vary the delay of each frame by at most TIME, up or down.
     #[arg(long, value_name = "TIME[/TIME]", value_parser = settings::times)]
     jitter: Option<Both<Duration>>,
-    /// Jitter lets frames overtake one another.
+    /// Let frames overtake one another because of jitter.
     #[arg(long, requires = "jitter")]
     jitter_reorders: bool,
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
-    /// Frames that vanish: each with a probability such as 0.5%, or in bursts, gemodel:p,r[,1-h[,1-k]] with
-    /// the probabilities that a good link turns bad and a bad one good, and of a loss when it is bad [100%]
-    /// and when it is good [0%].
+    /// Lose frames: each with a probability such as 0.5%, or in bursts, gemodel:p,r[,1-h[,1-k]]: the
+    /// probabilities that a good link turns bad and a bad one good, and of a loss on a bad link [100%] and on
+    /// a good one [0%].
     #[arg(long, value_name = "SHARE[/SHARE]", value_parser = settings::losses)]
     loss: Option<Both<Loss>>,
-    /// Frames that are held back for so long, so that others overtake them, such as 1%,5ms.
+    /// Delay a share of the frames by TIME more, so that others overtake them, such as 1%,5ms.
     #[arg(long, value_name = "SHARE,TIME[/SHARE,TIME]", value_parser = settings::reorders)]
     reorder: Option<Both<Reorder>>,
-    /// Frames that come twice.
+    /// Duplicate this share of the frames.
     #[arg(long, value_name = "SHARE[/SHARE]", value_parser = settings::shares)]
     duplicate: Option<Both<Share>>,
-    /// Frames in which a bit is flipped.
+    /// Flip a bit in this share of the frames.
     #[arg(long, value_name = "SHARE[/SHARE]", value_parser = settings::shares)]
     corrupt: Option<Both<Share>>,
-    /// Of the dice: the same seed does the same to the same frames.
+    /// Seed the random choices with N: equal seeds treat equal frames alike.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// For what is due the emulator waits awake for as long as being woken takes on this machine, which it
-    /// finds out, but for no longer than this; until then it halts.
+    /// Spin for at most TIME before each deadline. The emulator measures how long a wakeup takes on this
+    /// machine, spins for that long, and sleeps until then.
     #[arg(long, value_name = "TIME", default_value = "250us", value_parser = quantity::time)]
     spin: Duration,
-    /// Bind the emulator to a processor, best one that nobody else has [default: wherever the kernel puts
+    /// Bind the emulator to processor N, best one without other programs [default: wherever the kernel puts
     /// it].
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
-    /// Run before all ordinary programs (SCHED_FIFO): exact also beside others, but they get none of the
-    /// processor that it is on. Needs root (CAP_SYS_NICE), and a processor to spare.
+    /// Run before all ordinary programs (SCHED_FIFO): exact also next to others, but they get no time of its
+    /// processor. Needs root (CAP_SYS_NICE), and a processor to spare.
     #[arg(long)]
     realtime: bool,
-    /// Frames that there is memory for, 2 KiB each (jumbo frames more), taken as they are needed.
+    /// Allow memory for N frames, 2 KiB each (jumbo frames more), allocated on demand.
     #[arg(long, value_name = "N", default_value = "256k", value_parser = quantity::count)]
     memory: u64,
-    /// On cable: bits a second that are sent, of full frames [default: a fifth more than the rate].
+    /// On cable: send full frames at RATE bits a second [default: a fifth more than the rate].
     #[arg(long, value_name = "RATE[/RATE]", value_parser = settings::rates)]
     offered: Option<Both<Option<u64>>>,
-    /// Stop after this long, such as 10s [default: at Ctrl-C; on cable after 3s].
+    /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 3s].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     duration: Option<Duration>,
-    /// Print counters to standard error this often, such as 1s; not on cable.
+    /// Print counters to standard error every TIME, such as 1s; not on cable.
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]
     stats_interval: Option<Duration>,
     /// Print the final counters as one JSON object.
@@ -167,7 +167,7 @@ struct Output<'a, T> {
 
 /// The interval between updates of the live line.
 const LIVE: Duration = Duration::from_secs(1);
-/// The default rates of the demonstration in bit/s: there, and back.
+/// The default rates of the demonstration in bit/s: forward, and back.
 const CABLE_BPS: [u64; 2] = [50_000_000, 5_000_000];
 const CABLE_FOR: Duration = Duration::from_secs(3);
 
@@ -216,7 +216,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Occasion::Interval => live.show(report),
         Occasion::Request => {
             live.clear();
-            // That the reader has gone shows at the end.
+            // The error is ignored: if the reader has gone, the final report fails, too.
             let _ = print(report);
         }
     })?;
@@ -238,7 +238,7 @@ impl Now {
     }
 }
 
-/// Returns what is done each way, in a line for each.
+/// Returns a line about the settings of each direction.
 fn lines(names: &[String; 2], ways: &[Settings; 2]) -> Vec<String> {
     let each = describe::both(ways).into_iter().enumerate();
     each.map(|(n, settings)| format!("{} -> {}: {settings}", names[n], names[1 - n])).collect()
@@ -249,7 +249,7 @@ fn balanced(report: &Report) -> Result<(), Failure> {
 }
 
 impl Arguments {
-    /// Returns these with those of the configuration file, as it is now, before them.
+    /// Returns these arguments with the current options of the configuration file before them.
     fn complete(&self) -> Result<Self, Failure> {
         let Some(path) = &self.config else { return Ok(self.clone()) };
         match config_file::complete(path, "wan", &[])? {
@@ -258,8 +258,8 @@ impl Arguments {
         }
     }
 
-    /// Returns what SIGHUP asks for: what is to be done each way, as the configuration file says now. `None`
-    /// if there is no such file.
+    /// Returns the function for SIGHUP, which reads the settings of each direction from the configuration
+    /// file again. Returns `None` if there is no such file.
     fn reread<'a>(&'a self, now: &'a Now, defaults: &'a Defaults, names: [String; 2]) -> Option<Reread<'a>> {
         self.config.as_ref()?;
         Some(Box::new(move || {
@@ -312,7 +312,7 @@ impl Arguments {
             }
             News::Report(done) => {
                 progress.clear();
-                // That the reader has gone shows at the end.
+                // The error is ignored: if the reader has gone, the final report fails, too.
                 let _ = print(done);
             }
         })?;
@@ -321,7 +321,7 @@ impl Arguments {
         balanced(&done.report)
     }
 
-    /// Returns the settings of both directions: there, and back.
+    /// Returns the settings of both directions: forward, and back.
     fn ways(&self, defaults: &Defaults) -> Result<[Settings; 2], Failure> {
         if self.trace.len() > 2 {
             return Err(Failure::Usage("--trace is given once or twice: there, and back".to_owned()));

@@ -1,4 +1,4 @@
-//! Settings of an emulated network, as they are written on the command line.
+//! Settings of an emulated network, in the form of the command line.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use evenkeel_wan::{Bursts, Limit, Loss, Ratio, Size};
 
 use crate::quantity;
 
-/// A setting of both directions: there, and back.
+/// A setting of both directions: forward, and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Both<T>([T; 2]);
 
 impl<T: Copy> Both<T> {
-    /// Returns the setting of one direction: 0 is there, 1 is back.
+    /// Returns the setting of one direction: 0 is forward, 1 is back.
     pub(super) const fn of(&self, way: usize) -> T {
         self.0[way]
     }
@@ -31,7 +31,7 @@ impl Default for Share {
     }
 }
 
-/// Frames that are held back.
+/// Frames that are delayed further, and by how much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Reorder {
     pub(super) share: Share,
@@ -103,7 +103,7 @@ fn queue(text: &str) -> Result<Queue, String> {
 
 /// Reads a share in percent, with or without the sign; `none` means 0 %.
 fn share(text: &str) -> Result<Share, String> {
-    /// Parts of a percent that can be told apart.
+    /// The resolution, in parts of a percent.
     const PARTS: f64 = 1e6;
     if text == "none" {
         return Ok(Share::default());

@@ -6,9 +6,9 @@
 //!   linux: client - the kernel =loopback= the kernel - server
 //! ```
 //!
-//! The kernel processes what arrives over the loopback, or from a TAP, on the core that has sent it: over the
-//! loopback each core does so for the other, and over a TAP our host's core for the client. How many answers
-//! are given is therefore not comparable between them; what share of them is left is.
+//! The kernel processes frames from the loopback, or from a TAP, on the core that sent them. Over the
+//! loopback each core works for the other, and over a TAP our host's core works for the client. So the rates
+//! of answers are not comparable between them, but the remaining shares are.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr as StdIpv4Addr, SocketAddr};
@@ -33,7 +33,7 @@ use super::httpd::Httpd;
 use super::ours::{self, Way};
 use super::{Options, Place, kernel};
 
-/// Connections on which there is a request all the time: one for each document.
+/// Connections with a request all the time, one connection for each document.
 pub(super) const HOT: usize = 50;
 /// The bytes of the paper's document.
 const DOCUMENT: usize = 1_259;
@@ -41,16 +41,16 @@ const DOCUMENT: usize = 1_259;
 pub(in super::super) const WORK: Duration = Duration::from_micros(50);
 
 const TAP: &str = "ekcold";
-/// The client's sources on the loopback: each has as many ports as there are.
+/// The number of the client's addresses on the loopback: each has all ports.
 const SOURCES: u8 = 8;
 
 const WARM_UP: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The time in TIME_WAIT, short enough for the next connection with the same port.
 const TIME_WAIT: Duration = Duration::from_millis(500);
-/// Time for the server to listen.
+/// The time until the server listens.
 const SETTLE: Duration = Duration::from_millis(5);
-/// The implementation of the server's sockets, and its way to wait.
+/// The implementation of the server's sockets, and its calls for waiting.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Server {
     /// A program of our host.
@@ -64,13 +64,13 @@ pub(super) enum Server {
 pub(super) struct Measured {
     /// Answers a second.
     pub(super) answered: f64,
-    /// Shares of the window in which server and client had something to do.
+    /// Shares of the window in which server and client had work.
     pub(super) busy: [f64; 2],
-    /// The share of the window in which both had their cores when they had use for them.
+    /// The share of the window in which both had their cores when they needed them.
     pub(super) core_share: f64,
-    /// Cold connections at the beginning and at the end, whichever are fewer.
+    /// Cold connections at the beginning or at the end, whichever are fewer.
     pub(super) cold: usize,
-    /// The most connections that the server had at a time.
+    /// The most connections of the server at a time.
     pub(super) most: usize,
     /// The number of answers that the server has given, and the number of those that the client has
     /// counted.
@@ -79,7 +79,7 @@ pub(super) struct Measured {
     pub(super) response_us: f64,
 }
 
-/// Measures one server with so many cold connections.
+/// Measures one server with `cold` cold connections.
 pub(super) fn run(server: Server, cold: usize, options: &Options) -> io::Result<Measured> {
     let (server, client) = match server {
         Server::Ours(select, allocation, way) => {
@@ -152,7 +152,7 @@ fn on_tap(config: Config, way: Way, cold: usize, options: &Options) -> io::Resul
             ask_from_kernel(OnKernel { to: vec![to], from: Vec::new() }, cold, options, &sending)
         },
     )?;
-    // What went wrong with the server is why the client failed, too.
+    // The server's error is the cause of the client's failure, too.
     Ok((server?, client?))
 }
 
@@ -203,7 +203,7 @@ fn serve(
     .map_err(io::Error::other)?;
     let (server, httpd) = ours::Server::new(HTTP, Httpd::new(DOCUMENT, WORK), way);
     engine.host_mut().spawn("httpd", 0, Box::new(server));
-    // A SYN that comes before anybody listens is refused.
+    // A SYN that arrives before the server listens is refused.
     engine.run(clock.now() + SETTLE, |_| false)?;
     let [from, until] = drive(&mut engine, generator, CoreTime::of)?;
     engine.host().check().map_err(|wrong| io::Error::other(format!("the server's host: {wrong:?}")))?;

@@ -1,5 +1,5 @@
-//! An HTTP server that is independent of the implementation of its sockets and of its way to wait. As in
-//! the paper it has a connection for each document.
+//! An HTTP server that is independent of the implementation of its sockets and of its calls for waiting. As
+//! in the paper it has a connection for each document.
 
 use evenkeel_core::time::Duration;
 
@@ -7,9 +7,9 @@ use evenkeel_core::time::Duration;
 const BLANK_LINE: &[u8; 4] = b"\r\n\r\n";
 const CHUNK: usize = 4 << 10;
 
-/// The calls that a server makes for a connection. None of them waits.
+/// The calls that a server makes for a connection. None of them blocks.
 pub(super) trait Sockets {
-    /// Accepts a connection, if one is there: it is waited for from now on.
+    /// Accepts a connection, if one is there, and waits for it from now on.
     fn accept(&mut self) -> Option<u32>;
 
     /// Reads the bytes that have arrived.
@@ -18,7 +18,7 @@ pub(super) trait Sockets {
     /// Writes `bytes`. Returns whether all were taken.
     fn write(&mut self, stream: u32, bytes: &[u8]) -> bool;
 
-    /// Closes a connection: it is not waited for any more.
+    /// Closes a connection, and waits for it no more.
     fn close(&mut self, stream: u32);
 
     /// Computes for this time.
@@ -30,7 +30,7 @@ pub(super) trait Sockets {
 pub(super) enum Read {
     Nothing,
     Bytes(usize),
-    /// Nothing more will come.
+    /// The stream has ended.
     End,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Httpd {
     work: Duration,
     /// The length of the blank line's beginning that was read last, by connection.
     heard: Vec<u8>,
-    /// Connections that are open, and the most there were.
+    /// Open connections, and the most at a time.
     open: usize,
     most: usize,
     answered: u64,
@@ -56,7 +56,7 @@ impl Httpd {
         Self { answer, work, heard: Vec::new(), open: 0, most: 0, answered: 0 }
     }
 
-    /// Accepts all there are.
+    /// Accepts all waiting connections.
     pub(super) fn accept(&mut self, sockets: &mut impl Sockets) {
         while let Some(stream) = sockets.accept() {
             let index = stream as usize;
@@ -69,7 +69,7 @@ impl Httpd {
         }
     }
 
-    /// Hears a connection once, and answers if it has asked.
+    /// Reads from a connection once, and answers a complete request.
     pub(super) fn serve(&mut self, stream: u32, sockets: &mut impl Sockets) {
         let mut chunk = [0; CHUNK];
         match sockets.read(stream, &mut chunk) {
@@ -78,7 +78,7 @@ impl Httpd {
                 if self.has_asked(stream, chunk.get(..len).unwrap_or_default()) {
                     sockets.compute(self.work);
                     // A connection that has sent nothing yet has room for more than that. If not, its client
-                    // sees that something is missing.
+                    // detects that bytes are missing.
                     if sockets.write(stream, &self.answer) {
                         self.answered += 1;
                     }
@@ -113,7 +113,7 @@ impl Httpd {
         self.most
     }
 
-    /// Requests that were answered.
+    /// Returns the number of answered requests.
     pub(super) const fn answered(&self) -> u64 {
         self.answered
     }
@@ -123,7 +123,7 @@ impl Httpd {
 mod tests {
     use super::*;
 
-    /// A connection on which something has come, in pieces.
+    /// A connection on which pieces of a request have arrived.
     #[derive(Default)]
     struct Said {
         pieces: Vec<&'static [u8]>,

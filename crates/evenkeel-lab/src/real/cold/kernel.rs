@@ -1,4 +1,4 @@
-//! The server on the kernel's sockets, on a thread of its own.
+//! The server on the kernel's sockets, on its own thread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The measurements of the server's thread.
 pub(super) struct Observed {
     pub(super) httpd: Httpd,
-    /// Shares of the window in which the thread had something to do, and in which it did not get its core.
+    /// Shares of the window in which the thread had work, and in which it did not get its core.
     pub(super) busy: f64,
     pub(super) run_delay: f64,
 }
@@ -33,7 +33,7 @@ pub(super) fn serve(
     have_own_descriptors()?;
     let mut server = Server { accepted: Accepted::listen(at, by)?, clock };
     let mut httpd = httpd;
-    // Nobody listens any more: the generator has failed.
+    // If the generator has failed, its end of the channel is gone.
     let _ = address.send(server.accepted.address()?);
     generator.begin();
     let meter = ThreadMeter::of_this_thread();

@@ -1,9 +1,9 @@
-//! Figure 9 of the paper on scalable readiness in real time: what a saturated server answers, against
-//! connections that are open and idle.
+//! Figure 9 of the paper on scalable readiness in real time: the answers of a saturated server, against open
+//! and idle connections.
 //!
-//! One event-driven server, on a core of its own, by each of the ways to find out what is ready: those of our
-//! host, the paper's old and new ones among them, and beside them the kernel's. See [`bench`] for what is
-//! between it and its client.
+//! The figure compares one event-driven server, on its own core, with each method of finding ready
+//! descriptors: those of our host, including the paper's old and new ones, and those of the kernel. [`bench`]
+//! describes the path between the server and its client.
 
 mod bench;
 mod httpd;
@@ -33,13 +33,13 @@ const COLD: [usize; 6] = [0, 100, 1_000, 2_000, 5_000, 10_000];
 /// Descriptors that a thread needs in addition to those of connections.
 const OTHER_DESCRIPTORS: usize = 200;
 
-/// The share of answers that must be kept with the most cold connections if the cost follows events: at
-/// least what the paper keeps with a fifth of them.
+/// The share of answers that must be kept with the most cold connections if the cost follows events: at least
+/// the paper's share with a fifth of them.
 const KEPT: [f64; 2] = [0.86, 1.15];
 /// The share that may be kept at most if the cost follows descriptors. It depends on the other costs of a
 /// request.
 const FALLING: [f64; 2] = [0.0, 0.75];
-/// The share of the time in which a saturated server has something to do.
+/// The share of the time in which a saturated server has work.
 const SATURATED: [f64; 2] = [0.9, 1.0];
 
 /// A way to wait.
@@ -90,12 +90,12 @@ pub(super) fn measure(
     Ok(runs.outcome())
 }
 
-/// Measures each point in each round. What is missed then, which a machine may do that had other things to
-/// do, is measured as often again: the median of all counts.
+/// Measures each point in each round. Points without a result, which other work of the machine may cause, are
+/// measured as often again; the median of all counts.
 fn measure_all(options: &Options, progress: &mut (dyn FnMut(&Progress<'_>) + Send)) -> io::Result<Runs> {
     let needed = |cold: usize| (cold + HOT + OTHER_DESCRIPTORS) as u64;
     let allowed = link::allow_descriptors(COLD.map(needed).into_iter().max().unwrap_or(0));
-    // Where the kernel has a part in it, as far as it gives descriptors.
+    // The kernel's descriptors limit the connections in which it has a part.
     let can = |server: Server, cold: usize| {
         needed(cold) <= allowed || matches!(server, Server::Ours(..)) && options.on == Place::Cable
     };
@@ -115,8 +115,8 @@ fn measure_all(options: &Options, progress: &mut (dyn FnMut(&Progress<'_>) + Sen
         runs.0.entry((nth, cold)).or_default().push(measured);
         io::Result::Ok(())
     };
-    // Everything once, then everything again, and one variant after the other: what lasts for minutes is then
-    // the same for all of a curve and different for its rounds.
+    // The loop measures everything once, then everything again, and one variant after the other. So
+    // conditions that last for minutes are equal for a whole curve, and differ between its rounds.
     for _ in 0..rounds {
         for point in round.clone() {
             measure(&mut runs, point)?;
@@ -133,7 +133,7 @@ fn measure_all(options: &Options, progress: &mut (dyn FnMut(&Progress<'_>) + Sen
     Ok(runs)
 }
 
-/// The runs, by variant and number of cold connections: one for each round.
+/// The measurements by variant and number of cold connections: one for each round.
 #[derive(Debug, Default)]
 struct Runs(BTreeMap<(usize, usize), Vec<Measured>>);
 
@@ -202,8 +202,8 @@ mod tests {
 
     const WINDOWS_MAX: usize = 10;
 
-    /// Each way to wait serves while there are silent connections. Several windows may be tried, since
-    /// other load on the machine may take a core for a whole window.
+    /// Each server answers while there are silent connections. Several windows may be tried, because other
+    /// load on the machine may take a core for a whole window.
     #[test]
     fn every_way_answers_beside_cold_connections() {
         let options = Options { window: Duration::from_millis(30), ..Options::default() };

@@ -10,9 +10,9 @@ use evenkeel_core::time::{Duration, Instant};
 
 use super::httpd::{Httpd, Read, Sockets};
 
-/// Events taken at a time, at most.
+/// The most events taken at a time.
 const EVENTS: usize = 512;
-/// Connections that wait to be accepted, at most.
+/// The most connections that wait to be accepted.
 const BACKLOG: usize = 1_024;
 
 /// The interface by which the program waits for ready descriptors.
@@ -72,7 +72,7 @@ impl Server {
 }
 
 impl Program for Server {
-    /// Serves one of those that are ready, or looks which are.
+    /// Serves a ready descriptor, or finds the ready ones.
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let listener = self.listener.unwrap_or_else(|| self.listen(system));
         let Some(fd) = self.ready.pop() else { return self.waiting.wait(&mut self.ready, system) };
@@ -94,7 +94,7 @@ impl Waiting {
             Self::EventQueue { queue, .. } => {
                 let interest =
                     Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: fd.token() };
-                // Both are open, and nobody has added it.
+                // Both descriptors are open, and neither was added before.
                 queue.map(|queue| system.add(queue, fd, interest));
             }
         }

@@ -1,4 +1,4 @@
-//! Events at even distances beside a server, by each facility, and what is noted of them.
+//! Events at regular intervals next to a server, by each facility, and their records.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,7 @@ pub(super) enum Facility {
     TimerFd,
     Signal,
     TokioSleep,
-    /// No facility: as many frames leave every millisecond, one behind the other. This measures the cost of
-    /// sending alone.
+    /// No facility: as many frames leave together every millisecond. This measures the cost of sending alone.
     Together,
 }
 
@@ -77,7 +76,7 @@ impl Handler {
     }
 }
 
-/// A switch that says whether events are to happen now.
+/// A switch that enables and disables events.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Switch(Arc<AtomicBool>);
 
@@ -110,7 +109,7 @@ pub(super) enum Events {
 }
 
 impl Events {
-    /// They are off at first. At each a frame is sent, if there is one.
+    /// Creates the events, disabled at first. Each event sends a frame, if there is one.
     pub(super) fn new(
         engine: &mut Engine,
         (facility, every): (Facility, Duration),
@@ -143,7 +142,8 @@ impl Events {
                 let (mut handler, timer) = (handler(frame), TimerFd::every(every)?);
                 let mut due = clock.now();
                 Self::on_this_core(noted, on, move || {
-                    // A signal is meant for others. What it has missed while it was off is not late.
+                    // The signal is for other timers. Expirations that were missed while it was off do not
+                    // count as late.
                     due += every * u32::try_from(timer.wait().unwrap_or(0)).unwrap_or(u32::MAX);
                     handler.call(clock.now(), due);
                 })
@@ -160,7 +160,7 @@ impl Events {
         })
     }
 
-    /// Calls `next` again and again on a thread that has the same core as the calling one.
+    /// Calls `next` repeatedly on a thread that shares the core of the calling one.
     fn on_this_core(noted: Noted, on: Switch, mut next: impl FnMut() + Send + 'static) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let (is_over, is_on) = (Arc::clone(&over), on.clone());
@@ -179,7 +179,7 @@ impl Events {
         Self::Thread { noted, on, over, thread }
     }
 
-    /// Lets them happen from now on, or no more.
+    /// Enables or disables the events.
     pub(super) fn turn(&self, engine: &mut Engine, to: bool) {
         match self {
             Self::Signal(timer) if to => timer.resume(),
@@ -235,7 +235,7 @@ impl Events {
     }
 }
 
-/// Each is due so long after the one before it was called.
+/// Schedules a chain of events. Each is due a fixed time after the call of the previous one.
 fn chain(
     engine: &mut Engine,
     every: Duration,
@@ -257,8 +257,7 @@ fn chain(
     })
 }
 
-/// Rate-based clocking, with the clock that TCP has: what events are late is made up for by packets that are
-/// half as far apart.
+/// Paces packets with TCP's clock: late events are made up for by packets at half the interval.
 fn pace(engine: &mut Engine, every: Duration, on: Switch, mut handler: Handler) -> SoftHandler {
     let spacing = Spacing { target: every, minimum: every / 2, credit: TOGETHER };
     let (mut clock, mut due) = (RateClock::new(), None);

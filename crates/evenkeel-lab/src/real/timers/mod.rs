@@ -1,14 +1,14 @@
-//! Tables I and VII of the paper on soft timers in real time: what events of a microsecond timer cost a
-//! saturated server on the same core, and how late they come.
+//! Tables I and VII of the paper on soft timers in real time: the cost of a microsecond timer's events for a
+//! saturated server on their core, and the lateness of the events.
 //!
-//! A host answers requests over UDP on a core of its own, and is offered more than it can answer. Beside it
-//! there are events at even distances: soft timers of its engine, or those of the kernel, whose every event
-//! is an interrupt. The handler notes how late it is called. For table I that is all; for table VII it sends
-//! a full packet by a cable of its own, and what sending costs by itself is measured, too: by as many packets
-//! that leave together, every millisecond.
+//! A host answers requests over UDP on its own core, and gets more than it can answer. Events at regular
+//! intervals share the core: soft timers of the host's engine, or timers of the kernel, whose every event is
+//! an interrupt. The handler records its lateness. For table I it does nothing else. For table VII it sends a
+//! full packet through a separate cable. The cost of sending alone is measured with as many packets that
+//! leave together, every millisecond.
 //!
-//! What a server answers differs by a third from one run to the next, on a machine that others share. So it
-//! is alone and beside events by turns of a few milliseconds, and each turn is compared with the one before.
+//! On a shared machine a server's rate differs by a third from one run to the next. So phases of a few
+//! milliseconds without and with events alternate, and each phase is compared with the previous one.
 
 mod events;
 mod server;
@@ -224,8 +224,8 @@ impl Runs {
 mod tests {
     use super::*;
 
-    /// Each has events beside a server that answers, and packets leave at each if it sends. No soft event is
-    /// early: its handler asserts that.
+    /// Each facility has events next to a server that answers, and packets leave at each if it sends. No soft
+    /// event is early: its handler asserts that.
     #[test]
     fn every_facility_has_events_beside_a_server() {
         let options = Options { window: Duration::from_millis(30), ..Options::default() };

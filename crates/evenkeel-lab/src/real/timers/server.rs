@@ -1,4 +1,4 @@
-//! A saturated server on a core of its own, with events on that core or without.
+//! A saturated server on its own core, with and without events on that core.
 
 use std::io;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ const UDP_CHECKSUM: core::ops::Range<usize> = 40..42;
 /// The length of a turn. Turns without events and with events alternate.
 pub(in super::super) const TURN: Duration = Duration::from_millis(5);
 
-/// A pair of turns of a server: without events, and then with them.
+/// Two phases of a server: without events, and then with them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     /// Answers a second.
@@ -64,7 +64,7 @@ impl Pair {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measured {
     pub(super) pairs: Vec<Pair>,
-    /// Lateness: median and 99 %.
+    /// The lateness of events: median and 99th percentile.
     pub(super) late_us: [f64; 2],
     /// The share of its core that the server's thread had over the window, according to the kernel's ticks.
     pub(super) core_share: f64,
@@ -94,7 +94,8 @@ pub(super) fn run(
     Ok(Measured { sent, ..observed? })
 }
 
-/// A packet as long as can be. What is written into it later is in no checksum, which UDP need not have.
+/// Returns a packet of the greatest length. Data that is written into it later is not in a checksum, which
+/// UDP does not require.
 fn full_frame(seed: u64) -> io::Result<Vec<u8>> {
     let shape = Shape { payload: FULL_PAYLOAD, flows: 1, ..shape(seed) };
     let mut frame = requests(&shape)?.next().to_vec();

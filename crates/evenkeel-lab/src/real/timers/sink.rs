@@ -8,7 +8,7 @@ use evenkeel_core::time::{Duration, Instant};
 
 use super::server::TURN;
 
-/// The other end of the cable that they leave by.
+/// The peer end of the cable by which the packets leave.
 pub(super) struct Sink {
     end: End,
     pool: Pool,
@@ -18,22 +18,22 @@ pub(super) struct Sink {
 }
 
 /// The interval at which the sink is drained. Draining at each packet would take its cache lines from the
-/// core that sends.
+/// sending core.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Intervals between packets, as far as none is missing between them, nor a turn without any.
+/// Intervals between consecutive packets, without missing packets or phases between them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Intervals {
     count: f64,
     sum_us: f64,
     squares: f64,
-    /// Packets that there was no room for.
+    /// Packets that found the ring full.
     pub(super) missing: u64,
 }
 
 impl Intervals {
     fn note(&mut self, interval: Duration) {
-        // Between two turns.
+        // The interval spans two phases.
         if interval >= TURN {
             return;
         }
@@ -90,7 +90,7 @@ impl Sink {
         }
     }
 
-    /// Forgets what it has seen: the window opens.
+    /// Resets the record at the start of the window.
     pub(super) fn begin(&mut self) {
         self.drain();
         (self.last, self.seen) = (None, Intervals::default());
@@ -120,7 +120,7 @@ mod tests {
         }
         let seen = sink.seen();
         assert!((seen.mean_us() - 15.0).abs() < 1e-9 && (seen.deviation_us() - 5.0).abs() < 1e-9, "{seen:?}");
-        // Of seven that come while nobody takes any, four find room; what comes after is far from them.
+        // Seven frames arrive while the sink is not drained, and four fit. Later frames are far from them.
         sink.begin();
         for at in [50, 60, 70, 80, 90, 100, 110] {
             frame.send(Instant::from_micros(at));

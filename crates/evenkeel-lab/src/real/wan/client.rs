@@ -7,12 +7,12 @@ use evenkeel_core::time::{Duration, Instant};
 
 use crate::t00_tab10::PAYLOAD;
 
-/// A request is the number of packets wanted.
+/// The bytes of a request, which is the number of packets wanted.
 pub(super) const REQUEST_BYTES: usize = 4;
-/// No transfer takes as long.
+/// A time limit above that of any transfer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of an answer in so many full segments.
+/// Returns the bytes of an answer that fills this many segments.
 pub(super) const fn bytes_of(packets: u32) -> usize {
     packets as usize * PAYLOAD as usize
 }
@@ -22,18 +22,18 @@ pub(super) fn late(packets: u32) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
-/// A client that asks for answers and waits for them.
+/// A client that requests answers and waits for them.
 pub(super) trait Client {
     type Connection;
 
     fn open(&mut self, to: IpEndpoint) -> io::Result<Self::Connection>;
 
-    /// Asks for an answer of `packets` packets. Returns the time from the request to its last byte.
+    /// Requests an answer of `packets` packets. Returns the time from the request to its last byte.
     fn ask(&mut self, connection: &mut Self::Connection, packets: u32) -> io::Result<Duration>;
 
     fn close(&mut self, connection: Self::Connection) -> io::Result<()>;
 
-    /// Asks for nothing for this time.
+    /// Waits for this time without requests.
     fn pause(&mut self, time: Duration) -> io::Result<()>;
 
     fn now(&self) -> Instant;

@@ -1,4 +1,4 @@
-//! The kernel's ends, in network namespaces of their own, and how the emulator and our host stand between.
+//! The kernel's ends, in their own network namespaces, with the emulator and our host between them.
 //!
 //! ```text
 //!   namespace 1                        |            namespace 2
@@ -7,7 +7,7 @@
 //!   our host's server ──┘              |
 //! ```
 //!
-//! Both servers have the same device: our host through a packet socket, with addresses of its own.
+//! Both servers share a device: our host uses it through a packet socket, with its own addresses.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -27,10 +27,10 @@ use super::super::devices::new_network;
 use super::client::{Client, PATIENCE, REQUEST_BYTES, bytes_of};
 use super::{CLIENT, KERNEL};
 
-/// Bytes that one call moves.
+/// The bytes that one call moves.
 const CALL: usize = 64 << 10;
-/// The least, what a socket begins with, and the most of the kernel's buffers in bytes: so much that they
-/// limit nothing.
+/// The least, initial and largest size of the kernel's socket buffers in bytes: large enough not to limit
+/// anything.
 const BUFFERS: &str = "4096 16777216 67108864";
 
 /// The first namespace: the emulator's link to it, our host's device there, and the kernel's servers.
@@ -40,8 +40,8 @@ pub(super) struct Left {
     pub(super) servers: Vec<Listening>,
 }
 
-/// Does `work` on a thread in the second namespace, with the first one prepared; both end with it. The
-/// kernel's servers are at these ports, each with a congestion control of that name.
+/// Runs `work` on a thread in the second namespace, after preparing the first; both end with it. The kernel's
+/// servers have these ports, each with a congestion control of that name.
 pub(super) fn in_namespaces<T: Send>(
     servers: &[(u16, &'static str)],
     clock: Clock,
@@ -73,13 +73,13 @@ fn left(servers: &[(u16, &'static str)], clock: Clock) -> io::Result<Left> {
     })
 }
 
-/// A new namespace with a veth pair, of which the kernel has one end with that address.
+/// Enters a new namespace with a veth pair. The kernel has one end with that address.
 fn enter([ours, theirs]: [&str; 2], address: [u8; 4]) -> io::Result<()> {
     new_network()?;
     for file in ["tcp_rmem", "tcp_wmem"] {
         fs::write(format!("/proc/sys/net/ipv4/{file}"), BUFFERS)?;
     }
-    // What the kernel remembers of a destination would have later connections start elsewhere.
+    // With remembered metrics of a destination, later connections would start elsewhere.
     fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")?;
     let [a, b, c, d] = address;
     let address = format!("{a}.{b}.{c}.{d}/24");
@@ -94,7 +94,7 @@ fn enter([ours, theirs]: [&str; 2], address: [u8; 4]) -> io::Result<()> {
     commands.iter().try_for_each(|command| execute(command)).map_err(io::Error::other)
 }
 
-/// A server on the kernel's sockets, which ends with this.
+/// A server on the kernel's sockets, which ends when this is dropped.
 pub(super) struct Listening {
     over: Arc<AtomicBool>,
     notifier: Arc<Notifier>,
@@ -114,7 +114,7 @@ impl Listening {
         let serve = move || {
             while !is_over.load(Ordering::Acquire) {
                 while let Ok((stream, _)) = listener.accept() {
-                    // It ends when the client closes the connection.
+                    // The thread ends when the client closes the connection.
                     thread::spawn(move || answer(stream));
                 }
                 if halt.until(&clock, Instant::NEVER).is_err() {
@@ -134,7 +134,7 @@ impl Drop for Listening {
     }
 }
 
-/// Answers requests to their end, or until the connection fails.
+/// Answers requests until the client closes, or the connection fails.
 fn answer(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;

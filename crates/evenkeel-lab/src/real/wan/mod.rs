@@ -1,11 +1,11 @@
-//! Tables X and XI of the paper on soft timers in real time: answers of so many packets over an emulated wide
-//! area network, at a known capacity, by what is known of the path in other ways, in slow start, by BBR; and
-//! beside them, on devices, the kernel's TCP.
+//! Tables X and XI of the paper on soft timers in real time: response times of answers over an emulated wide
+//! area network. The senders use a known capacity, other knowledge of the path, slow start, or BBR; on
+//! devices also the kernel's TCP.
 //!
-//! All servers are asked in turn by one client, over the same emulator: 50 ms each way, and a bottleneck. The
-//! connections are persistent as in the paper: they have carried data before, so that the client's window is
-//! open, and have then been silent for so long that congestion windows have run down. What a connection can
-//! learn only when it starts, new connections show.
+//! One client queries all servers in turn, over one emulator: 50 ms in each direction, and a bottleneck. The
+//! connections are persistent as in the paper. They have carried data before, so that the client's window is
+//! open, and have then been silent until congestion windows have shrunk. New connections show what can only
+//! be learned at the start.
 
 mod client;
 mod kernel;
@@ -39,17 +39,17 @@ use crate::t00_tab10::{ONE_WAY, PACKET_BYTES, RTT, ideal};
 /// The experiments in virtual time, and the bottlenecks of their tables in bits a second.
 const TABLES: [(&str, u64); 2] = [("t00-tab10", 50_000_000), ("t00-tab11", 100_000_000)];
 
-/// Packets of an answer. The paper's 100 000 take half a minute each, and show no more.
+/// The sizes of answers in packets. The paper's 100 000 take half a minute each, and show no more.
 const PACKETS: [u32; 5] = [5, 10, 100, 1_000, 10_000];
-/// Packets that a connection carries before it is measured. They open the receiver's window.
+/// The packets that a connection carries before it is measured. They open the receiver's window.
 const WARM_UP: u32 = 1_000;
-/// Then it is silent for so long: a congestion window that is halved with each retransmission timeout, as the
+/// The silence that follows. A congestion window that is halved with each retransmission timeout, as the
 /// kernel's is, is the initial one by then.
 const SILENCE: Duration = Duration::from_secs(4);
 /// The time between the end of a connection and the next one.
 const BREATH: Duration = Duration::from_millis(400);
 
-/// The emulator waits awake for no longer than this.
+/// The longest time that the emulator spins.
 const SPIN: Duration = Duration::from_micros(250);
 const MEMORY_PKTS: usize = 32_768;
 
@@ -58,12 +58,11 @@ const KERNEL: [u8; 4] = [10, 78, 0, 2];
 const OURS: [u8; 4] = [10, 78, 0, 3];
 const PORT: u16 = 80;
 
-/// Response times in this share of what they should be are as they should be: the goal, and the clocks'
-/// grain.
+/// The range of ratios in which response times count as ideal: the goal, and the resolution of the clocks.
 const AS_IDEAL: [f64; 2] = [0.99, 1.05];
-/// No worse than CUBIC.
+/// The range of ratios that count as no worse than CUBIC.
 const NO_WORSE: [f64; 2] = [0.0, 1.05];
-/// The allowed lateness of frames that leave the emulator, in microseconds, for 99 of 100: half a percent
+/// The allowed lateness of frames that leave the emulator, in microseconds, for 99 % of them: half a percent
 /// of the round trip.
 const LATE_US: [f64; 2] = [0.0, 500.0];
 
@@ -202,10 +201,11 @@ pub(super) fn measure(
     progress: &mut (dyn FnMut(&Progress<'_>) + Send),
 ) -> io::Result<Outcome> {
     let repeats = options.repeats.max(1);
-    // Asked before this thread has one only.
+    // The processors are queried before this thread is bound to one.
     let [cpu, other] = [0, 1].map(|nth| cpus().get(nth).copied());
     let course = Course { bps, packets: &PACKETS, warm_up: WARM_UP, silence: SILENCE, repeats, cpu };
-    // On a thread of its own: what it starts shares its core, but for the emulator, which goes to another.
+    // The measurement has its own thread. Threads that it starts share its core, except the emulator, which
+    // gets another.
     let measured = thread::scope(|scope| {
         let measuring = scope.spawn(|| {
             settle_on(other.as_ref());
@@ -302,7 +302,7 @@ impl Stand {
     }
 }
 
-/// The client, and what came of its requests so far.
+/// The client, and the results of its requests so far.
 struct Asking<'a, C> {
     course: Course,
     client: &'a mut C,
@@ -310,7 +310,7 @@ struct Asking<'a, C> {
     series: Vec<usize>,
 }
 
-/// A persistent connection, and when it was last used.
+/// A persistent connection, and the time of its last use.
 struct Kept<T>(T, Instant);
 
 impl<C: Client> Asking<'_, C> {
@@ -365,14 +365,14 @@ impl<C: Client> Asking<'_, C> {
     fn on_new(&mut self, nth: usize, packets: u32) -> io::Result<Duration> {
         let to = SERIES[nth].endpoint(nth);
         if SERIES[nth].name == REMEMBERED {
-            // An earlier connection, of which something is to be remembered.
+            // This earlier connection gives the host something to remember.
             let mut earlier = self.client.open(to)?;
             self.client.ask(&mut earlier, self.course.warm_up)?;
             self.client.close(earlier)?;
         }
         self.client.pause(BREATH)?;
         let mut connection = self.client.open(to)?;
-        // The handshake is over, and the window of a SYN, which is not scaled.
+        // This covers the handshake, and the window of a SYN, which is not scaled.
         self.client.ask(&mut connection, 1)?;
         let time = self.client.ask(&mut connection, packets)?;
         self.client.close(connection)?;
@@ -392,7 +392,7 @@ impl Measured {
         median(times.into_iter().flatten().map(|time| ms(*time)))
     }
 
-    /// Of each size, one response time in another.
+    /// Returns, for each size, the response time as a ratio to another.
     fn against(&self, name: &str, other: impl Fn(u32) -> f64) -> Vec<f64> {
         let sizes: std::collections::BTreeSet<u32> = self.times.keys().map(|key| key.1).collect();
         sizes.into_iter().map(|packets| self.response(name, packets) / other(packets)).collect()
@@ -480,7 +480,7 @@ mod tests {
         cpu: None,
     };
 
-    /// Each of its servers gives whole answers, none of them sooner than they can come.
+    /// Checks that each of its servers returns whole answers, none of them sooner than possible.
     fn is_whole(on: Place, servers: usize) -> io::Result<()> {
         let measured = run(SHORT, &Options { on, ..Options::default() }, &mut |_| ())?;
         assert_eq!(measured.times.len(), servers * SHORT.packets.len(), "{measured:?}");
@@ -508,7 +508,7 @@ mod tests {
         }
     }
 
-    /// Response times in round trips, the same of all sizes.
+    /// Returns measurements with these response times in round trips, equal for all sizes.
     fn measured(of: impl Fn(&str) -> f64) -> Measured {
         let times = SERIES
             .iter()

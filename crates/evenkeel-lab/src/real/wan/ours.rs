@@ -1,4 +1,4 @@
-//! Our host's ends: the server whose connections send by different rules, and the client on a cable.
+//! Our host's ends: the server, whose connections send by different rules, and the client on a cable.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,9 +23,9 @@ use evenkeel_core::wire::IpCidr;
 
 use super::client::{Client, PATIENCE, REQUEST_BYTES, bytes_of, late};
 
-/// Buffers hold twice what is on its way at 100 Mbit/s, and more.
+/// The size of buffers: at least twice the data in flight at 100 Mbit/s.
 const BUFFER: usize = 8 << 20;
-/// Bytes that one call moves.
+/// The bytes that one call moves.
 const CALL: usize = 64 << 10;
 
 /// Returns the configuration of the server's connections.
@@ -38,7 +38,7 @@ pub(super) fn options(recovery: RecoveryConfig) -> Arc<tcp::Config> {
     })
 }
 
-/// A port for each rule to send by.
+/// A server with a port for each sending rule.
 #[derive(Debug)]
 struct Server {
     ports: Vec<(u16, Arc<tcp::Config>)>,
@@ -108,7 +108,7 @@ pub(super) enum Way {
     Device(Box<dyn Device>),
 }
 
-/// A server, until it is ended.
+/// A running server, until it is ended.
 pub(super) struct Serving {
     over: Arc<AtomicBool>,
     waker: Waker,
@@ -134,7 +134,7 @@ impl Serving {
         let (over, waker) = (Arc::new(AtomicBool::new(false)), engine.waker());
         let is_over = Arc::clone(&over);
         let serve = move || {
-            // Where the calling thread is.
+            // The thread shares the core of the calling thread.
             settle_on(None);
             engine.run(clock.now(), |_| false)?;
             let begin = CoreTime::of(&engine);
@@ -145,8 +145,7 @@ impl Serving {
         Ok(Self { over, waker, thread })
     }
 
-    /// Ends the server. Returns the share of the time in which its thread had its core when it had use for
-    /// it.
+    /// Ends the server. Returns the share of the time in which its thread had its core when it needed it.
     pub(super) fn end(self) -> io::Result<f64> {
         self.over.store(true, Ordering::Release);
         self.waker.wake();

@@ -4,12 +4,12 @@
 
 use evenkeel_tcp::time::Duration;
 
-/// The source of all that is random in a run.
+/// The source of all random choices in a run.
 #[derive(Debug)]
 pub(crate) enum Choices<'a> {
-    /// `SplitMix64`, by its state.
+    /// `SplitMix64`, with its state.
     Seed(u64),
-    /// The bytes that are left. After the last all choices are zero.
+    /// The bytes that are left. After the last one all choices are zero.
     Bytes(&'a [u8]),
 }
 
@@ -41,7 +41,7 @@ impl Choices<'_> {
         }
     }
 
-    /// Returns true in so many cases of a hundred.
+    /// Returns true with this probability in percent.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         percent > 0 && self.below(100) + percent >= 100
     }

@@ -32,7 +32,7 @@ impl Alone {
         }
     }
 
-    /// An earlier connection has asked for a Fast Open cookie.
+    /// Obtains a Fast Open cookie in an earlier connection.
     fn get_cookie(&mut self, plan: &Plan, now: Instant) -> Result<(), String> {
         let tuple = FourTuple::new(end(US, OUR_PORT + 1), self.tuple.remote);
         let (id, _) = self.endpoint.connect_with(tuple, MSS, &[], now).map_err(|why| why.to_string())?;
@@ -95,7 +95,7 @@ impl Ours for Alone {
                     let mut accepted = None;
                     while let Some(id) = self.endpoint.accept(&at) {
                         if self.accepted {
-                            // An old SYN has come again.
+                            // An old SYN was repeated.
                             let _ = self.endpoint.abort(id);
                             continue;
                         }

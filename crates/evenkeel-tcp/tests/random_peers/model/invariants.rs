@@ -26,23 +26,24 @@ use super::wire::{ACK, FIN, RST, SYN, Seg, after, byte, earlier, later};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     pub(crate) silence: Duration,
-    /// `None`: the connection does not pace.
+    /// The longest delay by pacing; `None` if the connection does not pace.
     pub(crate) pacing: Option<Duration>,
     pub(crate) ack_delay: Duration,
 }
 
 /// The tolerance for timers.
 const SLACK: Duration = Duration::from_millis(2);
-/// The first timeout if a SYN was lost, or nobody knows (RFC 6298, 5.7), with a delay of the peer's.
+/// The first timeout if a SYN was lost, or may have been (RFC 6298, 5.7), with a delay of the peer's.
 const AFTER_LOST_SYN: Duration = Duration::from_millis(3_100);
-/// A tick of the timestamps' clock; and how far back a SYN cookie sets it, which has six bits of it.
+/// A tick of the timestamps' clock. The next constant is how far back a SYN cookie sets it, which has six
+/// bits of it.
 const CLOCK: Duration = Duration::from_millis(1);
 const COOKIE_CLOCK: Duration = Duration::from_millis(64);
 
 #[derive(Debug)]
 pub(crate) struct Invariants {
     times: Times,
-    /// Segments of odd peers may be refused, so what is known of our side is a bound only.
+    /// Whether segments of odd peers may be refused, so that our side's state is known only within bounds.
     odd: bool,
     receive_buffer: u32,
     // What the user has said.
@@ -50,7 +51,7 @@ pub(crate) struct Invariants {
     pub(crate) written: u64,
     pub(crate) fin: bool,
     pub(crate) read: u64,
-    /// The connection has ended, for whatever reason.
+    /// Whether the connection has ended, for any reason.
     pub(crate) over: bool,
     // What we have sent.
     iss: Option<u32>,
@@ -67,7 +68,7 @@ pub(crate) struct Invariants {
     /// they measured.
     under_way: VecDeque<(u32, Instant)>,
     longest: Duration,
-    /// The handshake says nothing of the round trip.
+    /// Whether the handshake does not measure the round trip.
     late_start: bool,
     /// The time at which the first unacknowledged byte was last sent, or the window was last probed.
     first_sent: Instant,
@@ -84,24 +85,24 @@ pub(crate) struct Invariants {
     peer_shift: Option<u8>,
     edge: u32,
     edge_max: u32,
-    /// Our side may send before it has looked at all that arrives at one instant.
+    /// Whether our side may send before it has processed all segments that arrive at one instant.
     pub(crate) sends_between: bool,
     arrived_at: Instant,
     edge_then: u32,
     wl: Option<(u32, u32)>,
     come: Option<u32>,
     beyond: Vec<(u32, u32)>,
-    /// Up to where data came in order that are not acknowledged, and when.
+    /// The ends of unacknowledged data in order, each with its time of arrival.
     unacked: VecDeque<(u32, Instant)>,
     answer: Option<&'static str>,
     clock: Option<u32>,
     /// The number of the first byte of the peer's stream.
     peer_first: Option<u32>,
-    /// The window of its SYN, which is what a Fast Open server may use: of the first, as others come again.
+    /// The window of the first SYN, which a Fast Open server may use; SYNs may be repeated.
     syn_window: Option<u32>,
-    /// Our SYN has timestamps.
+    /// Whether our SYN has timestamps.
     clocks: bool,
-    /// Something came that we may have taken or not.
+    /// Whether a segment came that we may or may not have accepted.
     unsure: bool,
 }
 
@@ -177,12 +178,12 @@ impl Invariants {
 
     pub(crate) fn sent(&mut self, seg: &Seg, peer: &Peer, now: Instant) -> Result<(), String> {
         if seg.has(RST) {
-            // What comes after a reset is no connection's.
+            // A segment after a reset belongs to no connection.
             self.over |= self.acked.is_some() && self.opened.is_some();
             return Ok(());
         }
         if seg.has(SYN) && seg.has(ACK) && peer.irs.is_some_and(|irs| irs != seg.seq) {
-            // The answer to another SYN, which the peer does not want.
+            // This answers another SYN, which the peer does not want.
             return Ok(());
         }
         self.find_iss(seg, peer);
@@ -207,7 +208,7 @@ impl Invariants {
         }
         if is_forward {
             if !after(seg.seq, self.una) {
-                // RFC 6298, 5: the timer runs since then, whatever else has left.
+                // RFC 6298, 5: the timer has been running since then, whatever else has left.
                 self.timeout = self.timeout.max(now.since(self.timer_since()));
                 self.first_sent = now;
             }
@@ -220,7 +221,7 @@ impl Invariants {
         }
         if seg.end() != seg.seq {
             if after(self.max, seg.seq) {
-                // All that is under way may be acknowledged selectively: it measures nothing.
+                // All data in flight may be acknowledged selectively, so it measures nothing.
                 self.sent_twice = self.max;
                 self.under_way.clear();
             }
@@ -279,7 +280,7 @@ impl Invariants {
         self.acked = Some(seg.ack);
         (self.answer, self.unsure) = (None, false);
         if let Some(come) = self.come.filter(|come| after(seg.ack, *come)) {
-            // It has taken what the rules here would let it refuse.
+            // The endpoint has accepted what the rules here would let it refuse.
             self.take(later(come, seg.ack));
         }
         while self.unacked.pop_front_if(|(end, _)| !after(*end, seg.ack)).is_some() {}
@@ -288,7 +289,7 @@ impl Invariants {
 
     // --- A segment arrives ---
 
-    /// The peer's segment is about to be given to the endpoint.
+    /// Handles a segment of the peer that is about to be passed to the endpoint.
     pub(crate) fn arrives(&mut self, seg: &Seg, peer: &Peer, now: Instant) {
         if seg.has(SYN) && seg.seq == peer.plan.iss && self.wl.is_none() {
             self.peer_shift = seg.scale;
@@ -319,9 +320,9 @@ impl Invariants {
             after(seg.ack, self.una) || after(seg.seq, seq) || seg.seq == seq && !after(ack, seg.ack)
         });
         if seg.has(SYN) && self.wl.is_some() {
-            // It comes again, and says nothing.
+            // The segment is a repetition without information.
         } else if self.opened.is_none() {
-            // A listener that has kept nothing may begin with any of them.
+            // A listener that has kept no state may begin with any of them.
             self.odd |= self.edge != edge;
             self.edge = edge;
         } else if newer && !after(self.una, seg.ack) {
@@ -338,8 +339,8 @@ impl Invariants {
         self.measure(seg, now);
     }
 
-    /// An acknowledgment may measure how long ago was what it acknowledges, or what it echoes (RFC 7323, 4):
-    /// acknowledgments before it may have been lost.
+    /// Measures a round trip: an acknowledgment may measure the age of the acknowledged segment, or of its
+    /// echo (RFC 7323, 4), because earlier acknowledgments may have been lost.
     fn measure(&mut self, seg: &Seg, now: Instant) {
         while let Some((_, at)) = self.under_way.pop_front_if(|(end, _)| !after(*end, seg.ack)) {
             self.longest = self.longest.max(now.since(at));
@@ -351,14 +352,15 @@ impl Invariants {
         }
     }
 
-    /// It was given to the endpoint, whose connection is synchronized: what it calls for is due from now on.
+    /// Handles a segment that was passed to the endpoint, whose connection is synchronized: its effects are
+    /// due from now on.
     pub(crate) fn arrived(&mut self, seg: &Seg, now: Instant) {
         let Some(come) = self.come else { return };
         if seg.flags & (SYN | RST | ACK) != ACK || self.is_old(seg) || self.over || self.acked.is_none() {
             return;
         }
         if after(self.una, seg.ack) || after(seg.ack, self.max) {
-            // Its data may be taken, or not.
+            // Its data may or may not be accepted.
             self.unsure |= after(seg.end(), come);
             return;
         }
@@ -368,7 +370,7 @@ impl Invariants {
             self.clock = seg.clock.map(|(value, _)| value);
         }
         if seg.payload.is_empty() && (!seg.has(FIN) || !after(seg.end(), come)) {
-            // Answers to old segments without data are few (RFC 5961, 7).
+            // Answers to old segments without data are limited (RFC 5961, 7).
             return;
         }
         let promised = self.promised;
@@ -406,7 +408,7 @@ impl Invariants {
 
     // --- The endpoint has nothing more to do now ---
 
-    /// Nothing happens before `next`.
+    /// Checks the state when nothing happens before `next`.
     pub(crate) fn check(&mut self, info: Option<&Info>, now: Instant, next: Instant) -> Result<(), String> {
         if self.over {
             return Ok(());
@@ -431,7 +433,7 @@ impl Invariants {
             return Ok(());
         }
         self.work_since.get_or_insert(now);
-        // Twice the timer, which may have begun before the last segment left.
+        // The bound is twice the timer, which may have begun before the last segment left.
         let first = self.times.silence.max(self.longest * 5).max(if self.late_start {
             AFTER_LOST_SYN
         } else {

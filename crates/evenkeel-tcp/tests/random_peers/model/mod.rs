@@ -1,4 +1,4 @@
-//! A random peer that is not our TCP, a network, the program on our side, and what must hold of our side.
+//! A random peer that is not our TCP, a network, the program on our side, and the invariants of our side.
 //!
 //! | looking for | file |
 //! | --- | --- |

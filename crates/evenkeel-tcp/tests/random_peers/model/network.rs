@@ -1,4 +1,4 @@
-//! The network between our endpoint and the peer. It may lose, double, delay, reorder and mark, until it
+//! The network between our endpoint and the peer. It may lose, duplicate, delay, reorder and mark, until it
 //! becomes calm.
 
 use std::collections::BTreeMap;
@@ -33,23 +33,24 @@ impl Way {
 pub(crate) enum Item {
     ToUs(Seg, Ecn),
     ToPeer(Seg, Ecn),
-    /// Our segment with this number does not fit; so many bytes after the 20 of the header would.
+    /// A report that our segment with this number does not fit, and how many bytes after the 20 of the header
+    /// would.
     TooBig(u32, u16),
 }
 
 /// The simulated network between us and the peer, with both directions.
 #[derive(Debug)]
 pub(crate) struct Network {
-    /// From us to the peer; back.
+    /// The directions: from us to the peer, and back.
     pub(crate) ways: [Way; 2],
     pub(crate) calm: bool,
-    /// Bytes of an IP packet from us that still pass.
+    /// The most bytes of an IP packet from us that pass.
     pub(crate) mtu: usize,
-    /// Whether we hear of packets that do not.
+    /// Whether packets that are too big are reported to us.
     pub(crate) reports: bool,
     queue: BTreeMap<(Instant, u64), Item>,
     number: u64,
-    /// No packet that is not reordered arrives before that.
+    /// The time before which only reordered packets arrive.
     order: [Instant; 2],
 }
 
@@ -77,7 +78,7 @@ impl Network {
         Some(entry.remove())
     }
 
-    /// Sends a segment of ours, of so many bytes with all headers.
+    /// Sends a segment of ours, of this many bytes with all headers.
     pub(crate) fn send_to_peer(
         &mut self,
         seg: Seg,

@@ -12,7 +12,7 @@ pub(crate) const PEER: [u8; 4] = [10, 0, 0, 2];
 pub(crate) const OUR_PORT: u16 = 80;
 pub(crate) const PEER_PORT: u16 = 40_000;
 
-/// News for the program.
+/// An event for the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The connection was accepted. Others are aborted.
@@ -23,7 +23,7 @@ pub(crate) enum Notice {
     },
 }
 
-/// Why a call moved nothing.
+/// The reason why a call moved nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     WouldBlock,
@@ -32,13 +32,14 @@ pub(crate) enum Refusal {
 
 /// Our side, with one connection.
 pub(crate) trait Ours {
-    /// Of segments that arrive at one instant, what one calls for may leave before the next is looked at.
+    /// Whether, for segments that arrive at one instant, the answer to one may leave before the next is
+    /// processed.
     const SENDS_BETWEEN: bool = false;
 
-    /// Listens. Returns the Fast Open cookie that the peer presents, if the plan has it present one.
+    /// Listens. Returns the Fast Open cookie that the peer presents, if the plan requires one.
     fn listen(&mut self, plan: &Plan, now: Instant) -> Option<Vec<u8>>;
 
-    /// Opens the connection. `data` are given to the call that opens. Returns how many were taken.
+    /// Opens the connection. The call that opens gets `data`. Returns the number of bytes taken.
     fn connect(&mut self, plan: &Plan, data: Option<&[u8]>, now: Instant) -> Result<usize, String>;
 
     /// Takes a segment of the peer's.

@@ -1,7 +1,7 @@
-//! A TCP peer that is not ours: small, written for this test alone, and as odd as its plan says.
+//! A TCP peer that is not ours: small, written for this test alone, and as odd as its plan.
 //!
-//! It keeps numbers, not bytes: what the endpoint sends is a known stream, and `invariants.rs` compares every
-//! byte of it.
+//! It keeps numbers, not bytes: the endpoint sends a known stream, and `invariants.rs` compares every byte of
+//! it.
 
 use evenkeel_tcp::Ecn;
 use evenkeel_tcp::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use super::wire::{ACK, CWR, ECE, FIN, PSH, RST, SYN, Seg, URG, after, bytes, ear
 /// The behaviour of the peer in a run: how it opens, sends, receives and closes.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerPlan {
-    /// The peer opens.
+    /// Whether the peer opens.
     pub(crate) active: bool,
-    /// The peer sends a SYN although it has had ours.
+    /// Whether the peer sends a SYN although it has received ours.
     pub(crate) simultaneous: bool,
-    /// Our listener's cookie, if the peer opens with data; or the cookie that it gives.
+    /// Our listener's cookie, if the peer opens with data; or the cookie that the peer gives.
     pub(crate) cookie: Option<Vec<u8>>,
-    /// The peer takes data in our SYN.
+    /// Whether the peer accepts data in our SYN.
     pub(crate) takes_early: bool,
     pub(crate) iss: u32,
     pub(crate) mss: Option<u16>,
@@ -29,21 +29,21 @@ pub(crate) struct PeerPlan {
     pub(crate) nagle: bool,
     /// The most bytes in a segment of the peer's.
     pub(crate) segment: usize,
-    /// In so many cases of a hundred a segment is smaller.
+    /// The percentage of segments that are smaller.
     pub(crate) pieces: u64,
-    /// Segments under way at most.
+    /// The most segments in flight.
     pub(crate) flight: u32,
     pub(crate) rto: Duration,
     pub(crate) windows: Windows,
-    /// Data beyond the last window are dropped, though an earlier window had room for them.
+    /// Whether data beyond the last window is dropped although an earlier window had room for it.
     pub(crate) strict: bool,
     /// The window that the peer keeps once the network is calm.
     pub(crate) last_window: u32,
-    /// The peer does not announce that window: it has to be asked.
+    /// Whether the peer does not announce that window, so that we have to probe.
     pub(crate) silent_opening: bool,
     pub(crate) ack_every: u32,
     pub(crate) ack_delay: Duration,
-    /// In so many cases of a hundred an acknowledgment is for a part of what has come.
+    /// The percentage of acknowledgments that are partial.
     pub(crate) partial_acks: u64,
     pub(crate) reneging: u64,
     pub(crate) urgent: u64,
@@ -51,7 +51,7 @@ pub(crate) struct PeerPlan {
     pub(crate) total: u64,
     pub(crate) write_chunk: u64,
     pub(crate) write_pause: Duration,
-    /// The peer closes once our FIN has come.
+    /// Whether the peer closes only after our FIN.
     pub(crate) closes_last: bool,
     /// The interval between odd actions of the peer; `None` if it takes none.
     pub(crate) oddities: Option<Duration>,
@@ -76,9 +76,9 @@ impl PeerPlan {
 /// The size of the peer's windows while the network is rough.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Windows {
-    /// A buffer, of which so many bytes are read in each interval.
+    /// A buffer, of which a number of bytes are read in each interval.
     Buffer(u32, u32, Duration),
-    /// Another window after each interval, which takes back what was granted.
+    /// A random window after each interval, which may shrink.
     Wild(Duration),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Peer {
     pub(crate) dead: bool,
     pub(crate) established: bool,
     pub(crate) was_reset: bool,
-    /// It has sent SYNs that may well lead to a reset.
+    /// Whether it has sent SYNs that may cause a reset.
     pub(crate) has_provoked: bool,
     calm: bool,
     // What it sends.
@@ -327,7 +327,7 @@ impl Peer {
         }
     }
 
-    /// Sends the first piece again that is not acknowledged, with other borders than before.
+    /// Retransmits the first unacknowledged piece, with other borders than before.
     fn send_again(&mut self, now: Instant, choices: &mut Choices<'_>) {
         let nxt = core::mem::replace(&mut self.nxt, self.una);
         self.send_one(now, choices);
@@ -519,7 +519,7 @@ impl Peer {
                 let mut number = || seg.ack.wrapping_add(choices.below(40_000) as u32).wrapping_sub(10_000);
                 seg.sack = vec![(number(), number()), (number(), number())];
             }),
-            // Its SYN once more, or another.
+            // This is its SYN once more, or another one.
             4 => {
                 self.has_provoked = true;
                 let off = choices.pick(&[0, 1, 0x4000_0000, 0x8000_0000]);
@@ -539,32 +539,32 @@ impl Peer {
                     ..Seg::default()
                 });
             }
-            // A keep-alive, with a byte or without.
+            // This is a keep-alive, with a byte or without.
             5 | 6 => {
                 let payload = if choices.chance(50) { vec![0] } else { Vec::new() };
                 let old = after(self.una, self.plan.iss.wrapping_add(1));
                 let payload = if old { payload } else { Vec::new() };
                 self.push(Seg { seq: self.una.wrapping_sub(1), payload, ..base }, now);
             }
-            // A reset with a number that is not the next.
+            // This is a reset with a number that is not the next.
             7 => {
                 let off = choices.pick(&[1, 500, 0xffff_fff0, 0x1000_0000]);
                 self.out.push(Seg { seq: self.max.wrapping_add(off), flags: RST, ..Seg::default() });
             }
-            // No ACK, or no flag at all.
+            // The segment has no ACK, or no flag at all.
             8 => self.push(Seg { flags: choices.pick(&[0, PSH, URG]), payload: vec![7], ..base }, now),
-            // Beyond the window.
+            // The segment is beyond the window.
             9 => {
                 let seq = self.edge.wrapping_add(choices.between(1, 70_000) as u32);
                 let place = u64::from(seq.wrapping_sub(self.plan.iss).wrapping_sub(1));
-                // What is said to be beyond may be within by the time it comes.
+                // A segment beyond the window may be inside it when it arrives.
                 let right = place + 30 <= self.plan.total;
                 let seq = if right { seq } else { self.edge.wrapping_add(1 << 29) };
                 let payload = bytes(false, place, 30);
                 self.max = if right { later(self.max, seq.wrapping_add(30)) } else { self.max };
                 self.push(Seg { seq, payload, ..base }, now);
             }
-            // Old data.
+            // The segment has old data.
             10 => {
                 let sent = self.una.wrapping_sub(self.plan.iss).wrapping_sub(1);
                 let from = choices.below(u64::from(sent).max(1));
@@ -572,9 +572,9 @@ impl Peer {
                 let seq = self.plan.iss.wrapping_add(1).wrapping_add(from as u32);
                 self.push(Seg { seq, payload: bytes(false, from, len), ..base }, now);
             }
-            // ECN, agreed on or not.
+            // The segment has ECN flags, whether agreed on or not.
             11 => self.push(Seg { flags: ACK | choices.pick(&[ECE, CWR, ECE | CWR]), ..base }, now),
-            // An old timestamp.
+            // The segment has an old timestamp.
             _ => self.push_with(base, now, |seg| {
                 seg.clock = seg.clock.map(|(value, echo)| (value.wrapping_sub(1 << 20), echo));
             }),
@@ -605,10 +605,10 @@ impl Peer {
         }
         let Some(irs) = self.irs else {
             if after(seg.ack, self.plan.iss) && !after(seg.ack, self.max) {
-                // The SYN-ACK before it was lost (RFC 9293, 3.10.7.3).
+                // The previous SYN-ACK was lost (RFC 9293, 3.10.7.3).
                 return;
             }
-            // It knows of no connection.
+            // The peer has no such connection.
             return self.out.push(Seg { seq: seg.ack, flags: RST, ..Seg::default() });
         };
         if !seg.has(ACK) || after(irs, seg.seq) {
@@ -636,7 +636,7 @@ impl Peer {
 
     fn on_reset(&mut self, seg: &Seg, now: Instant, choices: &mut Choices<'_>) {
         let begins = self.irs.is_none() && seg.has(ACK) && after(seg.ack, self.plan.iss);
-        // Once both ends have closed, what still comes is no connection's.
+        // Once both ends have closed, later segments belong to no connection.
         if self.is_done() || self.irs.is_none() && !begins {
             return;
         }
@@ -653,7 +653,7 @@ impl Peer {
             return self.acknowledge(now, choices, false);
         }
         if self.established {
-            // It comes again.
+            // The segment is a repetition.
             return self.acknowledge(now, choices, false);
         }
         if seg.has(ACK) && (after(seg.ack, self.max) || !after(seg.ack, self.plan.iss)) {
@@ -736,7 +736,7 @@ impl Peer {
         }
         if seg.end() == seg.seq {
             if seg.seq != self.rcv_nxt {
-                // A keep-alive, or a probe of the window.
+                // This is a keep-alive, or a window probe.
                 self.acknowledge(now, choices, false);
             }
             return;

@@ -23,7 +23,7 @@ pub(crate) enum Role {
     Listener,
     /// A listener whose SYN queue has no place: it answers with SYN cookies.
     Cookies,
-    /// Both open.
+    /// Both ends open.
     Simultaneous,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct UserPlan {
     pub(crate) write_pause: Duration,
     pub(crate) read_chunk: u64,
     pub(crate) read_pause: Duration,
-    /// The user closes its direction after the peer's.
+    /// Whether the user closes its direction after the peer's.
     pub(crate) closes_last: bool,
-    /// The user closes then, whatever is unread; or aborts.
+    /// The time at which the user closes, whatever is unread, or aborts.
     pub(crate) closes_at: Option<Instant>,
     pub(crate) aborts: bool,
 }
@@ -84,13 +84,14 @@ impl Plan {
         });
         let mut peer = peer;
         if role == Role::Cookies {
-            // A cookie has no smaller MSS.
+            // A cookie cannot encode a smaller MSS.
             peer.mss = peer.mss.map(|mss| mss.max(216));
-            // Whoever lost the end of a handshake by cookies hears of it only if the peer speaks.
+            // If the end of a handshake by cookies was lost, our side learns of the connection only if the
+            // peer sends data.
             peer.total = peer.total.max(1);
             peer.closes_last &= peer.total > 1;
         }
-        // Enough round trips.
+        // This leaves enough round trips.
         peer.total = peer.total.min(peer.segment as u64 * u64::from(peer.flight) * 60);
         let times = times(&connection, &peer, &ways, pacing_rate);
         let least = u64::from(peer.last_window).clamp(1, 500);
@@ -109,13 +110,13 @@ impl Plan {
     }
 }
 
-/// Bounds that follow from the longest round trip there can be.
+/// Returns bounds that follow from the longest possible round trip.
 fn times(config: &Config, peer: &PeerPlan, ways: &[Way; 2], rate: Option<Rate>) -> Times {
     let longest = ways[0].longest() + ways[1].longest() + peer.ack_delay;
-    // Who opens at the same time answers when its own SYN has gone unanswered.
+    // A peer that opens simultaneously answers when its own SYN has had no answer.
     let longest = longest + if peer.simultaneous { Duration::from_secs(1) } else { Duration::ZERO };
     let packet = rate.map_or(Duration::ZERO, |rate| rate.time_for(1_600));
-    // At first a second; then SRTT + 4 * RTTVAR (RFC 6298, 2).
+    // The timeout is a second at first; then SRTT + 4 * RTTVAR (RFC 6298, 2).
     let silence = Duration::from_millis(1_050).max(longest * 5 + Duration::from_millis(300)) + packet;
     let recovery = &config.recovery;
     let paces = recovery.pacing

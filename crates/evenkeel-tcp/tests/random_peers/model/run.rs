@@ -1,4 +1,4 @@
-//! One connection from beginning to end.
+//! A run of one connection from beginning to end.
 
 use std::fmt::{self, Write as _};
 
@@ -15,9 +15,9 @@ use super::plan::{BEGIN, Plan, Role};
 use super::user::User;
 use super::wire::{SYN, Seg, bytes};
 
-/// More segments at one instant are a loop.
+/// The most segments at one instant; more are a loop.
 const AT_ONCE_MAX: u32 = 5_000;
-/// No connection takes more steps.
+/// The most steps of a connection.
 const STEPS_MAX: u64 = 400_000;
 
 /// The outcome of a run.
@@ -57,7 +57,7 @@ impl Summary {
         }
     }
 
-    /// Most connections are completed, and there are some of each kind.
+    /// Asserts that most connections are completed, and that each kind occurs.
     pub(crate) fn assert_varied(&self) {
         assert!(self.completed > self.runs / 10 * 8, "too few are completed");
         assert!(self.fast_open > self.runs / 50, "too few open with data");
@@ -84,14 +84,14 @@ pub(crate) struct Run<'a, O> {
     choices: Choices<'a>,
     plan: Plan,
     outcome: Outcome,
-    /// The connection was synchronized once.
+    /// Whether the connection was ever synchronized.
     synchronized: bool,
-    /// Segment by segment, for people.
+    /// The trace for people, segment by segment.
     trace: Option<String>,
 }
 
 impl<'a, O: Ours> Run<'a, O> {
-    /// Prepares a run of our side, as `ours` makes it of the plan.
+    /// Prepares a run of our side, which `ours` creates from the plan.
     pub(crate) fn new(mut choices: Choices<'a>, traced: bool, ours: impl FnOnce(&mut Plan) -> O) -> Self {
         let mut plan = Plan::new(&mut choices);
         let mut ours = ours(&mut plan);
@@ -120,7 +120,7 @@ impl<'a, O: Ours> Run<'a, O> {
         }
     }
 
-    /// Runs it, and returns what it was like, or what does not hold.
+    /// Runs the connection. Returns a summary, or the invariant that does not hold.
     pub(crate) fn run(mut self) -> Result<Outcome, String> {
         let result = self.connect().and_then(|()| self.steps());
         match (result, self.trace) {
@@ -167,7 +167,7 @@ impl<'a, O: Ours> Run<'a, O> {
                 next = next.min(at);
             }
             let info = self.info().filter(|info| info.state != State::Closed);
-            // A listener's may be over before it is accepted.
+            // A listener's connection may end before it is accepted.
             let had = self.state.opened.is_some() || self.synchronized;
             self.state.over |= info.is_none() && had;
             self.state.check(info.as_ref(), self.now, next)?;
@@ -175,7 +175,7 @@ impl<'a, O: Ours> Run<'a, O> {
                 if !self.user.open || !self.peer.dead {
                     return self.end();
                 }
-                // The peer has gone, and we do not hear of it unless we ask.
+                // The peer has gone, and we learn of that only by sending.
                 (self.user.left, self.state.over) = (true, true);
                 self.user.open = false;
                 self.ours.close(self.now);
@@ -196,7 +196,7 @@ impl<'a, O: Ours> Run<'a, O> {
 
     fn happen(&mut self) -> Result<(), String> {
         let now = self.now;
-        // What is due leaves before anybody looks at what arrives in the same instant.
+        // Due segments leave before those that arrive at the same instant are processed.
         self.ours.advance(now);
         self.settle()?;
         if !self.network.calm && self.plan.calm_at <= now {
@@ -233,7 +233,7 @@ impl<'a, O: Ours> Run<'a, O> {
         }
     }
 
-    /// Takes what there is to take, until there is nothing.
+    /// Processes everything that can happen now.
     fn settle(&mut self) -> Result<(), String> {
         let mut buffer = [0; 10_000];
         for _ in 0..AT_ONCE_MAX {
@@ -287,7 +287,7 @@ impl<'a, O: Ours> Run<'a, O> {
         self.user.is_done() || self.peer.was_reset && self.peer.dead
     }
 
-    /// Nothing happens any more.
+    /// Checks the state at the end.
     fn end(&mut self) -> Result<(), String> {
         let Self { user, peer, state, plan, .. } = self;
         let ours = user.left || plan.peer.resets_at.is_some() || peer.has_provoked;

@@ -1,4 +1,4 @@
-//! Our user: the program that has the connection.
+//! Our user: the program with the connection.
 
 use evenkeel_tcp::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use super::wire::{byte, bytes};
 #[derive(Debug)]
 pub(crate) struct User {
     pub(crate) plan: UserPlan,
-    /// It has a connection.
+    /// Whether it has a connection.
     pub(crate) open: bool,
-    /// The user has closed or aborted before all was said.
+    /// Whether the user has closed or aborted before all data was sent.
     pub(crate) left: bool,
     pub(crate) failed: Option<String>,
     pub(crate) eof: bool,
@@ -40,7 +40,7 @@ impl User {
         }
     }
 
-    /// Nothing more is to be said or heard.
+    /// Returns whether nothing more is to be sent or received.
     pub(crate) const fn is_done(&self) -> bool {
         self.left || self.failed.is_some() || self.shut && self.eof
     }
@@ -113,7 +113,7 @@ impl User {
         if state.written == self.plan.total && may_close && !self.shut {
             (self.shut, state.fin) = (true, true);
             if !ours.shutdown(now) {
-                // The next call of `read` says why.
+                // The next call of `read` returns the reason.
                 (self.can_read, self.read_at) = (true, now);
             }
         }

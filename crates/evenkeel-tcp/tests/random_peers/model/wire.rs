@@ -1,4 +1,4 @@
-//! Segments as the peer reads and writes them: a second implementation of the format, for independence.
+//! Segments as the peer parses and writes them: an independent implementation of the format.
 
 /// A segment of either side.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) const fn earlier(a: u32, b: u32) -> u32 {
     if after(a, b) { b } else { a }
 }
 
-/// Returns the bytes of an option with so many blocks, or as many as fit beside other options of so many
+/// Returns the bytes of an option with this many blocks, or as many as fit beside other options of `others`
 /// bytes.
 pub(crate) fn sack_len(blocks: usize, others: usize) -> usize {
     let fit = 40_usize.saturating_sub(others + 4) / 8;
@@ -72,7 +72,7 @@ impl Seg {
         self.text().wrapping_add(self.payload.len() as u32)
     }
 
-    /// Writes it with a right checksum.
+    /// Writes the segment with a right checksum.
     pub(crate) fn emit(&self, from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
         let mut options = Vec::new();
         if let Some(mss) = self.mss {

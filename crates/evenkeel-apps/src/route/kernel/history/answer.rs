@@ -10,9 +10,9 @@ use serde_json::Value;
 /// The destination to which the kernel sends packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// To one of these devices and gateways.
+    /// The kernel sends packets to one of these devices and gateways.
     Hops(Vec<Hop>),
-    /// To itself.
+    /// The kernel keeps the packets.
     Kernel,
     Blackhole,
     Prohibit,
@@ -27,13 +27,13 @@ pub(super) struct Answered {
     pub(super) destination: IpAddress,
     /// The next hop for a packet.
     pub(super) plain: Answer,
-    /// The whole route that it is from.
+    /// The whole route of that next hop.
     pub(super) whole: Answer,
-    /// Next hops of that route that are out of use.
+    /// The next hops of that route that are out of use.
     pub(super) dead: Vec<Hop>,
 }
 
-/// Asks the kernel where packets to each destination go.
+/// Asks the kernel for the route of packets to each destination.
 pub(super) fn answers(scratch: &Scratch, destinations: &[&str]) -> Vec<Answered> {
     let mut questions = String::new();
     for destination in destinations {
@@ -106,7 +106,7 @@ fn of_route(route: &Value, failed: &str) -> (Answer, Vec<Hop>) {
             let all = |hops: Vec<&Value>| hops.into_iter().map(hop).collect();
             (Answer::Hops(all(alive)), all(dead))
         }
-        // By the number of an object alone.
+        // The answer has only the number of an object.
         None if route["dev"].is_null() => (Answer::Unreachable, vec![]),
         None => (Answer::Hops(vec![hop(route)]), vec![]),
     }

@@ -1,6 +1,6 @@
 //! Random changes of the kernel's tables, as commands.
 
-/// A sample of destinations in and beside the prefixes that changes are about.
+/// Sample destinations in and near the prefixes of the changes.
 pub(super) const DESTINATIONS: [&str; 26] = [
     "20.1.2.3",
     "20.1.2.4",
@@ -55,7 +55,7 @@ const V6: [&str; 7] = [
 /// A source of changes.
 pub(super) struct Changes {
     state: u64,
-    /// Also what cannot be followed by destination.
+    /// Whether to make changes that cannot be followed by destination.
     odd: bool,
 }
 
@@ -64,7 +64,7 @@ impl Changes {
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d, odd }
     }
 
-    /// SplitMix64 (Steele, Lea, Flood).
+    /// The generator is SplitMix64 (Steele, Lea, Flood).
     fn below(&mut self, bound: usize) -> usize {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -101,7 +101,7 @@ impl Changes {
         if six { format!("fd00:{net}::{host}") } else { format!("10.0.{net}.{host}") }
     }
 
-    /// A way of a gateway, with its device.
+    /// Returns a random gateway with its device.
     fn by(&mut self, six: bool) -> String {
         let net = [0, 1, 1, 2, 2, 3, 3, 9][self.below(8)];
         let device = if net == 9 { "f0".to_owned() } else { format!("d{net}") };
@@ -138,12 +138,12 @@ impl Changes {
             self.of(&["add", "add", "append", "append", "prepend", "replace", "change", "del", "del", "del"]);
         let prefix = if six { self.of(&V6) } else { self.of(&V4) };
         let target = self.target(six);
-        // IPv4 looks into its first two tables together until it first has a rule, and nothing says whether
-        // it still does. It matters if the first has a prefix that is shorter than one of the second: that is
-        // closed, and so cannot be followed. For the same reason a route in the last table is closed where
-        // the second one discards.
+        // Until IPv4 first has a rule, the kernel looks into its first two tables together, and nothing shows
+        // whether it still does. It matters if the first table has a shorter prefix than one of the second:
+        // that prefix is closed, and so cannot be followed. For the same reason a route in the last table is
+        // closed if the second one discards.
         let to_local = six || self.odd || prefix.ends_with("/32");
-        // The source of the questions would be martian, wherever they lead.
+        // The source address of the queries would be martian for any route.
         let has_source = matches!(prefix, "default" | "10.0.0.0/8") && !six;
         let kind = if target.is_empty() {
             let kinds = ["blackhole ", "unreachable ", "prohibit ", "throw ", "local ", "broadcast "];

@@ -1,5 +1,5 @@
-//! The follower held against the kernel: random histories of changes are made in the kernel, and after each
-//! of them the host's routes are compared with the kernel's own answers (`ip route get`).
+//! Tests of the follower with the kernel. They make random histories of changes in the kernel. After each
+//! change they compare the host's routes with the kernel's own answers (`ip route get`).
 
 mod answer;
 mod change;
@@ -30,7 +30,7 @@ const PATIENCE: u32 = 1000;
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     agreed: u64,
-    /// Closed by the host, where the kernel forwards.
+    /// Destinations closed by the host, to which the kernel forwards.
     closed: u64,
 }
 
@@ -39,11 +39,11 @@ struct Bench {
     host: Host,
     follower: Follower,
     scratch: Scratch,
-    /// The kernel's numbers for the links, as far as they are there.
+    /// The kernel's indices of the existing links.
     indices: [Option<u32>; 4],
     history: String,
     seed: u64,
-    /// Changes that cannot be followed by destination are among the history.
+    /// Whether the history has changes that cannot be followed by destination.
     odd: bool,
 }
 
@@ -92,7 +92,7 @@ impl Bench {
             let index = device_index(link).ok();
             if self.indices[number] != index {
                 self.indices[number] = index;
-                // As whoever opens the device anew tells it.
+                // The thread that reopens a device sends this, too.
                 index.into_iter().for_each(|index| self.follower.moved(index, InterfaceId(number as u8)));
             }
         }
@@ -174,14 +174,15 @@ impl Bench {
             Answer::Hops(taken) => {
                 let all = match whole {
                     Answer::Hops(all) => known(all),
-                    // Said by the number of an object alone.
+                    // The answer has only the number of an object.
                     _ => hops.clone(),
                 };
                 let taken = known(taken);
-                // IPv6 shares a route out anew when a link goes, and not when it begins to be ignored because
-                // it has no carrier: until then it still takes it for some packets, as nothing tells.
+                // IPv6 distributes a route's flows again when a link is removed, but not when the link begins
+                // to be ignored because it has no carrier. Until then the kernel uses it for some packets,
+                // and nothing shows that.
                 let is_stale = matches!(destination, IpAddress::Ipv6(_)) && taken.is_subset(&known(dead));
-                // If it takes a device that is not ours there may be others that are.
+                // If the kernel uses a device that is not ours, it may have other next hops that are.
                 (taken.is_subset(&hops) || is_stale) && all == hops && !hops.is_empty()
             }
             Answer::Kernel | Answer::Blackhole => *via == Via::Blackhole,
@@ -191,10 +192,10 @@ impl Bench {
     }
 }
 
-/// The route of the longest prefix, and of those the first.
+/// Returns the route with the longest prefix, and among equal ones the first.
 fn lookup<'a>(routes: &'a [Route], destination: &IpAddress) -> Option<&'a Route> {
     let matching = routes.iter().filter(|route| route.to.contains_addr(destination));
-    // The last of equal ones would win; they stand in order.
+    // `max_by_key` returns the last of equal ones, so the order is reversed.
     matching.rev().max_by_key(|route| route.to.prefix_len())
 }
 
@@ -211,9 +212,9 @@ fn play(seed: u64, steps: usize) -> Seen {
     seen
 }
 
-/// Seeds with even numbers play only what can be followed: there nothing is closed but what leaves by a
-/// device that is not ours. How much is closed is judged of many histories together, as a single rule may
-/// close nearly all of one.
+/// Seeds with even numbers play only changes that can be followed. Then nothing is closed except routes
+/// through devices that are not ours. The share of closed destinations is judged over many histories, because
+/// a single rule may close nearly all of one.
 #[test]
 fn the_host_forwards_as_the_kernel_would_after_any_history() {
     let long = std::env::var_os("EVENKEEL_LONG").is_some();
@@ -226,7 +227,7 @@ fn the_host_forwards_as_the_kernel_would_after_any_history() {
         in_namespace(&[&[("ip", "iproute2"), ("sysctl", "procps")]], move || {
             tell.send(play(seed, steps)).unwrap();
         });
-        // Otherwise it was skipped.
+        // The test was skipped.
         let Ok(seen) = told.recv() else { return };
         all = Seen { agreed: all.agreed + seen.agreed, closed: all.closed + seen.closed };
     }
@@ -234,7 +235,7 @@ fn the_host_forwards_as_the_kernel_would_after_any_history() {
     assert!(one.is_some() || all.closed * 4 < all.agreed, "{all:?}: too much is closed");
 }
 
-/// Plays changes after which the kernel says little or nothing, each known to have been followed wrongly.
+/// Plays changes that the kernel announces partly or not at all. Each was once followed wrongly.
 fn follows(changes: &[&str]) {
     let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
     in_namespace(&[&[("ip", "iproute2"), ("sysctl", "procps")]], move || {
@@ -247,7 +248,7 @@ fn follows(changes: &[&str]) {
     });
 }
 
-/// IPv4 routes by a next-hop object go with it, without a word.
+/// The kernel removes IPv4 routes with their next-hop object, without an announcement.
 #[test]
 fn a_route_goes_with_its_next_hop_object() {
     follows(&[
@@ -296,7 +297,7 @@ fn routes_that_are_told_by_the_number_of_their_object_alone_are_followed() {
     ]);
 }
 
-/// A rule that looks at more than the destination closes what it may concern, and nothing else.
+/// A rule with conditions beyond the destination closes the destinations that it may concern, and no others.
 #[test]
 fn a_rule_by_source_closes_what_its_table_has() {
     in_namespace(&[&[("ip", "iproute2"), ("sysctl", "procps")]], || {
@@ -317,7 +318,7 @@ fn a_rule_by_source_closes_what_its_table_has() {
     });
 }
 
-/// The kernel lists routes that ask for a source apart from the others to their prefix.
+/// The kernel lists routes for some sources apart from the other routes to their prefix.
 #[test]
 fn a_route_by_source_stays_when_all_is_read_again() {
     in_namespace(&[&[("ip", "iproute2"), ("sysctl", "procps")]], || {
@@ -331,10 +332,10 @@ fn a_route_by_source_stays_when_all_is_read_again() {
             bench.change(step, command);
         }
         let (seen, closed) = (bench.compare(), bench.follower.fib.closed());
-        // It names a table that is not known yet.
+        // The rule names a table that is not known yet.
         bench.change(3, "ip -6 rule add to 2001:db8:1:2::3/128 lookup 100 priority 10");
         assert_eq!((bench.compare().closed, bench.follower.fib.closed()), (seen.closed, closed));
-        // One of another source, and one of none in place of one of none.
+        // One route is for another source, and one for no source replaces another for no source.
         bench.change(4, "ip -6 route add 2001:db8::/32 via fd00:1::3 from 2001:db8:78::/48");
         bench.change(5, "ip -6 route replace 2001:db8::/32 via fd00:2::3");
         assert_eq!((bench.compare().closed, bench.follower.fib.closed()), (seen.closed, closed));
@@ -347,7 +348,7 @@ fn a_route_by_source_stays_when_all_is_read_again() {
     });
 }
 
-/// A rule that discards does so also where no table has a route.
+/// A rule that discards applies even if no table has a route.
 #[test]
 fn a_rule_that_discards_needs_no_route() {
     follows(&[
@@ -358,7 +359,7 @@ fn a_rule_that_discards_needs_no_route() {
     ]);
 }
 
-/// The kernel passes over a broadcast address whose device has no carrier, if it ignores such.
+/// The kernel skips a broadcast address whose device has no carrier, if it ignores such devices.
 #[test]
 fn a_broadcast_address_without_carrier_is_passed_over() {
     follows(&[

@@ -1,4 +1,4 @@
-//! Some rules of one family, looked up field by field.
+//! A block of rules of one family, looked up field by field.
 
 use super::brief::{Brief, Probe, ports};
 use super::field::{Field, Small};
@@ -14,22 +14,21 @@ const WORD: usize = u64::BITS as usize;
 /// Bounds of a finder and its blocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Sets of at most so many rules are compared one by one.
+    /// The largest set of rules that are compared one by one.
     pub(super) few: usize,
-    /// Rules in a shortlist, at most.
+    /// The most rules in a shortlist.
     pub(super) depth: usize,
-    /// Rules that take much of all fields and are compared one by one, at most.
+    /// The most broad rules that are compared one by one.
     pub(super) one_by_one: usize,
-    /// Rules of a block, at most.
+    /// The most rules of a block.
     pub(super) rules: usize,
-    /// Places where addresses of a block's rules begin and end, at most; but a rule is never cut.
+    /// The most places where addresses of a block's rules begin and end; but a rule is never cut.
     pub(super) places: usize,
-    /// Words that the rows of a field may have for each rule of the block. One that would need more is cut in
-    /// two.
+    /// The most words of a field's rows for each rule of the block. A block that needs more is cut in two.
     pub(super) words_per_rule: usize,
-    /// Blocks of so many rules are not cut any more.
+    /// The number of rules at which blocks are not cut further.
     pub(super) least: usize,
-    /// From so many rules on, those that leave the same fields open stand together.
+    /// The number of rules from which rules that leave equal fields open are grouped.
     pub(super) shaped: usize,
 }
 
@@ -46,11 +45,11 @@ impl Limits {
     };
 }
 
-/// A rule, and what it wants of the addresses of a family.
+/// A rule, and its conditions on the addresses of a family.
 #[derive(Debug)]
 pub(super) struct Placed<'a, K> {
-    /// Of two rules that match, the one with the lower rank decides. Of those that depend on others, the one
-    /// with the lower rank is the earlier one.
+    /// The rank. If two rules match, the one with the lower rank decides. Among rules that depend on others,
+    /// the one with the lower rank is the earlier one.
     pub(super) rank: u32,
     /// The rule's place in the set.
     pub(super) index: u32,
@@ -82,27 +81,26 @@ impl<'a, K: FamilyAddress> Placed<'a, K> {
     }
 }
 
-/// Some rules of one family.
+/// A block of rules of one family.
 ///
-/// For every header field there is a row of bits for each value, or for each span of values that no rule
-/// tells apart: the rules that the value fits. The rules that match a packet are those in all its rows
-/// (Lakshman and Stiliadis, 1998). A row has a summary, a bit for each of its words that is not zero; only
-/// words that are in all summaries are looked at (Baboescu and Varghese, 2001).
+/// Each header field has a row of bits for each value, or for each span of values that no rule distinguishes:
+/// the rules that match the value. The rules that match a packet are those in all its rows (Lakshman and
+/// Stiliadis, 1998). A row has a summary with a bit for each non-zero word. Only words that are in all
+/// summaries are read (Baboescu and Varghese, 2001).
 ///
-/// Rules that leave the same fields open stand together, in the order of their ranks: else a rule that leaves
-/// one field open and another that leaves another open would fill words of all rows. Of each such part of the
-/// block the first match is enough.
+/// Rules that leave equal fields open are grouped, in the order of their ranks. Otherwise rules with
+/// different open fields would fill words of all rows. Only the first match of each group matters.
 #[derive(Debug)]
 pub(super) struct Block<K> {
     /// The rank of the rule in each place; the highest number in a place without a rule.
     ranks: Vec<u32>,
     /// The lowest of them.
     first: u32,
-    /// Conditions that each packet meets that any of the rules matches.
+    /// Conditions that hold for each packet that any of the rules matches.
     hull: Option<Brief<K>>,
-    /// For each word, the first one behind the part of the block that it is in.
+    /// For each word, the first word after its group.
     ends: Vec<u16>,
-    /// Places with rules.
+    /// The places that have rules.
     all: (Summary, Row),
     from: Side<K>,
     to: Side<K>,
@@ -118,7 +116,7 @@ pub(super) struct Block<K> {
 }
 
 impl<K: FamilyAddress> Block<K> {
-    /// Makes the blocks of rules, which are in the order of their ranks.
+    /// Creates the blocks of rules, which are in the order of their ranks.
     pub(super) fn of(placed: &[&Placed<'_, K>], limits: &Limits) -> Vec<Self> {
         let mut blocks = Vec::new();
         let mut rest = placed;
@@ -136,7 +134,7 @@ impl<K: FamilyAddress> Block<K> {
         blocks
     }
 
-    /// Makes one block, or two, or more.
+    /// Creates one block, or cuts the rules into several.
     fn cut(placed: &[&Placed<'_, K>], limits: &Limits, blocks: &mut Vec<Self>) {
         let words_max =
             if placed.len() <= limits.least { usize::MAX } else { limits.words_per_rule * placed.len() };
@@ -202,7 +200,7 @@ impl<K: FamilyAddress> Block<K> {
             |field: &'a Option<Small>, value: Option<u8>| field.as_ref().map(|field| field.get(value));
         let wide =
             |field: &'a Option<Field<u16>>, value: Option<u16>| field.as_ref().map(|field| field.get(value));
-        // Those that leave the fewest come first, and last those that take long.
+        // The fields that leave the fewest rules come first, and slow ones last.
         let any = (self.to.looks_up() || matching.keep(self.to.get(packet.to)))
             && (self.from.looks_up() || matching.keep(self.from.get(packet.from)))
             && matching.keep(wide(&self.destination, packet.destination))
@@ -250,8 +248,8 @@ impl<K: FamilyAddress> Block<K> {
         (lowest < u32::MAX).then_some(lowest)
     }
 
-    /// Gives the ranks of all rules that match to `take`, in the order of their places, until it returns
-    /// false. Returns whether it has not.
+    /// Passes the ranks of all matching rules to `take`, in the order of their places, until it returns
+    /// false. Returns whether it never did.
     pub(super) fn each(&self, matching: &Matching<'_>, mut take: impl FnMut(u32) -> bool) -> bool {
         let mut at = 0;
         while let Some(word) = matching.next_word(at) {
@@ -315,7 +313,7 @@ pub(super) struct Fields<K> {
     flags: Option<u8>,
     source: Option<u16>,
     destination: Option<u16>,
-    /// Type and code.
+    /// The type and code of ICMP.
     icmp: Option<u16>,
 }
 
@@ -338,7 +336,7 @@ impl<K: FamilyAddress> Fields<K> {
     }
 }
 
-/// A rule, for the conditions on its links and protocols.
+/// A rule, compared by the conditions on its links and protocols.
 #[derive(Debug, Clone, Copy)]
 struct Same<'a>(&'a Rule);
 

@@ -1,4 +1,4 @@
-//! A rule's conditions in half a cache line, and the fields of a packet that they are compared with.
+//! The conditions of a rule in half a cache line, and the fields of a packet to compare with them.
 
 use super::side::{FamilyAddress, Wanted};
 use crate::route::rules::evaluate::Upper;
@@ -10,14 +10,14 @@ use crate::route::rules::spans::{Number, Spans};
 const INTERFACE: u32 = 8;
 const FLAGS: u32 = 16;
 const FRAGMENT: u32 = 1 << 24;
-/// A packet without ports has this bit, and no rule with ports.
+/// A bit of packets without ports. No rule with ports accepts it.
 const NO_PORTS: u32 = 1 << 25;
-/// A packet without TCP flags has this bit, and no rule with flags.
+/// A bit of packets without TCP flags. No rule with flags accepts it.
 const NO_FLAGS: u32 = 1 << 26;
-/// A rule with this bit has conditions beyond those of its brief. No mask has it.
+/// A bit of rules with conditions beyond their brief. No mask has it.
 const MORE: u32 = 1 << 31;
 
-/// The fields of a packet that most rules are about.
+/// The fields of a packet that most rules compare.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe<K> {
     pub(super) from: K,
@@ -69,7 +69,7 @@ impl<K: FamilyAddress> Probe<K> {
     }
 }
 
-/// Conditions that each packet meets that a rule matches: spans of numbers, and some bits.
+/// Conditions that hold for each packet that a rule matches: spans of numbers, and some bits.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub(super) struct Brief<K> {
@@ -150,7 +150,7 @@ impl<K: FamilyAddress> Brief<K> {
     /// Returns whether a packet meets these conditions.
     #[inline]
     pub(super) fn fits(&self, packet: &Probe<K>) -> bool {
-        // Without branches, which would be mispredicted.
+        // There are no branches, which would be mispredicted.
         is_in(self.to, packet.to)
             & is_in(self.from, packet.from)
             & is_in(self.destination, packet.destination)
@@ -170,7 +170,7 @@ fn is_in<N: Number>((first, last): (N, N), number: N) -> bool {
     (first <= number) & (number <= last)
 }
 
-/// Narrows `span` to numbers that a rule takes. Returns whether these are all of them.
+/// Narrows `span` to numbers that a rule accepts. Returns whether the span has no other numbers.
 fn take<N: Number>(span: &mut (N, N), is_any: bool, spans: Option<&Spans<N>>) -> bool {
     let Some(spans) = spans else { return is_any };
     let (first, last) = (spans.iter().next(), spans.iter().last());

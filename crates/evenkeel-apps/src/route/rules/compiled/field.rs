@@ -1,4 +1,4 @@
-//! A header field: for each of its values, the rules that the value fits.
+//! A header field: for each of its values, the rules that match it.
 
 use super::rows::{Collecting, Fit, Row, Rows, Summary, TooLarge};
 use crate::route::rules::spans::{Index, Number, Spans};
@@ -15,8 +15,8 @@ pub(super) struct Field<K> {
 }
 
 impl<K: Number> Field<K> {
-    /// Makes the field of rules that are about these values; `None` for a rule that takes every value. The
-    /// field is `None` if all rules do.
+    /// Creates the field of rules with conditions on these values; `None` for a rule that accepts every
+    /// value. Returns `None` if all rules do.
     ///
     /// # Errors
     /// [`TooLarge`], if its rows have more than `words_max` words.
@@ -28,7 +28,7 @@ impl<K: Number> Field<K> {
         K: 'a,
     {
         let mut row = Row::new(wanted.len());
-        // A value from which on a rule is in the row, or no longer.
+        // A value at which a rule begins or ends to be in the row.
         let mut turns: Vec<(K, usize)> = Vec::new();
         let mut is_wanted = false;
         for (rule, spans) in wanted.enumerate() {
@@ -81,18 +81,18 @@ fn put<K>(starts: &mut Vec<K>, rows_at: &mut Vec<u32>, start: K, at: u32) {
     }
 }
 
-/// A field of a byte, and how its conditions are told apart.
+/// A field of one byte, with its different conditions.
 #[derive(Debug)]
 pub(super) struct Small {
     rows_at: [u32; 256],
     rows: Rows,
 }
 
-/// Conditions among which one is searched for that is already known.
+/// The number of recent conditions that are searched for an equal one.
 const RECENT: usize = 32;
 
 impl Small {
-    /// Makes the field of rules with these conditions; `None` for a rule that takes every value. The field is
+    /// Creates the field of rules with these conditions; `None` for a rule that accepts every value. Returns
     /// `None` if all rules do.
     pub(super) fn new<C: PartialEq + Copy>(
         conditions: &[Option<C>],
@@ -102,7 +102,7 @@ impl Small {
             return None;
         }
         let base = Row::of(conditions.len(), |rule| conditions.get(rule).is_some_and(Option::is_none));
-        // Neighbours often have the condition in common: it is then asked for once.
+        // Consecutive rules often have equal conditions, which are then evaluated once.
         let mut runs: Vec<(C, Vec<usize>)> = Vec::new();
         for (rule, condition) in conditions.iter().enumerate() {
             let Some(condition) = *condition else { continue };

@@ -1,4 +1,5 @@
-//! Rules of one family, of which a packet is compared with the few that one of their fields leaves.
+//! A finder of rules of one family. A packet is compared only with the few rules that one of their fields
+//! leaves.
 
 use super::block::{Block, Limits, Placed};
 use super::brief::{Brief, Probe, ports, protocols};
@@ -8,35 +9,35 @@ use crate::route::rules::evaluate::Effect;
 use crate::route::rules::rule::Rule;
 use crate::route::rules::spans::Number;
 
-/// Fields that have shortlists.
+/// The number of fields with shortlists.
 const FIELDS: usize = 5;
 /// The shortlists of a packet.
 pub(super) type Lists<'a> = [&'a [u32]; FIELDS + 1];
-/// A rule that takes no more of an address is in the address's shortlists, whatever it takes of other fields.
+/// The breadth up to which a rule is in the address's shortlists, whatever its breadth in other fields.
 const NARROW: u32 = WHOLE / 512;
-/// Addresses among these fields. They come first.
+/// The number of addresses among these fields. They come first.
 const ADDRESSES: usize = 2;
-/// Comparisons that take as long as a look-up in a field's shortlists.
+/// The number of comparisons that take as long as a look-up in a field's shortlists.
 const LOOK_UP: u64 = 16;
-/// A rule that takes more of each field is in no shortlist.
+/// The breadth in every field above which a rule is in no shortlist.
 const WIDE: u32 = WHOLE / 8;
 
 /// Rules of one family, by their ranks.
 ///
-/// Those that depend on other rules, or have an effect on them, have the lowest ranks, in the order in which
-/// they were written: all that match are looked for. Of the others the first match is.
+/// Rules that depend on other rules, or affect them, have the lowest ranks, in their written order. The
+/// finder looks for all of them that match. Among the other rules it looks for the first match.
 ///
-/// A rule is in the shortlists of a field of which it takes little: an address, a port or the protocol. A
-/// packet is looked up in each of these fields, and compared with the rules of the lists that it finds
-/// (a partition by small fields, as in CutSplit by Li and others, INFOCOM 2018). A few rules that take much
-/// of all fields are compared one by one. If they are more, the others of them are in blocks.
+/// A rule is in the shortlists of a field in which it is narrow: an address, a port or the protocol. The
+/// finder looks up a packet in each of these fields, and compares it with the rules of the lists that it
+/// finds (a partition by small fields, as in CutSplit by Li and others, INFOCOM 2018). A few broad rules are
+/// compared one by one. If there are more broad rules, the rest are in blocks.
 #[derive(Debug)]
 pub(super) struct Finder<K: Copy> {
     briefs: Vec<Brief<K>>,
     outcomes: Vec<Outcome>,
-    /// Rules that depend on others.
+    /// The number of rules that depend on others.
     special: u32,
-    /// Rules that depend on no others, and have `quick`.
+    /// The number of rules that do not depend on others, and have `quick`.
     quick: u32,
     to: Option<Shortlists<K>>,
     from: Option<Shortlists<K>>,
@@ -49,7 +50,7 @@ pub(super) struct Finder<K: Copy> {
     blocks: Vec<Block<K>>,
 }
 
-/// The rule that has a rank.
+/// The rule of a rank.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outcome {
     /// The rule's place in the set.
@@ -59,7 +60,7 @@ pub(super) struct Outcome {
 }
 
 impl<K: FamilyAddress> Finder<K> {
-    /// Makes the finder of rules that depend on others, and of rules that do not, each in their order.
+    /// Creates the finder of rules that depend on others, and of rules that do not, each in their order.
     pub(super) fn new(
         special: Vec<Placed<'_, K>>,
         plain: Vec<Placed<'_, K>>,
@@ -90,12 +91,12 @@ impl<K: FamilyAddress> Finder<K> {
         finder
     }
 
-    /// Puts rules into lists and blocks, of which the first ones depend on others.
+    /// Puts rules into lists and blocks. The first `special` ones depend on others.
     fn enlist(&mut self, rules: &[Placed<'_, K>], special: usize, limits: &Limits) {
         let mut wide = self.shorten(rules, 0, limits);
         if wide.partition_point(|rank| (*rank as usize) < special) > limits.one_by_one {
             wide = self.shorten(rules, special, limits);
-            // In their order from block to block.
+            // The rules keep their order from block to block.
             let limits = Limits { shaped: usize::MAX, ..*limits };
             self.special_blocks = Block::of(&rules.iter().take(special).collect::<Vec<_>>(), &limits);
         }
@@ -105,7 +106,7 @@ impl<K: FamilyAddress> Finder<K> {
         self.blocks = Block::of(&many, limits);
     }
 
-    /// Makes the shortlists of rules from a rank on. Returns those of the rules that are in none.
+    /// Creates the shortlists of rules from a rank on. Returns the rules that are in none.
     fn shorten(&mut self, rules: &[Placed<'_, K>], least: usize, limits: &Limits) -> Vec<u32> {
         let destinations: Vec<_> = rules.iter().map(|placed| ports(&placed.rule.to.ports)).collect();
         let sources: Vec<_> = rules.iter().map(|placed| ports(&placed.rule.from.ports)).collect();
@@ -162,7 +163,7 @@ impl<K: FamilyAddress> Finder<K> {
             for rank in *list {
                 let Some(brief) = self.briefs.get(*rank as usize) else { break };
                 let fits = brief.fits(packet) & (*rank >= least);
-                // One branch, which is mispredicted once for a list.
+                // There is one branch, which is mispredicted once for each list.
                 if fits | (*rank >= lowest) {
                     if *rank >= lowest {
                         break;
@@ -244,13 +245,13 @@ fn next(lists: &mut [&[u32]], end: u32) -> Option<u32> {
     Some(lowest)
 }
 
-/// The field in whose shortlists each rule is.
+/// The choice of a field for each rule's shortlists.
 struct Choices<'a> {
     /// [`FIELDS`] for a rule that is in none.
     fields: Vec<usize>,
     /// Ranks below this one are left out.
     least: usize,
-    /// Fields that are looked at.
+    /// Whether each field is looked up.
     worth: [bool; FIELDS],
     limits: &'a Limits,
     breadths: &'a dyn Fn(usize) -> [u32; FIELDS],
@@ -273,7 +274,7 @@ impl<'a> Choices<'a> {
         choices
     }
 
-    /// Returns the fields whose shortlists save more comparisons than it takes to look there.
+    /// Returns the fields whose shortlists save more comparisons than a look-up costs.
     fn worth(&self, rules: core::ops::Range<usize>) -> [bool; FIELDS] {
         let mut saved = [0_u64; FIELDS];
         for rule in rules {
@@ -288,8 +289,8 @@ impl<'a> Choices<'a> {
         core::array::from_fn(is_worth)
     }
 
-    /// Returns the field, from `least` on, in whose shortlists a rule is to be: the first address of which it
-    /// takes little, or the field of which it takes the least. [`FIELDS`] if it takes much of all.
+    /// Returns the field, from `least` on, for a rule's shortlists: the first address in which the rule is
+    /// narrow, or else its narrowest field. Returns [`FIELDS`] if it is broad in all.
     fn choose(&self, rule: usize, least: usize) -> usize {
         let breadths = (self.breadths)(rule);
         let fields =
@@ -299,7 +300,7 @@ impl<'a> Choices<'a> {
         narrow.or_else(least).map_or(FIELDS, |(field, _)| field)
     }
 
-    /// Makes the shortlists of a field. Rules that have no room go to a later field.
+    /// Creates the shortlists of a field. Rules without room move to a later field.
     fn shortlists<N: Number>(&mut self, field: usize, wishes: &Wishes<'_, N>) -> Option<Shortlists<N>> {
         let is_chosen = |rule: usize| self.fields.get(rule) == Some(&field);
         let has_another = |rule: usize| self.choose(rule, field + 1) < FIELDS;
@@ -318,11 +319,11 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// Effects of rules. Few rules differ in that.
+/// The different effects of rules. There are few of them.
 #[derive(Debug, Default)]
 pub(super) struct Effects(Vec<Effect>);
 
-/// Effects among which one is searched for that is already known.
+/// The number of recent effects that are searched for an equal one.
 const RECENT: usize = 32;
 
 impl Effects {

@@ -1,4 +1,4 @@
-//! Rules in a form in which the time for a packet hardly grows with their number.
+//! Compiled rules, with which the time for a packet hardly grows with their number.
 
 mod block;
 mod brief;
@@ -22,10 +22,10 @@ use super::tally::Tally;
 
 /// A set of rules, ready to decide about packets as [`RuleSet::decide`] does.
 ///
-/// Most rules stand in the order in which they win: those with `quick` as they were written, and then the
-/// others, the last one first. The first of them that matches decides. Rules that depend on other rules, or
-/// have an effect on them (`match`, `tag`, `tagged`, `probability`), stand aside in the order in which they
-/// were written; those that match, and come before the end of the evaluation, are taken one by one.
+/// Most rules are in the order of precedence: first those with `quick` in their written order, then the
+/// others in reverse order. The first of them that matches decides. Rules that depend on other rules, or
+/// affect them (`match`, `tag`, `tagged`, `probability`), are kept apart in their written order. Those that
+/// match before the end of the evaluation are applied one by one.
 ///
 /// Memory and the time to compile grow in proportion to the rules.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Compiled {
     v6: Finder<u128>,
 }
 
-/// Makes the finder of a family's rules.
+/// Creates the finder of a family's rules.
 fn finder<K: FamilyAddress>(
     set: &RuleSet,
     looked_up: &LookedUp,
@@ -59,7 +59,7 @@ fn is_special(rule: &Rule) -> bool {
 }
 
 impl Compiled {
-    /// Compiles rules, which have been bound to their links.
+    /// Compiles rules that have been bound to their links.
     #[must_use]
     pub fn new(set: RuleSet) -> Self {
         Self::within(set, &Limits::USUAL)
@@ -78,11 +78,11 @@ impl Compiled {
         &self.set
     }
 
-    /// Decides about a packet, from its IP header on, that came in on an interface. The last rule that
+    /// Decides about a packet, from its IP header on, that arrived on an interface. The last rule that
     /// matches decides, or the first one with `quick`; without any it passes.
     ///
-    /// A packet whose headers are malformed, or cut off before what rules may look at, is dropped. Nothing
-    /// here allocates.
+    /// A packet is dropped if its headers are malformed, or cut off before fields that rules may compare. The
+    /// decision allocates nothing.
     pub fn decide(
         &self,
         packet: &[u8],
@@ -107,7 +107,7 @@ impl Compiled {
         course.decision
     }
 
-    /// Lets the rules of a family decide.
+    /// Evaluates the rules of a family.
     fn evaluate<K: FamilyAddress, S: Surroundings>(
         &self,
         finder: &Finder<K>,
@@ -123,7 +123,7 @@ impl Compiled {
         if finder.has_special() {
             taken.end = last.filter(|rank| finder.is_quick(*rank)).and_then(|rank| finder.rule(rank));
             asked.each_special(course, |rule, course| taken.take(self, rule, headers, course, tally));
-            // Of the others only those before the end matter, of which none is quick.
+            // Only the other rules before the end matter, and none of them is quick.
             if let Some(end) = taken.ended {
                 last = asked.lowest(finder.before(end), course.surroundings);
             }
@@ -143,14 +143,14 @@ impl Compiled {
 struct Taken {
     /// The last one that decided.
     decided: Option<usize>,
-    /// The one at which `quick` ended the evaluation.
+    /// The rule at which `quick` ended the evaluation.
     ended: Option<usize>,
-    /// The rule of the others that ends it.
+    /// The place among the other rules at which the evaluation ends.
     end: Option<usize>,
 }
 
 impl Taken {
-    /// Lets a rule decide, whose headers a packet has. Returns whether the evaluation goes on.
+    /// Applies a rule whose header conditions match the packet. Returns whether the evaluation continues.
     fn take<S: Surroundings>(
         &mut self,
         rules: &Compiled,
@@ -176,7 +176,7 @@ impl Taken {
     }
 }
 
-/// A packet that the rules of its family are asked about.
+/// A packet under evaluation by the rules of its family.
 struct Asked<'a, K: Copy> {
     rules: &'a Compiled,
     finder: &'a Finder<K>,
@@ -213,7 +213,7 @@ impl<K: FamilyAddress> Asked<'_, K> {
         [listed, in_block].into_iter().flatten().min()
     }
 
-    /// Gives all rules that depend on others and match to `take`, in their order, until it returns false.
+    /// Passes all matching rules that depend on others to `take`, in their order, until it returns false.
     fn each_special<S: Surroundings>(
         &self,
         course: &mut Course<'_, S>,
@@ -261,7 +261,7 @@ impl<'a, K: FamilyAddress> Looked<'a, K> {
         }
     }
 
-    /// Finds the rules of a block that match.
+    /// Finds the matching rules of a block.
     fn find<'b>(
         &mut self,
         block: &'b Block<K>,
@@ -281,8 +281,8 @@ impl<'a, K: FamilyAddress> Looked<'a, K> {
 pub(super) mod tests {
     use super::*;
 
-    /// Compiles into small blocks, of which some are cut; into larger ones of many parts; and into short
-    /// lists, with few rules in blocks.
+    /// Compiles rules into small blocks, of which some are cut; into larger ones of many groups; and into
+    /// short lists, with few rules in blocks.
     pub(crate) fn cut(set: &RuleSet) -> [Compiled; 3] {
         let small = Limits { rules: 24, places: 64, words_per_rule: 3, least: 4, shaped: 8, ..NO_LISTS };
         let parts = Limits { rules: 640, places: 4096, words_per_rule: 64, least: 1, shaped: 1, ..NO_LISTS };

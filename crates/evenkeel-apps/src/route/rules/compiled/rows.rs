@@ -1,28 +1,29 @@
-//! Sets of rules as rows of bits, each kept once and short, with a summary of its words.
+//! Sets of rules as rows of bits. Each different row is stored once and in short form, with a summary of its
+//! words.
 
 use std::collections::BTreeMap;
 
 const WORD: usize = u64::BITS as usize;
-/// Words of a summary.
+/// The number of words of a summary.
 const GROUPS: usize = 4;
-/// Words of the longest row: a summary has a bit for each.
+/// The number of words of the longest row: a summary has a bit for each.
 pub(super) const WORDS_MAX: usize = GROUPS * WORD;
-/// Rules of a block, at most.
+/// The most rules of a block.
 pub(super) const RULES_MAX: usize = WORDS_MAX * WORD;
-/// Words of a row that are its own, if it is a short one.
+/// The most stored words of a short row.
 const SHORT: usize = 7;
 
-/// For each word of a row a bit, which is set unless the word is zero.
+/// A bit for each word of a row, which is set unless the word is zero.
 pub(super) type Summary = [u64; GROUPS];
 
-/// Room for a row that is put together for a packet.
+/// Room for a row that is assembled for a packet.
 pub(super) type Scratch = [u64; WORDS_MAX];
 
-/// A set of the rules of a block, while it is made. A bit is a rule, by its place in the block.
+/// A set of the rules of a block, under construction. A bit stands for a rule, by its place in the block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     words: Vec<u64>,
-    /// A number that equal sets have in common, and different ones hardly.
+    /// A key that is equal for equal sets, and hardly ever for different ones.
     key: u64,
 }
 
@@ -41,7 +42,7 @@ impl Row {
     pub(super) fn toggle(&mut self, rule: usize) {
         if let Some(word) = self.words.get_mut(rule / WORD) {
             *word ^= 1 << (rule % WORD);
-            // Zobrist's hashing: the key of a set is made of those of its rules.
+            // This is Zobrist's hashing: the key of a set combines those of its rules.
             self.key ^= mixed(rule as u64);
         }
     }
@@ -75,19 +76,19 @@ const fn mixed(number: u64) -> u64 {
 
 /// The rows of a field.
 ///
-/// A row begins with a word whose lowest byte says how many words it has of its own. Its other bytes say
-/// which of a row's words these are. They follow it. A long row begins with zero and its summary, and all
-/// of its words follow. One that fits into a cache line costs one miss.
+/// Rows in one array. A row begins with a word whose lowest byte is the number of its stored words. The other
+/// bytes give the places of these words, which follow. A long row begins with zero and its summary, and all
+/// of its words follow. A row that fits into a cache line costs one miss.
 #[derive(Debug)]
 pub(super) struct Rows {
-    /// The rules that take every value: they are in each row, and a short one does not repeat them.
+    /// The rules that accept every value: they are in each row, and a short row does not repeat them.
     base: Vec<u64>,
     base_summary: Summary,
     words: Vec<u64>,
 }
 
 impl Rows {
-    /// The place of a value without a row, which fits only the rules that take every value.
+    /// The place of a value without a row, which matches only the rules that accept every value.
     pub(super) const BASE: u32 = u32::MAX;
 
     /// Returns the row at a place, with its summary.
@@ -111,10 +112,10 @@ impl Rows {
     }
 }
 
-/// The rules that a value of a field fits.
+/// The rules that match a value of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fit<'a> {
-    /// Of a short row: the words that it has of its own.
+    /// The head of a short row, with the places of its stored words.
     head: u64,
     words: &'a [u64],
     base: &'a [u64],
@@ -141,21 +142,21 @@ impl<'a> Fit<'a> {
     }
 }
 
-/// A field takes more memory than a block's rules may.
+/// An error: a field takes more memory than a block's rules may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
-/// Rows while they are collected.
+/// Rows under construction.
 #[derive(Debug)]
 pub(super) struct Collecting {
     rows: Rows,
-    /// For each key, where the row is that has it.
+    /// For each key, the place of the row that has it.
     known: BTreeMap<u64, u32>,
     words_max: usize,
 }
 
 impl Collecting {
-    /// Begins with the rules that take every value.
+    /// Begins with the rules that accept every value.
     pub(super) fn new(base: &Row, words_max: usize) -> Self {
         let rows = Rows { base: base.words.clone(), base_summary: base.summary(), words: Vec::new() };
         Self { rows, known: BTreeMap::new(), words_max }
@@ -164,7 +165,7 @@ impl Collecting {
     /// Returns the place of a row, which is added unless it is there. It has all rules of the base.
     pub(super) fn add(&mut self, row: &Row) -> Result<u32, TooLarge> {
         let next = self.rows.words.len() as u32;
-        // Of two sets with one key, the second is kept as often as it comes.
+        // If two sets have one key, the second is stored each time.
         let found = *self.known.entry(row.key).or_insert(next);
         if found != next && self.is(found, row) {
             return Ok(found);
@@ -202,20 +203,20 @@ impl Collecting {
     }
 }
 
-/// Fields of a packet, at most.
+/// The most fields of a packet.
 const FIELDS: usize = 12;
 
-/// The rules of a block that fit each field of a packet.
+/// The rules of a block that match each field of a packet so far.
 #[derive(Debug)]
 pub(super) struct Matching<'a> {
-    /// Words in which there may be any.
+    /// Words that may have such rules.
     summary: Summary,
     fits: [Fit<'a>; FIELDS],
     count: usize,
 }
 
 impl<'a> Matching<'a> {
-    /// Begins with no rules.
+    /// Begins without rules.
     #[inline]
     pub(super) const fn new() -> Self {
         Self { summary: [0; GROUPS], fits: [Fit::of(&[]); FIELDS], count: 0 }
@@ -228,7 +229,7 @@ impl<'a> Matching<'a> {
         self.count = 0;
     }
 
-    /// Keeps the rules that are in this row, too; all if there is none. Returns whether any may be left.
+    /// Keeps the rules that are also in this row; all if there is no row. Returns whether any may be left.
     #[inline]
     pub(super) fn keep(&mut self, row: Option<(Summary, Fit<'a>)>) -> bool {
         let Some((summary, fit)) = row else { return true };

@@ -1,10 +1,10 @@
-//! A header field: for each of its values a list of the few rules that may fit.
+//! A header field: for each of its values a list of the few rules that may match.
 
 use std::collections::BTreeMap;
 
 use crate::route::rules::spans::{Index, Number, Spans};
 
-/// Set unless a list has just one rule.
+/// A bit that is set unless a list has just one rule.
 const MANY: u32 = 1 << 31;
 /// A list without rules.
 const NONE: u32 = u32::MAX;
@@ -14,22 +14,22 @@ const NONE: u32 = u32::MAX;
 #[repr(Rust, packed(4))]
 struct Entry<K> {
     start: K,
-    /// The only rule; or [`NONE`]; or where the list is, with [`MANY`].
+    /// The only rule; or [`NONE`]; or the place of the list, with [`MANY`].
     list: u32,
 }
 
 /// Shortlists for the values of a field.
 #[derive(Debug)]
 pub(super) struct Shortlists<K: Copy> {
-    /// The first one starts at zero.
+    /// The spans. The first one starts at zero.
     entries: Vec<Entry<K>>,
     index: Index<K>,
-    /// Lists of several rules, each behind its length.
+    /// Lists of several rules, each preceded by its length.
     lists: Vec<u32>,
 }
 
 impl<K: Number> Shortlists<K> {
-    /// Makes the lists of rules that take these values.
+    /// Creates the lists of rules that accept these values.
     fn new(turns: impl Iterator<Item = (K, u32)>) -> Self {
         let (mut entries, mut lists, mut known) = (Vec::new(), Vec::new(), BTreeMap::new());
         let mut put = |start: K, rules: &[u32]| {
@@ -87,21 +87,21 @@ fn toggle(rules: &mut Vec<u32>, rule: u32) {
     }
 }
 
-/// The breadth of a rule that takes all values of a field.
+/// The breadth of a rule that accepts all values of a field.
 pub(super) const ANY: u32 = u32::MAX;
-/// The breadth of a rule that takes all values that any rule tells apart.
+/// The breadth of a rule that accepts all values that any rule distinguishes.
 pub(super) const WHOLE: u32 = 1 << 16;
 
-/// Wishes of rules about a field.
+/// The conditions of rules on a field.
 #[derive(Debug)]
 pub(super) struct Wishes<'a, K> {
     spans: Vec<Option<&'a Spans<K>>>,
-    /// For each rule, how much of the field it takes.
+    /// The breadth of each rule in the field.
     breadths: Vec<u32>,
 }
 
 impl<'a, K: Number> Wishes<'a, K> {
-    /// Takes the values that each rule wants; `None` is all of them.
+    /// Takes the values that each rule accepts; `None` for all of them.
     pub(super) fn new(spans: Vec<Option<&'a Spans<K>>>) -> Self {
         let ends = |(first, last): (K, K)| [Some(first), following(last)];
         let all = spans.iter().flatten().flat_map(|spans| spans.iter().flat_map(ends).flatten());
@@ -115,7 +115,7 @@ impl<'a, K: Number> Wishes<'a, K> {
             let places = |(first, last)| following(last).map_or(starts.len(), place) - place(first);
             let places: usize = spans.iter().map(places).sum();
             let values: f64 = spans.iter().map(|(first, last)| (last.wide() - first.wide()) as f64).sum();
-            // Rules may be crowded in a small part of the values, or tell nothing apart in a large one.
+            // Rules may crowd in a small part of the values, or distinguish nothing in a large one.
             part(places as f64, starts.len() as f64).max(part(values, whole as f64)) as u32
         };
         let breadths = spans.iter().map(|spans| spans.map_or(ANY, breadth)).collect();
@@ -127,8 +127,8 @@ impl<'a, K: Number> Wishes<'a, K> {
         self.breadths.get(rule).copied().unwrap_or(ANY)
     }
 
-    /// Makes lists of the rules that are `chosen`, with no more than `depth` rules in a list. Returns them
-    /// and the rules that had to be left out. These are rules with `another` field, if possible.
+    /// Creates lists of the `chosen` rules, with at most `depth` rules in a list. Returns them and the rules
+    /// that had to be left out. If possible these are rules with `another` field.
     pub(super) fn shortlists(
         &self,
         chosen: impl Fn(usize) -> bool,
@@ -150,7 +150,7 @@ impl<'a, K: Number> Wishes<'a, K> {
                 toggle(&mut open, *rule);
             }
             if open.len() > depth {
-                // First those with another field; then the broadest.
+                // Rules with another field come first; then the broadest.
                 open.sort_by_key(|rule| (another(*rule as usize), self.breadth(*rule as usize)));
                 let kept = open.partition_point(|rule| !another(*rule as usize)).min(depth);
                 for rule in open.drain(kept..) {

@@ -1,4 +1,4 @@
-//! The addresses of one end: those that rules spell out, and those of tables and links, which are looked up
+//! The addresses of one end: those that rules contain, and those of tables and links, which are looked up
 //! once for all rules.
 
 use super::field::Field;
@@ -9,10 +9,11 @@ use crate::route::rules::rule::{Host, HostSet, Hosts, RuleSet};
 use crate::route::rules::spans::{Number, Spans};
 use crate::route::rules::table::Table;
 
-/// Spans that a table may add to the rules that name it, all together. A larger one is looked up.
+/// The most spans that a table may add to the rules that name it, over all rules. A larger table is looked
+/// up.
 const SPELLED_OUT: usize = 4096;
 
-/// Addresses of a family.
+/// The addresses of a family.
 pub(super) trait FamilyAddress: Number {
     const FAMILY: Family;
     fn of_table(table: &Table) -> &Spans<Self>;
@@ -36,7 +37,7 @@ impl FamilyAddress for u128 {
 #[derive(Debug, Default)]
 pub(super) struct LookedUp {
     pub(super) sets: Vec<HostSet>,
-    /// For each table, whether rules spell it out.
+    /// For each table, whether its addresses are copied into the rules.
     spelled_out: Vec<bool>,
 }
 
@@ -71,23 +72,23 @@ impl LookedUp {
         match set {
             HostSet::Prefix(_) | HostSet::Range(_) => None,
             HostSet::Table(table) if self.spelled_out.get(table) == Some(&true) => None,
-            // Tables come first, in their order, and then the others in theirs.
+            // Tables come first in their order, and then the others in theirs.
             set => self.sets.binary_search(&set).ok(),
         }
     }
 }
 
-/// Conditions of a rule on one end, in one family.
+/// The conditions of a rule on one end, in one family.
 #[derive(Debug)]
 pub(super) struct Wanted<K> {
-    /// `None` if it takes all addresses.
+    /// The accepted addresses; `None` if the rule accepts all.
     spelled_out: Option<Spans<K>>,
     /// Sets that are looked up, and whether the address must not be in them.
     looked_up: Vec<(usize, bool)>,
 }
 
 impl<K: FamilyAddress> Wanted<K> {
-    /// `None` if the rule takes no address of the family.
+    /// Returns `None` if the rule accepts no address of the family.
     pub(super) fn of(hosts: &Hosts, set: &RuleSet, looked_up: &LookedUp) -> Option<Self> {
         if *hosts == Hosts::Any {
             return Some(Self { spelled_out: None, looked_up: Vec::new() });
@@ -130,16 +131,16 @@ impl<K: FamilyAddress> Wanted<K> {
         self.spelled_out.as_ref().filter(|_| self.looked_up.is_empty())
     }
 
-    /// Places where the addresses that are spelled out begin and end.
+    /// Returns the number of places where the copied addresses begin and end.
     pub(super) fn places(&self) -> usize {
         self.spelled_out.as_ref().map_or(0, |spans| 2 * spans.len())
     }
 }
 
-/// One end's addresses, for the rules of a block.
+/// The addresses of one end, for the rules of a block.
 #[derive(Debug)]
 pub(super) struct Side<K> {
-    /// `None` if every rule takes all addresses.
+    /// The copied addresses; `None` if every rule accepts all.
     spelled_out: Option<Field<K>>,
     /// Sets, and the rules that name them.
     looked_up: Vec<Named>,
@@ -157,7 +158,7 @@ struct Named {
 }
 
 impl<K: FamilyAddress> Side<K> {
-    /// Makes the side of rules that want this; a place without a rule is `None`.
+    /// Creates the side of rules with these conditions; a place without a rule is `None`.
     pub(super) fn new<'a>(
         wanted: impl ExactSizeIterator<Item = Option<&'a Wanted<K>>> + Clone,
         words_max: usize,
@@ -194,7 +195,7 @@ impl<K: FamilyAddress> Side<K> {
         self.spelled_out.as_ref().map(|field| field.get(Some(value)))
     }
 
-    /// Keeps the rules that take an address, of which sets are looked up. Returns whether any may be left.
+    /// Keeps the rules that accept an address, whose sets are looked up. Returns whether any may be left.
     pub(super) fn keep<'a>(
         &'a self,
         matching: &mut Matching<'a>,
@@ -206,7 +207,7 @@ impl<K: FamilyAddress> Side<K> {
         let words = scratch.insert([0; WORDS_MAX]);
         words.iter_mut().enumerate().for_each(|(at, word)| *word = spelled_out.word(at));
         for Named { place, not, rules, summary: with } in &self.looked_up {
-            // Not for rules that other fields do not fit.
+            // The look-up is skipped for rules that other fields exclude.
             if matching.overlaps(with) && is_in(*place) != *not {
                 words.iter_mut().zip(rules.words()).for_each(|(to, from)| *to |= from);
                 summary.iter_mut().zip(with).for_each(|(to, from)| *to |= from);
@@ -216,7 +217,7 @@ impl<K: FamilyAddress> Side<K> {
     }
 }
 
-/// Answers for one end's address, each looked up once for a packet.
+/// The results for one end's address, each looked up once for a packet.
 #[derive(Debug)]
 pub(super) struct Answers {
     address: Address,
@@ -246,7 +247,7 @@ impl Answers {
         };
         let bit = 1_u64 << (place % 64);
         let (Some(known), Some(yes)) = (self.known.get_mut(place / 64), self.yes.get_mut(place / 64)) else {
-            // More sets than there is room for answers.
+            // There are more sets than room for results.
             return look();
         };
         if *known & bit == 0 {

@@ -21,7 +21,7 @@ use crate::route::text_error::TextError;
 pub(super) struct Building<'a, 's> {
     sources: &'a Sources,
     read: &'a ReadFile<'a>,
-    /// For each text, a place in it, and how many lines end before that.
+    /// For each text, a place in it, and the number of lines that end before the place.
     counted: BTreeMap<usize, (usize, usize)>,
     tables: BTreeMap<&'s str, usize>,
     links: BTreeMap<&'s str, usize>,
@@ -58,7 +58,8 @@ impl<'a, 's> Building<'a, 's> {
         self.done.notes.0.push(self.sources.error_at(at, what).to_string());
     }
 
-    /// The line of a place. Places of a text are asked for in their order, so that no line is counted twice.
+    /// Returns the line of a place. Places of a text are requested in their order, so that no line is counted
+    /// twice.
     fn line_of(&mut self, at: usize) -> Line {
         let file = self.sources.number_of(at);
         let Some(source) = self.sources.get(file) else { return Line::default() };
@@ -94,7 +95,7 @@ impl<'a, 's> Building<'a, 's> {
         if self.tables.contains_key(name.text) {
             return self.error_at(name, format!("table <{}> is defined twice", name.text));
         }
-        // The texts of files must be there for as long as places in them may have to be told.
+        // The texts of files must live as long as errors may refer to places in them.
         let mut texts: Vec<(Cow<'_, str>, Cow<'_, str>)> = vec![("".into(), "".into())];
         let (mut prefixes, mut places) = (Vec::new(), Vec::new());
         let mut put = |listed: &[Listed], text: usize| {
@@ -179,7 +180,7 @@ impl<'a, 's> Building<'a, 's> {
         Ok(rule)
     }
 
-    /// The family that a rule names; addresses of the other one would never match.
+    /// Returns the family that a rule names; addresses of the other family would never match.
     fn family(&self, draft: &Draft<'_>) -> Result<Option<Family>, TextError> {
         let Some((token, family)) = draft.family else { return Ok(None) };
         let other = |entry: &Entry<'_>| match entry.host {

@@ -1,4 +1,4 @@
-//! Statements as they were parsed, before names are looked up.
+//! Parsed statements, before names are looked up.
 
 use crate::route::rules::address::{Family, Prefix, Range};
 use crate::route::rules::rule::{Action, Changes, Flags, Icmp, On, Part, Ports, Probability, Tos};
@@ -12,7 +12,7 @@ pub(super) enum Statement<'s> {
     Rule(Box<Draft<'s>>),
     Skip(Vec<On>),
     BlockPolicy(Action),
-    /// An option of pf, accepted without effect: what to remark.
+    /// An option of pf that is accepted without effect, and the remark about it.
     Idle(Token<'s>, &'static str),
     Antispoof(Antispoof<'s>),
 }
@@ -31,7 +31,7 @@ pub(super) enum Contents<'s> {
     File(Token<'s>),
 }
 
-/// Addresses in a table, and where they stand.
+/// Addresses in a table, and their places in the text.
 pub(super) struct Listed {
     pub(super) at: usize,
     pub(super) not: bool,
@@ -88,7 +88,7 @@ pub(super) struct Link<'s> {
 
 pub(super) struct Draft<'s> {
     pub(super) at: usize,
-    /// `None` is for `block` without more: `set block-policy` says.
+    /// The action; `None` for plain `block`, whose action is that of `set block-policy`.
     pub(super) action: Option<Action>,
     pub(super) log: bool,
     pub(super) quick: bool,
@@ -134,6 +134,6 @@ pub(super) enum Opt<'s> {
     Probability(Probability),
     Received(On),
     Changes(Changes),
-    /// Accepted without effect.
+    /// A word that is accepted without effect.
     Idle(&'static str),
 }

@@ -1,4 +1,4 @@
-//! Sentences for those who know pf and miss something.
+//! Messages for users of pf about words that do not exist here.
 
 use crate::route::rules::token::{Kind, Token};
 
@@ -12,7 +12,7 @@ const ANCHOR: &str = "rules are in one list, without anchors: write them here or
 const DIVERT: &str = "packets are not handed to programs by rules: leave it out";
 const OWNER: &str = "packets that are forwarded belong to no user of this machine: leave it out";
 
-/// Words of pf, and what to write instead.
+/// Words of pf, and their replacements.
 pub(in crate::route::rules) const HINTS: [(&str, &str); 52] = [
     ("keep", STATE),
     ("modulate", STATE),

@@ -1,4 +1,4 @@
-//! Addresses, links and ports.
+//! The grammar of addresses, links and ports.
 
 use core::net::IpAddr;
 
@@ -74,7 +74,7 @@ pub(super) fn on<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<On> {
     })(input)
 }
 
-/// Reads a link whose addresses are meant: `wan`, `(wan)`, `lan:network`, `self`.
+/// Reads a link that stands for its addresses: `wan`, `(wan)`, `lan:network`, `self`.
 pub(super) fn link<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Link<'s>> {
     let plain = |input: &mut Input<'i, 's>| {
         terminal("the name of a link", |token| {
@@ -90,7 +90,8 @@ pub(super) fn link<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Link<'s>> {
     Ok(link)
 }
 
-/// Words that go on behind addresses, and so are no links: a forgotten address is found where it is missing.
+/// Words that may follow addresses, and so are not names of links. So the error about a forgotten address is
+/// at its place.
 const KEYWORDS: [&str; 7] = ["port", "to", "from", "any", "all", "flags", "route"];
 
 fn link_of<'s>(token: &Token<'s>) -> Option<Link<'s>> {
@@ -138,7 +139,7 @@ fn hosts<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<DraftHosts<'s>> {
     }
     if opt(sign!("{")).parse_next(input)?.is_some() {
         let all = list(&mut named("an address, a <table> or a link", in_list), input)?;
-        // A list with `any` is all addresses.
+        // A list with `any` stands for all addresses.
         let entries: Option<Vec<_>> = all.into_iter().collect();
         return Ok(entries.map_or(DraftHosts::Any, DraftHosts::List));
     }

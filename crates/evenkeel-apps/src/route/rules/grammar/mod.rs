@@ -1,4 +1,4 @@
-//! From tokens to rules: the grammar of pf.conf(5), as far as a filter without state has a use for it.
+//! The grammar of rules: that of pf.conf(5), as far as a filter without state can use it.
 //!
 //! ```text
 //! statement = table | set | antispoof | rule
@@ -22,9 +22,9 @@
 //!           | "allow-opts" | "set" "tos" tos | "set" "(" "tos" tos ")" | "scrub" "(" { change } ")"
 //! change    = "max-mss" bytes | "min-ttl" hops | "no-df" | "set-tos" tos
 //! ```
-//! Where a plural stands, a list in braces may; commas in it are free.
+//! A plural allows a list in braces, with optional commas.
 
-/// A keyword; what is said to be expected is the keyword in backticks.
+/// A keyword; error messages show it in backticks.
 macro_rules! word {
     ($text:literal) => {
         $crate::route::rules::grammar::terminal::word($text, concat!("`", $text, "`"))

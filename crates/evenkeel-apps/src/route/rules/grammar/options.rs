@@ -50,7 +50,7 @@ type Parse = fn(&str) -> Option<u8>;
 type Codes = fn(u8, &str) -> Option<u8>;
 
 fn name<'s>(token: &Token<'s>) -> Option<&'s str> {
-    // It is written in quotes, which it must not have itself.
+    // A label is written in quotes, so it must not contain one.
     matches!(token.kind, Kind::Text | Kind::Word).then_some(token.text).filter(|name| !name.is_empty())
 }
 
@@ -76,7 +76,7 @@ fn tos<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<u8> {
     any_word("a type of service, such as lowdelay, ef or 0x10", names::parse_tos)(input)
 }
 
-/// Parts of a thousand million: `20%`, `0.2`, `100%`.
+/// Reads a probability, in parts of a thousand million: `20%`, `0.2`, `100%`.
 fn probability(text: &str) -> Option<Probability> {
     const DIGITS: usize = 9;
     let (number, shift) = text.strip_suffix('%').map_or((text, 0), |number| (number, 2));

@@ -1,4 +1,4 @@
-//! A rule up to its options.
+//! The grammar of a rule up to its options.
 
 use winnow::Parser;
 use winnow::combinator::{alt, opt, preceded, repeat};
@@ -69,18 +69,19 @@ fn action<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Option<Action>> {
     opt(others).parse_next(input)
 }
 
-/// The codes of a family's "destination unreachable".
+/// The ICMP codes of a family for "destination unreachable".
 #[derive(Clone, Copy)]
 struct Codes {
     kind: u8,
     parse: fn(u8, &str) -> Option<u8>,
-    /// That of an unreachable port.
+    /// The code of an unreachable port.
     port: u8,
 }
 
 const V4: Codes = Codes { kind: names::UNREACHABLE, parse: names::parse_icmp_code, port: 3 };
 const V6: Codes = Codes { kind: names::UNREACHABLE_V6, parse: names::parse_icmpv6_code, port: 4 };
-/// A packet is too big (RFC 792): this says how much fits, and is not for rules to say.
+/// The code for a packet that is too big (RFC 792). Its message contains the size that fits, so rules must
+/// not use it.
 const NEED_FRAGMENTS: (u8, u8) = (names::UNREACHABLE, 4);
 
 /// Reads codes: of one family, and after a comma of the other one. Without them it is that of an unreachable

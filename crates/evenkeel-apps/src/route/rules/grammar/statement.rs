@@ -1,4 +1,4 @@
-//! Statements: tables, options, and rules.
+//! The grammar of statements: tables, options, and rules.
 
 use winnow::Parser;
 use winnow::combinator::{alt, opt, preceded, repeat};
@@ -28,7 +28,7 @@ pub(super) fn statement<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Stateme
 fn table<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Statement<'s>> {
     word!("table")(input)?;
     let name = table_name(input)?;
-    // A table is there as long as the rules, changes with them, and counts nothing by itself.
+    // A table lives as long as the rules, changes with them, and has no counters.
     let attribute = alt((word!("persist"), word!("const"), word!("counters")));
     repeat::<_, _, (), _, _>(0.., attribute).parse_next(input)?;
     let contents = repeat(0.., contents).parse_next(input)?;
@@ -47,7 +47,7 @@ fn contents<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Contents<'s>> {
     list(&mut listed, input).map(Contents::Here)
 }
 
-/// Options of pf that change nothing here, and why.
+/// Options of pf without effect here, and the reasons.
 const IDLE: [(&str, &str); 8] = [
     ("loginterface", "every link is counted"),
     ("debug", "there are no such messages"),
@@ -76,7 +76,7 @@ fn set<'i, 's: 'i>(input: &mut Input<'i, 's>) -> Parsed<Statement<'s>> {
         Some(token) => (token, "packets are never reassembled"),
         None => idle(input)?,
     };
-    // Whatever it is set to.
+    // The value may be anything.
     while input.peek_token().is_some_and(|token| token.kind != Kind::Newline) {
         input.next_token();
     }

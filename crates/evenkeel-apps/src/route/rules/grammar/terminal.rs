@@ -1,4 +1,4 @@
-//! Words and signs, lists of them, and the place where a text stops making sense.
+//! Parsers of words and signs, of lists of them, and the place of a syntax error.
 
 use core::cell::RefCell;
 
@@ -12,14 +12,14 @@ use crate::route::rules::token::{Kind, Token};
 pub(super) type Input<'i, 's> = Stateful<TokenSlice<'i, Token<'s>>, &'i Trace>;
 pub(super) type Parsed<T> = Result<T, EmptyError>;
 
-/// The furthest place where something else was expected than was found. Of all the ways in which a text could
-/// go on, the one that got furthest is nearly always the one that was meant.
+/// The furthest place with an unexpected token. Among all ways in which a text could continue, the one that
+/// got furthest is nearly always the intended one.
 #[derive(Debug, Default)]
 pub(super) struct Trace(pub(super) RefCell<Furthest>);
 
 #[derive(Debug)]
 pub(super) struct Furthest {
-    /// Tokens that were still to come.
+    /// Tokens that remain.
     pub(super) left: usize,
     pub(super) expected: Vec<&'static str>,
 }
@@ -42,7 +42,7 @@ impl Trace {
         }
     }
 
-    /// In place of what was expected at this place, which is where a part began, its name.
+    /// Replaces the expectations at this place, where a part began, with the name of the part.
     pub(super) fn rename(&self, left: usize, expected: &'static str) {
         let mut furthest = self.0.borrow_mut();
         if left == furthest.left {
@@ -51,7 +51,7 @@ impl Trace {
     }
 }
 
-/// The next token, if `accept` takes it; otherwise it is noted that `what` was expected here.
+/// Returns the next token if `accept` takes it; otherwise records that `what` was expected here.
 pub(super) fn terminal<'i, 's, T>(
     what: &'static str,
     accept: impl Fn(&Token<'s>) -> Option<T>,
@@ -69,7 +69,7 @@ where
     }
 }
 
-/// A keyword; `shown` is it in backticks.
+/// Parses a keyword; `shown` is the keyword in backticks.
 pub(super) fn word<'i, 's: 'i>(
     text: &'static str,
     shown: &'static str,
@@ -84,7 +84,7 @@ pub(super) fn sign<'i, 's: 'i>(
     terminal(shown, move |token| (token.kind == Kind::Sign && token.text == text).then_some(*token))
 }
 
-/// Any word that `accept` takes.
+/// Parses any word that `accept` takes.
 pub(super) fn any_word<'i, 's: 'i, T>(
     what: &'static str,
     accept: impl Fn(&str) -> Option<T>,
@@ -92,7 +92,7 @@ pub(super) fn any_word<'i, 's: 'i, T>(
     terminal(what, move |token| if token.kind == Kind::Word { accept(token.text) } else { None })
 }
 
-/// One, or several in braces; braces within braces change nothing.
+/// Parses one item, or several in braces; braces within braces change nothing.
 pub(super) fn one_or_list<'i, 's: 'i, T>(
     mut one: impl FnMut(&mut Input<'i, 's>) -> Parsed<T>,
 ) -> impl FnMut(&mut Input<'i, 's>) -> Parsed<Vec<T>> {
@@ -129,7 +129,7 @@ pub(super) fn list<'i, 's: 'i, T>(
     }
 }
 
-/// A part by its name: if not even its beginning is there, that is what was expected.
+/// Parses a part with a name. If not even its beginning is there, the error names the part.
 pub(super) fn named<'i, 's: 'i, T>(
     what: &'static str,
     mut part: impl FnMut(&mut Input<'i, 's>) -> Parsed<T>,

@@ -11,7 +11,7 @@ mod random;
 /// It has routes to these networks, and to 2.0.0.0/8 by the wan.
 #[derive(Debug, Clone, Default)]
 struct World {
-    /// Random numbers made so far.
+    /// The number of random numbers drawn so far.
     random: u32,
 }
 
@@ -51,7 +51,8 @@ impl Surroundings for World {
     }
 }
 
-/// The decision about a packet that came in on an interface, by the compiled rules and by the others.
+/// Returns the decision about a packet that arrived on an interface, by the compiled rules and by the
+/// evaluation.
 fn decided(set: &RuleSet, packet: &[u8], interface: u8) -> Decision {
     let compiled = Compiled::new(set.clone());
     let tallies = [(); 2].map(|()| Tally::new(set));
@@ -69,14 +70,14 @@ fn error_at(text: &str) -> String {
     RuleSet::parse("r", text).unwrap_err().to_string()
 }
 
-/// A packet with the fields that matter; more is said by the methods.
+/// A packet for the tests. Its methods set further fields.
 #[derive(Clone)]
 struct Made {
     from: IpAddr,
     to: IpAddr,
     protocol: u8,
     payload: Vec<u8>,
-    /// Offset in units of eight bytes, and whether more follow.
+    /// The fragment offset in units of eight bytes, and whether more fragments follow.
     piece: Option<(u16, bool)>,
     /// Next-header values of IPv6 extension headers of eight bytes.
     extensions: Vec<u8>,
@@ -292,7 +293,7 @@ fn links_by_name() {
     assert_eq!(by, [Some(1), Some(0), Some(1), None]);
 }
 
-/// RFC 1858, RFC 3128: fragments are the classic way around a filter without state.
+/// Fragments are the classic way around a filter without state (RFC 1858, RFC 3128).
 #[test]
 fn fragments_do_not_get_around_rules() {
     let rule = "block proto tcp to port 80";
@@ -347,7 +348,7 @@ fn counters_of_rules() {
     assert_eq!(carried, [1, 0, 2], "a rule that is written the same goes on counting");
 }
 
-/// Packets that a quick rule has from an earlier set ended no evaluation of this one.
+/// Packets that a quick rule counts from an earlier set have not ended an evaluation of this set.
 #[test]
 fn rules_behind_a_quick_one_go_on_counting() {
     let set = rules("block quick proto tcp\npass all");

@@ -1,10 +1,10 @@
-//! Files after the manual of pf: each loads, and decides about some packets as the manual has it, or is
-//! refused with a sentence.
+//! Tests with files after the manual of pf. Each file loads and decides about some packets as the manual
+//! says, or is refused with a message.
 //!
-//! Comments that begin with `#=` say the outcome: `refused: SENTENCE`, `note: REMARK`, or a packet
-//! and its fate, `LINK PROTOCOL SOURCE PORT DESTINATION PORT [flags=F] [tos=N] -> FATE [LINE] [CHANGE]`.
-//! Of ICMP the ports are type and code. FATE is pass, drop, return, reset or unreachable CODE; LINE is that
-//! of the rule, CHANGE is what the packet then has: `tos=N`, `mss=N`, `df=0`; or `log`, if it is logged.
+//! Comments that begin with `#=` give the outcome: `refused: MESSAGE`, `note: REMARK`, or a packet and its
+//! fate, `LINK PROTOCOL SOURCE PORT DESTINATION PORT [flags=F] [tos=N] -> FATE [LINE] [CHANGE]`. For ICMP the
+//! ports are type and code. FATE is pass, drop, return, reset or unreachable CODE. LINE is that of the rule.
+//! CHANGE is the new value in the packet: `tos=N`, `mss=N`, `df=0`; or `log`, if it is logged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use super::*;
 use crate::route::text_error::TextError;
 
 fn folder() -> PathBuf {
-    // Relative to the workspace, or absolute.
+    // The path is relative to the workspace, or absolute.
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file!()).with_extension("")
 }
 
-/// Files that rules name.
+/// Reads a file that rules name.
 fn read(path: &str) -> Result<(String, String), String> {
     let text = match path {
         "/etc/spammers" => "198.51.100.0/24\n!198.51.100.9 # ours\n",
@@ -36,7 +36,7 @@ fn load(text: &str) -> Result<RuleSet, TextError> {
     Ok(set)
 }
 
-/// A packet as it is described, and its interface.
+/// Returns the packet of a description, and its interface.
 fn described(words: &[&str]) -> (Vec<u8>, u8) {
     let [link, protocol, from, from_port, to, to_port, more @ ..] = words else { panic!("{words:?}") };
     let number = |text: &str| names::parse_tos(text).unwrap();
@@ -128,7 +128,7 @@ fn files_of_the_manuals_kinds_load_or_are_refused_with_a_sentence() {
     assert!(loaded >= 55 && refused >= 50, "{loaded} and {refused}");
 }
 
-/// Each word that has a sentence is refused with it, at the beginning of a line or behind a rule.
+/// Each word with a message is refused with it, at the beginning of a line or after a rule.
 #[test]
 fn every_word_with_a_sentence_gets_it() {
     for (word, sentence) in grammar::HINTS {
@@ -139,7 +139,7 @@ fn every_word_with_a_sentence_gets_it() {
     }
 }
 
-/// A test for each keyword: a file with it loads, and some packets are decided about by it, and others not.
+/// A test for each keyword: a file with it loads, and it decides about some packets but not about others.
 macro_rules! keywords {
     ($($keyword:ident: $lines:expr;)*) => {
         mod keywords {

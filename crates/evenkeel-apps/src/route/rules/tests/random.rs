@@ -1,4 +1,5 @@
-//! Any rules, any bytes: rules read back as they are written, and compiled they decide as one by one.
+//! Random tests: rules read back as they were printed, and compiled rules decide like the evaluation one by
+//! one.
 
 use proptest::collection::vec;
 use proptest::option::of;
@@ -10,7 +11,7 @@ use super::*;
 use crate::route::rules::address::Address;
 use crate::route::rules::compiled::tests::cut;
 
-/// Addresses of which many are in one another's prefixes.
+/// Draws addresses, many of which are in each other's prefixes.
 fn address() -> impl Strategy<Value = IpAddr> {
     let near = (0..4_u8, 0..4_u8, select(vec![0, 1, 2, 3, 127, 128, 254, 255]))
         .prop_map(|(a, b, c)| IpAddr::from([[10, 2, 198, 255][usize::from(a)], 0, b, c]));
@@ -80,7 +81,7 @@ fn changes() -> impl Strategy<Value = Changes> {
     prop_oneof![3 => Just(Changes::default()), 1 => all]
 }
 
-/// A rule as the grammar allows it: `plain` without what makes it depend on other rules.
+/// Draws a rule that the grammar allows; a `plain` rule does not depend on other rules.
 fn any_rule(plain: bool) -> impl Strategy<Value = Rule> {
     let action = prop_oneof![
         3 => Just(Action::Pass),
@@ -157,7 +158,7 @@ fn any_rule(plain: bool) -> impl Strategy<Value = Rule> {
 const TABLES: [&str; 3] = ["one", "t-2", "large"];
 const TAGS: [&str; 3] = ["a", "b c", "d"];
 
-/// Rules about links, tables and tags that are there.
+/// Creates a set of rules about existing links, tables and tags.
 fn set_of(rules: Vec<Rule>, tables: Vec<Vec<(Prefix, bool)>>) -> RuleSet {
     let tables =
         TABLES.iter().zip(tables).map(|(name, entries)| Table::new(name, &entries).unwrap()).collect();
@@ -174,7 +175,7 @@ fn tables() -> impl Strategy<Value = Vec<Vec<(Prefix, bool)>>> {
         proptest::collection::btree_map(prefix(), any::<bool>(), size)
             .prop_map(|entries| entries.into_iter().collect::<Vec<_>>())
     };
-    // One that rules do not spell out.
+    // A table so large that rules do not copy its addresses.
     let large = (0..5_u8).prop_map(|step| {
         let entry = |n: u32| {
             (
@@ -220,15 +221,15 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
         )
 }
 
-/// More cases in the suite's long tier.
+/// Returns the number of cases, which is larger in the suite's long tier.
 fn cases() -> ProptestConfig {
     let cases = if std::env::var_os("EVENKEEL_LONG").is_some() { 5_000 } else { 300 };
-    // Packets of two families are drawn, and drawn again.
+    // Packets of two families are drawn again until they are of one.
     ProptestConfig { cases, max_local_rejects: u32::MAX, ..ProptestConfig::default() }
 }
 
 /// Compares the decisions of rules one by one with those of the compiled rules, as they are and cut into
-/// small blocks. Returns how many packets were decided about by a rule.
+/// small blocks. Returns the number of packets that a rule decided.
 fn compare(set: &RuleSet, packets: &[(Vec<u8>, u8)]) -> usize {
     let [small, parts, lists] = cut(set);
     let compiled = [Compiled::new(set.clone()), small, parts, lists];
@@ -263,7 +264,7 @@ proptest! {
         compare(&set_of(rules, tables), &packets);
     }
 
-    /// Without rules that depend on others, and more of them.
+    /// The rules do not depend on others, and there are more of them.
     #[test]
     fn plain_compiled_rules_decide_as_one_by_one(
         rules in vec(any_rule(true), 0..90),
@@ -278,12 +279,12 @@ proptest! {
         let set = set_of(rules, tables);
         let text = set.to_string();
         let read = RuleSet::parse("r", &text).map_err(|m| TestCaseError::fail(format!("{m}\n{text}")))?;
-        // Places of links and tags depend on who was named first.
+        // Places of links and tags depend on the order of their first use.
         prop_assert_eq!(read.to_string(), text);
         prop_assert_eq!(read.tables, set.tables);
     }
 
-    /// The prefixes of a range are its addresses, all of them, and no others.
+    /// The prefixes of a range cover exactly its addresses.
     #[test]
     fn a_range_is_its_prefixes(range in range(), address in prefix()) {
         let prefixes: Vec<_> = range.prefixes().collect();
@@ -402,7 +403,7 @@ const WORDS: [&str; 64] = [
     ",",
 ];
 
-/// Rules of several blocks, of which most do not match and some do, in a fixed random order.
+/// The rules fill several blocks, in a fixed random order. Most do not match, and some do.
 #[test]
 fn thousands_of_rules_decide_as_one_by_one() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -412,7 +413,7 @@ fn thousands_of_rules_decide_as_one_by_one() {
     let mut few = draw(any_rule(false).boxed(), 150);
     let many = draw(any_rule(true).boxed(), 6_000);
     for (number, mut rule) in many.into_iter().enumerate() {
-        // Rules that take everything would be all there is to see.
+        // A rule that matches everything would hide all others.
         if rule.from.hosts == Hosts::Any && rule.to.hosts == Hosts::Any {
             let [_, b, c, d] = (number as u32).to_be_bytes();
             let prefix = Prefix::new(IpAddr::from([10, b, c, d]), 32).unwrap();
