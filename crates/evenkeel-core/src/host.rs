@@ -225,7 +225,7 @@ impl Host {
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let id = self.net.add_interface(interface, addresses, plan, now)?;
-        self.net.transmit(now);
+        self.net.output(now).transmit();
         Ok(id)
     }
 
@@ -242,7 +242,7 @@ impl Host {
         now: Instant,
     ) -> Result<(), AddInterfaceError> {
         self.net.replace_interface(id, interface, now)?;
-        self.net.transmit(now);
+        self.net.output(now).transmit();
         Ok(())
     }
 
@@ -296,7 +296,7 @@ impl Host {
         now: Instant,
     ) -> Result<(), NeighborError> {
         let set = self.net.with_stack(now, |stack, io| stack.set_neighbor(interface, address, hardware, io));
-        self.net.transmit(now);
+        self.net.output(now).transmit();
         set
     }
 
@@ -327,13 +327,13 @@ impl Host {
     /// order, and the same addresses.
     pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
         self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
-        self.net.transmit(now);
+        self.net.output(now).transmit();
     }
 
     /// Gives an interface one more address; its prefix is on-link from now on.
     pub fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
         self.net.add_address(interface, address, now);
-        self.net.transmit(now);
+        self.net.output(now).transmit();
     }
 
     /// Removes an address from an interface. Returns whether the interface had it.
@@ -420,7 +420,7 @@ impl Host {
     fn after_calls(&mut self, now: Instant) {
         self.net.notify_programs();
         self.net.send_tcp(now);
-        self.net.transmit(now);
+        self.net.output(now).transmit();
         self.wake(now);
     }
 
@@ -582,12 +582,12 @@ impl Host {
             }
             Unit::Poll => self.net.poll(now),
             Unit::Process(process) => now = self.step(process, now, trigger)?,
-            Unit::Transmit => self.net.start_output(now),
+            Unit::Transmit => self.net.output(now).start(),
             Unit::Idle => self.net.idle_input(now),
         }
         self.net.notify_programs();
         self.send_segments(unit, now);
-        self.net.transmit_gathering(now);
+        self.net.output(now).transmit_gathering();
         self.wake(now);
         let process = if let Unit::Process(p) = unit { Some(p) } else { None };
         let protocol = process.and_then(|p| self.process(p)).is_some_and(|p| p.protocol.stepping);
@@ -649,7 +649,7 @@ impl Host {
     fn step(&mut self, id: ProcessId, now: Instant, trigger: Option<&mut dyn Trigger>) -> Option<Instant> {
         if self.current != Some(id) && self.net.links.gathers() {
             // What one process has sent does not wait for another.
-            self.net.start_output(now);
+            self.net.output(now).start();
         }
         self.switch_to(id);
         let protocol = self.is_protocol_next(id);
@@ -928,7 +928,7 @@ impl Host {
         self.net.activation().end_processing(id);
         self.net.notify_programs();
         self.net.send_tcp(now);
-        self.net.transmit(now);
+        self.net.output(now).transmit();
         self.scheduler.retire(id);
         self.sleepers.forget(id);
         if let Some(process) = self.processes.get_mut(id.0 as usize) {
@@ -979,7 +979,7 @@ impl Host {
     /// do something else.
     pub fn start_output(&mut self, now: Instant) {
         if self.net.links.gathers() {
-            self.net.start_output(now);
+            self.net.output(now).start();
         }
     }
 

@@ -556,7 +556,7 @@ impl System<'_> {
     /// The connection was over before. The stream is closed all the same.
     pub fn abort(&mut self, stream: Fd) -> Result<(), StreamError> {
         let id = self.begin_on_stream(stream)?;
-        let aborted = self.net.abort_stream(id);
+        let aborted = self.net.activation().abort_stream(id);
         self.net.close_descriptor(self.process, stream, self.now);
         aborted
     }

@@ -98,7 +98,7 @@ impl BetweenCalls for Within<'_> {
             return None;
         }
         net.send_tcp(now);
-        net.transmit(now);
+        net.output(now).transmit();
         Some(now)
     }
 }
@@ -112,7 +112,7 @@ pub(crate) fn pass_state(
 ) -> bool {
     let (paces, is_due) = (net.tcp.next_paced() <= now, trigger.next_due() <= now);
     if paces {
-        net.advance_tcp(now);
+        net.tcp.advance(now);
     }
     if is_due {
         trigger.call_due(&mut TriggerState::new(net, processes, now));

@@ -49,8 +49,8 @@ impl Net {
     pub(super) fn take_up(&mut self, received: Option<Received>, fed_by: Sources, now: Instant) {
         match received {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
-            Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
-            Some(Received::IcmpError(error)) => self.input_icmp_error(error, now),
+            Some(Received::Segment(packet)) => self.segments(now).input(packet, None),
+            Some(Received::IcmpError(error)) => self.segments(now).input_icmp_error(error),
             Some(Received::Transit(transit)) => self.transit(transit, fed_by, now),
             Some(Received::Control) | None => {}
         }
@@ -244,7 +244,8 @@ impl Net {
         } else {
             self.links.count_received(waiting.interface, 1, &mut self.ledger);
             self.work.add(Work::Receive);
-            self.tap_received(waiting.interface, &waiting.frame, now);
+            let (sockets, mut cx) = self.sockets(now);
+            sockets.watch_outside_rings(waiting.interface, &waiting.frame, false, &mut cx);
         }
         Some(waiting)
     }

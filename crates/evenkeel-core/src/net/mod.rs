@@ -2,7 +2,6 @@
 //! work on them.
 
 mod ahead;
-mod capture;
 mod device;
 mod input;
 mod interfaces;

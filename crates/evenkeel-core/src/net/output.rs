@@ -1,10 +1,13 @@
 //! The way out: a bounded queue in front of each interface's transmit ring.
 
 use super::state::Net;
+use crate::context::Cx;
 use crate::drop::LinkDrop;
 use crate::frame::Frame;
 use crate::id::{InterfaceId, SocketId};
+use crate::link::Links;
 use crate::socket::{BadDescriptor, SendError};
+use crate::sockets::Sockets;
 use crate::stack::{Io, IpEndpoint, Origin, OutputError, Source};
 use crate::time::Instant;
 use crate::work::Work;
@@ -40,54 +43,68 @@ impl Net {
         }
     }
 
+    /// Returns the way out, for the frames that the current work item sends.
+    pub(crate) fn output(&mut self, now: Instant) -> Output<'_> {
+        let Self { links, sockets, config, pool, ledger, work, poller, .. } = self;
+        Output { links, sockets, listen_only: config.listen_only, cx: Cx { now, pool, ledger, work, poller } }
+    }
+}
+
+/// The way out: the transmit queues of the interfaces, and the packet monitors in front of them.
+pub(crate) struct Output<'a> {
+    links: &'a mut Links,
+    sockets: &'a mut Sockets,
+    /// Whether the host sends nothing.
+    listen_only: bool,
+    cx: Cx<'a>,
+}
+
+impl Output<'_> {
     /// Puts frames that protocol work has produced into the transmit queues, and hands them to the
     /// interfaces.
-    pub(crate) fn transmit(&mut self, now: Instant) {
-        if self.enqueue_all(now) {
-            self.start_output(now);
+    pub(crate) fn transmit(&mut self) {
+        if self.enqueue_all() {
+            self.start();
         }
     }
 
     /// Puts frames that protocol work has produced into the transmit queues, where they may form a batch.
     /// Called at the end of a work item that others follow soon.
-    pub(crate) fn transmit_gathering(&mut self, now: Instant) {
-        let any = self.enqueue_all(now);
+    pub(crate) fn transmit_gathering(&mut self) {
+        let any = self.enqueue_all();
         // It may be long until a program that computes has done so.
-        let leaves = !self.work.compute.is_zero() && (any || self.links.gathers());
-        let (links, mut cx) = self.links(now);
+        let leaves = !self.cx.work.compute.is_zero() && (any || self.links.gathers());
         match (leaves, any) {
-            (true, _) => links.start_all(&mut cx),
-            (false, true) => links.gather(&mut cx),
+            (true, _) => self.start(),
+            (false, true) => self.links.gather(&mut self.cx),
             (false, false) => {}
         }
     }
 
     /// Hands over to the interfaces what waits.
-    pub(crate) fn start_output(&mut self, now: Instant) {
-        let (links, mut cx) = self.links(now);
-        links.start_all(&mut cx);
+    pub(crate) fn start(&mut self) {
+        self.links.start_all(&mut self.cx);
     }
 
     /// Puts the frames that protocol work has produced into the transmit queues. Returns whether there were
     /// any.
-    fn enqueue_all(&mut self, now: Instant) -> bool {
+    fn enqueue_all(&mut self) -> bool {
         let any = !self.links.out().is_empty();
         while let Some((id, frame)) = self.links.out().pop_front() {
-            self.enqueue_output(id, frame, now);
+            self.enqueue(id, frame);
         }
         any
     }
 
-    fn enqueue_output(&mut self, id: InterfaceId, frame: Frame, now: Instant) {
-        if self.config.listen_only {
-            self.ledger.drop_output(LinkDrop::ListenOnly);
-            return self.pool.recycle(frame);
+    fn enqueue(&mut self, id: InterfaceId, frame: Frame) {
+        let Self { links, sockets, listen_only, cx } = self;
+        if *listen_only {
+            cx.ledger.drop_output(LinkDrop::ListenOnly);
+            return cx.pool.recycle(frame);
         }
-        let (links, mut cx) = self.links(now);
-        if links.make_room(id, &mut cx) && !self.sockets.descriptors.captures().is_empty() {
-            self.tap_sent(id, &frame, now);
+        if links.make_room(id, cx) && sockets.is_watched() {
+            sockets.watch_outside_rings(id, &frame, true, cx);
         }
-        let (links, mut cx) = self.links(now);
-        links.enqueue(id, frame, &mut cx);
+        links.enqueue(id, frame, cx);
     }
 }

@@ -142,8 +142,8 @@ impl Net {
                 Some(Received::Transit(transit)) => return Some(transit),
                 // Its destination became ours while it waited.
                 Some(Received::Datagram(datagram)) => self.dispatch(datagram, Sources::NONE, now),
-                Some(Received::Segment(packet)) => self.input_segment(packet, None, now),
-                Some(Received::IcmpError(error)) => self.input_icmp_error(error, now),
+                Some(Received::Segment(packet)) => self.segments(now).input(packet, None),
+                Some(Received::IcmpError(error)) => self.segments(now).input_icmp_error(error),
                 Some(Received::Control) | None => {}
             }
         }

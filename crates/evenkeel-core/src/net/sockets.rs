@@ -1,6 +1,7 @@
 //! Sockets and channels come and go.
 
 use super::state::Net;
+use crate::capture::{Capture, CaptureQueue};
 use crate::demux::{Binding, Change};
 use crate::drop::QueueDrop;
 use crate::error::{ChannelError, DupError};
@@ -94,6 +95,17 @@ impl Net {
         Ok(id)
     }
 
+    /// Opens the capture queue of a packet monitor.
+    pub(crate) fn open_capture(&mut self, owner: ProcessId, wanted: Capture) -> Result<SocketId, BindError> {
+        let limit = wanted.limit_pkts.max(1);
+        self.pool.set_aside(limit).map_err(BindError::NoMemory)?;
+        let gate = if wanted.feedback { self.rx.gate(limit, &self.config) } else { Gate::open() };
+        let installed = self
+            .sockets
+            .install(Descriptor::Capture(Box::new(CaptureQueue::new(owner, wanted, gate))), &mut self.work);
+        Ok(installed.inspect_err(|_| self.pool.take_back(limit))?)
+    }
+
     /// Lets the socket receive from the channel of `address` and `port`, which is opened if there is none
     /// yet.
     pub(super) fn receive_at(
@@ -158,7 +170,7 @@ impl Net {
             Descriptor::Udp(socket) => self.close_socket(id, *socket, now),
             Descriptor::Screen(screen) => self.close_screen(*screen),
             Descriptor::Listener(listener) => self.close_listener(id, &listener, now),
-            Descriptor::Stream(stream) => self.close_stream(stream.id, now),
+            Descriptor::Stream(stream) => self.tcp.close_stream(stream.id, now),
             Descriptor::Queue(_) | Descriptor::UserEvent(_) => {}
             Descriptor::Timer(timer) => {
                 self.sockets.release_timer(*timer);

@@ -146,12 +146,12 @@ impl Net {
             match handler {
                 Handler::Poller => self.expire_inhibitions(now),
                 Handler::Interfaces => self.links.tick(now),
-                Handler::Transmit => self.start_output(now),
+                Handler::Transmit => self.output(now).start(),
                 Handler::Stack => {
                     self.with_stack(now, |stack, io| stack.tick(io));
-                    self.take_unresolved();
+                    self.segments(now).take_unresolved();
                 }
-                Handler::Tcp => self.advance_tcp(now),
+                Handler::Tcp => self.tcp.advance(now),
                 Handler::Timers => self.sockets.expire_timers(now),
                 Handler::Fragments => {
                     self.rx.next_fragment_look = now + FRAGMENT_PERIOD;

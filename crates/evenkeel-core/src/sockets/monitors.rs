@@ -4,7 +4,8 @@ use super::state::Sockets;
 use crate::capture::{CaptureCounters, CaptureQueue, Captured, Outcome, Tapped};
 use crate::context::Cx;
 use crate::drop::QueueDrop;
-use crate::id::{QueueId, SocketId};
+use crate::frame::{Frame, Metadata};
+use crate::id::{InterfaceId, QueueId, SocketId};
 use crate::poll::Sources;
 use crate::ready::Kinds;
 use crate::socket::Descriptor;
@@ -24,6 +25,19 @@ impl Sockets {
             self.show(id, tapped, fed_by, cx);
             index += 1;
         }
+    }
+
+    /// Shows a frame that lies in no ring of the host to all packet monitors: one that is sent, or comes from
+    /// a channel's ring on an interface. No ring could be paused for it.
+    pub(crate) fn watch_outside_rings(
+        &mut self,
+        interface: InterfaceId,
+        frame: &Frame,
+        sent: bool,
+        cx: &mut Cx<'_>,
+    ) {
+        let tapped = Tapped { interface, at: cx.now, sent, bytes: frame.bytes(), metadata: &Metadata::NONE };
+        self.watch(&tapped, Sources::NONE, cx);
     }
 
     #[inline]

@@ -6,12 +6,12 @@ use crate::id::{ChannelId, ProcessId, QueueId, SocketId};
 use crate::poll::{Gate, Poller};
 use crate::ready::{Kinds, kinds_of};
 use crate::rx::Receive;
-use crate::socket::Descriptor;
+use crate::socket::{Descriptor, StreamError};
 use crate::sockets::Sockets;
 use crate::tcp::endpoint::{EndpointEvent, ListenAt, Readiness};
 use crate::tcp::table::Id;
 
-use super::state::Tcp;
+use super::state::{Endpoint, Tcp};
 
 /// TCP, with the channels where segments wait, and the sockets of the processes that they are for.
 pub(crate) struct Activation<'a> {
@@ -154,5 +154,15 @@ impl Activation<'_> {
     fn tell_stream(&mut self, id: Id, ready: Readiness) {
         let Some(socket) = self.tcp.owner(id).and_then(|owner| owner.socket) else { return };
         self.sockets.ready.raise(socket, kinds_of(ready));
+    }
+
+    /// Aborts a stream, and tells those who have a descriptor of it.
+    pub(crate) fn abort_stream(&mut self, id: Id) -> Result<(), StreamError> {
+        let aborted = self.tcp.change_stream(id, Endpoint::abort);
+        // TCP tells nobody any more. Whoever has another descriptor of it is to hear of its end.
+        if let (_, Some(socket)) = self.tcp.owner_of(id) {
+            self.sockets.ready.raise(socket, Kinds::READABLE.union(Kinds::HANG_UP));
+        }
+        aborted
     }
 }

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use super::super::state::Net;
-use super::state::{Endpoint, Listening, Owner};
+use super::state::{Listening, Owner};
 use crate::demux::Binding;
 use crate::error::TooManyOpen;
 use crate::id::{ProcessId, SocketId};
-use crate::ready::Kinds;
-use crate::socket::{
-    ConnectError, ConnectOptions, Descriptor, ListenError, ListeningSocket, Stream, StreamError,
-};
+use crate::socket::{ConnectError, ConnectOptions, Descriptor, ListenError, ListeningSocket, Stream};
 use crate::tcp::endpoint::{ListenAt, Opening, Routes};
 use crate::tcp::table::Id;
 use crate::tcp::{self, FourTuple, ListenerConfig};
@@ -43,17 +40,10 @@ impl Net {
         self.tcp.listeners.insert(at, Listening { socket, owner });
         if let Err(error) = self.open_listener_channels(socket, at) {
             self.sockets.remove(socket);
-            self.forget_listener(socket, &at);
+            self.tcp.forget_listener(socket, &at);
             return Err(error);
         }
         Ok(socket)
-    }
-
-    fn forget_listener(&mut self, socket: SocketId, at: &ListenAt) {
-        self.tcp.listeners.remove(at);
-        self.tcp.stopped.retain(|&other| other != socket);
-        self.tcp.endpoint.unlisten(at);
-        self.tcp.pending = true;
     }
 
     pub(in crate::net) fn close_listener(
@@ -62,7 +52,7 @@ impl Net {
         listener: &ListeningSocket,
         now: Instant,
     ) {
-        self.forget_listener(socket, &listener.at);
+        self.tcp.forget_listener(socket, &listener.at);
         for (channel, opens) in [(listener.syns, true), (listener.handshakes, false)] {
             if let Some(channel) = channel {
                 self.activation().deactivate(channel, listener.owner);
@@ -142,22 +132,5 @@ impl Net {
         let channel = self.tcp.owner(id).and_then(|owner| owner.channel);
         self.tcp.set_owner(Owner { id, process: Some(owner), socket: Some(socket), channel });
         self.open_connection_ring(id);
-    }
-
-    /// The connection goes on without its socket until both sides have said all, or for good if it is
-    /// aborted.
-    pub(in crate::net) fn close_stream(&mut self, id: Id, now: Instant) {
-        self.tcp.change_owner(id, |owner| owner.socket = None);
-        self.tcp.endpoint.close(id, now);
-        self.tcp.pending = true;
-    }
-
-    pub(crate) fn abort_stream(&mut self, id: Id) -> Result<(), StreamError> {
-        let aborted = self.tcp.change_stream(id, Endpoint::abort);
-        // TCP tells nobody any more. Whoever has another descriptor of it is to hear of its end.
-        if let (_, Some(socket)) = self.tcp.owner_of(id) {
-            self.sockets.ready.raise(socket, Kinds::READABLE.union(Kinds::HANG_UP));
-        }
-        aborted
     }
 }

@@ -181,7 +181,7 @@ impl Net {
         self.keep_order(now);
         match (self.input_frame(waiting, now), segments_for) {
             (Some(Received::Segment(packet)), Some(SegmentKind::Connection(id))) => {
-                self.input_segment(packet, Some(id), now);
+                self.segments(now).input(packet, Some(id));
             }
             (received, _) => self.take_up(received, Sources::NONE, now),
         }

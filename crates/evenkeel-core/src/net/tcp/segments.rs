@@ -1,21 +1,32 @@
 //! Segments in and out, passing time, and notification of programs.
 
 use super::super::state::Net;
-use crate::link::{OUTPUT_PKTS, OutputRoom};
-use crate::stack::{IcmpError, IcmpErrorKind, TcpPacket, segment_max};
+use super::Tcp;
+use crate::context::Cx;
+use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
+use crate::stack::{IcmpError, IcmpErrorKind, Io, Stack, TcpPacket, segment_max};
 use crate::tcp::Flags;
 use crate::tcp::endpoint::{EgressSet, Fate, Packet, Quote};
 use crate::tcp::table::Id;
 use crate::time::Instant;
+use crate::timed::Timed;
 use crate::work::Work;
 
 /// Segments that one unit of work sends at most, so that nothing waits long for it.
 const SEGMENTS_PER_UNIT: usize = OUTPUT_PKTS / 2;
 
-impl Net {
+/// The way of segments between IP and TCP.
+pub(in crate::net) struct Segments<'a> {
+    tcp: &'a mut Tcp,
+    stack: &'a mut Timed<Stack>,
+    links: &'a mut Links,
+    cx: Cx<'a>,
+}
+
+impl Segments<'_> {
     /// Processes a segment that was in the channel of the connection `expected`, or in no connection's.
-    pub(in crate::net) fn input_segment(&mut self, packet: TcpPacket, expected: Option<Id>, now: Instant) {
-        self.work.add(Work::Segment);
+    pub(in crate::net) fn input(&mut self, packet: TcpPacket, expected: Option<Id>) {
+        self.cx.work.add(Work::Segment);
         let of = Packet {
             source: packet.source,
             destination: packet.destination,
@@ -24,27 +35,27 @@ impl Net {
         };
         let bytes = packet.bytes();
         if opens(&bytes) {
-            self.work.add(Work::Open);
+            self.cx.work.add(Work::Open);
         }
-        let fate = self.tcp.endpoint.input_expected(expected, &bytes, &of, now);
+        let fate = self.tcp.endpoint.input_expected(expected, &bytes, &of, self.cx.now);
         self.tcp.pending = true;
         match fate {
-            Fate::Data => packet.deliver(&mut self.ledger, &mut self.pool),
-            Fate::Control => packet.consume(&mut self.ledger, &mut self.pool),
-            Fate::Dropped(reason) => packet.drop(reason, &mut self.ledger, &mut self.pool),
+            Fate::Data => packet.deliver(self.cx.ledger, self.cx.pool),
+            Fate::Control => packet.consume(self.cx.ledger, self.cx.pool),
+            Fate::Dropped(reason) => packet.drop(reason, self.cx.ledger, self.cx.pool),
         }
     }
 
     /// Passes an ICMP error about a segment of this host to its connection.
-    pub(in crate::net) fn input_icmp_error(&mut self, error: IcmpError, now: Instant) {
+    pub(in crate::net) fn input_icmp_error(&mut self, error: IcmpError) {
         let IcmpError { quote: Quote { tuple, seq }, kind } = error;
         self.tcp.pending = true;
         match kind {
             IcmpErrorKind::Unreachable { hard } => self.tcp.endpoint.unreachable(&tuple, seq, hard),
             IcmpErrorKind::TooBig { mtu } => {
                 let mss = segment_max(mtu, &tuple.remote.addr);
-                if self.tcp.endpoint.packet_too_big(&tuple, seq, mss, now) {
-                    self.stack.learn_path_mtu(tuple.remote.addr, mtu, now);
+                if self.tcp.endpoint.packet_too_big(&tuple, seq, mss, self.cx.now) {
+                    self.stack.learn_path_mtu(tuple.remote.addr, mtu, self.cx.now);
                 }
             }
         }
@@ -56,6 +67,48 @@ impl Net {
             self.tcp.endpoint.next_hop_silent(&tuple, seq);
             self.tcp.pending = true;
         }
+    }
+
+    /// Sends waiting segments by interfaces that have room. Returns whether none is left. TCP keeps its
+    /// segments until they are acknowledged, so they can wait.
+    pub(super) fn send(&mut self) -> bool {
+        let mut left_pkts = 0;
+        for _ in 0..SEGMENTS_PER_UNIT {
+            if left_pkts == 0 {
+                let OutputRoom { full, pkts } = self.links.output_room();
+                self.tcp.endpoint.set_full(full);
+                left_pkts = pkts;
+            }
+            let Some(left) = left_pkts.checked_sub(1) else { break };
+            left_pkts = left;
+            let Some(mut frame) = self.cx.pool.take() else { return false };
+            let room = frame.capacity();
+            let sent = if frame.resize(room) {
+                self.tcp.endpoint.poll_transmit(self.cx.now, &**self.stack, frame.bytes_mut())
+            } else {
+                None
+            };
+            let Some(sent) = sent else {
+                self.cx.pool.recycle(frame);
+                break;
+            };
+            // It was written to this very frame, so it fits.
+            let _ = frame.resize(sent.len);
+            self.cx.work.add(Work::SegmentOutput);
+            // A segment that cannot be sent is lost, as in the network: it is counted, and sent again.
+            let Cx { now, pool, ledger, .. } = &mut self.cx;
+            let mut io = Io { now: *now, pool, ledger, out: self.links.out() };
+            let _ = self.stack.send_segment(frame, &sent, &mut io);
+        }
+        !self.tcp.endpoint.may_transmit(EgressSet::NONE, &**self.stack)
+    }
+}
+
+impl Net {
+    /// Returns the way of segments, in and out.
+    pub(in crate::net) fn segments(&mut self, now: Instant) -> Segments<'_> {
+        let Self { tcp, stack, links, pool, ledger, work, poller, .. } = self;
+        Segments { tcp, stack, links, cx: Cx { now, pool, ledger, work, poller } }
     }
 
     /// Returns whether TCP has segments left to send, because the last work item had no time for them or
@@ -84,56 +137,13 @@ impl Net {
             return;
         }
         self.tcp.held = 0;
-        self.tcp.pending = !self.send_segments(now);
+        self.tcp.pending = !self.segments(now).send();
         // With its last acknowledgment a connection is over, and nothing else may ever happen to it.
         self.activation().tell_events();
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.release_ring(id, tuple);
         }
         self.tcp.look_ahead();
-    }
-
-    /// Sends waiting segments by interfaces that have room. Returns whether none is left. TCP keeps its
-    /// segments until they are acknowledged, so they can wait.
-    fn send_segments(&mut self, now: Instant) -> bool {
-        let mut left_pkts = 0;
-        for _ in 0..SEGMENTS_PER_UNIT {
-            if left_pkts == 0 {
-                let OutputRoom { full, pkts } = self.links.output_room();
-                self.tcp.endpoint.set_full(full);
-                left_pkts = pkts;
-            }
-            let Some(left) = left_pkts.checked_sub(1) else { break };
-            left_pkts = left;
-            let Some(mut frame) = self.pool.take() else { return false };
-            let room = frame.capacity();
-            let sent = if frame.resize(room) {
-                self.tcp.endpoint.poll_transmit(now, &*self.stack, frame.bytes_mut())
-            } else {
-                None
-            };
-            let Some(sent) = sent else {
-                self.pool.recycle(frame);
-                break;
-            };
-            // It was written to this very frame, so it fits.
-            let _ = frame.resize(sent.len);
-            self.work.add(Work::SegmentOutput);
-            // A segment that cannot be sent is lost, as in the network: it is counted, and sent again.
-            let _ = self.with_stack(now, |stack, io| stack.send_segment(frame, &sent, io));
-        }
-        !self.tcp.endpoint.may_transmit(EgressSet::NONE, &*self.stack)
-    }
-
-    // --- Time ---
-
-    /// Retransmissions, delayed acknowledgments and the like that are due. The end of the unit says what
-    /// is next.
-    pub(crate) fn advance_tcp(&mut self, now: Instant) {
-        self.tcp.endpoint.advance(now);
-        self.tcp.pending = true;
-        // What is due next is known when what there is to send has left.
-        self.tcp.nothing_due();
     }
 }
 

@@ -165,6 +165,23 @@ impl Tcp {
         }
     }
 
+    /// Has the endpoint do what is due: retransmissions, delayed acknowledgments and the like. The end of the
+    /// unit says what is next.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.endpoint.advance(now);
+        self.pending = true;
+        // What is due next is known when what there is to send has left.
+        self.nothing_due();
+    }
+
+    /// Removes a listener that is closed.
+    pub(super) fn forget_listener(&mut self, socket: SocketId, at: &ListenAt) {
+        self.listeners.remove(at);
+        self.stopped.retain(|&other| other != socket);
+        self.endpoint.unlisten(at);
+        self.pending = true;
+    }
+
     /// Defers the SYNs of a listener until there is room in its accept queue.
     pub(super) fn stop(&mut self, listener: SocketId) {
         if !self.stopped.contains(&listener) {

@@ -67,4 +67,12 @@ impl Tcp {
     pub(crate) fn owner_of(&self, id: Id) -> (Option<ProcessId>, Option<SocketId>) {
         self.owner(id).map_or((None, None), |owner| (owner.process, owner.socket))
     }
+
+    /// Closes a stream. The connection goes on without its socket until both sides have said all, or for good if it is
+    /// aborted.
+    pub(in crate::net) fn close_stream(&mut self, id: Id, now: Instant) {
+        self.change_owner(id, |owner| owner.socket = None);
+        self.endpoint.close(id, now);
+        self.pending = true;
+    }
 }
