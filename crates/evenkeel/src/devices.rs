@@ -83,9 +83,8 @@ impl fmt::Display for Notice {
 /// A device of an engine.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// The index of its first queue in the engine's [`Halt`](evenkeel_link::Halt); its other queues follow.
-    pub(crate) first: usize,
-    queues: usize,
+    /// The number of the device in the engine's [`Halt`](evenkeel_link::Halt).
+    pub(crate) number_in_halt: usize,
     pub(crate) interface: InterfaceId,
     pub(crate) status: Status,
     name: String,
@@ -97,11 +96,10 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn new(first: usize, interface: InterfaceId, device: &dyn Device) -> Self {
+    pub(crate) fn new(number_in_halt: usize, interface: InterfaceId, device: &dyn Device) -> Self {
         let (properties, info) = (device.properties(), device.info());
         Self {
-            first,
-            queues: properties.queues,
+            number_in_halt,
             interface,
             status: info.status,
             name: properties.name.clone(),
@@ -111,16 +109,9 @@ impl Watched {
         }
     }
 
-    /// Returns the device with `first` as the index of its first queue, and with its interface.
-    pub(crate) fn placed(self, first: usize, interface: InterfaceId) -> Self {
-        Self { first, interface, ..self }
-    }
-
-    /// Returns the interface and the queue behind the descriptor with this index, if it is one of this
-    /// device's queues.
-    pub(crate) fn queue_of(&self, index: usize) -> Option<(InterfaceId, usize)> {
-        let queue = index.checked_sub(self.first).filter(|&queue| queue < self.queues)?;
-        Some((self.interface, queue))
+    /// Returns the device with its number in the engine's `Halt`, and with its interface.
+    pub(crate) fn placed(self, number_in_halt: usize, interface: InterfaceId) -> Self {
+        Self { number_in_halt, interface, ..self }
     }
 
     pub(crate) fn rings_in_memory(&self) -> bool {

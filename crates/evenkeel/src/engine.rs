@@ -244,12 +244,13 @@ impl Engine {
             let Some(watched) = self.devices.iter_mut().find(|watched| watched.interface == interface) else {
                 continue;
             };
-            let (fds, name) = (device.info().descriptors.list(), device.properties().name.clone());
-            let (new, parts) = (Watched::new(watched.first, interface, &*device), Parts::of(&*device));
+            let (descriptors, name) = (device.info().descriptors, device.properties().name.clone());
+            let (new, parts) =
+                (Watched::new(watched.number_in_halt, interface, &*device), Parts::of(&*device));
             let missed = missed(&mut self.host, interface);
             let error = self.host.replace_interface(interface, device, now).err();
             if error.is_none() {
-                fds.into_iter().for_each(|(n, fd)| self.halt.replace(watched.first + n, fd));
+                self.halt.replace_device(watched.number_in_halt, descriptors);
                 *watched = new;
                 self.asks_often = !self.devices.iter().all(Watched::rings_in_memory);
                 self.observer.observe(interface, parts, missed);
@@ -337,12 +338,11 @@ impl Engine {
         device: Box<dyn Device>,
         add: impl FnOnce(&mut Host, Box<dyn Device>, Instant) -> Result<InterfaceId, AddInterfaceError>,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        let fds = device.info().descriptors.list();
+        let descriptors = device.info().descriptors;
         let (watched, parts) = (Watched::new(0, InterfaceId::default(), &*device), Parts::of(&*device));
         let interface = add(&mut self.host, device, self.clock.now())?;
         self.observer.observe(interface, parts, 0);
-        let indices: Vec<_> = fds.into_iter().map(|(_, fd)| self.halt.watch(fd)).collect();
-        self.devices.push(watched.placed(indices.first().copied().unwrap_or(0), interface));
+        self.devices.push(watched.placed(self.halt.watch_device(descriptors), interface));
         self.asks_often = !self.devices.iter().all(Watched::rings_in_memory);
         Ok(interface)
     }
@@ -477,7 +477,7 @@ impl Engine {
         self.halt.awake();
     }
 
-    pub(crate) fn asleep(&self) -> bool {
+    pub(crate) fn asleep(&mut self) -> bool {
         self.halt.asleep()
     }
 
@@ -660,13 +660,10 @@ impl Engine {
             if let Some(following) = self.following.as_mut().filter(|f| f.index == index) {
                 following.readable = true;
             }
-            let mut devices = self.devices.iter();
-            let Some((interface, queue)) = devices.find_map(|device| device.queue_of(index)) else {
-                continue;
-            };
-            if let Some(interface) = self.host.interface_mut(interface) {
-                interface.set_readable(queue);
-            }
+        }
+        for device in &self.devices {
+            let Some(interface) = self.host.interface_mut(device.interface) else { continue };
+            self.halt.readable_of(device.number_in_halt).for_each(|number| interface.set_readable(number));
         }
     }
 
