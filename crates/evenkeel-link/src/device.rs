@@ -240,7 +240,8 @@ impl Status {
         self.0.too_long.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count_too_long(&self) {
+    /// Counts a frame that came and was larger than a buffer of the pool.
+    pub fn count_too_long(&self) {
         self.0.too_long.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -279,13 +280,13 @@ impl Status {
     }
 
     /// Counts a system call by which this many frames left or were refused.
-    pub(crate) fn count_call(&self, frames: u64) {
+    pub fn count_call(&self, frames: u64) {
         self.0.sent.fetch_add(frames, Ordering::Relaxed);
         self.0.send_calls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a frame that was refused for this reason.
-    pub(crate) fn count_refusal(&self, reason: Refusal) {
+    pub fn count_refusal(&self, reason: Refusal) {
         if let Some(frames) = self.0.refusals.get(reason as usize) {
             frames.fetch_add(1, Ordering::Relaxed);
         }
@@ -296,8 +297,8 @@ impl Status {
         self.0.refused.fetch_add(frames, Ordering::Relaxed);
     }
 
-    /// Frames refused without a call.
-    pub(crate) fn count_refused_uncalled(&self, frames: u64) {
+    /// Counts frames that were refused without a system call.
+    pub fn count_refused_uncalled(&self, frames: u64) {
         self.0.sent.fetch_add(frames, Ordering::Relaxed);
         self.count_refused(frames);
     }
