@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_core::frame::{BUFFER_BYTES, HEADROOM};
 use evenkeel_core::interface::Interface;
@@ -66,24 +66,68 @@ pub struct DeviceInfo {
     pub frames: Frames,
 }
 
-/// The descriptors of a device. Each is readable while frames wait in one of its rings. All clones share one
-/// state.
+/// The descriptors of a device, each with a number. A descriptor is readable while frames wait in a ring of
+/// the device, or when there is an error to be fetched. All clones share one state.
 ///
-/// A [`crate::Halt`] watches them. When it reports one, call [`Interface::set_readable`] with its number.
-/// What the device has in the kernel goes away with the last holder of the descriptors.
+/// The descriptor of a receive ring has the number of that ring; a driver chooses other numbers for others. A
+/// [`crate::Halt`] [watches](crate::Halt::watch_device) them. When it reports one, call
+/// [`Interface::set_readable`] with the number. What the device has in the kernel goes away with the last
+/// holder of the descriptors.
+///
+/// The descriptors of most devices never change. Those of a driver that opens rings later do: `Halt` notices
+/// before it next sleeps. A driver that changes them from another thread, while the thread of the host may
+/// sleep, makes a descriptor readable that was there before.
 #[derive(Debug, Clone, Default)]
-pub struct Descriptors(Arc<[Arc<OwnedFd>]>);
+pub struct Descriptors(Arc<DescriptorList>);
+
+#[derive(Debug, Default)]
+struct DescriptorList {
+    /// The number of changes so far.
+    generation: AtomicU64,
+    list: Mutex<Vec<(usize, Arc<OwnedFd>)>>,
+}
 
 impl Descriptors {
     /// Returns these descriptors, numbered in their order.
     pub fn new(fds: impl IntoIterator<Item = Arc<OwnedFd>>) -> Self {
-        Self(fds.into_iter().collect())
+        let list = Mutex::new(fds.into_iter().enumerate().collect());
+        Self(Arc::new(DescriptorList { generation: AtomicU64::new(0), list }))
     }
 
-    /// Returns the descriptors, each with its number.
+    /// Adds a descriptor, in place of the one that has this number.
+    pub fn insert(&self, number: usize, fd: Arc<OwnedFd>) {
+        self.change(|list| {
+            list.retain(|&(other, _)| other != number);
+            list.push((number, fd));
+        });
+    }
+
+    /// Removes the descriptor with this number.
+    pub fn remove(&self, number: usize) {
+        self.change(|list| list.retain(|&(other, _)| other != number));
+    }
+
+    /// Returns the number of changes so far: cheap enough to be asked before each sleep.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    /// Returns the present descriptors, each with its number.
     #[must_use]
     pub fn list(&self) -> Vec<(usize, Arc<OwnedFd>)> {
-        self.0.iter().cloned().enumerate().collect()
+        self.lock().clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<(usize, Arc<OwnedFd>)>)) {
+        let mut list = self.lock();
+        change(&mut list);
+        self.0.generation.fetch_add(1, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Arc<OwnedFd>)>> {
+        // Nothing that holds it panics.
+        self.0.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -197,7 +241,8 @@ impl Status {
         self.0.too_long.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count_too_long(&self) {
+    /// Counts a frame that came and was larger than a buffer of the pool.
+    pub fn count_too_long(&self) {
         self.0.too_long.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -236,13 +281,13 @@ impl Status {
     }
 
     /// Counts a system call in which this many frames left or were refused.
-    pub(crate) fn count_call(&self, frames: u64) {
+    pub fn count_call(&self, frames: u64) {
         self.0.sent.fetch_add(frames, Ordering::Relaxed);
         self.0.send_calls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a frame that was refused for this reason.
-    pub(crate) fn count_refusal(&self, reason: Refusal) {
+    pub fn count_refusal(&self, reason: Refusal) {
         if let Some(frames) = self.0.refusals.get(reason as usize) {
             frames.fetch_add(1, Ordering::Relaxed);
         }
@@ -254,7 +299,7 @@ impl Status {
     }
 
     /// Counts frames refused without a call.
-    pub(crate) fn count_refused_uncalled(&self, frames: u64) {
+    pub fn count_refused_uncalled(&self, frames: u64) {
         self.0.sent.fetch_add(frames, Ordering::Relaxed);
         self.count_refused(frames);
     }

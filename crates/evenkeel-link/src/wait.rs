@@ -9,6 +9,7 @@ use evenkeel_core::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::clock::Clock;
+use crate::device::Descriptors;
 use crate::sys;
 use crate::wakeup::Sleeper;
 
@@ -22,6 +23,7 @@ pub struct Halt {
     notifier: Arc<Notifier>,
     /// Descriptors that stay open while they are in `polled`.
     watched: Vec<Watched>,
+    devices: Vec<WatchedDevice>,
     /// The notifier's eventfd, then `watched` in the same order.
     polled: Vec<libc::pollfd>,
     /// The number of changes to the set of descriptors.
@@ -41,11 +43,23 @@ pub enum Woken {
     Deadline,
 }
 
+/// A place for a descriptor to be watched.
 #[derive(Debug)]
 struct Watched {
-    fd: Arc<OwnedFd>,
+    /// `None` if the place is free.
+    fd: Option<Arc<OwnedFd>>,
     /// Sleeps in a row that this descriptor ended with an error and nothing to read.
     errors: u8,
+    /// The device that the descriptor is of, and its number there.
+    of: Option<(usize, usize)>,
+}
+
+/// A device whose descriptors are watched.
+#[derive(Debug)]
+struct WatchedDevice {
+    descriptors: Descriptors,
+    /// The [generation](Descriptors::generation) that is watched.
+    generation: u64,
 }
 
 /// After this many errors in a row the halt stops waiting for a descriptor, so that a removed device does not
@@ -64,23 +78,95 @@ impl Halt {
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let polled = vec![interest(&event)];
         let notifier = Arc::new(Notifier(Sleeper::new(event)));
-        Ok(Self { notifier, watched: Vec::new(), polled, generation: 0 })
+        Ok(Self { notifier, watched: Vec::new(), devices: Vec::new(), polled, generation: 0 })
     }
 
     /// Ends the sleep when `fd` becomes readable. Returns its index, as [`Halt::readable`] reports it.
     pub fn watch(&mut self, fd: Arc<OwnedFd>) -> usize {
-        self.polled.push(interest(&fd));
-        self.watched.push(Watched { fd, errors: 0 });
+        self.watch_of(fd, None)
+    }
+
+    fn watch_of(&mut self, fd: Arc<OwnedFd>, of: Option<(usize, usize)>) -> usize {
+        let polled = interest(&fd);
         self.generation += 1;
-        self.watched.len() - 1
+        let watched = Watched { fd: Some(fd), errors: 0, of };
+        let free = self.watched.iter().position(|watched| watched.fd.is_none());
+        let index = free.unwrap_or(self.watched.len());
+        match (self.watched.get_mut(index), self.polled.get_mut(index + 1)) {
+            (Some(place), Some(place_polled)) => (*place, *place_polled) = (watched, polled),
+            _ => {
+                self.watched.push(watched);
+                self.polled.push(polled);
+            }
+        }
+        index
     }
 
     /// Watches `fd` in place of the descriptor with this index.
     pub fn replace(&mut self, index: usize, fd: Arc<OwnedFd>) {
         if let (Some(watched), Some(polled)) = (self.watched.get_mut(index), self.polled.get_mut(index + 1)) {
             *polled = interest(&fd);
-            *watched = Watched { fd, errors: 0 };
+            *watched = Watched { fd: Some(fd), errors: 0, of: None };
             self.generation += 1;
+        }
+    }
+
+    /// Ends the sleep when any descriptor of a device becomes readable, and from then on follows the changes
+    /// of its descriptors. Returns the number by which [`Halt::readable_of`] knows the device.
+    pub fn watch_device(&mut self, descriptors: Descriptors) -> usize {
+        let device = self.devices.len();
+        self.devices.push(WatchedDevice { descriptors, generation: 0 });
+        self.watch_descriptors_of(device);
+        device
+    }
+
+    /// Watches the descriptors of another device in place of this one's.
+    pub fn replace_device(&mut self, device: usize, descriptors: Descriptors) {
+        if let Some(place) = self.devices.get_mut(device) {
+            place.descriptors = descriptors;
+            self.watch_descriptors_of(device);
+        }
+    }
+
+    /// Returns the numbers of this device's descriptors that ended the last sleep.
+    pub fn readable_of(&self, device: usize) -> impl Iterator<Item = usize> {
+        let of = self.readable().filter_map(|index| self.watched.get(index)?.of);
+        of.filter(move |&(other, _)| other == device).map(|(_, number)| number)
+    }
+
+    /// Watches the descriptors that devices have opened since the last sleep, and no longer those that they
+    /// have closed.
+    fn follow_devices(&mut self) {
+        for device in 0..self.devices.len() {
+            let is_new = |it: &WatchedDevice| it.descriptors.generation() != it.generation;
+            if self.devices.get(device).is_some_and(is_new) {
+                self.watch_descriptors_of(device);
+            }
+        }
+    }
+
+    /// Watches the present descriptors of a device.
+    fn watch_descriptors_of(&mut self, device: usize) {
+        let Some(place) = self.devices.get_mut(device) else { return };
+        // In this order: a change in between is seen the next time.
+        place.generation = place.descriptors.generation();
+        let mut list = place.descriptors.list();
+        for (watched, polled) in self.watched.iter_mut().zip(self.polled.iter_mut().skip(1)) {
+            let Some((_, number)) = watched.of.filter(|of| of.0 == device) else { continue };
+            let known = |(other, fd): &(usize, Arc<OwnedFd>)| {
+                *other == number && watched.fd.as_ref().is_some_and(|watched| Arc::ptr_eq(watched, fd))
+            };
+            match list.iter().position(known) {
+                Some(at) => _ = list.swap_remove(at),
+                None => {
+                    *watched = Watched { fd: None, errors: 0, of: None };
+                    *polled = libc::pollfd { fd: UNWATCHED, events: 0, revents: 0 };
+                    self.generation += 1;
+                }
+            }
+        }
+        for (number, fd) in list {
+            self.watch_of(fd, Some((device, number)));
         }
     }
 
@@ -94,7 +180,8 @@ impl Halt {
     /// Returns the same descriptors as [`Halt::descriptors`], for a thread that waits without holding this.
     pub fn shared_descriptors(&self) -> impl Iterator<Item = &Arc<OwnedFd>> {
         let watched = self.watched.iter().enumerate().filter(|&(index, _)| self.is_watched(index));
-        core::iter::once(&self.notifier.0.counter).chain(watched.map(|(_, watched)| &watched.fd))
+        core::iter::once(&self.notifier.0.counter)
+            .chain(watched.filter_map(|(_, watched)| watched.fd.as_ref()))
     }
 
     /// Returns a number that grows with every change to the set of descriptors.
@@ -106,7 +193,8 @@ impl Halt {
     /// Declares the thread asleep, wherever it waits: from now on a wake-up makes a descriptor readable.
     /// Returns false if there was a wake-up already, so that the thread must not wait.
     #[must_use]
-    pub fn asleep(&self) -> bool {
+    pub fn asleep(&mut self) -> bool {
+        self.follow_devices();
         self.notifier.0.fall_asleep()
     }
 
@@ -135,6 +223,7 @@ impl Halt {
     /// # Errors
     /// Only if the kernel is out of memory.
     pub fn until(&mut self, clock: &Clock, deadline: Instant) -> io::Result<Woken> {
+        self.follow_devices();
         let timeout =
             if self.notifier.0.fall_asleep() { remaining(clock, deadline) } else { Some(Duration::ZERO) };
         let polled = sys::ppoll(&mut self.polled, timeout);
@@ -191,7 +280,9 @@ impl Halt {
     #[must_use]
     pub fn is_watched(&self, index: usize) -> bool {
         let (fd, polled) = (self.watched.get(index), self.polled.get(index + 1));
-        fd.zip(polled).is_some_and(|(watched, polled)| watched.fd.as_raw_fd() == polled.fd)
+        fd.zip(polled).is_some_and(|(watched, polled)| {
+            watched.fd.as_ref().is_some_and(|fd| fd.as_raw_fd() == polled.fd)
+        })
     }
 }
 
@@ -255,6 +346,43 @@ mod tests {
         halt.notifier().notify();
         assert_eq!(halt.until(&clock, Instant::NEVER).unwrap(), Woken::Notified);
         assert_eq!(halt.until(&clock, Instant::ZERO).unwrap(), Woken::Deadline);
+    }
+
+    #[test]
+    fn descriptors_of_a_device_that_come_and_go_are_followed() {
+        let (mut halt, clock) = halt();
+        let [(first, to_first), (second, to_second), (third, to_third)] =
+            core::array::from_fn(|_| pipe().map(|(near, far)| (Arc::new(near), far)).unwrap());
+        let descriptors = Descriptors::new([Arc::clone(&first)]);
+        let device = halt.watch_device(descriptors.clone());
+        let stays = halt.watch(Arc::new(pipe().unwrap().0));
+        assert_ne!(halt.watch_device(Descriptors::default()), device);
+        let look = |halt: &mut Halt| {
+            halt.until(&clock, Instant::ZERO).unwrap();
+            halt.readable_of(device).collect::<Vec<_>>()
+        };
+        let write = |to| assert_eq!(rustix::io::write(to, &[1]), Ok(1));
+        write(&to_second);
+        assert_eq!(look(&mut halt), [0; 0]);
+        descriptors.insert(7, Arc::clone(&second));
+        assert_eq!(look(&mut halt), [7]);
+        write(&to_first);
+        assert_eq!(look(&mut halt), [0, 7]);
+        // Another one in its place, and one that goes away: the place is used again.
+        descriptors.insert(7, Arc::clone(&third));
+        descriptors.remove(0);
+        assert_eq!((look(&mut halt), Arc::strong_count(&first), Arc::strong_count(&second)), (vec![], 1, 1));
+        write(&to_third);
+        assert_eq!(look(&mut halt), [7]);
+        descriptors.insert(0, first);
+        assert_eq!((look(&mut halt).len(), halt.watched.len(), halt.polled.len()), (2, 3, 4));
+        let others = Descriptors::new([second]);
+        halt.replace_device(device, others.clone());
+        assert_eq!(look(&mut halt), [0]);
+        others.insert(1, third);
+        assert!(halt.is_watched(stays) && halt.asleep());
+        assert_eq!(halt.descriptors().count(), 4, "its own, two of the device, and the one that stays");
+        halt.awake();
     }
 
     #[test]

@@ -180,8 +180,8 @@ impl Engine {
     }
 
     /// Returns the descriptors that an event loop waits for between two calls of [`Engine::advance`]. Each
-    /// is readable when there is work. The set changes only when a device is added or replaced, or when a
-    /// removed device has reported nothing but errors for a while and leaves the set.
+    /// is readable when there is work. The set changes only when a device is added or replaced, when a device
+    /// opens or closes a receive ring, or when a removed device has reported nothing but errors for a while.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.driver.outside.halt.descriptors()
     }

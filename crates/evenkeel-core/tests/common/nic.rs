@@ -102,7 +102,7 @@ impl Adaptor {
     }
 }
 
-/// The driver.
+/// A driver of an [`Adaptor`].
 #[derive(Debug)]
 pub(crate) struct Nic {
     properties: Properties,

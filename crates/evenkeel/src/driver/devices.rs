@@ -37,12 +37,11 @@ impl Devices {
         halt: &mut Halt,
         add: impl FnOnce(Box<dyn Device>) -> Result<InterfaceId, AddInterfaceError>,
     ) -> Result<InterfaceId, AddInterfaceError> {
-        let (fds, parts) = (device.info().descriptors.list(), Parts::of(&*device));
+        let (descriptors, parts) = (device.info().descriptors, Parts::of(&*device));
         let watched = Watched::new(&*device, InterfaceId::default(), 0);
         let interface = add(device)?;
         self.observer.observe(interface, parts, 0);
-        let indices: Vec<_> = fds.into_iter().map(|(_, fd)| halt.watch(fd)).collect();
-        self.all.push(watched.placed(interface, indices.first().copied().unwrap_or(0)));
+        self.all.push(watched.placed(interface, halt.watch_device(descriptors)));
         self.check_rings();
         Ok(interface)
     }
@@ -78,13 +77,13 @@ impl Devices {
         let Some(watched) = self.all.iter_mut().find(|watched| watched.interface() == interface) else {
             return;
         };
-        let (fds, first) = (device.info().descriptors.list(), watched.first());
+        let (descriptors, number) = (device.info().descriptors, watched.number_in_halt());
         let name = device.properties().name.clone();
-        let (new, parts) = (Watched::new(&*device, interface, first), Parts::of(&*device));
+        let (new, parts) = (Watched::new(&*device, interface, number), Parts::of(&*device));
         let missed = missed(host, interface);
         let error = host.replace_interface(interface, device, now).err();
         if error.is_none() {
-            fds.into_iter().for_each(|(number, fd)| halt.replace(first + number, fd));
+            halt.replace_device(number, descriptors);
             *watched = new;
             self.check_rings();
             self.observer.observe(interface, parts, missed);
@@ -110,11 +109,12 @@ impl Devices {
         }
     }
 
-    /// Records that the descriptor with this index was readable when it was polled.
-    pub(crate) fn set_readable(&mut self, index: usize, host: &mut Host) {
-        self.following.iter_mut().for_each(|following| following.set_readable(index));
-        // A descriptor belongs to one device at most.
-        self.all.iter().any(|device| device.set_readable(index, host));
+    /// Records which descriptors were readable when they were polled.
+    pub(crate) fn set_readable(&mut self, halt: &Halt, host: &mut Host) {
+        for index in halt.readable() {
+            self.following.iter_mut().for_each(|following| following.set_readable(index));
+        }
+        self.all.iter().for_each(|device| device.set_readable(halt, host));
     }
 
     /// Reads an announcement, if one was there when the descriptors were last polled. Returns whether one

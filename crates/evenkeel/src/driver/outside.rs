@@ -154,10 +154,8 @@ impl Outside {
     /// Records which descriptors were readable when they were last polled. Devices see it at once; attended
     /// descriptors may have to wait.
     pub(crate) fn record_readable(&mut self, host: &mut Host) {
-        for index in self.halt.readable() {
-            self.callbacks.set_readable(index);
-            self.devices.set_readable(index, host);
-        }
+        self.halt.readable().for_each(|index| self.callbacks.set_readable(index));
+        self.devices.set_readable(&self.halt, host);
     }
 
     /// Serves each descriptor that is attended and due, with one piece of its work, and reads device

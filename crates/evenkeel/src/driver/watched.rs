@@ -4,16 +4,15 @@ use std::mem;
 
 use evenkeel_core::host::Host;
 use evenkeel_core::stack::InterfaceId;
-use evenkeel_link::{Device, DeviceChange, DeviceState, MTU_MAX, Status, device_now};
+use evenkeel_link::{Device, DeviceChange, DeviceState, Halt, MTU_MAX, Status, device_now};
 
 use crate::notice::Notice;
 
 /// A device of an engine.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// The index of its first queue in the engine's [`Halt`](evenkeel_link::Halt); its other queues follow.
-    first: usize,
-    queues: usize,
+    /// The number of the device in the engine's [`Halt`](evenkeel_link::Halt).
+    number_in_halt: usize,
     interface: InterfaceId,
     status: Status,
     name: String,
@@ -25,12 +24,11 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Describes `device`, which serves `interface`. `first` is the index of its first queue.
-    pub(crate) fn new(device: &dyn Device, interface: InterfaceId, first: usize) -> Self {
+    /// Describes `device`, which serves `interface` and has a number in the engine's `Halt`.
+    pub(crate) fn new(device: &dyn Device, interface: InterfaceId, number_in_halt: usize) -> Self {
         let (properties, info) = (device.properties(), device.info());
         Self {
-            first,
-            queues: properties.queues,
+            number_in_halt,
             interface,
             status: info.status,
             name: properties.name.clone(),
@@ -40,30 +38,24 @@ impl Watched {
         }
     }
 
-    /// Returns this device with `first` as the index of its first queue, and with its interface.
-    pub(crate) fn placed(self, interface: InterfaceId, first: usize) -> Self {
-        Self { first, interface, ..self }
+    /// Returns this device with its interface, and with its number in the engine's `Halt`.
+    pub(crate) fn placed(self, interface: InterfaceId, number_in_halt: usize) -> Self {
+        Self { number_in_halt, interface, ..self }
     }
 
     pub(crate) fn interface(&self) -> InterfaceId {
         self.interface
     }
 
-    /// Returns the index of the first queue.
-    pub(crate) fn first(&self) -> usize {
-        self.first
+    /// Returns the number of the device in the engine's `Halt`.
+    pub(crate) fn number_in_halt(&self) -> usize {
+        self.number_in_halt
     }
 
-    /// Makes the queue behind the descriptor with this index readable. Returns false if the descriptor is
-    /// not one of this device.
-    pub(crate) fn set_readable(&self, index: usize, host: &mut Host) -> bool {
-        let Some(queue) = index.checked_sub(self.first).filter(|&queue| queue < self.queues) else {
-            return false;
-        };
-        if let Some(interface) = host.interface_mut(self.interface) {
-            interface.set_readable(queue);
-        }
-        true
+    /// Makes the rings readable whose descriptors ended the last sleep.
+    pub(crate) fn set_readable(&self, halt: &Halt, host: &mut Host) {
+        let Some(interface) = host.interface_mut(self.interface) else { return };
+        halt.readable_of(self.number_in_halt).for_each(|number| interface.set_readable(number));
     }
 
     pub(crate) fn rings_in_memory(&self) -> bool {
