@@ -140,19 +140,12 @@ impl Driver {
     /// Runs the host in the calling thread until `exit` leaves the loop.
     fn drive<E: Exit>(&mut self, exit: &mut E) -> io::Result<E::Left> {
         self.observer.observe_this_thread();
-        let left = self.turn_until(exit);
-        // The time of the next call is unknown.
-        self.units.start_output();
-        left
-    }
-
-    fn turn_until<E: Exit>(&mut self, exit: &mut E) -> io::Result<E::Left> {
         let mut now = self.units.now();
-        loop {
+        let left = loop {
             now = self.units.trigger(now);
             if self.units.is_computing() || self.outside.is_look_due(now) {
                 if let Some(left) = exit.before_look(self, now) {
-                    return Ok(left);
+                    break left;
                 }
                 // In the middle of a unit nothing else may use the host.
                 if !self.units.is_computing() {
@@ -162,14 +155,17 @@ impl Driver {
             now = match self.turn(now) {
                 Some(end) => end,
                 None => match exit.when_idle(self, now)? {
-                    ControlFlow::Break(left) => return Ok(left),
+                    ControlFlow::Break(left) => break left,
                     ControlFlow::Continue(now) => now,
                 },
             };
             if let Some(left) = exit.after_turn() {
-                return Ok(left);
+                break left;
             }
-        }
+        };
+        // The time of the next call is unknown.
+        self.units.host.start_output(now);
+        Ok(left)
     }
 
     /// Runs one unit or one slice of a unit. Returns the time after it; `None` if no unit is pending.

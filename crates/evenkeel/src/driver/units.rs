@@ -148,11 +148,6 @@ impl Units {
         end
     }
 
-    /// Sends the frames that are batched, before the driver does something else.
-    pub(crate) fn start_output(&mut self) {
-        self.host.start_output(self.clock.now());
-    }
-
     /// Returns the time of the next soft event or paced segment, which the core has to meet exactly.
     fn exact_deadline(&self) -> Instant {
         self.soft.next_due().min(self.host.exact_deadline())
