@@ -665,7 +665,7 @@ mod tests {
         }
     }
 
-    /// A datagram whose checksum is still to be completed.
+    /// Returns a datagram whose checksum is still to be completed.
     fn datagram() -> ([u8; 64], Option<Unfinished>) {
         let mut bytes = core::array::from_fn(|n| n as u8);
         bytes[12..15].copy_from_slice(&[8, 0, 0x45]);

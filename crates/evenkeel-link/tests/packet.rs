@@ -211,7 +211,7 @@ fn flow_of(frame: &[u8]) -> usize {
     usize::from(u16::from_be_bytes([frame[34], frame[35]]) - 2000)
 }
 
-/// A UDP datagram from `port`, of which only the ends matter here.
+/// Returns a UDP datagram from `port` with this number.
 fn datagram(port: u16, number: u8) -> Vec<u8> {
     let ends = [&[2, 9, 9, 9, 9, 9, 2, 8, 8, 8, 8, 8, 8, 0][..], &[0x45, 0, 0, 29, 0, 0, 0, 0, 64, 17, 0, 0]]
         .concat();
@@ -587,7 +587,8 @@ fn what_cannot_be_opened_says_why() {
     });
 }
 
-/// Frames with this Ethertype for local experiments (IEEE 802), and 96 bytes of each.
+/// Returns a filter for frames with this Ethertype for local experiments (IEEE 802), and for 96 bytes of
+/// each.
 fn experimental() -> Program {
     let list = [(0x28, 0, 0, 12), (0x15, 0, 1, 0x88b5), (0x06, 0, 0, 96), (0x06, 0, 0, 0)];
     Program::new(&list.map(|(code, jt, jf, k)| Instruction { code, jt, jf, k })).unwrap()
@@ -622,7 +623,7 @@ impl Burst for Looker {
     }
 }
 
-/// A TUN device, whose other end is held as long as the file is open.
+/// Opens a TUN device, which exists as long as the file is open.
 fn tunnel(name: &str) -> File {
     let end = File::options().read(true).write(true).open("/dev/net/tun").unwrap();
     // SAFETY: an all-zero request has no name.
