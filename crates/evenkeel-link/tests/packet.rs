@@ -312,7 +312,7 @@ impl Burst for Checker {
     }
 }
 
-/// Its checksum is not computed only to be thrown away; but whoever records what he sees has it.
+/// Its checksum is not computed before it is discarded, but a recording has it.
 #[test]
 fn a_datagram_of_the_kernel_is_discarded_without_its_checksum_unless_it_is_recorded() {
     in_namespace(|| {
@@ -467,7 +467,7 @@ fn frames_larger_than_a_slot_are_counted_and_harmless() {
     });
 }
 
-/// Or whoever sends such would keep a host at it for as long as he likes.
+/// Otherwise a sender of unusable frames could keep a host in one call without end.
 #[test]
 fn frames_of_no_use_are_passed_over_so_many_at_a_time() {
     in_namespace(|| {
