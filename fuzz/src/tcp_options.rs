@@ -22,7 +22,7 @@ pub struct Report {
     pub segment: Option<Header>,
 }
 
-/// Runs an input, whose first byte selects the test.
+/// Runs an input. Its first byte selects the test.
 pub fn run(input: &[u8]) -> Report {
     let mut script = Script(input);
     match script.byte() % 3 {

@@ -281,7 +281,7 @@ fn help_is_short_and_says_where_there_is_more() {
         "--clocked-interrupts",
         "--aggregation-quota",
         "--feedback-by",
-        "The receive rings that fill it",
+        "Pause the receive rings that fill it",
     ] {
         assert!(receiving.contains(option), "{receiving}");
     }

@@ -26,7 +26,7 @@ fn small(architecture: Architecture) -> Config {
     }
 }
 
-/// A port with a service, and the frames of a flood.
+/// Returns the frames of a flood for a port with a service.
 fn flood(port: u16, frames: u32) -> Vec<Vec<u8>> {
     (0..frames).map(|n| udp(port, &n.to_be_bytes())).collect()
 }
@@ -161,7 +161,7 @@ fn overload(config: Config) -> (u64, Bench) {
     overload_every(config, Duration::from_micros(4))
 }
 
-/// Four frames every `period`.
+/// Sends four frames every `period`.
 fn overload_every(config: Config, period: Duration) -> (u64, Bench) {
     let mut bench = Bench::new(config);
     let (mut sink, seen) = Sink::new(7);
@@ -480,7 +480,7 @@ fn a_core_halts_while_a_program_with_full_queues_sleeps() {
 const HOST_V6: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 2];
 const PEER_V6: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1];
 
-/// An IPv6 packet from the peer.
+/// Returns an IPv6 packet from the peer.
 fn ipv6(next: u8, hop_limit: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = [HOST_MAC.0, PEER_MAC.0].concat();
     frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
@@ -491,7 +491,7 @@ fn ipv6(next: u8, hop_limit: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// With the checksum of ICMPv6, UDP or TCP at `at`.
+/// Returns the message with its checksum of ICMPv6, UDP or TCP at `at`.
 fn summed(protocol: u8, mut message: Vec<u8>, at: usize) -> Vec<u8> {
     message[at..at + 2].fill(0);
     let pseudo = [&PEER_V6[..], &HOST_V6, &(message.len() as u32).to_be_bytes(), &[0, 0, 0, protocol]];
@@ -508,7 +508,7 @@ fn fragment(next: u8, field: u16, rest: &[u8]) -> Vec<u8> {
     ipv6(44, 64, &[&[next, 0], &field.to_be_bytes()[..], &[0, 0, 0, 1], rest].concat())
 }
 
-/// A packet of IPv4 from the peer.
+/// Returns an IPv4 packet from the peer.
 fn ipv4(protocol: u8, field: u16, payload: &[u8]) -> Vec<u8> {
     let mut header = vec![0x45, 0];
     header.extend((20 + payload.len() as u16).to_be_bytes());
@@ -543,7 +543,7 @@ fn answers(architecture: Architecture, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// The frames, how many answers there are to be, and where in the first of them which bytes stand.
 type Case = (&'static str, Vec<Vec<u8>>, usize, &'static [u8]);
 
-/// Frames that make a host speak, or had better not.
+/// Returns frames that make a host send, and frames that must not.
 fn provocations() -> Vec<Case> {
     const PAD: [u8; 6] = [1, 4, 0, 0, 0, 0];
     /// An unknown option that is to be reported.

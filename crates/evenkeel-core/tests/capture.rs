@@ -188,7 +188,7 @@ fn a_large_frame_is_no_more_work_than_a_small_one() {
     }
 }
 
-/// Two frames a microsecond before a monitor that takes 20 us for each.
+/// Creates a router and sends it two frames a microsecond, with a monitor that takes 20 us for each.
 fn flooded(config: Config) -> (Bench, Arc<Reins>) {
     let mut bench = Bench::router(config);
     let (monitor, reins) = Monitor::new(Capture { limit_pkts: 32, snaplen: 68, ..Capture::default() });

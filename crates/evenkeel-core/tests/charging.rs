@@ -24,7 +24,7 @@ use evenkeel_core::work::Work;
 
 const PORT: u16 = 80;
 
-/// Each architecture, with device work wherever it can be.
+/// Returns each architecture, with device work in each possible place.
 fn configs() -> Vec<Config> {
     use Architecture::{Eager, EarlyDemux, NiLrp, Polled, SoftLrp};
     use DeviceWork::{Interrupt, None};
@@ -158,7 +158,7 @@ impl Scene {
         (payer, work.iter().filter(|(_, count)| *count > 0).map(|(work, _)| work).collect())
     }
 
-    /// A frame comes. Who pays for its way, until its protocol input is done.
+    /// Sends a frame. Returns the payer of each kind of work on it, until its protocol input is done.
     fn payers(&mut self, frame: &[u8], input: Work) -> BTreeMap<&'static str, Payer> {
         self.bench.send(&[frame.to_vec()]);
         let mut payers = BTreeMap::new();

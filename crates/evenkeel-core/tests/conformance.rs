@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-/// All text of the Rust files below `folder`.
+/// Appends all text of the Rust files below `folder`.
 fn sources(folder: &Path, text: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -45,7 +45,7 @@ fn waiting(host: &Host) -> Vec<(Deadline, &str)> {
     all
 }
 
-/// A host that has announced its addresses and groups and has nothing left to do.
+/// Creates an idle host that has announced its addresses and groups.
 fn rested(config: Config) -> Bench {
     let mut bench = Bench::new(config);
     bench.run(Duration::from_secs(30));

@@ -56,7 +56,7 @@ fn level(fd: Fd) -> Interest {
     Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: fd.token() }
 }
 
-/// All that a call which fails must leave as it is.
+/// Returns all state that a failing call must not change.
 fn holdings(two: &Two) -> impl PartialEq + std::fmt::Debug {
     let of = |side: usize| {
         let host = &two.hosts[side];

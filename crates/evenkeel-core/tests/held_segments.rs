@@ -178,7 +178,7 @@ fn segments(bench: &mut Bench) -> Vec<Heard> {
     frames.iter().filter_map(|frame| parse(frame)).map(heard).collect()
 }
 
-/// A host whose program has accepted a connection and does what it does then, and the connection's other end.
+/// Creates a host whose program has accepted a connection, and the connection's other end.
 fn connected(config: Config, then: Then) -> (Bench, Peer, Arc<Seen>, ProcessId) {
     let mut bench = Bench::new(config);
     bench.host.set_neighbor(InterfaceId(0), PEER.into(), PEER_MAC, bench.now).unwrap();
@@ -207,7 +207,7 @@ fn process(bench: &mut Bench, segment: Vec<u8>) {
     }
 }
 
-/// A frame that means work for the device driver, and nothing else: it is for another station.
+/// Returns a frame that is work only for the device driver: it is for another station.
 fn stray() -> Vec<u8> {
     udp_to(EthernetAddress([2, 0, 0, 0, 0, 77]), HOST, 1, b"")
 }

@@ -24,7 +24,7 @@ fn module_of(file: &str) -> Module {
     if path == "lib" { Module::new() } else { path.split('/').map(str::to_owned).collect() }
 }
 
-/// All sources below a folder, those of tests left out.
+/// Returns all sources below a folder, without those of tests.
 fn read(folder: &Path, below: &str, sources: &mut Sources) {
     for entry in fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("an entry").path();
@@ -42,7 +42,7 @@ fn add(sources: &mut Sources, file: &str, text: &str) {
     sources.insert(module_of(file), (file.to_owned(), text.to_owned()));
 }
 
-/// A text without comments, and without the tests at its end: clippy lets nothing follow them
+/// Returns a text without comments, and without the tests at its end: clippy lets nothing follow them
 /// (`items_after_test_module`).
 fn code(text: &str) -> String {
     let mut code = String::new();
@@ -58,8 +58,7 @@ fn code(text: &str) -> String {
     code
 }
 
-/// The trees of all `use` declarations, wherever they stand: each begins a line, with or without its
-/// visibility.
+/// Returns the trees of all `use` declarations: each begins a line, with or without its visibility.
 fn uses(code: &str) -> Vec<&str> {
     let declares = |&place: &usize| {
         let before = code[..place].rsplit('\n').next().unwrap_or_default().trim();
@@ -76,7 +75,7 @@ fn uses(code: &str) -> Vec<&str> {
     trees.filter(is_tree).collect()
 }
 
-/// The paths that name what they mean in full, in the middle of the code.
+/// Returns the paths that are written in full in the middle of the code.
 fn qualified(code: &str) -> Vec<String> {
     let from = |start: &'static str| code.match_indices(start).map(|(place, _)| place);
     let begins = |&place: &usize| {
@@ -92,7 +91,7 @@ fn qualified(code: &str) -> Vec<String> {
     paths.filter(|path| !path.ends_with(':')).map(str::to_owned).collect()
 }
 
-/// The paths in a tree: `a::{b, c::{self, d}}` has `a::b`, `a::c::self` and `a::c::d`.
+/// Returns the paths in a tree: `a::{b, c::{self, d}}` has `a::b`, `a::c::self` and `a::c::d`.
 fn paths(tree: &str) -> Vec<String> {
     let tree = tree.trim();
     let Some((before, rest)) = tree.split_once('{') else {
@@ -108,8 +107,8 @@ fn paths(tree: &str) -> Vec<String> {
     branches.flat_map(paths).map(|path| format!("{}{path}", before.trim())).collect()
 }
 
-/// The module of this crate that a path in `module` leads to: the longest part of it that names a file. What
-/// the crate's root re-exports is of other crates.
+/// Returns the module of this crate that a path in `module` leads to: the longest part of the path that names
+/// a file. A re-export of the crate's root has none: it is of another crate.
 fn target(module: &Module, path: &str, sources: &Sources) -> Option<Module> {
     let mut target = module.clone();
     let mut segments = path.split("::").map(str::trim).peekable();
@@ -148,7 +147,7 @@ fn graph(sources: &Sources) -> Graph {
     sources.iter().map(imports).collect()
 }
 
-/// A shortest way from a module back to itself.
+/// Returns a shortest path from a module back to itself.
 fn circle_of(module: &Module, graph: &Graph) -> Option<Vec<Module>> {
     let mut seen = BTreeSet::new();
     let mut ways = std::collections::VecDeque::from([vec![module.clone()]]);
@@ -166,7 +165,7 @@ fn circle_of(module: &Module, graph: &Graph) -> Option<Vec<Module>> {
     None
 }
 
-/// The shortest circle, by its files: `a.rs -> b.rs -> a.rs`.
+/// Returns the shortest cycle, by its files: `a.rs -> b.rs -> a.rs`.
 fn circle(sources: &Sources) -> Option<String> {
     let graph = graph(sources);
     let circles = sources.keys().filter_map(|module| circle_of(module, &graph));

@@ -18,7 +18,7 @@ fn polls(architecture: Architecture, device_work: DeviceWork, quota: u32) -> Con
     config.with_alternatives(|a| a.network_polling = Some(NetworkPolling::new(quota)))
 }
 
-/// Every way in which the host takes frames from rings.
+/// Returns every method by which the host takes frames from rings.
 fn ways(quota: u32) -> [Config; 5] {
     [
         polls(Architecture::Eager, DeviceWork::Interrupt, quota),
@@ -29,7 +29,7 @@ fn ways(quota: u32) -> [Config; 5] {
     ]
 }
 
-/// A host with a sink and, if it is to be busy, a program that computes all the time.
+/// Creates a host with a sink and, if it is to be busy, a program that computes all the time.
 fn bench(config: Config, busy: bool) -> (Bench, std::sync::Arc<Seen>) {
     let mut bench = Bench::new(config);
     let (sink, seen) = Sink::new(9);

@@ -70,7 +70,7 @@ impl Program for Answers {
     }
 }
 
-/// A host whose neighbours have introduced themselves.
+/// Creates a host whose neighbours have announced themselves.
 fn bench(architecture: Architecture) -> Bench {
     let mut bench = Bench::new(Config::of(architecture));
     bench.host.add_address(LAN, IpCidr::new(SIX.into(), 64), Instant::ZERO);
@@ -126,7 +126,7 @@ fn request((peer, host): (IpAddress, IpAddress)) -> Vec<u8> {
     datagram(HOST_MAC, IpEndpoint::new(peer, 4_321), IpEndpoint::new(host, PORT), b"?")
 }
 
-/// The packets of a protocol that the host has sent to the peer.
+/// Returns the packets of a protocol that the host has sent to the peer.
 fn answers(bench: &mut Bench, protocol: u8) -> Vec<Found> {
     let sent = bench.sent();
     sent.iter().filter_map(|frame| read(frame)).filter(|found| found.protocol == protocol).collect()
@@ -221,7 +221,7 @@ fn pings_and_connections_are_answered_to_where_their_neighbour_has_just_moved() 
     }
 }
 
-/// A router's report about the way to `peer`, which takes packets of `mtu` bytes.
+/// Returns a router's report about the path to `peer`, whose MTU is `mtu` bytes.
 fn too_big((peer, host): (IpAddress, IpAddress), mtu: u16) -> Vec<u8> {
     let [a, b] = mtu.to_be_bytes();
     let quoted = datagram(HOST_MAC, IpEndpoint::new(host, PORT), IpEndpoint::new(peer, 4_321), &[7; 100]);

@@ -97,8 +97,8 @@ impl Program for Awakened {
 
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// CPU time that input takes in each millisecond of a flood that begins, together with a program that
-/// computes, in the middle of what was a period of the clock.
+/// Returns the CPU time of input in each millisecond of a flood. The flood begins together with a program
+/// that computes, in the middle of what was a period of the clock.
 fn input_per_ms(architecture: Architecture) -> Vec<Duration> {
     let config = Config {
         cycle_limit: Some(CycleLimit { period: PERIOD, percent: 50 }),
@@ -231,8 +231,8 @@ fn a_legacy_driver_knows_nothing_of_the_cycle_limit() {
 
 // --- Interrupt-rate limiter ---
 
-/// A slow service in a flood on an interrupt-driven host: datagrams it got, and frames that died in the
-/// shared IP queue.
+/// Runs a slow service in a flood on an interrupt-driven host. Returns the datagrams that it received, and
+/// the frames dropped in the shared IP queue.
 fn eager_flood(limit_interrupts: bool) -> (u64, u64, u64) {
     let config =
         Config { ip_queue_pkts: 16, socket_queue_pkts: 8, batch_pkts: 1, ..Config::of(Architecture::Eager) };

@@ -16,7 +16,7 @@ use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6A
 const QUEUES: usize = 4;
 const PEER: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 9]);
 
-/// Its answer, as far as hashes look at it: addresses and ports change places.
+/// Returns the frame with addresses and ports swapped, as hashes see the answer to it.
 fn answer(frame: &[u8]) -> Vec<u8> {
     let mut answer = frame.to_vec();
     let (addresses, len, ports) = if frame[12] == 8 { (26, 4, 34) } else { (22, 16, 54) };
@@ -46,7 +46,8 @@ fn addresses(last: u8) -> [IpCidr; 2] {
     ]
 }
 
-/// The ports of 64 connections to each address of the peer, from each of so many hosts.
+/// Calls `each` with the SYN frames of 64 connections to each address of the peer, from each of `queues`
+/// hosts.
 fn connect(queues: usize, mut each: impl FnMut(usize, &[u8], usize)) {
     let options = |name| Options { ring_pkts: 1024, ..Options::new(name, 2) };
     let (mut outside, ends) = bundle(&options("outside"), &options("inside"), queues);

@@ -151,7 +151,7 @@ impl By {
     }
 }
 
-/// Unicast addresses that a peer on a wire may send to.
+/// Returns the unicast addresses that a peer on a wire may send to.
 fn unicast(wire: usize, peer: IpAddress) -> Vec<IpAddress> {
     match peer {
         IpAddress::Ipv4(_) => [2, 5, 6, 7, 129].map(v4).to_vec(),

@@ -262,8 +262,8 @@ fn closing_gives_every_buffer_back() {
     }
 }
 
-/// Packets for the screening queue and every fifth for a service, while the process that screens hangs:
-/// datagrams that the service got, the longest screening queue, and the ticks that passed.
+/// Sends packets to the screening queue and every fifth to a service, while the screening process hangs.
+/// Returns the datagrams that the service received, the longest screening queue, and the ticks that passed.
 fn beside_a_hung_one(quota: Quota, batch_pkts: usize, scope: FeedbackScope) -> (u64, usize, u64) {
     let timeout = Duration::from_micros(100);
     let feedback = Some(Feedback { timeout, scope, ..Feedback::default() });

@@ -17,7 +17,7 @@ use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address};
 
 const FRAMES: usize = 40;
 
-/// A host with two interfaces, each with a ring full of frames, and two programs that compute.
+/// Creates a host with two interfaces, each with a full ring, and two programs that compute.
 fn flooded(config: Config) -> (Host, Vec<End>) {
     let mut host = Host::new(Config { batch_pkts: 1, ..config }).unwrap();
     let mut wires = Vec::new();

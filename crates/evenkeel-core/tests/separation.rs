@@ -47,7 +47,7 @@ impl Host {
         Self::of(Config { feedback: Some(feedback), ..Config::of(Architecture::SoftLrp) }, |_| ())
     }
 
-    /// `with` sets what the flooded program does.
+    /// Creates the bench; `with` sets up the flooded program.
     fn of(config: Config, with: impl FnOnce(&mut Sink)) -> Self {
         let config = Config { channel_pkts: 32, batch_pkts: 16, quota: Quota::Fixed(16), ..config };
         // Its ring has 64 places.
@@ -71,7 +71,8 @@ impl Host {
         }
     }
 
-    /// `flood` frames at a time to the one, and one to the other now and then if `others` receive.
+    /// Sends `flood` frames at a time to the one program. If `others` receive, sends one to the other now and
+    /// then.
     fn run(&mut self, time: Duration, flood: usize, others: bool) -> While {
         let before = self.counts();
         let (until, mut sent, mut turn) = (self.bench.now + time, 0, 0);

@@ -88,7 +88,7 @@ fn caller(calls: usize) -> (Box<Caller>, Arc<Mutex<Vec<Instant>>>) {
     (Box::new(Caller { calls, times: Arc::clone(&times) }), times)
 }
 
-/// Both hosts know each other's hardware addresses.
+/// Creates two hosts that know each other's hardware addresses.
 fn acquainted(architecture: Architecture) -> Two {
     let mut two = Two::new(architecture);
     two.connected();
@@ -99,7 +99,7 @@ fn transmitted(two: &Two) -> u64 {
     two.hosts[A].traffic(InterfaceId::default()).unwrap().transmitted
 }
 
-/// One step of a program, and what has left before it was over.
+/// Runs one step of a program. Returns the frames that left before it was over.
 fn step(two: &mut Two, driver: &mut Driver<'_>) -> u64 {
     let before = transmitted(two);
     let now = two.now;

@@ -12,7 +12,7 @@ use evenkeel_core::socket::{Fd, StreamError};
 use evenkeel_core::tcp::{self, EndpointConfig};
 use evenkeel_core::time::Duration;
 
-/// A connection, by which nothing more can come to A.
+/// Opens a connection on which nothing more can arrive at A.
 fn full(architecture: Architecture) -> (Two, Fd, Fd) {
     let buffer = 20_000;
     let connection = tcp::Config {

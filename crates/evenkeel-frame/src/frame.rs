@@ -52,7 +52,7 @@ impl Place {
         (self.0 >> 48) as u16
     }
 
-    /// Another place in the same chunk.
+    /// Returns another place in this chunk.
     const fn at(self, start: u16, len: u16) -> Self {
         Self::new(self.chunk(), start, len)
     }

@@ -206,8 +206,8 @@ pub struct Check {
     pub expected: Figure,
     /// The measured figure. Over several seeds, the median of each end, or the most frequent text.
     pub measured: Figure,
-    /// The fraction of the expected value by which the measured one may be off. 0 for a range, whose ends
-    /// are the tolerance, and for text, which must be equal.
+    /// The fraction of the expected value by which the measured one may be off. It is 0 for a range, because
+    /// the range is the tolerance, and for text, which must be equal.
     pub tolerance: f64,
     /// Whether the measured figure is within the tolerance.
     pub ok: bool,

@@ -1,7 +1,7 @@
 //! HTTP transfers during a flood of SYNs to another port: Druschel and Banga, OSDI 1996, figure 5.
 //!
 //! Eight clients on one machine fetch a document of 1300 bytes from a server that they saturate. Another
-//! machine sends SYNs to a listener on the server's machine whose program accepts no connection, and which
+//! machine sends SYNs to a second listener on the server's machine. Its program accepts no connection, and it
 //! has no cookies. NI-LRP is our addition; the paper has 4.4BSD and SOFT-LRP.
 
 use evenkeel_core::receive::Architecture;

@@ -56,7 +56,7 @@ fn line(series: &str, curve: &Curve, share: impl Fn(&Measured) -> f64) -> Vec<Po
     curve.iter().map(point).collect()
 }
 
-/// The dice of a point.
+/// Returns the seed of a point's random numbers.
 fn draw([hot, cold]: [usize; 2], seed: u64) -> u64 {
     seed ^ (hot << 16 | cold) as u64
 }

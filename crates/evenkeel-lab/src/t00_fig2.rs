@@ -37,7 +37,7 @@ fn measure(seed: u64) -> Outcome {
 fn checks([apache, compute, flash]: [&Trace; 3], audio: &Trace, nfs: &Trace, seed: u64) -> Vec<Check> {
     let over = |trace: &Trace| trace.gaps.percent_over(100.0);
     let loop_share = 100.0 - nfs.gaps.percent_over(2.5);
-    // Both distributions in units of their means.
+    // The two distributions, in units of their means.
     let shape = |server| {
         let [ii, iii] = [Pentium::Ii, Pentium::Iii].map(|on| trace(Workload::Web(server, on), seed));
         let of = |percent| {

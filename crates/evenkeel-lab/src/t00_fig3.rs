@@ -21,7 +21,7 @@ const BAND: &str = "the median over all is over 18 µs here, and what a server o
 fn measure(seed: u64) -> Outcome {
     let trace = trace(Workload::ApacheCompute, seed);
     let [one, ten] = [1, 10].map(|ms| medians(&trace.states, Duration::from_millis(ms)));
-    // Of a thousand windows, those of a tenth of the time are drawn.
+    // The picture has only the windows of the first tenth.
     let drawn = |windows: &[(f64, f64)], series: &'static str| -> Vec<Point> {
         let early = windows.iter().filter(|(at, _)| *at < 0.1);
         early.map(|(at, median)| Point::new(series, (at * 1e3).round(), *median)).collect()

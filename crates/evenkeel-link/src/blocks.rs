@@ -16,8 +16,8 @@
 //!
 //! The status word tells the owner of a block. The kernel puts frames into its own blocks, one directly after
 //! the other. It stores `TP_STATUS_USER` when no more frames fit, or after a timeout. We read the block and
-//! then store `TP_STATUS_KERNEL`. So many frames change owner at once, and small ones share cache lines and
-//! pages. Layouts: linux/if_packet.h and Documentation/networking/packet_mmap.rst.
+//! then store `TP_STATUS_KERNEL`. In this way many frames change owner at once, and small ones share cache
+//! lines and pages. Layouts: linux/if_packet.h and Documentation/networking/packet_mmap.rst.
 
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -19,7 +19,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims `address` on the device called `name`, whose number is `index`.
+    /// Claims `address` on the device called `name`, which has the number `index`.
     ///
     /// # Errors
     /// [`LinkError::Claimed`] if another process has the address.

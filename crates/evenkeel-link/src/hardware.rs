@@ -25,7 +25,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Returns the address for the device called `name`, whose own address is `kernel`.
+    /// Returns the address for the device called `name`. The device's own address is `kernel`.
     ///
     /// # Errors
     /// If a random address is needed, and there are no random bits.

@@ -2,8 +2,8 @@
 //!
 //! The receive ring is one of blocks, `TPACKET_V3`: many frames are handed over at once, and they can be
 //! looked at where they lie. What is left of a block when nothing more comes is handed over after
-//! [`RETIRE_MS`]: a program that writes files can wait so long, and is woken for many frames instead of each.
-//! The socket sees copies, of what the operating system sends there too.
+//! [`RETIRE_MS`]: a program that writes files can wait for that time, and one wake-up serves many frames. The
+//! socket sees copies of all frames, also of those that the operating system sends there.
 //!
 //! Every frame is accounted for: the kernel counts those it put into the ring, those still in a block that it
 //! has not handed over among them ([`RxCounters::buffered`]), and those that found no room.
@@ -248,7 +248,8 @@ fn show<'a>(received: &Received<'a>, room: &'a mut [u8], link_type: LinkType) ->
         link_type,
     };
     let bytes = received.bytes.get(..fits).unwrap_or_default();
-    // What is not there cannot be summed, and what is to be segmented gets its checksums then.
+    // A truncated frame has no checksum that we could complete, and a frame to be segmented gets its
+    // checksums then.
     let whole = fits == received.whole && received.to_be_segmented.is_none();
     let unfinished = received.unfinished.filter(|_| whole);
     if unfinished.is_none() && received.vlan.is_none() {

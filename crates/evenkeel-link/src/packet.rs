@@ -320,7 +320,7 @@ impl Receive {
         sys::set_packet_option(fd, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
         sys::set_packet_option(fd, libc::PACKET_VNET_HDR, 1)?;
         sys::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        // What is larger than a slot is queued as a whole.
+        // Frames larger than a slot are queued as a whole.
         sys::set_packet_option(fd, PACKET_COPY_THRESH, 1)?;
         let queue_bytes = if options.jumbo { JUMBO_QUEUE_BYTES } else { QUEUE_BYTES };
         if sockopt::set_socket_recv_buffer_size_force(&socket, queue_bytes).is_err() {
@@ -354,7 +354,8 @@ impl Receive {
 
     /// Shares the device's flows with the other sockets of a group; says which.
     fn spread(&mut self, group: libc::c_int, flags: libc::c_uint) -> io::Result<libc::c_int> {
-        // The group takes frames in place of its sockets, so it must be told again what it is not to take.
+        // The group takes frames in place of its sockets, so it must be configured again to ignore frames
+        // that we send.
         let kind = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING | flags;
         let value = group | (kind as libc::c_int) << 16;
         sys::set_packet_option(self.socket.as_fd(), libc::PACKET_FANOUT, value)?;
@@ -416,8 +417,8 @@ impl Receive {
         let read = self.large.get(..len).and_then(|bytes| bytes.split_first_chunk::<VNET_BYTES>());
         let Some((vnet, bytes)) = read else { return Some(Next::Unusable) };
         if let Some(offload) = offload_of(vnet) {
-            // A tag would have to go into each segment. Whoever tags and shares a kernel with us is not
-            // known.
+            // Each segment would need the tag. We know of no sender that shares a kernel with us and tags its
+            // frames.
             let usable = vlan.is_none() && self.segments.load(bytes, offload);
             return if usable { self.next(burst, spare) } else { Some(Next::Unusable) };
         }
@@ -577,7 +578,7 @@ mod tests {
             Self { pool, records: false, takes: true, hoards: false, hoard, seen, taken }
         }
 
-        /// Is shown a frame; gives it as it was seen, and as it was taken.
+        /// Shows a frame to the keeper. Returns the frame as it was seen, and as it was taken.
         fn is_shown(&mut self, received: &Received<'_>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
             let mut spare = None;
             let Some(Next::Seen { more: true }) = show(received, self, &mut spare) else { return None };
@@ -610,7 +611,7 @@ mod tests {
         }
     }
 
-    /// A datagram whose checksum is still to be completed.
+    /// Returns a datagram whose checksum is still to be completed.
     fn datagram() -> ([u8; 64], Option<Unfinished>) {
         let mut bytes = core::array::from_fn(|n| n as u8);
         bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
@@ -643,7 +644,7 @@ mod tests {
         keeper.records = true;
         show(&received(&bytes, None, unfinished), &mut keeper, &mut spare).unwrap();
         assert_eq!(keeper.seen.pop().unwrap().1, whole);
-        // What is complete may be recorded where it lies.
+        // A complete frame may be recorded without a copy.
         show(&received(&bytes, None, None), &mut keeper, &mut spare).unwrap();
         assert_eq!(keeper.seen.pop().unwrap().0, bytes.as_ptr());
         // A sender may name any place; before a frame is judged it has been completed there.

@@ -304,7 +304,7 @@ struct Attached {
     persistent: bool,
 }
 
-/// Attaches to the TAP called `name` with so many queues, creating it if need be.
+/// Attaches to the TAP called `name` with `queues` queues, creating it if need be.
 fn attach(name: &DeviceName, queues: usize) -> Result<Attached, LinkError> {
     let queues = queues.clamp(1, QUEUES_MAX);
     let (first, real, persistent) = attach_queue(name, queues > 1)?;

@@ -39,7 +39,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Both ends of a cable, with their pools; the second end's ring holds 8 frames.
+/// Creates both ends of a cable, with their pools; the second end's ring holds 8 frames.
 fn cable() -> ((End, Pool), (End, Pool)) {
     let ends = cable::pair(
         cable::Options::new("a", 1),

@@ -211,7 +211,7 @@ fn flow_of(frame: &[u8]) -> usize {
     usize::from(u16::from_be_bytes([frame[34], frame[35]]) - 2000)
 }
 
-/// A UDP datagram from `port`, of which only the ends matter here.
+/// Returns a UDP datagram from `port` with this number.
 fn datagram(port: u16, number: u8) -> Vec<u8> {
     let ends = [&[2, 9, 9, 9, 9, 9, 2, 8, 8, 8, 8, 8, 8, 0][..], &[0x45, 0, 0, 29, 0, 0, 0, 0, 64, 17, 0, 0]]
         .concat();
@@ -312,7 +312,7 @@ impl Burst for Checker {
     }
 }
 
-/// Its checksum is not computed only to be thrown away; but whoever records what he sees has it.
+/// Its checksum is not computed before it is discarded, but a recording has it.
 #[test]
 fn a_datagram_of_the_kernel_is_discarded_without_its_checksum_unless_it_is_recorded() {
     in_namespace(|| {
@@ -467,7 +467,7 @@ fn frames_larger_than_a_slot_are_counted_and_harmless() {
     });
 }
 
-/// Or whoever sends such would keep a host at it for as long as he likes.
+/// Otherwise a sender of unusable frames could keep a host in one call without end.
 #[test]
 fn frames_of_no_use_are_passed_over_so_many_at_a_time() {
     in_namespace(|| {
@@ -590,7 +590,8 @@ fn what_cannot_be_opened_says_why() {
     });
 }
 
-/// Frames with this Ethertype for local experiments (IEEE 802), and 96 bytes of each.
+/// Returns a filter for frames with this Ethertype for local experiments (IEEE 802), and for 96 bytes of
+/// each.
 fn experimental() -> Program {
     let list = [(0x28, 0, 0, 12), (0x15, 0, 1, 0x88b5), (0x06, 0, 0, 96), (0x06, 0, 0, 0)];
     Program::new(&list.map(|(code, jt, jf, k)| Instruction { code, jt, jf, k })).unwrap()
@@ -625,7 +626,7 @@ impl Burst for Looker {
     }
 }
 
-/// A TUN device, whose other end is held as long as the file is open.
+/// Opens a TUN device, which exists as long as the file is open.
 fn tunnel(name: &str) -> File {
     let end = File::options().read(true).write(true).open("/dev/net/tun").unwrap();
     // SAFETY: an all-zero request has no name.

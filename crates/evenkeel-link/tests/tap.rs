@@ -218,7 +218,7 @@ fn larger_frames_than_a_buffer_are_counted_and_harmless() {
     });
 }
 
-/// Or whoever sends such would keep a host at it for as long as he likes.
+/// Otherwise a sender of unusable frames could keep a host in one call without end.
 #[test]
 fn frames_of_no_use_are_passed_over_so_many_at_a_time() {
     in_namespace(|| {

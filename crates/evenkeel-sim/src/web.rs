@@ -167,8 +167,8 @@ struct Fetch {
 }
 
 impl WebClient {
-    /// Creates a client of the server at `to`, whose documents have `bytes`. Also returns the counters of its
-    /// fetches.
+    /// Creates a client of the server at `to`, which serves documents of `bytes`. Also returns the counters
+    /// of its fetches.
     #[must_use]
     pub fn new(to: IpEndpoint, bytes: usize) -> (Self, WebCounts) {
         let counts = WebCounts::default();

@@ -198,7 +198,7 @@ fn what_a_timer_dispatches_while_it_runs_is_done_once() {
         fired.take().len()
     };
     assert_eq!(fired(us(1)), 4_999, "none is lost");
-    // Of three interrupts during its run two are lost, and still take their time.
+    // During a run of the handler three interrupts arrive. Two of them are lost, and still take their time.
     let slow = fired(us(50));
     assert!((1_400..1_800).contains(&slow), "{slow}");
 }

@@ -138,7 +138,7 @@ fn the_clock_takes_its_time_from_whoever_runs() {
     assert!(world.host(ticking).cpu(Level::Interrupt) >= Duration::from_micros(49_900));
 }
 
-/// Runs a quiet socket and a flooded one, whose receivers compute nothing. Returns how much of the quiet
+/// Runs a quiet socket and a flooded one. Their receivers compute nothing. Returns how much of the quiet
 /// traffic arrived, and how much was sent.
 fn beside_a_flood(architecture: Architecture, seed: u64) -> (u64, u64) {
     let mut world = World::new(seed);

@@ -60,8 +60,8 @@ impl Sender {
     }
 }
 
-/// One event is pending at a time, as in the paper: the handler sends and schedules the next one, sooner if
-/// the train is behind its target, but never closer than half of it.
+/// Sends a paced train of datagrams. One event is pending at a time, as in the paper: its handler sends and
+/// schedules the next one, sooner if the train is behind its target, but never closer than half of it.
 fn paced(clock: &SoftClock, target: u64, datagrams: usize) -> io::Result<(Vec<u64>, u64)> {
     let sender = Arc::new(Mutex::new(Sender::new(datagrams)?));
     let done = Arc::new(AtomicBool::new(false));
@@ -88,7 +88,7 @@ fn paced(clock: &SoftClock, target: u64, datagrams: usize) -> io::Result<(Vec<u6
     Ok((times, requests))
 }
 
-/// Some microseconds of work.
+/// Computes for some microseconds.
 fn handle_a_request() {
     let mut sum = 0_u64;
     for n in 0..black_box(4_000_u64) {

@@ -107,8 +107,8 @@ const ECN_BIT: u32 = 1 << 5;
 const OPTION_BITS: u32 = 6;
 
 impl CookieOptions {
-    /// The timestamp for the SYN-ACK: the latest that says this and is not after `clock`, so at most 63 ticks
-    /// before.
+    /// Returns the timestamp for the SYN-ACK: the latest one with these bits that is not after `clock`, so at
+    /// most 63 ticks before.
     #[must_use]
     pub fn encode(self, clock: u32) -> u32 {
         let scale = u32::from(self.window_scale.map_or(NO_SCALE, |shift| shift.min(NO_SCALE - 1)));

@@ -168,12 +168,12 @@ impl Counters {
         self.0[counter as usize] = self.0[counter as usize].wrapping_add(more);
     }
 
-    /// One fewer, of a level.
+    /// Decrements a counter that is a level.
     pub(super) const fn lower(&mut self, counter: Counter) {
         self.0[counter as usize] = self.0[counter as usize].wrapping_sub(1);
     }
 
-    /// One more of each of these.
+    /// Increments each of these counters.
     #[inline]
     pub fn count_all(&mut self, tally: Tally) {
         if !tally.is_empty() {

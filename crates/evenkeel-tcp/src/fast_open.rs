@@ -45,8 +45,8 @@ impl FastOpenServer {
         Self { secret, before: None, waiting: 0, waiting_max, reset: VecDeque::new() }
     }
 
-    /// A new key. Cookies of the one in use until now stay good until the next change; those of the one
-    /// before it no longer are.
+    /// Sets a new key. Cookies of the previous key stay valid until the next change; those of the one before
+    /// it are no longer valid.
     pub const fn rotate(&mut self, secret: Secret) {
         self.before = Some(core::mem::replace(&mut self.secret, secret));
     }
@@ -83,7 +83,7 @@ impl FastOpenServer {
         admitted
     }
 
-    /// The handshake of one that was admitted is over, or (`reset`) a reset has ended it.
+    /// Ends the handshake of an admitted connection, also if (`reset`) a reset has ended it.
     pub fn finish(&mut self, reset: bool, now: Instant) {
         if self.waiting == 0 {
             return;
@@ -157,7 +157,7 @@ impl FastOpenCache {
         (entry.left_alone_until <= now).then_some(FastOpenOffer { cookie: entry.cookie, mss: entry.mss })
     }
 
-    /// A SYN-ACK of `server` brought a cookie. Its `mss` goes with it.
+    /// Records that a SYN-ACK of `server` brought a cookie, with the `mss` of that SYN-ACK.
     pub fn remember(
         &mut self,
         local: &IpAddress,
@@ -170,15 +170,16 @@ impl FastOpenCache {
         (entry.cookie, entry.mss) = (cookie, mss);
     }
 
-    /// Data in a SYN to `server` was acknowledged: the path is a good one.
+    /// Records that data in a SYN to `server` was acknowledged: the path is good.
     pub fn worked(&mut self, local: &IpAddress, server: &IpAddress) {
         if let Some(entry) = self.find(local, server) {
             entry.failures = 0;
         }
     }
 
-    /// A SYN with a cookie, or the request for one, was not answered, while one without was: something on the
-    /// path eats them. It is left alone for an hour, next time for two (RFC 7413, 4.1.3.1 and 7.1).
+    /// Records that a SYN with a cookie, or with the request for one, was not answered, while one without
+    /// was: a middlebox on the path drops them. Fast Open pauses for an hour, next time for two (RFC 7413,
+    /// 4.1.3.1 and 7.1).
     pub fn vanished(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) {
         let entry = self.find_or_replace(local, server, now);
         entry.left_alone_until = now + LEFT_ALONE * (1 << u32::from(entry.failures).min(DOUBLINGS_MAX));

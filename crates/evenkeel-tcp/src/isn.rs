@@ -17,7 +17,7 @@ const TIMESTAMP_TICK_NANOS: u64 = 1_000_000;
 pub struct InitialSequence(Secret);
 
 impl InitialSequence {
-    /// Numbers that only the holder of `secret` can foretell.
+    /// Creates numbers that only the holder of `secret` can predict.
     #[must_use]
     pub const fn new(secret: Secret) -> Self {
         Self(secret)

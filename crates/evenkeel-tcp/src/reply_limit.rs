@@ -109,7 +109,7 @@ mod tests {
         ReplyLimit::new(Secret::new([secret; 16]), 7, per_s, burst)
     }
 
-    /// Of a flood of 100 000 in a second, from so many prefixes, how many pass.
+    /// Returns how many packets of a flood of 100 000 in a second, from this many prefixes, pass the limit.
     fn passed(limit: &mut ReplyLimit, prefixes: u32) -> u32 {
         let from = |n: u32| {
             let [_, b, c, _] = ((n % prefixes) << 8).to_be_bytes();

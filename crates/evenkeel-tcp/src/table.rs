@@ -467,7 +467,7 @@ impl<V> fmt::Debug for Table<V> {
     }
 }
 
-/// Bytes that one entry takes in the slab.
+/// Returns the bytes that one entry takes in the slab.
 #[cfg(test)]
 pub(super) const fn slot_bytes<V>() -> usize {
     size_of::<Slot<V>>()

@@ -420,7 +420,7 @@ mod tests {
         Ask,
     }
 
-    /// Times from nanoseconds to centuries, each magnitude as likely as any other.
+    /// Draws times from nanoseconds to centuries; each magnitude is as likely as any other.
     fn time() -> impl Strategy<Value = u64> {
         (0..60_u32, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1))
     }

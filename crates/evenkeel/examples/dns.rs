@@ -4,7 +4,8 @@
 use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine, Error};
 
-/// The answer to a query, as RFC 1035, section 4.1, lays it out; none to what is no query of one question.
+/// Returns the answer to a query, in the layout of RFC 1035, section 4.1; `None` for anything but a query
+/// with one question.
 fn answer(query: &[u8]) -> Option<Vec<u8>> {
     let (header, question) = query.split_first_chunk::<12>()?;
     let name_len = question.iter().position(|&byte| byte == 0)? + 1;

@@ -116,7 +116,7 @@ fn arp_reply(request: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// UDP without checksum from a port of the flow's own to `to`.
+/// Returns a UDP datagram without checksum from a port of the flow's own to `to`.
 fn packet(flow: u8, number: u8, to: [u8; 4]) -> Vec<u8> {
     let mut ip = vec![0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 1, 9];
     ip.extend(to);
@@ -138,7 +138,7 @@ fn address(net: u8) -> [IpCidr; 1] {
     [IpCidr::new(IpAddress::v4(10, 0, net, 1), 24)]
 }
 
-/// Two hosts between bundles of cables, and what is around them.
+/// Creates two hosts between bundles of cables, with their surroundings.
 fn on_cables(architecture: Architecture, clock: Clock) -> (FarEnds<Bundle>, Group) {
     let outside = Options::new("outside", 9);
     let port = |address| cable::bundle(&outside, &Options { address, ..Options::new("port", 0) }, 2);

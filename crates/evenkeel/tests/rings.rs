@@ -73,7 +73,7 @@ impl Program for Sink {
     }
 }
 
-/// By which ring what a socket sends comes in.
+/// Returns the ring through which a socket's datagrams arrive.
 fn ring_of(socket: &UdpSocket, port: u16, device: &mut dyn Device, pool: &mut Pool) -> usize {
     let from = socket.local_addr().unwrap().port().to_be_bytes();
     let mut ring = None;
@@ -95,7 +95,7 @@ fn ring_of(socket: &UdpSocket, port: u16, device: &mut dyn Device, pool: &mut Po
     ring.unwrap()
 }
 
-/// A socket whose datagrams come by another ring than the flood's, and that of the flood.
+/// Returns a socket whose datagrams arrive through another ring than the flood's, and that of the flood.
 fn sockets(device: &mut dyn Device) -> (UdpSocket, UdpSocket) {
     let mut pool = Pool::new(64);
     let flood = UdpSocket::bind(("10.77.0.1", 40_000)).unwrap();

@@ -3,15 +3,15 @@
 //! An input chooses the segments of peers, the calls of the user, and the passing of time. These checks
 //! follow each step:
 //!
-//! - what is read is what was sent, in order, once; what leaves is what was written, in order, within the
-//!   window;
-//! - only what was sent is acknowledged, and no more than was let in;
-//! - a reset counts only with the very number that is expected (RFC 5961), and no SYN ends anything;
-//! - buffers, connections and those in TIME-WAIT keep within their bounds;
-//! - there is an end to what leaves, and no deadline stays due;
-//! - the user is notified of everything that it waits for;
+//! - the user reads the bytes that the peer sent, in order and once. The bytes that leave are those that the
+//!   user wrote, in order and within the window;
+//! - the endpoint acknowledges only bytes that a peer sent, and only within the window that it offered;
+//! - a reset counts only with exactly the expected sequence number (RFC 5961), and no SYN ends a connection;
+//! - buffers, connections, and connections in TIME-WAIT stay within their bounds;
+//! - the endpoint stops sending after a bounded number of segments, and no deadline stays due;
+//! - the endpoint notifies the user of every event that it waits for.
 //!
-//! and in the end that a newcomer is served, and that nothing is left of anybody.
+//! In the end all connections close, the endpoint serves a new peer, and no state is left.
 
 mod peer;
 

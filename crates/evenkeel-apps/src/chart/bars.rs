@@ -1,4 +1,4 @@
-//! Bar charts, whose bars are made of parts that add up to a whole.
+//! Bar charts. The parts of a bar add up to a whole.
 
 use core::fmt::Write as _;
 

@@ -45,7 +45,7 @@ pub struct ResponseReader {
     head: Vec<u8>,
     body: Option<Body>,
     interim: u8,
-    /// Whether the request was a HEAD, whose response has no content.
+    /// Whether the request was a HEAD. Its response has no content.
     bodiless: bool,
     begun: bool,
 }

@@ -149,7 +149,7 @@ fn without_dots(path: &str) -> String {
 pub struct Request {
     kept: Vec<u8>,
     last: Vec<u8>,
-    /// Whether the request is a HEAD, whose response has no content.
+    /// Whether the request is a HEAD. Its response has no content.
     pub(super) is_head: bool,
     /// Whether sending the request twice does no harm (RFC 9110, 9.2.2).
     pub(super) idempotent: bool,

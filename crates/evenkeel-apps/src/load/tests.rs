@@ -325,7 +325,7 @@ fn service_times_do_not_show_what_waiting_requests_wait_for() {
     assert!(report.waited > 90, "{}", report.waited);
 }
 
-/// Of 1000 requests a second, a server that needs 10 ms for each can serve 100. All are offered
+/// A server that needs 10 ms for each request can serve 100 of 1000 requests a second. All are offered
 /// nevertheless, because each has its own connection and is given up in time.
 #[test]
 fn the_offered_rate_does_not_fall_when_the_server_answers_nobody() {

@@ -82,7 +82,7 @@ pub struct Monitored {
     pub accepted: u64,
     /// Accepted frames that were dropped because the capture queue was full.
     pub dropped: u64,
-    /// Of the accepted frames, those not written because the disk was full or the reader took none.
+    /// Accepted frames that were not written because the disk was full or the reader took none.
     pub discarded: u64,
     /// Accepted frames that were still in the queue when the monitor ended.
     pub unread: u64,

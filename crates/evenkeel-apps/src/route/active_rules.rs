@@ -253,7 +253,7 @@ impl Reader {
     }
 }
 
-/// No holder of these locks panics.
+/// Locks a mutex. No holder of these locks panics.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -214,7 +214,7 @@ impl Line {
     }
 }
 
-/// No holder of these locks leaves partial changes.
+/// Locks a mutex. No holder of these locks leaves partial changes.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

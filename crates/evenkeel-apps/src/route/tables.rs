@@ -33,7 +33,7 @@ pub struct Unusable {
 pub struct Place {
     /// The name of the link in routes and rules.
     pub name: String,
-    /// The router's addresses on the link, whose prefixes are on the link.
+    /// The router's addresses on the link. Their prefixes are on the link, too.
     pub addresses: Vec<IpCidr>,
 }
 

@@ -79,7 +79,7 @@ pub(super) struct Outcome {
     pub(super) broken: Option<Broken>,
     /// The error with which reading the input ended early.
     pub(super) input: Option<io::Error>,
-    /// The output, whose remaining bytes are still to be written.
+    /// The output. Its last bytes are still to be written.
     pub(super) output: Option<Output>,
     /// The connection as it was last seen.
     pub(super) last: Option<(FourTuple, Info)>,

@@ -187,7 +187,7 @@ fn run(
     let input = input.map(|error| (Way::In, Arc::new(error)));
     let written = output.map(super::Output::finish).unwrap_or(Ok(()));
     let outside = input.or(written.err().map(|error| (Way::Out, Arc::new(error))));
-    // What is written last may fail when the connection is over already.
+    // The last write may fail when the connection is already over.
     Ok(Sent { complete: last.complete && outside.is_none(), tcp, counters, capture, outside, ..last })
 }
 

@@ -124,8 +124,8 @@ impl<S: Service> Server<S> {
         self.due.insert((client.due, socket));
     }
 
-    /// Times out clients, at most [`ACCEPTS`] of them. A client for whom the service has no last answer is
-    /// cut off.
+    /// Times out clients, at most [`ACCEPTS`] of them. If the service has no last answer for a client, its
+    /// connection is cut off.
     fn time_out(&mut self, system: &mut System<'_>) {
         let now = system.now();
         for _ in 0..ACCEPTS {

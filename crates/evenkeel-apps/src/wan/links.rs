@@ -11,7 +11,8 @@ use crate::route::plan::Link;
 /// The number of frames in a ring, enough while the machine gives the thread's core to others.
 pub(super) const RING_PKTS: usize = 8_192;
 
-/// Creates a cable of that name. Returns the far end, and the near one, whose number is the next.
+/// Creates a cable of that name. Returns its far end, which has `number`, and its near end, which has the
+/// next number.
 pub(super) fn cable(name: &'static str, number: u8) -> (End, End) {
     let options = |number| cable::Options { ring_pkts: RING_PKTS, ..cable::Options::new(name, number) };
     cable::pair(options(number), options(number.wrapping_add(1)))

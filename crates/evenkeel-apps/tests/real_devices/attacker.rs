@@ -57,7 +57,7 @@ impl Attacker {
         }
     }
 
-    /// A frame to us.
+    /// Returns a frame to us.
     pub(crate) fn frame(&self, ethertype: u16, payload: &[u8]) -> Vec<u8> {
         frame(self.us, ethertype, payload)
     }
@@ -75,7 +75,7 @@ pub(crate) fn frame(to: [u8; 6], ethertype: u16, payload: &[u8]) -> Vec<u8> {
     [&to[..], &MAC_OCTETS, &ethertype.to_be_bytes(), payload].concat()
 }
 
-/// The checksum of RFC 1071.
+/// Returns the checksum of RFC 1071.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let bytes = parts.concat();
     let words = bytes.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w.get(1).copied().unwrap_or(0)));

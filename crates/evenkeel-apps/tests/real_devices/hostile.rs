@@ -224,7 +224,7 @@ fn fragment_attacks(attacker: &Attacker) -> Vec<Attack> {
     ]
 }
 
-/// The host gets more of everything than it can store, and noise.
+/// Floods the host with more of every kind of packet than it can store, and with noise.
 pub(crate) fn floods_leave_memory_bounded(link: Link, architecture: Architecture) {
     let stand = Stand::start(link, impatient(architecture), vec![echo(None)], None);
     still_answers();

@@ -25,7 +25,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// If the arguments ask for one.
+    /// Returns the task that the arguments request, if any.
     pub(crate) fn of(arguments: &[String]) -> Option<Self> {
         match arguments {
             [flag] if flag == CHECK_FLAG => Some(Self::Check),
@@ -66,7 +66,7 @@ impl Figures {
         if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// Cargo starts a benchmark where its package is.
+    /// Returns the path of the figures. Cargo starts a benchmark in the directory of its package.
     fn file(&self) -> String {
         format!("benches/instructions/{}.toml", self.bench)
     }
@@ -115,7 +115,7 @@ impl Figures {
     }
 }
 
-/// The compiler that cargo calls, which decides how many instructions something takes.
+/// Returns the version of the compiler that cargo calls, which determines the number of instructions.
 fn compiler() -> String {
     let command = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(command).arg("--version").output();
@@ -127,7 +127,7 @@ fn kept_compiler(text: &str) -> &str {
     line.map_or("?", |name| name.trim_matches('"'))
 }
 
-/// As many at a time as there are processors.
+/// Counts all items, as many at a time as there are processors.
 fn side_by_side(
     many: usize,
     count: impl Fn(usize) -> Result<f64, Uncounted> + Sync,
@@ -151,7 +151,7 @@ fn side_by_side(
     counted.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
 }
 
-/// The lines that [`Figures::renew`] writes, which are TOML.
+/// Parses the lines that [`Figures::renew`] writes, which are TOML.
 fn parse(text: &str) -> Vec<(&str, f64)> {
     let pairs = text.lines().filter_map(|line| line.rsplit_once(" = "));
     pairs.filter_map(|(name, figure)| Some((name.trim_matches('"'), figure.parse().ok()?))).collect()
@@ -172,7 +172,8 @@ impl Change<'_> {
         }
     }
 
-    /// Of a stage that nobody counts, or that has no figure, nobody would see how it grows.
+    /// Returns whether the change is a failure. A stage without a count, or without a figure, fails because
+    /// its growth would not be seen.
     fn fails(&self) -> bool {
         match (self.kept, self.counted) {
             (Some(kept), Some(counted)) => counted > kept,

@@ -10,7 +10,7 @@ use crate::stages::{BATCH, Batch, PAYLOAD, Stage};
 
 type Code = &'static [(u16, u8, u8, u32)];
 
-/// A stage for each filter.
+/// Returns a stage for each filter.
 pub(crate) fn all() -> Vec<Stage> {
     FILTERS.iter().map(|&(name, code)| Stage::new(name, move || Filter::of(code))).collect()
 }

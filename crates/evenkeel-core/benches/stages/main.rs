@@ -64,7 +64,7 @@ fn report(stages: &mut [Stage]) {
     }
 }
 
-/// Each stage has a figure.
+/// Checks or renews the figures, one for each stage.
 fn keep(task: Task, stages: &[Stage]) -> ExitCode {
     let names = stages.iter().map(|s| s.name.to_owned()).filter(|name| name != stages::EMPTY).collect();
     let figures = Figures { bench: "stages", of: "one frame in each stage", names };

@@ -12,7 +12,7 @@ const BATCHES_COUNTED: usize = 50;
 /// Queues fill, tables are learned and branch predictors settle first.
 const BATCHES_OF_WARM_UP: usize = 50;
 
-/// One batch, and nothing else: callgrind counts inside this function only.
+/// Runs one batch, and nothing else: callgrind counts inside this function only.
 #[inline(never)]
 fn measured_batch(batch: &mut dyn Batch) {
     batch.run();
@@ -23,8 +23,8 @@ fn run(batch: &mut dyn Batch) {
     batch.run();
 }
 
-/// Nanoseconds per frame of each stage: the median of all its batches, so that those do not count in which
-/// the machine did something else.
+/// Returns the nanoseconds per frame of each stage: the median of all its batches, so that disturbed batches
+/// do not count.
 pub(crate) fn time(stages: &mut [Stage]) -> Vec<f64> {
     let mut batches: Vec<Vec<u64>> = vec![Vec::with_capacity(ROUNDS * BATCHES_PER_ROUND); stages.len()];
     for _ in 0..ROUNDS {

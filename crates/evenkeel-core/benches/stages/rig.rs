@@ -49,7 +49,7 @@ impl Rig {
         rig
     }
 
-    /// Everything that is not on the link is behind the other end.
+    /// Adds a gateway: all destinations off the link are behind the other end.
     pub(crate) fn add_gateway(&mut self) {
         let all = IpCidr::new(IpAddress::v4(0, 0, 0, 0), 0);
         self.host.add_route(all, PEER.into(), InterfaceId(0)).unwrap();

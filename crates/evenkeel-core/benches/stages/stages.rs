@@ -65,7 +65,8 @@ impl Stage {
         Self { name, goal_ns: None, make: Box::new(move || Box::new(make())), made: None }
     }
 
-    /// It is made when it is first needed: not for each of the others, under callgrind, too.
+    /// Returns the batch, which is set up at its first use, so that other stages, under callgrind too, do not
+    /// pay for it.
     pub(crate) fn batch(&mut self) -> &mut dyn Batch {
         &mut **self.made.get_or_insert_with(&self.make)
     }
@@ -75,7 +76,7 @@ impl Stage {
     }
 }
 
-/// Every stage, the empty loop first.
+/// Returns every stage, the empty loop first.
 pub(crate) fn all() -> Vec<Stage> {
     let mut stages = vec![
         Stage::new(EMPTY, || each(|i| _ = black_box(i))),
@@ -188,7 +189,7 @@ fn hash() -> impl Batch {
     each(move |i| _ = black_box(steering_hash(black_box(&frames[i][..]))))
 }
 
-/// Frames to as many different ports as the batch and the table allow.
+/// Returns frames to as many different ports as the batch and the table allow.
 fn classify(ports: usize, frame: fn(usize) -> Vec<u8>) -> impl Batch {
     let mut table = DemuxTable::new(0);
     table.apply(Change::Hardware(HOST_MAC));

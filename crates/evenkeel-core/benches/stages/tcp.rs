@@ -93,7 +93,7 @@ fn insert_and_remove(idle: u32) -> impl Batch {
     })
 }
 
-/// Keepalive timers of two hours, which began at different times.
+/// Creates a wheel of keepalive timers of two hours, which began at different times.
 fn wheel(timers: u32) -> Wheel {
     let mut wheel = Wheel::new();
     for n in 0..timers {
@@ -135,7 +135,8 @@ fn set_and_expire(idle: u32) -> impl Batch {
     })
 }
 
-/// One enters whenever one has waited a minute, so that always as many wait.
+/// Measures connections in TIME-WAIT: one enters whenever one has waited a minute, so that their number stays
+/// constant.
 fn enter_and_leave(waiting: u32) -> impl Batch {
     let numbers = InitialSequence::new(secret());
     let mut all = TimeWait::new(TimeWaitConfig::default(), secret(), numbers);
@@ -183,7 +184,7 @@ impl Flood {
     }
 }
 
-/// Each peer is gone, and forgotten, a millisecond after its SYN.
+/// Measures SYNs whose half-open connections are dropped after a millisecond.
 fn half_open() -> impl Batch {
     let wait = Duration::from_millis(1);
     let mut flood =

@@ -41,7 +41,7 @@ impl Bulk {
         black_box(client.next_deadline());
     }
 
-    /// Segments come, acknowledgments leave as they are due, and the program reads what there is.
+    /// Runs a turn: segments arrive, due acknowledgments leave, and the program reads all data.
     fn receive(&mut self) {
         let Self { ends, room, receiver, .. } = self;
         let Ends { server, to_server, to_client, now, .. } = ends;

@@ -117,7 +117,7 @@ impl Ends {
         Endpoint::new(config, Secret::new([key; 16]))
     }
 
-    /// A client begins to open the next connection.
+    /// Makes a client begin the next connection.
     pub(crate) fn connect(&mut self) -> Id {
         let tuple = FourTuple::new(client(self.opened), server());
         self.opened += 1;

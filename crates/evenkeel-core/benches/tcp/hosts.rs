@@ -92,7 +92,7 @@ impl Scenario for Hosts {
     }
 }
 
-/// Everything that the host has to do at the moment.
+/// Runs all work that the host has at the moment.
 fn run(host: &mut Host, now: Instant) {
     while let Some(ran) = host.turn(now) {
         host.charge(&ran, Duration::from_nanos(100));

@@ -109,7 +109,7 @@ fn report(scenarios: &[(String, Make)]) {
     }
 }
 
-/// Each end of each scenario has a figure.
+/// Checks or renews the figures, one for each end of each scenario.
 fn keep(task: Task, scenarios: &[(String, Make)]) -> ExitCode {
     let ends = |(name, make): &(String, Make)| make().ends().map(|end| (name.clone(), end));
     let counted: Vec<_> = scenarios.iter().flat_map(ends).collect();

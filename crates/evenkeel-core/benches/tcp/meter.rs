@@ -39,7 +39,7 @@ impl Meter {
         Self { mode: Mode::Idle, spent: [0.0; 2], nanos: [Vec::new(), Vec::new()] }
     }
 
-    /// `end` does its part of a turn.
+    /// Makes `end` do its part of a turn.
     #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
     pub(crate) fn part(&mut self, end: usize, mut part: impl FnMut()) {
         match self.mode {
@@ -69,13 +69,13 @@ impl Meter {
         all
     }
 
-    /// Some turns that do not count, then as many that do.
+    /// Runs some turns that do not count, then as many that do.
     pub(crate) fn time_round(&mut self, scenario: &mut dyn Scenario, warm_up: usize, turns: usize) {
         self.run(scenario, Mode::Idle, warm_up);
         self.run(scenario, Mode::Timing, turns);
     }
 
-    /// Nanoseconds for one thing: the median of all turns.
+    /// Returns the nanoseconds for one item: the median of all turns.
     pub(crate) fn median(&mut self, end: usize) -> f64 {
         let nanos = &mut self.nanos[end];
         nanos.sort_unstable_by(f64::total_cmp);
@@ -83,7 +83,7 @@ impl Meter {
     }
 }
 
-/// One part, and nothing else: callgrind counts inside this function only.
+/// Runs one part, and nothing else: callgrind counts inside this function only.
 #[inline(never)]
 fn counted_part(part: &mut dyn FnMut()) {
     part();

@@ -33,8 +33,8 @@ fn group_v6() -> Ipv6Address {
     Ipv6Address::new(0xff02, 0, 0, 0, 0, 0, 0, 0x99)
 }
 
-/// A table of a host with the addresses 2 and 3 of both families and two groups. To port 9 leads everything
-/// that can; to port 10 datagrams to address 2 only.
+/// Returns the table of a host with the addresses 2 and 3 of both families and two groups. To port 9 leads
+/// everything that can; to port 10 datagrams to address 2 only.
 fn table() -> DemuxTable {
     let mut table = DemuxTable::new(1);
     let addresses: [IpAddress; 6] = [
@@ -65,7 +65,7 @@ fn table() -> DemuxTable {
     table
 }
 
-/// Of the segments that [`tcp`] makes.
+/// Returns the tuple of the segments that [`tcp`] creates.
 fn tuple(local: u8) -> FourTuple {
     FourTuple::new(IpEndpoint::new(v4(local).into(), 9), IpEndpoint::new(v4(1).into(), 7))
 }
@@ -74,7 +74,7 @@ fn ethernet(to: EthernetAddress, kind: u16, packet: &[u8]) -> Vec<u8> {
     [&to.0[..], &[2, 0, 0, 0, 0, 1], &kind.to_be_bytes(), packet].concat()
 }
 
-/// An IPv4 packet from address 1 with this field of flags and offset.
+/// Returns an IPv4 packet from address 1 with this field of flags and offset.
 fn ipv4(to: Ipv4Address, protocol: u8, id: u16, field: u16, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend((20 + payload.len() as u16).to_be_bytes());
@@ -94,12 +94,12 @@ fn ipv6(to: Ipv6Address, next: u8, payload: &[u8]) -> Vec<u8> {
     ethernet(OURS, 0x86dd, &packet)
 }
 
-/// A UDP header from port 7, and some payload.
+/// Returns a UDP header from port 7, and some payload.
 fn udp(port: u16) -> Vec<u8> {
     [&[0, 7], &port.to_be_bytes()[..], &[0, 12, 0, 0, 1, 2, 3, 4]].concat()
 }
 
-/// A TCP header from port 7 to port 9.
+/// Returns a TCP header from port 7 to port 9.
 fn tcp(flags: u8) -> Vec<u8> {
     let mut header = [0; 20];
     header[1] = 7;
@@ -109,14 +109,14 @@ fn tcp(flags: u8) -> Vec<u8> {
     header.to_vec()
 }
 
-/// An extension header of `units` of eight bytes more than the first, and what it names next.
+/// Returns an extension header with `units` further units of eight bytes, and its next header.
 fn extension(next: u8, units: u8, rest: &[u8]) -> Vec<u8> {
     let mut header = vec![0; (usize::from(units) + 1) * 8];
     [header[0], header[1]] = [next, units];
     [header, rest.to_vec()].concat()
 }
 
-/// A fragment header with this field of offset and flags, and what is behind it.
+/// Returns a fragment header with this field of offset and flags, and the bytes after it.
 fn fragment_header(next: u8, field: u16, id: u32, rest: &[u8]) -> Vec<u8> {
     [&[next, 0], &field.to_be_bytes()[..], &id.to_be_bytes(), rest].concat()
 }

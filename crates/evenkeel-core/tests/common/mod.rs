@@ -114,7 +114,7 @@ impl Bench {
         self.host.check().unwrap();
     }
 
-    /// Frames the host has sent.
+    /// Returns the frames that the host has sent.
     pub(crate) fn sent(&mut self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         while let Some(frame) = self.take() {
@@ -211,7 +211,7 @@ impl Program for Spinner {
     }
 }
 
-/// An Ethernet frame with an IPv4 packet with a UDP datagram, all checksums right.
+/// Returns an Ethernet frame with a UDP datagram over IPv4, with right checksums.
 pub(crate) fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
     udp_to(HOST_MAC, HOST, port, payload)
 }
@@ -243,7 +243,7 @@ pub(crate) fn udp_between(
     frame
 }
 
-/// A SYN from `from` to `port`.
+/// Returns a SYN from `from` to `port`.
 pub(crate) fn syn(from: u16, port: u16) -> Vec<u8> {
     syn_from(PEER, from, port)
 }
@@ -253,7 +253,7 @@ pub(crate) fn syn_from(address: Ipv4Address, from: u16, port: u16) -> Vec<u8> {
     tcp_from(address, Header { source: from, destination: port, flags: Flags::SYN, ..Header::default() }, b"")
 }
 
-/// A segment from the peer to the host.
+/// Returns a segment from the peer to the host.
 pub(crate) fn tcp(header: Header, payload: &[u8]) -> Vec<u8> {
     tcp_from(PEER, header, payload)
 }

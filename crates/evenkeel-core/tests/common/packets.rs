@@ -19,7 +19,7 @@ pub(crate) struct Found {
     pub(crate) body: Vec<u8>,
 }
 
-/// The packet in a frame, if it is one of IP.
+/// Returns the IP packet in a frame, if it has one.
 pub(crate) fn read(frame: &[u8]) -> Option<Found> {
     let hardware = EthernetAddress(frame[..6].try_into().unwrap());
     let packet = &frame[14..];
@@ -43,7 +43,7 @@ pub(crate) fn read(frame: &[u8]) -> Option<Found> {
     Some(Found { hardware, source, destination, protocol, body: body.to_vec() })
 }
 
-/// A frame with a packet, whose hop limit is 255.
+/// Returns a frame with a packet, whose hop limit is 255.
 pub(crate) fn frame(
     hardware: EthernetAddress,
     source: IpAddress,
@@ -76,7 +76,7 @@ pub(crate) fn frame(
     [&hardware.0[..], &[2, 0, 0, 0, 0, 0x99], &kind, &packet].concat()
 }
 
-/// A frame with a datagram.
+/// Returns a frame with a datagram.
 pub(crate) fn datagram(
     hardware: EthernetAddress,
     source: IpEndpoint,
@@ -92,7 +92,7 @@ pub(crate) fn datagram(
     frame(hardware, source.addr, destination.addr, UDP, &body)
 }
 
-/// A frame with a SYN.
+/// Returns a frame with a SYN.
 pub(crate) fn syn(hardware: EthernetAddress, source: IpEndpoint, destination: IpEndpoint) -> Vec<u8> {
     let header =
         Header { source: source.port, destination: destination.port, flags: Flags::SYN, ..Header::default() };
@@ -102,7 +102,7 @@ pub(crate) fn syn(hardware: EthernetAddress, source: IpEndpoint, destination: Ip
     frame(hardware, source.addr, destination.addr, TCP, &bytes)
 }
 
-/// A frame with a message of ICMP or ICMPv6, whose checksum is filled.
+/// Returns a frame with a message of ICMP or ICMPv6, with its checksum.
 pub(crate) fn icmp(
     hardware: EthernetAddress,
     source: IpAddress,
@@ -119,7 +119,7 @@ pub(crate) fn icmp(
     frame(hardware, source, destination, protocol, &message)
 }
 
-/// An ARP frame to everybody: a request (1) or a reply (2).
+/// Returns a broadcast ARP frame: a request (1) or a reply (2).
 pub(crate) fn arp(
     operation: u8,
     hardware: EthernetAddress,

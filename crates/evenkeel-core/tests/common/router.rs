@@ -90,12 +90,12 @@ impl Bench {
         taken
     }
 
-    /// Frames the router has sent into the WAN.
+    /// Returns the frames that the router has sent into the WAN.
     pub(crate) fn sent_wan(&mut self) -> Vec<Vec<u8>> {
         self.leave_wan(usize::MAX)
     }
 
-    /// The next `limit` of them leave the adaptor.
+    /// Lets the next `limit` of these frames leave the adaptor, and returns them.
     pub(crate) fn leave_wan(&mut self, limit: usize) -> Vec<Vec<u8>> {
         let (wan, pool, mut frames) = (self.wan.as_mut().unwrap(), &mut self.pool, Vec::new());
         while frames.len() < limit
@@ -108,7 +108,7 @@ impl Bench {
         frames
     }
 
-    /// The numbers of the packets of [`outwards`] that the router has sent into the WAN.
+    /// Returns the numbers of the packets of [`outwards`] that the router has sent into the WAN.
     pub(crate) fn numbers_wan(&mut self) -> Vec<u32> {
         numbers(&self.sent_wan())
     }
@@ -118,7 +118,7 @@ impl Bench {
     }
 }
 
-/// Packet `number` from the LAN to the WAN, as it reaches the router.
+/// Returns packet `number` from the LAN to the WAN, as it reaches the router.
 pub(crate) fn outwards(number: u32) -> Vec<u8> {
     outwards_to_port(7, number)
 }
@@ -127,12 +127,13 @@ pub(crate) fn outwards_to_port(port: u16, number: u32) -> Vec<u8> {
     udp_between(PEER, HOST_MAC, FAR, port, &number.to_be_bytes())
 }
 
-/// Packet `number` from the WAN to the LAN, as it reaches the router.
+/// Returns packet `number` from the WAN to the LAN, as it reaches the router.
 pub(crate) fn inwards(number: u32) -> Vec<u8> {
     udp_between(FAR, WAN_MAC, PEER, 7, &number.to_be_bytes())
 }
 
-/// A frame that reached the router as it leaves: one hop older, between other stations.
+/// Returns a frame that reached the router in the form in which it leaves: one hop older, between other
+/// stations.
 pub(crate) fn passed_on(frame: &[u8], from: EthernetAddress, to: EthernetAddress) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame[..6].copy_from_slice(&to.0);
@@ -143,7 +144,7 @@ pub(crate) fn passed_on(frame: &[u8], from: EthernetAddress, to: EthernetAddress
     frame
 }
 
-/// The numbers that UDP datagrams among `frames` carry.
+/// Returns the numbers of the UDP datagrams among `frames`.
 pub(crate) fn numbers(frames: &[Vec<u8>]) -> Vec<u32> {
     let udp = frames.iter().filter(|f| f.get(23) == Some(&17));
     udp.filter_map(|f| Some(u32::from_be_bytes(f.get(42..46)?.try_into().ok()?))).collect()

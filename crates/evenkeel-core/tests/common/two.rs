@@ -78,7 +78,7 @@ impl Two {
         self.run(Duration::from_millis(600));
     }
 
-    /// A connection from A, and the same at B; with the listener that it came by.
+    /// Opens a connection from A. Returns it and its other end at B.
     pub(crate) fn connected(&mut self) -> (Fd, Fd) {
         let listener = self.listen();
         self.connected_by(listener, &ConnectOptions::default())

@@ -177,7 +177,7 @@ fn play(architecture: Architecture, who: Who, ops: &[(Op, bool)]) {
     histories.end();
 }
 
-/// Half as many as of other tests: there are three worlds in each.
+/// Returns the number of cases: half of that of other tests, because each has three worlds.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig { cases: usual.cases.div_ceil(2), failure_persistence: None, ..usual }

@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// Under the lazy architectures it is read from a channel.
+    /// Returns whether it is read from a channel under the lazy architectures.
     fn has_channel(self) -> bool {
         matches!(self, Self::Udp | Self::Group | Self::Screen)
     }
@@ -166,7 +166,7 @@ impl Model {
         op
     }
 
-    /// The descriptor that is meant by such an op, of those that are registered anywhere.
+    /// Returns the descriptor for such an op, among all registered ones.
     fn registered(&self, op: &Op) -> Option<(u32, Kind)> {
         let (Op::News(n) | Op::Drain(n)) = *op else { return None };
         // Every other one of any that are open: somebody may sleep on it.
@@ -235,7 +235,7 @@ impl Model {
         edges.map(|(&fd, registration)| (fd, files[&fd], kinds[&files[&fd]], registration))
     }
 
-    /// To whom it is news that this happens.
+    /// Records the registrations for which an operation is an event.
     pub(crate) fn hear(&mut self, op: &Op) {
         let of = |fd: u32| self.files.get(&fd).copied();
         let kind_of = |fd: u32| Some(self.kinds[&of(fd)?]);
@@ -343,7 +343,7 @@ impl Model {
         Some(reports.collect())
     }
 
-    /// An event queue has reported that.
+    /// Records that an event queue has reported these events.
     pub(crate) fn taken(&mut self, queue: u32, taken: &BTreeMap<u32, Kinds>) {
         let registered = self.queues.get_mut(&self.files[&queue]).unwrap();
         for (fd, registration) in registered {
@@ -359,13 +359,13 @@ impl Model {
     }
 }
 
-/// The one of these that stands for `n`, or just that.
+/// Returns the element of these that `n` selects, or else `n`.
 fn nth(n: u32, fds: impl Iterator<Item = u32>) -> u32 {
     let fds: Vec<_> = fds.collect();
     if n < AIMED && !fds.is_empty() { fds[n as usize % fds.len()] } else { n }
 }
 
-/// Something that happens to such a descriptor.
+/// Returns an operation that causes an event on such a descriptor.
 fn news(n: u32, fd: u32, kind: Kind) -> Op {
     match kind {
         Kind::Udp => Op::Send(fd, 1),
@@ -379,7 +379,7 @@ fn news(n: u32, fd: u32, kind: Kind) -> Op {
     }
 }
 
-/// All is taken from such a descriptor.
+/// Returns an operation that takes everything from such a descriptor.
 fn drain(fd: u32, kind: Kind) -> Op {
     match kind {
         Kind::Udp | Kind::Group | Kind::Capture | Kind::Screen => Op::Receive(fd, 16),

@@ -344,7 +344,7 @@ impl World {
         }
     }
 
-    /// For what each of these is ready; not that it is not open.
+    /// Returns the ready kinds of each descriptor, without closed ones.
     pub(crate) fn ready(&mut self, fds: impl Iterator<Item = u32>) -> BTreeMap<u32, Kinds> {
         let mut entries: Vec<_> = fds.map(|fd| PollEntry::new(fd, READ_OR_WRITE)).collect();
         if entries.is_empty() {
@@ -359,7 +359,7 @@ impl World {
         open.map(|entry| (entry.fd, entry.ready)).collect()
     }
 
-    /// After a call of a thread that sleeps in another one: it sleeps on in that.
+    /// Returns to sleep after a call: a thread that slept in another call sleeps on in that.
     pub(crate) fn call_again(&mut self) {
         let is_on = matches!(self.script.lock().unwrap().sleep, Sleep::On(_));
         if self.who == Who::Thread && !is_on {
@@ -379,7 +379,7 @@ impl World {
     }
 }
 
-/// A second interface of host A, and its other end.
+/// Creates a second interface of host A, and its other end.
 fn wire(two: &mut Two, architecture: Architecture) -> (End, Pool) {
     let demultiplexes = architecture == Architecture::NiLrp;
     let inside = Options { demultiplexes, ring_pkts: 64, ..Options::new("inside", 4) };

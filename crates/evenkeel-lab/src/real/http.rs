@@ -221,8 +221,8 @@ fn run(architecture: Architecture, rate_pps: u64, options: &Options) -> io::Resu
     })
 }
 
-/// Creates a cable: the client's end, and the server's, whose adaptor demultiplexes if the architecture
-/// uses that.
+/// Creates a cable: the client's end, and the server's. The server's adaptor demultiplexes if the
+/// architecture uses that.
 fn lay(link: usize, architecture: Architecture) -> (End, End) {
     let far =
         cable::Options { address: OUTSIDE[link], ring_pkts: RING_PKTS, ..cable::Options::new("outside", 0) };

@@ -160,7 +160,7 @@ fn median(mut runs: Vec<Measured>) -> Option<Measured> {
     Some(Measured { conserved, ..runs.swap_remove(middle) })
 }
 
-/// Loads in equal ratios, up to what the generator can offer.
+/// Returns loads in equal ratios, up to what the generator can offer.
 fn loads(reference: &Variant, options: &Options) -> io::Result<Vec<u64>> {
     let (mut peak, mut most) = (1_000.0_f64, 0.0_f64);
     for _ in 0..CALIBRATIONS {

@@ -1,4 +1,4 @@
-//! Which frames a filter is to judge.
+//! The kinds of frames that a filter judges.
 
 use std::net::Ipv4Addr;
 

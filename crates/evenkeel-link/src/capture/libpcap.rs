@@ -513,7 +513,7 @@ mod tests {
         "udp[8:4] == 0x01020304 or (len * 3) % 7 = 2",
     ];
 
-    /// Frames of all kinds, whole, cut off, and with single bytes changed.
+    /// Returns frames of all kinds, whole, cut off, and with single bytes changed.
     fn frames() -> Vec<Vec<u8>> {
         let mut whole = Vec::new();
         for proto in [1, 6, 17] {

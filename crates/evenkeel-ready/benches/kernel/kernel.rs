@@ -26,7 +26,7 @@ pub(crate) fn open(all: usize) -> Result<Vec<OwnedFd>, String> {
         })
 }
 
-/// To what the machine allows, or else to what may be had without privilege.
+/// Raises the limit of descriptors to what the machine allows, or else to what is possible without privilege.
 fn raise_limit() {
     let most = std::fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|most| most.trim().parse().ok());
     let all = Rlimit { current: most, maximum: most };
@@ -120,7 +120,7 @@ pub(crate) fn select(all: usize) -> Opened {
     Ok(Box::new(Program { eventfds, call }))
 }
 
-/// Each descriptor is armed once, and reports again and again.
+/// Opens descriptors that io_uring polls: each is armed once, and reports repeatedly.
 pub(crate) fn io_uring(all: usize) -> Opened {
     let eventfds = open(all)?;
     let mut ring = IoUring::builder().setup_cqsize(8192).build(4096).map_err(|error| error.to_string())?;

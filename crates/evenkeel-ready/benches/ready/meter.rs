@@ -45,13 +45,13 @@ fn report(scenarios: &[Scenario]) {
     }
 }
 
-/// One turn, and nothing else: callgrind counts inside this function only.
+/// Runs one turn, and nothing else: callgrind counts inside this function only.
 #[inline(never)]
 fn measured_turn(turn: &mut Turn) {
     turn();
 }
 
-/// Nanoseconds for one thing of each scenario: the median of all its turns.
+/// Returns the nanoseconds for one item of each scenario: the median of all its turns.
 fn time(scenarios: &[Scenario]) -> Vec<f64> {
     let mut turns: Vec<Turn> = scenarios.iter().map(|scenario| (scenario.make)()).collect();
     let mut nanos = vec![Vec::with_capacity(ROUNDS * TURNS_PER_ROUND); scenarios.len()];

@@ -121,7 +121,7 @@ impl Server {
         }
     }
 
-    /// Something arrives for all that are hot.
+    /// Makes data arrive for all hot files.
     fn arrive(&mut self) {
         for object in &self.hot {
             self.ready[*object as usize] = true;
@@ -213,7 +213,7 @@ fn poll(cold: u32, hot: u32) -> Turn {
     })
 }
 
-/// A server all of whose files are registered, and its event queue.
+/// Creates a server with all files registered, and its event queue.
 fn registered(idle: u32, hot: u32, trigger: Trigger) -> (Server, u32) {
     let mut server = Server::new(idle, hot);
     let queue = server.host.open_queue(server.process).unwrap().fd;
@@ -239,7 +239,8 @@ fn wait(trigger: Trigger, idle: u32, hot: usize) -> Turn {
     })
 }
 
-/// The caller sleeps: it is woken, takes the event and reads, and finding nothing more falls asleep again.
+/// Measures a sleeping caller: it is woken, takes the event and reads, and finding nothing more falls asleep
+/// again.
 fn sleep_and_wake(trigger: Trigger, idle: u32) -> Turn {
     let (mut server, queue) = registered(idle, 1, trigger);
     let mut events = [Event::default(); 1];
@@ -273,13 +274,14 @@ fn add_and_delete(idle: u32) -> Turn {
     })
 }
 
-/// A hint to write for a file that is registered to be read from.
+/// Measures a hint to write for a file that is registered for reading.
 fn hint_of_something_else() -> Turn {
     let (mut server, _) = registered(1, 1, Trigger::Level);
     Box::new(move || (0..TIMES).for_each(|_| server.host.hint(server.files[0], Kinds::WRITABLE)))
 }
 
-/// A process has very many callers, of whom so many wait for the first file, and the others for the second.
+/// Measures a process with very many callers: this many wait for the first file, and the others for the
+/// second.
 fn hint(interested: usize) -> Turn {
     let mut server = Server::new(0, 2);
     let sets = [0, 1].map(|nth| FdSets { read: [server.fds[nth]].into_iter().collect(), ..FdSets::new() });

@@ -1,5 +1,5 @@
-//! Clients that load a server: clients whose requests come at a fixed rate, and clients whose connections
-//! stay silent.
+//! Programs that load a server: hot clients send requests at a fixed rate, and cold clients hold silent
+//! connections.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -85,8 +85,8 @@ struct Asking {
 }
 
 impl HotClients {
-    /// Creates this number of clients of the server at `to`, whose answers have `bytes`. Also returns the
-    /// counters of their requests.
+    /// Creates this number of clients of the server at `to`. An answer of the server has `bytes`. Also
+    /// returns the counters of their requests.
     #[must_use]
     pub fn new(to: IpEndpoint, clients: usize, bytes: usize, mut due: Due) -> (Self, ClientCounts) {
         let counts = ClientCounts::default();
@@ -159,7 +159,7 @@ impl Program for HotClients {
     }
 }
 
-/// A program that opens connections and does nothing with them: the paper's load-adding client, whose
+/// A program that opens connections and does nothing with them: the paper's load-adding client. Its
 /// connections are infinitely slow.
 #[derive(Debug)]
 pub struct ColdClients {

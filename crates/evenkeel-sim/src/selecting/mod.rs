@@ -7,7 +7,7 @@
 //! | a web server | `server.rs` |
 //! | a caching proxy | `proxy.rs` |
 //! | the origin server behind it, at the end of a slow path | `origin.rs` |
-//! | hot clients, whose requests come at a rate, and cold connections | `clients.rs` |
+//! | hot clients, which send requests at a rate, and cold connections | `clients.rs` |
 
 mod clients;
 mod event_loop;

@@ -29,7 +29,7 @@ enum Conversation {
 }
 
 impl SelectServer {
-    /// Creates a server that listens on a port, whose answers have `bytes`. Also returns the counters of its
+    /// Creates a server that listens on a port and sends answers of `bytes`. Also returns the counters of its
     /// loop, and of accepted connections.
     #[must_use]
     pub fn new(

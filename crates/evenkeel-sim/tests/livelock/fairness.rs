@@ -54,8 +54,8 @@ fn worst_latency(quota: usize) -> Duration {
 #[test]
 fn the_worst_latency_of_a_packet_grows_with_the_quota() {
     let worst = [2, 8, 20].map(worst_latency);
-    // The packet may arrive after a callback of the other interface has begun, whose packets are then before
-    // it.
+    // The packet may arrive after a callback of the other interface has begun. The packets of that callback
+    // come first.
     let packet = Duration::from_micros(165);
     for (quota, worst) in [2, 8, 20].into_iter().zip(worst) {
         assert!(worst > packet * (quota - 1), "quota {quota}: {worst:?}");

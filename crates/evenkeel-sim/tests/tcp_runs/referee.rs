@@ -172,7 +172,7 @@ impl Referee {
         Ok(is_new)
     }
 
-    /// Records a segment that has arrived at its receiver, to whom `tuple` belongs.
+    /// Records a segment that has arrived at its receiver. `tuple` is the receiver's.
     pub(crate) fn arrived(&mut self, tuple: &FourTuple, bytes: &[u8]) {
         let Some(seen) = Seen::new(bytes).filter(|seen| !seen.has(RST)) else { return };
         self.early.arrived(tuple, &seen);

@@ -193,7 +193,7 @@ fn a_model_does_not_have_to_obey_them() {
     assert!(model > 10.0 * share);
 }
 
-/// Paced flows, with some packets far apart, lose a little to unpaced ones, whose bursts find room or not
+/// Paced flows, with some packets far apart, lose a little to unpaced ones: a burst finds room or not
 /// (Aggarwal, Savage and Anderson, "Understanding the performance of TCP pacing", 2000). They are not
 /// starved.
 #[test]

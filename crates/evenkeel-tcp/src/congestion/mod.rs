@@ -38,9 +38,9 @@ impl Algorithm {
         matches!(self, Self::Bbr)
     }
 
-    /// The algorithm, for a new connection. With `hystart` slow start ends when the round trip grows (RFC
-    /// 9406), in which an acknowledgment counts for `segments_per_ack`; with `fast_convergence` CUBIC gives
-    /// way to new flows faster (RFC 9438, 4.7).
+    /// Creates the algorithm for a new connection. With `hystart` slow start ends when the round trip grows
+    /// (RFC 9406), in which an acknowledgment counts for `segments_per_ack`; with `fast_convergence` CUBIC
+    /// gives way to new flows faster (RFC 9438, 4.7).
     #[must_use]
     pub fn start(
         self,

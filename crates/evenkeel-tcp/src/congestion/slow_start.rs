@@ -47,7 +47,7 @@ impl SlowStart {
         window.grow(u64::from((bytes / divisor).min(room)));
     }
 
-    /// The first slow start is over, and HyStart++ with it: section 4.3 advises it for that one only.
+    /// Ends HyStart++ with the first slow start: section 4.3 advises it for that one only.
     pub(super) fn over(&mut self) {
         self.hystart = Watch::Off;
     }
@@ -140,7 +140,7 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    /// One round trip: everything in the window is acknowledged, segment by segment.
+    /// Simulates one round trip: everything in the window is acknowledged, segment by segment.
     fn round(slow_start: &mut SlowStart, window: &mut Window, una: &mut u64, rtt_ms: u64) {
         let nxt = *una + u64::from(window.cwnd);
         let sent = window.cwnd;

@@ -10,7 +10,7 @@ const ISS: SeqNumber = SeqNumber::new(5_000);
 const IRS: SeqNumber = SeqNumber::new(9_000);
 const START: Instant = Instant::from_millis(1_000);
 
-/// A connection that was opened actively, with nothing on its way.
+/// Opens a connection actively, with nothing in flight.
 fn established() -> Connection {
     let config = Arc::new(Config { timestamps: false, ..Config::default() });
     let open = Open { local_port: 1, remote_port: 2, ipv6: false, mss: 1_000, iss: ISS, timestamp_offset: 0 };

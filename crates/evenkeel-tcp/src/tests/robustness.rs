@@ -53,7 +53,7 @@ fn expected() -> impl Strategy<Value = Step> {
     )
 }
 
-/// Mostly near what is expected; sometimes anything.
+/// Draws a number that is mostly near the expected one, and sometimes any.
 fn number() -> impl Strategy<Value = i32> {
     prop_oneof![4 => Just(0), 4 => -3i32..4, 4 => 0i32..6_000, 1 => any::<i32>()]
 }

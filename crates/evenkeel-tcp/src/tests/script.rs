@@ -360,7 +360,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Nobody looks at deadlines until then.
+    /// Advances time, and handles deadlines only after that.
     fn be_late(&mut self, time: Duration) -> Result<(), String> {
         self.nothing_left()?;
         self.now += time;
@@ -473,7 +473,7 @@ fn parse_range(text: &str) -> Result<SeqRange, String> {
     Ok(SeqRange::new(SeqNumber::new(parse(start)?), SeqNumber::new(parse(end)?)))
 }
 
-/// The header, and which places in the sender's stream the payload has. `sender` is the number of the
+/// Returns the header, and the places of the payload in the sender's stream. `sender` is the number of the
 /// sender's SYN, `receiver` of the receiver's.
 fn parse_segment(
     text: &str,

@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// The peer sends an acknowledgment.
+    /// Makes the peer send an acknowledgment.
     fn acknowledge(&mut self) {
         let timestamps = self.case.timestamps.then(|| Timestamps {
             value: (self.now.as_nanos() / 1_000_000) as u32,

@@ -152,7 +152,7 @@ impl Run {
         sums.add(2, BATCH, began);
     }
 
-    /// Until about as many are due as a batch has, or as there are.
+    /// Advances time until about a batch of events is due, or all of them.
     fn happens(&mut self, sums: &mut Sums, n: usize) {
         let ticks = [(); BATCH].map(|()| self.ticks());
         self.now += GAP * BATCH.min(self.pending) as u64;

@@ -112,7 +112,7 @@ fn happens(pending: u64, with_deadline: bool) -> Turn {
     })
 }
 
-/// No trigger state comes by: a one-shot goes off for each.
+/// Measures events without trigger states: a one-shot timer fires for each.
 fn overdue(pending: u64) -> Turn {
     let mut world = World::new(pending, true);
     Box::new(move || {

@@ -54,7 +54,7 @@ impl World {
         self.happened.extend(due.into_iter().map(|asked| (asked, now)));
     }
 
-    /// Time passes; the backing comes at its period.
+    /// Advances time with a backing that comes at its period.
     fn pass_with_a_period(&mut self, by: u64) {
         let end = self.now + by;
         while let Some(next) = Some(self.next_interrupt()).filter(|next| *next <= end) {
@@ -69,7 +69,7 @@ impl World {
         self.phase + periods * self.period
     }
 
-    /// Time passes; the backing is a one-shot, which is always aimed at the earliest deadline.
+    /// Advances time with a one-shot backing, which is always set to the earliest deadline.
     fn pass_with_a_one_shot(&mut self, by: u64) {
         let end = self.now + by;
         while let Some(deadline) = self.events.next_deadline().filter(|deadline| deadline * FINE <= end) {
@@ -82,7 +82,7 @@ impl World {
     }
 }
 
-/// `T < actual`, in parts of a tick.
+/// Returns whether an event was called early, against the bound `T < actual`, in parts of a tick.
 fn is_early((asked, at): &(Asked, u64)) -> bool {
     at - asked.at <= asked.ticks * FINE
 }
@@ -361,7 +361,7 @@ enum Step {
     Pass(u64, bool),
 }
 
-/// Each magnitude as likely as any other.
+/// Draws a number; each magnitude is as likely as any other.
 fn time() -> impl Strategy<Value = u64> {
     (0..40_u32, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1))
 }

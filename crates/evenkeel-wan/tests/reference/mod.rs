@@ -114,7 +114,7 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// Until the opportunity at which a frame that comes now would begin to leave.
+    /// Returns the time until the opportunity at which a frame that arrives now would begin to leave.
     fn wait(&self, times: &[u64], next: (u64, usize), leaving: Option<(usize, u128)>, now: Instant) -> u128 {
         let ahead = self.queue.iter().map(|(_, bytes, _)| bytes).sum::<u128>()
             + leaving.map_or(0, |(_, bytes)| bytes);

@@ -101,7 +101,7 @@ impl Bench {
         }
     }
 
-    /// A connection that the server has accepted.
+    /// Returns a connection that the server has accepted.
     fn connect(&mut self, port: u16) -> Fd {
         let end = self.engine.clock().now() + PATIENCE;
         loop {

@@ -93,7 +93,7 @@ impl Fib {
         self.family(six).tables.get(&table)
     }
 
-    /// The object with this number.
+    /// Returns the object with this number.
     pub(super) fn object(&self, id: u32) -> Option<&NexthopKind> {
         self.objects.get(&id).map(|object| &object.kind)
     }
@@ -384,7 +384,7 @@ impl Fib {
         }
     }
 
-    /// Whether another table with routes is looked into behind this one.
+    /// Returns whether another table with routes is consulted after this one.
     fn is_followed_by_others(&self, number: u32, six: bool) -> bool {
         let family = self.family(six);
         let tables = family.rules.iter().filter_map(|rule| match rule.action {

@@ -253,7 +253,7 @@ impl Fib {
         members.iter().any(|(id, _)| self.is_usable(*id, six)).then(|| self.by_hops(&hops))
     }
 
-    /// Whether the kernel uses an object that is one next hop.
+    /// Returns whether the kernel uses an object that is one next hop.
     fn is_usable(&self, id: u32, six: bool) -> bool {
         match self.object(id) {
             Some(NexthopKind::Hop { hop, dead, linkdown }) => {

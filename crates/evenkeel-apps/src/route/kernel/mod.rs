@@ -101,7 +101,7 @@ pub(super) fn follow(
 }
 
 impl Follower {
-    /// Records that an interface is now on another device, whose entries are unknown.
+    /// Records that an interface is now on another device. The entries of that device are unknown.
     fn moved(&mut self, index: u32, interface: InterfaceId) {
         self.interfaces.retain(|_, known| *known != interface);
         self.interfaces.insert(index, interface);
@@ -110,7 +110,7 @@ impl Follower {
         let _ = self.tables.read_again();
     }
 
-    /// Takes over the tables of the devices, whose interfaces are numbered in their order.
+    /// Reads the kernel's tables for `devices`. A device's place in the list is the number of its interface.
     fn open(devices: &[&str], host: &mut Host, now: Instant) -> Result<Self, RouterError> {
         let mut follower = Self {
             tables: KernelTables::open()?,
@@ -323,8 +323,8 @@ impl Follower {
         let _ = host.set_route(Route { to: shorter, via: closed.via, metric: closed.metric });
     }
 
-    /// Returns whether a longer prefix has been left out, whose packets must not take the route of this
-    /// one.
+    /// Returns whether packets to a longer prefix must not take the route of this one, because the longer
+    /// prefix was left out.
     fn stands_in(&self, to: &IpCidr) -> bool {
         let mut under = self.left_out.range(table::under(*to));
         under.any(|left_out| left_out != to && self.fib.shorter(*left_out) == Some(*to))

@@ -105,7 +105,7 @@ impl Prefix {
         (length == family.bits()).then_some(Address { family, bits })
     }
 
-    /// The last address in it.
+    /// Returns the last address of the prefix.
     pub(super) fn last(&self) -> u128 {
         self.bits | !self.family.mask(self.length)
     }

@@ -39,7 +39,7 @@ impl Decision {
         kind: (Family::V4, false),
     };
 
-    /// The decision as long as no rule has matched.
+    /// Returns the decision as long as no rule has matched.
     pub(super) fn pass(headers: &Headers) -> Self {
         let kind = (headers.family, headers.protocol == TCP);
         Self { action: Action::Pass, rule: None, log: None, changes: Changes::default(), kind }

@@ -12,13 +12,13 @@ fn announcing() -> Node {
     Node::new(2, Config { report_groups: false, announce: true, ..Config::default() })
 }
 
-/// Sender, target of an ARP request to all; `None` for other frames.
+/// Returns sender and target of an ARP request to all; `None` for other frames.
 fn arp_of(frame: &[u8]) -> Option<([u8; 4], [u8; 4])> {
     let to_all = frame[..6] == [0xff; 6] && frame[12..14] == [8, 6] && frame[20..22] == [0, 1];
     to_all.then(|| (frame[28..32].try_into().unwrap(), frame[38..42].try_into().unwrap()))
 }
 
-/// Type, source and target of an NDP message.
+/// Returns type, source and target of an NDP message.
 fn ndp_of(frame: &[u8]) -> Option<(u8, [u8; 16], [u8; 16])> {
     let is = frame[12..14] == [0x86, 0xdd] && frame[20] == 58 && matches!(frame[54], 135 | 136);
     is.then(|| (frame[54], frame[22..38].try_into().unwrap(), frame[62..78].try_into().unwrap()))

@@ -11,7 +11,7 @@ fn request_v6(payload: &[u8]) -> Vec<u8> {
     icmp_bytes(Some(v6(2)), v6(1), [&[128, 0, 0, 0, 0x12, 0x34, 0, 1], payload].concat())
 }
 
-/// The IPv4 payload as fragments of `step` bytes.
+/// Returns the IPv4 payload as fragments of `step` bytes.
 pub(super) fn fragments_v4(protocol: u8, id: u16, payload: &[u8], step: usize) -> Vec<Vec<u8>> {
     let part = |(n, part): (usize, &[u8])| {
         let offset = n * step;
@@ -22,7 +22,7 @@ pub(super) fn fragments_v4(protocol: u8, id: u16, payload: &[u8], step: usize) -
     payload.chunks(step).enumerate().map(part).collect()
 }
 
-/// The IPv6 payload as fragments of `step` bytes.
+/// Returns the IPv6 payload as fragments of `step` bytes.
 pub(super) fn fragments_v6(next: u8, id: u32, payload: &[u8], step: usize) -> Vec<Vec<u8>> {
     let part = |(n, part): (usize, &[u8])| {
         let offset = n * step;

@@ -27,7 +27,7 @@ fn far_mac(n: u8) -> EthernetAddress {
     EthernetAddress([2, 0, 0, 0, 1, n])
 }
 
-/// A router that has met node 1 of the LAN and the WAN's gateway, node 1 too.
+/// Creates a router that has met node 1 of the LAN and the WAN's gateway, which is also node 1.
 pub(super) fn router(config: Config) -> Node {
     let mut node = Node::new(ROUTER, Config { forwarding: true, report_groups: false, ..config });
     node.stack.add_interface(WAN_MAC, 1500);
@@ -49,7 +49,7 @@ pub(super) fn router(config: Config) -> Node {
     node
 }
 
-/// A router without the default routes.
+/// Creates a router without the default routes.
 pub(super) fn router_without_routes() -> Node {
     let mut node = router(Config::default());
     let defaults: Vec<_> = node.stack.routes().filter(|route| route.to.prefix_len() == 0).collect();
@@ -58,7 +58,7 @@ pub(super) fn router_without_routes() -> Node {
     node
 }
 
-/// The router takes a frame in and forwards what comes of it; gives what it sent, by interface.
+/// Passes a frame to the router and forwards its packets; returns the sent frames by interface.
 fn through(node: &mut Node, interface: InterfaceId, bytes: &[u8]) -> Vec<(InterfaceId, Vec<u8>)> {
     let frame = node.pool.take_copy(bytes).expect("a test's pool is large enough");
     node.ledger.received += 1;
@@ -143,7 +143,7 @@ fn with_hop_limit(frame: Vec<u8>, hop_limit: u8) -> Vec<u8> {
     frame
 }
 
-/// A UDP datagram in a frame to the router's LAN interface.
+/// Returns a UDP datagram in a frame to the router's LAN interface.
 pub(super) fn udp_frame(from: IpAddress, to: IpAddress, payload: &[u8]) -> Vec<u8> {
     let segment = udp_bytes(from, to, payload);
     match (from, to) {
@@ -537,7 +537,7 @@ fn a_packet_that_waits_for_its_neighbour_goes_on_when_it_answers() {
 
 // --- Redirects ---
 
-/// Node 7 of the LAN is a gateway too, to a prefix of each family, and its addresses are known.
+/// Creates a router next to node 7 of the LAN, a gateway to a prefix of each family, with known addresses.
 fn router_beside_another() -> Node {
     let mut node = router(Config::default());
     let other = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0, 0, 7);

@@ -15,7 +15,7 @@ fn group_v6() -> IpAddress {
     IpAddress::v6(0xff05, 0, 0, 0, 0, 0, 1, 3)
 }
 
-/// A node that reports, with the reports of its own addresses over.
+/// Creates a reporting node that has already reported its own addresses.
 fn reporting() -> Node {
     let mut node = Node::new(2, Config::default());
     while node.stack.next_deadline() != Instant::NEVER {

@@ -7,7 +7,7 @@ use super::*;
 use crate::stack::random::Random;
 use crate::time::Duration;
 
-/// Valid frames of every kind that input knows.
+/// Returns valid frames of every kind that input knows.
 fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![
         packet_v4(17, 1, 0, &[], &udp_bytes(v4(1), v4(2), b"payload")),
@@ -52,7 +52,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A frame made from a valid one: bytes changed, cut, lengthened, checksums repaired or not.
+/// Returns a frame made from a valid one: bytes changed, cut, lengthened, checksums repaired or not.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let seeds = seeds();
     let changes = proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4);

@@ -64,7 +64,7 @@ impl Node {
         node
     }
 
-    /// A node whose membership reports and other first words are over.
+    /// Creates a node after its membership reports and other announcements.
     pub(in crate::stack) fn quiet(n: u8) -> Self {
         let mut node = Self::new(n, Config { report_groups: false, ..Config::default() });
         assert_eq!(node.sent().len(), 0);
@@ -141,7 +141,7 @@ impl Node {
         })
     }
 
-    /// Nothing is lost or counted twice, and every buffer is where it should be.
+    /// Checks that no frame is lost or counted twice, and that every buffer is in its place.
     pub(in crate::stack) fn check(&self) {
         let (queued, held) = (self.stack.reassembling(), self.stack.held() + self.out.len() as u64);
         self.ledger.check(queued, held).expect("the counters add up");
@@ -170,7 +170,7 @@ pub(in crate::stack) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
-/// An Ethernet frame around an IP packet.
+/// Returns an Ethernet frame around an IP packet.
 pub(in crate::stack) fn ethernet(
     to: EthernetAddress,
     from: EthernetAddress,
@@ -180,7 +180,7 @@ pub(in crate::stack) fn ethernet(
     [&to.0[..], &from.0, &kind.to_be_bytes(), packet].concat()
 }
 
-/// An IPv4 packet in a frame from node 1 to node 2; `fragment` is the field of flags and offset.
+/// Returns an IPv4 packet in a frame from node 1 to node 2; `fragment` is the field of flags and offset.
 pub(in crate::stack) fn packet_v4(
     protocol: u8,
     id: u16,
@@ -215,7 +215,7 @@ pub(in crate::stack) fn edit_v4(mut frame: Vec<u8>, change: impl FnOnce(&mut [u8
     frame
 }
 
-/// An IPv6 packet in a frame from node 1 to node 2.
+/// Returns an IPv6 packet in a frame from node 1 to node 2.
 pub(in crate::stack) fn packet_v6(next: u8, hop_limit: u8, payload: &[u8]) -> Vec<u8> {
     let bytes = |address: IpAddress| match address {
         IpAddress::Ipv6(address) => address.octets(),
@@ -230,7 +230,7 @@ pub(in crate::stack) fn packet_v6(next: u8, hop_limit: u8, payload: &[u8]) -> Ve
     ethernet(mac(2), mac(1), 0x86dd, &packet)
 }
 
-/// A UDP datagram from port 7 to port 9 with a right checksum.
+/// Returns a UDP datagram from port 7 to port 9 with a right checksum.
 pub(in crate::stack) fn udp_bytes(from: IpAddress, to: IpAddress, payload: &[u8]) -> Vec<u8> {
     let len = 8 + payload.len();
     let mut bytes = vec![0, 7, 0, 9];
@@ -242,7 +242,7 @@ pub(in crate::stack) fn udp_bytes(from: IpAddress, to: IpAddress, payload: &[u8]
     bytes
 }
 
-/// An ICMP message with a right checksum; over IPv6 from node 1 to `to`.
+/// Returns an ICMP message with a right checksum; over IPv6 from node 1 to `to`.
 pub(in crate::stack) fn icmp_bytes(to: Option<IpAddress>, from: IpAddress, mut bytes: Vec<u8>) -> Vec<u8> {
     let start = to.map_or(crate::tcp::Checksum::default(), |to| {
         crate::tcp::Checksum::pseudo(&from, &to, 58, bytes.len())

@@ -23,7 +23,7 @@ fn request(from: u8) -> Vec<u8> {
     arp(ArpOperation::Request, from, [10, 0, 0, from], [10, 0, 0, 2])
 }
 
-/// An NDP message from node 1 to node 2 with this hop limit.
+/// Returns an NDP message from node 1 to node 2 with this hop limit.
 fn ndp(hop_limit: u8, message: &[u8]) -> Vec<u8> {
     packet_v6(58, hop_limit, &icmp_bytes(Some(v6(2)), v6(1), message.to_vec()))
 }
@@ -224,7 +224,7 @@ fn unsolicited_news_changes_entries_but_makes_none() {
     b.check();
 }
 
-/// An advertisement of node 1 with these flags, and a hardware address unless it leaves that out.
+/// Returns an advertisement of node 1 with these flags, and optionally a hardware address.
 fn advertisement(flags: u8, hardware: Option<u8>) -> Vec<u8> {
     let option = hardware.map_or(Vec::new(), |hardware| [&[2, 1], &mac(hardware).0[..]].concat());
     ndp(255, &[&[136, 0, 0, 0, flags, 0, 0, 0], &bytes(v6(1))[..], &option].concat())
@@ -233,14 +233,14 @@ fn advertisement(flags: u8, hardware: Option<u8>) -> Vec<u8> {
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
-/// The hardware address and the state that a node's cache has for node 1.
+/// Returns the hardware address and the state of node 1 in a node's cache.
 fn known(node: &Node) -> (Option<EthernetAddress>, NeighborState) {
     let mut neighbors = node.stack.neighbors(node.now).filter(|n| n.address == v6(1));
     let neighbor = neighbors.next().expect("a neighbour");
     (neighbor.hardware, neighbor.state)
 }
 
-/// A node in which the entry of node 1, whose hardware address is 1, is in this state.
+/// Creates a node in which the entry of node 1, with hardware address 1, is in this state.
 fn node_in(state: NeighborState) -> Node {
     let (mut peer, mut node) = (Node::quiet(1), Node::quiet(2));
     node.send(v6(1), b"x").unwrap();
@@ -479,7 +479,7 @@ fn a_flood_does_not_wash_out_entries_that_are_in_use() {
     assert_eq!(a.sent()[0][..6], mac(1).0, "still known");
 }
 
-/// The first asks for the second, over IPv4.
+/// Makes the first node resolve the second, over IPv4.
 fn introduce_by(a: &mut Node, b: &mut Node) {
     a.send(v4(1), b"hello").unwrap();
     assert_eq!(exchange(a, b), [b"hello"]);

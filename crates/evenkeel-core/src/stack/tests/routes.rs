@@ -11,7 +11,7 @@ use crate::wire::IpEndpoint;
 
 const WAN: InterfaceId = InterfaceId(1);
 
-/// Few addresses, so that destinations, prefixes, gateways and addresses of ours meet.
+/// Draws from few addresses, so that destinations, prefixes, gateways and addresses of ours coincide.
 fn any_address() -> impl Strategy<Value = IpAddress> {
     prop_oneof![
         (0..4_u8, 0..4_u8).prop_map(|(net, host)| IpAddress::v4(10, 0, net, host)),

@@ -5,7 +5,7 @@ use super::*;
 use crate::drop::IpDrop;
 use crate::stack::{Reply, Screened, Transit};
 
-/// A frame from the LAN, as the packet that is to be screened.
+/// Returns a frame from the LAN as the packet to be screened.
 fn transit_of(node: &mut Node, frame: &[u8]) -> Transit {
     let received = node.pool.take_copy(frame).unwrap();
     node.ledger.received += 1;
@@ -15,8 +15,8 @@ fn transit_of(node: &mut Node, frame: &[u8]) -> Transit {
     }
 }
 
-/// The frame of a TCP segment with these flags and this data, from port 7 to port 9, sequence number 1000 and
-/// acknowledgment number 2000.
+/// Returns the frame of a TCP segment with these flags and this data, from port 7 to port 9, with sequence
+/// number 1000 and acknowledgment number 2000.
 fn tcp_frame(from: IpAddress, to: IpAddress, flags: u8, data: &[u8]) -> Vec<u8> {
     let mut segment = vec![0, 7, 0, 9, 0, 0, 3, 0xe8, 0, 0, 7, 0xd0, 0x50, flags, 0x10, 0, 0, 0, 0, 0];
     segment.extend(data);

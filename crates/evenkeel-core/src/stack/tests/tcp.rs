@@ -4,7 +4,7 @@ use super::*;
 use crate::tcp::endpoint::Transmit;
 use crate::tcp::{Ecn, FourTuple};
 
-/// Bytes that a segment may have on a connection opened to `destination`.
+/// Returns the most bytes of a segment on a connection opened to `destination`.
 fn mss_to(node: &mut Node, destination: &IpAddress) -> Result<u16, OutputError> {
     node.stack.open_to(None, destination, Instant::ZERO).map(|(_, mss, _)| mss)
 }

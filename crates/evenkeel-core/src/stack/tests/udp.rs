@@ -42,7 +42,7 @@ fn frames_sent_are_what_smoltcp_reads() {
     assert!(UdpPacket::new_checked(packet.payload()).unwrap().verify_checksum(&v6(1), &v6(2)));
 }
 
-/// Identification, and the field of flags and offset, of an IPv4 packet in a frame.
+/// Returns the identification, and the field of flags and offset, of an IPv4 packet in a frame.
 fn identification_v4(frame: &[u8]) -> (u16, u16) {
     (u16::from_be_bytes([frame[18], frame[19]]), u16::from_be_bytes([frame[20], frame[21]]))
 }

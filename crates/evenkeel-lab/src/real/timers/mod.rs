@@ -2,10 +2,10 @@
 //! saturated server on their core, and the lateness of the events.
 //!
 //! A host answers requests over UDP on its own core, and gets more than it can answer. Events at regular
-//! intervals share the core: soft timers of the host's engine, or timers of the kernel, whose every event is
-//! an interrupt. The handler records its lateness. For table I it does nothing else. For table VII it sends a
-//! full packet through a separate cable. The cost of sending alone is measured with as many packets that
-//! leave together, every millisecond.
+//! intervals share the core: soft timers of the host's engine, or timers of the kernel, each event of which
+//! is an interrupt. The handler records its lateness. For table I it does nothing else. For table VII it
+//! sends a full packet through a separate cable. The cost of sending alone is measured with as many packets
+//! that leave together, every millisecond.
 //!
 //! On a shared machine a server's rate differs by a third from one run to the next. So phases of a few
 //! milliseconds without and with events alternate, and each phase is compared with the previous one.

@@ -1,4 +1,4 @@
-//! Our host's ends: the server, whose connections send by different rules, and the client on a cable.
+//! Our host's ends: the server, with a sending rule for each connection, and the client on a cable.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -69,7 +69,7 @@ impl Script {
         SeqRange::new(ISS + 1 + from * MSS, ISS + 1 + to * MSS)
     }
 
-    /// The application has so many segments more, and all that may leaves.
+    /// Gives the application this many segments more, and sends all that may leave.
     pub(super) fn write(&mut self, segments: u32) -> String {
         self.available += segments;
         self.pump()
@@ -99,7 +99,7 @@ impl Script {
         number
     }
 
-    /// The probe leaves: a new segment, or the last one again.
+    /// Sends the probe: a new segment, or the last one again.
     pub(super) fn probe(&mut self) -> String {
         if self.sent < self.available {
             return format!("N{}", self.send_new());

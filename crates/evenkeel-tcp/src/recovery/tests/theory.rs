@@ -10,15 +10,15 @@ fn ends(algorithm: Algorithm) -> Ends {
     Ends { config: RecoveryConfig { algorithm, ..RecoveryConfig::default() }, ..Ends::default() }
 }
 
-/// As RFC 9438, 4.7 wants it where a flow is alone.
+/// Returns ends with the settings that RFC 9438, 4.7 wants for a flow that is alone.
 fn alone(algorithm: Algorithm) -> Ends {
     let config =
         RecoveryConfig { algorithm, hystart: false, fast_convergence: false, ..RecoveryConfig::default() };
     Ends { config, ..Ends::default() }
 }
 
-/// The average window in segments, from what was acknowledged after the first quarter. `is_lost` says whether
-/// the packet of that number is.
+/// Returns the average window in segments, from the data acknowledged after the first quarter. `is_lost` says
+/// whether the packet of that number is.
 fn average_window(
     ends: &Ends,
     rtt: Duration,
@@ -41,7 +41,7 @@ fn average_window(
     float(segments - segments / 4) * rtt.as_secs_f64() / whole.since(skipped).as_secs_f64()
 }
 
-/// Each packet is lost with this chance, whatever became of others.
+/// Returns a function that loses each packet with a probability of 1 in `period`, independently of others.
 fn one_of(period: u64) -> Box<dyn FnMut(u64) -> bool> {
     let mut random = Random::new(7);
     Box::new(move |_| random.next().is_multiple_of(period))

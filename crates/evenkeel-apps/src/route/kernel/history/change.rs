@@ -64,7 +64,7 @@ impl Changes {
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d, odd }
     }
 
-    /// The generator is SplitMix64 (Steele, Lea, Flood).
+    /// Draws a number with SplitMix64 (Steele, Lea, Flood).
     fn below(&mut self, bound: usize) -> usize {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;

@@ -66,7 +66,7 @@ impl Row {
     }
 }
 
-/// The finalizer of SplitMix64.
+/// Returns the number mixed by the finalizer of SplitMix64.
 const fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -122,7 +122,7 @@ pub(super) struct Fit<'a> {
 }
 
 impl<'a> Fit<'a> {
-    /// The rules of these words.
+    /// Returns the rules of these words.
     pub(super) const fn of(words: &'a [u64]) -> Self {
         Self { head: 0, words, base: &[] }
     }
@@ -146,7 +146,7 @@ impl<'a> Fit<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
-/// Rows under construction.
+/// The rows of a field under construction.
 #[derive(Debug)]
 pub(super) struct Collecting {
     rows: Rows,
@@ -216,7 +216,7 @@ pub(super) struct Matching<'a> {
 }
 
 impl<'a> Matching<'a> {
-    /// Begins without rules.
+    /// Begins a packet without any rules.
     #[inline]
     pub(super) const fn new() -> Self {
         Self { summary: [0; GROUPS], fits: [Fit::of(&[]); FIELDS], count: 0 }

@@ -195,7 +195,8 @@ impl<K: FamilyAddress> Side<K> {
         self.spelled_out.as_ref().map(|field| field.get(Some(value)))
     }
 
-    /// Keeps the rules that accept an address, whose sets are looked up. Returns whether any may be left.
+    /// Keeps the rules that accept an address, after looking it up in their sets. Returns whether any may be
+    /// left.
     pub(super) fn keep<'a>(
         &'a self,
         matching: &mut Matching<'a>,
