@@ -171,12 +171,12 @@ impl Engine {
 
     /// Returns what a thread waits for that sleeps without holding the engine, after a call of
     /// [`Engine::advance`] has returned [`Next::Wait`]. Until its next call of `advance`, other threads may
-    /// [enter](Engine::enter) the host; a call that makes work due before [`Rest::until`] makes a descriptor
-    /// readable. After another change, such as one through [`Engine::host_mut`], its author has to use
-    /// [`Engine::waker`].
+    /// [enter](Engine::enter) the host, but not run it; a call that makes work due before [`Rest::until`]
+    /// makes a descriptor readable. After another change, such as one through [`Engine::host_mut`], its
+    /// author has to use [`Engine::waker`].
     #[must_use]
     pub fn rest(&mut self) -> Rest {
-        self.driver.outside.rest()
+        self.driver.rest()
     }
 
     /// Returns the descriptors that an event loop waits for between two calls of [`Engine::advance`]. Each

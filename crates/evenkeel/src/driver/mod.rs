@@ -107,12 +107,24 @@ impl Driver {
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Result<T, NotAttached> {
         let result = self.units.enter(process, call)?;
+        self.wake_early_sleeper();
+        Ok(result)
+    }
+
+    /// Returns what a thread waits for that sleeps without the driver. Calls since the last unit count.
+    pub(crate) fn rest(&mut self) -> Rest {
+        self.outside.sleeper.rest();
+        self.wake_early_sleeper();
+        self.outside.rest()
+    }
+
+    /// Wakes a resting event loop if the host has work earlier than it wakes by itself.
+    fn wake_early_sleeper(&mut self) {
         if let Some(until) = self.outside.sleeper.rests_until()
             && self.has_work_before(until)
         {
             self.outside.wake_sleeper();
         }
-        Ok(result)
     }
 
     /// Returns whether the host has work now, or has to be awake again before `until`.

@@ -96,9 +96,9 @@ impl Outside {
     }
 
     /// Returns what a thread waits for that sleeps without the driver.
-    pub(crate) fn rest(&mut self) -> Rest {
+    pub(crate) fn rest(&self) -> Rest {
         let descriptors = self.halt.shared_descriptors().map(Arc::clone).collect();
-        let until = self.sleeper.rest().unwrap_or(Instant::ZERO);
+        let until = self.sleeper.rests_until().unwrap_or(Instant::ZERO);
         Rest { descriptors, generation: self.halt.generation(), until }
     }
 

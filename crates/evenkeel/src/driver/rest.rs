@@ -40,13 +40,11 @@ pub(crate) enum Sleeper {
 }
 
 impl Sleeper {
-    /// Lets others enter the host while the thread waits. Returns the time at which it wakes by itself;
-    /// `None` if it does not wait.
-    pub(crate) fn rest(&mut self) -> Option<Instant> {
+    /// Lets others enter the host while the thread waits.
+    pub(crate) fn rest(&mut self) {
         if let Self::Waits { until } = *self {
             *self = Self::Rests { until };
         }
-        self.rests_until()
     }
 
     /// Returns the time at which the thread wakes by itself, if others may enter the host meanwhile.
@@ -60,7 +58,7 @@ impl Sleeper {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd as _;
+    use std::os::fd::{AsFd as _, BorrowedFd};
     use std::os::unix::net::UnixStream;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,24 +67,21 @@ mod tests {
     use evenkeel_core::process::ProcessId;
     use evenkeel_core::socket::Fd;
     use evenkeel_core::time::Duration;
-    use evenkeel_link::Clock;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::*;
     use crate::test_host::{Spinner, engine};
     use crate::{Engine, Next};
 
-    /// Sleeps until a descriptor is readable or the time has come. Returns whether a descriptor is readable.
-    fn sleep(rest: &Rest, clock: &Clock, at_most: Duration) -> bool {
-        let time = rest.until.since(clock.now()).min(at_most);
+    /// Sleeps until a descriptor is readable or the time has passed. Returns whether one is readable.
+    fn sleep<'a>(descriptors: impl Iterator<Item = BorrowedFd<'a>>, time: Duration) -> bool {
         let timeout = Timespec::try_from(time).unwrap();
-        let mut polled: Vec<_> =
-            rest.descriptors.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
+        let mut polled: Vec<_> = descriptors.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         poll(&mut polled, Some(&timeout)).unwrap() > 0
     }
 
-    fn is_notified(engine: &mut Engine) -> bool {
-        sleep(&engine.rest(), engine.clock(), Duration::ZERO)
+    fn is_notified(engine: &Engine) -> bool {
+        sleep(engine.descriptors(), Duration::ZERO)
     }
 
     /// Runs the host until it has nothing to do. Returns an attached process with a timer that is not set.
@@ -116,13 +111,13 @@ mod tests {
         let timer = asleep(&mut engine);
         assert_eq!(engine.rest().until, Instant::NEVER);
         engine.enter(timer.0, |system| system.expirations(timer.1)).unwrap().unwrap_err();
-        assert!(!is_notified(&mut engine), "the call has changed no deadline");
+        assert!(!is_notified(&engine), "the call has changed no deadline");
         set(&mut engine, timer, SOON);
-        assert!(is_notified(&mut engine) && engine.rest().until == Instant::ZERO);
+        assert!(is_notified(&engine) && engine.rest().until == Instant::ZERO);
         fall_asleep(&mut engine);
-        assert!(!is_notified(&mut engine) && engine.rest().until > Instant::ZERO + SOON);
+        assert!(!is_notified(&engine) && engine.rest().until > Instant::ZERO + SOON);
         set(&mut engine, timer, LATE);
-        assert!(!is_notified(&mut engine), "the sleeper wakes earlier by itself");
+        assert!(!is_notified(&engine), "the sleeper wakes earlier by itself");
     }
 
     /// Such a loop makes calls between a sleep and the next advance, and is awake then.
@@ -132,7 +127,8 @@ mod tests {
         let timer = asleep(&mut engine);
         while engine.advance(16).unwrap() == Next::Again {}
         set(&mut engine, timer, SOON);
-        assert!(!is_notified(&mut engine));
+        assert!(!is_notified(&engine));
+        assert_eq!(engine.rest().until, Instant::ZERO, "the deadline of the last advance is too late");
     }
 
     #[test]
@@ -144,7 +140,7 @@ mod tests {
         // The scheduler's own deadline is later than that of the timer.
         engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
         engine.enter(timer.0, |_| ()).unwrap();
-        assert!(is_notified(&mut engine));
+        assert!(is_notified(&engine));
     }
 
     #[test]
@@ -154,7 +150,7 @@ mod tests {
         let before = engine.rest();
         let (_near, far) = UnixStream::pair().unwrap();
         engine.attend(Arc::new(OwnedFd::from(far)), |_host, _now| {});
-        assert!(is_notified(&mut engine));
+        assert!(is_notified(&engine));
         fall_asleep(&mut engine);
         let after = engine.rest();
         assert!(after.generation > before.generation);
@@ -177,7 +173,8 @@ mod tests {
                         engine.advance(16).unwrap();
                         engine.rest()
                     };
-                    sleep(&rest, &clock, Duration::from_secs(30));
+                    let time = rest.until.since(clock.now()).min(Duration::from_secs(30));
+                    sleep(rest.descriptors.iter().map(|fd| fd.as_fd()), time);
                 }
             });
             for _ in 0..20 {
