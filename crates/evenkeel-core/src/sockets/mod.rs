@@ -5,15 +5,13 @@
 //!
 //! | concern | file |
 //! |---|---|
-//! | descriptors open and close | `state.rs`, `descriptors.rs` |
+//! | descriptors open and close; the queues of datagrams | `state.rs`, `descriptors.rs` |
 //! | readiness: `select`, `poll`, event queues, waiting for one descriptor | `readiness.rs` |
-//! | the queues of datagrams | `datagrams.rs` |
 //! | what arrivals in channels mean for receivers | `channels.rs` |
 //! | packet monitors | `monitors.rs` |
 //! | timers and user events | `timers.rs` |
 
 mod channels;
-mod datagrams;
 mod descriptors;
 mod monitors;
 mod readiness;
