@@ -316,7 +316,7 @@ pub struct Properties {
     /// Default 1500.
     pub mtu: usize,
     /// The number of receive rings: at least one, or none if each channel has a ring of its own
-    /// ([`Opened::Own`]). Default 1.
+    /// ([`Opened::Own`]), so that the interface serves `ni-lrp` only. Default 1.
     pub queues: usize,
     /// The number of frames that one doorbell or system call of [`TxQueue::transmit`] can carry, if it costs
     /// as much as some of them: while the host has other work, frames are batched up to that number. Default
@@ -363,7 +363,7 @@ pub enum Flows {
 impl Flows {
     /// Returns whether all that the peer of `flow` sends arrives at the interface.
     #[must_use]
-    pub fn contain(self, flow: &FourTuple) -> bool {
+    pub fn contains(self, flow: &FourTuple) -> bool {
         match self {
             Self::All => true,
             Self::Share { share, shares } => flow_hash_to(flow) as usize % shares.max(1) == share,

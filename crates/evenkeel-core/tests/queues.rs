@@ -103,7 +103,7 @@ fn a_host_has_the_ports_that_lead_to_its_queue_and_no_others() {
         let local = addresses(2)[0].address();
         let to = |port| FourTuple::new(IpEndpoint::new(local, port), peer);
         let fit: Vec<u16> =
-            (50_000..=50_399).filter(|&port| end.properties().flows.contain(&to(port))).collect();
+            (50_000..=50_399).filter(|&port| end.properties().flows.contains(&to(port))).collect();
         host.add_interface(Box::new(end), &addresses(2), Instant::ZERO).unwrap();
         let me = host.attach("me", 0, Instant::ZERO);
         let mut ports = Vec::new();

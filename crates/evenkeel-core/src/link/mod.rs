@@ -267,7 +267,7 @@ impl Links {
     /// Returns whether the segments that the peer of `flow` sends reach this host if they arrive by the
     /// interface `id`.
     pub(crate) fn receives(&self, id: InterfaceId, flow: &FourTuple) -> bool {
-        self.link(id).is_none_or(|link| link.interface.properties().flows.contain(flow))
+        self.link(id).is_none_or(|link| link.interface.properties().flows.contains(flow))
     }
 
     /// Returns whether there is an interface whose frames the host puts into channels.
