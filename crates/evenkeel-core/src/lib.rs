@@ -27,7 +27,7 @@ mod plain;
 pub mod poll;
 pub mod process;
 mod queue;
-pub mod ready;
+mod ready;
 pub mod receive;
 mod rx;
 mod schedule;
@@ -48,3 +48,10 @@ pub use schedule::Policy as Scheduling;
 
 /// Packet formats: parsing and emitting is left to smoltcp.
 pub use smoltcp::wire;
+
+/// Parts of a host that the benchmarks of this crate measure by themselves. They are no part of its interface.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::channel::queue::Channel;
+    pub use crate::poll::feedback::Gate;
+}

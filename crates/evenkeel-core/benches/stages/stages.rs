@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::hint::black_box;
 
-use evenkeel_core::channel::{Channel, ChannelId};
+use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::{Binding, Change, DemuxTable, steering_hash};
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::host::Config;
+use evenkeel_core::internals::{Channel, Gate};
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::poll::{Gate, Quota};
+use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::socket::Datagrams;
 use evenkeel_core::stack::{self, InterfaceId, Io, Received, Stack};

@@ -5,13 +5,13 @@
 //! Druschel and Banga, OSDI 1996, section 3.
 
 mod ahead;
-mod queue;
+pub(crate) mod queue;
 mod table;
 
 pub(crate) use ahead::Ahead;
 pub use ahead::AheadCounters;
 
 pub use crate::id::ChannelId;
-pub use queue::{Arrival, Channel, ChannelCounters, State, Waiting};
-pub(crate) use queue::{SegmentKind, Verdict};
+pub use queue::ChannelCounters;
+pub(crate) use queue::{Arrival, Channel, SegmentKind, Verdict, Waiting};
 pub(crate) use table::ChannelTable;

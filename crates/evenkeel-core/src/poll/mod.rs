@@ -6,7 +6,7 @@
 mod closed;
 mod cycle;
 mod discards;
-mod feedback;
+pub(crate) mod feedback;
 mod interval;
 mod lengths;
 mod limit;
@@ -17,10 +17,11 @@ mod sources;
 mod ticks;
 
 pub use cycle::CycleLimit;
-pub use feedback::{Feedback, FeedbackBy, FeedbackScope, Gate, Inhibition, Resumes};
+pub(crate) use feedback::Gate;
+pub use feedback::{Feedback, FeedbackBy, FeedbackScope, Inhibition, Resumes};
 pub use interval::{NetworkPolling, PollInterval};
 pub use order::TaskWeights;
-pub use poller::Poller;
+pub(crate) use poller::Poller;
 pub use quota::Quota;
-pub use sources::{SourceId, Sources};
+pub(crate) use sources::{SourceId, Sources};
 pub use ticks::TickSampling;

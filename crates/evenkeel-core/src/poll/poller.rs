@@ -27,7 +27,7 @@ struct Callback {
 ///
 /// `Q` names the queues that give feedback. The thread owns no frames; it decides.
 #[derive(Debug)]
-pub struct Poller<Q> {
+pub(crate) struct Poller<Q> {
     registered: u16,
     inputs: Sources,
     /// Those whose interrupt is enabled; of the others the thread is in charge.
@@ -52,7 +52,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// Creates a polling thread with no sources. `timeout` is the longest time for which feedback inhibits
     /// input.
     #[must_use]
-    pub fn new(quota: Quota, timeout: Duration, cycle_limit: Option<CycleLimit>) -> Self {
+    pub(crate) fn new(quota: Quota, timeout: Duration, cycle_limit: Option<CycleLimit>) -> Self {
         let (quota_pkts, dynamic) = match quota {
             Quota::Fixed(pkts) => (pkts.max(1), None),
             Quota::Unlimited => (usize::MAX, None),
@@ -83,19 +83,19 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// Returns the poller with a limit on discarding: it also pauses sources whose frames take more than
     /// `percent` of the core to be discarded.
     #[must_use]
-    pub fn with_discards(self, percent: u8) -> Self {
+    pub(crate) fn with_discards(self, percent: u8) -> Self {
         Self { discards: Discards::new(percent), ..self }
     }
 
     /// Returns the poller with inhibitions that take effect as `inhibition` says.
     #[must_use]
-    pub fn with_inhibition(self, inhibition: Inhibition) -> Self {
+    pub(crate) fn with_inhibition(self, inhibition: Inhibition) -> Self {
         Self { inhibition, ..self }
     }
 
     /// Returns the poller with input also limited by sampling the core's activity at clock ticks.
     #[must_use]
-    pub fn with_tick_sampling(mut self, sampling: TickSampling) -> Self {
+    pub(crate) fn with_tick_sampling(mut self, sampling: TickSampling) -> Self {
         self.limits.push(Box::new(Sampler::new(sampling)));
         self
     }
@@ -103,7 +103,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// Returns the poller with input also limited by the length of queues, in periods of `period`
     /// ([`FeedbackBy::Length`](super::FeedbackBy::Length)).
     #[must_use]
-    pub fn with_queue_lengths(mut self, period: Duration) -> Self {
+    pub(crate) fn with_queue_lengths(mut self, period: Duration) -> Self {
         self.limits.push(Box::new(QueueShare::new(period)));
         self
     }
@@ -111,7 +111,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// Returns the poller with sources served by weight instead of round robin. Their interrupts stay
     /// enabled while the sources are served.
     #[must_use]
-    pub fn with_tasks(self, weights: TaskWeights) -> Self {
+    pub(crate) fn with_tasks(self, weights: TaskWeights) -> Self {
         Self { order: Order::Weighted(Tasks::new(weights)), ..self }
     }
 
@@ -120,7 +120,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     ///
     /// Feedback and the cycle limit inhibit `input` only. The transmit side goes on, or buffers would never
     /// come back.
-    pub fn register(&mut self, input: bool) -> Option<SourceId> {
+    pub(crate) fn register(&mut self, input: bool) -> Option<SourceId> {
         if usize::from(self.registered) >= Sources::MAX {
             return None;
         }
@@ -135,28 +135,28 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Returns the sources that are receive rings. All others are transmit sides.
     #[must_use]
-    pub const fn inputs(&self) -> Sources {
+    pub(crate) const fn inputs(&self) -> Sources {
         self.inputs
     }
 
     /// Returns the sources that feedback or a limit inhibits at present.
     #[must_use]
     #[inline]
-    pub fn held_back(&self) -> Sources {
+    pub(crate) fn held_back(&self) -> Sources {
         let limited = self.limits.iter().any(|limit| limit.is_reached());
         if limited { self.inputs } else { self.inputs.and(self.queues.sources().union(self.discarding)) }
     }
 
     /// Returns the sources that may interrupt.
     #[must_use]
-    pub fn may_interrupt(&self) -> Sources {
+    pub(crate) fn may_interrupt(&self) -> Sources {
         self.enabled.without(self.held_back())
     }
 
     /// Handles an interrupt: records that the source wants service, and disables its interrupt. It is
     /// called at most once per polling episode. The handlers of real-time tasks leave the interrupt
     /// enabled.
-    pub fn interrupt(&mut self, source: SourceId) {
+    pub(crate) fn interrupt(&mut self, source: SourceId) {
         if !matches!(self.order, Order::Weighted(_)) {
             self.enabled = self.enabled.without(Sources::one(source));
         }
@@ -165,14 +165,14 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Returns whether the thread has something to do: a source that wants service and is not inhibited.
     #[must_use]
-    pub fn is_runnable(&self) -> bool {
+    pub(crate) fn is_runnable(&self) -> bool {
         !self.servable().is_empty()
     }
 
     /// Returns whether the thread would have something to do on an idle core. Limits protect no other work
     /// there, so only full queues inhibit sources.
     #[must_use]
-    pub fn is_runnable_when_idle(&self) -> bool {
+    pub(crate) fn is_runnable_when_idle(&self) -> bool {
         !self.wants.without(self.inputs.and(self.queues.sources())).is_empty() || self.is_runnable()
     }
 
@@ -193,27 +193,27 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// Returns whether a callback of the source must stop now, before its quota is used.
     #[must_use]
     #[inline]
-    pub fn stops(&self, source: SourceId) -> bool {
+    pub(crate) fn stops(&self, source: SourceId) -> bool {
         !self.may_finish(source) && self.held_back().contains(source)
     }
 
     /// Lets the next callback of each of `sources` finish, of eight frames at most, whatever it fills: what
     /// came behind packets for a hung consumer gets its turn, and not one frame of all traffic for each
     /// timeout.
-    pub fn grant(&mut self, sources: Sources) {
+    pub(crate) fn grant(&mut self, sources: Sources) {
         self.granted = self.granted.union(sources);
         // One that an inhibition stopped does not go on: the next one begins.
         self.callback = self.callback.filter(|callback| !sources.contains(callback.source));
     }
 
     /// Ends a callback of the source, and with it the permission to finish although inhibited.
-    pub fn callback_over(&mut self, source: SourceId) {
+    pub(crate) fn callback_over(&mut self, source: SourceId) {
         self.granted = self.granted.without(Sources::one(source));
     }
 
     /// Returns the source to serve now, the number of frames that it may still give in this callback, and
     /// whether the callback begins here.
-    pub fn turn(&mut self, now: Instant) -> Option<(SourceId, usize, bool)> {
+    pub(crate) fn turn(&mut self, now: Instant) -> Option<(SourceId, usize, bool)> {
         self.roll(now);
         let servable = self.servable();
         if let Some(Callback { source, left_pkts }) = self.callback.filter(|c| servable.contains(c.source)) {
@@ -229,7 +229,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Records that the callback took `pkts` frames, and whether the source has `more`. A source with no
     /// more gets its interrupt back.
-    pub fn served(&mut self, source: SourceId, pkts: usize, more: bool, now: Instant) {
+    pub(crate) fn served(&mut self, source: SourceId, pkts: usize, more: bool, now: Instant) {
         let left_pkts = self.callback.map_or(0, |callback| callback.left_pkts.saturating_sub(pkts));
         if !more {
             self.enabled = self.enabled.union(Sources::one(source));
@@ -248,7 +248,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Records that a frame which this thread took in was dropped on its way out. A dynamic quota adapts to
     /// such losses.
-    pub fn wasted(&mut self) {
+    pub(crate) fn wasted(&mut self) {
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.wasted();
             self.quota_pkts = dynamic.quota_pkts();
@@ -257,14 +257,14 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Returns the number of frames that a callback may take at present; `usize::MAX` without a quota.
     #[must_use]
-    pub const fn quota_pkts(&self) -> usize {
+    pub(crate) const fn quota_pkts(&self) -> usize {
         self.quota_pkts
     }
 
     /// Records that a frame from `fed_by` was put into a queue, or found no room in it. Returns whether
     /// more sources may be inhibited than before.
     #[inline(always)]
-    pub fn enqueued(
+    pub(crate) fn enqueued(
         &mut self,
         queue: Q,
         gate: &mut Gate,
@@ -297,24 +297,24 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     /// Inhibits `sources` on behalf of a queue that reached its high mark.
-    pub fn inhibit(&mut self, queue: Q, sources: Sources, now: Instant) {
+    pub(crate) fn inhibit(&mut self, queue: Q, sources: Sources, now: Instant) {
         self.queues.begin(queue, sources, now);
     }
 
     /// Lifts the inhibition on behalf of a queue that fell to its low mark.
-    pub fn resume(&mut self, queue: Q) {
+    pub(crate) fn resume(&mut self, queue: Q) {
         self.queues.end(queue);
         self.resumes.low_mark += 1;
     }
 
     /// Forgets a queue that no longer exists.
-    pub fn forget(&mut self, queue: Q) {
+    pub(crate) fn forget(&mut self, queue: Q) {
         self.queues.end(queue);
     }
 
     /// Ends the inhibitions whose timeout has passed, one call each, and the cycle limit's period. Returns a
     /// queue whose gate to reopen, and the sources that were inhibited for it.
-    pub fn expire(&mut self, now: Instant) -> Option<(Q, Sources)> {
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<(Q, Sources)> {
         self.roll(now);
         let expired = self.queues.expire(self.slice(), now);
         self.resumes.timeout += u64::from(expired.is_some());
@@ -330,7 +330,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Begins a new period of a limit, if the last one is over: before any work that is charged to it.
     #[inline]
-    pub fn roll(&mut self, now: Instant) {
+    pub(crate) fn roll(&mut self, now: Instant) {
         for limit in &mut self.limits {
             self.resumes.period += u64::from(limit.roll(now));
         }
@@ -340,16 +340,15 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     }
 
     /// Returns when [`Poller::expire`] has something to do.
-    #[must_use]
-    #[inline]
-    pub fn next_deadline(&self) -> Instant {
+    #[cfg(test)]
+    fn next_deadline(&self) -> Instant {
         self.feedback_deadline().min(self.limit_deadline())
     }
 
     /// Returns when the next inhibition on behalf of a full queue reaches its timeout.
     #[must_use]
     #[inline]
-    pub fn feedback_deadline(&self) -> Instant {
+    pub(crate) fn feedback_deadline(&self) -> Instant {
         if self.queues.is_empty() { Instant::NEVER } else { self.queues.next_deadline(self.slice()) }
     }
 
@@ -357,7 +356,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// for.
     #[must_use]
     #[inline]
-    pub fn limit_deadline(&self) -> Instant {
+    pub(crate) fn limit_deadline(&self) -> Instant {
         let discards =
             if self.discarding.is_empty() { Instant::NEVER } else { self.discards.next_deadline() };
         self.limits.iter().map(|limit| limit.next_deadline()).fold(discards, Instant::min)
@@ -365,7 +364,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Charges time that has passed; `takes_in` says whether packets were taken in meanwhile. Past a limit,
     /// input is inhibited at once.
-    pub fn charge(&mut self, elapsed: Duration, takes_in: bool) {
+    pub(crate) fn charge(&mut self, elapsed: Duration, takes_in: bool) {
         for limit in &mut self.limits {
             limit.charge(elapsed, takes_in);
         }
@@ -374,7 +373,12 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// Charges time that was spent on frames of a source that were discarded. If it was too much, no more is
     /// taken from there for a while. `fair_percent`: the share of the core that the process may have for
     /// which the frames were. Returns how much of that time is on its bill.
-    pub fn charge_discards(&mut self, source: SourceId, elapsed: Duration, fair_percent: u8) -> Duration {
+    pub(crate) fn charge_discards(
+        &mut self,
+        source: SourceId,
+        elapsed: Duration,
+        fair_percent: u8,
+    ) -> Duration {
         let pays = self.discards.charge(source, elapsed, fair_percent);
         self.discarding = self.discards.held_back();
         pays
@@ -382,24 +386,24 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Returns whether discarding may take more than its share now.
     #[inline]
-    pub fn takes_extra(&self) -> bool {
+    pub(crate) fn takes_extra(&self) -> bool {
         self.discards.takes_extra()
     }
 
     /// Keeps discarding to its share for a while: it does not keep up with what comes.
-    pub fn keep_to_share(&mut self) {
+    pub(crate) fn keep_to_share(&mut self) {
         self.discards.keep_to_share();
     }
 
     /// Charges time that the callback under way has used.
-    pub fn charge_callback(&mut self, elapsed: Duration) {
+    pub(crate) fn charge_callback(&mut self, elapsed: Duration) {
         if let Some(Callback { source, .. }) = self.callback {
             self.order.charge(source, self.inputs.contains(source), elapsed);
         }
     }
 
     /// Records that the core is idle, so that limits have no other work to protect.
-    pub fn idle(&mut self) {
+    pub(crate) fn idle(&mut self) {
         for limit in &mut self.limits {
             self.resumes.idle += u64::from(limit.idle());
         }
@@ -409,7 +413,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Returns how often input resumed, by reason.
     #[must_use]
-    pub const fn resumes(&self) -> Resumes {
+    pub(crate) const fn resumes(&self) -> Resumes {
         self.resumes
     }
 }
