@@ -285,8 +285,8 @@ impl World {
         let waiting = (self.host.queued() + self.host.waiting_to_leave(), self.host.in_rings());
         let (available, capacity) = self.host.pool();
         let promised = if self.host.config().architecture == Architecture::NiLrp {
-            // Neighbours, control, fragments, packets to be forwarded.
-            (3 + usize::from(self.host.config().stack.forwarding)) * self.host.config().channel_pkts
+            // The rings of neighbours, control, path MTUs, fragments, and packets to be forwarded.
+            (4 + usize::from(self.host.config().stack.forwarding)) * self.host.config().channel_pkts
         } else {
             RING_PKTS * self.host.interface_mut(InterfaceId(0)).map_or(0, |i| i.properties().queues)
         };

@@ -52,7 +52,7 @@ pub enum AddInterfaceError {
     NotLazy,
     /// The interface has fewer rings than the host has channels.
     NoRing,
-    /// A host serves at most [`Sources::MAX`] receive rings and transmit sides.
+    /// A host serves at most 64 receive rings and transmit sides.
     TooManyQueues,
     /// The host's memory limit does not allow its rings.
     NoMemory(PoolLimit),

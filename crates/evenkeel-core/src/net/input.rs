@@ -244,8 +244,10 @@ impl Net {
         } else {
             self.links.count_received(waiting.interface, 1, &mut self.ledger);
             self.work.add(Work::Receive);
-            let (sockets, mut cx) = self.sockets(now);
-            sockets.watch_outside_rings(waiting.interface, &waiting.frame, false, &mut cx);
+            if self.sockets.is_watched() {
+                let (sockets, mut cx) = self.sockets(now);
+                sockets.watch_outside_rings(waiting.interface, &waiting.frame, false, &mut cx);
+            }
         }
         Some(waiting)
     }

@@ -44,6 +44,7 @@ impl Net {
     }
 
     /// Returns the way out, for the frames that the current work item sends.
+    #[inline(always)]
     pub(crate) fn output(&mut self, now: Instant) -> Output<'_> {
         let Self { links, sockets, config, pool, ledger, work, poller, .. } = self;
         Output { links, sockets, listen_only: config.listen_only, cx: Cx { now, pool, ledger, work, poller } }
@@ -62,16 +63,22 @@ pub(crate) struct Output<'a> {
 impl Output<'_> {
     /// Puts frames that protocol work has produced into the transmit queues, and hands them to the
     /// interfaces.
+    #[inline]
     pub(crate) fn transmit(&mut self) {
-        if self.enqueue_all() {
+        if !self.links.out().is_empty() {
+            self.enqueue_all();
             self.start();
         }
     }
 
     /// Puts frames that protocol work has produced into the transmit queues, where they may form a batch.
     /// Called at the end of a work item that others follow soon.
+    #[inline]
     pub(crate) fn transmit_gathering(&mut self) {
-        let any = self.enqueue_all();
+        let any = !self.links.out().is_empty();
+        if any {
+            self.enqueue_all();
+        }
         // It may be long until a program that computes has done so.
         let leaves = !self.cx.work.compute.is_zero() && (any || self.links.gathers());
         match (leaves, any) {
@@ -86,14 +93,11 @@ impl Output<'_> {
         self.links.start_all(&mut self.cx);
     }
 
-    /// Puts the frames that protocol work has produced into the transmit queues. Returns whether there were
-    /// any.
-    fn enqueue_all(&mut self) -> bool {
-        let any = !self.links.out().is_empty();
+    /// Puts the frames that protocol work has produced into the transmit queues.
+    fn enqueue_all(&mut self) {
         while let Some((id, frame)) = self.links.out().pop_front() {
             self.enqueue(id, frame);
         }
-        any
     }
 
     fn enqueue(&mut self, id: InterfaceId, frame: Frame) {

@@ -24,6 +24,7 @@ impl Net {
     }
 
     /// Returns the calls that say which descriptors are ready.
+    #[inline(always)]
     pub(crate) fn readiness(&mut self) -> Readiness<'_> {
         let Self { sockets, rx, tcp, plan, work, .. } = self;
         Readiness { sockets, channels: &mut rx.channels, tcp: &tcp.endpoint, is_lazy: plan.is_lazy(), work }

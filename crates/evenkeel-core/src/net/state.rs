@@ -99,12 +99,14 @@ impl Net {
     }
 
     /// Returns the links, and the context that their methods take.
+    #[inline(always)]
     pub(super) fn links(&mut self, now: Instant) -> (&mut Links, Cx<'_>) {
         let Self { links, pool, ledger, work, poller, .. } = self;
         (links, Cx { now, pool, ledger, work, poller })
     }
 
     /// Returns the sockets, and the context that their methods take.
+    #[inline(always)]
     pub(crate) fn sockets(&mut self, now: Instant) -> (&mut Sockets, Cx<'_>) {
         let Self { sockets, pool, ledger, work, poller, .. } = self;
         (sockets, Cx { now, pool, ledger, work, poller })

@@ -91,6 +91,7 @@ impl Sockets {
     }
 
     /// Appends a datagram to the queue of a socket, or drops it if that is full. A full queue pauses `fed_by`.
+    #[inline]
     pub(crate) fn append(&mut self, id: SocketId, datagram: Datagram, fed_by: Sources, cx: &mut Cx<'_>) {
         cx.work.add(Work::Append);
         let Some(socket) = self.descriptors.udp_mut(id) else { return };
@@ -107,6 +108,7 @@ impl Sockets {
     }
 
     /// Hands over what waits in the queue of a socket.
+    #[inline]
     pub(crate) fn take_ready(&mut self, id: SocketId, to: &mut impl TakesDatagrams, cx: &mut Cx<'_>) {
         let Some(socket) = self.descriptors.udp_mut(id) else { return };
         while to.has_room()

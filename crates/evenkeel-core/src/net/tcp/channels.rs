@@ -32,6 +32,7 @@ impl Tcp {
 
     /// Returns the channel of a plain segment, with early discard: a segment that belongs to no socket and
     /// would not even be answered has none.
+    #[inline]
     pub(in crate::net) fn plain_segment_channel(
         &mut self,
         tuple: &FourTuple,

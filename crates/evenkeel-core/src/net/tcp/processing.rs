@@ -30,6 +30,7 @@ use crate::time::Instant;
 
 impl Net {
     /// Returns TCP with what decides who processes its segments.
+    #[inline(always)]
     pub(crate) fn activation(&mut self) -> Activation<'_> {
         let Self { tcp, rx, sockets, poller, config, .. } = self;
         Activation { tcp, rx, sockets, poller, config }

@@ -106,6 +106,7 @@ impl Segments<'_> {
 
 impl Net {
     /// Returns the way of segments, in and out.
+    #[inline(always)]
     pub(in crate::net) fn segments(&mut self, now: Instant) -> Segments<'_> {
         let Self { tcp, stack, links, pool, ledger, work, poller, .. } = self;
         Segments { tcp, stack, links, cx: Cx { now, pool, ledger, work, poller } }
