@@ -49,7 +49,8 @@ pub use schedule::Policy as Scheduling;
 /// Packet formats: parsing and emitting is left to smoltcp.
 pub use smoltcp::wire;
 
-/// Parts of a host that the benchmarks of this crate measure by themselves. They are no part of its interface.
+/// Parts of a host that the benchmarks of this crate measure by themselves. They are no part of its
+/// interface.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::channel::queue::Channel;

@@ -387,8 +387,9 @@ impl ReadyTable {
 
     // --- Waiters ---
 
-    /// Has `waiter` woken, once, when the file may have become ready for one of `kinds`, or has ended. A waker
-    /// that waits for the file already is not registered twice: it then waits for its earlier kinds, too.
+    /// Has `waiter` woken, once, when the file may have become ready for one of `kinds`, or has ended. A
+    /// waker that waits for the file already is not registered twice: it then waits for its earlier kinds,
+    /// too.
     pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter, mut kinds: Kinds) {
         if let Waiter::Waker(waker) = &waiter {
             kinds = kinds.union(self.forget_waker(id, waker));

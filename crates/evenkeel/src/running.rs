@@ -87,9 +87,9 @@ impl Engine {
         self.driver.enter(process, call)
     }
 
-    /// Runs the host in the calling thread until a descriptor of `process` can be read, or has a connection to
-    /// accept, or has ended ([`Ended::Done`]), or until another condition ends the wait. To wait for several
-    /// descriptors, wait for the event queue of the process ([`System::events`]).
+    /// Runs the host in the calling thread until a descriptor of `process` can be read, or has a connection
+    /// to accept, or has ended ([`Ended::Done`]), or until another condition ends the wait. To wait for
+    /// several descriptors, wait for the event queue of the process ([`System::events`]).
     ///
     /// # Errors
     /// If `process` is not attached, or halting fails: the kernel is out of memory.

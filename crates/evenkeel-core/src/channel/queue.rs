@@ -168,8 +168,8 @@ impl Channel {
     /// Stores a frame that arrived, from the Ethernet header on. It is not copied. Never allocates.
     ///
     /// # Errors
-    /// Gives the frame back if the channel is full; it has counted the discard, the caller drops the frame:
-    /// this is the place where overload is shed (early packet discard).
+    /// Gives the frame back if the channel is full; it has counted the discard, and the caller drops the
+    /// frame. Device work decides this before it takes a frame (`rx/early_discard.rs`).
     pub fn push(&mut self, interface: InterfaceId, frame: Frame) -> Result<Arrival, Frame> {
         if self.is_full() {
             self.refuse(1);

@@ -106,7 +106,8 @@ impl Net {
     /// Takes a packet from the screening queue to be judged later, and shows it. Returns whether there was
     /// one, and room for it.
     pub(crate) fn show_screened(&mut self, id: SocketId, now: Instant, see: impl FnOnce(&Transit)) -> bool {
-        let room = matches!(self.sockets.descriptors.get(id), Some(Descriptor::Screen(s)) if s.judging.len() < s.queue.limit());
+        let has_room = |screen: &Screen| screen.judging.len() < screen.queue.limit();
+        let room = self.sockets.descriptors.screen().is_some_and(has_room);
         let Some(transit) = room.then(|| self.next_to_screen(id, now)).flatten() else { return false };
         self.work.add(Work::Deliver);
         see(&transit);

@@ -130,8 +130,8 @@ impl Gate {
         if percent > 100 { 100 } else { percent as u8 }
     }
 
-    /// Returns the number of frames, at least one, for which the queue has room once it has but one frame less
-    /// than makes it pause its sources.
+    /// Returns the number of frames, at least one, for which the queue has room once it has but one frame
+    /// less than makes it pause its sources.
     pub(crate) const fn headroom_pkts(&self) -> usize {
         self.limit_pkts.saturating_sub(self.high_pkts) + 1
     }

@@ -9,19 +9,19 @@
 //! |---|---|
 //! | what a host receives into, and what a burst hands over | `state.rs` |
 //! | what is asked of the sockets | `sockets.rs` |
-//! | early discard, and what is done with a burst of frames | `burst.rs` |
+//! | early discard, and what is done with a burst of frames | `early_discard.rs` |
 //! | which channel a frame leads to | `demultiplex.rs` |
 //! | channels open and close, with their rings | `channels.rs` |
 //! | the shared IP queue | `ip_queue.rs` |
 
-mod burst;
 mod channels;
 mod demultiplex;
+mod early_discard;
 mod ip_queue;
 mod sockets;
 mod state;
 
-pub(crate) use burst::BurstPolicy;
 pub(crate) use channels::{Channels, Rings};
+pub(crate) use early_discard::BurstPolicy;
 pub(crate) use sockets::SocketFloor;
 pub(crate) use state::{Arrived, Receive};

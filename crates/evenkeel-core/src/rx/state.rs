@@ -16,7 +16,7 @@ use crate::wire::IpAddress;
 /// First port of the range that RFC 6335 section 6 sets apart for dynamic use.
 const EPHEMERAL_FIRST: u16 = 49_152;
 
-/// What a host receives into, and the table that says where a frame goes.
+/// The queues that a host receives into, and the table that says where a frame goes.
 #[derive(Debug)]
 pub(crate) struct Receive {
     pub(crate) table: DemuxTable,
@@ -36,7 +36,7 @@ pub(crate) struct Receive {
     pub(crate) handover: Handover,
 }
 
-/// What a burst leaves for the floors above to do.
+/// The work that a burst leaves for the floors above.
 #[derive(Debug, Default)]
 pub(crate) struct Handover {
     /// Frames for protocol input in the same work item, in the order in which they came.

@@ -1,4 +1,4 @@
-//! What the channels of sockets mean for their receivers.
+//! The channels of sockets, as their receivers see them.
 
 use super::state::Sockets;
 use crate::channel::{Channel, ChannelTable};
@@ -7,8 +7,8 @@ use crate::ready::Kinds;
 use crate::socket::{Descriptor, Socket};
 
 impl Sockets {
-    /// Returns the channel that a descriptor is read from: a socket's first, or that of packets in transit for
-    /// the screening queue.
+    /// Returns the channel that a descriptor is read from: a socket's first, or that of packets in transit
+    /// for the screening queue.
     pub(crate) fn channel_before(descriptor: &Descriptor, channels: &ChannelTable) -> Option<ChannelId> {
         match descriptor {
             Descriptor::Udp(socket) => socket.channels.first().map(|(channel, _)| *channel),

@@ -1,7 +1,7 @@
 //! The socket floor: the descriptors of programs, and what stands behind them.
 //!
-//! It knows no interface and no protocol. What it must know of the floors below to say whether a descriptor is
-//! ready, [`Readiness`] borrows.
+//! It knows no interface and no protocol. What it must know of the floors below to say whether a descriptor
+//! is ready, [`Readiness`] borrows.
 //!
 //! | concern | file |
 //! |---|---|

@@ -91,8 +91,8 @@ impl Readiness<'_> {
         Ok(new)
     }
 
-    /// Makes the number `new` refer to the descriptor of `fd`, too. Returns the descriptor that `new` referred
-    /// to before, if it has no number any more and is to be closed.
+    /// Makes the number `new` refer to the descriptor of `fd`, too. Returns the descriptor that `new`
+    /// referred to before, if it has no number any more and is to be closed.
     pub(crate) fn dup2(&mut self, process: ProcessId, fd: Fd, new: Fd) -> Result<Option<SocketId>, DupError> {
         let displaced = self.sockets.ready.dup2(process, fd, new)?;
         if fd != new {
@@ -238,7 +238,8 @@ impl Readiness<'_> {
         }
     }
 
-    /// Returns those kinds of `asked` that a descriptor is ready for, and whether it has ended or has an error.
+    /// Returns those kinds of `asked` that a descriptor is ready for, and whether it has ended or has an
+    /// error.
     pub(crate) fn ready_for(&mut self, id: SocketId, asked: Kinds) -> Kinds {
         let is_queue = matches!(self.sockets.descriptors.get(id), Some(Descriptor::Queue(_)));
         let (ready, mut status) = self.split();

@@ -90,7 +90,8 @@ impl Sockets {
         self.timers.next_deadline()
     }
 
-    /// Appends a datagram to the queue of a socket, or drops it if that is full. A full queue pauses `fed_by`.
+    /// Appends a datagram to the queue of a socket, or drops it if that is full. A full queue pauses
+    /// `fed_by`.
     #[inline]
     pub(crate) fn append(&mut self, id: SocketId, datagram: Datagram, fed_by: Sources, cx: &mut Cx<'_>) {
         cx.work.add(Work::Append);

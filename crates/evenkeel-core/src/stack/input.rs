@@ -15,8 +15,8 @@ use crate::wire::{EthernetAddress, EthernetFrame, EthernetProtocol};
 impl Stack {
     /// Takes a received frame through everything below sockets. The frame has been counted as received.
     ///
-    /// Returns a datagram when one is complete, or a packet to forward, or that the frame was consumed. `None`
-    /// if it was dropped, or waits in reassembly.
+    /// Returns a datagram when one is complete, or a packet to forward, or that the frame was consumed.
+    /// `None` if it was dropped, or waits in reassembly.
     pub fn input(&mut self, interface: InterfaceId, frame: Frame, io: &mut Io<'_>) -> Option<Received> {
         let frame = match Plain::of(frame.bytes()) {
             Some(plain) => match self.input_plain(interface, frame, plain, io) {

@@ -4,6 +4,19 @@
 //! [`Stack`] takes one received frame at a time and gives UDP datagrams, and packets to forward; it takes
 //! datagrams and gives frames. Time comes in, deadlines go out. It holds frames in two places only, both
 //! bounded: fragments in reassembly, and frames that wait for a neighbour's hardware address.
+//!
+//! | looking for | file |
+//! | --- | --- |
+//! | the way up | `input.rs`, `ipv4.rs`, `ipv6.rs`, `udp.rs`, `tcp.rs`; plain frames in `plain.rs` |
+//! | the way through | `forward.rs`, `transit.rs`, `fragment.rs`, `redirect.rs` |
+//! | the way down | `output.rs`, `routing.rs`, `path.rs` |
+//! | routes; which one a flow takes | `route.rs`; `multipath.rs` |
+//! | the route that a socket keeps, and its generation | `route_handle.rs` |
+//! | neighbours: their table; asking for them | `neighbor.rs`; `resolution.rs`, `arp.rs`, `ndp.rs` |
+//! | fragments | `reassembly.rs`, `fragment.rs`, `identification.rs` |
+//! | ICMP and its errors | `icmp.rs`, `icmpv6.rs`, `problem.rs`, `refusal.rs` |
+//! | groups; path MTUs; address conflicts | `groups.rs`, `multicast.rs`; `path_mtu.rs`; `conflict.rs` |
+//! | what all of that belongs to | `state.rs` |
 
 mod address;
 mod arp;
@@ -45,6 +58,7 @@ mod redirect;
 mod refusal;
 mod resolution;
 mod route;
+mod route_handle;
 mod routing;
 mod screened;
 mod state;
@@ -62,11 +76,12 @@ pub use io::Io;
 pub use multipath::{Multipath, NextHop};
 pub use neighbor::{Neighbor, NeighborState};
 pub use neighbor_update::NeighborUpdate;
-pub use path::{Origin, RouteHandle};
+pub use path::Origin;
 pub use received::Received;
 pub use refusal::Reply;
 pub use resolution::ResolvedHop;
 pub use route::{Route, Via};
+pub use route_handle::RouteHandle;
 pub use screened::Screened;
 pub use state::Stack;
 pub(crate) use tcp::segment_max;

@@ -30,19 +30,6 @@ pub struct Origin {
     pub interface: Option<InterfaceId>,
 }
 
-/// The route of a socket's last datagram: from which origin to which destination, and the generation of
-/// addresses and routes under which it was looked up. It holds for the next datagram if all are the same.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RouteHandle(Option<Kept>);
-
-#[derive(Debug, Clone, Copy)]
-struct Kept {
-    generation: u32,
-    destination: IpAddress,
-    origin: Origin,
-    way: Way,
-}
-
 /// A route request of TCP, and the generation of addresses and routes under which it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
@@ -57,17 +44,4 @@ pub(super) struct Way {
     pub(super) path: Path,
     /// `None` if the host has none that can be the source.
     pub(super) source: Option<IpAddress>,
-}
-
-impl RouteHandle {
-    pub(super) const fn new(destination: IpAddress, origin: Origin, way: Way, generation: u32) -> Self {
-        Self(Some(Kept { generation, destination, origin, way }))
-    }
-
-    pub(super) fn way(&self, destination: &IpAddress, origin: &Origin, generation: u32) -> Option<Way> {
-        let holds = |kept: &Kept| {
-            kept.generation == generation && kept.destination == *destination && kept.origin == *origin
-        };
-        self.0.filter(holds).map(|kept| kept.way)
-    }
 }

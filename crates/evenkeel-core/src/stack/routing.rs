@@ -3,8 +3,9 @@
 use super::address::{Cast, hardware_group, is_reserved};
 use super::error::{OutputError, RouteError};
 use super::io::Io;
-use super::path::{Asked, Next, Origin, Path, RouteHandle, Way};
+use super::path::{Asked, Next, Origin, Path, Way};
 use super::route::{Route, Via};
+use super::route_handle::RouteHandle;
 use super::state::Stack;
 use crate::id::InterfaceId;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};

@@ -75,7 +75,8 @@ impl Activation<'_> {
 
     /// Returns whether a listener can take no more connections, so that its SYNs stay in their channel.
     pub(super) fn is_overloaded(&self, socket: SocketId) -> bool {
-        matches!(self.sockets.descriptors.get(socket), Some(Descriptor::Listener(l)) if !self.tcp.endpoint.accepts(&l.at))
+        let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(socket) else { return false };
+        !self.tcp.endpoint.accepts(&listener.at)
     }
 
     /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for

@@ -68,8 +68,8 @@ impl Tcp {
         self.owner(id).map_or((None, None), |owner| (owner.process, owner.socket))
     }
 
-    /// Closes a stream. The connection goes on without its socket until both sides have said all, or for good if it is
-    /// aborted.
+    /// Closes a stream. The connection goes on without its socket until both sides have said all, or for
+    /// good if it is aborted.
     pub(in crate::net) fn close_stream(&mut self, id: Id, now: Instant) {
         self.change_owner(id, |owner| owner.socket = None);
         self.endpoint.close(id, now);

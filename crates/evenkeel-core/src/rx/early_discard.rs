@@ -41,8 +41,9 @@ impl BurstPolicy {
 }
 
 impl Receive {
-    /// Takes at most `limit` frames from a ring and processes each as far as its channel, the shared IP queue,
-    /// or [`Handover`](super::Handover). Stops after a frame that fills a queue for which the ring is paused.
+    /// Takes at most `limit` frames from a ring and processes each as far as its channel, the shared IP
+    /// queue, or [`Handover`](super::Handover). Stops after a frame that fills a queue for which the ring
+    /// is paused.
     pub(crate) fn take_burst(
         &mut self,
         ring: &mut dyn RxQueue,
@@ -185,8 +186,8 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
         }
     }
 
-    /// Decides whether a channel has room for one more frame. If not, the channel counts the frame as refused.
-    /// A full channel of TCP pauses no ring.
+    /// Decides whether a channel has room for one more frame. If not, the channel counts the frame as
+    /// refused. A full channel of TCP pauses no ring.
     #[inline(always)]
     fn room_in(&mut self, id: ChannelId, feeds: Sources) -> Offered {
         let Some(channel) = self.rx.channels.get_mut(id) else { return Offered::NoChannel };
@@ -300,8 +301,8 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
         }
     }
 
-    /// Records that a frame leads to a channel. Returns the sources which that pauses when it is full: none if
-    /// the ring is flooded and others receive by it.
+    /// Records that a frame leads to a channel. Returns the sources which that pauses when it is full: none
+    /// if the ring is flooded and others receive by it.
     #[inline]
     fn feed(&mut self, id: ChannelId) -> Sources {
         let others_receive = self.traffic.note(id, self.cx.now) && self.is_flooded;
@@ -344,8 +345,8 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
 }
 
 impl Receive {
-    /// Acts on an arrival in a channel of datagrams or of a daemon: lists a channel that was empty for the idle
-    /// level, and hands over that a receiver waits for it.
+    /// Acts on an arrival in a channel of datagrams or of a daemon: lists a channel that was empty for the
+    /// idle level, and hands over that a receiver waits for it.
     fn arrived(&mut self, id: ChannelId, arrival: Arrival) {
         if arrival.first {
             self.channels.list(id);
