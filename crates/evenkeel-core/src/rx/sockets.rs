@@ -1,4 +1,4 @@
-//! What device work must ask of the sockets while a frame lies in its ring.
+//! The questions that device work asks of the sockets while a frame lies in its ring.
 
 use crate::capture::Tapped;
 use crate::channel::{ChannelTable, SegmentKind};
@@ -9,7 +9,7 @@ use crate::poll::Sources;
 use crate::tcp::{Flags, FourTuple};
 use crate::time::Instant;
 
-/// What device work asks of the sockets about a frame that lies in its ring.
+/// The questions that device work asks of the sockets about a frame that lies in its ring.
 pub(crate) trait SocketFloor {
     /// Returns whether packet monitors see all frames.
     fn is_watched(&self) -> bool;

@@ -1,4 +1,4 @@
-//! What a host receives into, and what a burst of frames leaves for the floors above.
+//! The state of the receive floor, and the work that a burst of frames leaves for the floors above.
 
 use std::collections::VecDeque;
 
