@@ -619,7 +619,7 @@ impl Host {
         let Some(process) = self.process(id).filter(|process| process.protocol.stepping) else {
             return false;
         };
-        held || process.sleep.is_some() && self.net.sockets.ready.is_to_be_woken(id)
+        held || process.sleep.is_some() && self.net.sockets.ready.wakeups.has_process(id)
     }
 
     /// Continues a suspended step, which [`Host::peek`] has announced: the process is the current one again.
@@ -709,15 +709,15 @@ impl Host {
         // It may be overdue because nobody wanted the core for a while: then nobody waits for it.
         self.scheduler.tick(now);
         while let Some(process) = self.sleepers.poll_expired(now) {
-            self.net.sockets.ready.wake_process(process);
+            self.net.sockets.ready.wakeups.wake_process(process);
         }
     }
 
     fn wake(&mut self, now: Instant) {
         self.wake_protocol(now);
-        (0..self.net.sockets.ready.take_woken()).for_each(|_| self.net.work.add(Work::Wakeup));
-        self.net.sockets.ready.wake_outside();
-        while let Some(id) = self.net.sockets.ready.next_wakeup() {
+        (0..self.net.sockets.ready.wakeups.take_count()).for_each(|_| self.net.work.add(Work::Wakeup));
+        self.net.sockets.ready.wakeups.wake_outside();
+        while let Some(id) = self.net.sockets.ready.wakeups.next_process() {
             let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { continue };
             // A thread outside is woken by its own waker.
             if matches!(process.body, Body::Attached) {
@@ -750,7 +750,7 @@ impl Host {
     /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing
     /// of.
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
-        self.net.sockets.ready.wake_process(process);
+        self.net.sockets.ready.wakeups.wake_process(process);
         self.wake(now);
     }
 

@@ -39,6 +39,7 @@ pub mod stack;
 mod system;
 mod timed;
 mod trigger;
+mod waiters;
 pub mod work;
 
 pub use evenkeel_frame as frame;

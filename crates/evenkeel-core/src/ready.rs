@@ -15,6 +15,8 @@ use evenkeel_ready::{CallerId, FileId, Numbers as _, Object, Opened, QueueError,
 use crate::error::{BadDescriptor, DupError, TooManyOpen};
 use crate::id::{Fd, ProcessId, SocketId};
 use crate::tcp::endpoint;
+pub(crate) use crate::waiters::Waiter;
+use crate::waiters::{WaiterList, Waiters, Wakeups};
 
 /// The method by which `select` and `poll` find ready descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,16 +38,7 @@ pub(crate) fn kinds_of(readiness: endpoint::Readiness) -> Kinds {
     read.union(Kinds::WRITABLE.when(writable)).union(Kinds::HANG_UP.when(over))
 }
 
-/// A process, thread or task that waits for one file.
-#[derive(Debug, Clone)]
-pub(crate) enum Waiter {
-    /// A process of the host.
-    Process(ProcessId),
-    /// A thread or a task outside.
-    Waker(Waker),
-}
-
-/// The number that stands for no node, or for no file.
+/// The number that stands for no file, socket or descriptor.
 const NONE: u32 = u32::MAX;
 
 /// The table's state of a socket.
@@ -55,23 +48,14 @@ struct Entry {
     file: FileId,
     /// The descriptor that the socket was opened as.
     fd: Fd,
-    /// The first node of the list of waiters.
-    waiters: u32,
+    /// Those who wait for it alone.
+    waiters: WaiterList,
     /// Something was raised since its process last looked.
     changed: bool,
 }
 
 impl Entry {
-    const FREE: Self = Self { file: FileId(NONE), fd: Fd(NONE), waiters: NONE, changed: false };
-}
-
-/// A waiter in the list of a file, or a node in the list of free ones.
-#[derive(Debug)]
-struct Node {
-    waiter: Option<Waiter>,
-    /// The kinds of readiness that it waits for, besides an end or an error.
-    kinds: Kinds,
-    next: u32,
+    const FREE: Self = Self { file: FileId(NONE), fd: Fd(NONE), waiters: WaiterList::EMPTY, changed: false };
 }
 
 /// The kind of a change to a descriptor's registration at an event queue.
@@ -116,14 +100,8 @@ pub(crate) struct ReadyTable {
     in_calls: usize,
     /// The process of each caller.
     callers: Vec<ProcessId>,
-    nodes: Vec<Node>,
-    free: u32,
-    /// Processes to be woken when the unit is over.
-    wakeups: Vec<ProcessId>,
-    /// Threads and tasks outside that are to be woken then.
-    wakers: Vec<Waker>,
-    /// The number of waiters woken since [`ReadyTable::take_woken`].
-    woken: u32,
+    waiters: Waiters,
+    pub(crate) wakeups: Wakeups,
 }
 
 impl ReadyTable {
@@ -138,11 +116,8 @@ impl ReadyTable {
             members: Vec::new(),
             in_calls: 0,
             callers: Vec::new(),
-            nodes: Vec::new(),
-            free: NONE,
-            wakeups: Vec::new(),
-            wakers: Vec::new(),
-            woken: 0,
+            waiters: Waiters::new(),
+            wakeups: Wakeups::default(),
         }
     }
 
@@ -183,7 +158,7 @@ impl ReadyTable {
         let Some(member) = self.members.get_mut(process.0 as usize).and_then(Option::take) else { return };
         self.in_calls -= usize::from(member.is_in_call);
         self.readiness.exit(member.process, |_| {});
-        self.wakers.extend(member.wakers);
+        self.wakeups.wake_uncharged(member.wakers);
     }
 
     /// Sets how many descriptors a process may have. Those above stay open.
@@ -325,9 +300,9 @@ impl ReadyTable {
     pub(crate) fn raise(&mut self, id: SocketId, kinds: Kinds) {
         let Some(entry) = self.entries.get_mut(id.0 as usize) else { return };
         entry.changed = true;
-        let &mut Entry { file, waiters, .. } = entry;
-        if waiters != NONE {
-            self.wake(id, kinds);
+        let file = entry.file;
+        if !entry.waiters.is_empty() {
+            self.waiters.wake(&mut entry.waiters, kinds, &mut self.wakeups);
         }
         if self.readiness.is_watched(file) {
             self.hint(file, kinds);
@@ -338,7 +313,7 @@ impl ReadyTable {
         let Self { readiness, told, queues, entries, .. } = self;
         readiness.hint_and_tell(file, kinds, |queue| {
             let id = queues.get(queue.0 as usize).copied().unwrap_or(SocketId(NONE));
-            let is_awaited = entries.get(id.0 as usize).is_some_and(|entry| entry.waiters != NONE);
+            let is_awaited = entries.get(id.0 as usize).is_some_and(|entry| !entry.waiters.is_empty());
             if is_awaited {
                 told.push(id);
             }
@@ -364,9 +339,8 @@ impl ReadyTable {
             let process = self.callers[caller.0 as usize];
             let Some(Some(member)) = self.members.get_mut(process.0 as usize) else { continue };
             member.is_woken = true;
-            self.woken += 1 + member.wakers.len() as u32;
-            self.wakers.append(&mut member.wakers);
-            self.wakeups.push(process);
+            member.wakers.drain(..).for_each(|waker| self.wakeups.wake_outside_later(waker));
+            self.wakeups.wake_process(process);
         }
     }
 
@@ -387,118 +361,37 @@ impl ReadyTable {
 
     // --- Waiters ---
 
-    /// Has `waiter` woken, once, when the file may have become ready for one of `kinds`, or has ended. A
-    /// waker that waits for the file already is not registered twice: it then waits for its earlier kinds,
-    /// too.
-    pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter, mut kinds: Kinds) {
-        if let Waiter::Waker(waker) = &waiter {
-            kinds = kinds.union(self.forget_waker(id, waker));
-        }
-        let Some(first) = self.entry(id).map(|entry| entry.waiters) else { return };
-        let node = Node { waiter: Some(waiter), kinds, next: first };
-        let place = if self.free == NONE {
-            self.nodes.push(node);
-            (self.nodes.len() - 1) as u32
-        } else {
-            let place = self.free;
-            let slot = &mut self.nodes[place as usize];
-            self.free = slot.next;
-            *slot = node;
-            place
-        };
-        if let Some(entry) = self.entry(id) {
-            entry.waiters = place;
+    /// Has `waiter` woken, once, when the file may have become ready for one of `kinds`, or has ended.
+    pub(crate) fn wait(&mut self, id: SocketId, waiter: Waiter, kinds: Kinds) {
+        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+            self.waiters.add(&mut entry.waiters, waiter, kinds);
         }
     }
 
     /// Removes a process from the waiters for a socket.
     pub(crate) fn forget_process(&mut self, id: SocketId, process: ProcessId) {
-        let is = |node: &Node| matches!(node.waiter, Some(Waiter::Process(p)) if p == process);
-        self.take_waiters(id, is, |_, _| {});
+        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+            self.waiters.forget_process(&mut entry.waiters, process);
+        }
     }
 
-    /// Removes a thread or task outside from the waiters for a socket. Returns what it waited for.
-    pub(crate) fn forget_waker(&mut self, id: SocketId, waker: &Waker) -> Kinds {
-        let is = |node: &Node| matches!(&node.waiter, Some(Waiter::Waker(w)) if w.will_wake(waker));
-        let mut waited_for = Kinds::NONE;
-        self.take_waiters(id, is, |_, kinds| waited_for = waited_for.union(kinds));
-        waited_for
+    /// Removes a thread or task outside from the waiters for a socket.
+    pub(crate) fn forget_waker(&mut self, id: SocketId, waker: &Waker) {
+        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+            self.waiters.forget_waker(&mut entry.waiters, waker);
+        }
     }
 
+    /// Wakes all who wait for a socket alone.
     #[inline]
     fn wake_waiters(&mut self, id: SocketId) {
-        if self.entries.get(id.0 as usize).is_some_and(|entry| entry.waiters != NONE) {
-            self.wake(id, Kinds::ALL);
-        }
+        self.wake(id, Kinds::ALL);
     }
 
-    /// Wakes those who wait for one of `kinds`, and all if the file has ended or has an error.
-    fn wake(&mut self, id: SocketId, kinds: Kinds) {
-        let ends = kinds.intersects(Kinds::HANG_UP_OR_ERROR);
-        let (mut wakeups, mut wakers) =
-            (core::mem::take(&mut self.wakeups), core::mem::take(&mut self.wakers));
-        let before = wakeups.len() + wakers.len();
-        self.take_waiters(
-            id,
-            |node| ends || node.kinds.intersects(kinds),
-            |waiter, _| match waiter {
-                Waiter::Process(process) => wakeups.push(process),
-                Waiter::Waker(waker) => wakers.push(waker),
-            },
-        );
-        self.woken += (wakeups.len() + wakers.len() - before) as u32;
-        (self.wakeups, self.wakers) = (wakeups, wakers);
-    }
-
-    /// Takes those waiters of a descriptor out for which `is` holds.
-    fn take_waiters(
-        &mut self,
-        id: SocketId,
-        is: impl Fn(&Node) -> bool,
-        mut take: impl FnMut(Waiter, Kinds),
-    ) {
-        let Some(entry) = self.entries.get_mut(id.0 as usize) else { return };
-        let (mut place, mut kept) = (entry.waiters, NONE);
-        while place != NONE {
-            let node = &mut self.nodes[place as usize];
-            let next = node.next;
-            let list = if is(node) {
-                node.waiter.take().into_iter().for_each(|waiter| take(waiter, node.kinds));
-                &mut self.free
-            } else {
-                &mut kept
-            };
-            node.next = core::mem::replace(list, place);
-            place = next;
-        }
-        entry.waiters = kept;
-    }
-
-    /// Has a process woken when the unit is over, whatever it waits for.
-    pub(crate) fn wake_process(&mut self, process: ProcessId) {
-        self.wakeups.push(process);
-        self.woken += 1;
-    }
-
-    /// Returns the number of waiters woken since the last call: a work item is charged for them.
-    pub(crate) fn take_woken(&mut self) -> u32 {
-        core::mem::take(&mut self.woken)
-    }
-
-    /// Removes and returns the next process to be woken; the last one first.
-    pub(crate) fn next_wakeup(&mut self) -> Option<ProcessId> {
-        self.wakeups.pop()
-    }
-
-    pub(crate) fn is_to_be_woken(&self, process: ProcessId) -> bool {
-        self.wakeups.contains(&process)
-    }
-
-    /// Wakes the threads and tasks outside that are to be woken.
     #[inline]
-    pub(crate) fn wake_outside(&mut self) {
-        if !self.wakers.is_empty() {
-            self.wakers.drain(..).for_each(Waker::wake);
+    fn wake(&mut self, id: SocketId, kinds: Kinds) {
+        if let Some(entry) = self.entries.get_mut(id.0 as usize).filter(|entry| !entry.waiters.is_empty()) {
+            self.waiters.wake(&mut entry.waiters, kinds, &mut self.wakeups);
         }
     }
 
@@ -523,7 +416,7 @@ impl ReadyTable {
         member.is_in_call = ready == 0;
         // Whoever waits for a call that is over is to call again.
         let over = if ready == 0 { Vec::new() } else { core::mem::take(&mut member.wakers) };
-        self.wakers.extend(over);
+        self.wakeups.wake_uncharged(over);
         self.in_calls += usize::from(ready == 0);
         ready
     }
@@ -717,7 +610,7 @@ mod tests {
     }
 
     fn woken(table: &mut ReadyTable) -> Vec<u32> {
-        let mut woken: Vec<_> = core::iter::from_fn(|| table.next_wakeup()).map(|p| p.0).collect();
+        let mut woken: Vec<_> = core::iter::from_fn(|| table.wakeups.next_process()).map(|p| p.0).collect();
         woken.sort_unstable();
         woken
     }
@@ -768,11 +661,11 @@ mod tests {
         table.wait(id(0), Waiter::Process(OTHER), Kinds::ALL);
         table.wait(id(0), Waiter::Waker(Arc::clone(&count).into()), Kinds::ALL);
         table.raise(id(0), Kinds::READABLE);
-        assert_eq!((table.take_woken(), woken(&mut table)), (3, vec![3, 9]));
+        assert_eq!((table.wakeups.take_count(), woken(&mut table)), (3, vec![3, 9]));
         assert_eq!(count.0.load(Ordering::Relaxed), 0, "not before the unit is over");
-        table.wake_outside();
+        table.wakeups.wake_outside();
         table.raise(id(0), Kinds::READABLE);
-        assert_eq!((count.0.load(Ordering::Relaxed), table.take_woken()), (1, 0));
+        assert_eq!((count.0.load(Ordering::Relaxed), table.wakeups.take_count()), (1, 0));
         table.wait(id(0), Waiter::Process(OTHER), Kinds::ALL);
         table.retire(id(0));
         assert_eq!(woken(&mut table), [9], "it is closed, and to find that out");
@@ -798,12 +691,12 @@ mod tests {
         table.forget_process(id(0), ME);
         table.forget_waker(id(0), &Arc::clone(&count).into());
         table.raise(id(0), Kinds::READABLE);
-        table.wake_outside();
-        assert_eq!(table.next_wakeup(), None);
+        table.wakeups.wake_outside();
+        assert_eq!(table.wakeups.next_process(), None);
         assert_eq!([&count, &other].map(|c| c.0.load(Ordering::Relaxed)), [0, 1]);
-        assert_eq!(table.nodes.len(), 3, "nodes are used again");
+        assert_eq!(table.waiters.nodes(), 3, "nodes are used again");
         table.wait(id(0), Waiter::Process(ME), Kinds::ALL);
-        assert_eq!(table.nodes.len(), 3);
+        assert_eq!(table.waiters.nodes(), 3);
     }
 
     #[test]
@@ -815,20 +708,20 @@ mod tests {
             table.wait(id(0), Waiter::Waker(Arc::clone(count).into()), kinds);
         }
         table.raise(id(0), Kinds::READABLE);
-        table.wake_outside();
+        table.wakeups.wake_outside();
         assert_eq!((wakes(&reads), wakes(&writes)), (1, 0));
         table.raise(id(0), Kinds::WRITABLE);
-        table.wake_outside();
+        table.wakeups.wake_outside();
         assert_eq!((wakes(&reads), wakes(&writes)), (1, 1));
         for kinds in [Kinds::READABLE, Kinds::WRITABLE] {
             table.wait(id(0), Waiter::Waker(Arc::clone(&reads).into()), kinds);
         }
         table.wait(id(0), Waiter::Waker(Arc::clone(&writes).into()), Kinds::WRITABLE);
         table.raise(id(0), Kinds::READABLE);
-        table.wake_outside();
+        table.wakeups.wake_outside();
         assert_eq!((wakes(&reads), wakes(&writes)), (2, 1), "one waker waits for both");
         table.raise(id(0), Kinds::HANG_UP);
-        table.wake_outside();
+        table.wakeups.wake_outside();
         assert_eq!((wakes(&reads), wakes(&writes)), (2, 2), "an end concerns all");
     }
 
@@ -838,8 +731,8 @@ mod tests {
         let count = Arc::new(Count::default());
         (0..1_000).for_each(|_| table.wait(id(0), Waiter::Waker(Arc::clone(&count).into()), Kinds::ALL));
         table.raise(id(0), Kinds::READABLE);
-        table.wake_outside();
-        assert_eq!((table.nodes.len(), count.0.load(Ordering::Relaxed)), (1, 1));
+        table.wakeups.wake_outside();
+        assert_eq!((table.waiters.nodes(), count.0.load(Ordering::Relaxed)), (1, 1));
     }
 
     #[test]
@@ -909,14 +802,14 @@ mod tests {
         assert_eq!(table.poll(ME, &mut entries, |_, _| Kinds::NONE), 0);
         table.wait_in_call(ME, &Arc::clone(&count).into());
         table.raise(id(0), Kinds::READABLE);
-        table.wake_outside();
+        table.wakeups.wake_outside();
         assert_eq!((count.0.load(Ordering::Relaxed), table.is_call_over(ME)), (1, true));
         // Another thread's call is over at once, and with it the one that this waits in: it is to call again.
         assert_eq!(table.poll(ME, &mut entries, |_, _| Kinds::NONE), 0);
         table.wait_in_call(ME, &Arc::clone(&count).into());
         let mut others = [PollEntry::new(1, Kinds::READABLE)];
         assert_eq!(table.poll(ME, &mut others, |_, asked| asked), 1);
-        table.wake_outside();
+        table.wakeups.wake_outside();
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
     }
 
@@ -959,7 +852,7 @@ mod tests {
             table.raise(id(2), Kinds::READABLE);
             table.retire(id(2));
         }
-        assert!(table.entries.len() <= 101 && table.queues.len() < 8 && table.nodes.is_empty());
+        assert!(table.entries.len() <= 101 && table.queues.len() < 8 && table.waiters.nodes() == 0);
         table.raise(id(0), Kinds::READABLE);
         assert_eq!(heard(&mut table, queue), [0]);
     }

@@ -66,7 +66,7 @@ impl Net {
             transit.recycle(&mut self.pool);
         }
         let daemon = self.rx.channels.daemons().forwarder();
-        daemon.into_iter().for_each(|daemon| self.sockets.ready.wake_process(daemon));
+        daemon.into_iter().for_each(|daemon| self.sockets.ready.wakeups.wake_process(daemon));
     }
 
     pub(super) fn forward(&mut self, transit: Transit, now: Instant) {

@@ -39,7 +39,7 @@ impl Sockets {
             return screen.for_each(|screen| self.ready.raise(screen, Kinds::READABLE));
         }
         if let Some(daemon) = channels.daemons().reader(id) {
-            return self.ready.wake_process(daemon);
+            return self.ready.wakeups.wake_process(daemon);
         }
         for &member in channels.get(id).map_or(&[][..], |channel| &channel.members) {
             self.ready.raise(member, Kinds::READABLE);
