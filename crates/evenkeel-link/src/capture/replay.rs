@@ -328,8 +328,10 @@ mod tests {
                 pool.recycle(frame);
             }
             if !queue.arm() && replay.info().status.state() == DeviceState::Running {
-                let woken = halt.until(&clock, start + Duration::from_secs(20)).unwrap();
-                assert_eq!(woken, Woken::Readable, "the timer did not fire");
+                let until = start + Duration::from_secs(20);
+                let woken = halt.until(&clock, until).unwrap();
+                // Other tests of this program send signals to it, which end a sleep early.
+                assert!(woken == Woken::Readable || clock.now() < until, "the timer did not fire");
             }
         }
         assert_eq!(pool.available(), pool.capacity());
