@@ -202,6 +202,10 @@ const FLOORS: [(&[&str], &[&str]); 4] = [
 
 #[test]
 fn a_floor_knows_none_above_it() {
+    // Other crates run the tests of this file, too. They have no floors.
+    if env!("CARGO_PKG_NAME") != "evenkeel-core" {
+        return;
+    }
     let mut sources = Sources::new();
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "", &mut sources);
     let imports = graph(&sources);
