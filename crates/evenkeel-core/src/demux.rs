@@ -1,7 +1,7 @@
 //! The demultiplexing function: from a frame to a channel, before any protocol work.
 //!
-//! It is pure (the same frame and table give the same channel), self-contained, allocates nothing, and
-//! classifies every frame of the TCP/IP family, fragments included. Source: early demultiplexing, Druschel
+//! The function is pure: a frame and a table always give one channel. It allocates nothing, and classifies
+//! every frame of the TCP/IP family, fragments included. Source: early demultiplexing, Druschel
 //! and Banga, OSDI 1996, section 3.
 
 use crate::drop::{IpDrop, LinkDrop, Reason};
@@ -33,7 +33,7 @@ pub enum Binding {
     /// connections.
     Connection(FourTuple),
     /// Neighbour resolution: ARP and NDP, kept apart from other ICMP so that a ping flood cannot silence it.
-    /// What waits here is processed ahead of frames that came after it, within a bound.
+    /// Its messages are processed ahead of frames that came after them, within a bound.
     Neighbor,
     /// Reports of path MTUs ("fragmentation needed", "packet too big"): the same, and as they come from
     /// anywhere, kept apart from those of neighbours. Bound to no channel, they are control traffic.

@@ -31,7 +31,7 @@ pub use crate::tcp::Fault;
 pub enum BadDescriptor {
     /// This process has no such descriptor open: it is closed, or another process's.
     NotOpen,
-    /// It is open, but of another kind: a listener, say, where a stream is wanted.
+    /// The descriptor is open, but of another kind: for example a listener where a stream is wanted.
     OtherKind,
 }
 
@@ -42,7 +42,7 @@ pub struct TooManyOpen;
 /// The reason why a descriptor has no duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DupError {
-    /// It is not open.
+    /// The descriptor is not open.
     BadDescriptor(BadDescriptor),
     /// The number that the duplicate is to have, or not to be below, is above the process's limit.
     AboveLimit,
@@ -57,7 +57,7 @@ pub enum RegisterError {
     BadDescriptor(BadDescriptor),
     /// The descriptor is registered at this event queue already: modify it.
     AlreadyAdded,
-    /// It is not registered there.
+    /// The descriptor is not registered at this event queue.
     NotAdded,
     /// An event queue cannot be registered at itself, nor changed or deleted there (`EINVAL`).
     Itself,
@@ -100,7 +100,7 @@ pub enum BindError {
 /// A datagram was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendError {
-    /// It is no UDP socket of this process.
+    /// The descriptor is no UDP socket of this process.
     BadDescriptor(BadDescriptor),
     /// No route leads to the destination, or it is not an address one can send to.
     NoRoute,
