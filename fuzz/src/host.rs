@@ -19,6 +19,7 @@ use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::{Event, Fd, FdSets, Interest, Kinds, PollEntry, Trigger};
 use evenkeel_core::stack::{self, InterfaceId, IpEndpoint, Transit};
+use evenkeel_core::system::{CaptureSocket, EventQueue, Screen, Timer, UdpSocket, UserEvent};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 
@@ -300,17 +301,17 @@ impl World {
 #[derive(Debug)]
 struct Newcomer {
     port: u16,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     heard: Arc<AtomicBool>,
 }
 
 impl Program for Newcomer {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = system.bind(None, self.port).ok();
+            self.socket = UdpSocket::bind(system, None, self.port).ok();
             return if self.socket.is_some() { Step::Again } else { Step::Exit };
         };
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         system.recycle(datagram);
         self.heard.store(true, Ordering::Relaxed);
         Step::Again
@@ -464,12 +465,12 @@ impl Puppet {
     }
 
     fn captured(&self, system: &mut System<'_>, nth: u8) {
-        let queue = self.socket(nth);
+        let queue = CaptureSocket::from(self.socket(nth));
         let now = system.now();
-        let Ok(captured) = system.captured(queue) else { return };
+        let Ok(captured) = queue.front(system) else { return };
         assert!(captured.bytes.len() <= captured.original_bytes && captured.at <= now);
-        system.pass_captured(queue);
-        let c = system.capture_counters(queue).expect("it is this program's");
+        queue.pop(system);
+        let c = queue.counters(system).expect("it is this program's");
         assert!(c.seen >= c.accepted && c.accepted >= c.delivered + c.dropped && c.delivered > 0);
     }
 }
@@ -481,30 +482,37 @@ impl Program for Puppet {
             return Step::Sleep(soon);
         };
         match call {
-            Call::Bind(address, port) => self.sockets.extend(system.bind(address, port)),
+            Call::Bind(address, port) => {
+                self.sockets.extend(UdpSocket::bind(system, address, port).map(UdpSocket::fd))
+            }
             // Refusals are valid results, too.
-            Call::Join(nth, group) => _ = system.join(self.socket(nth), group),
+            Call::Join(nth, group) => _ = UdpSocket::from(self.socket(nth)).join(system, group),
             Call::Receive(nth) => {
-                if let Ok(datagram) = system.receive(self.socket(nth)) {
+                if let Ok(datagram) = UdpSocket::from(self.socket(nth)).receive(system) {
                     assert_eq!(datagram.chunks().map(<[u8]>::len).sum::<usize>(), datagram.len());
                     system.recycle(datagram);
                 }
             }
-            Call::Send(nth, to, len) => _ = system.send(self.socket(nth), to, &vec![0; len]),
+            Call::Send(nth, to, len) => _ = UdpSocket::from(self.socket(nth)).send(system, to, &vec![0; len]),
             Call::Close(nth) => system.close(self.socket(nth)),
             Call::Wait(nth, forever) if forever => return Step::Wait(self.socket(nth)),
             Call::Wait(nth, _) => return Step::WaitUntil(self.socket(nth), soon),
             Call::Compute => system.compute(Duration::from_micros(50)),
             Call::Exit => return Step::Exit,
-            Call::OpenScreen(limit_pkts) => self.sockets.extend(system.open_screen(limit_pkts)),
+            Call::OpenScreen(limit_pkts) => {
+                self.sockets.extend(Screen::open(system, limit_pkts).map(Screen::fd))
+            }
             Call::Screen(nth, verdict) => {
-                _ = system.screen(self.socket(nth), |transit| see(transit, verdict))
+                _ = Screen::from(self.socket(nth)).decide(system, |transit| see(transit, verdict))
             }
             Call::Show(nth) => {
-                let _ = system.show(self.socket(nth), |transit| assert!(transit.packet().len() >= 20));
+                let _ = Screen::from(self.socket(nth))
+                    .show(system, |transit| assert!(transit.packet().len() >= 20));
             }
-            Call::Judge(nth, verdict) => _ = system.judge(self.socket(nth), verdict),
-            Call::OpenCapture(wanted) => self.sockets.extend(system.open_capture(wanted)),
+            Call::Judge(nth, verdict) => _ = Screen::from(self.socket(nth)).judge(system, verdict),
+            Call::OpenCapture(wanted) => {
+                self.sockets.extend(CaptureSocket::open(system, wanted).map(CaptureSocket::fd))
+            }
             Call::Captured(nth) => self.captured(system, nth),
             Call::Dup(nth, None) => self.sockets.extend(system.dup(self.socket(nth))),
             Call::Dup(nth, Some(new)) => {
@@ -521,30 +529,32 @@ impl Program for Puppet {
                     return Step::Block(soon);
                 }
             }
-            Call::OpenQueue => self.sockets.extend(system.open_queue()),
+            Call::OpenQueue => self.sockets.extend(EventQueue::open(system).map(EventQueue::fd)),
             Call::Add(queue, nth, trigger) => {
                 let fd = self.socket(nth);
                 let interest = Interest { events: Kinds::ALL, trigger, token: fd.token() };
-                _ = system.add(self.socket(queue), fd, interest);
+                _ = EventQueue::from(self.socket(queue)).add(system, fd, interest);
             }
-            Call::Delete(queue, nth) => _ = system.delete(self.socket(queue), self.socket(nth)),
+            Call::Delete(queue, nth) => {
+                _ = EventQueue::from(self.socket(queue)).delete(system, self.socket(nth))
+            }
             Call::TakeEvents(nth) => {
                 let mut events = [Event::default(); 4];
-                if let Ok(taken) = system.take_events(self.socket(nth), &mut events) {
+                if let Ok(taken) = EventQueue::from(self.socket(nth)).take(system, &mut events) {
                     assert!(events[..taken].iter().all(|event| !event.ready.is_empty()));
                 }
             }
             Call::OpenTimer(millis) => {
-                if let Ok(timer) = system.open_timer() {
+                if let Ok(timer) = Timer::open(system) {
                     let after = Duration::from_millis(millis.into());
-                    system.set_timer(timer, system.now() + after, Some(after)).expect("it is one");
-                    self.sockets.push(timer);
+                    timer.set(system, system.now() + after, Some(after)).expect("it is one");
+                    self.sockets.push(timer.fd());
                 }
             }
-            Call::Expirations(nth) => assert!(system.expirations(self.socket(nth)) != Ok(0)),
-            Call::OpenUserEvent => self.sockets.extend(system.open_user_event()),
-            Call::Post(nth) => _ = system.post(self.socket(nth), nth.into()),
-            Call::Posted(nth) => assert!(system.posted(self.socket(nth)) != Ok(0)),
+            Call::Expirations(nth) => assert!(Timer::from(self.socket(nth)).expirations(system) != Ok(0)),
+            Call::OpenUserEvent => self.sockets.extend(UserEvent::open(system).map(UserEvent::fd)),
+            Call::Post(nth) => _ = UserEvent::from(self.socket(nth)).post(system, nth.into()),
+            Call::Posted(nth) => assert!(UserEvent::from(self.socket(nth)).posted(system) != Ok(0)),
             Call::Limit(limit) => system.set_descriptor_limit(limit.into()),
         }
         Step::Again

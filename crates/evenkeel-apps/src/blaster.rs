@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, Datagrams, Fd, SendError};
+use evenkeel_core::socket::{BindError, Datagrams, SendError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpAddress;
 
@@ -117,7 +118,7 @@ impl Tally {
 pub struct Blaster {
     options: Options,
     tally: Arc<Tally>,
-    sockets: Vec<Fd>,
+    sockets: Vec<UdpSocket>,
     replies: Datagrams,
     next: usize,
     course: Course,
@@ -149,7 +150,7 @@ impl Blaster {
 
     fn start(&mut self, system: &mut System<'_>) -> Result<(), BindError> {
         for _ in 0..self.options.flows.max(1) {
-            self.sockets.push(system.bind(None, 0)?);
+            self.sockets.push(UdpSocket::bind(system, None, 0)?);
         }
         self.course = Course::Resolving(system.now() + RESOLUTION);
         Ok(())
@@ -195,7 +196,7 @@ impl Blaster {
         for _ in 0..due {
             let socket = self.sockets[self.next % self.sockets.len()];
             self.next = self.next.wrapping_add(1);
-            let sent = system.send(socket, self.options.to, &self.options.payload).is_ok();
+            let sent = socket.send(system, self.options.to, &self.options.payload).is_ok();
             add(if sent { &self.tally.sent } else { &self.tally.unsent }, 1);
         }
         Some(if next <= now { Step::Again } else { Step::Sleep(next) })
@@ -206,7 +207,7 @@ impl Blaster {
         for &socket in &self.sockets {
             while left > 0 {
                 self.replies.limit(left);
-                if system.receive_burst(socket, &mut self.replies).is_err() {
+                if socket.receive_burst(system, &mut self.replies).is_err() {
                     break;
                 }
                 add(&self.tally.replies, self.replies.len() as u64);
@@ -246,7 +247,7 @@ impl Program for Blaster {
             }),
             Course::Draining(until) if system.now() >= until => self.end(),
             Course::Draining(until) => match self.sockets.first() {
-                Some(&socket) if self.sockets.len() == 1 => Step::WaitUntil(socket, until),
+                Some(&socket) if self.sockets.len() == 1 => Step::WaitUntil(socket.fd(), until),
                 _ => Step::Sleep(until.min(system.now() + Duration::from_millis(1))),
             },
         }
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn a_step_takes_so_many_replies_of_all_its_flows() {
         let mut hosts = TwoHosts::new();
-        let socket = hosts.turn(1, |system| system.bind(None, 9)).unwrap();
+        let socket = hosts.turn(1, |system| UdpSocket::bind(system, None, 9)).unwrap();
         let tally = Arc::new(Tally::default());
         let options = Options {
             to: IpEndpoint::new(ADDRESSES[1], 9),
@@ -287,8 +288,8 @@ mod tests {
         }
         hosts.turn(1, |system| {
             for replies in [REPLIES_PER_STEP - 1, REPLIES_PER_STEP] {
-                let request = system.receive(socket).unwrap();
-                (0..replies).for_each(|_| system.send(socket, request.source(), &[7]).unwrap());
+                let request = socket.receive(system).unwrap();
+                (0..replies).for_each(|_| socket.send(system, request.source(), &[7]).unwrap());
             }
         });
         for replies in [REPLIES_PER_STEP, 2 * REPLIES_PER_STEP - 1] {

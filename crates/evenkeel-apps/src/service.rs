@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, Datagrams, Fd};
+use evenkeel_core::socket::{BindError, Datagrams};
 use evenkeel_core::stack::Datagram;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpAddress;
 use std::sync::Mutex;
@@ -115,7 +116,7 @@ impl Tally {
 #[derive(Debug)]
 pub struct Service {
     options: Options,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     requests: Datagrams,
     buffer: Vec<u8>,
     tally: Arc<Tally>,
@@ -136,9 +137,9 @@ impl Service {
         Self { options, socket: None, requests, buffer, tally }
     }
 
-    fn start(&self, system: &mut System<'_>) -> Result<Fd, BindError> {
-        let socket = system.bind(None, self.options.port)?;
-        self.options.groups.iter().try_for_each(|&group| system.join(socket, group))?;
+    fn start(&self, system: &mut System<'_>) -> Result<UdpSocket, BindError> {
+        let socket = UdpSocket::bind(system, None, self.options.port)?;
+        self.options.groups.iter().try_for_each(|&group| socket.join(system, group))?;
         Ok(socket)
     }
 
@@ -149,13 +150,13 @@ impl Service {
     }
 
     /// Serves the waiting requests.
-    fn serve(&mut self, socket: Fd, system: &mut System<'_>) -> Step {
+    fn serve(&mut self, socket: UdpSocket, system: &mut System<'_>) -> Step {
         if let Some(count) = self.options.count {
             let left = count.saturating_sub(self.tally.requests());
             self.requests.limit(usize::try_from(left).unwrap_or(BURST));
         }
-        if system.receive_burst(socket, &mut self.requests).is_err() {
-            return Step::Wait(socket);
+        if socket.receive_burst(system, &mut self.requests).is_err() {
+            return Step::Wait(socket.fd());
         }
         for request in &*self.requests {
             system.compute(self.options.work);
@@ -165,7 +166,7 @@ impl Service {
             } else if self.options.echo {
                 let length = request.copy_to(&mut self.buffer);
                 let payload = self.buffer.get(..length).unwrap_or_default();
-                let sent = system.reply(socket, request, payload).is_ok();
+                let sent = socket.reply(system, request, payload).is_ok();
                 add(if sent { &self.tally.answers } else { &self.tally.unanswered }, 1);
             }
             add(&self.tally.requests, 1);
@@ -222,12 +223,12 @@ mod tests {
         let mut service = Service::new(options, Arc::clone(&tally));
         hosts.turn(0, |system| service.step(system));
         let socket = hosts.turn(1, |system| {
-            let socket = system.bind(None, from).unwrap();
-            system.send(socket, IpEndpoint::new(to, PORT), b"payload").unwrap();
+            let socket = UdpSocket::bind(system, None, from).unwrap();
+            socket.send(system, IpEndpoint::new(to, PORT), b"payload").unwrap();
             socket
         });
         while hosts.turn(0, |system| service.step(system)) == Step::Again {}
-        let answered = hosts.turn(1, |system| system.receive(socket).is_ok());
+        let answered = hosts.turn(1, |system| socket.receive(system).is_ok());
         assert_eq!(
             tally.answers() + tally.unanswered() + tally.ignored(),
             tally.requests() * u64::from(echo)

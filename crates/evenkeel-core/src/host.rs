@@ -155,7 +155,7 @@ impl Host {
             in_soft_interrupt: false,
             cpu: [Duration::ZERO; Level::ALL.len()],
         };
-        let daemons: Vec<_> = host.net.daemon_channels().collect();
+        let daemons: Vec<_> = host.net.rx.daemons(&host.net.config, host.net.plan.is_lazy()).collect();
         for (name, nice, channel) in daemons {
             let process = host.admit(name, nice, Body::Daemon(channel));
             host.net.rx.channels.set_reader(channel, process);
@@ -458,7 +458,7 @@ impl Host {
         if now >= self.next_deadline() {
             return Some(Unit::Clock);
         }
-        if self.net.has_channel_interrupt() {
+        if self.net.rx.channels.has_interrupt() || self.net.links.has_channel_interrupt() {
             return Some(Unit::ChannelInterrupt);
         }
         if let Some(port) = self.net.links.interrupting_port(&self.net.poller) {
@@ -922,7 +922,7 @@ impl Host {
 
     fn exit(&mut self, id: ProcessId, now: Instant) {
         for socket in self.net.sockets.descriptors.of(id).collect::<Vec<_>>() {
-            self.net.close(socket, now);
+            crate::system::close(&mut self.net, socket, now);
         }
         self.net.sockets.ready.exit(id);
         self.net.activation().end_processing(id);

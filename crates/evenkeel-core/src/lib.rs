@@ -36,7 +36,7 @@ mod slab;
 pub mod socket;
 mod sockets;
 pub mod stack;
-mod system;
+pub mod system;
 mod timed;
 mod trigger;
 mod waiters;

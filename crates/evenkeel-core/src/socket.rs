@@ -58,14 +58,14 @@ pub struct ConnectOptions<'a> {
 #[derive(Debug)]
 pub(crate) enum Descriptor {
     Udp(Box<Socket>),
-    Screen(Box<Screen>),
+    Screen(Box<ScreenQueue>),
     Capture(Box<CaptureQueue>),
     Listener(Box<ListeningSocket>),
     Stream(Stream),
     /// An event queue, and whose it is.
     Queue(ProcessId),
     Timer(Box<TimerSocket>),
-    UserEvent(Box<UserEvent>),
+    UserEvent(Box<UserEventSocket>),
 }
 
 /// The kind of a [`Descriptor`].
@@ -143,7 +143,7 @@ impl Descriptor {
 
 /// The screening queue: packets that wait for a process's verdict.
 #[derive(Debug)]
-pub(crate) struct Screen {
+pub(crate) struct ScreenQueue {
     pub(crate) owner: ProcessId,
     pub(crate) queue: Queue<Transit>,
     /// Shown to the process, which will say later what becomes of them; at most as many as the queue holds.
@@ -177,7 +177,7 @@ impl Socket {
 }
 
 /// Datagrams that were received together: room for a few, to be filled again and again
-/// ([`System::receive_burst`](crate::host::System::receive_burst)).
+/// ([`UdpSocket::receive_burst`](crate::system::UdpSocket::receive_burst)).
 ///
 /// They lie in the frames they came in, which are the host's until they are given back: when the next ones
 /// are received.
@@ -260,7 +260,7 @@ pub(crate) struct TimerSocket {
 
 /// A counter by which a program notifies itself.
 #[derive(Debug)]
-pub(crate) struct UserEvent {
+pub(crate) struct UserEventSocket {
     pub(crate) owner: ProcessId,
     pub(crate) posted: u64,
 }

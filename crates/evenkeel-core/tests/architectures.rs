@@ -10,7 +10,7 @@ use evenkeel_core::drop::{LinkDrop, QueueDrop, UdpDrop};
 use evenkeel_core::host::{Config, Level, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, Ipv4Address};
@@ -413,17 +413,17 @@ fn an_adaptor_keeps_up_with_sockets_that_come_and_go_and_loses_no_frame() {
 /// Drops what it receives, and gives nothing back.
 #[derive(Debug)]
 struct Careless {
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     received: Arc<AtomicU64>,
 }
 
 impl Program for Careless {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = Some(system.bind(None, 7).expect("a port of its own"));
+            self.socket = Some(UdpSocket::bind(system, None, 7).expect("a port of its own"));
             return Step::Again;
         };
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         drop(datagram);
         self.received.fetch_add(1, Ordering::Relaxed);
         Step::Again

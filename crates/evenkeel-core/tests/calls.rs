@@ -15,6 +15,9 @@ use evenkeel_core::socket::{
     Kinds, ListenError, PollEntry, ReceiveError, RegisterError, SendError, StreamError, Trigger,
 };
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{
+    CaptureSocket, EventQueue, Screen, TcpListener, TcpStream, Timer, UdpSocket, UserEvent,
+};
 use evenkeel_core::tcp::connection::{Error, Info, StreamOption};
 use evenkeel_core::tcp::{self, EndpointConfig, ListenerConfig, State};
 use evenkeel_core::time::{Duration, Instant};
@@ -52,28 +55,28 @@ impl Seen {
 }
 
 impl Two {
-    fn info(&mut self, side: usize, stream: Fd) -> Info {
-        self.call(side, |system| system.stream_info(stream)).unwrap().1
+    fn info(&mut self, side: usize, stream: TcpStream) -> Info {
+        self.call(side, |system| stream.info(system)).unwrap().1
     }
 
-    fn capture(&mut self, side: usize) -> Fd {
+    fn capture(&mut self, side: usize) -> CaptureSocket {
         let wanted = Capture { sent_too: true, feedback: false, ..Capture::default() };
-        self.call(side, |system| system.open_capture(wanted)).unwrap()
+        self.call(side, |system| CaptureSocket::open(system, wanted)).unwrap()
     }
 
     /// Returns the segments captured since the last call.
-    fn seen(&mut self, side: usize, capture: Fd) -> Vec<Seen> {
+    fn seen(&mut self, side: usize, capture: CaptureSocket) -> Vec<Seen> {
         self.call(side, |system| {
             let mut all = Vec::new();
-            while let Ok(captured) = system.captured(capture) {
+            while let Ok(captured) = capture.front(system) {
                 all.extend(Seen::parse(captured.at, captured.sent, captured.bytes));
-                system.pass_captured(capture);
+                capture.pop(system);
             }
             all
         })
     }
 
-    fn payloads_sent(&mut self, side: usize, capture: Fd) -> Vec<usize> {
+    fn payloads_sent(&mut self, side: usize, capture: CaptureSocket) -> Vec<usize> {
         let seen = self.seen(side, capture);
         seen.iter().filter(|seen| seen.sent && seen.payload > 0).map(|seen| seen.payload).collect()
     }
@@ -104,59 +107,64 @@ fn refusals(system: &mut System<'_>, id: Fd, kind: &str) -> Vec<(&'static str, B
         }
     };
     if kind != "udp" {
-        says("udp", "receive", receive(system.receive(id).err()));
-        let joined = system.join(id, IpAddress::v4(239, 0, 0, 1)).err();
+        says("udp", "receive", receive(UdpSocket::from(id).receive(system).err()));
+        let joined = UdpSocket::from(id).join(system, IpAddress::v4(239, 0, 0, 1)).err();
         says("udp", "join", if let Some(BindError::BadDescriptor(bad)) = joined { Some(bad) } else { None });
-        let sent = system.send(id, to, b"").err();
+        let sent = UdpSocket::from(id).send(system, to, b"").err();
         says("udp", "send", if let Some(SendError::BadDescriptor(bad)) = sent { Some(bad) } else { None });
     }
     if kind != "screen" {
-        says("screen", "screen", receive(system.screen(id, |_| Verdict::Pass).err()));
-        says("screen", "show", receive(system.show(id, |_| ()).err()));
-        says("screen", "judge", receive(system.judge(id, Verdict::Pass).err()));
+        says("screen", "screen", receive(Screen::from(id).decide(system, |_| Verdict::Pass).err()));
+        says("screen", "show", receive(Screen::from(id).show(system, |_| ()).err()));
+        says("screen", "judge", receive(Screen::from(id).judge(system, Verdict::Pass).err()));
     }
     if kind != "capture" {
-        says("capture", "captured", receive(system.captured(id).err()));
-        says("capture", "capture_counters", system.capture_counters(id).err());
+        says("capture", "captured", receive(CaptureSocket::from(id).front(system).err()));
+        says("capture", "capture_counters", CaptureSocket::from(id).counters(system).err());
     }
     if kind != "listener" {
-        says("listener", "accept", receive(system.accept(id).err()));
+        says("listener", "accept", receive(TcpListener::from(id).accept(system).err()));
     }
     if kind != "events" {
-        says("events", "next_event", receive(system.next_event(id).err()));
-        says("events", "take_events", system.take_events(id, &mut [Event::default()]).err());
+        says("events", "next_event", receive(EventQueue::from(id).next(system).err()));
+        says("events", "take_events", EventQueue::from(id).take(system, &mut [Event::default()]).err());
         let register = |error: Option<RegisterError>| match error {
             Some(RegisterError::BadDescriptor(bad)) => Some(bad),
             _ => None,
         };
         let interest = Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: 0 };
-        says("events", "add", register(system.add(id, id, interest).err()));
-        says("events", "modify", register(system.modify(id, id, interest).err()));
-        says("events", "delete", register(system.delete(id, id).err()));
+        says("events", "add", register(EventQueue::from(id).add(system, id, interest).err()));
+        says("events", "modify", register(EventQueue::from(id).modify(system, id, interest).err()));
+        says("events", "delete", register(EventQueue::from(id).delete(system, id).err()));
     }
     if kind != "timer" {
-        says("timer", "set_timer", system.set_timer(id, Instant::NEVER, None).err());
-        says("timer", "expirations", receive(system.expirations(id).err()));
+        says("timer", "set_timer", Timer::from(id).set(system, Instant::NEVER, None).err());
+        says("timer", "expirations", receive(Timer::from(id).expirations(system).err()));
     }
     if kind != "user event" {
-        says("user event", "post", system.post(id, 1).err());
-        says("user event", "posted", receive(system.posted(id).err()));
+        says("user event", "post", UserEvent::from(id).post(system, 1).err());
+        says("user event", "posted", receive(UserEvent::from(id).posted(system).err()));
     }
     if kind != "stream" {
-        says("stream", "read", stream(system.read(id, &mut [0]).err()));
-        says("stream", "peek_stream", stream(system.peek_stream(id, &mut [0]).err()));
-        says("stream", "write", stream(system.write(id, b"x").err()));
-        says("stream", "write_more", stream(system.write_more(id, b"x").err()));
-        says("stream", "room", stream(system.room(id).err()));
-        says("stream", "take_error", system.take_error(id).err());
-        says("stream", "shutdown", stream(system.shutdown(id).err()));
-        says("stream", "shutdown_read", stream(system.shutdown_read(id).err()));
-        says("stream", "set", stream(system.set(id, StreamOption::Nagle(false)).err()));
-        says("stream", "set_dscp", stream(system.set_dscp(id, 8).err()));
-        says("stream", "stream_info", system.stream_info(id).err());
-        says("stream", "abort", stream(system.abort(id).err()));
+        says("stream", "read", stream(TcpStream::from(id).read(system, &mut [0]).err()));
+        says("stream", "peek_stream", stream(TcpStream::from(id).peek(system, &mut [0]).err()));
+        says("stream", "write", stream(TcpStream::from(id).write(system, b"x").err()));
+        says("stream", "write_more", stream(TcpStream::from(id).write_more(system, b"x").err()));
+        says("stream", "room", stream(TcpStream::from(id).room(system).err()));
+        says("stream", "take_error", TcpStream::from(id).take_error(system).err());
+        says("stream", "shutdown", stream(TcpStream::from(id).shutdown(system).err()));
+        says("stream", "shutdown_read", stream(TcpStream::from(id).shutdown_read(system).err()));
+        says("stream", "set", stream(TcpStream::from(id).set(system, StreamOption::Nagle(false)).err()));
+        says("stream", "set_dscp", stream(TcpStream::from(id).set_dscp(system, 8).err()));
+        says("stream", "stream_info", TcpStream::from(id).info(system).err());
+        says("stream", "abort", stream(TcpStream::from(id).abort(system).err()));
     }
     said
+}
+
+/// Returns the port of a descriptor taken for a UDP socket, a listener, and a stream.
+fn ports(system: &System<'_>, id: Fd) -> [Result<u16, BadDescriptor>; 3] {
+    [UdpSocket::from(id).port(system), TcpListener::from(id).port(system), TcpStream::from(id).port(system)]
 }
 
 #[test]
@@ -165,14 +173,14 @@ fn a_descriptor_that_is_not_the_callers_or_of_another_kind_is_named_as_such() {
     let (stream, _) = two.connected();
     let kinds = two.call(A, |system| {
         [
-            ("udp", system.bind(None, 0).unwrap()),
-            ("listener", system.listen(None, 0, &ListenerConfig::default()).unwrap()),
-            ("stream", stream),
-            ("screen", system.open_screen(1).unwrap()),
-            ("capture", system.open_capture(Capture::default()).unwrap()),
-            ("events", system.events().unwrap()),
-            ("timer", system.open_timer().unwrap()),
-            ("user event", system.open_user_event().unwrap()),
+            ("udp", UdpSocket::bind(system, None, 0).unwrap().fd()),
+            ("listener", TcpListener::listen(system, None, 0, &ListenerConfig::default()).unwrap().fd()),
+            ("stream", stream.fd()),
+            ("screen", Screen::open(system, 1).unwrap().fd()),
+            ("capture", CaptureSocket::open(system, Capture::default()).unwrap().fd()),
+            ("events", EventQueue::of_all(system).unwrap().fd()),
+            ("timer", Timer::open(system).unwrap().fd()),
+            ("user event", UserEvent::open(system).unwrap().fd()),
         ]
     });
     let now = two.now;
@@ -185,10 +193,13 @@ fn a_descriptor_that_is_not_the_callers_or_of_another_kind_is_named_as_such() {
             another.len() == CALLS && another.iter().all(|&(_, bad)| bad == NOT_OPEN),
             "{kind}: {another:?}"
         );
-        let port = two.hosts[A].enter(thief, now, |system| system.port(id)).unwrap();
-        assert_eq!(port, Err(NOT_OPEN), "{kind}");
-        let has_port = matches!(kind, "udp" | "listener" | "stream");
-        assert_eq!(two.call(A, |system| system.port(id)).err(), (!has_port).then_some(OTHER_KIND), "{kind}");
+        let stolen = two.hosts[A].enter(thief, now, |system| ports(system, id)).unwrap();
+        assert_eq!(stolen, [Err(NOT_OPEN); 3], "{kind}");
+        for (of, port) in
+            ["udp", "listener", "stream"].into_iter().zip(two.call(A, |system| ports(system, id)))
+        {
+            assert_eq!(port.err(), (of != kind).then_some(OTHER_KIND), "{kind} as {of}");
+        }
         // All that the thief could have done to it: it is still open.
         assert!(two.hosts[A].enter(thief, now, |system| system.close(id)).is_ok());
         assert_eq!(two.call(A, |system| refusals(system, id, kind)), wrong);
@@ -206,36 +217,39 @@ fn a_descriptor_that_is_not_the_callers_or_of_another_kind_is_named_as_such() {
 fn calls_that_take_any_kind_of_descriptor_say_that_one_is_not_open() {
     let mut two = Two::new(Architecture::SoftLrp);
     two.call(A, |system| {
-        let (queue, event) = (system.open_queue().unwrap(), system.open_user_event().unwrap());
+        let (queue, event) = (EventQueue::open(system).unwrap(), UserEvent::open(system).unwrap());
         let no = Fd(77);
         let bad = DupError::BadDescriptor(NOT_OPEN);
         assert_eq!((system.dup(no), system.dup_from(no, Fd(9))), (Err(bad), Err(bad)));
-        assert_eq!((system.dup2(no, event), system.dup2(no, no)), (Err(bad), Err(bad)));
+        assert_eq!((system.dup2(no, event.fd()), system.dup2(no, no)), (Err(bad), Err(bad)));
         assert_eq!((bad.fault(), DupError::TooManyOpen.fault()), (Fault::Misuse, Fault::Limit));
         let mut sets = FdSets::new();
-        sets.read.extend([event.0, no.0]);
+        sets.read.extend([event.fd().0, no.0]);
         let mut found = sets.clone();
         assert_eq!(system.select(&sets, &mut found), Err(NOT_OPEN));
         assert!(found.is_empty());
-        let mut entries = [event, no].map(|fd| PollEntry::new(fd.0, Kinds::READABLE));
+        let mut entries = [event, UserEvent::from(no)].map(|fd| PollEntry::new(fd.fd().0, Kinds::READABLE));
         assert_eq!(system.poll(&mut entries), 1);
         assert_eq!(entries.map(|entry| entry.ready), [Kinds::NONE, Kinds::INVALID]);
         let interest = Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: 0 };
         let bad = Err(RegisterError::BadDescriptor(NOT_OPEN));
-        assert_eq!((system.add(queue, no, interest), system.add(no, event, interest)), (bad, bad));
-        assert_eq!((system.modify(queue, no, interest), system.delete(queue, no)), (bad, bad));
-        assert_eq!(system.modify(queue, event, interest), Err(RegisterError::NotAdded));
-        assert_eq!(system.delete(queue, event), Err(RegisterError::NotAdded));
-        assert_eq!(system.add(queue, event, interest), Ok(()));
-        assert_eq!(system.add(queue, event, interest), Err(RegisterError::AlreadyAdded));
-        assert_eq!(system.add(queue, queue, interest), Err(RegisterError::Itself));
+        assert_eq!(
+            (queue.add(system, no, interest), EventQueue::from(no).add(system, event, interest)),
+            (bad, bad)
+        );
+        assert_eq!((queue.modify(system, no, interest), queue.delete(system, no)), (bad, bad));
+        assert_eq!(queue.modify(system, event, interest), Err(RegisterError::NotAdded));
+        assert_eq!(queue.delete(system, event), Err(RegisterError::NotAdded));
+        assert_eq!(queue.add(system, event, interest), Ok(()));
+        assert_eq!(queue.add(system, event, interest), Err(RegisterError::AlreadyAdded));
+        assert_eq!(queue.add(system, queue, interest), Err(RegisterError::Itself));
         assert_eq!(RegisterError::Itself.fault(), Fault::Misuse);
-        assert_eq!(system.take_events(queue, &mut []), Err(OTHER_KIND));
+        assert_eq!(queue.take(system, &mut []), Err(OTHER_KIND));
         let ready = system.wait(no, Kinds::READABLE, std::task::Waker::noop());
         assert_eq!(ready, Kinds::INVALID, "the next call says so");
         assert_eq!(system.socket(no), Err(NOT_OPEN));
         system.close(no);
-        assert_eq!(system.dup(event), Ok(Fd(2)), "nothing of it has taken a number, or closed one");
+        assert_eq!(system.dup(event), Ok(Fd(2).into()), "nothing of it has taken a number, or closed one");
     });
 }
 
@@ -245,17 +259,17 @@ fn errors_of_binding_and_sending_say_whose_fault_it_was() {
     let mut two = Two::with(|_| Config::default());
     let elsewhere = IpAddress::v4(10, 9, 9, 9);
     two.call(A, |system| {
-        let socket = system.bind(None, PORT).unwrap();
+        let socket = UdpSocket::bind(system, None, PORT).unwrap();
         let refused = |address, port, system: &mut System<'_>| {
-            let error = system.bind(address, port).unwrap_err();
+            let error = UdpSocket::bind(system, address, port).unwrap_err();
             (error, error.fault())
         };
         assert_eq!(refused(None, PORT, system), (BindError::InUse, Fault::Misuse));
         assert_eq!(refused(Some(elsewhere), 1, system), (BindError::NotLocal, Fault::Misuse));
-        let joined = system.join(socket, address(A)).unwrap_err();
+        let joined = socket.join(system, address(A)).unwrap_err();
         assert_eq!((joined, joined.fault()), (BindError::NotMulticast, Fault::Misuse));
         let unsent = |to, len, system: &mut System<'_>| {
-            let error = system.send(socket, IpEndpoint::new(to, 9), &vec![0; len]).unwrap_err();
+            let error = socket.send(system, IpEndpoint::new(to, 9), &vec![0; len]).unwrap_err();
             (error, error.fault())
         };
         assert_eq!(unsent(elsewhere, 1, system), (SendError::NoRoute, Fault::Network));
@@ -263,7 +277,7 @@ fn errors_of_binding_and_sending_say_whose_fault_it_was() {
         assert_eq!(unsent(address(B), 70_000, system), (SendError::TooBig, Fault::Misuse));
         let mut most = 0;
         let full = loop {
-            match system.send(socket, IpEndpoint::new(IpAddress::v4(10, 0, 0, 255), 9), &[0; 60_000]) {
+            match socket.send(system, IpEndpoint::new(IpAddress::v4(10, 0, 0, 255), 9), &[0; 60_000]) {
                 Ok(()) => most += 1,
                 Err(error) => break error,
             }
@@ -272,11 +286,12 @@ fn errors_of_binding_and_sending_say_whose_fault_it_was() {
         assert_eq!((full, full.fault()), (SendError::NoBuffer, Fault::Limit));
     });
     let mut two = Two::with(|_| small(4_000));
-    let error = two
-        .call(A, |system| (0..100_000).find_map(|_| system.bind(None, 0).err()).expect("there is a limit"));
+    let error = two.call(A, |system| {
+        (0..100_000).find_map(|_| UdpSocket::bind(system, None, 0).err()).expect("there is a limit")
+    });
     assert!(matches!(error, BindError::NoMemory(_)) && error.fault() == Fault::Limit, "{error}");
-    let error =
-        two.call(A, |system| system.open_capture(Capture { limit_pkts: 9_000, ..Capture::default() }));
+    let error = two
+        .call(A, |system| CaptureSocket::open(system, Capture { limit_pkts: 9_000, ..Capture::default() }));
     assert_eq!(error.map_err(|error| error.fault()), Err(Fault::Limit));
 }
 
@@ -288,13 +303,17 @@ fn errors_of_listening_and_connecting_say_whose_fault_it_was() {
     let elsewhere = IpAddress::v4(10, 9, 9, 9);
     let config = ListenerConfig::default();
     let deaf = |side: usize, address, port, two: &mut Two| {
-        let error = two.call(side, |system| system.listen(address, port, &config)).unwrap_err();
+        let error = two.call(side, |system| TcpListener::listen(system, address, port, &config)).unwrap_err();
         (error, error.fault())
     };
     assert_eq!(deaf(B, None, PORT, &mut two), (ListenError::InUse, Fault::Misuse));
     assert_eq!(deaf(B, Some(elsewhere), 8, &mut two), (ListenError::NotLocal, Fault::Misuse));
     let ports: Vec<_> = (0..2)
-        .map(|_| two.call(B, |system| system.listen(None, 0, &config).map(|l| system.port(l).unwrap())))
+        .map(|_| {
+            two.call(B, |system| {
+                TcpListener::listen(system, None, 0, &config).map(|l| l.port(system).unwrap())
+            })
+        })
         .collect();
     let mut ports: Vec<u16> = ports.into_iter().map(Result::unwrap).collect();
     ports.sort_unstable();
@@ -302,7 +321,9 @@ fn errors_of_listening_and_connecting_say_whose_fault_it_was() {
     assert_eq!(deaf(B, None, 0, &mut two), (ListenError::NoPort, Fault::Limit));
 
     let refused = |to, port, from: ConnectOptions<'_>, two: &mut Two| {
-        let error = two.call(A, |system| system.connect_with(IpEndpoint::new(to, port), &from)).unwrap_err();
+        let error = two
+            .call(A, |system| TcpStream::connect_with(system, IpEndpoint::new(to, port), &from))
+            .unwrap_err();
         (error, error.fault())
     };
     let from = |address, port| ConnectOptions { address, port, ..ConnectOptions::default() };
@@ -316,12 +337,12 @@ fn errors_of_listening_and_connecting_say_whose_fault_it_was() {
     let foreign = from(Some(elsewhere), 0);
     assert_eq!(refused(address(B), 7, foreign, &mut two), (ConnectError::NotLocal, Fault::Misuse));
     for _ in 0..2 {
-        two.call(A, |system| system.connect(IpEndpoint::new(address(B), PORT))).unwrap();
+        two.call(A, |system| TcpStream::connect(system, IpEndpoint::new(address(B), PORT))).unwrap();
     }
     let taken = from(None, 50_000);
     assert_eq!(refused(address(B), 7, taken, &mut two), (ConnectError::InUse, Fault::Misuse));
     assert_eq!(refused(address(B), 7, any, &mut two), (ConnectError::NoPort, Fault::Limit));
-    two.call(A, |system| system.connect(IpEndpoint::new(address(B), 8))).unwrap();
+    two.call(A, |system| TcpStream::connect(system, IpEndpoint::new(address(B), 8))).unwrap();
     assert_eq!(refused(address(B), 9, any, &mut two), (ConnectError::Full, Fault::Limit));
 }
 
@@ -331,34 +352,35 @@ fn errors_of_streams_say_whose_fault_it_was_and_that_waiting_is_nobodys() {
     let (ours, theirs) = two.connected();
     let waiting = two.read(A, ours).unwrap_err();
     assert_eq!((waiting, waiting.fault()), (StreamError::WouldBlock, None));
-    let empty = two.call(A, |system| system.bind(None, 0).map(|socket| system.receive(socket))).unwrap();
+    let empty =
+        two.call(A, |system| UdpSocket::bind(system, None, 0).map(|socket| socket.receive(system))).unwrap();
     assert_eq!(empty.map_err(|error| error.fault()).map(|_| ()), Err(None));
-    two.call(A, |system| system.shutdown(ours)).unwrap();
-    let shut = two.call(A, |system| system.write(ours, b"x")).unwrap_err();
+    two.call(A, |system| ours.shutdown(system)).unwrap();
+    let shut = two.call(A, |system| ours.write(system, b"x")).unwrap_err();
     assert_eq!((shut, shut.fault()), (StreamError::Closed, Some(Fault::Misuse)));
-    assert_eq!(two.call(B, |system| system.abort(theirs)), Ok(()));
-    assert_eq!(two.call(B, |system| system.abort(theirs)), Err(NOT_OPEN.into()), "abort closes");
+    assert_eq!(two.call(B, |system| theirs.abort(system)), Ok(()));
+    assert_eq!(two.call(B, |system| theirs.abort(system)), Err(NOT_OPEN.into()), "abort closes");
     two.settle();
     let reset = StreamError::Failed(Error::Reset);
     assert_eq!(reset.fault(), Some(Fault::Network));
     // It is told by every call until it is taken, once.
     assert_eq!(two.read(A, ours), Err(reset));
     two.call(A, |system| {
-        assert_eq!(system.write(ours, b"x"), Err(reset));
-        assert_eq!(system.room(ours), Err(reset));
-        assert_eq!(system.set(ours, StreamOption::Nagle(false)), Err(reset));
-        assert_eq!(system.shutdown(ours), Err(reset));
-        assert_eq!(system.shutdown_read(ours), Err(reset));
-        assert_eq!(system.set_dscp(ours, 8), Err(reset));
-        assert_eq!(system.take_error(ours), Ok(Some(Error::Reset)));
-        assert_eq!(system.take_error(ours), Ok(None));
-        assert_eq!(system.read(ours, &mut [0]), Err(StreamError::Closed));
-        assert_eq!(system.shutdown(ours), Err(StreamError::Closed));
-        assert_eq!(system.set(ours, StreamOption::Nagle(false)), Err(StreamError::Closed));
-        assert_eq!(system.abort(ours), Err(StreamError::Closed), "it was over before");
-        assert_eq!(system.stream_info(ours).err(), Some(NOT_OPEN), "and is closed all the same");
+        assert_eq!(ours.write(system, b"x"), Err(reset));
+        assert_eq!(ours.room(system), Err(reset));
+        assert_eq!(ours.set(system, StreamOption::Nagle(false)), Err(reset));
+        assert_eq!(ours.shutdown(system), Err(reset));
+        assert_eq!(ours.shutdown_read(system), Err(reset));
+        assert_eq!(ours.set_dscp(system, 8), Err(reset));
+        assert_eq!(ours.take_error(system), Ok(Some(Error::Reset)));
+        assert_eq!(ours.take_error(system), Ok(None));
+        assert_eq!(ours.read(system, &mut [0]), Err(StreamError::Closed));
+        assert_eq!(ours.shutdown(system), Err(StreamError::Closed));
+        assert_eq!(ours.set(system, StreamOption::Nagle(false)), Err(StreamError::Closed));
+        assert_eq!(ours.abort(system), Err(StreamError::Closed), "it was over before");
+        assert_eq!(ours.info(system).err(), Some(NOT_OPEN), "and is closed all the same");
     });
-    let nobody = two.call(A, |system| system.connect(IpEndpoint::new(address(B), 9))).unwrap();
+    let nobody = two.call(A, |system| TcpStream::connect(system, IpEndpoint::new(address(B), 9))).unwrap();
     two.settle();
     assert_eq!(two.read(A, nobody), Err(StreamError::Failed(Error::Refused)));
 }
@@ -378,7 +400,8 @@ fn what_is_accepted_has_the_options_of_its_listener() {
             ..tcp::Config::default()
         });
         let config = ListenerConfig::default();
-        let listener = two.call(B, |system| system.listen_with(None, PORT, &config, &options)).unwrap();
+        let listener =
+            two.call(B, |system| TcpListener::listen_with(system, None, PORT, &config, &options)).unwrap();
         let (ours, theirs) = two.connected_by(listener, &ConnectOptions::default());
         let (a, b) = (two.info(A, ours), two.info(B, theirs));
         assert_eq!((a.mss, b.mss), (700, 700), "{architecture}");
@@ -387,10 +410,11 @@ fn what_is_accepted_has_the_options_of_its_listener() {
         assert_eq!(two.write(B, theirs, &[0; 100_000]), 5_000, "{architecture}");
         // Others are as the host's are.
         let port = 8;
-        let plain = two.call(B, |system| system.listen(None, port, &config)).unwrap();
-        let other = two.call(A, |system| system.connect(IpEndpoint::new(address(B), port))).unwrap();
+        let plain = two.call(B, |system| TcpListener::listen(system, None, port, &config)).unwrap();
+        let other =
+            two.call(A, |system| TcpStream::connect(system, IpEndpoint::new(address(B), port))).unwrap();
         two.settle();
-        assert!(two.call(B, |system| system.accept(plain)).is_ok());
+        assert!(two.call(B, |system| plain.accept(system)).is_ok());
         assert!(two.info(A, other).mss > 1_400 && two.info(A, other).sack, "{architecture}");
     }
 }
@@ -412,9 +436,9 @@ fn a_stream_is_opened_from_where_it_shall_be_with_options_of_its_own_and_data() 
             data: Some(b"early"),
         };
         let (ours, theirs) = two.connected_by(listener, &options);
-        let (tuple, info) = two.call(A, |system| system.stream_info(ours)).unwrap();
+        let (tuple, info) = two.call(A, |system| ours.info(system)).unwrap();
         assert_eq!(tuple.local, IpEndpoint::new(second.address(), 1_234), "{architecture}");
-        assert_eq!(two.call(A, |system| system.port(ours)), Ok(1_234));
+        assert_eq!(two.call(A, |system| ours.port(system)), Ok(1_234));
         // Less the time stamps that it has.
         assert_eq!((info.mss, info.sack), (588, false), "{architecture}");
         assert_eq!(two.info(B, theirs).mss, 588, "{architecture}: as its SYN said");
@@ -431,9 +455,9 @@ fn what_is_set_in_the_step_that_opens_a_stream_is_in_its_syn() {
     two.listen();
     let capture = two.capture(A);
     two.call(A, |system| {
-        let stream = system.connect(IpEndpoint::new(address(B), PORT)).unwrap();
-        system.set(stream, StreamOption::MssMax(555)).unwrap();
-        system.set_dscp(stream, 46).unwrap();
+        let stream = TcpStream::connect(system, IpEndpoint::new(address(B), PORT)).unwrap();
+        stream.set(system, StreamOption::MssMax(555)).unwrap();
+        stream.set_dscp(system, 46).unwrap();
     });
     two.settle();
     let seen = two.seen(A, capture);
@@ -452,11 +476,12 @@ fn no_stream_gets_a_window_that_its_channel_cannot_hold_whatever_its_options_are
         ..tcp::Config::default()
     });
     let config = ListenerConfig::default();
-    let listener = two.call(B, |system| system.listen_with(None, PORT, &config, &large)).unwrap();
+    let listener =
+        two.call(B, |system| TcpListener::listen_with(system, None, PORT, &config, &large)).unwrap();
     let options = ConnectOptions { stream: Some(&large), ..ConnectOptions::default() };
     let (ours, theirs) = two.connected_by(listener, &options);
     assert_eq!(two.info(A, ours).receive_limit, most);
-    two.call(A, |system| system.set(ours, StreamOption::ReceiveBuffer(all))).unwrap();
+    two.call(A, |system| ours.set(system, StreamOption::ReceiveBuffer(all))).unwrap();
     assert_eq!((two.info(A, ours).receive_limit, two.info(B, theirs).receive_limit), (most, most));
 }
 
@@ -464,23 +489,23 @@ fn no_stream_gets_a_window_that_its_channel_cannot_hold_whatever_its_options_are
 fn what_is_peeked_at_is_still_there() {
     let mut two = Two::new(Architecture::SoftLrp);
     let (ours, theirs) = two.connected();
-    assert_eq!(two.call(B, |system| system.peek_stream(theirs, &mut [0; 9])), Err(StreamError::WouldBlock));
+    assert_eq!(two.call(B, |system| theirs.peek(system, &mut [0; 9])), Err(StreamError::WouldBlock));
     two.write(A, ours, b"peek");
     two.settle();
     for _ in 0..2 {
         let mut room = [0; 9];
-        assert_eq!(two.call(B, |system| system.peek_stream(theirs, &mut room)), Ok(4));
+        assert_eq!(two.call(B, |system| theirs.peek(system, &mut room)), Ok(4));
         assert_eq!(&room[..4], b"peek");
     }
     assert_eq!(two.read(B, theirs).unwrap(), b"peek");
-    assert_eq!(two.call(B, |system| system.peek_stream(theirs, &mut [0; 9])), Err(StreamError::WouldBlock));
+    assert_eq!(two.call(B, |system| theirs.peek(system, &mut [0; 9])), Err(StreamError::WouldBlock));
 }
 
 #[test]
 fn who_shuts_one_direction_down_goes_on_in_the_other() {
     let mut two = Two::new(Architecture::SoftLrp);
     let (ours, theirs) = two.connected();
-    two.call(A, |system| system.shutdown(ours)).unwrap();
+    two.call(A, |system| ours.shutdown(system)).unwrap();
     two.settle();
     assert_eq!(two.read(B, theirs).unwrap(), b"", "the end");
     two.write(B, theirs, b"still");
@@ -488,7 +513,7 @@ fn who_shuts_one_direction_down_goes_on_in_the_other() {
     assert_eq!(two.read(A, ours).unwrap(), b"still");
     two.write(B, theirs, b"unread");
     two.settle();
-    two.call(A, |system| system.shutdown_read(ours)).unwrap();
+    two.call(A, |system| ours.shutdown_read(system)).unwrap();
     assert_eq!(two.read(A, ours).unwrap(), b"", "what was not read is thrown away");
     // It is acknowledged all the same, however much comes.
     for _ in 0..50 {
@@ -504,24 +529,25 @@ fn who_shuts_one_direction_down_goes_on_in_the_other() {
 fn small_writes_wait_for_more_if_they_are_told_that_more_follows() {
     let mut two = Two::new(Architecture::SoftLrp);
     let (ours, theirs) = two.connected();
-    two.call(A, |system| system.set(ours, StreamOption::Nagle(false))).unwrap();
+    two.call(A, |system| ours.set(system, StreamOption::Nagle(false))).unwrap();
     // Nothing is sent again because its acknowledgment is late.
-    two.call(B, |system| system.set(theirs, StreamOption::AckDelay(Duration::ZERO))).unwrap();
+    two.call(B, |system| theirs.set(system, StreamOption::AckDelay(Duration::ZERO))).unwrap();
     let capture = two.capture(A);
-    let pieces = |two: &mut Two, more: fn(&mut System<'_>, Fd, &[u8]) -> Result<usize, StreamError>| {
-        for _ in 0..3 {
-            assert_eq!(two.call(A, |system| more(system, ours, b"ab")), Ok(2));
-            two.run(Duration::from_millis(1));
-        }
-        assert_eq!(two.call(A, |system| system.write(ours, b"c")), Ok(1));
-        two.settle();
-        assert_eq!(two.read(B, theirs).unwrap(), b"abababc");
-        two.payloads_sent(A, capture)
-    };
-    assert_eq!(pieces(&mut two, |system, stream, data| system.write(stream, data)), [2, 2, 2, 1]);
-    assert_eq!(pieces(&mut two, |system, stream, data| system.write_more(stream, data)), [7]);
+    let pieces =
+        |two: &mut Two, more: fn(&mut System<'_>, TcpStream, &[u8]) -> Result<usize, StreamError>| {
+            for _ in 0..3 {
+                assert_eq!(two.call(A, |system| more(system, ours, b"ab")), Ok(2));
+                two.run(Duration::from_millis(1));
+            }
+            assert_eq!(two.call(A, |system| ours.write(system, b"c")), Ok(1));
+            two.settle();
+            assert_eq!(two.read(B, theirs).unwrap(), b"abababc");
+            two.payloads_sent(A, capture)
+        };
+    assert_eq!(pieces(&mut two, |system, stream, data| stream.write(system, data)), [2, 2, 2, 1]);
+    assert_eq!(pieces(&mut two, |system, stream, data| stream.write_more(system, data)), [7]);
     let cork =
-        |two: &mut Two, cork| two.call(A, |system| system.set(ours, StreamOption::Cork(cork))).unwrap();
+        |two: &mut Two, cork| two.call(A, |system| ours.set(system, StreamOption::Cork(cork))).unwrap();
     cork(&mut two, true);
     for _ in 0..3 {
         two.write(A, ours, b"ab");
@@ -539,8 +565,8 @@ fn segments_are_no_larger_and_marked_as_it_was_set() {
     let (ours, theirs) = two.connected();
     let capture = two.capture(A);
     two.call(A, |system| {
-        system.set(ours, StreamOption::MssMax(300)).unwrap();
-        system.set_dscp(ours, 10).unwrap();
+        ours.set(system, StreamOption::MssMax(300)).unwrap();
+        ours.set_dscp(system, 10).unwrap();
     });
     two.write(A, ours, &[0; 1_000]);
     two.settle();
@@ -554,14 +580,14 @@ fn segments_are_no_larger_and_marked_as_it_was_set() {
 fn buffers_hold_what_was_set_and_no_more() {
     let mut two = Two::new(Architecture::SoftLrp);
     let (ours, theirs) = two.connected();
-    two.call(A, |system| system.set(ours, StreamOption::SendBuffer(3_000))).unwrap();
-    two.call(B, |system| system.set(theirs, StreamOption::ReceiveBuffer(100_000))).unwrap();
-    assert_eq!(two.call(A, |system| system.room(ours)), Ok(3_000));
+    two.call(A, |system| ours.set(system, StreamOption::SendBuffer(3_000))).unwrap();
+    two.call(B, |system| theirs.set(system, StreamOption::ReceiveBuffer(100_000))).unwrap();
+    assert_eq!(two.call(A, |system| ours.room(system)), Ok(3_000));
     assert_eq!(two.write(A, ours, &[0; 100_000]), 3_000);
-    assert_eq!(two.call(A, |system| system.write(ours, b"x")), Err(StreamError::WouldBlock));
+    assert_eq!(two.call(A, |system| ours.write(system, b"x")), Err(StreamError::WouldBlock));
     for _ in 0..100 {
         two.settle();
-        let _ = two.call(A, |system| system.write(ours, &[0; 3_000]));
+        let _ = two.call(A, |system| ours.write(system, &[0; 3_000]));
     }
     // More than at first.
     let held = two.info(B, theirs).receive_queue;
@@ -574,7 +600,7 @@ fn acknowledgments_wait_as_long_as_was_set() {
     let (ours, theirs) = two.connected();
     let capture = two.capture(A);
     let waited = |two: &mut Two, delay| {
-        two.call(B, |system| system.set(theirs, StreamOption::AckDelay(delay))).unwrap();
+        two.call(B, |system| theirs.set(system, StreamOption::AckDelay(delay))).unwrap();
         two.write(A, ours, b"x");
         two.settle();
         two.read(B, theirs).unwrap();
@@ -593,7 +619,7 @@ fn a_closed_stream_waits_for_its_peer_and_an_idle_one_asks_for_it_as_was_set() {
     let mut two = Two::new(Architecture::SoftLrp);
     let (ours, theirs) = two.connected();
     two.call(A, |system| {
-        system.set(ours, StreamOption::FinWait2(Duration::from_secs(3))).unwrap();
+        ours.set(system, StreamOption::FinWait2(Duration::from_secs(3))).unwrap();
         system.close(ours);
     });
     two.run(Duration::from_secs(2));
@@ -613,7 +639,7 @@ fn a_closed_stream_waits_for_its_peer_and_an_idle_one_asks_for_it_as_was_set() {
         probes_max: 3,
     };
     let capture = two.capture(A);
-    two.call(A, |system| system.set(ours, StreamOption::Keepalive(Some(keepalive)))).unwrap();
+    two.call(A, |system| ours.set(system, StreamOption::Keepalive(Some(keepalive)))).unwrap();
     two.run(Duration::from_secs(6));
     assert!(two.seen(A, capture).iter().any(|seen| seen.sent), "a probe");
 }
@@ -623,14 +649,14 @@ fn what_is_aborted_is_reset_and_what_is_unacknowledged_too_long_has_failed() {
     let mut two = Two::new(Architecture::SoftLrp);
     let (ours, theirs) = two.connected();
     let capture = two.capture(A);
-    two.call(A, |system| system.abort(ours)).unwrap();
+    two.call(A, |system| ours.abort(system)).unwrap();
     two.settle();
     assert!(two.seen(A, capture).iter().any(|seen| seen.sent && seen.flags & RST != 0));
     assert_eq!(two.read(B, theirs), Err(StreamError::Failed(Error::Reset)));
 
     let mut two = Two::new(Architecture::SoftLrp);
     let (ours, _) = two.connected();
-    two.call(A, |system| system.set(ours, StreamOption::UserTimeout(Duration::from_secs(4)))).unwrap();
+    two.call(A, |system| ours.set(system, StreamOption::UserTimeout(Duration::from_secs(4)))).unwrap();
     // The other end is another's now: nobody answers.
     assert!(two.hosts[B].remove_address(evenkeel_core::id::InterfaceId(0), IpCidr::new(address(B), 24)));
     two.write(A, ours, b"x");

@@ -16,6 +16,7 @@ use evenkeel_core::poll::Feedback;
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 use evenkeel_core::work::Work;
@@ -249,8 +250,8 @@ struct Talker;
 
 impl Program for Talker {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        if let Ok(socket) = system.bind(None, 0) {
-            let _ = system.send(socket, IpEndpoint { addr: PEER.into(), port: 7 }, b"hello");
+        if let Ok(socket) = UdpSocket::bind(system, None, 0) {
+            let _ = socket.send(system, IpEndpoint { addr: PEER.into(), port: 7 }, b"hello");
             system.close(socket);
         }
         Step::Sleep(system.now() + Duration::from_millis(1))

@@ -16,7 +16,7 @@ use common::*;
 use evenkeel_core::host::{Config, System};
 use evenkeel_core::process::{Bill, ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::{self, Flags, Header, ListenerConfig, Segment, SeqNumber};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
@@ -48,16 +48,15 @@ struct Server {
 
 impl Program for Server {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         if !core::mem::replace(&mut self.is_listening, true) {
-            system.listen(None, PORT, &ListenerConfig::default()).unwrap();
+            TcpListener::listen(system, None, PORT, &ListenerConfig::default()).unwrap();
         }
-        while let Ok(event) = system.next_event(events) {
-            let fd = Fd::of(&event);
-            while system.accept(fd).is_ok() {}
-            while let Ok(1..) = system.read(fd, &mut [0; 4_096]) {}
+        while let Ok(event) = events.next(system) {
+            while TcpListener::of(&event).accept(system).is_ok() {}
+            while let Ok(1..) = TcpStream::of(&event).read(system, &mut [0; 4_096]) {}
         }
-        Step::Wait(events)
+        Step::Wait(events.fd())
     }
 }
 

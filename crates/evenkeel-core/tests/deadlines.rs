@@ -9,6 +9,7 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{TcpStream, UdpSocket};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
 
@@ -31,8 +32,8 @@ impl Program for Once {
         match self.0.take() {
             Some(act) => {
                 act(system);
-                let socket = system.bind(None, 7).unwrap();
-                Step::WaitUntil(socket, system.now() + Duration::from_secs(1))
+                let socket = UdpSocket::bind(system, None, 7).unwrap();
+                Step::WaitUntil(socket.fd(), system.now() + Duration::from_secs(1))
             }
             None => Step::Exit,
         }
@@ -101,7 +102,8 @@ fn a_call_from_outside_is_followed_by_the_deadlines_it_makes() {
     let mut bench = rested(Config::default());
     let outside = bench.host.attach("outside", 0, bench.now);
     assert_eq!(waiting(&bench.host), []);
-    let connect = |system: &mut System<'_>| system.connect(IpEndpoint::new(PEER.into(), 80)).is_ok();
+    let connect =
+        |system: &mut System<'_>| TcpStream::connect(system, IpEndpoint::new(PEER.into(), 80)).is_ok();
     assert_eq!(bench.host.enter(outside, bench.now, connect), Ok(true));
     let listed = [(Deadline::Neighbors, "neighbors"), (Deadline::Tcp, "tcp")];
     assert_eq!(waiting(&bench.host), listed);
@@ -127,11 +129,11 @@ fn parts_of_the_host_are_listed_by_name_while_they_wait() {
     let mut bench = rested(Config::of(Architecture::Polled));
     let acts: [(&str, Act); 2] = [
         ("neighbors", |system| {
-            let socket = system.bind(None, 9).unwrap();
-            system.send(socket, IpEndpoint::new(PEER.into(), 9), b"x").unwrap();
+            let socket = UdpSocket::bind(system, None, 9).unwrap();
+            socket.send(system, IpEndpoint::new(PEER.into(), 9), b"x").unwrap();
         }),
         ("tcp", |system| {
-            system.connect(IpEndpoint::new(PEER.into(), 80)).unwrap();
+            TcpStream::connect(system, IpEndpoint::new(PEER.into(), 80)).unwrap();
         }),
     ];
     for (name, act) in acts {

@@ -21,6 +21,9 @@ use evenkeel_core::socket::{
     PollEntry, ReceiveError, Select, TooManyOpen, Trigger,
 };
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{
+    CaptureSocket, EventQueue, Screen, TcpListener, TcpStream, Timer, UdpSocket, UserEvent,
+};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpAddress;
@@ -78,25 +81,27 @@ fn opening() -> [(&'static str, Open); 12] {
         }
     }
     let group = |system: &mut System<'_>| {
-        said(system.bind(Some(IpAddress::v4(239, 0, 0, 1)), 90), BindError::TooManyOpen)
+        said(UdpSocket::bind(system, Some(IpAddress::v4(239, 0, 0, 1)), 90), BindError::TooManyOpen)
     };
     [
-        ("bind", |system| said(system.bind(None, 80), BindError::TooManyOpen)),
+        ("bind", |system| said(UdpSocket::bind(system, None, 80), BindError::TooManyOpen)),
         ("bind to a group", group),
         ("listen", |system| {
-            said(system.listen(None, 80, &ListenerConfig::default()), ListenError::TooManyOpen)
+            said(TcpListener::listen(system, None, 80, &ListenerConfig::default()), ListenError::TooManyOpen)
         }),
         ("connect", |system| {
-            said(system.connect(IpEndpoint::new(address(B), PORT)), ConnectError::TooManyOpen)
+            said(TcpStream::connect(system, IpEndpoint::new(address(B), PORT)), ConnectError::TooManyOpen)
         }),
-        ("open_screen", |system| said(system.open_screen(5), BindError::TooManyOpen)),
-        ("open_capture", |system| said(system.open_capture(Capture::default()), BindError::TooManyOpen)),
-        ("open_queue", |system| said(system.open_queue(), TooManyOpen)),
-        ("events", |system| said(system.events(), TooManyOpen)),
-        ("open_timer", |system| said(system.open_timer(), TooManyOpen)),
-        ("open_user_event", |system| said(system.open_user_event(), TooManyOpen)),
+        ("open_screen", |system| said(Screen::open(system, 5), BindError::TooManyOpen)),
+        ("open_capture", |system| {
+            said(CaptureSocket::open(system, Capture::default()), BindError::TooManyOpen)
+        }),
+        ("open_queue", |system| said(EventQueue::open(system), TooManyOpen)),
+        ("events", |system| said(EventQueue::of_all(system), TooManyOpen)),
+        ("open_timer", |system| said(Timer::open(system), TooManyOpen)),
+        ("open_user_event", |system| said(UserEvent::open(system), TooManyOpen)),
         ("dup", |system| said(system.dup(Fd(0)), DupError::TooManyOpen)),
-        ("accept", |system| said(system.accept(Fd(0)), ReceiveError::TooManyOpen)),
+        ("accept", |system| said(TcpListener::from(Fd(0)).accept(system), ReceiveError::TooManyOpen)),
     ]
 }
 
@@ -108,10 +113,10 @@ fn a_call_that_fails_for_too_many_descriptors_leaves_all_as_it_was() {
         // A connection waits at A, too. Who has had one has reserved what all of them need.
         let listener = two.call(A, |system| {
             system.close(Fd(0));
-            system.listen(None, PORT, &ListenerConfig::default()).unwrap()
+            TcpListener::listen(system, None, PORT, &ListenerConfig::default()).unwrap()
         });
         assert_eq!(listener, Fd(0));
-        two.call(B, |system| system.connect(IpEndpoint::new(address(A), PORT))).unwrap();
+        two.call(B, |system| TcpStream::connect(system, IpEndpoint::new(address(A), PORT))).unwrap();
         two.settle();
         two.call(A, |system| system.set_descriptor_limit(1));
         for (call, open) in opening() {
@@ -146,14 +151,15 @@ fn who_waits_for_what_another_closes_is_woken_to_find_that_out() {
             }
             let (fds, other) = two.hosts[A]
                 .enter(me, now, |system| {
-                    let (socket, queue) = (system.bind(None, 0).unwrap(), system.open_queue().unwrap());
-                    let listener = system.listen(None, 0, &ListenerConfig::default()).unwrap();
-                    let (timer, event) = (system.open_timer().unwrap(), system.open_user_event().unwrap());
-                    let fds = [socket, queue, listener, timer, event];
+                    let (socket, queue) =
+                        (UdpSocket::bind(system, None, 0).unwrap(), EventQueue::open(system).unwrap());
+                    let listener = TcpListener::listen(system, None, 0, &ListenerConfig::default()).unwrap();
+                    let (timer, event) = (Timer::open(system).unwrap(), UserEvent::open(system).unwrap());
+                    let fds = [socket.fd(), queue.fd(), listener.fd(), timer.fd(), event.fd()];
                     for (&fd, waker) in fds.iter().zip(&wakers) {
                         assert!(system.wait(fd, Kinds::READABLE, waker).is_empty());
                     }
-                    let other = system.open_user_event().unwrap();
+                    let other = UserEvent::open(system).unwrap();
                     if way == "close a duplicate" {
                         fds.iter().for_each(|&fd| _ = system.dup(fd).unwrap());
                     }
@@ -197,11 +203,11 @@ fn who_waits_for_what_another_closes_is_woken_to_find_that_out() {
 fn a_timer_counts_what_was_missed_and_keeps_its_distances() {
     let (mut two, ms) = (Two::new(Architecture::SoftLrp), Duration::from_millis);
     let timer = two.call(A, |system| {
-        let timer = system.open_timer().unwrap();
-        system.set_timer(timer, system.now() + ms(10), Some(ms(3))).unwrap();
+        let timer = Timer::open(system).unwrap();
+        timer.set(system, system.now() + ms(10), Some(ms(3))).unwrap();
         timer
     });
-    let expired = |two: &mut Two| two.call(A, |system| system.expirations(timer));
+    let expired = |two: &mut Two| two.call(A, |system| timer.expirations(system));
     two.run(ms(9));
     assert_eq!(expired(&mut two), Err(ReceiveError::WouldBlock), "never early");
     two.run(ms(8));
@@ -213,7 +219,7 @@ fn a_timer_counts_what_was_missed_and_keeps_its_distances() {
     two.run(ms(3));
     assert_eq!(expired(&mut two), Ok(1), "43");
     two.run(ms(3));
-    two.call(A, |system| system.set_timer(timer, Instant::NEVER, Some(ms(3)))).unwrap();
+    two.call(A, |system| timer.set(system, Instant::NEVER, Some(ms(3)))).unwrap();
     two.run(ms(10));
     assert_eq!(expired(&mut two), Err(ReceiveError::WouldBlock), "forgotten, and stopped");
 }
@@ -252,34 +258,35 @@ fn left_of(bench: &Bench) -> Vec<String> {
 fn who_is_killed_in_its_sleep_leaves_nothing_and_nobody_hangs() {
     let ways: [fn(&mut System<'_>) -> Step; 6] = [
         |system| {
-            let socket = system.bind(None, 9).unwrap();
-            assert_eq!(system.select(&reading([socket]), &mut FdSets::new()), Ok(0));
+            let socket = UdpSocket::bind(system, None, 9).unwrap();
+            assert_eq!(system.select(&reading([socket.fd()]), &mut FdSets::new()), Ok(0));
             Step::Block(Instant::NEVER)
         },
         |system| {
-            let socket = system.bind(None, 9).unwrap();
-            assert_eq!(system.poll(&mut [PollEntry::new(socket.0, Kinds::READABLE)]), 0);
+            let socket = UdpSocket::bind(system, None, 9).unwrap();
+            assert_eq!(system.poll(&mut [PollEntry::new(socket.fd().0, Kinds::READABLE)]), 0);
             Step::Block(system.now() + Duration::from_secs(1))
         },
         |system| {
-            let (socket, queue) = (system.bind(None, 9).unwrap(), system.open_queue().unwrap());
-            system.add(queue, socket, level(socket)).unwrap();
-            Step::Wait(queue)
+            let (socket, queue) =
+                (UdpSocket::bind(system, None, 9).unwrap(), EventQueue::open(system).unwrap());
+            queue.add(system, socket, level(socket.fd())).unwrap();
+            Step::Wait(queue.fd())
         },
         |system| {
-            let events = system.events().unwrap();
-            system.bind(None, 9).unwrap();
+            let events = EventQueue::of_all(system).unwrap();
+            UdpSocket::bind(system, None, 9).unwrap();
             // It can be written to.
-            while system.next_event(events).is_ok() {}
-            Step::WaitUntil(events, system.now() + Duration::from_secs(1))
+            while events.next(system).is_ok() {}
+            Step::WaitUntil(events.fd(), system.now() + Duration::from_secs(1))
         },
         |system| {
-            let timer = system.open_timer().unwrap();
+            let timer = Timer::open(system).unwrap();
             let at = system.now() + Duration::from_millis(500);
-            system.set_timer(timer, at, Some(Duration::from_millis(10))).unwrap();
-            Step::Wait(timer)
+            timer.set(system, at, Some(Duration::from_millis(10))).unwrap();
+            Step::Wait(timer.fd())
         },
-        |system| Step::Wait(system.bind(None, 9).unwrap()),
+        |system| Step::Wait(UdpSocket::bind(system, None, 9).unwrap().fd()),
     ];
     for architecture in Architecture::ALL {
         let mut bench = Bench::new(Config::of(architecture));
@@ -313,8 +320,8 @@ fn descriptors_without_number_come_and_go_in_any_order() {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             ((random >> 33) % u64::from(below)) as u32
         };
-        let queue = system.open_queue().unwrap();
-        (1..MANY).for_each(|n| assert_eq!(system.open_user_event(), Ok(Fd(n))));
+        let queue = EventQueue::open(system).unwrap();
+        (1..MANY).for_each(|n| assert_eq!(UserEvent::open(system), Ok(Fd(n).into())));
         // In any order, a quarter of them; those that are opened then have the lowest numbers.
         let mut free = BTreeSet::new();
         while free.len() < MANY as usize / 4 {
@@ -324,17 +331,17 @@ fn descriptors_without_number_come_and_go_in_any_order() {
             }
         }
         while let Some(fd) = free.pop_first() {
-            assert_eq!(system.open_user_event(), Ok(Fd(fd)));
+            assert_eq!(UserEvent::open(system), Ok(Fd(fd).into()));
         }
         let info = allocation_counter::measure(|| {
             for round in 0..MANY / 4 {
                 let fd = Fd(1 + next(MANY - 1));
                 system.close(fd);
                 // It costs an allocation, of what is behind it; nothing else grows.
-                assert_eq!(system.open_user_event(), Ok(fd));
+                assert_eq!(UserEvent::open(system), Ok(fd.into()));
                 if round % 16 == 0 {
-                    system.add(queue, fd, level(fd)).unwrap();
-                    system.post(fd, 1).unwrap();
+                    queue.add(system, fd, level(fd)).unwrap();
+                    UserEvent::from(fd).post(system, 1).unwrap();
                 }
             }
         });
@@ -343,9 +350,9 @@ fn descriptors_without_number_come_and_go_in_any_order() {
         assert!(info.bytes_current < 8 << 20, "{info:?}");
         let mut events = vec![Event::default(); MANY as usize];
         let mut posted = 0;
-        let taken = system.take_events(queue, &mut events).unwrap();
+        let taken = queue.take(system, &mut events).unwrap();
         for event in &events[..taken] {
-            posted += system.posted(Fd::of(event)).unwrap();
+            posted += UserEvent::of(event).posted(system).unwrap();
         }
         assert!(taken > 10_000 && posted == taken as u64, "{taken}, {posted}");
     });
@@ -378,7 +385,7 @@ fn what_is_looked_at_is_what_is_new_was_ready_or_has_had_a_hint() {
         bench
             .host
             .enter(me, bench.now, |system| {
-                (0..IDLE).for_each(|n| _ = system.bind(None, 1_000 + n as u16).unwrap())
+                (0..IDLE).for_each(|n| _ = UdpSocket::bind(system, None, 1_000 + n as u16).unwrap())
             })
             .unwrap();
         let (all, mut found) = (reading((0..IDLE).map(Fd)), FdSets::new());
@@ -406,7 +413,7 @@ fn what_is_looked_at_is_what_is_new_was_ready_or_has_had_a_hint() {
             .host
             .enter(me, bench.now, |system| {
                 for fd in [3, 70].map(Fd) {
-                    let datagram = system.receive(fd).unwrap();
+                    let datagram = UdpSocket::from(fd).receive(system).unwrap();
                     system.recycle(datagram);
                 }
             })
@@ -420,7 +427,7 @@ fn what_is_looked_at_is_what_is_new_was_ready_or_has_had_a_hint() {
             .host
             .enter(me, bench.now, |system| {
                 system.close(Fd(299));
-                assert_eq!(system.bind(None, 5), Ok(Fd(299)));
+                assert_eq!(UdpSocket::bind(system, None, 5), Ok(Fd(299).into()));
             })
             .unwrap();
         asks(&mut bench, 3, 2, "two were ready, one is new");

@@ -16,7 +16,7 @@ use evenkeel_core::id::ChannelId;
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
 use evenkeel_core::work::Work;
@@ -132,7 +132,7 @@ fn a_flood_of_a_channel_that_shares_a_ring_is_discarded_early_and_its_buffers_go
 }
 
 /// Opens a socket, and closes it again.
-struct Brief(Option<Fd>);
+struct Brief(Option<UdpSocket>);
 
 impl core::fmt::Debug for Brief {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -143,7 +143,7 @@ impl core::fmt::Debug for Brief {
 impl Program for Brief {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         match self.0 {
-            None => self.0 = Some(system.bind(None, 7).unwrap()),
+            None => self.0 = Some(UdpSocket::bind(system, None, 7).unwrap()),
             Some(socket) => {
                 system.close(socket);
                 return Step::Exit;

@@ -14,8 +14,8 @@ use common::*;
 use evenkeel_core::host::{Config, Level, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream, UdpSocket};
 use evenkeel_core::tcp::{self, EndpointConfig, Flags, Header, ListenerConfig, Segment, SeqNumber};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, Ipv4Packet};
@@ -62,42 +62,42 @@ enum Then {
 struct Server {
     then: Then,
     connected: bool,
-    elsewhere: Option<Fd>,
+    elsewhere: Option<UdpSocket>,
     seen: Arc<Seen>,
 }
 
 impl Server {
-    fn answer(&self, stream: Fd, system: &mut System<'_>) {
+    fn answer(&self, stream: TcpStream, system: &mut System<'_>) {
         let mut room = [0; 4_096];
-        while let Ok(len @ 1..) = system.read(stream, &mut room) {
+        while let Ok(len @ 1..) = stream.read(system, &mut room) {
             self.seen.payloads.lock().unwrap().push(room[..len].to_vec());
             self.seen.count.fetch_add(1, Ordering::Relaxed);
-            assert_eq!(system.write(stream, b"!"), Ok(1));
+            assert_eq!(stream.write(system, b"!"), Ok(1));
         }
     }
 }
 
 impl Program for Server {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         let elsewhere = *self.elsewhere.get_or_insert_with(|| {
-            system.listen(None, PORT, &ListenerConfig::default()).unwrap();
-            system.bind(None, ELSEWHERE).unwrap()
+            TcpListener::listen(system, None, PORT, &ListenerConfig::default()).unwrap();
+            UdpSocket::bind(system, None, ELSEWHERE).unwrap()
         });
-        while let Ok(event) = system.next_event(events) {
-            self.connected |= system.accept(Fd::of(&event)).is_ok();
+        while let Ok(event) = events.next(system) {
+            self.connected |= TcpListener::of(&event).accept(system).is_ok();
             if event.ready.is_readable() {
-                self.answer(Fd::of(&event), system);
+                self.answer(TcpStream::of(&event), system);
             }
         }
         match self.then {
-            Then::WaitsElsewhere if self.connected => Step::Wait(elsewhere),
+            Then::WaitsElsewhere if self.connected => Step::Wait(elsewhere.fd()),
             Then::Naps if self.connected => Step::Sleep(system.now() + Duration::from_secs(1)),
             Then::Computes if self.connected => {
                 system.compute(UNIT * 10);
                 Step::Again
             }
-            _ => Step::Wait(events),
+            _ => Step::Wait(events.fd()),
         }
     }
 }

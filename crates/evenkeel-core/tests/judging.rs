@@ -11,7 +11,7 @@ use evenkeel_core::host::{Config, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::Screen;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::Ipv4Address;
 
@@ -28,20 +28,20 @@ struct Court {
 #[derive(Debug)]
 struct Screener {
     court: Arc<Mutex<Court>>,
-    socket: Option<Fd>,
+    socket: Option<Screen>,
 }
 
 impl Program for Screener {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = Some(system.open_screen(LIMIT).unwrap());
+            self.socket = Some(Screen::open(system, LIMIT).unwrap());
             return Step::Again;
         };
         let mut court = self.court.lock().unwrap();
         for verdict in court.verdicts.split_off(0) {
-            assert!(system.judge(socket, verdict).is_ok());
+            assert!(socket.judge(system, verdict).is_ok());
         }
-        while system.show(socket, |transit| court.shown.push(*transit.packet().last().unwrap())).is_ok() {}
+        while socket.show(system, |transit| court.shown.push(*transit.packet().last().unwrap())).is_ok() {}
         Step::Sleep(system.now() + Duration::from_millis(1))
     }
 }

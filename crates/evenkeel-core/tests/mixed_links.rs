@@ -22,8 +22,8 @@ use evenkeel_core::host::{AddInterfaceError, Config, Host, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
-use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream, UdpSocket};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::tcp::connection::StreamOption;
 use evenkeel_core::time::{Duration, Instant};
@@ -134,16 +134,16 @@ impl Net {
 /// Sends back whatever comes to its port, by UDP and TCP.
 #[derive(Debug, Default)]
 struct Echo {
-    sockets: Option<[Fd; 2]>,
+    sockets: Option<(UdpSocket, TcpListener)>,
     /// Bytes of each stream that were read and not written yet.
-    held: Vec<(Fd, VecDeque<u8>)>,
+    held: Vec<(TcpStream, VecDeque<u8>)>,
 }
 
 impl Echo {
-    fn datagrams(socket: Fd, system: &mut System<'_>) {
-        while let Ok(datagram) = system.receive(socket) {
+    fn datagrams(socket: UdpSocket, system: &mut System<'_>) {
+        while let Ok(datagram) = socket.receive(system) {
             let payload: Vec<u8> = datagram.chunks().flatten().copied().collect();
-            system.send(socket, datagram.source(), &payload).unwrap();
+            socket.send(system, datagram.source(), &payload).unwrap();
             system.recycle(datagram);
         }
     }
@@ -152,12 +152,12 @@ impl Echo {
         let mut room = [0; 4_096];
         for (stream, held) in &mut self.held {
             while held.len() < 16_384
-                && let Ok(len @ 1..) = system.read(*stream, &mut room)
+                && let Ok(len @ 1..) = stream.read(system, &mut room)
             {
                 held.extend(&room[..len]);
             }
             while !held.is_empty()
-                && let Ok(len @ 1..) = system.write(*stream, held.make_contiguous())
+                && let Ok(len @ 1..) = stream.write(system, held.make_contiguous())
             {
                 held.drain(..len);
             }
@@ -167,18 +167,18 @@ impl Echo {
 
 impl Program for Echo {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let [socket, listener] = *self.sockets.get_or_insert_with(|| {
-            let listener = system.listen(None, ECHO, &ListenerConfig::default()).unwrap();
-            [system.bind(None, ECHO).unwrap(), listener]
+        let (socket, listener) = *self.sockets.get_or_insert_with(|| {
+            let listener = TcpListener::listen(system, None, ECHO, &ListenerConfig::default()).unwrap();
+            (UdpSocket::bind(system, None, ECHO).unwrap(), listener)
         });
-        let events = system.events().unwrap();
-        while system.next_event(events).is_ok() {}
+        let events = EventQueue::of_all(system).unwrap();
+        while events.next(system).is_ok() {}
         Self::datagrams(socket, system);
-        while let Ok((stream, _)) = system.accept(listener) {
+        while let Ok((stream, _)) = listener.accept(system) {
             self.held.push((stream, VecDeque::new()));
         }
         self.streams(system);
-        Step::WaitUntil(events, system.now() + Duration::from_millis(1))
+        Step::WaitUntil(events.fd(), system.now() + Duration::from_millis(1))
     }
 }
 
@@ -188,7 +188,7 @@ impl Program for Echo {
 struct Talker {
     to: IpEndpoint,
     bytes: usize,
-    sockets: Option<[Fd; 2]>,
+    sockets: Option<(UdpSocket, TcpStream)>,
     said: usize,
     /// The time when the last datagram was sent: a lost one is sent again.
     sent_at: Instant,
@@ -225,10 +225,10 @@ impl Talker {
         (Box::new(talker), heard)
     }
 
-    fn datagrams(&mut self, socket: Fd, system: &mut System<'_>) {
+    fn datagrams(&mut self, socket: UdpSocket, system: &mut System<'_>) {
         let mut answered = self.sent_at == Instant::ZERO;
         let mut next = self.heard.datagrams.load(Ordering::Relaxed);
-        while let Ok(datagram) = system.receive(socket) {
+        while let Ok(datagram) = socket.receive(system) {
             if datagram.chunks().flatten().eq(&next.to_be_bytes()) {
                 next = self.heard.datagrams.fetch_add(1, Ordering::Relaxed) + 1;
                 answered = true;
@@ -237,7 +237,7 @@ impl Talker {
         }
         let lost = system.now() >= self.sent_at + Duration::from_millis(10);
         if next < DATAGRAMS && (answered || lost) {
-            system.send(socket, self.to, &next.to_be_bytes()).unwrap();
+            socket.send(system, self.to, &next.to_be_bytes()).unwrap();
             self.sent_at = system.now();
         }
     }
@@ -249,19 +249,19 @@ impl Talker {
 
 impl Program for Talker {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let [socket, stream] = *self.sockets.get_or_insert_with(|| {
-            let socket = system.bind(None, 0).unwrap();
-            [socket, system.connect(self.to).unwrap()]
+        let (socket, stream) = *self.sockets.get_or_insert_with(|| {
+            let socket = UdpSocket::bind(system, None, 0).unwrap();
+            (socket, TcpStream::connect(system, self.to).unwrap())
         });
         self.datagrams(socket, system);
         let mut room = [0; 1_000];
-        while let Ok(len @ 1..) = system.read(stream, &mut room) {
+        while let Ok(len @ 1..) = stream.read(system, &mut room) {
             let before = self.heard.bytes.fetch_add(len as u64, Ordering::Relaxed);
             assert_eq!(room[..len], Self::text(before as usize)[..len]);
         }
         while self.said < self.bytes
             && let left = (self.bytes - self.said).min(1_000)
-            && let Ok(len @ 1..) = system.write(stream, &Self::text(self.said)[..left])
+            && let Ok(len @ 1..) = stream.write(system, &Self::text(self.said)[..left])
         {
             self.said += len;
         }
@@ -457,8 +457,8 @@ impl Program for Opener {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         if !core::mem::replace(&mut self.open, true) {
             for port in 0..self.count {
-                system.bind(None, 1_000 + port).unwrap();
-                system.listen(None, 1_000 + port, &ListenerConfig::default()).unwrap();
+                UdpSocket::bind(system, None, 1_000 + port).unwrap();
+                TcpListener::listen(system, None, 1_000 + port, &ListenerConfig::default()).unwrap();
             }
         }
         if self.ends.load(Ordering::Relaxed) > 0 {
@@ -532,9 +532,9 @@ fn a_link_that_does_not_demultiplex_bounds_the_windows_that_programs_ask_for() {
     host.add_interface(Box::new(near), &cidr(Plain.ours()), Instant::ZERO).unwrap();
     let me = host.attach("me", 0, Instant::ZERO);
     let limit = host.enter(me, Instant::ZERO, |system| {
-        let stream = system.connect(IpEndpoint::new(Plain.peer().into(), ECHO)).unwrap();
-        system.set(stream, StreamOption::ReceiveBuffer(64 << 20)).unwrap();
-        system.stream_info(stream).unwrap().1.receive_limit
+        let stream = TcpStream::connect(system, IpEndpoint::new(Plain.peer().into(), ECHO)).unwrap();
+        stream.set(system, StreamOption::ReceiveBuffer(64 << 20)).unwrap();
+        stream.info(system).unwrap().1.receive_limit
     });
     assert_eq!(limit.unwrap(), most);
 }

@@ -11,8 +11,8 @@ use evenkeel_core::host::{Config, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::{self, InterfaceId, Route, Via};
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv4Packet, UdpPacket};
 
@@ -27,21 +27,21 @@ const BATCHES: usize = 200;
 struct Echo {
     port: u16,
     nap: Duration,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
 }
 
 impl Program for Echo {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = Some(system.bind(None, self.port).unwrap());
+            self.socket = Some(UdpSocket::bind(system, None, self.port).unwrap());
             return Step::Again;
         };
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         let payload = datagram.as_slice().unwrap();
         let mut copy = [0; 64];
         let copy = &mut copy[..payload.len()];
         copy.copy_from_slice(payload);
-        system.send(socket, datagram.source(), copy).unwrap();
+        socket.send(system, datagram.source(), copy).unwrap();
         system.recycle(datagram);
         if self.nap.is_zero() { Step::Again } else { Step::Sleep(system.now() + self.nap) }
     }

@@ -9,8 +9,9 @@ use common::{Bench, HOST_MAC, UNIT};
 use evenkeel_core::host::{Config, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Datagrams, Fd};
+use evenkeel_core::socket::Datagrams;
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
+use evenkeel_core::system::{TcpListener, UdpSocket};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
@@ -37,7 +38,7 @@ fn nth_mac(n: u16) -> EthernetAddress {
 /// Answers each datagram to a port with so many bytes; takes them one by one, or several at a time.
 #[derive(Debug)]
 struct Answers {
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     burst: Option<Datagrams>,
     bytes: usize,
 }
@@ -54,16 +55,16 @@ impl Answers {
 impl Program for Answers {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = Some(system.bind(None, PORT).unwrap());
+            self.socket = Some(UdpSocket::bind(system, None, PORT).unwrap());
             return Step::Again;
         };
         let answer = vec![7; self.bytes];
         if let Some(burst) = &mut self.burst {
-            let Ok(()) = system.receive_burst(socket, burst) else { return Step::Wait(socket) };
-            burst.iter().for_each(|request| system.reply(socket, request, &answer).unwrap());
+            let Ok(()) = socket.receive_burst(system, burst) else { return Step::Wait(socket.fd()) };
+            burst.iter().for_each(|request| socket.reply(system, request, &answer).unwrap());
         } else {
-            let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
-            system.reply(socket, &request, &answer).unwrap();
+            let Ok(request) = socket.receive(system) else { return Step::Wait(socket.fd()) };
+            socket.reply(system, &request, &answer).unwrap();
             system.recycle(request);
         }
         Step::Again
@@ -160,7 +161,11 @@ fn a_thread_outside_answers_to_where_its_neighbour_has_just_moved() {
         for says in Says::ALL {
             let mut bench = bench(architecture);
             let me = bench.host.attach("me", 0, bench.now);
-            let socket = bench.host.enter(me, bench.now, |system| system.bind(None, PORT)).unwrap().unwrap();
+            let socket = bench
+                .host
+                .enter(me, bench.now, |system| UdpSocket::bind(system, None, PORT))
+                .unwrap()
+                .unwrap();
             let ends = says.ends();
             for n in 0..50 {
                 let mac = nth_mac(n);
@@ -171,8 +176,8 @@ fn a_thread_outside_answers_to_where_its_neighbour_has_just_moved() {
                     bench
                         .host
                         .enter(me, now, |system| {
-                            while let Ok(request) = system.receive(socket) {
-                                system.reply(socket, &request, b"!").unwrap();
+                            while let Ok(request) = socket.receive(system) {
+                                socket.reply(system, &request, b"!").unwrap();
                                 system.recycle(request);
                             }
                         })
@@ -199,7 +204,8 @@ fn pings_and_connections_are_answered_to_where_their_neighbour_has_just_moved() 
         for says in Says::ALL {
             let mut bench = bench(architecture);
             let me = bench.host.attach("me", 0, bench.now);
-            let listens = |system: &mut System<'_>| system.listen(None, PORT, &ListenerConfig::default());
+            let listens =
+                |system: &mut System<'_>| TcpListener::listen(system, None, PORT, &ListenerConfig::default());
             bench.host.enter(me, bench.now, listens).unwrap().unwrap();
             let (peer, host) = says.ends();
             let (kind, protocol) = if peer.version() == v4(1).version() { (8, 1) } else { (128, 58) };

@@ -17,7 +17,7 @@ use evenkeel_core::interface::{Interface, Properties, RxQueue, TxQueue};
 use evenkeel_core::poll::Quota;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
 
@@ -281,7 +281,7 @@ fn a_stalled_interface_is_tried_again_soon_but_not_all_the_time() {
 /// Answers what it receives.
 #[derive(Debug)]
 struct Echo {
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     compute: Duration,
 }
 
@@ -294,11 +294,11 @@ impl Echo {
 impl Program for Echo {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = Some(system.bind(None, 7).unwrap());
+            self.socket = Some(UdpSocket::bind(system, None, 7).unwrap());
             return Step::Again;
         };
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
-        system.send(socket, datagram.source(), b"there").unwrap();
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
+        socket.send(system, datagram.source(), b"there").unwrap();
         system.recycle(datagram);
         system.compute(self.compute);
         Step::Again

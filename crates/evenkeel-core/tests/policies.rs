@@ -11,6 +11,7 @@ use evenkeel_core::host::{Config, Level, System};
 use evenkeel_core::poll::{CycleLimit, Quota, TaskWeights};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
 
@@ -85,13 +86,14 @@ impl Program for Awakened {
             system.compute(Duration::from_micros(10));
             return Step::Again;
         }
-        let socket = system.bind(None, self.0).unwrap_or(evenkeel_core::socket::Fd(0));
-        if let Ok(datagram) = system.receive(socket) {
+        let socket =
+            UdpSocket::bind(system, None, self.0).unwrap_or(UdpSocket::from(evenkeel_core::socket::Fd(0)));
+        if let Ok(datagram) = socket.receive(system) {
             system.recycle(datagram);
             self.1 = true;
             return Step::Again;
         }
-        Step::Wait(socket)
+        Step::Wait(socket.fd())
     }
 }
 

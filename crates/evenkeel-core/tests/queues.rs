@@ -9,6 +9,7 @@ use evenkeel_core::id::InterfaceId;
 use evenkeel_core::interface::Interface;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::TcpStream;
 use evenkeel_core::tcp::{EndpointConfig, FourTuple};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
@@ -63,7 +64,7 @@ fn connect(queues: usize, mut each: impl FnMut(usize, &[u8], usize)) {
         for n in 0..64 {
             for peer in addresses(1) {
                 let to = IpEndpoint::new(peer.address(), 1_000 + n % 8);
-                host.enter(me, Instant::ZERO, |system| system.connect(to)).unwrap().unwrap();
+                host.enter(me, Instant::ZERO, |system| TcpStream::connect(system, to)).unwrap().unwrap();
             }
         }
         let mut syns = 0;
@@ -107,8 +108,10 @@ fn a_host_has_the_ports_that_lead_to_its_queue_and_no_others() {
         host.add_interface(Box::new(end), &addresses(2), Instant::ZERO).unwrap();
         let me = host.attach("me", 0, Instant::ZERO);
         let mut ports = Vec::new();
-        while let Ok(stream) = host.enter(me, Instant::ZERO, |system| system.connect(peer)).unwrap() {
-            ports.push(host.enter(me, Instant::ZERO, |system| system.port(stream)).unwrap().unwrap());
+        while let Ok(stream) =
+            host.enter(me, Instant::ZERO, |system| TcpStream::connect(system, peer)).unwrap()
+        {
+            ports.push(host.enter(me, Instant::ZERO, |system| stream.port(system)).unwrap().unwrap());
         }
         ports.sort_unstable();
         assert_eq!(ports, fit);

@@ -18,6 +18,7 @@ use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::{
     BadDescriptor, DupError, Event, Fd, FdSets, Interest, Kinds, PollEntry, Select, StreamError, Trigger,
 };
+use evenkeel_core::system::{EventQueue, Screen, UdpSocket, UserEvent};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::UdpPacket;
 
@@ -46,14 +47,15 @@ fn call<T>(bench: &mut Bench, me: ProcessId, call: impl FnOnce(&mut System<'_>) 
     bench.host.enter(me, bench.now, call).unwrap()
 }
 
-fn interest(fd: Fd, trigger: Trigger) -> Interest {
+fn interest(fd: impl Into<Fd>, trigger: Trigger) -> Interest {
+    let fd = fd.into();
     Interest { events: Kinds::READABLE, trigger, token: fd.token() }
 }
 
 /// Returns the descriptors that an event queue reports now.
-fn heard(system: &mut System<'_>, queue: Fd) -> Vec<Fd> {
+fn heard(system: &mut System<'_>, queue: EventQueue) -> Vec<Fd> {
     let mut events = [Event::default(); 64];
-    let taken = system.take_events(queue, &mut events).unwrap();
+    let taken = queue.take(system, &mut events).unwrap();
     events[..taken].iter().map(Fd::of).collect()
 }
 
@@ -75,8 +77,8 @@ fn who_has_screened_all_hears_of_the_next_packet() {
         let mut bench = Bench::router(Config::of(architecture));
         let me = bench.host.attach("screener", 0, bench.now);
         let (screen, queue) = call(&mut bench, me, |system| {
-            let (screen, queue) = (system.open_screen(16).unwrap(), system.open_queue().unwrap());
-            system.add(queue, screen, interest(screen, Trigger::Edge)).unwrap();
+            let (screen, queue) = (Screen::open(system, 16).unwrap(), EventQueue::open(system).unwrap());
+            queue.add(system, screen, interest(screen, Trigger::Edge)).unwrap();
             (screen, queue)
         });
         let (bell, waker) = bell();
@@ -89,12 +91,12 @@ fn who_has_screened_all_hears_of_the_next_packet() {
             let (heard, screened) = call(&mut bench, me, |system| {
                 let heard = heard(system, queue);
                 let mut screened = 0;
-                while system.screen(screen, |_| Verdict::Pass).is_ok() {
+                while screen.decide(system, |_| Verdict::Pass).is_ok() {
                     screened += 1;
                 }
                 (heard, screened)
             });
-            assert_eq!((heard, screened), (vec![screen], 1), "{architecture}: packet {n}");
+            assert_eq!((heard, screened), (vec![screen.fd()], 1), "{architecture}: packet {n}");
         }
     }
 }
@@ -106,8 +108,9 @@ fn who_has_found_nothing_behind_many_datagrams_that_are_wrong_hears_of_the_right
         let mut bench = Bench::new(config);
         let me = bench.host.attach("receiver", 0, bench.now);
         let (socket, queue) = call(&mut bench, me, |system| {
-            let (socket, queue) = (system.bind(None, 9).unwrap(), system.open_queue().unwrap());
-            system.add(queue, socket, interest(socket, Trigger::Edge)).unwrap();
+            let (socket, queue) =
+                (UdpSocket::bind(system, None, 9).unwrap(), EventQueue::open(system).unwrap());
+            queue.add(system, socket, interest(socket, Trigger::Edge)).unwrap();
             (socket, queue)
         });
         // Busy: nobody processes what comes until the receiver calls.
@@ -125,7 +128,7 @@ fn who_has_found_nothing_behind_many_datagrams_that_are_wrong_hears_of_the_right
                 break;
             }
             received +=
-                call(&mut bench, me, |system| std::iter::from_fn(|| system.receive(socket).ok()).count());
+                call(&mut bench, me, |system| std::iter::from_fn(|| socket.receive(system).ok()).count());
         }
         assert_eq!(received, 1, "{architecture}");
     }
@@ -138,8 +141,8 @@ fn who_asks_for_all_events_hears_of_what_had_come_before() {
         let (ours, theirs) = two.connected();
         two.write(B, theirs, b"before");
         two.settle();
-        let events = two.call(A, |system| system.events()).unwrap();
-        assert_eq!(two.call(A, |system| heard(system, events)), [ours], "{architecture}");
+        let events = two.call(A, EventQueue::of_all).unwrap();
+        assert_eq!(two.call(A, |system| heard(system, events)), [ours.fd()], "{architecture}");
     }
 }
 
@@ -153,8 +156,8 @@ fn a_duplicate_is_heard_of_whatever_number_it_has() {
         let other = system.dup(ours).unwrap();
         system.close(ours);
         system.dup_from(other, Fd(9)).unwrap();
-        let events = system.events().unwrap();
-        assert_eq!(events, ours, "the lowest number that was free");
+        let events = EventQueue::of_all(system).unwrap();
+        assert_eq!(events, ours.fd(), "the lowest number that was free");
         events
     });
     assert_eq!(two.call(A, |system| heard(system, events)), [Fd(1), Fd(9)]);
@@ -162,9 +165,9 @@ fn a_duplicate_is_heard_of_whatever_number_it_has() {
     two.call(A, |system| {
         system.close(events);
         system.dup2(Fd(1), Fd(5)).unwrap();
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         assert_eq!(heard(system, events), [Fd(1), Fd(5), Fd(9)]);
-        assert_eq!(events, ours);
+        assert_eq!(events, ours.fd());
     });
 }
 
@@ -172,27 +175,27 @@ fn a_duplicate_is_heard_of_whatever_number_it_has() {
 fn the_queue_of_all_events_is_opened_again_when_it_was_closed_or_replaced() {
     let mut two = Two::new(Architecture::SoftLrp);
     two.call(A, |system| {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         system.close(events);
         // It is another's number now.
-        let user = system.open_user_event().unwrap();
-        assert_eq!(user, events);
-        let again = system.events().unwrap();
-        assert_ne!(again, user);
-        system.post(user, 1).unwrap();
-        assert_eq!(heard(system, again), [user]);
-        system.dup2(user, again).unwrap();
-        let third = system.events().unwrap();
-        assert!(third != again && third != user);
-        system.post(user, 1).unwrap();
-        assert_eq!(heard(system, third), [user, again]);
+        let user = UserEvent::open(system).unwrap();
+        assert_eq!(user, events.fd());
+        let again = EventQueue::of_all(system).unwrap();
+        assert_ne!(again, user.fd());
+        user.post(system, 1).unwrap();
+        assert_eq!(heard(system, again), [user.fd()]);
+        system.dup2(user, again.fd()).unwrap();
+        let third = EventQueue::of_all(system).unwrap();
+        assert!(third != again && third != user.fd());
+        user.post(system, 1).unwrap();
+        assert_eq!(heard(system, third), [user.fd(), again.fd()]);
         // An event queue of one's own that has the number does not hear of all.
         system.close(third);
-        let own = system.open_queue().unwrap();
-        assert_eq!(own, third);
-        let other = system.open_user_event().unwrap();
-        system.post(other, 1).unwrap();
-        assert_eq!(heard(system, own), []);
+        let own = EventQueue::open(system).unwrap();
+        assert_eq!(own, third.fd());
+        let other = UserEvent::open(system).unwrap();
+        other.post(system, 1).unwrap();
+        assert!(heard(system, own).is_empty());
     });
 }
 
@@ -203,12 +206,12 @@ fn who_waits_for_a_duplicate_of_what_is_aborted_hears_of_it() {
         let (ours, _) = two.connected();
         let other = two.call(A, |system| system.dup(ours)).unwrap();
         let (bell, waker) = bell();
-        let (sets, mut found) = (reading(&[other]), FdSets::new());
+        let (sets, mut found) = (reading(&[other.fd()]), FdSets::new());
         two.call(A, |system| {
             assert_eq!(system.select(&sets, &mut found), Ok(0));
             assert!(!system.block(&waker));
         });
-        two.call(A, |system| system.abort(ours)).unwrap();
+        two.call(A, |system| ours.abort(system)).unwrap();
         two.settle();
         assert!(bell.rang(), "{select:?}");
         assert_eq!(two.call(A, |system| system.select(&sets, &mut found)), Ok(1), "{select:?}");
@@ -219,7 +222,7 @@ fn who_waits_for_a_duplicate_of_what_is_aborted_hears_of_it() {
 fn a_number_above_the_limit_is_no_place_for_a_duplicate() {
     let mut two = Two::with(|_| Config { descriptors_max: 4, ..Config::default() });
     two.call(A, |system| {
-        let event = system.open_user_event().unwrap();
+        let event = UserEvent::open(system).unwrap();
         assert_eq!(system.dup2(event, Fd(4)), Err(DupError::AboveLimit));
         assert_eq!(system.dup_from(event, Fd(4)), Err(DupError::AboveLimit));
         assert_eq!(system.dup2(Fd(3), Fd(4)), Err(DupError::BadDescriptor(BadDescriptor::NotOpen)));
@@ -233,20 +236,20 @@ fn who_waits_for_an_outer_event_queue_hears_of_what_is_added_to_an_inner_one() {
     let mut two = Two::new(Architecture::SoftLrp);
     let (bell, waker) = bell();
     let (inner, outer, event) = two.call(A, |system| {
-        let [inner, outer] = [(); 2].map(|()| system.open_queue().unwrap());
-        system.add(outer, inner, interest(inner, Trigger::Level)).unwrap();
-        let event = system.open_user_event().unwrap();
-        system.post(event, 1).unwrap();
+        let [inner, outer] = [(); 2].map(|()| EventQueue::open(system).unwrap());
+        outer.add(system, inner, interest(inner, Trigger::Level)).unwrap();
+        let event = UserEvent::open(system).unwrap();
+        event.post(system, 1).unwrap();
         assert!(system.wait(outer, Kinds::READABLE, &waker).is_empty());
         (inner, outer, event)
     });
-    two.call(A, |system| system.add(inner, event, interest(event, Trigger::OneShot))).unwrap();
+    two.call(A, |system| inner.add(system, event, interest(event, Trigger::OneShot))).unwrap();
     assert!(bell.rang());
     two.call(A, |system| {
-        assert_eq!(heard(system, outer), [inner]);
-        assert_eq!(heard(system, inner), [event]);
+        assert_eq!(heard(system, outer), [inner.fd()]);
+        assert_eq!(heard(system, inner), [event.fd()]);
         assert!(system.wait(outer, Kinds::READABLE, &waker).is_empty());
-        system.modify(inner, event, interest(event, Trigger::OneShot)).unwrap();
+        inner.modify(system, event, interest(event, Trigger::OneShot)).unwrap();
     });
     assert!(bell.rang(), "modified");
 }
@@ -259,12 +262,12 @@ fn who_waits_for_room_is_left_alone_by_what_comes_to_be_read() {
         let (ours, theirs) = two.connected();
         let (bell, waker) = bell();
         let wait = |two: &mut Two, kinds| two.call(A, |system| system.wait(ours, kinds, &waker));
-        while two.call(A, |system| system.write(ours, &[1; 10_000])) != Err(StreamError::WouldBlock) {
+        while two.call(A, |system| ours.write(system, &[1; 10_000])) != Err(StreamError::WouldBlock) {
             two.run(Duration::from_millis(10));
         }
         assert_eq!(wait(&mut two, Kinds::WRITABLE), Kinds::NONE, "{architecture}");
         for _ in 0..3 {
-            assert_eq!(two.call(B, |system| system.write(theirs, b"unread")), Ok(6), "{architecture}");
+            assert_eq!(two.call(B, |system| theirs.write(system, b"unread")), Ok(6), "{architecture}");
             two.run(Duration::from_millis(10));
             assert_eq!(wait(&mut two, Kinds::WRITABLE), Kinds::NONE, "{architecture}");
         }
@@ -281,19 +284,20 @@ fn who_waits_for_room_is_left_alone_by_what_comes_to_be_read() {
 /// Finds nothing by `select`, looks at an event queue as well, and sleeps.
 #[derive(Debug, Default)]
 struct LooksTwice {
-    opened: Option<(Fd, Fd)>,
+    opened: Option<(UdpSocket, EventQueue)>,
     seen: Arc<Seen>,
 }
 
 impl Program for LooksTwice {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let &mut (socket, queue) =
-            self.opened.get_or_insert_with(|| (system.bind(None, 9).unwrap(), system.open_queue().unwrap()));
-        if system.select(&reading(&[socket]), &mut FdSets::new()).unwrap() == 0 {
+        let &mut (socket, queue) = self.opened.get_or_insert_with(|| {
+            (UdpSocket::bind(system, None, 9).unwrap(), EventQueue::open(system).unwrap())
+        });
+        if system.select(&reading(&[socket.fd()]), &mut FdSets::new()).unwrap() == 0 {
             assert_eq!(heard(system, queue), []);
             return Step::Block(Instant::NEVER);
         }
-        while system.receive(socket).is_ok() {
+        while socket.receive(system).is_ok() {
             self.seen.count.fetch_add(1, Ordering::Relaxed);
         }
         Step::Again
@@ -318,11 +322,11 @@ fn who_looks_at_an_event_queue_before_it_sleeps_in_select_is_woken_all_the_same(
 fn said_while_it_ends(architecture: Architecture, select: Select, asked: Kinds) -> Vec<Kinds> {
     let mut two = Two::with(|_| Config { select, ..Config::of(architecture) });
     let (ours, theirs) = two.connected();
-    two.call(A, |system| system.shutdown(ours)).unwrap();
+    two.call(A, |system| ours.shutdown(system)).unwrap();
     two.settle();
     two.call(B, |system| system.close(theirs));
     let said = |two: &mut Two| {
-        let mut entries = [PollEntry::new(ours.0, asked)];
+        let mut entries = [PollEntry::new(ours.fd().0, asked)];
         two.call(A, |system| system.poll(&mut entries));
         entries[0].ready
     };

@@ -18,8 +18,9 @@ use evenkeel_core::host::{Config, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Fault, Fd, SendError};
+use evenkeel_core::socket::{Fault, SendError};
 use evenkeel_core::stack::{InterfaceId, IpEndpoint, Origin, Route, Via};
+use evenkeel_core::system::{TcpListener, UdpSocket};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr};
@@ -94,20 +95,20 @@ fn answer(bench: &mut Bench, wire: usize, protocol: u8, what: &str) -> Found {
 
 /// A program that answers each datagram.
 #[derive(Debug, Default)]
-struct Echo(Option<Fd>);
+struct Echo(Option<UdpSocket>);
 
 const GROUPS: [IpAddress; 2] = [IpAddress::v4(239, 1, 2, 3), IpAddress::v6(0xff02, 0, 0, 0, 0, 0, 0, 0x33)];
 
 impl Program for Echo {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.0 else {
-            let socket = system.bind(None, PORT).unwrap();
-            GROUPS.iter().for_each(|&group| system.join(socket, group).unwrap());
+            let socket = UdpSocket::bind(system, None, PORT).unwrap();
+            GROUPS.iter().for_each(|&group| socket.join(system, group).unwrap());
             self.0 = Some(socket);
             return Step::Again;
         };
-        let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
-        system.reply(socket, &request, request.as_slice().unwrap()).unwrap();
+        let Ok(request) = socket.receive(system) else { return Step::Wait(socket.fd()) };
+        socket.reply(system, &request, request.as_slice().unwrap()).unwrap();
         system.recycle(request);
         Step::Again
     }
@@ -116,7 +117,7 @@ impl Program for Echo {
 /// A host that answers: by a program of its own, or by a thread outside.
 enum By {
     Program,
-    Thread(ProcessId, Fd),
+    Thread(ProcessId, UdpSocket),
 }
 
 impl By {
@@ -129,8 +130,8 @@ impl By {
         }
         let me = bench.host.attach("echo", 0, bench.now);
         let opens = |system: &mut System<'_>| {
-            let socket = system.bind(None, PORT).unwrap();
-            GROUPS.iter().for_each(|&group| system.join(socket, group).unwrap());
+            let socket = UdpSocket::bind(system, None, PORT).unwrap();
+            GROUPS.iter().for_each(|&group| socket.join(system, group).unwrap());
             socket
         };
         let socket = bench.host.enter(me, bench.now, opens).unwrap();
@@ -142,8 +143,8 @@ impl By {
     fn answer(&self, bench: &mut Bench) {
         if let &Self::Thread(me, socket) = self {
             let answers = |system: &mut System<'_>| {
-                let request = system.receive(socket).unwrap();
-                system.reply(socket, &request, request.as_slice().unwrap()).unwrap();
+                let request = socket.receive(system).unwrap();
+                socket.reply(system, &request, request.as_slice().unwrap()).unwrap();
                 system.recycle(request);
             };
             bench.host.enter(me, bench.now, answers).unwrap();
@@ -221,7 +222,8 @@ fn pings_errors_and_connections_are_answered_by_the_way_they_came() {
     for architecture in Architecture::ALL {
         let mut bench = bench(architecture);
         let me = bench.host.attach("me", 0, bench.now);
-        let listens = |system: &mut System<'_>| system.listen(None, PORT, &ListenerConfig::default());
+        let listens =
+            |system: &mut System<'_>| TcpListener::listen(system, None, PORT, &ListenerConfig::default());
         bench.host.enter(me, bench.now, listens).unwrap().unwrap();
         let mut port = 2_000;
         for (wire, peer) in [0, 1].into_iter().flat_map(|wire| PEERS.map(|peer| (wire, peer))) {
@@ -262,7 +264,8 @@ fn an_answer_goes_as_the_routes_say_if_its_way_leads_nowhere() {
     for architecture in Architecture::ALL {
         let mut bench = bench(architecture);
         let me = bench.host.attach("me", 0, bench.now);
-        let socket = bench.host.enter(me, bench.now, |system| system.bind(None, PORT)).unwrap().unwrap();
+        let socket =
+            bench.host.enter(me, bench.now, |system| UdpSocket::bind(system, None, PORT)).unwrap().unwrap();
         bench.host.add_route(IpCidr::new(far, 24), v4(130), WIRES[1]).unwrap();
         let blackhole = Route { to: IpCidr::new(forbidden, 32), via: Via::Blackhole, metric: 0 };
         bench.host.set_route(blackhole).unwrap();
@@ -270,8 +273,8 @@ fn an_answer_goes_as_the_routes_say_if_its_way_leads_nowhere() {
             let [from, to] = [IpEndpoint::new(peer, 4_321), IpEndpoint::new(v4(5), PORT)];
             send(&mut bench, 0, datagram(HOST_MAC, from, to, b"?"));
             let answers = |system: &mut System<'_>| {
-                let request = system.receive(socket).unwrap();
-                let sent = system.reply(socket, &request, b"!");
+                let request = socket.receive(system).unwrap();
+                let sent = socket.reply(system, &request, b"!");
                 system.recycle(request);
                 sent
             };
@@ -294,8 +297,8 @@ fn a_source_that_is_not_ours_is_refused_and_says_so() {
     let mut refused = |bound: Option<IpAddress>, address: IpAddress, interface: Option<InterfaceId>| {
         let from = Origin { address: Some(address), interface };
         let sends = |system: &mut System<'_>| {
-            let socket = system.bind(bound, 0).unwrap();
-            let sent = system.send_from(socket, from, to, b"");
+            let socket = UdpSocket::bind(system, bound, 0).unwrap();
+            let sent = socket.send_from(system, from, to, b"");
             system.close(socket);
             sent
         };
@@ -330,8 +333,8 @@ fn a_bound_socket_sends_by_the_interface_that_has_its_address() {
     let own = [0, 1].map(|wire| (LINK_LOCAL[wire], PEERS[2], wire));
     for (bound, peer, wire) in cases.chain(own) {
         let sends = |system: &mut System<'_>| {
-            let socket = system.bind(Some(bound), PORT).unwrap();
-            system.send(socket, IpEndpoint::new(peer, 1), b"").unwrap();
+            let socket = UdpSocket::bind(system, Some(bound), PORT).unwrap();
+            socket.send(system, IpEndpoint::new(peer, 1), b"").unwrap();
             system.close(socket);
         };
         bench.host.enter(me, bench.now, sends).unwrap();
@@ -344,8 +347,8 @@ fn a_bound_socket_sends_by_the_interface_that_has_its_address() {
         .set_route(Route { to: IpCidr::new(PEERS[0], 32), via: Via::Link(WIRES[1]), metric: 0 })
         .unwrap();
     let sends = |system: &mut System<'_>| {
-        let socket = system.bind(Some(v4(5)), PORT).unwrap();
-        system.send(socket, IpEndpoint::new(PEERS[0], 1), b"").unwrap();
+        let socket = UdpSocket::bind(system, Some(v4(5)), PORT).unwrap();
+        socket.send(system, IpEndpoint::new(PEERS[0], 1), b"").unwrap();
     };
     bench.host.enter(me, bench.now, sends).unwrap();
     assert_eq!(answer(&mut bench, 1, UDP, "by its own route").source, v4(5));

@@ -12,6 +12,7 @@ use evenkeel_core::host::{Config, System};
 use evenkeel_core::poll::{Feedback, Quota};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
+use evenkeel_core::system::TcpListener;
 use evenkeel_core::tcp::{Counter, Flags, Header, ListenerConfig};
 use evenkeel_core::time::Duration;
 use evenkeel_core::work::Work;
@@ -235,7 +236,7 @@ struct Listens {
 impl Program for Listens {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let config = ListenerConfig { backlog: self.backlog, ..ListenerConfig::default() };
-        Step::Wait(system.listen(None, HTTP, &config).unwrap())
+        Step::Wait(TcpListener::listen(system, None, HTTP, &config).unwrap().fd())
     }
 }
 

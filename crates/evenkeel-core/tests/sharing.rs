@@ -7,6 +7,7 @@ use evenkeel_core::host::{Config, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::Fd;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::wire::{EthernetAddress, Ipv4Address};
 
 const GROUP: Ipv4Address = Ipv4Address::new(239, 1, 2, 3);
@@ -95,12 +96,12 @@ struct Thief {
 
 impl Program for Thief {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let socket = Fd(0);
+        let socket = UdpSocket::from(Fd(0));
         self.steps += 1;
         match self.steps % 4 {
-            0 => assert!(system.receive(socket).is_err()),
+            0 => assert!(socket.receive(system).is_err()),
             1 => system.close(socket),
-            2 => return Step::WaitUntil(socket, system.now() + UNIT * 5),
+            2 => return Step::WaitUntil(socket.fd(), system.now() + UNIT * 5),
             _ => return Step::Sleep(system.now() + UNIT * 5),
         }
         Step::Again

@@ -8,6 +8,7 @@ use evenkeel_core::process::ProcessId;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::{Fd, StreamError};
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::connection::Error;
 use evenkeel_core::tcp::{ListenerConfig, State};
 use evenkeel_core::time::{Duration, Instant};
@@ -70,8 +71,8 @@ impl World {
         self.host.check().unwrap();
     }
 
-    fn state(&mut self, stream: Fd) -> Option<State> {
-        self.call(|system| system.stream_info(stream)).ok().map(|(_, info)| info.state)
+    fn state(&mut self, stream: TcpStream) -> Option<State> {
+        self.call(|system| stream.info(system)).ok().map(|(_, info)| info.state)
     }
 }
 
@@ -82,11 +83,11 @@ fn a_connect_to_nobody_fails_after_three_seconds() {
         for nobody in [v4(9), v6(9)] {
             let (mut world, _far) = World::new(architecture);
             let to = IpEndpoint::new(nobody, 80);
-            let stream = world.call(|system| system.connect(to)).unwrap();
+            let stream = world.call(|system| TcpStream::connect(system, to)).unwrap();
             world.run_until(Instant::from_millis(2_999));
             assert_eq!(world.state(stream), Some(State::SynSent), "{architecture:?} {nobody}");
             world.run_until(Instant::from_millis(3_010));
-            let wrote = world.call(|system| system.write(stream, b"x"));
+            let wrote = world.call(|system| stream.write(system, b"x"));
             let failed = Err(StreamError::Failed(Error::Unreachable));
             assert_eq!(wrote, failed, "{architecture:?} {nobody}");
             assert!(world.host.ledger().output_drops(IpDrop::Unresolved) > 0);
@@ -103,14 +104,14 @@ fn a_router_that_does_not_answer_fails_the_connect_too() {
     let everywhere = IpCidr::new(IpAddress::v4(0, 0, 0, 0), 0);
     world.host.add_route(everywhere, v4(7), world.interface).unwrap();
     let to = IpEndpoint::new(IpAddress::v4(192, 0, 2, 1), 80);
-    let stream = world.call(|system| system.connect(to)).unwrap();
-    let events = world.call(|system| system.events()).unwrap();
+    let stream = world.call(|system| TcpStream::connect(system, to)).unwrap();
+    let events = world.call(EventQueue::of_all).unwrap();
     world.run_until(Instant::from_millis(2_999));
-    assert!(world.call(|system| system.next_event(events)).is_err());
+    assert!(world.call(|system| events.next(system)).is_err());
     world.run_until(Instant::from_millis(3_010));
-    let event = world.call(|system| system.next_event(events)).unwrap();
-    assert!(Fd::of(&event) == stream && event.ready.is_hang_up(), "{event:?}");
-    assert_eq!(world.call(|system| system.take_error(stream)), Ok(Some(Error::Unreachable)));
+    let event = world.call(|system| events.next(system)).unwrap();
+    assert!(Fd::of(&event) == stream.fd() && event.ready.is_hang_up(), "{event:?}");
+    assert_eq!(world.call(|system| stream.take_error(system)), Ok(Some(Error::Unreachable)));
 }
 
 /// RFC 1122 4.2.3.9: a soft error. The connection goes on as soon as the neighbour is back.
@@ -118,15 +119,16 @@ fn a_router_that_does_not_answer_fails_the_connect_too() {
 fn an_established_connection_survives_a_neighbor_that_is_silent_for_a_while() {
     let (mut near, far) = World::new(Architecture::Eager);
     let mut far = World::at(Architecture::Eager, far, 2);
-    let listener = far.call(|system| system.listen(None, 80, &ListenerConfig::default())).unwrap();
-    let stream = near.call(|system| system.connect(IpEndpoint::new(v4(2), 80))).unwrap();
+    let listener =
+        far.call(|system| TcpListener::listen(system, None, 80, &ListenerConfig::default())).unwrap();
+    let stream = near.call(|system| TcpStream::connect(system, IpEndpoint::new(v4(2), 80))).unwrap();
     while near.work() || far.work() {}
-    let (accepted, _) = far.call(|system| system.accept(listener)).unwrap();
+    let (accepted, _) = far.call(|system| listener.accept(system)).unwrap();
     let now = near.now;
     assert!(near.host.remove_neighbor(near.interface, v4(2), now));
-    assert_eq!(near.call(|system| system.write(stream, b"hello")), Ok(5));
+    assert_eq!(near.call(|system| stream.write(system, b"hello")), Ok(5));
     near.run_until(now + Duration::from_millis(5_000));
-    let (_, info) = near.call(|system| system.stream_info(stream)).unwrap();
+    let (_, info) = near.call(|system| stream.info(system)).unwrap();
     assert_eq!((info.state, info.unreachable, info.error), (State::Established, true, None));
     // The other host runs again: questions and segments that wait in its ring are answered.
     far.now = near.now;
@@ -137,7 +139,7 @@ fn an_established_connection_survives_a_neighbor_that_is_silent_for_a_while() {
         far.run_until(until);
     }
     let mut room = [0; 10];
-    assert_eq!(far.call(|system| system.read(accepted, &mut room)), Ok(5));
-    let (_, info) = near.call(|system| system.stream_info(stream)).unwrap();
+    assert_eq!(far.call(|system| accepted.read(system, &mut room)), Ok(5));
+    let (_, info) = near.call(|system| stream.info(system)).unwrap();
     assert_eq!((info.state, info.unreachable), (State::Established, false));
 }

@@ -15,6 +15,7 @@ use evenkeel_core::process::{NotAttached, Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::Kinds;
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
+use evenkeel_core::system::{CaptureSocket, TcpStream, UdpSocket, UserEvent};
 use evenkeel_core::tcp::recovery::{RecoveryConfig, Start};
 use evenkeel_core::tcp::{self, EndpointConfig, Rate};
 use evenkeel_core::time::{Duration, Instant};
@@ -75,7 +76,7 @@ struct Caller {
 impl Program for Caller {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         for _ in 0..self.calls {
-            let event = system.open_user_event().unwrap();
+            let event = UserEvent::open(system).unwrap();
             system.close(event);
             self.times.lock().unwrap().push(system.now());
         }
@@ -114,23 +115,23 @@ fn handlers_make_calls_in_the_middle_of_a_step_and_what_they_send_leaves_at_once
     for architecture in [Architecture::Eager, Architecture::Polled, Architecture::SoftLrp] {
         let mut two = acquainted(architecture);
         let (me, to) = (two.me[A], IpEndpoint::new(address(B), 9));
-        let socket = two.call(A, |system| system.bind(None, 0)).unwrap();
-        let there = two.call(B, |system| system.bind(None, 9)).unwrap();
+        let socket = two.call(A, |system| UdpSocket::bind(system, None, 0)).unwrap();
+        let there = two.call(B, |system| UdpSocket::bind(system, None, 9)).unwrap();
         let (program, times) = caller(800);
         two.hosts[A].spawn("caller", 0, program);
         let capture = two
-            .call(A, |system| system.open_capture(Capture { sent_too: true, ..Capture::default() }))
+            .call(A, |system| CaptureSocket::open(system, Capture { sent_too: true, ..Capture::default() }))
             .unwrap();
         let (begin, mut calls, mut left_before) = (two.now, Vec::new(), 0);
         let mut driver = Driver::new(begin, begin + Duration::from_micros(25), |state| {
             state
                 .enter(me, |system| {
-                    while system.captured(capture).is_ok() {
-                        system.pass_captured(capture);
+                    while capture.front(system).is_ok() {
+                        capture.pop(system);
                         left_before += 1;
                     }
                     assert_eq!(left_before, calls.len(), "the one before has left");
-                    system.send(socket, to, b"now").unwrap();
+                    socket.send(system, to, b"now").unwrap();
                 })
                 .unwrap();
             calls.push(state.now());
@@ -146,7 +147,7 @@ fn handlers_make_calls_in_the_middle_of_a_step_and_what_they_send_leaves_at_once
         assert!(times.is_sorted() && times.first() < times.last(), "{times:?}");
         assert!(calls.iter().all(|call| *call > begin && *call <= two.now));
         two.run(Duration::from_millis(5));
-        let received = (0..50).take_while(|_| two.call(B, |system| system.receive(there)).is_ok()).count();
+        let received = (0..50).take_while(|_| two.call(B, |system| there.receive(system)).is_ok()).count();
         assert_eq!(received, calls.len(), "{architecture}");
     }
 }
@@ -157,11 +158,11 @@ struct Reader(usize);
 
 impl Program for Reader {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let event = system.open_user_event().unwrap();
-        let stream = system.connect(IpEndpoint::new(address(B), 9)).unwrap();
+        let event = UserEvent::open(system).unwrap();
+        let stream = TcpStream::connect(system, IpEndpoint::new(address(B), 9)).unwrap();
         for _ in 0..self.0 {
-            assert!(system.read(stream, &mut [0; 8]).is_err());
-            assert!(system.posted(event).is_err());
+            assert!(stream.read(system, &mut [0; 8]).is_err());
+            assert!(event.posted(system).is_err());
         }
         Step::Exit
     }
@@ -212,14 +213,14 @@ fn calls_are_made_only_as_who_is_attached() {
 fn whom_a_handler_wakes_runs_when_the_step_is_over() {
     let mut two = acquainted(Architecture::Eager);
     let (me, now) = (two.me[A], two.now);
-    let event = two.call(A, |system| system.open_user_event()).unwrap();
+    let event = two.call(A, UserEvent::open).unwrap();
     let woken = Arc::new(WakeFlag::default());
     let waker = Arc::clone(&woken).into();
     assert!(two.call(A, |system| system.wait(event, Kinds::READABLE, &waker)).is_empty());
     let (program, _) = caller(5);
     two.hosts[A].spawn("caller", 0, program);
     let mut driver = Driver::new(now, now, |state| {
-        state.enter(me, |system| system.post(event, 1).unwrap()).unwrap();
+        state.enter(me, |system| event.post(system, 1).unwrap()).unwrap();
         assert!(!woken.0.load(Ordering::Relaxed), "not before the step is over");
         None
     });

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use common::two::{A, B, Two};
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::socket::StreamError;
+use evenkeel_core::system::TcpStream;
 use evenkeel_core::tcp::{self, EndpointConfig};
 use evenkeel_core::time::Duration;
 
 /// Opens a connection on which nothing more can arrive at A.
-fn full(architecture: Architecture) -> (Two, Fd, Fd) {
+fn full(architecture: Architecture) -> (Two, TcpStream, TcpStream) {
     let buffer = 20_000;
     let connection = tcp::Config {
         receive_buffer_initial: buffer,
@@ -25,12 +26,12 @@ fn full(architecture: Architecture) -> (Two, Fd, Fd) {
     let tcp = EndpointConfig { connection: Arc::new(connection), ..EndpointConfig::default() };
     let mut two = Two::with(|_| Config { tcp: tcp.clone(), ..Config::of(architecture) });
     let (unread, other) = two.connected();
-    while two.call(B, |system| system.write(other, &[1; 10_000])) != Err(StreamError::WouldBlock) {
+    while two.call(B, |system| other.write(system, &[1; 10_000])) != Err(StreamError::WouldBlock) {
         two.run(Duration::from_millis(10));
     }
     // The last segment is smaller, and waits for that.
     two.run(Duration::from_secs(1));
-    let (_, info) = two.call(A, |system| system.stream_info(unread)).unwrap();
+    let (_, info) = two.call(A, |system| unread.info(system)).unwrap();
     assert_eq!(info.receive_window, 0, "{architecture}");
     (two, unread, other)
 }
@@ -44,13 +45,13 @@ fn what_is_written_arrives_though_nothing_is_read() {
         let (mut written, mut arrived) = (0, 0);
         for _ in 0..100 {
             let left = [2; BYTES];
-            written += two.call(A, |system| system.write(unread, &left[written..])).unwrap_or(0);
+            written += two.call(A, |system| unread.write(system, &left[written..])).unwrap_or(0);
             two.run(Duration::from_millis(10));
             while let Ok(bytes) = two.read(B, other) {
                 arrived += bytes.len();
             }
         }
-        let (_, info) = two.call(A, |system| system.stream_info(unread)).unwrap();
+        let (_, info) = two.call(A, |system| unread.info(system)).unwrap();
         assert_eq!((arrived, info.recovery.retransmitted_segments), (BYTES, 0), "{architecture}");
     }
 }
@@ -61,7 +62,7 @@ fn a_stream_that_is_not_read_for_an_hour_lasts() {
     for architecture in Architecture::ALL {
         let (mut two, unread, other) = full(architecture);
         two.run(Duration::from_secs(3_600));
-        let (_, info) = two.call(B, |system| system.stream_info(other)).unwrap();
+        let (_, info) = two.call(B, |system| other.info(system)).unwrap();
         assert_eq!(info.error, None, "{architecture}");
         assert!(two.read(A, unread).is_ok(), "{architecture}");
     }

@@ -2,8 +2,9 @@
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream, UdpSocket};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ pub struct WindowSender {
     sent: u64,
     acked: u64,
     copying: Copying,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
 }
 
 impl WindowSender {
@@ -49,11 +50,11 @@ impl Program for WindowSender {
         if self.left > 0 && self.sent < self.acked + self.window {
             self.left -= 1;
             self.sent += 1;
-            let _ = system.send(socket, self.to, &vec![0; self.bytes]);
+            let _ = socket.send(system, self.to, &vec![0; self.bytes]);
             system.compute(self.copying.of(self.bytes));
             return Step::Again;
         }
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         if let Some(&count) = datagram.as_slice().and_then(|bytes| bytes.first_chunk()) {
             self.acked = self.acked.max(u64::from_be_bytes(count));
         }
@@ -70,7 +71,7 @@ pub struct WindowReceiver {
     copying: Copying,
     received: u64,
     ack: Option<IpEndpoint>,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     arrivals: Log<Instant>,
 }
 
@@ -91,10 +92,10 @@ impl Program for WindowReceiver {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let socket = open(&mut self.socket, system, self.port);
         if let Some(to) = self.ack.take() {
-            let _ = system.send(socket, to, &self.received.to_be_bytes());
+            let _ = socket.send(system, to, &self.received.to_be_bytes());
             return Step::Again;
         }
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         self.received += 1;
         if self.received.is_multiple_of(self.every) {
             self.ack = Some(datagram.source());
@@ -115,7 +116,7 @@ pub struct StreamSource {
     to: IpEndpoint,
     left: usize,
     copying: Copying,
-    stream: Option<Fd>,
+    stream: Option<TcpStream>,
 }
 
 impl StreamSource {
@@ -128,19 +129,19 @@ impl StreamSource {
 
 impl Program for StreamSource {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().expect("a process may have some descriptors");
+        let events = EventQueue::of_all(system).expect("a process may have some descriptors");
         let Some(stream) = self.stream else {
-            self.stream = Some(system.connect(self.to).expect("the peer can be reached"));
+            self.stream = Some(TcpStream::connect(system, self.to).expect("the peer can be reached"));
             return Step::Again;
         };
-        match system.write(stream, &vec![0; self.left.min(CALL)]) {
+        match stream.write(system, &vec![0; self.left.min(CALL)]) {
             Ok(taken) => {
                 self.left -= taken;
                 system.compute(self.copying.of(taken));
             }
             Err(StreamError::WouldBlock) => {
-                while system.next_event(events).is_ok() {}
-                return Step::Wait(events);
+                while events.next(system).is_ok() {}
+                return Step::Wait(events.fd());
             }
             Err(why) => panic!("the stream ended: {why:?}"),
         }
@@ -158,8 +159,8 @@ pub struct StreamSink {
     port: u16,
     config: ListenerConfig,
     copying: Copying,
-    listener: Option<Fd>,
-    stream: Option<(Fd, Arrived)>,
+    listener: Option<TcpListener>,
+    stream: Option<(TcpStream, Arrived)>,
     arrived: Log<Arrived>,
 }
 
@@ -186,22 +187,23 @@ impl StreamSink {
 impl Program for StreamSink {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(listener) = self.listener else {
-            self.listener = Some(system.listen(None, self.port, &self.config).expect("the port is free"));
+            self.listener =
+                Some(TcpListener::listen(system, None, self.port, &self.config).expect("the port is free"));
             return Step::Again;
         };
         let Some((stream, arrived)) = &mut self.stream else {
-            let Ok((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
+            let Ok((stream, _)) = listener.accept(system) else { return Step::Wait(listener.fd()) };
             let now = system.now();
             self.stream = Some((stream, Arrived { bytes: 0, began: now, ended: now }));
             return Step::Again;
         };
-        match system.read(*stream, &mut [0; CALL]) {
+        match stream.read(system, &mut [0; CALL]) {
             Ok(len) if len > 0 => {
                 arrived.bytes += len;
                 system.compute(self.copying.of(len));
                 return Step::Again;
             }
-            Err(StreamError::WouldBlock) => return Step::Wait(*stream),
+            Err(StreamError::WouldBlock) => return Step::Wait(stream.fd()),
             _ => {}
         }
         self.arrived.push(Arrived { ended: system.now(), ..*arrived });

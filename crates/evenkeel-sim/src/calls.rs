@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream, UdpSocket, UserEvent};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -84,9 +85,9 @@ pub struct CallServer {
     answered: Tally,
     open: Option<Opened>,
     /// Connections, with the number of answered requests.
-    streams: BTreeMap<Fd, u32>,
+    streams: BTreeMap<TcpStream, u32>,
     /// Connections with a request to read.
-    ready: VecDeque<Fd>,
+    ready: VecDeque<TcpStream>,
     acceptable: bool,
     now: Option<Work>,
 }
@@ -94,17 +95,17 @@ pub struct CallServer {
 /// The descriptors that a process of the server opens when it begins.
 #[derive(Debug, Clone, Copy)]
 struct Opened {
-    listener: Fd,
-    events: Fd,
+    listener: TcpListener,
+    events: EventQueue,
     /// The descriptor for calls that do not concern the network.
-    other: Fd,
+    other: UserEvent,
 }
 
 /// The progress of a process of the server on a connection.
 #[derive(Debug)]
 struct Work {
     /// The connection; `None` before it is accepted.
-    stream: Option<Fd>,
+    stream: Option<TcpStream>,
     steps: VecDeque<Planned>,
 }
 
@@ -140,22 +141,22 @@ impl CallServer {
 
     fn opened(&mut self, system: &mut System<'_>) -> Opened {
         *self.open.get_or_insert_with(|| {
-            let listener = system.listen(None, self.port, &self.config);
+            let listener = TcpListener::listen(system, None, self.port, &self.config);
             let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
-            let events = system.events().expect("a process may have some descriptors");
-            let other = system.open_user_event().expect("a process may have some descriptors");
+            let events = EventQueue::of_all(system).expect("a process may have some descriptors");
+            let other = UserEvent::open(system).expect("a process may have some descriptors");
             Opened { listener, events, other }
         })
     }
 
     /// Processes the ready descriptors. Returns whether there is something to do.
     fn hear(&mut self, opened: Opened, system: &mut System<'_>) -> bool {
-        while let Ok(event) = system.next_event(opened.events) {
-            let fd = Fd::of(&event);
-            if fd == opened.listener {
+        while let Ok(event) = opened.events.next(system) {
+            let stream = TcpStream::of(&event);
+            if TcpListener::of(&event) == opened.listener {
                 self.acceptable = true;
-            } else if self.streams.contains_key(&fd) && !self.ready.contains(&fd) {
-                self.ready.push_back(fd);
+            } else if self.streams.contains_key(&stream) && !self.ready.contains(&stream) {
+                self.ready.push_back(stream);
             }
         }
         if let Some(stream) = self.ready.pop_front() {
@@ -178,7 +179,7 @@ impl CallServer {
             if call == Call::Fault {
                 self.traps.add_one();
             } else {
-                let _ = system.posted(opened.other);
+                let _ = opened.other.posted(system);
             }
             return Some(work);
         };
@@ -186,13 +187,13 @@ impl CallServer {
             Call::Read => return self.read(stream, time, work, system),
             Call::Write => {
                 system.compute(time);
-                if system.write(stream, &self.answer) == Ok(self.answer.len()) {
+                if stream.write(system, &self.answer) == Ok(self.answer.len()) {
                     self.answered.add_one();
                 }
             }
             Call::Shutdown => {
                 system.compute(time);
-                let _ = system.shutdown(stream);
+                let _ = stream.shutdown(system);
             }
             Call::Close => {
                 system.compute(time);
@@ -204,9 +205,15 @@ impl CallServer {
         Some(work)
     }
 
-    fn read(&mut self, stream: Fd, time: Duration, work: Work, system: &mut System<'_>) -> Option<Work> {
+    fn read(
+        &mut self,
+        stream: TcpStream,
+        time: Duration,
+        work: Work,
+        system: &mut System<'_>,
+    ) -> Option<Work> {
         let mut chunk = [0; 1 << 10];
-        match system.read(stream, &mut chunk) {
+        match stream.read(system, &mut chunk) {
             Ok(len) if len > 0 => {
                 system.compute(time);
                 Some(work)
@@ -225,7 +232,7 @@ impl CallServer {
     fn next(&mut self, work: Work, opened: Opened, system: &mut System<'_>) -> Option<Work> {
         let Some(stream) = work.stream else {
             // The previous steps were to accept it.
-            match system.accept(opened.listener) {
+            match opened.listener.accept(system) {
                 Ok((stream, _)) => {
                     self.streams.insert(stream, 0);
                     self.ready.push_back(stream);
@@ -251,7 +258,7 @@ impl Program for CallServer {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let opened = self.opened(system);
         if self.now.is_none() && !self.hear(opened, system) {
-            return Step::Wait(opened.events);
+            return Step::Wait(opened.events.fd());
         }
         if let Some(work) = self.now.take() {
             self.now = self.go_on(work, opened, system);
@@ -269,7 +276,7 @@ pub struct Customers {
     requests: u32,
     /// Bytes of an answer.
     bytes: usize,
-    streams: BTreeMap<Fd, Asking>,
+    streams: BTreeMap<TcpStream, Asking>,
 }
 
 #[derive(Debug)]
@@ -291,25 +298,25 @@ impl Customers {
 
     fn open(&mut self, system: &mut System<'_>) {
         while let Some(to) = self.free.pop_front() {
-            let Ok(stream) = system.connect(to) else { return self.free.push_back(to) };
+            let Ok(stream) = TcpStream::connect(system, to) else { return self.free.push_back(to) };
             self.streams.insert(stream, Asking { to, asked: 0, came: 0 });
         }
     }
 
     /// Continues with a connection. Returns whether it is over.
-    fn go_on(&mut self, stream: Fd, system: &mut System<'_>) -> bool {
+    fn go_on(&mut self, stream: TcpStream, system: &mut System<'_>) -> bool {
         let Some(asking) = self.streams.get_mut(&stream) else { return false };
         let mut chunk = [0; 16 << 10];
         loop {
             let whole = asking.came >= self.bytes * asking.asked as usize;
             if whole && asking.asked < self.requests {
-                match system.write(stream, REQUEST) {
+                match stream.write(system, REQUEST) {
                     Ok(_) => asking.asked += 1,
                     Err(StreamError::WouldBlock) => return false,
                     Err(_) => return true,
                 }
             }
-            match system.read(stream, &mut chunk) {
+            match stream.read(system, &mut chunk) {
                 Ok(0) => return true,
                 Ok(len) => asking.came += len,
                 Err(StreamError::WouldBlock) => return false,
@@ -321,12 +328,12 @@ impl Customers {
 
 impl Program for Customers {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().expect("a process may have some descriptors");
+        let events = EventQueue::of_all(system).expect("a process may have some descriptors");
         self.open(system);
-        let Ok(event) = system.next_event(events) else {
-            return Step::WaitUntil(events, system.now() + Duration::from_millis(10));
+        let Ok(event) = events.next(system) else {
+            return Step::WaitUntil(events.fd(), system.now() + Duration::from_millis(10));
         };
-        let stream = Fd::of(&event);
+        let stream = TcpStream::of(&event);
         if self.go_on(stream, system) {
             self.free.extend(self.streams.remove(&stream).map(|asking| asking.to));
             system.close(stream);
@@ -344,7 +351,7 @@ pub struct Caller {
     waits: (u32, Duration),
     varying: Varying,
     traps: Tally,
-    other: Option<Fd>,
+    other: Option<UserEvent>,
 }
 
 impl Caller {
@@ -360,7 +367,7 @@ impl Program for Caller {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let opened = self.other.is_none();
         let other =
-            *self.other.get_or_insert_with(|| system.open_user_event().expect("a process may have some"));
+            *self.other.get_or_insert_with(|| UserEvent::open(system).expect("a process may have some"));
         let Some(Planned { user, call, kernel }) = self.varying.rng.choose(&self.mix).copied() else {
             return Step::Exit;
         };
@@ -370,7 +377,7 @@ impl Program for Caller {
                 self.traps.add_one();
             }
         } else {
-            let _ = system.posted(other);
+            let _ = other.posted(system);
         }
         let (percent, time) = self.waits;
         if self.varying.rng.chance(Ratio::percent(percent)) {
@@ -385,7 +392,7 @@ impl Program for Caller {
 #[derive(Debug)]
 pub struct DiskServer {
     port: u16,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     /// CPU time of a request, before the disk and after it.
     compute: Duration,
     disk: Duration,
@@ -419,12 +426,12 @@ impl Program for DiskServer {
                 return Step::Sleep(ready);
             }
             system.compute(self.varying.of(self.compute));
-            let _ = system.send(socket, from, &self.answer);
+            let _ = socket.send(system, from, &self.answer);
             self.answered.add_one();
             self.asked = None;
             return Step::Again;
         }
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         let from = datagram.source();
         system.recycle(datagram);
         let compute = self.varying.of(self.compute);

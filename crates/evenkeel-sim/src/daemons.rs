@@ -4,7 +4,7 @@ use evenkeel_core::capture::Capture;
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::{CaptureSocket, Screen};
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::workload::Tally;
@@ -14,7 +14,7 @@ use crate::workload::Tally;
 pub struct Screend {
     queue_pkts: usize,
     rules: Duration,
-    queue: Option<Fd>,
+    queue: Option<Screen>,
     passed: Tally,
 }
 
@@ -30,12 +30,12 @@ impl Screend {
 
 impl Program for Screend {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let queue = *self.queue.get_or_insert_with(|| match system.open_screen(self.queue_pkts) {
+        let queue = *self.queue.get_or_insert_with(|| match Screen::open(system, self.queue_pkts) {
             Ok(queue) => queue,
             Err(error) => panic!("cannot screen: {error}"),
         });
-        if system.screen(queue, |_| Verdict::Pass).is_err() {
-            return Step::Wait(queue);
+        if queue.decide(system, |_| Verdict::Pass).is_err() {
+            return Step::Wait(queue.fd());
         }
         system.compute(self.rules);
         self.passed.add_one();
@@ -59,7 +59,7 @@ pub struct Writing {
 pub struct Tcpdump {
     wanted: Option<Capture>,
     writing: Writing,
-    queue: Option<Fd>,
+    queue: Option<CaptureSocket>,
     captured: Tally,
 }
 
@@ -75,15 +75,15 @@ impl Tcpdump {
 impl Program for Tcpdump {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         if let Some(wanted) = self.wanted.take() {
-            match system.open_capture(wanted) {
+            match CaptureSocket::open(system, wanted) {
                 Ok(queue) => self.queue = Some(queue),
                 Err(error) => panic!("cannot capture: {error}"),
             }
         }
         let Some(queue) = self.queue else { return Step::Exit };
         let mut read = false;
-        while system.captured(queue).is_ok() {
-            system.pass_captured(queue);
+        while queue.front(system).is_ok() {
+            queue.pop(system);
             system.compute(self.writing.frame);
             self.captured.add_one();
             if self.captured.get().is_multiple_of(self.writing.buffer_pkts.max(1)) {
@@ -91,7 +91,7 @@ impl Program for Tcpdump {
             }
             read = true;
         }
-        if read { Step::Again } else { Step::Wait(queue) }
+        if read { Step::Again } else { Step::Wait(queue.fd()) }
     }
 }
 

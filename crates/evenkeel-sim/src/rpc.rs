@@ -3,8 +3,8 @@
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::rng::Ratio;
@@ -18,7 +18,7 @@ const MESSAGE: usize = 32;
 pub struct RpcServer {
     port: u16,
     compute: Duration,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     answer: Option<(IpEndpoint, Vec<u8>)>,
 }
 
@@ -34,10 +34,10 @@ impl Program for RpcServer {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let socket = open(&mut self.socket, system, self.port);
         if let Some((to, message)) = self.answer.take() {
-            let _ = system.send(socket, to, &message);
+            let _ = socket.send(system, to, &message);
             return Step::Again;
         }
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         self.answer = Some((datagram.source(), datagram.chunks().flatten().copied().collect()));
         system.recycle(datagram);
         system.compute(self.compute);
@@ -55,7 +55,7 @@ pub struct Worker {
     port: u16,
     compute: Duration,
     refill: Ratio,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     work: Option<Working>,
 }
 
@@ -78,8 +78,8 @@ impl Worker {
         Self { port, compute, refill, socket: None, work: None }
     }
 
-    fn accept(&mut self, socket: Fd, system: &mut System<'_>) -> Step {
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+    fn accept(&mut self, socket: UdpSocket, system: &mut System<'_>) -> Step {
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         let (client, now) = (datagram.source(), system.now());
         self.work = Some(Working { client, left: self.compute, slice: Duration::ZERO, slice_began: now });
         system.recycle(datagram);
@@ -96,7 +96,7 @@ impl Program for Worker {
             work.left += interrupted * self.refill.numerator() / self.refill.denominator();
         }
         if work.left.is_zero() {
-            let _ = system.send(socket, work.client, b"done");
+            let _ = socket.send(system, work.client, b"done");
             self.work = None;
             return Step::Again;
         }
@@ -116,7 +116,7 @@ pub struct RpcClient {
     servers: Vec<Server>,
     /// The call of the worker.
     start: Instant,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     called: bool,
     answered: Tally,
     worked: Log<Duration>,
@@ -175,8 +175,8 @@ impl RpcClient {
         (client, answered, worked)
     }
 
-    fn receive(&mut self, socket: Fd, system: &mut System<'_>) -> bool {
-        let Ok(datagram) = system.receive(socket) else { return false };
+    fn receive(&mut self, socket: UdpSocket, system: &mut System<'_>) -> bool {
+        let Ok(datagram) = socket.receive(system) else { return false };
         if datagram.source() == self.worker {
             self.worked.push(system.now().since(self.start));
         }
@@ -209,13 +209,13 @@ impl Server {
         self.adapted = (now, self.answered);
     }
 
-    fn call(&mut self, socket: Fd, system: &mut System<'_>) {
+    fn call(&mut self, socket: UdpSocket, system: &mut System<'_>) {
         self.adapt(system.now());
         if system.now() < self.next {
             return;
         }
         self.next = (self.next + self.interval).max(system.now());
-        if self.outstanding() < OUTSTANDING_MAX && system.send(socket, self.at, &[0; MESSAGE]).is_ok() {
+        if self.outstanding() < OUTSTANDING_MAX && socket.send(system, self.at, &[0; MESSAGE]).is_ok() {
             self.sent += 1;
         }
     }
@@ -226,13 +226,13 @@ impl Program for RpcClient {
         let socket = open(&mut self.socket, system, 0);
         while self.receive(socket, system) {}
         if !self.called && system.now() >= self.start {
-            self.called = system.send(socket, self.worker, &[0; MESSAGE]).is_ok();
+            self.called = socket.send(system, self.worker, &[0; MESSAGE]).is_ok();
         }
         for server in &mut self.servers {
             server.call(socket, system);
         }
         let next = self.servers.iter().map(|server| server.next).min().unwrap_or(Instant::NEVER);
         let start = if self.called { Instant::NEVER } else { self.start };
-        Step::WaitUntil(socket, next.min(start))
+        Step::WaitUntil(socket.fd(), next.min(start))
     }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, ConnectOptions, Fd, StreamError};
+use evenkeel_core::socket::{ConnectError, ConnectOptions, StreamError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::Duration;
 
@@ -20,8 +21,8 @@ const CHUNK: usize = 16 << 10;
 pub struct StreamEcho {
     port: u16,
     config: ListenerConfig,
-    listener: Option<Fd>,
-    streams: BTreeMap<Fd, Echoing>,
+    listener: Option<TcpListener>,
+    streams: BTreeMap<TcpStream, Echoing>,
     accepted: Tally,
 }
 
@@ -44,11 +45,11 @@ impl StreamEcho {
     }
 
     /// Moves as many bytes as possible; returns false when the stream is to be closed.
-    fn serve(stream: Fd, echoing: &mut Echoing, system: &mut System<'_>) -> bool {
+    fn serve(stream: TcpStream, echoing: &mut Echoing, system: &mut System<'_>) -> bool {
         let mut chunk = [0; CHUNK];
         loop {
             while !echoing.back.is_empty() {
-                match system.write(stream, &echoing.back) {
+                match stream.write(system, &echoing.back) {
                     Ok(taken) => drop(echoing.back.drain(..taken)),
                     Err(StreamError::WouldBlock) => return true,
                     Err(_) => return false,
@@ -57,7 +58,7 @@ impl StreamEcho {
             if echoing.ended {
                 return false;
             }
-            match system.read(stream, &mut chunk) {
+            match stream.read(system, &mut chunk) {
                 Ok(0) => echoing.ended = true,
                 Ok(len) => echoing.back.extend_from_slice(&chunk[..len]),
                 Err(StreamError::WouldBlock) => return true,
@@ -69,21 +70,21 @@ impl StreamEcho {
 
 impl Program for StreamEcho {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().expect("a process may have some descriptors");
+        let events = EventQueue::of_all(system).expect("a process may have some descriptors");
         if self.listener.is_none() {
-            let listener = system.listen(None, self.port, &self.config);
+            let listener = TcpListener::listen(system, None, self.port, &self.config);
             self.listener = Some(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
         }
-        match system.next_event(events) {
-            Err(_) => return Step::Wait(events),
-            Ok(event) if Some(Fd::of(&event)) == self.listener => {
-                while let Ok((stream, _)) = system.accept(Fd::of(&event)) {
+        match events.next(system) {
+            Err(_) => return Step::Wait(events.fd()),
+            Ok(event) if Some(TcpListener::of(&event)) == self.listener => {
+                while let Ok((stream, _)) = TcpListener::of(&event).accept(system) {
                     self.accepted.add_one();
                     self.streams.insert(stream, Echoing::default());
                 }
             }
             Ok(event) => {
-                let stream = Fd::of(&event);
+                let stream = TcpStream::of(&event);
                 let Some(echoing) = self.streams.get_mut(&stream) else { return Step::Again };
                 if !Self::serve(stream, echoing, system) {
                     self.streams.remove(&stream);
@@ -100,7 +101,7 @@ impl Program for StreamEcho {
 pub struct StreamDummy {
     port: u16,
     config: ListenerConfig,
-    listener: Option<Fd>,
+    listener: Option<TcpListener>,
 }
 
 impl StreamDummy {
@@ -113,11 +114,11 @@ impl StreamDummy {
 
 impl Program for StreamDummy {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let listen = || match system.listen(None, self.port, &self.config) {
+        let listen = || match TcpListener::listen(system, None, self.port, &self.config) {
             Ok(listener) => listener,
             Err(error) => panic!("cannot listen: {error}"),
         };
-        Step::Wait(*self.listener.get_or_insert_with(listen))
+        Step::Wait(self.listener.get_or_insert_with(listen).fd())
     }
 }
 
@@ -151,7 +152,7 @@ pub struct StreamClient {
     bytes: usize,
     manners: Manners,
     pause: Duration,
-    streams: BTreeMap<Fd, Asking>,
+    streams: BTreeMap<TcpStream, Asking>,
     outcomes: Log<Outcome>,
 }
 
@@ -226,15 +227,15 @@ impl StreamClient {
     }
 
     /// Opens a connection. Returns the stream, and the number of bytes that the call has taken.
-    fn connect(&self, number: usize, system: &mut System<'_>) -> Result<(Fd, usize), ConnectError> {
+    fn connect(&self, number: usize, system: &mut System<'_>) -> Result<(TcpStream, usize), ConnectError> {
         if !self.manners.early {
-            return system.connect(self.to).map(|stream| (stream, 0));
+            return TcpStream::connect(system, self.to).map(|stream| (stream, 0));
         }
         let data: Vec<u8> = (0..self.bytes.min(CHUNK)).map(|place| byte(number, place)).collect();
         let options = ConnectOptions { data: Some(&data), ..ConnectOptions::default() };
-        let (stream, taken) = system.connect_with(self.to, &options)?;
+        let (stream, taken) = TcpStream::connect_with(system, self.to, &options)?;
         if taken == self.bytes {
-            let _ = system.shutdown(stream);
+            let _ = stream.shutdown(system);
         }
         Ok((stream, taken))
     }
@@ -246,22 +247,22 @@ impl StreamClient {
     }
 
     /// Sends and receives what is possible. Returns the outcome of the stream once it is known.
-    fn ask(&self, stream: Fd, asking: &mut Asking, system: &mut System<'_>) -> Option<Outcome> {
+    fn ask(&self, stream: TcpStream, asking: &mut Asking, system: &mut System<'_>) -> Option<Outcome> {
         while asking.sent < self.bytes {
             let end = self.bytes.min(asking.sent + CHUNK);
             let chunk: Vec<u8> = (asking.sent..end).map(|place| byte(asking.number, place)).collect();
-            match system.write(stream, &chunk) {
+            match stream.write(system, &chunk) {
                 Ok(taken) => asking.sent += taken,
                 Err(StreamError::WouldBlock) => break,
                 Err(why) => return Some(Outcome::Failed(why)),
             }
             if asking.sent == self.bytes {
-                let _ = system.shutdown(stream);
+                let _ = stream.shutdown(system);
             }
         }
         let mut chunk = [0; CHUNK];
         loop {
-            match system.read(stream, &mut chunk) {
+            match stream.read(system, &mut chunk) {
                 Ok(0) if asking.back == self.bytes => return Some(Outcome::Echoed),
                 Ok(0) => return Some(Outcome::Wrong { after: asking.back }),
                 Ok(len) => {
@@ -273,7 +274,7 @@ impl StreamClient {
                     }
                     if self.leaves(asking) && asking.back < self.bytes {
                         if asking.number % 4 == 1 {
-                            let _ = system.abort(stream);
+                            let _ = stream.abort(system);
                         }
                         return Some(Outcome::Left);
                     }
@@ -287,14 +288,18 @@ impl StreamClient {
 
 impl Program for StreamClient {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().expect("a process may have some descriptors");
+        let events = EventQueue::of_all(system).expect("a process may have some descriptors");
         if !self.open(system) {
             return Step::Sleep(system.now() + self.pause);
         }
-        let Ok(event) = system.next_event(events) else {
-            return if self.streams.is_empty() && self.left == 0 { Step::Exit } else { Step::Wait(events) };
+        let Ok(event) = events.next(system) else {
+            return if self.streams.is_empty() && self.left == 0 {
+                Step::Exit
+            } else {
+                Step::Wait(events.fd())
+            };
         };
-        let stream = Fd::of(&event);
+        let stream = TcpStream::of(&event);
         let Some(mut asking) = self.streams.remove(&stream) else { return Step::Again };
         if event.ready.is_empty() {
             self.streams.insert(stream, asking);

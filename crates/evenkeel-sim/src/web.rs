@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -26,10 +27,10 @@ pub struct WebServer {
     /// CPU time that a request takes.
     compute: Duration,
     answer: Vec<u8>,
-    listener: Option<Fd>,
-    streams: BTreeMap<Fd, Conversation>,
+    listener: Option<TcpListener>,
+    streams: BTreeMap<TcpStream, Conversation>,
     /// The connections whose requests have been handled.
-    ready: VecDeque<Fd>,
+    ready: VecDeque<TcpStream>,
     answered: Tally,
 }
 
@@ -62,11 +63,11 @@ impl WebServer {
     }
 
     /// Reads the bytes of a request, and does the work once it is complete.
-    fn hear(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn hear(&mut self, stream: TcpStream, system: &mut System<'_>) {
         let Some(conversation) = self.streams.get_mut(&stream) else { return };
         let mut chunk = [0; 1 << 10];
         loop {
-            match system.read(stream, &mut chunk) {
+            match stream.read(system, &mut chunk) {
                 Ok(len) if len > 0 && conversation.request.len() <= REQUEST_MAX => {
                     conversation.request.extend(chunk.iter().take(len));
                     if conversation.written.is_none() && conversation.request.ends_with(BLANK_LINE) {
@@ -84,10 +85,10 @@ impl WebServer {
     }
 
     /// Writes what there is room for; closes at the end.
-    fn tell(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn tell(&mut self, stream: TcpStream, system: &mut System<'_>) {
         let Some(Conversation { written: Some(written), .. }) = self.streams.get_mut(&stream) else { return };
         while let Some(rest @ [_, ..]) = self.answer.get(*written..) {
-            match system.write(stream, rest) {
+            match stream.write(system, rest) {
                 Ok(taken) => *written += taken,
                 Err(StreamError::WouldBlock) => return,
                 Err(_) => return self.end(stream, system),
@@ -97,7 +98,7 @@ impl WebServer {
         self.end(stream, system);
     }
 
-    fn end(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn end(&mut self, stream: TcpStream, system: &mut System<'_>) {
         self.streams.remove(&stream);
         system.close(stream);
     }
@@ -105,24 +106,24 @@ impl WebServer {
 
 impl Program for WebServer {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().expect("a process may have some descriptors");
+        let events = EventQueue::of_all(system).expect("a process may have some descriptors");
         if self.listener.is_none() {
-            let listener = system.listen(None, self.port, &self.config);
+            let listener = TcpListener::listen(system, None, self.port, &self.config);
             self.listener = Some(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
         }
         if let Some(stream) = self.ready.pop_front() {
             self.tell(stream, system);
             return Step::Again;
         }
-        match system.next_event(events) {
-            Err(_) => return Step::Wait(events),
-            Ok(event) if Some(Fd::of(&event)) == self.listener => {
-                while let Ok((stream, _)) = system.accept(Fd::of(&event)) {
+        match events.next(system) {
+            Err(_) => return Step::Wait(events.fd()),
+            Ok(event) if Some(TcpListener::of(&event)) == self.listener => {
+                while let Ok((stream, _)) = TcpListener::of(&event).accept(system) {
                     self.streams.insert(stream, Conversation::default());
                 }
             }
             Ok(event) => {
-                let stream = Fd::of(&event);
+                let stream = TcpStream::of(&event);
                 match self.streams.get(&stream) {
                     Some(Conversation { written: Some(_), .. }) => self.tell(stream, system),
                     Some(_) => self.hear(stream, system),
@@ -144,7 +145,7 @@ pub struct WebClient {
     pause: Duration,
     /// The time after which a missing answer is given up.
     patience: Duration,
-    stream: Option<(Fd, Fetch)>,
+    stream: Option<(TcpStream, Fetch)>,
     counts: WebCounts,
 }
 
@@ -177,7 +178,7 @@ impl WebClient {
     }
 
     fn open(&mut self, system: &mut System<'_>) -> Step {
-        let Ok(stream) = system.connect(self.to) else {
+        let Ok(stream) = TcpStream::connect(system, self.to) else {
             self.counts.failed.add_one();
             return Step::Sleep(system.now() + self.pause);
         };
@@ -187,9 +188,9 @@ impl WebClient {
     }
 
     /// Continues with a fetch. Once it is over, returns whether the document was complete.
-    fn go_on(stream: Fd, fetch: &mut Fetch, bytes: usize, system: &mut System<'_>) -> Option<bool> {
+    fn go_on(stream: TcpStream, fetch: &mut Fetch, bytes: usize, system: &mut System<'_>) -> Option<bool> {
         if !fetch.asked {
-            match system.write(stream, REQUEST) {
+            match stream.write(system, REQUEST) {
                 Ok(len) => fetch.asked = len == REQUEST.len(),
                 Err(StreamError::WouldBlock) => return None,
                 Err(_) => return Some(false),
@@ -197,7 +198,7 @@ impl WebClient {
         }
         let mut chunk = [0; CHUNK];
         loop {
-            match system.read(stream, &mut chunk) {
+            match stream.read(system, &mut chunk) {
                 Ok(0) => return Some(fetch.body == Some(bytes)),
                 Ok(len) => fetch.take(chunk.get(..len).unwrap_or_default()),
                 Err(StreamError::WouldBlock) => return None,
@@ -227,7 +228,7 @@ impl Program for WebClient {
         match over {
             None if system.now() < until => {
                 self.stream = Some((stream, fetch));
-                return Step::WaitUntil(stream, until);
+                return Step::WaitUntil(stream.fd(), until);
             }
             Some(true) => self.counts.fetched.add_one(),
             _ => self.counts.failed.add_one(),

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::{Duration, Instant};
 
 use crate::rng::Rng;
@@ -71,8 +71,8 @@ impl<T> Log<T> {
 ///
 /// # Panics
 /// If the port is taken, which is an error in the experiment.
-pub(crate) fn open(socket: &mut Option<Fd>, system: &mut System<'_>, port: u16) -> Fd {
-    *socket.get_or_insert_with(|| match system.bind(None, port) {
+pub(crate) fn open(socket: &mut Option<UdpSocket>, system: &mut System<'_>, port: u16) -> UdpSocket {
+    *socket.get_or_insert_with(|| match UdpSocket::bind(system, None, port) {
         Ok(socket) => socket,
         Err(error) => panic!("cannot bind port {port}: {error}"),
     })
@@ -83,7 +83,7 @@ pub(crate) fn open(socket: &mut Option<Fd>, system: &mut System<'_>, port: u16) 
 pub struct Sink {
     port: u16,
     compute: Duration,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     received: Tally,
 }
 
@@ -100,7 +100,7 @@ impl Sink {
 impl Program for Sink {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let socket = open(&mut self.socket, system, self.port);
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         system.recycle(datagram);
         system.compute(self.compute);
         self.received.add_one();
@@ -123,7 +123,7 @@ pub struct Delivery {
 #[derive(Debug)]
 pub struct Recorder {
     port: u16,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     got: Option<Delivery>,
     log: Log<Delivery>,
 }
@@ -144,7 +144,7 @@ impl Program for Recorder {
         if let Some(delivery) = self.got.take() {
             self.log.push(Delivery { at: system.now(), ..delivery });
         }
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         let payload = datagram.chunks().flatten().copied().collect();
         self.got = Some(Delivery { at: system.now(), from: datagram.source(), payload });
         system.recycle(datagram);
@@ -156,7 +156,7 @@ impl Program for Recorder {
 #[derive(Debug)]
 pub struct Echo {
     port: u16,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     answer: Option<(IpEndpoint, Vec<u8>)>,
 }
 
@@ -173,10 +173,10 @@ impl Program for Echo {
         let socket = open(&mut self.socket, system, self.port);
         if let Some((to, payload)) = self.answer.take() {
             // A datagram that cannot be sent is lost, as on any network, and the client detects that.
-            let _ = system.send(socket, to, &payload);
+            let _ = socket.send(system, to, &payload);
             return Step::Again;
         }
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         self.answer = Some((datagram.source(), datagram.chunks().flatten().copied().collect()));
         system.recycle(datagram);
         Step::Again
@@ -211,7 +211,7 @@ pub struct Ping {
 pub struct PingPong {
     to: IpEndpoint,
     timeout: Duration,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     number: u64,
     state: Ponging,
     log: Log<Ping>,
@@ -232,17 +232,17 @@ impl PingPong {
         (Self { to, timeout, socket: None, number: 0, state: Ponging::Sending, log: log.clone() }, log)
     }
 
-    fn send(&mut self, system: &mut System<'_>, socket: Fd) -> Step {
+    fn send(&mut self, system: &mut System<'_>, socket: UdpSocket) -> Step {
         self.number += 1;
-        let _ = system.send(socket, self.to, &self.number.to_be_bytes());
+        let _ = socket.send(system, self.to, &self.number.to_be_bytes());
         self.state = Ponging::Waiting { since: system.now() };
         Step::Again
     }
 
-    fn wait(&mut self, system: &mut System<'_>, socket: Fd, since: Instant) -> Step {
-        let Ok(datagram) = system.receive(socket) else {
+    fn wait(&mut self, system: &mut System<'_>, socket: UdpSocket, since: Instant) -> Step {
+        let Ok(datagram) = socket.receive(system) else {
             if system.now() < since + self.timeout {
-                return Step::WaitUntil(socket, since + self.timeout);
+                return Step::WaitUntil(socket.fd(), since + self.timeout);
             }
             self.log.push(Ping { at: since, round_trip: None });
             self.state = Ponging::Sending;
@@ -291,7 +291,7 @@ pub struct Talker {
     gap: Duration,
     until: Instant,
     rng: Rng,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     number: u64,
     log: Log<Sent>,
 }
@@ -343,7 +343,7 @@ impl Program for Talker {
             return Step::Exit;
         }
         let payload = self.payload();
-        if system.send(socket, to, &payload).is_ok() {
+        if socket.send(system, to, &payload).is_ok() {
             self.log.push(Sent { at: system.now(), to, payload });
         }
         Step::Sleep(system.now() + self.rng.exponential(self.gap))

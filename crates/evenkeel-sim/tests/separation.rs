@@ -6,6 +6,7 @@ use evenkeel_core::host::{Config, System};
 use evenkeel_core::poll::Feedback;
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
+use evenkeel_core::system::TcpListener;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
@@ -71,7 +72,7 @@ struct Listens;
 impl Program for Listens {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let config = ListenerConfig { backlog: 8, ..ListenerConfig::default() };
-        Step::Wait(system.listen(None, FLOODED, &config).expect("the port is free"))
+        Step::Wait(TcpListener::listen(system, None, FLOODED, &config).expect("the port is free").fd())
     }
 }
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::{ConnectOptions, Fd, StreamError};
+use evenkeel_core::socket::{ConnectOptions, StreamError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpStream};
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::tcp::{self, Counter, Flags, Header, ListenerConfig, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
@@ -53,7 +54,7 @@ const KEPT: f64 = 0.9;
 struct Talk {
     to: IpEndpoint,
     from: u16,
-    streams: Vec<Fd>,
+    streams: Vec<TcpStream>,
     next: Instant,
     echoed: Tally,
     ended: Log<StreamError>,
@@ -75,10 +76,10 @@ impl Talk {
         )
     }
 
-    fn hear(&self, stream: Fd, system: &mut System<'_>) {
+    fn hear(&self, stream: TcpStream, system: &mut System<'_>) {
         let mut chunk = [0; 4_096];
         loop {
-            match system.read(stream, &mut chunk) {
+            match stream.read(system, &mut chunk) {
                 // The bytes are counted in hundreds, rounded down: whole messages lose nothing by that.
                 Ok(len) if len > 0 => (0..len / 100).for_each(|_| self.echoed.add_one()),
                 Ok(_) => return self.ended.push(StreamError::Closed),
@@ -89,14 +90,14 @@ impl Talk {
     }
 }
 
-fn connect_from(port: u16, to: IpEndpoint, system: &mut System<'_>) -> Fd {
+fn connect_from(port: u16, to: IpEndpoint, system: &mut System<'_>) -> TcpStream {
     let options = ConnectOptions { port, ..ConnectOptions::default() };
-    system.connect_with(to, &options).unwrap().0
+    TcpStream::connect_with(system, to, &options).unwrap().0
 }
 
 impl Program for Talk {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         if self.streams.is_empty() && system.now() >= Instant::from_millis(50) {
             for n in 0..CONNECTIONS {
                 self.streams.push(connect_from(self.from + n, self.to, system));
@@ -106,12 +107,12 @@ impl Program for Talk {
             self.next += TICK;
             for &stream in &self.streams {
                 // Data without room is not sent, so the rate never exceeds the planned one.
-                let _ = system.write(stream, &MESSAGE);
+                let _ = stream.write(system, &MESSAGE);
             }
         }
-        match system.next_event(events) {
-            Ok(event) => self.hear(Fd::of(&event), system),
-            Err(_) => return Step::WaitUntil(events, self.next),
+        match events.next(system) {
+            Ok(event) => self.hear(TcpStream::of(&event), system),
+            Err(_) => return Step::WaitUntil(events.fd(), self.next),
         }
         Step::Again
     }
@@ -383,23 +384,23 @@ struct Visits {
 
 impl Program for Visits {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         if system.now() >= self.next {
             let stream = connect_from(self.port, self.to, system);
-            let _ = system.write(stream, b"GET / HTTP/1.0\r\n\r\n");
+            let _ = stream.write(system, b"GET / HTTP/1.0\r\n\r\n");
             self.port += 1;
             self.next = if self.port < FROM + CONNECTIONS { self.next } else { self.next + TICK };
         }
-        match system.next_event(events) {
+        match events.next(system) {
             Ok(event) => {
-                let stream = Fd::of(&event);
-                while system.read(stream, &mut [0; 4_096]).is_ok_and(|len| len > 0) {}
-                if system.stream_info(stream).is_ok_and(|(_, info)| info.state == State::CloseWait) {
+                let stream = TcpStream::of(&event);
+                while stream.read(system, &mut [0; 4_096]).is_ok_and(|len| len > 0) {}
+                if stream.info(system).is_ok_and(|(_, info)| info.state == State::CloseWait) {
                     self.fetched.add_one();
                     system.close(stream);
                 }
             }
-            Err(_) => return Step::WaitUntil(events, self.next),
+            Err(_) => return Step::WaitUntil(events.fd(), self.next),
         }
         Step::Again
     }
@@ -489,21 +490,21 @@ fn a_flood_of_acknowledgments_to_a_listening_port_leaves_new_connections_alone_u
 struct SlowReaders {
     to: IpEndpoint,
     left: usize,
-    open: Vec<Fd>,
+    open: Vec<TcpStream>,
 }
 
 impl Program for SlowReaders {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         if self.left > 0 {
             self.left -= 1;
-            let stream = system.connect(self.to).unwrap();
-            let _ = system.write(stream, b"GET / HTTP/1.0\r\n\r\n");
+            let stream = TcpStream::connect(system, self.to).unwrap();
+            let _ = stream.write(system, b"GET / HTTP/1.0\r\n\r\n");
             self.open.push(stream);
             return Step::Sleep(system.now() + Duration::from_micros(1_000));
         }
-        while system.next_event(events).is_ok() {}
-        Step::Wait(events)
+        while events.next(system).is_ok() {}
+        Step::Wait(events.fd())
     }
 }
 

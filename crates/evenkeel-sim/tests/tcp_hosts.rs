@@ -4,8 +4,9 @@
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{ConnectError, ConnectOptions, Fd, StreamError};
+use evenkeel_core::socket::{ConnectError, ConnectOptions, StreamError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::TcpStream;
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -82,22 +83,22 @@ fn what_is_sent_comes_back_under_every_architecture() {
 #[derive(Debug)]
 struct Patient {
     to: IpEndpoint,
-    stream: Option<Fd>,
+    stream: Option<TcpStream>,
     asked: bool,
 }
 
 impl Program for Patient {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(stream) = self.stream else {
-            let stream = system.connect(self.to).unwrap();
+            let stream = TcpStream::connect(system, self.to).unwrap();
             self.stream = Some(stream);
-            return Step::Wait(stream);
+            return Step::Wait(stream.fd());
         };
         if !core::mem::replace(&mut self.asked, true) {
-            system.write(stream, b"?").unwrap();
+            stream.write(system, b"?").unwrap();
         }
-        match system.read(stream, &mut [0; 10]) {
-            Err(StreamError::WouldBlock) => Step::Wait(stream),
+        match stream.read(system, &mut [0; 10]) {
+            Err(StreamError::WouldBlock) => Step::Wait(stream.fd()),
             answer => {
                 assert_eq!(answer, Ok(1));
                 system.close(stream);
@@ -133,7 +134,7 @@ fn acknowledgments_go_with_what_the_program_says_to_what_came() {
 struct Eager {
     to: IpEndpoint,
     left: usize,
-    asking: Option<(Fd, Instant, usize)>,
+    asking: Option<(TcpStream, Instant, usize)>,
     took: Log<Duration>,
 }
 
@@ -147,15 +148,15 @@ impl Program for Eager {
             }
             self.left -= 1;
             let options = ConnectOptions { data: Some(QUESTION), ..ConnectOptions::default() };
-            let (stream, taken) = system.connect_with(self.to, &options).unwrap();
+            let (stream, taken) = TcpStream::connect_with(system, self.to, &options).unwrap();
             assert_eq!(taken, QUESTION.len());
             self.asking = Some((stream, system.now(), 0));
             return Step::Again;
         };
         let mut room = [0; 100];
-        match system.read(stream, &mut room) {
+        match stream.read(system, &mut room) {
             Ok(len) => back += len,
-            Err(StreamError::WouldBlock) => return Step::Wait(stream),
+            Err(StreamError::WouldBlock) => return Step::Wait(stream.fd()),
             Err(why) => panic!("{why}"),
         }
         self.asking = Some((stream, since, back));
@@ -204,7 +205,7 @@ impl Program for Tries {
         if std::mem::replace(&mut self.has_tried, true) {
             return Step::Exit;
         }
-        self.answer.push(system.connect(self.to).err());
+        self.answer.push(TcpStream::connect(system, self.to).err());
         Step::Sleep(system.now() + Duration::from_millis(10))
     }
 }

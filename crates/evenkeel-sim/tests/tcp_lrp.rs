@@ -5,8 +5,9 @@
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Fd, SocketId, StreamError};
+use evenkeel_core::socket::{SocketId, StreamError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{TcpListener, TcpStream};
 use evenkeel_core::tcp::{Counter, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -51,18 +52,19 @@ fn spawn(world: &mut World, host: HostId, program: impl Program + 'static) -> Pr
 struct Late {
     from: Instant,
     backlog: usize,
-    listener: Option<Fd>,
+    listener: Option<TcpListener>,
     accepted: Tally,
 }
 
 impl Program for Late {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let config = ListenerConfig { backlog: self.backlog, ..ListenerConfig::default() };
-        let listener = *self.listener.get_or_insert_with(|| system.listen(None, PORT, &config).unwrap());
+        let listener =
+            *self.listener.get_or_insert_with(|| TcpListener::listen(system, None, PORT, &config).unwrap());
         if system.now() < self.from {
             return Step::Sleep(self.from);
         }
-        let Ok((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
+        let Ok((stream, _)) = listener.accept(system) else { return Step::Wait(listener.fd()) };
         self.accepted.add_one();
         system.close(stream);
         Step::Again
@@ -111,8 +113,8 @@ fn while_the_accept_queue_is_full_syns_die_in_their_channel_and_none_is_forgotte
 /// A program that accepts one connection, then computes for a long time between two reads.
 #[derive(Debug)]
 struct Busy {
-    listener: Option<Fd>,
-    stream: Option<Fd>,
+    listener: Option<TcpListener>,
+    stream: Option<TcpStream>,
     computes: Duration,
     /// Whether it has read. The next part is a separate step, because a step's data leaves at its end.
     has_read: bool,
@@ -126,17 +128,18 @@ impl Program for Busy {
             return Step::Again;
         }
         let config = ListenerConfig::default();
-        let listener = *self.listener.get_or_insert_with(|| system.listen(None, PORT, &config).unwrap());
+        let listener =
+            *self.listener.get_or_insert_with(|| TcpListener::listen(system, None, PORT, &config).unwrap());
         let Some(stream) = self.stream else {
-            let Ok((stream, _)) = system.accept(listener) else { return Step::Wait(listener) };
+            let Ok((stream, _)) = listener.accept(system) else { return Step::Wait(listener.fd()) };
             self.stream = Some(stream);
             return Step::Again;
         };
         let mut room = vec![0; 1 << 20];
-        match system.read(stream, &mut room) {
+        match stream.read(system, &mut room) {
             Ok(0) => return Step::Exit,
             Ok(len) => self.read.push((system.now(), len)),
-            Err(StreamError::WouldBlock) => return Step::Wait(stream),
+            Err(StreamError::WouldBlock) => return Step::Wait(stream.fd()),
             Err(why) => panic!("{why}"),
         }
         self.has_read = true;

@@ -6,6 +6,7 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
 use evenkeel_core::work::Work;
@@ -19,10 +20,10 @@ struct Burst(u8);
 
 impl Program for Burst {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let socket = system.bind(None, 7).expect("the port is free");
+        let socket = UdpSocket::bind(system, None, 7).expect("the port is free");
         let group = IpEndpoint { addr: Ipv4Address::new(239, 1, 1, 1).into(), port: 9 };
         for number in 0..self.0 {
-            system.send(socket, group, &[number]).expect("a route to the group");
+            socket.send(system, group, &[number]).expect("a route to the group");
         }
         Step::Sleep(Instant::NEVER)
     }

@@ -4,7 +4,7 @@
 use evenkeel_core::host::{Config, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::UserEvent;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
 use evenkeel_sim::machine::{Costs, Machine};
@@ -87,18 +87,18 @@ fn send(world: &mut World, (host, segment): (HostId, SegmentId), rate_pps: u64, 
 #[derive(Debug)]
 struct Calls {
     compute: Duration,
-    event: Option<Fd>,
+    event: Option<UserEvent>,
     traps: Option<Tally>,
 }
 
 impl Program for Calls {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let is_first = self.event.is_none();
-        let event = *self.event.get_or_insert_with(|| system.open_user_event().expect("there is room"));
+        let event = *self.event.get_or_insert_with(|| UserEvent::open(system).expect("there is room"));
         system.compute(self.compute);
         match &self.traps {
             Some(traps) if !is_first => traps.add_one(),
-            _ => _ = system.posted(event),
+            _ => _ = event.posted(system),
         }
         Step::Again
     }

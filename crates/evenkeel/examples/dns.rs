@@ -1,6 +1,7 @@
 //! Answers every DNS question for an IPv4 address with 192.0.2.1. As root: `cargo run --example dns --
 //! tap:keel0 10.77.0.2/24`
 
+use evenkeel::core::system::UdpSocket;
 use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine, Error};
 
@@ -26,12 +27,12 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
 /// Serves in the calling thread, which is the host's core, until a certain time.
 pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
     let me = engine.attach("dns");
-    let socket = engine.enter(me, |system| system.bind(None, 53))??;
+    let socket = engine.enter(me, |system| UdpSocket::bind(system, None, 53))??;
     while engine.wait(me, socket, until)? == Ended::Done {
         engine.enter(me, |system| {
-            while let Ok(query) = system.receive(socket) {
+            while let Ok(query) = socket.receive(system) {
                 let answer = query.as_slice().and_then(answer);
-                let _ = answer.map(|answer| system.reply(socket, &query, &answer));
+                let _ = answer.map(|answer| socket.reply(system, &query, &answer));
                 system.recycle(query);
             }
         })?;

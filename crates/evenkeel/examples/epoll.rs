@@ -7,6 +7,7 @@ use std::error::Error;
 use std::os::fd::AsFd;
 
 use evenkeel::core::socket::Kinds;
+use evenkeel::core::system::UdpSocket;
 use evenkeel::core::time::Instant;
 use evenkeel::{Engine, Next};
 use rustix::event::{Timespec, epoll};
@@ -15,7 +16,7 @@ use rustix::event::{Timespec, epoll};
 /// were echoed.
 pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Result<u64, Box<dyn Error>> {
     let me = engine.attach("epoll");
-    let socket = engine.enter(me, |system| system.bind(None, 7))??;
+    let socket = engine.enter(me, |system| UdpSocket::bind(system, None, 7))??;
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (number, fd) in (0..).zip(std::iter::once(other.as_fd()).chain(engine.descriptors())) {
         epoll::add(&poll, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
@@ -23,8 +24,8 @@ pub(crate) fn serve(mut engine: Engine, other: impl AsFd, until: Instant) -> Res
     let (mut count, mut events, waker) = (0, Vec::with_capacity(16), engine.waker());
     while engine.clock().now() < until {
         let ready = engine.enter(me, |system| {
-            while let Ok(request) = system.receive(socket) {
-                let _ = request.as_slice().map(|payload| system.reply(socket, &request, payload));
+            while let Ok(request) = socket.receive(system) {
+                let _ = request.as_slice().map(|payload| socket.reply(system, &request, payload));
                 system.recycle(request);
                 count += 1;
             }

@@ -5,28 +5,29 @@
 use std::collections::BTreeMap;
 
 use evenkeel::core::host::System;
-use evenkeel::core::socket::{Event, Fd, Interest, Kinds, Trigger};
+use evenkeel::core::socket::{Event, Interest, Kinds, Trigger};
+use evenkeel::core::system::{EventQueue, TcpListener, TcpStream, Timer};
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::{Ended, Engine, Error};
 
 /// The open descriptors of the server, and the time when each connection last sent something.
 struct Server {
-    queue: Fd,
-    listener: Fd,
-    timer: Fd,
-    heard: BTreeMap<Fd, Instant>,
+    queue: EventQueue,
+    listener: TcpListener,
+    timer: Timer,
+    heard: BTreeMap<TcpStream, Instant>,
     patience: Duration,
 }
 
 impl Server {
     fn start(system: &mut System<'_>, patience: Duration) -> Result<Self, Error> {
-        let queue = system.open_queue()?;
-        let listener = system.listen(None, 7, &Default::default())?;
-        let timer = system.open_timer()?;
-        system.set_timer(timer, system.now() + patience, Some(patience))?;
-        for fd in [listener, timer] {
+        let queue = EventQueue::open(system)?;
+        let listener = TcpListener::listen(system, None, 7, &Default::default())?;
+        let timer = Timer::open(system)?;
+        timer.set(system, system.now() + patience, Some(patience))?;
+        for fd in [listener.fd(), timer.fd()] {
             let interest = Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: fd.token() };
-            system.add(queue, fd, interest)?;
+            queue.add(system, fd, interest)?;
         }
         Ok(Self { queue, listener, timer, heard: BTreeMap::new(), patience })
     }
@@ -35,14 +36,14 @@ impl Server {
     fn serve(&mut self, system: &mut System<'_>) -> Result<(), Error> {
         let mut events = [Event::default(); 64];
         loop {
-            let ready = system.take_events(self.queue, &mut events)?;
-            for fd in events[..ready].iter().map(Fd::of) {
-                if fd == self.listener {
+            let ready = self.queue.take(system, &mut events)?;
+            for event in &events[..ready] {
+                if TcpListener::of(event) == self.listener {
                     self.accept(system)?;
-                } else if fd == self.timer {
+                } else if Timer::of(event) == self.timer {
                     self.close_idle(system);
                 } else {
-                    self.echo(fd, system);
+                    self.echo(TcpStream::of(event), system);
                 }
             }
             if ready == 0 {
@@ -52,31 +53,31 @@ impl Server {
     }
 
     fn accept(&mut self, system: &mut System<'_>) -> Result<(), Error> {
-        while let Ok((stream, _)) = system.accept(self.listener) {
-            let (events, token) = (Kinds::READABLE, stream.token());
-            system.add(self.queue, stream, Interest { events, trigger: Trigger::Level, token })?;
+        while let Ok((stream, _)) = self.listener.accept(system) {
+            let (events, token) = (Kinds::READABLE, stream.fd().token());
+            self.queue.add(system, stream, Interest { events, trigger: Trigger::Level, token })?;
             self.heard.insert(stream, system.now());
         }
         Ok(())
     }
 
-    fn echo(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn echo(&mut self, stream: TcpStream, system: &mut System<'_>) {
         let mut buffer = [0; 4_096];
-        match system.read(stream, &mut buffer) {
-            Ok(len @ 1..) if system.write(stream, &buffer[..len]) == Ok(len) => {
+        match stream.read(system, &mut buffer) {
+            Ok(len @ 1..) if stream.write(system, &buffer[..len]) == Ok(len) => {
                 self.heard.insert(stream, system.now());
             }
             _ => self.close(stream, system),
         }
     }
 
-    fn close(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn close(&mut self, stream: TcpStream, system: &mut System<'_>) {
         self.heard.remove(&stream);
         system.close(stream);
     }
 
     fn close_idle(&mut self, system: &mut System<'_>) {
-        let _ = system.expirations(self.timer);
+        let _ = self.timer.expirations(system);
         let now = system.now();
         let idle = |heard: &Instant| now.since(*heard) >= self.patience;
         let idle: Vec<_> = self.heard.iter().filter(|(_, heard)| idle(heard)).map(|(fd, _)| *fd).collect();

@@ -2,24 +2,24 @@
 //! 10.77.0.2/24`
 
 use evenkeel::core::host::System;
-use evenkeel::core::socket::{Fd, StreamError};
+use evenkeel::core::socket::StreamError;
+use evenkeel::core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine, Error};
 
 /// Serves in the calling thread, which is the host's core, until a certain time.
 pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
     let me = engine.attach("tcp-echo");
-    let events = engine.enter(me, |system| system.events())??;
-    let listener = engine.enter(me, |system| system.listen(None, 7, &Default::default()))??;
+    let events = engine.enter(me, EventQueue::of_all)??;
+    let listener = engine.enter(me, |system| TcpListener::listen(system, None, 7, &Default::default()))??;
     while engine.wait(me, events, until)? == Ended::Done {
         engine.enter(me, |system| {
-            while let Ok(event) = system.next_event(events) {
-                while let Ok((stream, _)) = system.accept(listener) {
+            while let Ok(event) = events.next(system) {
+                while let Ok((stream, _)) = listener.accept(system) {
                     echo(system, stream);
                 }
-                let descriptor = Fd::of(&event);
-                if descriptor != listener {
-                    echo(system, descriptor);
+                if TcpListener::of(&event) != listener {
+                    echo(system, TcpStream::of(&event));
                 }
             }
         })?;
@@ -27,11 +27,11 @@ pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
     Ok(())
 }
 
-fn echo(system: &mut System<'_>, stream: Fd) {
+fn echo(system: &mut System<'_>, stream: TcpStream) {
     let mut buffer = [0; 16_384];
-    while let Ok(room @ 1..) = system.room(stream).map(|room| room.min(buffer.len())) {
-        match system.read(stream, &mut buffer[..room]) {
-            Ok(len @ 1..) if system.write(stream, &buffer[..len]) == Ok(len) => {}
+    while let Ok(room @ 1..) = stream.room(system).map(|room| room.min(buffer.len())) {
+        match stream.read(system, &mut buffer[..room]) {
+            Ok(len @ 1..) if stream.write(system, &buffer[..len]) == Ok(len) => {}
             Err(StreamError::WouldBlock) => return,
             _ => return system.close(stream),
         }

@@ -3,24 +3,25 @@
 #![allow(clippy::print_stdout, reason = "it shows what it did")]
 
 use evenkeel::{Ended, Engine, Error, core::time::Instant};
+use evenkeel_core::system::{EventQueue, TcpListener, UdpSocket};
 
 /// Serves in the calling thread until a certain time, and calls `say` with the port of each arrival.
 pub(crate) fn serve(mut engine: Engine, until: Instant, mut say: impl FnMut(u16)) -> Result<(), Error> {
     let me = engine.attach("three");
-    let events = engine.enter(me, |system| system.events())??;
-    let one = engine.enter(me, |system| system.bind(None, 1001))??;
-    let two = engine.enter(me, |system| system.bind(None, 1002))??;
-    let three = engine.enter(me, |system| system.listen(None, 1003, &Default::default()))??;
+    let events = engine.enter(me, EventQueue::of_all)??;
+    let one = engine.enter(me, |system| UdpSocket::bind(system, None, 1001))??;
+    let two = engine.enter(me, |system| UdpSocket::bind(system, None, 1002))??;
+    let three = engine.enter(me, |system| TcpListener::listen(system, None, 1003, &Default::default()))??;
     while engine.wait(me, events, until)? == Ended::Done {
         engine.enter(me, |system| {
-            while system.next_event(events).is_ok() {}
+            while events.next(system).is_ok() {}
             for (socket, port) in [(one, 1001), (two, 1002)] {
-                while let Ok(datagram) = system.receive(socket) {
+                while let Ok(datagram) = socket.receive(system) {
                     system.recycle(datagram);
                     say(port);
                 }
             }
-            while let Ok((stream, _)) = system.accept(three) {
+            while let Ok((stream, _)) = three.accept(system) {
                 system.close(stream);
                 say(1003);
             }

@@ -1,18 +1,19 @@
 //! Answers each datagram to port 7 with its own payload. As root: `cargo run --example udp_echo -- tap:keel0
 //! 10.77.0.2/24`
 
+use evenkeel::core::system::UdpSocket;
 use evenkeel::core::time::Instant;
 use evenkeel::{Ended, Engine, Error};
 
 /// Serves in the calling thread, which is the host's core, until a certain time.
 pub(crate) fn serve(mut engine: Engine, until: Instant) -> Result<(), Error> {
     let me = engine.attach("udp-echo");
-    let socket = engine.enter(me, |system| system.bind(None, 7))??;
+    let socket = engine.enter(me, |system| UdpSocket::bind(system, None, 7))??;
     while engine.wait(me, socket, until)? == Ended::Done {
         engine.enter(me, |system| {
-            while let Ok(request) = system.receive(socket) {
+            while let Ok(request) = socket.receive(system) {
                 // An answer that cannot be sent is lost, as in any network.
-                let _ = request.as_slice().map(|payload| system.reply(socket, &request, payload));
+                let _ = request.as_slice().map(|payload| socket.reply(system, &request, payload));
                 system.recycle(request);
             }
         })?;

@@ -6,6 +6,7 @@
 //! [enters](Engine::enter) the host to make the calls of a [`System`](core::host::System):
 //!
 //! ```no_run
+//! use evenkeel::core::system::UdpSocket;
 //! use evenkeel::core::time::Instant;
 //! use evenkeel::{Ended, Engine, Error};
 //!
@@ -13,12 +14,12 @@
 //! fn main() -> Result<(), Error> {
 //!     let mut engine = Engine::open("tap:keel0", "10.77.0.2/24")?;
 //!     let me = engine.attach("udp-echo");
-//!     let socket = engine.enter(me, |system| system.bind(None, 7))??;
+//!     let socket = engine.enter(me, |system| UdpSocket::bind(system, None, 7))??;
 //!     while engine.wait(me, socket, Instant::NEVER)? == Ended::Done {
 //!         engine.enter(me, |system| {
-//!             while let Ok(request) = system.receive(socket) {
+//!             while let Ok(request) = socket.receive(system) {
 //!                 // An answer that cannot be sent is lost, as in any network.
-//!                 let _ = request.as_slice().map(|payload| system.reply(socket, &request, payload));
+//!                 let _ = request.as_slice().map(|payload| socket.reply(system, &request, payload));
 //!                 system.recycle(request);
 //!             }
 //!         })?;
@@ -43,7 +44,7 @@
 //! use evenkeel::core::host::{Config, Host, System};
 //! use evenkeel::core::process::{Program, Step};
 //! use evenkeel::core::receive::Architecture;
-//! use evenkeel::core::socket::Fd;
+//! use evenkeel::core::system::UdpSocket;
 //! use evenkeel::core::time::Duration;
 //! use evenkeel::core::wire::{IpAddress, IpCidr};
 //! use evenkeel::link::Clock;
@@ -51,20 +52,20 @@
 //! /// Answers each datagram to port 7 with its own payload.
 //! #[derive(Debug, Default)]
 //! struct Echo {
-//!     socket: Option<Fd>,
+//!     socket: Option<UdpSocket>,
 //! }
 //!
 //! impl Program for Echo {
 //!     fn step(&mut self, system: &mut System<'_>) -> Step {
 //!         let Some(socket) = self.socket else {
-//!             self.socket = system.bind(None, 7).ok();
+//!             self.socket = UdpSocket::bind(system, None, 7).ok();
 //!             return if self.socket.is_some() { Step::Again } else { Step::Exit };
 //!         };
 //!         // Under the lazy architectures, protocol work happens in this call: at this program's priority,
 //!         // on its bill.
-//!         let Ok(request) = system.receive(socket) else { return Step::Wait(socket) };
+//!         let Ok(request) = socket.receive(system) else { return Step::Wait(socket.fd()) };
 //!         if let Some(payload) = request.as_slice() {
-//!             let _ = system.reply(socket, &request, payload);
+//!             let _ = socket.reply(system, &request, payload);
 //!         }
 //!         system.recycle(request);
 //!         Step::Again

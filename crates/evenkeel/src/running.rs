@@ -89,12 +89,12 @@ impl Engine {
 
     /// Runs the host in the calling thread until a descriptor of `process` can be read, or has a connection
     /// to accept, or has ended ([`Ended::Done`]), or until another condition ends the wait. To wait for
-    /// several descriptors, wait for the event queue of the process ([`System::events`]).
+    /// several descriptors, wait for the event queue of the process ([`EventQueue::of_all`](evenkeel_core::system::EventQueue::of_all)).
     ///
     /// # Errors
     /// If `process` is not attached, or halting fails: the kernel is out of memory.
-    pub fn wait(&mut self, process: ProcessId, socket: Fd, until: Instant) -> Result<Ended, Error> {
-        self.wait_for(process, socket, Kinds::READABLE, until)
+    pub fn wait(&mut self, process: ProcessId, fd: impl Into<Fd>, until: Instant) -> Result<Ended, Error> {
+        self.wait_for(process, fd, Kinds::READABLE, until)
     }
 
     /// Runs the host as [`Engine::wait`] does until the descriptor is ready for one of `kinds`, for example
@@ -105,14 +105,15 @@ impl Engine {
     pub fn wait_for(
         &mut self,
         process: ProcessId,
-        socket: Fd,
+        fd: impl Into<Fd>,
         kinds: Kinds,
         until: Instant,
     ) -> Result<Ended, Error> {
+        let fd = fd.into();
         let flag = Arc::new(Flag::default());
         let waker = Arc::clone(&flag).into();
-        let ready = self.enter(process, |system| system.wait(socket, kinds, &waker))?;
-        let forget = |system: &mut System<'_>| system.forget(socket, &waker);
+        let ready = self.enter(process, |system| system.wait(fd, kinds, &waker))?;
+        let forget = |system: &mut System<'_>| system.forget(fd, &waker);
         self.run_until_raised(process, !ready.is_empty(), &flag, until, forget)
     }
 

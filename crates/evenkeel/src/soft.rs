@@ -155,6 +155,7 @@ impl fmt::Debug for SoftEvents {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::system::{TcpListener, TcpStream, UserEvent};
     use std::sync::{Arc, Mutex};
 
     use evenkeel_core::cable::{End, Options, pair};
@@ -278,7 +279,7 @@ mod tests {
     }
 
     fn calls_out(system: &mut System<'_>) {
-        let event = system.open_user_event().unwrap();
+        let event = UserEvent::open(system).unwrap();
         system.close(event);
     }
 
@@ -332,9 +333,11 @@ mod tests {
         let (near, far) = pair(Options::new("near", 1), Options::new("far", 2));
         let (mut a, me) = beside(near, 1, Config { tcp, ..Config::default() });
         let (mut b, peer) = beside(far, 2, Config::default());
-        b.enter(peer, |system| system.listen(None, 7, &ListenerConfig::default())).unwrap().unwrap();
+        b.enter(peer, |system| TcpListener::listen(system, None, 7, &ListenerConfig::default()))
+            .unwrap()
+            .unwrap();
         let to = IpEndpoint::new(IpAddress::v4(10, 77, 0, 2), 7);
-        let stream = a.enter(me, |system| system.connect(to)).unwrap().unwrap();
+        let stream = a.enter(me, |system| TcpStream::connect(system, to)).unwrap().unwrap();
         let mut turns = |engine: &mut Engine| {
             for _ in 0..10 {
                 engine.run(engine.clock().now() + Duration::from_micros(200), |_| false).unwrap();
@@ -342,7 +345,7 @@ mod tests {
             }
         };
         turns(&mut a);
-        let written = a.enter(me, |system| system.write(stream, &[7; 30_000])).unwrap();
+        let written = a.enter(me, |system| stream.write(system, &[7; 30_000])).unwrap();
         assert_eq!(written, Ok(30_000));
         let now = a.clock().now();
         assert!(a.host_mut().exact_deadline() > now, "the next waits");
@@ -395,16 +398,16 @@ mod tests {
     fn a_handler_sends_as_a_process_that_is_attached() {
         let mut engine = engine();
         let me = engine.attach("me");
-        let event = engine.enter(me, |system| system.open_user_event()).unwrap().unwrap();
+        let event = engine.enter(me, UserEvent::open).unwrap().unwrap();
         let handler = engine.soft_events().add_handler(move |state, _| {
-            state.enter(me, |system| system.post(event, 1)).unwrap().unwrap();
+            state.enter(me, |system| event.post(system, 1)).unwrap().unwrap();
             None
         });
         let now = engine.clock().now();
         engine.soft_events().schedule(now, Duration::ZERO, handler);
         let until = now + Duration::from_secs(10);
         assert_eq!(engine.wait(me, event, until).unwrap(), crate::Ended::Done);
-        assert_eq!(engine.enter(me, |system| system.posted(event)).unwrap(), Ok(1));
+        assert_eq!(engine.enter(me, |system| event.posted(system)).unwrap(), Ok(1));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
+use evenkeel_core::system::TcpListener;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_link::Clock;
 use evenkeel_link::capture::{Replay, ReplayOptions};
@@ -24,8 +25,8 @@ pub(crate) struct Listens;
 
 impl Program for Listens {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let listener = system.listen(None, 7, &ListenerConfig::default()).unwrap();
-        Step::Wait(listener)
+        let listener = TcpListener::listen(system, None, 7, &ListenerConfig::default()).unwrap();
+        Step::Wait(listener.fd())
     }
 }
 

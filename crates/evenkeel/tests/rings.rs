@@ -2,7 +2,7 @@
 //! network namespace; needs root, and says aloud if it is skipped.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use std::net::UdpSocket;
+use std::net;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use evenkeel::Engine;
 use evenkeel::core::frame::Pool;
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::{Program, Step};
-use evenkeel::core::socket::Fd;
+use evenkeel::core::system::UdpSocket;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{EthernetAddress, IpCidr};
 use evenkeel::link::{Address, Clock, Device, Packet, PacketOptions, Tap, TapOptions};
@@ -47,7 +47,7 @@ struct Sink {
     port: u16,
     enough: u64,
     count: Arc<AtomicU64>,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
 }
 
 impl std::fmt::Debug for Sink {
@@ -59,13 +59,13 @@ impl std::fmt::Debug for Sink {
 impl Program for Sink {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = Some(system.bind(None, self.port).unwrap());
+            self.socket = Some(UdpSocket::bind(system, None, self.port).unwrap());
             return Step::Again;
         };
         if self.count.load(Ordering::Relaxed) >= self.enough {
             return Step::Sleep(Instant::NEVER);
         }
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         let counts = datagram.as_slice() != Some(WHICH);
         self.count.fetch_add(u64::from(counts), Ordering::Relaxed);
         system.recycle(datagram);
@@ -74,7 +74,7 @@ impl Program for Sink {
 }
 
 /// Returns the ring through which a socket's datagrams arrive.
-fn ring_of(socket: &UdpSocket, port: u16, device: &mut dyn Device, pool: &mut Pool) -> usize {
+fn ring_of(socket: &net::UdpSocket, port: u16, device: &mut dyn Device, pool: &mut Pool) -> usize {
     let from = socket.local_addr().unwrap().port().to_be_bytes();
     let mut ring = None;
     wait_for("a datagram", || {
@@ -96,11 +96,11 @@ fn ring_of(socket: &UdpSocket, port: u16, device: &mut dyn Device, pool: &mut Po
 }
 
 /// Returns a socket whose datagrams arrive through another ring than the flood's, and that of the flood.
-fn sockets(device: &mut dyn Device) -> (UdpSocket, UdpSocket) {
+fn sockets(device: &mut dyn Device) -> (net::UdpSocket, net::UdpSocket) {
     let mut pool = Pool::new(64);
-    let flood = UdpSocket::bind(("10.77.0.1", 40_000)).unwrap();
+    let flood = net::UdpSocket::bind(("10.77.0.1", 40_000)).unwrap();
     let flooded = ring_of(&flood, FLOODED, device, &mut pool);
-    let mut others = (41_000..41_064).map(|port| UdpSocket::bind(("10.77.0.1", port)).unwrap());
+    let mut others = (41_000..41_064).map(|port| net::UdpSocket::bind(("10.77.0.1", port)).unwrap());
     let other = others.find(|socket| ring_of(socket, OTHER, device, &mut pool) != flooded);
     (flood, other.expect("64 flows are not all in one ring of four"))
 }

@@ -9,6 +9,7 @@ use evenkeel::core::cable::{End, Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::socket::{Fd, FdSets, Interest, Kinds, PollEntry, Trigger};
+use evenkeel::core::system::{EventQueue, UdpSocket, UserEvent};
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel::link::Clock;
@@ -28,12 +29,12 @@ fn engine(architecture: Architecture, end: End, last: u8) -> Engine {
 /// Sends a datagram to each port that it receives from `ports`.
 fn sender(mut engine: Engine, ports: &mpsc::Receiver<u16>) {
     let me = engine.attach("sender");
-    let socket = engine.enter(me, |system| system.bind(None, 0)).unwrap().unwrap();
+    let socket = engine.enter(me, |system| UdpSocket::bind(system, None, 0)).unwrap().unwrap();
     loop {
         match ports.try_recv() {
             Ok(port) => {
                 let to = IpEndpoint::new(IpAddress::v4(10, 0, 0, 2), port);
-                engine.enter(me, |system| system.send(socket, to, b"x")).unwrap().unwrap();
+                engine.enter(me, |system| socket.send(system, to, b"x")).unwrap().unwrap();
             }
             Err(mpsc::TryRecvError::Empty) => {}
             Err(mpsc::TryRecvError::Disconnected) => break,
@@ -53,20 +54,24 @@ enum Way {
     Queue,
 }
 
-fn ready(system: &mut System<'_>, sockets: &[Fd; 3], queue: Fd, way: Way) -> Vec<Fd> {
+fn ready(system: &mut System<'_>, sockets: &[UdpSocket; 3], queue: EventQueue, way: Way) -> Vec<UdpSocket> {
     match way {
         Way::Select => {
             let (mut sets, mut found) = (FdSets::new(), FdSets::new());
-            sets.read.extend(sockets.iter().map(|fd| fd.0));
+            sets.read.extend(sockets.iter().map(|fd| fd.fd().0));
             system.select(&sets, &mut found).unwrap();
-            found.read.iter().map(Fd).collect()
+            found.read.iter().map(|fd| Fd(fd).into()).collect()
         }
         Way::Poll => {
-            let mut entries = sockets.map(|fd| PollEntry::new(fd.0, Kinds::READABLE));
+            let mut entries = sockets.map(|fd| PollEntry::new(fd.fd().0, Kinds::READABLE));
             system.poll(&mut entries);
-            entries.iter().filter(|entry| entry.ready.is_readable()).map(|entry| Fd(entry.fd)).collect()
+            entries
+                .iter()
+                .filter(|entry| entry.ready.is_readable())
+                .map(|entry| Fd(entry.fd).into())
+                .collect()
         }
-        Way::Queue => std::iter::from_fn(|| system.next_event(queue).ok()).map(|e| Fd::of(&e)).collect(),
+        Way::Queue => std::iter::from_fn(|| queue.next(system).ok()).map(|e| UdpSocket::of(&e)).collect(),
     }
 }
 
@@ -82,12 +87,12 @@ fn a_thread_that_waits_for_many_hears_of_each_datagram() {
         let me = engine.attach("waiter");
         let (sockets, queue) = engine
             .enter(me, |system| {
-                let sockets = PORTS.map(|port| system.bind(None, port).unwrap());
-                let queue = system.open_queue().unwrap();
+                let sockets = PORTS.map(|port| UdpSocket::bind(system, None, port).unwrap());
+                let queue = EventQueue::open(system).unwrap();
                 for fd in sockets {
                     let interest =
-                        Interest { events: Kinds::READABLE, trigger: Trigger::Edge, token: fd.token() };
-                    system.add(queue, fd, interest).unwrap();
+                        Interest { events: Kinds::READABLE, trigger: Trigger::Edge, token: fd.fd().token() };
+                    queue.add(system, fd, interest).unwrap();
                 }
                 (sockets, queue)
             })
@@ -101,7 +106,7 @@ fn a_thread_that_waits_for_many_hears_of_each_datagram() {
                     let received = engine
                         .enter(me, |system| {
                             let all = found.iter().flat_map(|&fd| {
-                                std::iter::from_fn(|| system.receive(fd).ok())
+                                std::iter::from_fn(|| fd.receive(system).ok())
                                     .map(move |_| fd)
                                     .collect::<Vec<_>>()
                             });
@@ -131,9 +136,9 @@ fn a_call_ends_with_its_time_and_one_that_has_found_something_is_over() {
     let (_near, far) = pair(Options::new("peer", 1), Options::new("host", 2));
     let mut engine = engine(Architecture::SoftLrp, far, 2);
     let me = engine.attach("waiter");
-    let event = engine.enter(me, |system| system.open_user_event()).unwrap().unwrap();
+    let event = engine.enter(me, UserEvent::open).unwrap().unwrap();
     let poll = |engine: &mut Engine| {
-        let mut entries = [PollEntry::new(event.0, Kinds::READABLE)];
+        let mut entries = [PollEntry::new(event.fd().0, Kinds::READABLE)];
         engine.enter(me, |system| system.poll(&mut entries)).unwrap()
     };
     for _ in 0..3 {
@@ -144,7 +149,7 @@ fn a_call_ends_with_its_time_and_one_that_has_found_something_is_over() {
     }
     // The time of that call is over: who blocks without another one would wait for nothing.
     assert_eq!(engine.block(me, Instant::NEVER).unwrap(), Ended::Done);
-    engine.enter(me, |system| system.post(event, 1)).unwrap().unwrap();
+    engine.enter(me, |system| event.post(system, 1)).unwrap().unwrap();
     assert_eq!(poll(&mut engine), 1);
     assert_eq!(engine.block(me, Instant::NEVER).unwrap(), Ended::Done);
 }

@@ -8,8 +8,9 @@ use evenkeel::core::cable::{Options, pair};
 use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::{Program, Step};
 use evenkeel::core::receive::Architecture;
-use evenkeel::core::socket::{ConnectOptions, Fd, StreamError};
+use evenkeel::core::socket::{ConnectOptions, StreamError};
 use evenkeel::core::stack::IpEndpoint;
+use evenkeel::core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr};
@@ -105,7 +106,7 @@ fn look(engine: &mut Engine, progress: &Progress) {
 struct Server {
     workload: Workload,
     progress: Arc<Progress>,
-    listener: Option<Fd>,
+    listener: Option<TcpListener>,
     room: Vec<u8>,
 }
 
@@ -116,12 +117,12 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    fn serve(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn serve(&mut self, stream: TcpStream, system: &mut System<'_>) {
         loop {
-            match system.read(stream, &mut self.room) {
+            match stream.read(system, &mut self.room) {
                 Ok(len) if len > 0 && self.workload == Workload::Bulk => self.progress.add(len as u64),
                 Ok(len) if len > 0 => {
-                    let _ = system.write(stream, b"!");
+                    let _ = stream.write(system, b"!");
                     return;
                 }
                 Err(StreamError::WouldBlock) => return,
@@ -133,17 +134,18 @@ impl Server {
 
 impl Program for Server {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         if self.listener.is_none() {
-            self.listener = Some(system.listen(None, PORT, &ListenerConfig::default()).unwrap());
+            self.listener =
+                Some(TcpListener::listen(system, None, PORT, &ListenerConfig::default()).unwrap());
         }
         for _ in 0..EVENTS {
-            match system.next_event(events) {
-                Err(_) => return Step::Wait(events),
-                Ok(event) if Some(Fd::of(&event)) == self.listener => {
-                    while system.accept(Fd::of(&event)).is_ok() {}
+            match events.next(system) {
+                Err(_) => return Step::Wait(events.fd()),
+                Ok(event) if Some(TcpListener::of(&event)) == self.listener => {
+                    while TcpListener::of(&event).accept(system).is_ok() {}
                 }
-                Ok(event) if event.ready.is_readable() => self.serve(Fd::of(&event), system),
+                Ok(event) if event.ready.is_readable() => self.serve(TcpStream::of(&event), system),
                 Ok(_) => {}
             }
         }
@@ -180,7 +182,7 @@ impl Client {
         let port = (1_024 + self.opened % PORTS) as u16;
         self.opened += 1;
         let from = ConnectOptions { address: Some(from), port, ..ConnectOptions::default() };
-        system.connect_with(IpEndpoint::new(SERVER, PORT), &from).unwrap();
+        TcpStream::connect_with(system, IpEndpoint::new(SERVER, PORT), &from).unwrap();
     }
 
     /// Opens the idle connections, and then those that work. Returns whether all idle connections are open.
@@ -200,22 +202,22 @@ impl Client {
         true
     }
 
-    fn work(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn work(&mut self, stream: TcpStream, system: &mut System<'_>) {
         if self.workload == Workload::Bulk {
-            while system.write(stream, &self.data).is_ok() {}
+            while stream.write(system, &self.data).is_ok() {}
             return;
         }
-        match system.read(stream, &mut [0; 16]) {
+        match stream.read(system, &mut [0; 16]) {
             Ok(1) => {
                 self.progress.add(1);
                 if self.workload == Workload::Requests {
-                    let _ = system.write(stream, b"?");
+                    let _ = stream.write(system, b"?");
                 } else {
                     system.close(stream);
                     self.connect(system);
                 }
             }
-            Err(StreamError::WouldBlock) => _ = system.write(stream, b"?"),
+            Err(StreamError::WouldBlock) => _ = stream.write(system, b"?"),
             other => panic!("{other:?}"),
         }
     }
@@ -223,19 +225,19 @@ impl Client {
 
 impl Program for Client {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         if system.now() < Instant::from_millis(20) {
             // The server may not listen yet.
             return Step::Sleep(Instant::from_millis(20));
         }
         let begun = self.prepare(system);
         for _ in 0..EVENTS {
-            match system.next_event(events) {
-                Err(_) => return Step::Wait(events),
+            match events.next(system) {
+                Err(_) => return Step::Wait(events.fd()),
                 Ok(event) if event.ready.is_writable() => {
                     if begun {
                         self.progress.begin();
-                        self.work(Fd::of(&event), system);
+                        self.work(TcpStream::of(&event), system);
                     } else {
                         // Another connection may be opened.
                         self.opening -= 1;

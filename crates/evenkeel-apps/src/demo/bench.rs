@@ -14,7 +14,8 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Datagrams, Fd};
+use evenkeel_core::socket::Datagrams;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpCidr,
@@ -230,7 +231,7 @@ const REQUESTS_PER_STEP: usize = 16;
 #[derive(Debug)]
 struct Witness {
     port: u16,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     requests: Datagrams,
     clock: Clock,
     seen: Arc<Mutex<Histogram>>,
@@ -239,11 +240,11 @@ struct Witness {
 impl Program for Witness {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = system.bind(None, self.port).ok();
+            self.socket = UdpSocket::bind(system, None, self.port).ok();
             return if self.socket.is_some() { Step::Again } else { Step::Exit };
         };
-        if system.receive_burst(socket, &mut self.requests).is_err() {
-            return Step::Wait(socket);
+        if socket.receive_burst(system, &mut self.requests).is_err() {
+            return Step::Wait(socket.fd());
         }
         let Ok(mut seen) = self.seen.lock() else { return Step::Exit };
         for request in &*self.requests {

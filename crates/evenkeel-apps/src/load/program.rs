@@ -9,6 +9,7 @@ use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{ConnectError, Event, Fd, StreamError};
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
+use evenkeel_core::system::{EventQueue, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::tcp::connection::Error;
 use evenkeel_core::time::{Duration, Instant};
@@ -228,7 +229,7 @@ impl Program for Client {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let body = &mut *self.watched.lock();
         let Some(generator) = &mut body.generator else { return Step::Exit };
-        let Ok(events) = system.events() else { return Step::Exit };
+        let Ok(events) = EventQueue::of_all(system) else { return Step::Exit };
         let now = system.now();
         let mut streams = Streams { system, table: &mut self.table };
         generator.turn(now, &mut streams);
@@ -245,7 +246,7 @@ impl Program for Client {
             return Step::Exit;
         }
         let deadline = generator.deadline();
-        if heard > 0 || deadline <= now { Step::Again } else { Step::WaitUntil(events, deadline) }
+        if heard > 0 || deadline <= now { Step::Again } else { Step::WaitUntil(events.fd(), deadline) }
     }
 }
 
@@ -261,7 +262,7 @@ struct Table {
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    stream: Fd,
+    stream: TcpStream,
     connected: bool,
     closed: bool,
 }
@@ -271,8 +272,8 @@ impl Table {
         Self { to, streams: Vec::new(), ids: Vec::new() }
     }
 
-    fn insert(&mut self, id: Id, stream: Fd) {
-        let (place, number) = (id.place as usize, stream.0 as usize);
+    fn insert(&mut self, id: Id, stream: TcpStream) {
+        let (place, number) = (id.place as usize, stream.fd().0 as usize);
         if place >= self.streams.len() {
             self.streams.resize(place + 1, None);
         }
@@ -287,9 +288,9 @@ impl Table {
         *self.streams.get(id.place as usize)?
     }
 
-    fn remove(&mut self, id: Id) -> Option<Fd> {
+    fn remove(&mut self, id: Id) -> Option<TcpStream> {
         let entry = self.streams.get_mut(id.place as usize)?.take()?;
-        *self.ids.get_mut(entry.stream.0 as usize)? = None;
+        *self.ids.get_mut(entry.stream.fd().0 as usize)? = None;
         Some(entry.stream)
     }
 
@@ -309,11 +310,11 @@ struct Streams<'a, 's> {
 }
 
 impl Streams<'_, '_> {
-    fn next_event(&mut self, events: Fd) -> Option<Event> {
-        self.system.next_event(events).ok()
+    fn next_event(&mut self, events: EventQueue) -> Option<Event> {
+        events.next(self.system).ok()
     }
 
-    fn stream(&self, id: Id) -> Result<Fd, Fault> {
+    fn stream(&self, id: Id) -> Result<TcpStream, Fault> {
         self.table.get(id).map(|entry| entry.stream).ok_or(Fault::Reset)
     }
 }
@@ -321,7 +322,7 @@ impl Streams<'_, '_> {
 impl Transport for Streams<'_, '_> {
     fn connect(&mut self, id: Id, address: usize) -> Result<(), Fault> {
         let Some(&to) = self.table.to.get(address) else { return Err(Fault::Unreachable) };
-        let stream = self.system.connect(to).map_err(unconnected)?;
+        let stream = TcpStream::connect(self.system, to).map_err(unconnected)?;
         self.table.insert(id, stream);
         Ok(())
     }
@@ -329,7 +330,7 @@ impl Transport for Streams<'_, '_> {
     fn is_open(&mut self, id: Id) -> Result<bool, Fault> {
         let Some(entry) = self.table.get(id) else { return Err(Fault::Reset) };
         if entry.closed && !entry.connected {
-            let error = self.system.take_error(entry.stream).ok().flatten();
+            let error = entry.stream.take_error(self.system).ok().flatten();
             return Err(error.map_or(Fault::Reset, fault));
         }
         Ok(entry.connected)
@@ -337,17 +338,17 @@ impl Transport for Streams<'_, '_> {
 
     fn write(&mut self, id: Id, bytes: &[u8]) -> Result<usize, Fault> {
         let stream = self.stream(id)?;
-        Ok(now(self.system.write(stream, bytes))?.unwrap_or(0))
+        Ok(now(stream.write(self.system, bytes))?.unwrap_or(0))
     }
 
     fn read(&mut self, id: Id, to: &mut [u8]) -> Result<Option<usize>, Fault> {
         let stream = self.stream(id)?;
-        now(self.system.read(stream, to))
+        now(stream.read(self.system, to))
     }
 
     fn has_ended(&mut self, id: Id) -> bool {
         // Events report new data only after all earlier data was read, so the end is checked here.
-        let ended = self.stream(id).and_then(|stream| now(self.system.peek_stream(stream, &mut [0])));
+        let ended = self.stream(id).and_then(|stream| now(stream.peek(self.system, &mut [0])));
         ended.is_err() || ended == Ok(Some(0))
     }
 
@@ -356,7 +357,7 @@ impl Transport for Streams<'_, '_> {
         match how {
             Close::Ordinary => self.system.close(stream),
             // A stream whose connection was already over is closed, too.
-            Close::Reset => drop(self.system.abort(stream)),
+            Close::Reset => drop(stream.abort(self.system)),
         }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel_core::capture::{Capture, CaptureCounters, Captured};
 use evenkeel_core::host::{Host, System};
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{BindError, Fd, SocketId};
+use evenkeel_core::socket::{BindError, SocketId};
+use evenkeel_core::system::CaptureSocket;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Clock, LISTEN_BYTES};
 
@@ -142,7 +143,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(1);
 pub struct Monitor<S> {
     capture: Option<Capture>,
     snaplen: usize,
-    queue: Option<Fd>,
+    queue: Option<CaptureSocket>,
     count: u64,
     discards: bool,
     clock: Clock,
@@ -178,7 +179,7 @@ impl<S: Sink> Monitor<S> {
     }
 
     fn open(&mut self, system: &mut System<'_>) -> Step {
-        let opened = self.capture.take().map(|capture| system.open_capture(capture));
+        let opened = self.capture.take().map(|capture| CaptureSocket::open(system, capture));
         match opened {
             Some(Ok(queue)) => {
                 self.queue = Some(queue);
@@ -198,12 +199,12 @@ impl<S: Sink> Monitor<S> {
         Step::Exit
     }
 
-    fn take(&mut self, queue: Fd, system: &mut System<'_>) -> Step {
+    fn take(&mut self, queue: CaptureSocket, system: &mut System<'_>) -> Step {
         let sink = Arc::clone(&self.sink);
         let mut sink = shared(&sink);
         let now = system.now();
         for _ in 0..FRAMES_PER_STEP {
-            let Ok(captured) = system.captured(queue) else { return self.idle(queue, &mut *sink, now) };
+            let Ok(captured) = queue.front(system) else { return self.idle(queue, &mut *sink, now) };
             let time = match captured.stamp_nanos {
                 0 => self.clock.wall_nanos(captured.at),
                 stamp => stamp,
@@ -220,7 +221,7 @@ impl<S: Sink> Monitor<S> {
             } else {
                 return Step::Sleep(now + ASK_AGAIN);
             }
-            system.pass_captured(queue);
+            queue.pop(system);
             if self.tally.taken() >= self.count {
                 return self.end();
             }
@@ -228,17 +229,17 @@ impl<S: Sink> Monitor<S> {
         Step::Again
     }
 
-    fn idle(&mut self, queue: Fd, sink: &mut S, now: Instant) -> Step {
+    fn idle(&mut self, queue: CaptureSocket, sink: &mut S, now: Instant) -> Step {
         if sink.is_over() {
             return self.end();
         }
         if now >= self.next_flush {
             self.next_flush = now + GATHER;
             if !sink.flush() {
-                return Step::Wait(queue);
+                return Step::Wait(queue.fd());
             }
         }
-        Step::WaitUntil(queue, self.next_flush)
+        Step::WaitUntil(queue.fd(), self.next_flush)
     }
 }
 
@@ -246,7 +247,7 @@ impl<S: Sink> Program for Monitor<S> {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(queue) = self.queue else { return self.open(system) };
         let step = self.take(queue, system);
-        if let (Step::Exit, Ok(counters)) = (step, system.capture_counters(queue)) {
+        if let (Step::Exit, Ok(counters)) = (step, queue.counters(system)) {
             shared(&self.tally.state).last = counters;
         }
         step

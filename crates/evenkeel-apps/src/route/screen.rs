@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::{BindError, Fd};
+use evenkeel_core::socket::BindError;
 use evenkeel_core::stack::{Screened, Transit};
+use evenkeel_core::system::Screen;
 use evenkeel_core::time::Instant;
 
 /// The most packets judged in one step: between two steps other processes may run.
@@ -126,7 +127,7 @@ impl Report {
 #[derive(Debug)]
 pub(super) struct ScreenQueue {
     limit_pkts: usize,
-    open: Option<Fd>,
+    open: Option<Screen>,
 }
 
 impl ScreenQueue {
@@ -136,11 +137,11 @@ impl ScreenQueue {
 
     /// Returns the queue. If it is not open yet, returns the step that opens it. Records the reason if it
     /// cannot be opened.
-    pub(super) fn open(&mut self, system: &mut System<'_>, report: &Report) -> Result<Fd, Step> {
+    pub(super) fn open(&mut self, system: &mut System<'_>, report: &Report) -> Result<Screen, Step> {
         if let Some(queue) = self.open {
             return Ok(queue);
         }
-        match system.open_screen(self.limit_pkts) {
+        match Screen::open(system, self.limit_pkts) {
             Ok(queue) => {
                 self.open = Some(queue);
                 report.open();
@@ -184,14 +185,14 @@ impl<S: Screener> Program for Screening<S> {
         let now = system.now();
         for _ in 0..PACKETS_PER_STEP {
             let Self { screener, report, .. } = self;
-            let judged = system.screen_with(queue, |screened| {
+            let judged = queue.decide_with(system, |screened| {
                 let verdict = screener.screen(screened, now);
                 report.count(verdict);
                 verdict
             });
             if judged.is_err() {
                 self.screener.idle();
-                return Step::Wait(queue);
+                return Step::Wait(queue.fd());
             }
         }
         Step::Again

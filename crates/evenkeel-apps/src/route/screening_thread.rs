@@ -11,8 +11,8 @@ use evenkeel::Engine;
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::system::Screen;
 use evenkeel_core::time::Duration;
 use evenkeel_link::EventFd;
 
@@ -136,12 +136,12 @@ impl fmt::Debug for ThreadScreening {
 
 impl ThreadScreening {
     /// Applies the verdicts so far; returns false if there will be no more.
-    fn judge(&mut self, system: &mut System<'_>, queue: Fd) -> bool {
+    fn judge(&mut self, system: &mut System<'_>, queue: Screen) -> bool {
         loop {
             match self.judged.try_recv() {
                 Ok((verdict, room)) => {
                     // The packet of each verdict was passed to the thread before.
-                    let _ = system.judge(queue, verdict);
+                    let _ = queue.judge(system, verdict);
                     self.report.count(verdict);
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
                     self.spare.push(room);
@@ -153,11 +153,11 @@ impl ThreadScreening {
     }
 
     /// Passes waiting packets to the thread, as far as there is room. Returns false if the thread has ended.
-    fn show(&mut self, system: &mut System<'_>, queue: Fd) -> bool {
+    fn show(&mut self, system: &mut System<'_>, queue: Screen) -> bool {
         loop {
             let mut packet = self.spare.pop().unwrap_or_default();
             let mut interface = None;
-            let shown = system.show(queue, |transit| {
+            let shown = queue.show(system, |transit| {
                 packet.clear();
                 packet.extend_from_slice(transit.packet());
                 interface = Some(transit.interface());
@@ -189,6 +189,6 @@ impl Program for ThreadScreening {
             return Step::Exit;
         }
         let until = system.now() + LOOK;
-        if self.is_full() { Step::Sleep(until) } else { Step::WaitUntil(queue, until) }
+        if self.is_full() { Step::Sleep(until) } else { Step::WaitUntil(queue.fd(), until) }
     }
 }

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Event, Fd, StreamError};
+use evenkeel_core::socket::{Event, StreamError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpStream};
 use evenkeel_core::tcp::connection::Info;
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::time::{Duration, Instant};
@@ -164,7 +165,7 @@ pub struct Client {
     buffer: Box<[u8]>,
     streams: Streams<Phase>,
     /// Connections that are open and wait to be used.
-    idle: VecDeque<Fd>,
+    idle: VecDeque<TcpStream>,
     /// Connections that are being opened, or used.
     under_way: usize,
     /// Whether all connections that are wanted at a time have been open at once.
@@ -201,7 +202,7 @@ impl Client {
     /// now.
     fn open(&mut self, system: &mut System<'_>) -> bool {
         while self.under_way < UNDER_WAY && self.wants_more(system.now()) {
-            let Ok(stream) = system.connect(self.load.to) else {
+            let Ok(stream) = TcpStream::connect(system, self.load.to) else {
                 self.tally.unopened.add(1);
                 return false;
             };
@@ -237,7 +238,7 @@ impl Client {
 
     /// Handles an event of a connection.
     fn hear(&mut self, event: &Event, system: &mut System<'_>) {
-        let (socket, ready) = (Fd::of(event), event.ready);
+        let (socket, ready) = (TcpStream::of(event), event.ready);
         match self.streams.get_mut(socket) {
             Some(phase @ Phase::Opening) if ready.is_writable() && !ready.is_hang_up() => {
                 *phase = Phase::Idle;
@@ -261,7 +262,7 @@ impl Client {
     }
 
     /// Runs a connection's turn, and closes the connection if its exchange is over.
-    fn serve(&mut self, socket: Fd, system: &mut System<'_>) {
+    fn serve(&mut self, socket: TcpStream, system: &mut System<'_>) {
         let Some(Phase::Asking(asking)) = self.streams.get_mut(socket) else { return };
         let mut turn = Turn {
             load: &self.load,
@@ -283,7 +284,7 @@ impl Client {
         self.close(socket, system);
     }
 
-    fn close(&mut self, socket: Fd, system: &mut System<'_>) {
+    fn close(&mut self, socket: TcpStream, system: &mut System<'_>) {
         self.streams.remove(socket);
         system.close(socket);
     }
@@ -295,7 +296,7 @@ struct Turn<'a, 's> {
     pattern: &'a Pattern,
     buffer: &'a mut [u8],
     tally: &'a Tally,
-    socket: Fd,
+    socket: TcpStream,
     system: &'a mut System<'s>,
 }
 
@@ -320,12 +321,12 @@ impl Turn<'_, '_> {
                 Ask::Request { text, .. } => text.get(asking.sent as usize..).unwrap_or_default(),
             };
             let length = data.len().min((end - asking.sent) as usize);
-            let Some(taken) = now(self.system.write(self.socket, &data[..length]))? else { return Ok(true) };
+            let Some(taken) = now(self.socket.write(self.system, &data[..length]))? else { return Ok(true) };
             asking.sent += taken as u64;
             self.tally.bytes_out.add(taken as u64);
         }
         if asking.sent == bytes && !core::mem::replace(&mut asking.shut, true) {
-            let _ = self.system.shutdown(self.socket);
+            let _ = self.socket.shutdown(self.system);
         }
         Ok(asking.sent == bytes)
     }
@@ -334,7 +335,7 @@ impl Turn<'_, '_> {
     fn read(&mut self, asking: &mut Asking) -> Result<Next, StreamError> {
         let end = asking.back + TURN;
         while asking.back < end {
-            let Some(len) = now(self.system.read(self.socket, self.buffer))? else { return Ok(Next::Wait) };
+            let Some(len) = now(self.socket.read(self.system, self.buffer))? else { return Ok(Next::Wait) };
             if len == 0 {
                 return Ok(self.outcome(asking));
             }
@@ -361,20 +362,20 @@ impl Turn<'_, '_> {
     /// Returns whether the server has acknowledged all bytes and their end.
     fn has_arrived(&self, asking: &Asking) -> bool {
         let is_over = |info: &Info| matches!(info.state, State::TimeWait | State::Closed);
-        asking.shut && self.system.stream_info(self.socket).is_ok_and(|(_, info)| is_over(&info))
+        asking.shut && self.socket.info(self.system).is_ok_and(|(_, info)| is_over(&info))
     }
 }
 
 impl Program for Client {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let Ok(events) = system.events() else { return Step::Exit };
+        let Ok(events) = EventQueue::of_all(system) else { return Step::Exit };
         let now = system.now();
         if let (None, Some(duration)) = (self.end, self.load.duration) {
             self.end = Some(now + duration);
         }
         let opened = self.open(system);
         self.use_idle(now);
-        let event = system.next_event(events);
+        let event = events.next(system);
         if let Ok(event) = event {
             self.hear(&event, system);
         }
@@ -387,15 +388,16 @@ impl Program for Client {
         }
         let more = event.is_ok() || self.streams.has_busy();
         match (more || self.could_go_on(now), opened) {
-            (_, false) if !more => Step::WaitUntil(events, now + PAUSE),
+            (_, false) if !more => Step::WaitUntil(events.fd(), now + PAUSE),
             (true, _) => Step::Again,
-            (false, _) => Step::Wait(events),
+            (false, _) => Step::Wait(events.fd()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::system::TcpListener;
     use evenkeel_core::tcp::ListenerConfig;
 
     use super::*;
@@ -405,7 +407,8 @@ mod tests {
     /// once that was at least `enough`, or the end. Returns the completed, failed and wrong exchanges.
     fn outcomes(bytes: u64, enough: u64) -> [u64; 3] {
         let mut hosts = TwoHosts::new();
-        let listener = hosts.turn(1, |system| system.listen(None, 9, &ListenerConfig::default())).unwrap();
+        let listener =
+            hosts.turn(1, |system| TcpListener::listen(system, None, 9, &ListenerConfig::default())).unwrap();
         let ask = Ask::Bytes { bytes, echoed: false };
         let to = IpEndpoint::new(ADDRESSES[1], 9);
         let tally = Arc::new(Tally::default());
@@ -418,9 +421,9 @@ mod tests {
                 return [asked.completed, asked.failed, asked.wrong];
             }
             hosts.turn(1, |system| {
-                stream = system.accept(listener).map(|(stream, _)| stream).ok().or(stream);
+                stream = listener.accept(system).map(|(stream, _)| stream).ok().or(stream);
                 let Some(open) = stream else { return };
-                while let Some(len) = now(system.read(open, &mut [0; CHUNK])).unwrap() {
+                while let Some(len) = now(open.read(system, &mut [0; CHUNK])).unwrap() {
                     taken += len as u64;
                     if len == 0 {
                         taken = enough;

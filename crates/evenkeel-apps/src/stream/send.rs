@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{ConnectError, ConnectOptions, Fd, StreamError};
+use evenkeel_core::socket::{ConnectError, ConnectOptions, StreamError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpStream};
 use evenkeel_core::tcp::FourTuple;
 use evenkeel_core::tcp::connection::{Error, Info};
 use evenkeel_core::tcp::state::State;
@@ -127,7 +128,7 @@ impl Tally {
 pub struct Send {
     to: IpEndpoint,
     opening: Opening,
-    stream: Option<Fd>,
+    stream: Option<TcpStream>,
     source: Source,
     /// The piece of the input that is being written, and how many of its bytes are written.
     piece: (Vec<u8>, usize),
@@ -152,7 +153,7 @@ enum Opening {
     /// By an ordinary handshake.
     Plainly,
     /// With Fast Open (RFC 7413), first step: a connection without data, which obtains the server's cookie.
-    ForCookie(Option<Fd>),
+    ForCookie(Option<TcpStream>),
     /// With Fast Open, second step: a connection whose SYN carries the first bytes.
     WithData,
 }
@@ -186,17 +187,18 @@ impl Send {
     }
 
     /// Opens the connection, or takes the next step of the Fast Open sequence.
-    fn open(&mut self, events: Fd, system: &mut System<'_>) -> Result<Step, Broken> {
+    fn open(&mut self, events: EventQueue, system: &mut System<'_>) -> Result<Step, Broken> {
         match self.opening {
-            Opening::Plainly => self.stream = Some(system.connect(self.to)?),
+            Opening::Plainly => self.stream = Some(TcpStream::connect(system, self.to)?),
             Opening::ForCookie(None) => {
-                self.opening = Opening::ForCookie(Some(system.connect_with(self.to, &saying(&[]))?.0));
+                self.opening =
+                    Opening::ForCookie(Some(TcpStream::connect_with(system, self.to, &saying(&[]))?.0));
             }
             Opening::ForCookie(Some(first)) => {
-                while system.next_event(events).is_ok() {}
-                if !system.stream_info(first).is_ok_and(|(_, info)| info.state.is_synchronized()) {
+                while events.next(system).is_ok() {}
+                if !first.info(system).is_ok_and(|(_, info)| info.state.is_synchronized()) {
                     // The connection has failed, or is not established yet.
-                    return system.room(first).map(|_| Step::Wait(events)).map_err(Broken::from);
+                    return first.room(system).map(|_| Step::Wait(events.fd())).map_err(Broken::from);
                 }
                 system.close(first);
                 self.opening = Opening::WithData;
@@ -206,15 +208,15 @@ impl Send {
         Ok(Step::Again)
     }
 
-    fn open_with_data(&mut self, events: Fd, system: &mut System<'_>) -> Result<Step, Broken> {
+    fn open_with_data(&mut self, events: EventQueue, system: &mut System<'_>) -> Result<Step, Broken> {
         if self.unwritten().is_empty() && self.next_piece() == Next::Wait {
-            return Ok(Step::Wait(events));
+            return Ok(Step::Wait(events.fd()));
         }
-        let (stream, taken) = system.connect_with(self.to, &saying(self.unwritten()))?;
+        let (stream, taken) = TcpStream::connect_with(system, self.to, &saying(self.unwritten()))?;
         self.wrote(taken);
         self.stream = Some(stream);
         if self.shut {
-            let _ = system.shutdown(stream);
+            let _ = stream.shutdown(system);
         }
         Ok(Step::Again)
     }
@@ -237,7 +239,7 @@ impl Send {
     }
 
     /// Writes what there is room for, until about [`TURN`] bytes are written.
-    fn write(&mut self, stream: Fd, system: &mut System<'_>) -> Result<Next, StreamError> {
+    fn write(&mut self, stream: TcpStream, system: &mut System<'_>) -> Result<Next, StreamError> {
         let mut left = TURN;
         while left > 0 && !self.shut {
             let data = self.unwritten();
@@ -246,11 +248,11 @@ impl Send {
                     return Ok(Next::Wait);
                 }
                 if self.shut {
-                    let _ = system.shutdown(stream);
+                    let _ = stream.shutdown(system);
                 }
                 continue;
             }
-            let Some(taken) = now(system.write(stream, data))? else { return Ok(Next::Wait) };
+            let Some(taken) = now(stream.write(system, data))? else { return Ok(Next::Wait) };
             self.wrote(taken);
             left = left.saturating_sub(taken as u64);
         }
@@ -276,13 +278,13 @@ impl Send {
     }
 
     /// Reads what has come and the drain has room for, until about [`TURN`] bytes are read.
-    fn read(&mut self, stream: Fd, system: &mut System<'_>) -> Result<Next, StreamError> {
+    fn read(&mut self, stream: TcpStream, system: &mut System<'_>) -> Result<Next, StreamError> {
         let mut left = TURN;
         while left > 0 && !self.heard {
             if self.held.take().is_some_and(|piece| !self.give(piece)) {
                 return Ok(Next::Wait);
             }
-            let Some(len) = now(system.read(stream, &mut self.buffer))? else { return Ok(Next::Wait) };
+            let Some(len) = now(stream.read(system, &mut self.buffer))? else { return Ok(Next::Wait) };
             self.heard = len == 0;
             left = left.saturating_sub(len as u64);
             self.take(len);
@@ -323,14 +325,14 @@ impl Send {
     }
 
     /// Returns whether both sides have sent everything and each knows it.
-    fn is_over(&self, stream: Fd, system: &System<'_>) -> bool {
+    fn is_over(&self, stream: TcpStream, system: &System<'_>) -> bool {
         let settled = |info: &Info| matches!(info.state, State::TimeWait | State::Closed);
-        self.shut && self.heard && system.stream_info(stream).ok().is_none_or(|(_, info)| settled(&info))
+        self.shut && self.heard && stream.info(system).ok().is_none_or(|(_, info)| settled(&info))
     }
 
     /// Records the state of the connection. The connection may already be over when this is called first.
-    fn look(&self, stream: Fd, system: &System<'_>) {
-        let Ok((tuple, info)) = system.stream_info(stream) else { return };
+    fn look(&self, stream: TcpStream, system: &System<'_>) {
+        let Ok((tuple, info)) = stream.info(system) else { return };
         // A connection that was never established is refused, not reset.
         let was = info.error == Some(Error::Reset) || info.counts.bytes_acked > 0;
         if was || info.state.is_synchronized() {
@@ -339,8 +341,13 @@ impl Send {
         self.tally.outcome().last = Some((tuple, info));
     }
 
-    fn go_on(&mut self, stream: Fd, events: Fd, system: &mut System<'_>) -> Result<Step, StreamError> {
-        while system.next_event(events).is_ok() {}
+    fn go_on(
+        &mut self,
+        stream: TcpStream,
+        events: EventQueue,
+        system: &mut System<'_>,
+    ) -> Result<Step, StreamError> {
+        while events.next(system).is_ok() {}
         let written = self.write(stream, system).unwrap_or_else(|why| {
             // Earlier data is still to be read, and then the reason.
             self.cut_off = Some(why);
@@ -355,9 +362,9 @@ impl Send {
         }
         Ok(match (written, read) {
             (Next::Wait, Next::Wait) if self.shut && self.heard => {
-                Step::WaitUntil(events, system.now() + LOOK)
+                Step::WaitUntil(events.fd(), system.now() + LOOK)
             }
-            (Next::Wait, Next::Wait) => Step::Wait(events),
+            (Next::Wait, Next::Wait) => Step::Wait(events.fd()),
             _ => Step::Again,
         })
     }
@@ -376,7 +383,7 @@ impl Send {
 
 impl Program for Send {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = match system.events() {
+        let events = match EventQueue::of_all(system) {
             Ok(events) => events,
             Err(error) => return self.end(Some(ConnectError::from(error).into())),
         };
@@ -399,6 +406,7 @@ fn saying(data: &[u8]) -> ConnectOptions<'_> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::system::TcpListener;
     use evenkeel_core::tcp::ListenerConfig;
 
     use super::*;
@@ -408,7 +416,8 @@ mod tests {
     #[test]
     fn a_connection_that_is_reset_before_the_program_saw_it_was_one() {
         let mut hosts = TwoHosts::new();
-        let listener = hosts.turn(1, |system| system.listen(None, 9, &ListenerConfig::default())).unwrap();
+        let listener =
+            hosts.turn(1, |system| TcpListener::listen(system, None, 9, &ListenerConfig::default())).unwrap();
         let tally = Arc::new(Tally::default());
         let source = Source::Pattern { pattern: Pattern::new(1), bytes: 100_000 };
         let to = IpEndpoint::new(ADDRESSES[1], 9);
@@ -416,8 +425,8 @@ mod tests {
         assert_eq!(hosts.turn(0, |system| send.step(system)), Step::Again);
         assert!(!tally.connected(), "it has not looked yet");
         let reset = hosts.turn(1, |system| {
-            let (stream, _) = system.accept(listener).unwrap();
-            system.abort(stream)
+            let (stream, _) = listener.accept(system).unwrap();
+            stream.abort(system)
         });
         assert_eq!(reset, Ok(()));
         assert_eq!(hosts.turn(0, |system| send.step(system)), Step::Exit);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Fd, ReceiveError, StreamError};
+use evenkeel_core::socket::{ReceiveError, StreamError};
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::tcp::connection::Error;
 use evenkeel_core::time::{Duration, Instant};
@@ -36,7 +37,7 @@ pub struct Options {
 pub struct Server<S: Service> {
     service: S,
     options: Options,
-    socket: Option<Fd>,
+    socket: Option<TcpListener>,
     /// Whether the listener may have more connections to accept.
     accepting: bool,
     /// Whether accepting stopped because the process has as many descriptors as it may have. It resumes
@@ -44,7 +45,7 @@ pub struct Server<S: Service> {
     full: bool,
     streams: Streams<Client<S::Session>>,
     /// The times at which clients are checked for a timeout, if the service has timeouts.
-    due: BTreeSet<(Instant, Fd)>,
+    due: BTreeSet<(Instant, TcpStream)>,
     closed: u64,
     tally: Arc<Tally>,
 }
@@ -77,10 +78,10 @@ impl<S: Service> Server<S> {
         }
     }
 
-    fn accept(&mut self, listener: Fd, system: &mut System<'_>) {
+    fn accept(&mut self, listener: TcpListener, system: &mut System<'_>) {
         self.accepting = true;
         for _ in 0..ACCEPTS {
-            let (stream, peer) = match system.accept(listener) {
+            let (stream, peer) = match listener.accept(system) {
                 Ok(accepted) => accepted,
                 Err(why) => {
                     (self.accepting, self.full) = (false, why == ReceiveError::TooManyOpen);
@@ -96,7 +97,7 @@ impl<S: Service> Server<S> {
     }
 
     /// Runs one turn of the service on a stream, and does what the service then asks for.
-    fn serve(&mut self, socket: Fd, system: &mut System<'_>) {
+    fn serve(&mut self, socket: TcpStream, system: &mut System<'_>) {
         let Some(client) = self.streams.get_mut(socket) else { return };
         let mut stream = Stream::new(system, socket, &self.tally, self.options.work);
         let progress = self.service.go_on(&mut client.session, &mut stream);
@@ -116,12 +117,12 @@ impl<S: Service> Server<S> {
     }
 
     /// Schedules a client's next timeout check, if the service has timeouts.
-    fn look_later(&mut self, socket: Fd) {
+    fn look_later(&mut self, socket: TcpStream) {
         let (Some(timeout), Some(client)) = (self.service.timeout(), self.streams.get_mut(socket)) else {
             return;
         };
         client.due = client.since + timeout;
-        self.due.insert((client.due, socket));
+        self.due.insert((client.due, TcpStream::from(socket.fd())));
     }
 
     /// Times out clients, at most [`ACCEPTS`] of them. If the service has no last answer for a client, its
@@ -147,16 +148,16 @@ impl<S: Service> Server<S> {
 
     /// Closes a client's connection. A connection with unacknowledged data is reset, and the data is
     /// dropped.
-    fn cut_off(&mut self, socket: Fd, system: &mut System<'_>) {
-        if system.stream_info(socket).is_ok_and(|(_, info)| info.send_queue > 0) {
-            let _ = system.abort(socket);
+    fn cut_off(&mut self, socket: TcpStream, system: &mut System<'_>) {
+        if socket.info(system).is_ok_and(|(_, info)| info.send_queue > 0) {
+            let _ = socket.abort(system);
         }
         self.close(socket, system);
     }
 
-    fn close(&mut self, socket: Fd, system: &mut System<'_>) {
+    fn close(&mut self, socket: TcpStream, system: &mut System<'_>) {
         if let Some(client) = self.streams.remove(socket) {
-            self.due.remove(&(client.due, socket));
+            self.due.remove(&(client.due, TcpStream::from(socket.fd())));
         }
         system.close(socket);
         self.accepting |= core::mem::take(&mut self.full);
@@ -165,7 +166,7 @@ impl<S: Service> Server<S> {
     }
 
     fn start(&mut self, system: &mut System<'_>) -> Step {
-        match system.listen(None, self.options.port, &self.options.listener) {
+        match TcpListener::listen(system, None, self.options.port, &self.options.listener) {
             Ok(listener) => {
                 self.socket = Some(listener);
                 self.tally.begin();
@@ -181,12 +182,12 @@ impl<S: Service> Server<S> {
 
 impl<S: Service> Program for Server<S> {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let Ok(events) = system.events() else { return Step::Exit };
+        let Ok(events) = EventQueue::of_all(system) else { return Step::Exit };
         let Some(listener) = self.socket else { return self.start(system) };
-        let event = system.next_event(events);
+        let event = events.next(system);
         match event {
-            Ok(event) if Fd::of(&event) == listener => self.accept(listener, system),
-            Ok(event) => self.serve(Fd::of(&event), system),
+            Ok(event) if TcpListener::of(&event) == listener => self.accept(listener, system),
+            Ok(event) => self.serve(TcpStream::of(&event), system),
             Err(_) if self.accepting => self.accept(listener, system),
             Err(_) => {}
         }
@@ -201,8 +202,8 @@ impl<S: Service> Program for Server<S> {
         let idle = event.is_err() && !self.accepting && !self.streams.has_busy();
         match self.due.first() {
             _ if !idle => Step::Again,
-            Some(&(due, _)) => Step::WaitUntil(events, due),
-            None => Step::Wait(events),
+            Some(&(due, _)) => Step::WaitUntil(events.fd(), due),
+            None => Step::Wait(events.fd()),
         }
     }
 }
@@ -233,7 +234,7 @@ mod tests {
         serve(&mut hosts);
         let to = IpEndpoint::new(ADDRESSES[1], 7);
         let mut clients: Vec<_> =
-            (0..5).map(|_| hosts.turn(0, |system| system.connect(to)).unwrap()).collect();
+            (0..5).map(|_| hosts.turn(0, |system| TcpStream::connect(system, to)).unwrap()).collect();
         for left in [5, 4, 3, 2, 1] {
             serve(&mut hosts);
             assert_eq!(tally.accepted.get(), (5 - left + 2).min(5));
@@ -255,9 +256,9 @@ mod tests {
         };
         serve(&mut hosts);
         let to = IpEndpoint::new(ADDRESSES[1], 7);
-        let streams = [(); 3].map(|()| hosts.turn(0, |system| system.connect(to)).unwrap());
+        let streams = [(); 3].map(|()| hosts.turn(0, |system| TcpStream::connect(system, to)).unwrap());
         serve(&mut hosts);
-        assert_eq!(hosts.turn(0, |system| system.abort(streams[0])), Ok(()));
+        assert_eq!(hosts.turn(0, |system| streams[0].abort(system)), Ok(()));
         hosts.turn(0, |system| system.close(streams[1]));
         serve(&mut hosts);
         assert_eq!((tally.failed(), tally.reset(), tally.open()), (1, 1, 1));

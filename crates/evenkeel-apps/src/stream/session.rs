@@ -4,8 +4,9 @@
 use core::fmt;
 
 use evenkeel_core::host::System;
-use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::TcpStream;
 use evenkeel_core::time::Duration;
 
 use super::tally::Tally;
@@ -64,7 +65,7 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Stream<'a, 's> {
     pub(super) system: &'a mut System<'s>,
-    pub(super) socket: Fd,
+    pub(super) socket: TcpStream,
     pub(super) tally: &'a Tally,
     /// The CPU time that the server uses for each read, in addition to the read itself.
     pub(super) work: Duration,
@@ -77,7 +78,7 @@ pub struct Stream<'a, 's> {
 impl<'a, 's> Stream<'a, 's> {
     pub(super) const fn new(
         system: &'a mut System<'s>,
-        socket: Fd,
+        socket: TcpStream,
         tally: &'a Tally,
         work: Duration,
     ) -> Self {
@@ -95,7 +96,7 @@ impl<'a, 's> Stream<'a, 's> {
     /// # Errors
     /// The connection has failed, or is closed.
     pub fn room(&self) -> Result<usize, StreamError> {
-        self.system.room(self.socket)
+        self.socket.room(self.system)
     }
 
     /// Reads what has come, and returns the number of bytes: 0 at the end of the stream, `None` if nothing
@@ -104,7 +105,7 @@ impl<'a, 's> Stream<'a, 's> {
     /// # Errors
     /// The connection has failed, or is closed.
     pub fn read(&mut self, to: &mut [u8]) -> Result<Option<usize>, StreamError> {
-        let Some(len) = now(self.system.read(self.socket, to))? else { return Ok(None) };
+        let Some(len) = now(self.socket.read(self.system, to))? else { return Ok(None) };
         self.left = self.left.saturating_sub(len);
         self.tally.bytes_in.add(len as u64);
         self.system.compute(self.work);
@@ -116,7 +117,7 @@ impl<'a, 's> Stream<'a, 's> {
     /// # Errors
     /// The connection has failed, or is closed.
     pub fn write(&mut self, data: &[u8]) -> Result<usize, StreamError> {
-        let taken = now(self.system.write(self.socket, data))?.unwrap_or(0);
+        let taken = now(self.socket.write(self.system, data))?.unwrap_or(0);
         self.left = self.left.saturating_sub(taken);
         self.tally.bytes_out.add(taken as u64);
         Ok(taken)
@@ -129,7 +130,7 @@ impl<'a, 's> Stream<'a, 's> {
 
     /// Shuts down the sending side: the peer then reads the end of the stream.
     pub fn shutdown(&mut self) {
-        let _ = self.system.shutdown(self.socket);
+        let _ = self.socket.shutdown(self.system);
     }
 
     /// Adds answered requests to the server's counter.

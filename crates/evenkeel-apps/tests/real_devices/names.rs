@@ -2,7 +2,7 @@
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::UdpSocket;
 
 /// The one address that every name has.
 pub(crate) const ADDRESS: [u8; 4] = [192, 0, 2, 7];
@@ -11,20 +11,20 @@ pub(crate) const PORT: u16 = 53;
 /// Answers each question for a type A record with [`ADDRESS`], and any other with no record.
 #[derive(Debug, Default)]
 pub(crate) struct Responder {
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
 }
 
 impl Program for Responder {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = Some(system.bind(None, PORT).unwrap());
+            self.socket = Some(UdpSocket::bind(system, None, PORT).unwrap());
             return Step::Again;
         };
-        let Ok(query) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(query) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         let mut bytes = [0; 512];
         let len = query.copy_to(&mut bytes);
         if let Some(answer) = answer(&bytes[..len]) {
-            system.reply(socket, &query, &answer).unwrap();
+            socket.reply(system, &query, &answer).unwrap();
         }
         system.recycle(query);
         Step::Again

@@ -4,6 +4,7 @@
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::socket::{Event, Fd, FdSets, Interest, Kinds, Select, Trigger};
+use evenkeel_core::system::{EventQueue, UserEvent};
 use evenkeel_core::time::Instant;
 
 use crate::stages::{BATCH, Batch, Stage};
@@ -23,15 +24,15 @@ pub(crate) fn stages() -> impl Iterator<Item = Stage> {
 struct Idle {
     host: Host,
     me: ProcessId,
-    all: Vec<Fd>,
-    hot: Vec<Fd>,
+    all: Vec<UserEvent>,
+    hot: Vec<UserEvent>,
 }
 
 impl Idle {
     fn of(many: usize, select: Select) -> Self {
         let mut host = Host::new(Config { select, ..Config::default() }).unwrap();
         let me = host.attach("idle", 0, Instant::ZERO);
-        let open = |_| host.enter(me, Instant::ZERO, |system| system.open_user_event()).unwrap().unwrap();
+        let open = |_| host.enter(me, Instant::ZERO, UserEvent::open).unwrap().unwrap();
         let all: Vec<_> = (0..many).map(open).collect();
         let hot = all.iter().copied().step_by(many / BATCH).take(BATCH).collect();
         Self { host, me, all, hot }
@@ -39,7 +40,9 @@ impl Idle {
 
     fn post(&mut self) {
         let Self { host, me, hot, .. } = self;
-        let post = |fd: &Fd| host.enter(*me, Instant::ZERO, |system| system.post(*fd, 1)).unwrap().unwrap();
+        let post = |event: &UserEvent| {
+            host.enter(*me, Instant::ZERO, |system| event.post(system, 1)).unwrap().unwrap()
+        };
         hot.iter().for_each(post);
     }
 }
@@ -47,7 +50,7 @@ impl Idle {
 /// A batch that takes all events at once, then what they are about.
 struct Events {
     idle: Idle,
-    queue: Fd,
+    queue: EventQueue,
 }
 
 impl Events {
@@ -55,11 +58,11 @@ impl Events {
         let mut idle = Idle::of(many, Select::default());
         let Idle { host, me, all, .. } = &mut idle;
         let queue = host.enter(*me, Instant::ZERO, |system| {
-            let queue = system.open_queue().unwrap();
+            let queue = EventQueue::open(system).unwrap();
             for &fd in &*all {
                 let interest =
-                    Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: fd.token() };
-                system.add(queue, fd, interest).unwrap();
+                    Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: fd.fd().token() };
+                queue.add(system, fd, interest).unwrap();
             }
             queue
         });
@@ -76,8 +79,8 @@ impl Batch for Events {
         let Self { idle: Idle { host, me, .. }, queue } = self;
         let served = host.enter(*me, Instant::ZERO, |system| {
             let mut events = [Event::default(); BATCH];
-            let ready = system.take_events(*queue, &mut events).unwrap();
-            events[..ready].iter().for_each(|event| _ = system.posted(Fd::of(event)).unwrap());
+            let ready = (*queue).take(system, &mut events).unwrap();
+            events[..ready].iter().for_each(|event| _ = UserEvent::of(event).posted(system).unwrap());
             ready
         });
         assert_eq!(served.unwrap(), BATCH);
@@ -95,7 +98,7 @@ impl Selecting {
     fn of(many: usize, select: Select) -> Self {
         let idle = Idle::of(many, select);
         let mut selecting = FdSets::new();
-        selecting.read.extend(idle.all.iter().map(|fd| fd.0));
+        selecting.read.extend(idle.all.iter().map(|fd| fd.fd().0));
         let mut new = Self { idle, selecting, found: FdSets::new() };
         // Each is new once.
         new.prepare();
@@ -113,7 +116,7 @@ impl Batch for Selecting {
         let Self { idle: Idle { host, me, .. }, selecting, found } = self;
         let served = host.enter(*me, Instant::ZERO, |system| {
             let ready = system.select(selecting, found).unwrap();
-            found.read.iter().for_each(|fd| _ = system.posted(Fd(fd)).unwrap());
+            found.read.iter().for_each(|fd| _ = UserEvent::from(Fd(fd)).posted(system).unwrap());
             ready
         });
         assert_eq!(served.unwrap(), BATCH);

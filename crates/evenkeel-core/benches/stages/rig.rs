@@ -9,8 +9,9 @@ use evenkeel_core::host::{Config, Host, Level, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Datagrams, Fd};
+use evenkeel_core::socket::Datagrams;
 use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::system::{CaptureSocket, TcpListener, UdpSocket};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, IpEndpoint};
@@ -105,16 +106,16 @@ impl Rig {
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) port: u16,
-    pub(crate) socket: Option<Fd>,
+    pub(crate) socket: Option<UdpSocket>,
 }
 
 impl Program for Sink {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = system.bind(None, self.port).ok();
+            self.socket = UdpSocket::bind(system, None, self.port).ok();
             return Step::Again;
         };
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         system.recycle(datagram);
         Step::Again
     }
@@ -124,18 +125,18 @@ impl Program for Sink {
 #[derive(Debug)]
 pub(crate) struct BurstSink {
     pub(crate) port: u16,
-    pub(crate) socket: Option<Fd>,
+    pub(crate) socket: Option<UdpSocket>,
     pub(crate) datagrams: Datagrams,
 }
 
 impl Program for BurstSink {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = system.bind(None, self.port).ok();
+            self.socket = UdpSocket::bind(system, None, self.port).ok();
             return Step::Again;
         };
-        if system.receive_burst(socket, &mut self.datagrams).is_err() {
-            return Step::Wait(socket);
+        if socket.receive_burst(system, &mut self.datagrams).is_err() {
+            return Step::Wait(socket.fd());
         }
         for datagram in &*self.datagrams {
             black_box(datagram.as_slice());
@@ -152,7 +153,7 @@ pub(crate) struct Sleeper {
 
 impl Program for Sleeper {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        system.bind(None, self.port).unwrap();
+        UdpSocket::bind(system, None, self.port).unwrap();
         Step::Sleep(Instant::NEVER)
     }
 }
@@ -165,7 +166,7 @@ pub(crate) struct Listening {
 
 impl Program for Listening {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        system.listen(None, self.port, &ListenerConfig::default()).unwrap();
+        TcpListener::listen(system, None, self.port, &ListenerConfig::default()).unwrap();
         Step::Sleep(Instant::NEVER)
     }
 }
@@ -173,7 +174,7 @@ impl Program for Listening {
 /// Sends a datagram in every step.
 #[derive(Debug, Default)]
 pub(crate) struct Sender {
-    pub(crate) socket: Option<Fd>,
+    pub(crate) socket: Option<UdpSocket>,
     /// Datagrams that it sends in a step.
     pub(crate) at_a_time: usize,
 }
@@ -181,12 +182,12 @@ pub(crate) struct Sender {
 impl Program for Sender {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            self.socket = system.bind(None, 0).ok();
+            self.socket = UdpSocket::bind(system, None, 0).ok();
             return Step::Sleep(system.now() + NAP);
         };
         let to = IpEndpoint::new(IpAddress::Ipv4(PEER), 4321);
         for _ in 0..self.at_a_time {
-            system.send(socket, to, &[0; crate::stages::PAYLOAD]).unwrap();
+            socket.send(system, to, &[0; crate::stages::PAYLOAD]).unwrap();
         }
         Step::Again
     }
@@ -195,19 +196,19 @@ impl Program for Sender {
 /// A program that looks at captured frames.
 #[derive(Debug, Default)]
 pub(crate) struct Monitor {
-    queue: Option<Fd>,
+    queue: Option<CaptureSocket>,
 }
 
 impl Program for Monitor {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(queue) = self.queue else {
-            self.queue = system.open_capture(Capture { snaplen: 68, ..Capture::default() }).ok();
+            self.queue = CaptureSocket::open(system, Capture { snaplen: 68, ..Capture::default() }).ok();
             return Step::Again;
         };
-        while let Ok(captured) = system.captured(queue) {
+        while let Ok(captured) = queue.front(system) {
             black_box(captured.bytes);
-            system.pass_captured(queue);
+            queue.pop(system);
         }
-        Step::Wait(queue)
+        Step::Wait(queue.fd())
     }
 }

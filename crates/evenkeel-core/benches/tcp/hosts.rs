@@ -7,8 +7,9 @@ use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{ConnectOptions, Event, Fd, StreamError};
+use evenkeel_core::socket::{ConnectOptions, Event, StreamError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::{EndpointConfig, ListenerConfig, TimeWaitConfig};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -103,7 +104,7 @@ fn run(host: &mut Host, now: Instant) {
 /// Answers what comes, and closes when the client has.
 #[derive(Default)]
 struct Server {
-    listener: Option<Fd>,
+    listener: Option<TcpListener>,
 }
 
 impl fmt::Debug for Server {
@@ -113,9 +114,9 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    fn serve(stream: Fd, system: &mut System<'_>) {
-        match system.read(stream, &mut [0; 16]) {
-            Ok(len) if len > 0 => _ = system.write(stream, b"!"),
+    fn serve(stream: TcpStream, system: &mut System<'_>) {
+        match stream.read(system, &mut [0; 16]) {
+            Ok(len) if len > 0 => _ = stream.write(system, b"!"),
             Err(StreamError::WouldBlock) => {}
             Ok(_) | Err(_) => system.close(stream),
         }
@@ -124,21 +125,22 @@ impl Server {
 
 impl Program for Server {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         if self.listener.is_none() {
-            self.listener = Some(system.listen(None, PORT, &ListenerConfig::default()).unwrap());
+            self.listener =
+                Some(TcpListener::listen(system, None, PORT, &ListenerConfig::default()).unwrap());
         }
         let mut news = [Event::default(); 16];
-        let heard = system.take_events(events, &mut news).unwrap();
+        let heard = events.take(system, &mut news).unwrap();
         for event in &news[..heard] {
-            let socket = Fd::of(event);
-            if Some(socket) == self.listener {
-                while system.accept(socket).is_ok() {}
+            let listener = TcpListener::of(event);
+            if Some(listener) == self.listener {
+                while listener.accept(system).is_ok() {}
             } else if event.ready.is_readable() {
-                Self::serve(socket, system);
+                Self::serve(TcpStream::of(event), system);
             }
         }
-        Step::Wait(events)
+        Step::Wait(events.fd())
     }
 }
 
@@ -163,16 +165,16 @@ impl Client {
         let port = 1_024 + (self.opened % 60_000) as u16;
         self.opened += 1;
         let from = ConnectOptions { port, ..ConnectOptions::default() };
-        system.connect_with(IpEndpoint::new(SERVER, PORT), &from).unwrap();
+        TcpStream::connect_with(system, IpEndpoint::new(SERVER, PORT), &from).unwrap();
     }
 
-    fn work(&mut self, stream: Fd, system: &mut System<'_>) {
-        match system.read(stream, &mut [0; 16]) {
+    fn work(&mut self, stream: TcpStream, system: &mut System<'_>) {
+        match stream.read(system, &mut [0; 16]) {
             Ok(1) if self.conversation == Conversation::Connection => {
                 system.close(stream);
                 self.connect(system);
             }
-            Ok(1) | Err(StreamError::WouldBlock) => _ = system.write(stream, b"?"),
+            Ok(1) | Err(StreamError::WouldBlock) => _ = stream.write(system, b"?"),
             other => panic!("{other:?}"),
         }
     }
@@ -180,17 +182,17 @@ impl Client {
 
 impl Program for Client {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().unwrap();
+        let events = EventQueue::of_all(system).unwrap();
         if self.opened == 0 {
             (0..TOGETHER).for_each(|_| self.connect(system));
         }
         let mut news = [Event::default(); 16];
-        let heard = system.take_events(events, &mut news).unwrap();
+        let heard = events.take(system, &mut news).unwrap();
         for event in &news[..heard] {
             if event.ready.is_writable() {
-                self.work(Fd::of(event), system);
+                self.work(TcpStream::of(event), system);
             }
         }
-        Step::Wait(events)
+        Step::Wait(events.fd())
     }
 }

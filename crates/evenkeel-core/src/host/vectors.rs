@@ -13,8 +13,9 @@ use crate::plain::Plain;
 use crate::poll::Quota;
 use crate::process::{Program, Step};
 use crate::receive::Architecture;
-use crate::socket::{Datagrams, Fd, SocketId};
+use crate::socket::{Datagrams, SocketId};
 use crate::stack::{self, Datagram, InterfaceId};
+use crate::system::{UdpSocket, close};
 use crate::tcp::Checksum;
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address, Ipv6Address};
@@ -198,7 +199,7 @@ struct Recorder {
     port: u16,
     group: Option<IpAddress>,
     datagrams: Option<Datagrams>,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     heard: Arc<Mutex<Vec<Heard>>>,
 }
 
@@ -213,21 +214,21 @@ impl Recorder {
 impl Program for Recorder {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            let socket = system.bind(self.address, self.port).unwrap();
-            self.group.into_iter().for_each(|group| system.join(socket, group).unwrap());
+            let socket = UdpSocket::bind(system, self.address, self.port).unwrap();
+            self.group.into_iter().for_each(|group| socket.join(system, group).unwrap());
             self.socket = Some(socket);
             return Step::Again;
         };
         let Some(mut datagrams) = self.datagrams.take() else {
-            let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+            let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
             self.note(&datagram);
             system.recycle(datagram);
             return Step::Again;
         };
-        let received = system.receive_burst(socket, &mut datagrams);
+        let received = socket.receive_burst(system, &mut datagrams);
         datagrams.iter().for_each(|datagram| self.note(datagram));
         self.datagrams = Some(datagrams);
-        if received.is_ok() { Step::Again } else { Step::Wait(socket) }
+        if received.is_ok() { Step::Again } else { Step::Wait(socket.fd()) }
     }
 }
 
@@ -390,14 +391,16 @@ impl World {
                 self.host.remove_address(LAN, IpCidr::new(v4(3).into(), 24));
             }
             Event::Socket(true, port) => {
-                if let Ok(socket) = self.host.net.bind(None, Some(v4(2).into()), *port, self.now) {
+                if let Ok(socket) =
+                    UdpSocket::open(&mut self.host.net, None, Some(v4(2).into()), *port, self.now)
+                {
                     self.unread.push((*port, socket));
                 }
             }
             Event::Socket(false, port) => {
                 if let Some(at) = self.unread.iter().position(|(other, _)| other == port) {
                     let (_, socket) = self.unread.remove(at);
-                    self.host.net.close(socket, self.now);
+                    close(&mut self.host.net, socket, self.now);
                 }
             }
             Event::Meanwhile(specs, units, change) => {

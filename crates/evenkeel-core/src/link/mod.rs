@@ -281,8 +281,28 @@ impl Links {
     }
 
     /// Returns whether an interface with `queues` receive rings can be added.
-    pub(crate) fn has_ports_for(&self, queues: usize) -> bool {
+    fn has_ports_for(&self, queues: usize) -> bool {
         self.ports.len() + queues < Sources::MAX
+    }
+
+    /// Checks that a host that follows `host` can follow `plan` with one more interface, which has `queues`
+    /// receive rings and may demultiplex.
+    pub(crate) fn check_plan(
+        &self,
+        plan: Plan,
+        host: Plan,
+        queues: usize,
+        demultiplexes: bool,
+    ) -> Result<(), AddInterfaceError> {
+        if !self.has_ports_for(queues) {
+            return Err(AddInterfaceError::TooManyQueues);
+        }
+        match (plan.is_on_interface(), demultiplexes) {
+            (true, false) => Err(AddInterfaceError::CannotDemultiplex),
+            (false, true) if queues == 0 => Err(AddInterfaceError::Demultiplexes),
+            _ if plan.is_lazy() && !host.is_lazy() => Err(AddInterfaceError::NotLazy),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Interface> {

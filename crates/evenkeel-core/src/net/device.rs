@@ -149,11 +149,6 @@ impl Net {
         }
     }
 
-    /// Returns whether any channel, of the host or on an interface, interrupts.
-    pub(crate) fn has_channel_interrupt(&self) -> bool {
-        self.rx.channels.has_interrupt() || self.links.has_channel_interrupt()
-    }
-
     /// Handles the interrupt of a channel on an interface: wakes its receiver, nothing more.
     pub(crate) fn channel_interrupt(&mut self) {
         self.work.add(Work::Interrupt);

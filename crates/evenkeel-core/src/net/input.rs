@@ -2,18 +2,17 @@
 //! call, daemon, idle level.
 
 use super::state::Net;
-use crate::channel::{Verdict, Waiting};
-use crate::drop::{LinkDrop, UdpDrop};
+use crate::channel::{SegmentKind, Waiting};
+use crate::demux::{Binding, Change};
+use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
 use crate::frame::Frame;
-use crate::id::{ChannelId, InterfaceId, QueueId, SocketId};
+use crate::id::{ChannelId, InterfaceId, ProcessId, QueueId};
 use crate::poll::Sources;
-use crate::stack::{Datagram, Io, IpEndpoint, Received, TakesDatagrams};
+use crate::ready::Kinds;
+use crate::screen::Verdict;
+use crate::stack::{Datagram, IpEndpoint, Received, Reply, Transit};
 use crate::time::Instant;
 use crate::work::Work;
-
-/// Frames of a channel that one receive call looks at, at most: a flood of frames that deliver nothing must
-/// not make it endless.
-const FRAMES_PER_RECEIVE: usize = 64;
 
 impl Net {
     /// Runs the software interrupt: protocol input for frames of the shared IP queue.
@@ -33,7 +32,7 @@ impl Net {
 
     /// Processes one frame from a channel by IP input, to completion. No source is paused for the queues
     /// that this fills, because the receiving process fills its own queue.
-    pub(super) fn input_waiting(&mut self, waiting: Waiting, now: Instant) {
+    pub(crate) fn input_waiting(&mut self, waiting: Waiting, now: Instant) {
         let received = self.input_frame(waiting, now);
         self.take_up(received, Sources::NONE, now);
     }
@@ -46,7 +45,7 @@ impl Net {
 
     /// Processes the result of IP input: dispatches a datagram, passes a segment or an ICMP error to TCP,
     /// or forwards a packet in transit.
-    pub(super) fn take_up(&mut self, received: Option<Received>, fed_by: Sources, now: Instant) {
+    pub(crate) fn take_up(&mut self, received: Option<Received>, fed_by: Sources, now: Instant) {
         match received {
             Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
             Some(Received::Segment(packet)) => self.segments(now).input(packet, None),
@@ -56,7 +55,7 @@ impl Net {
         }
     }
 
-    pub(super) fn input_frame(&mut self, waiting: Waiting, now: Instant) -> Option<Received> {
+    pub(crate) fn input_frame(&mut self, waiting: Waiting, now: Instant) -> Option<Received> {
         let Waiting { frame, interface, verdict } = waiting;
         if self.config.listen_only {
             // Under `ni-lrp` a frame gets as far as this before the host sees it.
@@ -64,8 +63,8 @@ impl Net {
             self.pool.recycle(frame);
             return None;
         }
-        let received = self.with_stack(now, |stack, io| match verdict {
-            Some(Verdict { plain, .. }) => match stack.input_plain(interface, frame, plain, io) {
+        let received = self.with_stack(now, |stack, io| match verdict.map(|verdict| verdict.plain) {
+            Some(plain) => match stack.input_plain(interface, frame, plain, io) {
                 Ok(received) => received,
                 Err(frame) => stack.input_any(interface, frame, io),
             },
@@ -111,147 +110,6 @@ impl Net {
         }
     }
 
-    /// Receives a datagram for a socket. Under the lazy architectures protocol input happens here.
-    pub(crate) fn receive(&mut self, id: SocketId, now: Instant) -> Option<Datagram> {
-        let mut datagram = None;
-        self.receive_into(id, &mut datagram, now);
-        datagram
-    }
-
-    /// Hands over datagrams until `to` has no room for more, or there are none: first what waits in the
-    /// socket's queue, then, under the lazy architectures, what waits in its channels.
-    pub(crate) fn receive_into(&mut self, id: SocketId, to: &mut impl TakesDatagrams, now: Instant) {
-        self.sockets.last_read = Some(id);
-        self.keep_order(now);
-        let (sockets, mut cx) = self.sockets(now);
-        sockets.take_ready(id, to, &mut cx);
-        if !self.plan.is_lazy() {
-            return;
-        }
-        // A flood of frames that deliver nothing must not make it endless.
-        let mut left = FRAMES_PER_RECEIVE;
-        while left > 0 && to.has_room() {
-            if self.input_plain_for(id, to, &mut left, now) {
-                continue;
-            }
-            left -= 1;
-            let Some(waiting) = self.take_for_socket(id, now) else {
-                return self.readiness().found_empty(id);
-            };
-            self.input_for(id, waiting, to, now);
-        }
-        if left == 0 {
-            // Nothing may have been delivered, and more wait.
-            self.readiness().found_empty(id);
-        }
-    }
-
-    /// Protocol input of a frame from a channel of a socket, and what of it is ready for the caller.
-    // The loop over plain datagrams calls it for others only, and needs the registers itself.
-    #[inline(never)]
-    fn input_for(&mut self, id: SocketId, waiting: Waiting, to: &mut impl TakesDatagrams, now: Instant) {
-        // An interface may have filled the channels since the call began.
-        self.keep_order(now);
-        self.input_waiting(waiting, now);
-        // It may be the first fragment that later ones have waited for.
-        if self.stack.reassembling() > 0 {
-            self.input_fragments(now);
-        }
-        let (sockets, mut cx) = self.sockets(now);
-        sockets.take_ready(id, to, &mut cx);
-    }
-
-    /// Hands over plain datagrams from the channel of a socket, straight, as long as they come one after the
-    /// other: those that nobody else is to have, and of which the demultiplexing function has said that they
-    /// are the socket's. Says whether there were any.
-    fn input_plain_for(
-        &mut self,
-        id: SocketId,
-        to: &mut impl TakesDatagrams,
-        left: &mut usize,
-        now: Instant,
-    ) -> bool {
-        let Some(socket) = self.sockets.descriptors.udp_mut(id) else { return false };
-        let &[(channel_id, None)] = socket.channels.as_slice() else { return false };
-        let Some(channel) = self.rx.channels.get_mut(channel_id) else { return false };
-        if channel.members.len() != 1 || self.stack.reassembling() > 0 {
-            return false;
-        }
-        let generation = self.rx.table.generation();
-        let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: self.links.out() };
-        let (mut taken, mut delivered, mut refused) = (0, 0, None);
-        while *left > 0
-            && to.has_room()
-            && let Some(waiting) = channel.pop()
-        {
-            *left -= 1;
-            taken += 1;
-            let Some(plain) = waiting.plain_datagram(generation) else {
-                refused = Some(waiting);
-                break;
-            };
-            let Waiting { frame, interface, .. } = waiting;
-            match self.stack.input_plain_udp(interface, frame, plain, &mut io, to) {
-                // Or it was dropped for its sum.
-                Ok(whole) => delivered += u32::from(whole),
-                Err(frame) => {
-                    refused = Some(Waiting { frame, interface, verdict: None });
-                    break;
-                }
-            }
-        }
-        if taken == 0 {
-            return false;
-        }
-        let resume = channel.gate.on_dequeue(channel.queued());
-        socket.counters.received += u64::from(delivered);
-        self.ledger.delivered += u64::from(delivered);
-        self.work.add_times(Work::Input, taken - u32::from(refused.is_some()));
-        self.work.add_times(Work::Append, delivered);
-        self.work.add_times(Work::Deliver, delivered);
-        if resume {
-            self.poller.resume(QueueId::Channel(channel_id));
-        }
-        if let Some(waiting) = refused {
-            self.input_for(id, waiting, to, now);
-        }
-        true
-    }
-
-    /// Takes the next frame for a socket from one of its channels, which take turns.
-    pub(super) fn take_for_socket(&mut self, id: SocketId, now: Instant) -> Option<Waiting> {
-        let channels = self.sockets.descriptors.udp(id)?.channels.len();
-        for _ in 0..channels {
-            let socket = self.sockets.descriptors.udp_mut(id)?;
-            let (channel, _) = socket.channels.get(socket.next_channel % channels).copied()?;
-            socket.next_channel = (socket.next_channel + 1) % channels;
-            if let Some(taken) = self.take_from_channel(channel, now) {
-                return Some(taken);
-            }
-        }
-        None
-    }
-
-    pub(super) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<Waiting> {
-        let channel = self.rx.channels.get_mut(id)?;
-        let (waiting, from_ring) = channel.take(&mut self.pool)?;
-        let segments_for = channel.segments_for;
-        if channel.gate.on_dequeue(channel.queued()) {
-            self.poller.resume(QueueId::Channel(id));
-        }
-        if !from_ring {
-            self.tcp.segments.count_taken(segments_for);
-        } else {
-            self.links.count_received(waiting.interface, 1, &mut self.ledger);
-            self.work.add(Work::Receive);
-            if self.sockets.is_watched() {
-                let (sockets, mut cx) = self.sockets(now);
-                sockets.watch_outside_rings(waiting.interface, &waiting.frame, false, &mut cx);
-            }
-        }
-        Some(waiting)
-    }
-
     /// Runs one step of a proxy daemon: protocol input for frames of its channel, and of the other if it
     /// reads two.
     pub(crate) fn daemon_step(&mut self, id: ChannelId, now: Instant) {
@@ -274,7 +132,7 @@ impl Net {
     }
 
     /// Looks into the special channel for fragments whose first part has come meanwhile.
-    pub(super) fn input_fragments(&mut self, now: Instant) {
+    pub(crate) fn input_fragments(&mut self, now: Instant) {
         let Some(id) = self.rx.channels.daemons().fragment else { return };
         for _ in 0..self.config.channel_pkts {
             let Some(waiting) = self.take_from_channel(id, now) else { return };
@@ -299,5 +157,158 @@ impl Net {
             // Empty, or its receiver is behind: then the receiver itself will find the rest.
             None => self.rx.channels.unlist(id),
         }
+    }
+
+    // --- Order among channels ---
+
+    /// Processes, within a bound, the waiting messages that change neighbours or path MTUs. Called before a
+    /// frame is dequeued from a channel; the process that dequeues the frame is charged.
+    #[inline(always)]
+    pub(crate) fn keep_order(&mut self, now: Instant) {
+        if self.rx.ahead.may_wait() {
+            self.input_ahead(now);
+        }
+    }
+
+    #[cold]
+    fn input_ahead(&mut self, now: Instant) {
+        // An interface may fill the channels meanwhile: then it says so again.
+        self.rx.ahead.settle();
+        let all = self.rx.channels.daemons().ahead();
+        let waits = |id: &ChannelId| self.rx.channels.get(*id).is_some_and(|channel| !channel.is_empty());
+        if !all.iter().flatten().any(waits) {
+            return;
+        }
+        self.rx.ahead.begin(self.ledger.delivered + self.ledger.forwarded, now);
+        for (kind, channel) in all.into_iter().enumerate() {
+            let Some(id) = channel else { continue };
+            while self.rx.channels.get(id).is_some_and(|channel| !channel.is_empty()) {
+                if !self.rx.ahead.spend(kind) {
+                    self.rx.ahead.counters.overtook += 1;
+                    self.rx.ahead.expect();
+                    break;
+                }
+                let Some(waiting) = self.take_from_channel(id, now) else { break };
+                self.input_waiting(waiting, now);
+            }
+        }
+    }
+
+    // --- Segments ---
+
+    /// Runs one step of protocol processing for a process: segments of its channels, one of each in turn.
+    pub(crate) fn process_segments(&mut self, process: ProcessId, now: Instant) {
+        for _ in 0..self.config.batch_pkts {
+            let Some(id) = self.tcp.processing_of(process).active.pop_front() else { return };
+            match self.next_segment(id, now) {
+                Some(waiting) => {
+                    let channel = self.rx.channels.get(id);
+                    let segments_for = channel.and_then(|channel| channel.segments_for);
+                    // Most have one segment at a time: another visit would find nothing.
+                    if channel.is_some_and(|channel| !channel.has_rings() && channel.is_empty()) {
+                        self.activation().settle_channel(id);
+                    } else {
+                        self.tcp.processing_of(process).active.push_back(id);
+                    }
+                    self.input_from(segments_for, waiting, now);
+                }
+                None => self.activation().settle_channel(id),
+            }
+        }
+    }
+
+    /// Processes a frame from a channel of TCP. A connection's channel predicts the connection of the
+    /// segment.
+    fn input_from(&mut self, segments_for: Option<SegmentKind>, waiting: Waiting, now: Instant) {
+        self.keep_order(now);
+        match (self.input_frame(waiting, now), segments_for) {
+            (Some(Received::Segment(packet)), Some(SegmentKind::Connection(id))) => {
+                self.segments(now).input(packet, Some(id));
+            }
+            (received, _) => self.take_up(received, Sources::NONE, now),
+        }
+    }
+
+    fn next_segment(&mut self, id: ChannelId, now: Instant) -> Option<Waiting> {
+        if let Some(SegmentKind::Syns(socket)) = self.rx.channels.get(id)?.segments_for
+            && self.activation().is_overloaded(socket)
+        {
+            return None;
+        }
+        self.take_from_channel(id, now)
+    }
+
+    // --- Packets in transit ---
+
+    /// Forwards a packet for another host at once, or puts it into the screening queue.
+    pub(crate) fn transit(&mut self, transit: Transit, fed_by: Sources, now: Instant) {
+        if !self.sockets.screened {
+            return self.forward(transit, now);
+        }
+        let fed_by = self.config.scope(fed_by);
+        let Some((id, screen)) = self.sockets.descriptors.screen_mut() else {
+            // Whoever asked for screening is gone. Nothing passes until somebody screens again.
+            self.ledger.drop_input(QueueDrop::Unscreened, 1);
+            return transit.recycle(&mut self.pool);
+        };
+        self.work.add(Work::Screen);
+        if screen.queue.has_room() {
+            screen.queue.push(transit);
+            self.sockets.ready.raise(id, Kinds::READABLE);
+        } else {
+            screen.counters.dropped += 1;
+            self.ledger.drop_input(QueueDrop::Screen, 1);
+            transit.recycle(&mut self.pool);
+        }
+        let (gate, waiting) = screen.queue.gate();
+        self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
+    }
+
+    /// Does with a packet in transit as the verdict on it demands.
+    pub(crate) fn execute(&mut self, transit: Transit, verdict: Verdict, now: Instant) {
+        let reply = match verdict {
+            Verdict::Pass => return self.forward(transit, now),
+            Verdict::Drop => Reply::Silence,
+            Verdict::Reject => Reply::Prohibited,
+            Verdict::Unreachable(code) => Reply::Unreachable(code),
+            Verdict::Reset => Reply::Reset,
+        };
+        self.with_stack(now, |stack, io| stack.refuse_transit(transit, reply, io));
+    }
+
+    pub(crate) fn forward(&mut self, transit: Transit, now: Instant) {
+        self.work.add(Work::Forward);
+        self.with_stack(now, |stack, io| stack.forward(transit, io));
+    }
+
+    // --- Channels ---
+
+    pub(crate) fn take_from_channel(&mut self, id: ChannelId, now: Instant) -> Option<Waiting> {
+        let channel = self.rx.channels.get_mut(id)?;
+        let (waiting, from_ring) = channel.take(&mut self.pool)?;
+        let segments_for = channel.segments_for;
+        if channel.gate.on_dequeue(channel.queued()) {
+            self.poller.resume(QueueId::Channel(id));
+        }
+        if !from_ring {
+            self.tcp.segments.count_taken(segments_for);
+        } else {
+            self.links.count_received(waiting.interface, 1, &mut self.ledger);
+            self.work.add(Work::Receive);
+            if self.sockets.is_watched() {
+                let (sockets, mut cx) = self.sockets(now);
+                sockets.watch_outside_rings(waiting.interface, &waiting.frame, false, &mut cx);
+            }
+        }
+        Some(waiting)
+    }
+
+    pub(crate) fn close_channel(&mut self, id: ChannelId, binding: Binding, now: Instant) {
+        self.channels().update(Change::Unbind(binding));
+        while let Some(waiting) = self.take_from_channel(id, now) {
+            self.drop_input(waiting.frame, QueueDrop::Closed);
+        }
+        self.channels().close(id);
+        self.poller.forget(QueueId::Channel(id));
     }
 }

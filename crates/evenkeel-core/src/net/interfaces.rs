@@ -22,7 +22,8 @@ impl Net {
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let mut demultiplexer = interface.demultiplexer();
-        let plan = self.plan_for(&*interface, demultiplexer.is_some(), plan)?;
+        let plan = plan.unwrap_or_else(|| self.config.plan_for(demultiplexer.is_some()));
+        self.links.check_plan(plan, self.plan, interface.properties().queues, demultiplexer.is_some())?;
         demultiplexer = demultiplexer.filter(|_| plan.is_on_interface());
         let reserved_pkts = self.pool.capacity();
         let rings = match self.reserve_rings(&mut *interface, demultiplexer.as_deref_mut(), plan) {
@@ -47,7 +48,7 @@ impl Net {
         if self.links.has_demultiplexer() {
             self.rx.ahead.expect();
         }
-        self.adapt_tcp();
+        self.tcp_channels().adapt_endpoint();
         for &address in addresses {
             self.with_stack(now, |stack, io| stack.add_address(id, address, io));
         }
@@ -85,25 +86,6 @@ impl Net {
         Ok(())
     }
 
-    /// The plan for an interface, if it can be followed.
-    fn plan_for(
-        &self,
-        interface: &dyn Interface,
-        demultiplexes: bool,
-        plan: Option<Plan>,
-    ) -> Result<Plan, AddInterfaceError> {
-        let plan = plan.unwrap_or_else(|| self.config.plan_for(demultiplexes));
-        if !self.links.has_ports_for(interface.properties().queues) {
-            return Err(AddInterfaceError::TooManyQueues);
-        }
-        match (plan.is_on_interface(), demultiplexes) {
-            (true, false) => Err(AddInterfaceError::CannotDemultiplex),
-            (false, true) if interface.properties().queues == 0 => Err(AddInterfaceError::Demultiplexes),
-            _ if plan.is_lazy() && !self.plan.is_lazy() => Err(AddInterfaceError::NotLazy),
-            _ => Ok(plan),
-        }
-    }
-
     /// Reserves the buffers that another interface needs: its own, those of its transmit queue, and for each
     /// channel those of one more ring, or of the queue in the host's memory if this is the first interface
     /// that leaves demultiplexing to the host. Opens its rings.
@@ -126,7 +108,7 @@ impl Net {
             None => Rings::new(),
         };
         if plan.is_lazy() && queues > 0 && self.tcp.is_used() {
-            self.reserve_channels_of_connections().map_err(AddInterfaceError::NoMemory)?;
+            self.tcp_channels().reserve_channels_of_connections().map_err(AddInterfaceError::NoMemory)?;
         }
         Ok(rings)
     }
@@ -143,7 +125,7 @@ impl Net {
     }
 
     /// Tells the demultiplexing tables which addresses the stack now answers to.
-    pub(super) fn follow_addresses(&mut self) {
+    pub(crate) fn follow_addresses(&mut self) {
         let current: Vec<IpAddress> = self.stack.local_addresses().collect();
         let known: Vec<IpAddress> = self.rx.table.addresses().collect();
         for &gone in known.iter().filter(|address| !current.contains(address)) {

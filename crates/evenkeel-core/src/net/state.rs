@@ -1,6 +1,7 @@
 //! The network side of a host: all that it owns, the clock interrupt, and what it halts for.
 
-use super::tcp::Tcp;
+use super::output::Output;
+use super::tcp::{Activation, Segments, Tcp, TcpChannels};
 use crate::channel::Channel;
 use crate::config::Config;
 use crate::context::Cx;
@@ -8,16 +9,17 @@ use crate::deadline::{Deadline, Due, Handler};
 use crate::demux::Binding;
 use crate::drop::Reason;
 use crate::frame::{Frame, Pool, PoolLimit};
-use crate::id::{ChannelId, QueueId};
+use crate::id::{InterfaceId, QueueId};
 use crate::ledger::Ledger;
-use crate::link::{Links, OUTPUT_PKTS};
+use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
 use crate::poll::{FeedbackBy, Poller};
 use crate::queue::Queue;
 use crate::receive::{AfterDevice, Plan};
-use crate::rx::Receive;
+use crate::rx::{Channels, Receive};
 use crate::socket::Descriptor;
-use crate::sockets::Sockets;
+use crate::sockets::{Readiness, Sockets};
 use crate::stack::{Datagram, Io, Stack};
+use crate::tcp::Secret;
 use crate::time::{Duration, Instant};
 use crate::timed::Timed;
 use crate::work::{Work, WorkLog};
@@ -64,7 +66,7 @@ impl Net {
             net.stack.set_secret(secret);
             net.rx.table.set_secret(secret);
         }
-        net.adapt_tcp();
+        net.tcp_channels().adapt_endpoint();
         if plan.is_lazy() {
             net.channels().open_for_daemon(Binding::Neighbor)?;
             net.channels().open_for_daemon(Binding::Control)?;
@@ -83,20 +85,39 @@ impl Net {
         Ok(net)
     }
 
-    /// Returns the channels of the proxy daemons, under the lazy architectures.
-    pub(crate) fn daemon_channels(&self) -> impl Iterator<Item = (&'static str, i8, ChannelId)> + use<> {
-        let daemons = self.rx.channels.daemons();
-        let neighbor = daemons.neighbor.map(|c| ("arpd", 0, c));
-        let control = daemons.control.map(|c| ("icmpd", 0, c));
-        let nice = self.config.forward_nice;
-        let forward = daemons.forward.filter(|_| self.plan.is_lazy()).map(|c| ("forwardd", nice, c));
-        neighbor.into_iter().chain(control).chain(forward)
+    /// Sets the secret from which everything that others must not guess is derived. Returns whether it was
+    /// set: it must be the first, and TCP must not have been used.
+    pub(crate) fn set_secret(&mut self, secret: Secret) -> bool {
+        let endpoint = &self.tcp.endpoint;
+        let used = !endpoint.is_empty() || endpoint.waiting() > 0 || endpoint.listeners().next().is_some();
+        if self.config.secret.is_some() || used || endpoint.counters().iter().any(|(_, count)| count > 0) {
+            return false;
+        }
+        self.config.secret = Some(secret);
+        self.stack.set_secret(secret);
+        self.rx.table.set_secret(secret);
+        self.tcp = Tcp::new(&self.config);
+        self.tcp_channels().adapt_endpoint();
+        true
     }
 
     pub(crate) fn with_stack<T>(&mut self, now: Instant, f: impl FnOnce(&mut Stack, &mut Io<'_>) -> T) -> T {
         let mut io = Io { now, pool: &mut self.pool, ledger: &mut self.ledger, out: self.links.out() };
         f(&mut self.stack, &mut io)
     }
+
+    /// Calls `f` with the stack for each interface.
+    pub(crate) fn each_interface(
+        &mut self,
+        now: Instant,
+        mut f: impl FnMut(&mut Stack, InterfaceId, &mut Io<'_>),
+    ) {
+        for index in 0..self.links.len() {
+            self.with_stack(now, |stack, io| f(stack, InterfaceId(index as u8), io));
+        }
+    }
+
+    // --- The floors ---
 
     /// Returns the links, and the context that their methods take.
     #[inline(always)]
@@ -110,6 +131,83 @@ impl Net {
     pub(crate) fn sockets(&mut self, now: Instant) -> (&mut Sockets, Cx<'_>) {
         let Self { sockets, pool, ledger, work, poller, .. } = self;
         (sockets, Cx { now, pool, ledger, work, poller })
+    }
+
+    /// Returns the channels, to open and close some.
+    pub(crate) fn channels(&mut self) -> Channels<'_> {
+        let Self { rx, links, pool, config, plan, .. } = self;
+        Channels { rx, links, pool, config, plan: *plan }
+    }
+
+    /// Returns the calls that say which descriptors are ready.
+    #[inline(always)]
+    pub(crate) fn readiness(&mut self) -> Readiness<'_> {
+        let Self { sockets, rx, tcp, plan, work, .. } = self;
+        Readiness { sockets, channels: &mut rx.channels, tcp: &tcp.endpoint, is_lazy: plan.is_lazy(), work }
+    }
+
+    /// Returns TCP with what decides who processes its segments.
+    #[inline(always)]
+    pub(crate) fn activation(&mut self) -> Activation<'_> {
+        let Self { tcp, rx, sockets, poller, config, .. } = self;
+        Activation { tcp, rx, sockets, poller, config }
+    }
+
+    /// Returns the way of segments, in and out.
+    #[inline(always)]
+    pub(in crate::net) fn segments(&mut self, now: Instant) -> Segments<'_> {
+        let Self { tcp, stack, links, pool, ledger, work, poller, .. } = self;
+        Segments { tcp, stack, links, cx: Cx { now, pool, ledger, work, poller } }
+    }
+
+    /// Returns the channels of TCP, to open and close some.
+    #[inline(always)]
+    pub(crate) fn tcp_channels(&mut self) -> TcpChannels<'_> {
+        let Self { tcp, sockets, stack, poller, rx, links, pool, config, plan, .. } = self;
+        TcpChannels { tcp, sockets, stack, poller, below: Channels { rx, links, pool, config, plan: *plan } }
+    }
+
+    /// Returns the way out, for the frames that the current work item sends.
+    #[inline(always)]
+    pub(crate) fn output(&mut self, now: Instant) -> Output<'_> {
+        let Self { links, sockets, config, pool, ledger, work, poller, .. } = self;
+        Output { links, sockets, listen_only: config.listen_only, cx: Cx { now, pool, ledger, work, poller } }
+    }
+    // --- The ends of work items ---
+
+    /// Returns whether TCP has segments left to send, because the last work item had no time for them or
+    /// because their interface has room only now.
+    pub(crate) fn has_segments_to_send(&self) -> bool {
+        self.tcp.pending && self.tcp.held == 0 && {
+            let OutputRoom { full, pkts } = self.links.output_room();
+            pkts > 0 && self.tcp.endpoint.may_transmit(full, &*self.stack)
+        }
+    }
+
+    /// Notifies programs of the events that TCP reported in this work item. To be called at the end of
+    /// every work item.
+    pub(crate) fn notify_programs(&mut self) {
+        if !self.tcp.pending {
+            return;
+        }
+        self.activation().tell_events();
+        self.activation().resume_listeners();
+    }
+
+    /// Segments leave that follow from this unit. To be called at the end of every unit, or of a later one if
+    /// they are [held](super::Tcp::hold_segments).
+    pub(crate) fn send_tcp(&mut self, now: Instant) {
+        if !self.tcp.pending {
+            return;
+        }
+        self.tcp.held = 0;
+        self.tcp.pending = !self.segments(now).send();
+        // With its last acknowledgment a connection is over, and nothing else may ever happen to it.
+        self.activation().tell_events();
+        while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
+            self.tcp_channels().release_ring(id, tuple);
+        }
+        self.tcp.look_ahead();
     }
 
     // --- Time and counters ---

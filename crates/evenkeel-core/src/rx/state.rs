@@ -68,6 +68,20 @@ impl Receive {
         }
     }
 
+    /// Returns the proxy daemons of the lazy architectures: name, nice value, and channel.
+    pub(crate) fn daemons(
+        &self,
+        config: &Config,
+        is_lazy: bool,
+    ) -> impl Iterator<Item = (&'static str, i8, ChannelId)> + use<> {
+        let daemons = self.channels.daemons();
+        let neighbor = daemons.neighbor.map(|c| ("arpd", 0, c));
+        let control = daemons.control.map(|c| ("icmpd", 0, c));
+        let nice = config.forward_nice;
+        let forward = daemons.forward.filter(|_| is_lazy).map(|c| ("forwardd", nice, c));
+        neighbor.into_iter().chain(control).chain(forward)
+    }
+
     /// Returns when the special fragment channel must be read even if the core is too busy to reach the
     /// idle level; [`Instant::NEVER`] if the channel is empty.
     #[inline]

@@ -3,7 +3,7 @@
 
 use crate::id::{ProcessId, SocketId};
 use crate::slab::Slab;
-use crate::socket::{Descriptor, Screen, Socket};
+use crate::socket::{Descriptor, ScreenQueue, Socket};
 
 /// All descriptors of a host, by number.
 #[derive(Debug)]
@@ -84,11 +84,11 @@ impl DescriptorTable {
         self.screen
     }
 
-    pub(crate) fn screen(&self) -> Option<&Screen> {
+    pub(crate) fn screen(&self) -> Option<&ScreenQueue> {
         if let Descriptor::Screen(screen) = self.get(self.screen?)? { Some(screen) } else { None }
     }
 
-    pub(crate) fn screen_mut(&mut self) -> Option<(SocketId, &mut Screen)> {
+    pub(crate) fn screen_mut(&mut self) -> Option<(SocketId, &mut ScreenQueue)> {
         let id = self.screen?;
         if let Descriptor::Screen(screen) = self.get_mut(id)? { Some((id, screen)) } else { None }
     }

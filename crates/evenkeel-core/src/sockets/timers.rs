@@ -4,7 +4,7 @@ use super::state::Sockets;
 use crate::error::TooManyOpen;
 use crate::id::{ProcessId, SocketId};
 use crate::ready::Kinds;
-use crate::socket::{Descriptor, TimerSocket, UserEvent};
+use crate::socket::{Descriptor, TimerSocket, UserEventSocket};
 use crate::time::{Duration, Instant, nanos};
 use crate::work::WorkLog;
 
@@ -61,7 +61,7 @@ impl Sockets {
         owner: ProcessId,
         work: &mut WorkLog,
     ) -> Result<SocketId, TooManyOpen> {
-        self.install(Descriptor::UserEvent(Box::new(UserEvent { owner, posted: 0 })), work)
+        self.install(Descriptor::UserEvent(Box::new(UserEventSocket { owner, posted: 0 })), work)
     }
 
     /// Releases the timer of a descriptor that was closed.

@@ -17,7 +17,7 @@ use evenkeel_core::host::{Config, Host, Level, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::UdpSocket;
 use evenkeel_core::tcp::{Flags, Header, Segment};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{
@@ -159,7 +159,7 @@ pub(crate) struct Sink {
     /// Sleeps this long before each look at its socket.
     pub(crate) nap: Option<Duration>,
     pub(crate) seen: Arc<Seen>,
-    socket: Option<Fd>,
+    socket: Option<UdpSocket>,
     rested: bool,
 }
 
@@ -182,7 +182,7 @@ impl Sink {
 impl Program for Sink {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(socket) = self.socket else {
-            let socket = system.bind(self.bind_to, self.port).unwrap();
+            let socket = UdpSocket::bind(system, self.bind_to, self.port).unwrap();
             self.socket = Some(socket);
             return Step::Again;
         };
@@ -191,7 +191,7 @@ impl Program for Sink {
             return Step::Sleep(system.now() + nap);
         }
         self.rested = false;
-        let Ok(datagram) = system.receive(socket) else { return Step::Wait(socket) };
+        let Ok(datagram) = socket.receive(system) else { return Step::Wait(socket.fd()) };
         self.seen.payloads.lock().unwrap().push(datagram.chunks().flatten().copied().collect());
         self.seen.count.fetch_add(1, Ordering::Relaxed);
         system.recycle(datagram);

@@ -9,6 +9,7 @@ use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::{BindError, Fd, SocketId};
 use evenkeel_core::stack::{InterfaceId, Transit};
+use evenkeel_core::system::{CaptureSocket, Screen};
 use evenkeel_core::time::{Duration, Instant};
 
 /// The state shared by a program of these tests and its test.
@@ -36,18 +37,22 @@ impl Reins {
         self.queue.lock().unwrap().unwrap().1
     }
 
-    fn fd(&self) -> Fd {
-        self.queue.lock().unwrap().unwrap().0
+    fn capture(&self) -> CaptureSocket {
+        self.queue.lock().unwrap().unwrap().0.into()
     }
 
     fn hangs(&self) -> bool {
         self.hangs.load(Ordering::Relaxed)
     }
 
-    fn opened(&self, result: Result<Fd, BindError>, system: &System<'_>) -> Result<Fd, Step> {
+    fn opened<T: Copy + Into<Fd>>(
+        &self,
+        result: Result<T, BindError>,
+        system: &System<'_>,
+    ) -> Result<T, Step> {
         match result {
             Ok(queue) => {
-                *self.queue.lock().unwrap() = Some((queue, system.socket(queue).unwrap()));
+                *self.queue.lock().unwrap() = Some((queue.into(), system.socket(queue).unwrap()));
                 Ok(queue)
             }
             Err(error) => {
@@ -68,7 +73,7 @@ pub(crate) struct Screener {
     pub(crate) decide: fn(&Transit) -> Verdict,
     pub(crate) compute: Duration,
     pub(crate) reins: Arc<Reins>,
-    pub(crate) queue: Option<Fd>,
+    pub(crate) queue: Option<Screen>,
 }
 
 impl Screener {
@@ -81,7 +86,7 @@ impl Screener {
 impl Program for Screener {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(queue) = self.queue else {
-            let opened = system.open_screen(self.limit_pkts);
+            let opened = Screen::open(system, self.limit_pkts);
             return match self.reins.opened(opened, system) {
                 Ok(queue) => {
                     self.queue = Some(queue);
@@ -93,8 +98,8 @@ impl Program for Screener {
         if self.reins.hangs() {
             return Step::Sleep(system.now() + NAP);
         }
-        if system.screen(queue, self.decide).is_err() {
-            return Step::Wait(queue);
+        if queue.decide(system, self.decide).is_err() {
+            return Step::Wait(queue.fd());
         }
         self.reins.count.fetch_add(1, Ordering::Relaxed);
         system.compute(self.compute);
@@ -130,7 +135,7 @@ impl Monitor {
 impl Program for Monitor {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         if let Some(wanted) = self.wanted.take() {
-            let opened = system.open_capture(wanted);
+            let opened = CaptureSocket::open(system, wanted);
             if let Err(step) = self.reins.opened(opened, system) {
                 return step;
             }
@@ -138,8 +143,8 @@ impl Program for Monitor {
         if self.reins.hangs() {
             return Step::Sleep(system.now() + NAP);
         }
-        let queue = self.reins.fd();
-        let Ok(captured) = system.captured(queue) else { return Step::Wait(queue) };
+        let queue = self.reins.capture();
+        let Ok(captured) = queue.front(system) else { return Step::Wait(queue.fd()) };
         self.reins.count.fetch_add(1, Ordering::Relaxed);
         self.reins.captured.lock().unwrap().push(Sighted {
             interface: captured.interface,
@@ -148,7 +153,7 @@ impl Program for Monitor {
             original_bytes: captured.original_bytes,
             bytes: captured.bytes.to_vec(),
         });
-        system.pass_captured(queue);
+        queue.pop(system);
         system.compute(self.compute);
         Step::Again
     }

@@ -5,8 +5,9 @@ use evenkeel_core::cable::{Options, pair};
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{ConnectOptions, Fd, StreamError};
+use evenkeel_core::socket::{ConnectOptions, StreamError};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
@@ -79,30 +80,34 @@ impl Two {
     }
 
     /// Opens a connection from A. Returns it and its other end at B.
-    pub(crate) fn connected(&mut self) -> (Fd, Fd) {
+    pub(crate) fn connected(&mut self) -> (TcpStream, TcpStream) {
         let listener = self.listen();
         self.connected_by(listener, &ConnectOptions::default())
     }
 
-    pub(crate) fn listen(&mut self) -> Fd {
-        self.call(B, |system| system.listen(None, PORT, &ListenerConfig::default())).unwrap()
+    pub(crate) fn listen(&mut self) -> TcpListener {
+        self.call(B, |system| TcpListener::listen(system, None, PORT, &ListenerConfig::default())).unwrap()
     }
 
-    pub(crate) fn connected_by(&mut self, listener: Fd, options: &ConnectOptions<'_>) -> (Fd, Fd) {
+    pub(crate) fn connected_by(
+        &mut self,
+        listener: TcpListener,
+        options: &ConnectOptions<'_>,
+    ) -> (TcpStream, TcpStream) {
         let to = IpEndpoint::new(address(B), PORT);
-        let (stream, _) = self.call(A, |system| system.connect_with(to, options)).unwrap();
+        let (stream, _) = self.call(A, |system| TcpStream::connect_with(system, to, options)).unwrap();
         self.settle();
-        let (accepted, _) = self.call(B, |system| system.accept(listener)).unwrap();
+        let (accepted, _) = self.call(B, |system| listener.accept(system)).unwrap();
         (stream, accepted)
     }
 
-    pub(crate) fn write(&mut self, side: usize, stream: Fd, data: &[u8]) -> usize {
-        self.call(side, |system| system.write(stream, data)).unwrap()
+    pub(crate) fn write(&mut self, side: usize, stream: TcpStream, data: &[u8]) -> usize {
+        self.call(side, |system| stream.write(system, data)).unwrap()
     }
 
-    pub(crate) fn read(&mut self, side: usize, stream: Fd) -> Result<Vec<u8>, StreamError> {
+    pub(crate) fn read(&mut self, side: usize, stream: TcpStream) -> Result<Vec<u8>, StreamError> {
         let mut room = vec![0; 100_000];
-        let len = self.call(side, |system| system.read(stream, &mut room))?;
+        let len = self.call(side, |system| stream.read(system, &mut room))?;
         room.truncate(len);
         Ok(room)
     }

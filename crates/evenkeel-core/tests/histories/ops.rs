@@ -5,6 +5,9 @@ use evenkeel_core::host::System;
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::socket::{BadDescriptor, Fd, FdSets, Interest, Kinds, PollEntry, ReceiveError, Trigger};
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{
+    CaptureSocket, EventQueue, Screen, TcpListener, TcpStream, Timer, UdpSocket, UserEvent,
+};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use proptest::prelude::*;
@@ -188,16 +191,16 @@ pub(crate) fn entries_of(entries: &[(u32, Kinds)]) -> Vec<PollEntry> {
 /// Takes one item from a socket, a capture or a screening queue, and returns its length.
 fn take_one(system: &mut System<'_>, fd: Fd) -> Result<usize, ReceiveError> {
     const OTHER: ReceiveError = ReceiveError::BadDescriptor(BadDescriptor::OtherKind);
-    match system.receive(fd) {
+    match UdpSocket::from(fd).receive(system) {
         Ok(datagram) => {
             let len = datagram.as_slice().unwrap().len();
             system.recycle(datagram);
             Ok(len)
         }
-        Err(OTHER) => match system.captured(fd).map(|frame| frame.original_bytes) {
-            Err(OTHER) => system.screen(fd, |_| Verdict::Pass).map(|()| 0),
+        Err(OTHER) => match CaptureSocket::from(fd).front(system).map(|frame| frame.original_bytes) {
+            Err(OTHER) => Screen::from(fd).decide(system, |_| Verdict::Pass).map(|()| 0),
             captured => {
-                system.pass_captured(fd);
+                CaptureSocket::from(fd).pop(system);
                 captured
             }
         },
@@ -207,53 +210,54 @@ fn take_one(system: &mut System<'_>, fd: Fd) -> Result<usize, ReceiveError> {
 
 /// Makes a call of the program's own. Returns its result, and the descriptor it opened.
 pub(crate) fn perform(op: &Op, zero: Instant, system: &mut System<'_>) -> (String, Option<Fd>) {
-    fn opened<E: std::fmt::Debug>(result: Result<Fd, E>) -> (String, Option<Fd>) {
+    fn opened<T: Into<Fd>, E: std::fmt::Debug>(result: Result<T, E>) -> (String, Option<Fd>) {
+        let result: Result<Fd, E> = result.map(Into::into);
         (format!("{result:?}"), result.ok())
     }
     let at = |ms: u32| zero + Duration::from_millis(u64::from(ms)) + Duration::from_micros(500);
     let interest = |fd: u32, events, trigger| Interest { events, trigger, token: u64::from(fd) };
     let said = match *op {
-        Op::Bind => return opened(system.bind(None, 0)),
-        Op::BindToGroup => return opened(system.bind(Some(GROUP.into()), GROUP_PORT)),
+        Op::Bind => return opened(UdpSocket::bind(system, None, 0)),
+        Op::BindToGroup => return opened(UdpSocket::bind(system, Some(GROUP.into()), GROUP_PORT)),
         Op::OpenCapture => {
             let wanted = Capture { interface: Some(WAN), limit_pkts: 4, ..Capture::default() };
-            return opened(system.open_capture(wanted));
+            return opened(CaptureSocket::open(system, wanted));
         }
-        Op::OpenScreen => return opened(system.open_screen(4)),
-        Op::Listen => return opened(system.listen(None, 0, &ListenerConfig::default())),
-        Op::Connect => return opened(system.connect(IpEndpoint::new(address(B), PORT))),
-        Op::Accept(fd) => return opened(system.accept(Fd(fd)).map(|(stream, _)| stream)),
-        Op::OpenTimer => return opened(system.open_timer()),
-        Op::OpenUserEvent => return opened(system.open_user_event()),
-        Op::OpenQueue => return opened(system.open_queue()),
+        Op::OpenScreen => return opened(Screen::open(system, 4)),
+        Op::Listen => return opened(TcpListener::listen(system, None, 0, &ListenerConfig::default())),
+        Op::Connect => return opened(TcpStream::connect(system, IpEndpoint::new(address(B), PORT))),
+        Op::Accept(fd) => return opened(TcpListener::from(Fd(fd)).accept(system).map(|(stream, _)| stream)),
+        Op::OpenTimer => return opened(Timer::open(system)),
+        Op::OpenUserEvent => return opened(UserEvent::open(system)),
+        Op::OpenQueue => return opened(EventQueue::open(system)),
         Op::Dup(fd) => return opened(system.dup(Fd(fd))),
         Op::DupFrom(fd, lowest) => return opened(system.dup_from(Fd(fd), Fd(lowest))),
         Op::Dup2(fd, new) => format!("{:?}", system.dup2(Fd(fd), Fd(new))),
         Op::Close(fd) => format!("{:?}", system.close(Fd(fd))),
-        Op::Abort(fd) => format!("{:?}", system.abort(Fd(fd))),
+        Op::Abort(fd) => format!("{:?}", TcpStream::from(Fd(fd)).abort(system)),
         Op::Limit(limit) => format!("{:?}", system.set_descriptor_limit(limit)),
         Op::Receive(fd, most) => {
             let received = (0..most).map(|_| take_one(system, Fd(fd)));
             format!("{:?}", received.collect::<Vec<_>>())
         }
-        Op::Read(fd, most) => format!("{:?}", system.read(Fd(fd), &mut vec![0; most])),
-        Op::Write(fd, len) => format!("{:?}", system.write(Fd(fd), &vec![7; len])),
-        Op::Shutdown(fd) => format!("{:?}", system.shutdown(Fd(fd))),
-        Op::Post(fd) => format!("{:?}", system.post(Fd(fd), 2)),
-        Op::Posted(fd) => format!("{:?}", system.posted(Fd(fd))),
+        Op::Read(fd, most) => format!("{:?}", TcpStream::from(Fd(fd)).read(system, &mut vec![0; most])),
+        Op::Write(fd, len) => format!("{:?}", TcpStream::from(Fd(fd)).write(system, &vec![7; len])),
+        Op::Shutdown(fd) => format!("{:?}", TcpStream::from(Fd(fd)).shutdown(system)),
+        Op::Post(fd) => format!("{:?}", UserEvent::from(Fd(fd)).post(system, 2)),
+        Op::Posted(fd) => format!("{:?}", UserEvent::from(Fd(fd)).posted(system)),
         Op::SetTimer(fd, first, then) => {
             // Not every few: it would be another number each time that somebody asks.
             let interval = (then > 200).then(|| Duration::from_millis(u64::from(then)));
-            format!("{:?}", system.set_timer(Fd(fd), at(first), interval))
+            format!("{:?}", Timer::from(Fd(fd)).set(system, at(first), interval))
         }
-        Op::Expirations(fd) => format!("{:?}", system.expirations(Fd(fd)).map(|_| ())),
+        Op::Expirations(fd) => format!("{:?}", Timer::from(Fd(fd)).expirations(system).map(|_| ())),
         Op::Add(queue, fd, kinds, trigger) => {
-            format!("{:?}", system.add(Fd(queue), Fd(fd), interest(fd, kinds, trigger)))
+            format!("{:?}", EventQueue::from(Fd(queue)).add(system, Fd(fd), interest(fd, kinds, trigger)))
         }
         Op::Modify(queue, fd, kinds, trigger) => {
-            format!("{:?}", system.modify(Fd(queue), Fd(fd), interest(fd, kinds, trigger)))
+            format!("{:?}", EventQueue::from(Fd(queue)).modify(system, Fd(fd), interest(fd, kinds, trigger)))
         }
-        Op::Delete(queue, fd) => format!("{:?}", system.delete(Fd(queue), Fd(fd))),
+        Op::Delete(queue, fd) => format!("{:?}", EventQueue::from(Fd(queue)).delete(system, Fd(fd))),
         Op::Select(masks) => {
             let mut found = FdSets::new();
             let ready = system.select(&sets_of(&masks), &mut found);

@@ -13,6 +13,7 @@ use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::socket::{Allocation, Event, Fd, FdSets, Kinds, PollEntry, Select, StreamError};
 use evenkeel_core::stack::{self, IpEndpoint};
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream, UdpSocket};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Packet, UdpPacket};
 
@@ -145,9 +146,9 @@ pub(crate) struct World {
     spinner: ProcessId,
     spins: Arc<AtomicBool>,
     /// Of the peer.
-    socket: Fd,
-    listener: Fd,
-    streams: Vec<Fd>,
+    socket: UdpSocket,
+    listener: TcpListener,
+    streams: Vec<TcpStream>,
     /// The other end of a second interface, where frames are made by hand.
     wire: End,
     pool: Pool,
@@ -183,7 +184,7 @@ impl World {
         };
         let spins = Arc::<AtomicBool>::default();
         let spinner = two.hosts[A].spawn("spinner", 0, Box::new(Spinner(Arc::clone(&spins))));
-        let socket = two.call(B, |system| system.bind(None, 50)).unwrap();
+        let socket = two.call(B, |system| UdpSocket::bind(system, None, 50)).unwrap();
         let listener = two.listen();
         let bell = Arc::<Bell>::default();
         let waker = Waker::from(Arc::clone(&bell));
@@ -276,18 +277,20 @@ impl World {
     }
 
     pub(crate) fn peer(&mut self, op: &Op) {
-        while let Ok((stream, _)) = self.two.call(B, |system| system.accept(self.listener)) {
+        while let Ok((stream, _)) = self.two.call(B, |system| self.listener.accept(system)) {
             self.streams.push(stream);
         }
-        let port_of = |world: &mut Self, fd: u32| world.call(move |system| system.port(Fd(fd))).ok();
-        let (socket, nth) =
-            (self.socket, |nth: usize, streams: &[Fd]| (!streams.is_empty()).then(|| nth % streams.len()));
+        let port_of =
+            |world: &mut Self, fd: u32| world.call(move |system| UdpSocket::from(Fd(fd)).port(system)).ok();
+        let (socket, nth) = (self.socket, |nth: usize, streams: &[TcpStream]| {
+            (!streams.is_empty()).then(|| nth % streams.len())
+        });
         match *op {
             Op::Send(fd, datagrams) => {
                 let Some(port) = port_of(self, fd) else { return };
                 for n in 0..datagrams {
                     let to = IpEndpoint::new(address(A), port);
-                    self.two.call(B, |system| system.send(socket, to, &vec![0; n])).unwrap();
+                    self.two.call(B, |system| socket.send(system, to, &vec![0; n])).unwrap();
                 }
             }
             Op::Frames(to, ref wrong) => {
@@ -298,15 +301,15 @@ impl World {
             Op::ConnectTo(fd) => {
                 let Some(port) = port_of(self, fd) else { return };
                 let to = IpEndpoint::new(address(A), port);
-                self.streams.extend(self.two.call(B, |system| system.connect(to)).ok());
+                self.streams.extend(self.two.call(B, |system| TcpStream::connect(system, to)).ok());
             }
             Op::PeerWrites(n, len) => {
                 let Some(n) = nth(n, &self.streams) else { return };
-                let _ = self.two.call(B, |system| system.write(self.streams[n], &vec![1; len]));
+                let _ = self.two.call(B, |system| self.streams[n].write(system, &vec![1; len]));
             }
             Op::PeerReads(n) => {
                 let Some(n) = nth(n, &self.streams) else { return };
-                let _ = self.two.call(B, |system| system.read(self.streams[n], &mut vec![0; 1 << 20]));
+                let _ = self.two.call(B, |system| self.streams[n].read(system, &mut vec![0; 1 << 20]));
             }
             Op::PeerCloses(n) => {
                 let Some(n) = nth(n, &self.streams) else { return };
@@ -316,7 +319,7 @@ impl World {
             Op::PeerAborts(n) => {
                 let Some(n) = nth(n, &self.streams) else { return };
                 let stream = self.streams.remove(n);
-                let _: Result<(), StreamError> = self.two.call(B, |system| system.abort(stream));
+                let _: Result<(), StreamError> = self.two.call(B, |system| stream.abort(system));
             }
             _ => unreachable!("{op:?}"),
         }
@@ -371,7 +374,7 @@ impl World {
     pub(crate) fn take(&mut self, queue: u32) -> Option<BTreeMap<u32, Kinds>> {
         self.call(move |system| {
             let mut events = [Event::default(); 16];
-            let taken = system.take_events(Fd(queue), &mut events).ok()?;
+            let taken = EventQueue::from(Fd(queue)).take(system, &mut events).ok()?;
             let reports: BTreeMap<_, _> = events[..taken].iter().map(|e| (Fd::of(e).0, e.ready)).collect();
             assert_eq!(reports.len(), taken, "one is reported twice");
             Some(reports)

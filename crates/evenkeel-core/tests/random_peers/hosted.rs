@@ -8,8 +8,9 @@ use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{ConnectOptions, Fd, StreamError};
+use evenkeel_core::socket::{ConnectOptions, StreamError};
 use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::connection::Info;
 use evenkeel_core::tcp::{Checksum, Ecn, FourTuple};
 use evenkeel_core::time::{Duration, Instant};
@@ -35,9 +36,9 @@ pub(crate) struct Hosted {
     wire: End,
     pool: Pool,
     me: ProcessId,
-    events: Fd,
-    listener: Option<Fd>,
-    stream: Option<Fd>,
+    events: EventQueue,
+    listener: Option<TcpListener>,
+    stream: Option<TcpStream>,
     accepted: bool,
     /// Whether segments have come that the host has not processed.
     has_input: bool,
@@ -59,7 +60,7 @@ impl Hosted {
         let mut pool = Pool::with_limit(2 * ring_pkts);
         wire.attach(&mut pool).unwrap();
         let me = host.attach("program", 0, BEGIN);
-        let events = host.enter(me, BEGIN, |system| system.events()).unwrap().unwrap();
+        let events = host.enter(me, BEGIN, EventQueue::of_all).unwrap().unwrap();
         let (listener, stream, sent) = (None, None, VecDeque::new());
         Self { host, wire, pool, me, events, listener, stream, accepted: false, has_input: false, sent }
     }
@@ -136,12 +137,12 @@ impl Hosted {
         let ours = OUR_PORT + 1;
         let options = ConnectOptions { port: ours, data: Some(&[]), ..ConnectOptions::default() };
         let to = end(PEER, PEER_PORT);
-        let opened = self.call(now, |system| system.connect_with(to, &options));
+        let opened = self.call(now, |system| TcpStream::connect_with(system, to, &options));
         let (stream, _) = opened.map_err(|why| why.to_string())?;
         let syn = self.exchange(None, now).ok_or("no SYN")?;
         let answer = plan.peer.cookie_for(&syn);
         self.exchange(Some(answer.emit((PEER, PEER_PORT), (US, ours))), now);
-        let _ = self.call(now, |system| system.abort(stream));
+        let _ = self.call(now, |system| stream.abort(system));
         self.call(now, |system| system.close(stream));
         self.sent.clear();
         Ok(())
@@ -157,12 +158,12 @@ impl Hosted {
         answer.cookie
     }
 
-    fn accept(&mut self, listener: Fd, now: Instant) -> bool {
+    fn accept(&mut self, listener: TcpListener, now: Instant) -> bool {
         let before = self.accepted;
-        while let Ok((stream, _)) = self.call(now, |system| system.accept(listener)) {
+        while let Ok((stream, _)) = self.call(now, |system| listener.accept(system)) {
             if self.accepted {
                 // An old SYN has come again.
-                let _ = self.call(now, |system| system.abort(stream));
+                let _ = self.call(now, |system| stream.abort(system));
                 self.call(now, |system| system.close(stream));
             } else {
                 (self.stream, self.accepted) = (Some(stream), true);
@@ -177,7 +178,7 @@ impl Ours for Hosted {
 
     fn listen(&mut self, plan: &Plan, now: Instant) -> Option<Vec<u8>> {
         let config = plan.listener;
-        let listening = self.call(now, |system| system.listen(None, OUR_PORT, &config));
+        let listening = self.call(now, |system| TcpListener::listen(system, None, OUR_PORT, &config));
         self.listener = Some(listening.unwrap());
         if plan.fast_open { self.give_cookie(now) } else { None }
     }
@@ -188,7 +189,7 @@ impl Ours for Hosted {
         }
         let options = ConnectOptions { port: OUR_PORT, data, ..ConnectOptions::default() };
         let to = end(PEER, PEER_PORT);
-        let opened = self.call(now, |system| system.connect_with(to, &options));
+        let opened = self.call(now, |system| TcpStream::connect_with(system, to, &options));
         let (stream, taken) = opened.map_err(|why| why.to_string())?;
         self.stream = Some(stream);
         Ok(taken)
@@ -231,13 +232,12 @@ impl Ours for Hosted {
 
     fn notice(&mut self, now: Instant) -> Option<Notice> {
         let events = self.events;
-        while let Ok(event) = self.call(now, |system| system.next_event(events)) {
-            let of = Fd::of(&event);
-            if Some(of) == self.listener {
-                if self.accept(of, now) {
+        while let Ok(event) = self.call(now, |system| events.next(system)) {
+            if Some(TcpListener::of(&event)) == self.listener {
+                if self.accept(TcpListener::of(&event), now) {
                     return Some(Notice::Accepted);
                 }
-            } else if Some(of) == self.stream {
+            } else if Some(TcpStream::of(&event)) == self.stream {
                 let over = event.ready.is_hang_up();
                 let (readable, writable) = (event.ready.is_readable(), event.ready.is_writable());
                 return Some(Notice::Ready { readable: readable || over, writable: writable || over });
@@ -248,16 +248,16 @@ impl Ours for Hosted {
 
     fn write(&mut self, data: &[u8], now: Instant) -> Result<usize, Refusal> {
         let Some(stream) = self.stream else { return Err(Refusal::WouldBlock) };
-        self.call(now, |system| system.write(stream, data)).map_err(refusal)
+        self.call(now, |system| stream.write(system, data)).map_err(refusal)
     }
 
     fn read(&mut self, to: &mut [u8], now: Instant) -> Result<usize, Refusal> {
         let Some(stream) = self.stream else { return Err(Refusal::WouldBlock) };
-        self.call(now, |system| system.read(stream, to)).map_err(refusal)
+        self.call(now, |system| stream.read(system, to)).map_err(refusal)
     }
 
     fn shutdown(&mut self, now: Instant) -> bool {
-        self.stream.is_some_and(|stream| self.call(now, |system| system.shutdown(stream)).is_ok())
+        self.stream.is_some_and(|stream| self.call(now, |system| stream.shutdown(system)).is_ok())
     }
 
     fn close(&mut self, now: Instant) {
@@ -268,7 +268,7 @@ impl Ours for Hosted {
 
     fn abort(&mut self, now: Instant) {
         if let Some(stream) = self.stream {
-            let _ = self.call(now, |system| system.abort(stream));
+            let _ = self.call(now, |system| stream.abort(system));
             self.close(now);
         }
     }

@@ -11,8 +11,8 @@ use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::Fd;
 use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::system::Screen;
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address};
 
@@ -75,17 +75,17 @@ pub(super) struct Observed {
 #[derive(Debug)]
 struct Screener {
     work: Duration,
-    screen: Option<Fd>,
+    screen: Option<Screen>,
 }
 
 impl Program for Screener {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(screen) = self.screen else {
-            self.screen = system.open_screen(SCREEN_PKTS).ok();
+            self.screen = Screen::open(system, SCREEN_PKTS).ok();
             return if self.screen.is_some() { Step::Again } else { Step::Exit };
         };
-        if system.screen(screen, |_| Verdict::Pass).is_err() {
-            return Step::Wait(screen);
+        if screen.decide(system, |_| Verdict::Pass).is_err() {
+            return Step::Wait(screen.fd());
         }
         system.compute(self.work);
         Step::Again

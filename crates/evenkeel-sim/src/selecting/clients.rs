@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpStream};
 use evenkeel_core::time::{Duration, Instant};
 
 use super::REQUEST;
@@ -73,7 +74,7 @@ pub struct HotClients {
     bytes: usize,
     due: Due,
     next: Option<Instant>,
-    streams: BTreeMap<Fd, Asking>,
+    streams: BTreeMap<TcpStream, Asking>,
     counts: ClientCounts,
 }
 
@@ -101,7 +102,7 @@ impl HotClients {
         while self.streams.len() < self.clients && self.next.is_some_and(|next| next <= now) {
             self.next = self.due.next();
             self.counts.asked.add_one();
-            match system.connect(self.to) {
+            match TcpStream::connect(system, self.to) {
                 Ok(stream) => {
                     self.streams.insert(stream, Asking { since: now, asked: false, came: 0 });
                 }
@@ -114,10 +115,10 @@ impl HotClients {
     }
 
     /// Continues a request. Once it is over, returns whether it was answered.
-    fn go_on(&mut self, stream: Fd, system: &mut System<'_>) -> Option<bool> {
+    fn go_on(&mut self, stream: TcpStream, system: &mut System<'_>) -> Option<bool> {
         let asking = self.streams.get_mut(&stream)?;
         if !asking.asked {
-            match system.write(stream, REQUEST) {
+            match stream.write(system, REQUEST) {
                 Ok(len) => asking.asked = len == REQUEST.len(),
                 Err(StreamError::WouldBlock) => return None,
                 Err(_) => return Some(false),
@@ -125,7 +126,7 @@ impl HotClients {
         }
         let mut chunk = [0; 16 << 10];
         loop {
-            match system.read(stream, &mut chunk) {
+            match stream.read(system, &mut chunk) {
                 Ok(0) => return Some(asking.came >= self.bytes),
                 Ok(len) => asking.came += len,
                 Err(StreamError::WouldBlock) => return None,
@@ -137,10 +138,10 @@ impl HotClients {
 
 impl Program for HotClients {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().expect("a process may have some descriptors");
+        let events = EventQueue::of_all(system).expect("a process may have some descriptors");
         self.begin(system);
-        if let Ok(event) = system.next_event(events) {
-            let stream = Fd::of(&event);
+        if let Ok(event) = events.next(system) {
+            let stream = TcpStream::of(&event);
             if let Some(answered) = self.go_on(stream, system) {
                 let asking = self.streams.remove(&stream);
                 let took = asking.map_or(Duration::ZERO, |asking| system.now().since(asking.since));
@@ -155,7 +156,7 @@ impl Program for HotClients {
             return Step::Again;
         }
         let next = self.next.filter(|_| self.streams.len() < self.clients);
-        Step::WaitUntil(events, next.unwrap_or(Instant::NEVER))
+        Step::WaitUntil(events.fd(), next.unwrap_or(Instant::NEVER))
     }
 }
 
@@ -183,7 +184,7 @@ impl Program for ColdClients {
         if self.left == 0 {
             return Step::Sleep(Instant::NEVER);
         }
-        if system.connect(self.to).is_ok() {
+        if TcpStream::connect(system, self.to).is_ok() {
             self.left -= 1;
         }
         Step::Sleep(system.now() + GAP)

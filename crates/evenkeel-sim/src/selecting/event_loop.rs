@@ -3,6 +3,7 @@
 use evenkeel_core::host::System;
 use evenkeel_core::process::Step;
 use evenkeel_core::socket::{Fd, FdSets};
+use evenkeel_core::system::{TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -33,11 +34,11 @@ pub struct LoopCounts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening {
     /// There is a connection to accept.
-    Acceptable(Fd),
+    Acceptable(TcpListener),
     /// There is something to read.
-    Readable(Fd),
+    Readable(TcpStream),
     /// There is room to write.
-    Writable(Fd),
+    Writable(TcpStream),
 }
 
 /// An event loop around `select`. A program takes one event at a time from it, and ends its step when the
@@ -50,7 +51,7 @@ pub struct EventLoop {
     /// The port on which the loop listens.
     port: u16,
     config: ListenerConfig,
-    listener: Option<Fd>,
+    listener: Option<TcpListener>,
     costs: LoopCosts,
     selecting: FdSets,
     /// The number of descriptors in `selecting`.
@@ -82,21 +83,24 @@ impl EventLoop {
     }
 
     /// Selects on `fd` for reading from now on, and not for writing.
-    pub fn read(&mut self, fd: Fd) {
+    pub fn read(&mut self, fd: impl Into<Fd>) {
+        let fd = fd.into();
         self.forget(fd);
         self.selecting.read.insert(fd.0);
         self.count += 1;
     }
 
     /// Selects on `fd` for writing from now on, and not for reading.
-    pub fn write(&mut self, fd: Fd) {
+    pub fn write(&mut self, fd: impl Into<Fd>) {
+        let fd = fd.into();
         self.forget(fd);
         self.selecting.write.insert(fd.0);
         self.count += 1;
     }
 
     /// Stops selecting on `fd`, which will be closed or does not matter for a while.
-    pub fn forget(&mut self, fd: Fd) {
+    pub fn forget(&mut self, fd: impl Into<Fd>) {
+        let fd = fd.into();
         let was_in = [self.selecting.read.remove(fd.0), self.selecting.write.remove(fd.0)];
         self.count -= was_in.into_iter().map(u32::from).sum::<u32>();
         self.ready.remove(fd.0);
@@ -133,7 +137,7 @@ impl EventLoop {
     }
 
     fn listen(&mut self, system: &mut System<'_>) {
-        let listener = system.listen(None, self.port, &self.config);
+        let listener = TcpListener::listen(system, None, self.port, &self.config);
         let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
         self.read(listener);
         self.listener = Some(listener);
@@ -146,15 +150,15 @@ impl EventLoop {
             (Some(read), write) if write.is_none_or(|write| read <= write) => {
                 self.ready.read.remove(read);
                 let fd = Fd(read);
-                Some(if self.listener == Some(fd) {
-                    Happening::Acceptable(fd)
+                Some(if self.listener == Some(TcpListener::from(fd)) {
+                    Happening::Acceptable(TcpListener::from(fd))
                 } else {
-                    Happening::Readable(fd)
+                    Happening::Readable(TcpStream::from(fd))
                 })
             }
             (_, Some(write)) => {
                 self.ready.write.remove(write);
-                Some(Happening::Writable(Fd(write)))
+                Some(Happening::Writable(TcpStream::from(Fd(write))))
             }
             _ => None,
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -30,15 +30,15 @@ pub struct SlowOrigin {
     port: u16,
     config: ListenerConfig,
     draw: Draw,
-    listener: Option<Fd>,
-    asking: BTreeMap<Fd, Hearing>,
+    listener: Option<TcpListener>,
+    asking: BTreeMap<TcpStream, Hearing>,
     /// The pieces to send, by due time; pieces of one time in the order of planning.
     planned: BTreeMap<Instant, VecDeque<Piece>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    stream: Fd,
+    stream: TcpStream,
     path: Path,
     left: u32,
 }
@@ -64,7 +64,7 @@ impl SlowOrigin {
 
     /// Sends a piece, and plans the next one.
     fn send(&mut self, piece: Piece, system: &mut System<'_>) {
-        let sent = system.write(piece.stream, &FILLER[..FILLER.len().min(piece.path.bytes)]);
+        let sent = piece.stream.write(system, &FILLER[..FILLER.len().min(piece.path.bytes)]);
         let left = piece.left - 1;
         if left == 0 || sent.is_err() {
             system.close(piece.stream);
@@ -73,10 +73,10 @@ impl SlowOrigin {
         }
     }
 
-    fn hear(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn hear(&mut self, stream: TcpStream, system: &mut System<'_>) {
         let mut chunk = [0; 1 << 10];
         let Some(hearing) = self.asking.get_mut(&stream) else { return };
-        let Ok(len) = system.read(stream, &mut chunk) else { return };
+        let Ok(len) = stream.read(system, &mut chunk) else { return };
         if hearing.hear(&chunk[..len]) {
             self.asking.remove(&stream);
             let path = (self.draw)();
@@ -97,25 +97,25 @@ impl SlowOrigin {
 
 impl Program for SlowOrigin {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().expect("a process may have some descriptors");
+        let events = EventQueue::of_all(system).expect("a process may have some descriptors");
         if self.listener.is_none() {
-            let listener = system.listen(None, self.port, &self.config);
+            let listener = TcpListener::listen(system, None, self.port, &self.config);
             self.listener = Some(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
         }
         if let Some(piece) = self.due(system.now()) {
             self.send(piece, system);
             return Step::Again;
         }
-        match system.next_event(events) {
-            Ok(event) if Some(Fd::of(&event)) == self.listener => {
-                while let Ok((stream, _)) = system.accept(Fd::of(&event)) {
+        match events.next(system) {
+            Ok(event) if Some(TcpListener::of(&event)) == self.listener => {
+                while let Ok((stream, _)) = TcpListener::of(&event).accept(system) {
                     self.asking.insert(stream, Hearing::default());
                 }
             }
-            Ok(event) => self.hear(Fd::of(&event), system),
+            Ok(event) => self.hear(TcpStream::of(&event), system),
             Err(_) => {
                 let next = self.planned.keys().next().copied();
-                return Step::WaitUntil(events, next.unwrap_or(Instant::NEVER));
+                return Step::WaitUntil(events.fd(), next.unwrap_or(Instant::NEVER));
             }
         }
         Step::Again

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 
 use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
@@ -29,7 +30,7 @@ pub struct Proxy {
     answers: Answers,
     costs: HandlerCosts,
     events: EventLoop,
-    streams: BTreeMap<Fd, Stream>,
+    streams: BTreeMap<TcpStream, Stream>,
     accepted: Tally,
 }
 
@@ -41,13 +42,13 @@ enum Stream {
     /// A client that waits.
     Client(Client),
     /// A connection with the origin, for that client.
-    Origin { client: Fd, asked: bool },
+    Origin { client: TcpStream, asked: bool },
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Client {
     /// The connection with the origin, until the origin has answered.
-    origin: Option<Fd>,
+    origin: Option<TcpStream>,
     /// Bytes still to be written.
     left: usize,
 }
@@ -70,16 +71,16 @@ impl Proxy {
     }
 
     /// Accepts one connection, as the handler of a ready listener.
-    fn accept(&mut self, listener: Fd, system: &mut System<'_>) {
-        let Ok((client, _)) = system.accept(listener) else { return };
+    fn accept(&mut self, listener: TcpListener, system: &mut System<'_>) {
+        let Ok((client, _)) = listener.accept(system) else { return };
         self.accepted.add_one();
         self.events.read(client);
         self.streams.insert(client, Stream::Asking(Hearing::default()));
     }
 
-    fn readable(&mut self, fd: Fd, system: &mut System<'_>) {
+    fn readable(&mut self, fd: TcpStream, system: &mut System<'_>) {
         let mut chunk = [0; 16 << 10];
-        let read = match system.read(fd, &mut chunk) {
+        let read = match fd.read(system, &mut chunk) {
             Err(StreamError::WouldBlock) => return,
             read => read.unwrap_or(0),
         };
@@ -100,16 +101,16 @@ impl Proxy {
     }
 
     /// Queries the origin after a complete request of a client.
-    fn ask(&mut self, client: Fd, system: &mut System<'_>) {
+    fn ask(&mut self, client: TcpStream, system: &mut System<'_>) {
         system.compute(self.costs.request);
-        let Ok(origin) = system.connect(self.origin) else { return self.end(client, system) };
+        let Ok(origin) = TcpStream::connect(system, self.origin) else { return self.end(client, system) };
         self.events.write(origin);
         self.streams.insert(origin, Stream::Origin { client, asked: false });
         self.streams.insert(client, Stream::Client(Client { origin: Some(origin), left: 0 }));
     }
 
     /// Handles bytes from the origin: their number, or none at the end.
-    fn answered(&mut self, origin: Fd, client: Fd, bytes: usize, system: &mut System<'_>) {
+    fn answered(&mut self, origin: TcpStream, client: TcpStream, bytes: usize, system: &mut System<'_>) {
         if bytes == 0 {
             self.close(origin, system);
         }
@@ -129,11 +130,11 @@ impl Proxy {
         }
     }
 
-    fn writable(&mut self, fd: Fd, system: &mut System<'_>) {
+    fn writable(&mut self, fd: TcpStream, system: &mut System<'_>) {
         match self.streams.get_mut(&fd) {
             Some(Stream::Origin { asked, .. }) if !*asked => {
                 *asked = true;
-                match system.write(fd, REQUEST) {
+                match fd.write(system, REQUEST) {
                     Ok(_) => self.events.read(fd),
                     Err(_) => self.end(fd, system),
                 }
@@ -143,9 +144,9 @@ impl Proxy {
         }
     }
 
-    fn tell(&mut self, fd: Fd, system: &mut System<'_>) {
+    fn tell(&mut self, fd: TcpStream, system: &mut System<'_>) {
         let Some(Stream::Client(client)) = self.streams.get_mut(&fd) else { return };
-        match system.write(fd, &FILLER[..FILLER.len().min(client.left)]) {
+        match fd.write(system, &FILLER[..FILLER.len().min(client.left)]) {
             Ok(taken) => {
                 system.compute(self.costs.copying(taken));
                 client.left -= taken;
@@ -161,7 +162,7 @@ impl Proxy {
     }
 
     /// Ends a client and its connection with the origin; or a client whose origin has failed.
-    fn end(&mut self, fd: Fd, system: &mut System<'_>) {
+    fn end(&mut self, fd: TcpStream, system: &mut System<'_>) {
         let other = match self.streams.get(&fd) {
             Some(Stream::Client(Client { origin, .. })) => *origin,
             Some(Stream::Origin { client, .. }) => Some(*client),
@@ -170,7 +171,7 @@ impl Proxy {
         other.into_iter().chain([fd]).for_each(|fd| self.close(fd, system));
     }
 
-    fn close(&mut self, fd: Fd, system: &mut System<'_>) {
+    fn close(&mut self, fd: TcpStream, system: &mut System<'_>) {
         if self.streams.remove(&fd).is_some() {
             self.events.forget(fd);
             system.close(fd);

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::socket::StreamError;
+use evenkeel_core::system::{TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 
 use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
@@ -18,7 +19,7 @@ pub struct SelectServer {
     bytes: usize,
     costs: HandlerCosts,
     events: EventLoop,
-    streams: BTreeMap<Fd, Conversation>,
+    streams: BTreeMap<TcpStream, Conversation>,
     accepted: Tally,
 }
 
@@ -45,16 +46,16 @@ impl SelectServer {
     }
 
     /// Accepts one connection, as the handler of a ready listener.
-    fn accept(&mut self, listener: Fd, system: &mut System<'_>) {
-        let Ok((stream, _)) = system.accept(listener) else { return };
+    fn accept(&mut self, listener: TcpListener, system: &mut System<'_>) {
+        let Ok((stream, _)) = listener.accept(system) else { return };
         self.accepted.add_one();
         self.events.read(stream);
         self.streams.insert(stream, Conversation::Asked(Hearing::default()));
     }
 
-    fn hear(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn hear(&mut self, stream: TcpStream, system: &mut System<'_>) {
         let mut chunk = [0; 1 << 10];
-        match (self.streams.get_mut(&stream), system.read(stream, &mut chunk)) {
+        match (self.streams.get_mut(&stream), stream.read(system, &mut chunk)) {
             (_, Err(StreamError::WouldBlock)) => {}
             (Some(Conversation::Asked(hearing)), Ok(len)) if len > 0 => {
                 if hearing.hear(&chunk[..len]) {
@@ -67,9 +68,9 @@ impl SelectServer {
         }
     }
 
-    fn tell(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn tell(&mut self, stream: TcpStream, system: &mut System<'_>) {
         let Some(Conversation::Telling { left }) = self.streams.get_mut(&stream) else { return };
-        match system.write(stream, &FILLER[..FILLER.len().min(*left)]) {
+        match stream.write(system, &FILLER[..FILLER.len().min(*left)]) {
             Ok(taken) => {
                 system.compute(self.costs.copying(taken));
                 *left -= taken;
@@ -82,7 +83,7 @@ impl SelectServer {
         }
     }
 
-    fn end(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn end(&mut self, stream: TcpStream, system: &mut System<'_>) {
         self.streams.remove(&stream);
         self.events.forget(stream);
         system.close(stream);

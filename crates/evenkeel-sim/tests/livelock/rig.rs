@@ -7,6 +7,7 @@ use evenkeel_core::poll::{Feedback, FeedbackScope, Quota};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::stack::{self, InterfaceId};
+use evenkeel_core::system::Screen;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
 use evenkeel_sim::daemons::Screend;
@@ -235,7 +236,7 @@ pub(crate) struct HungScreend;
 impl Program for HungScreend {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         // The first step opens it.
-        let _ = system.open_screen(SCREEN_PKTS);
+        let _ = Screen::open(system, SCREEN_PKTS);
         Step::Sleep(Instant::NEVER)
     }
 }

@@ -4,7 +4,7 @@ use evenkeel_core::capture::Capture;
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::screen::Verdict;
-use evenkeel_core::socket::Fd;
+use evenkeel_core::system::{CaptureSocket, Screen};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_sim::rng::{Ratio, Rng};
 
@@ -13,7 +13,7 @@ use evenkeel_sim::rng::{Ratio, Rng};
 pub(crate) struct Screener {
     rng: Rng,
     fickle_until: Instant,
-    queue: Option<Fd>,
+    queue: Option<Screen>,
 }
 
 impl Screener {
@@ -27,7 +27,7 @@ impl Program for Screener {
         let Some(queue) = self.queue else {
             let limit = self.rng.between(1, 32) as usize;
             // Another process may screen already.
-            self.queue = system.open_screen(limit).ok();
+            self.queue = Screen::open(system, limit).ok();
             return if self.queue.is_some() { Step::Again } else { Step::Exit };
         };
         let fickle = system.now() < self.fickle_until;
@@ -42,7 +42,7 @@ impl Program for Screener {
             1 if fickle => Verdict::Reject,
             _ => Verdict::Pass,
         };
-        if system.screen(queue, |_| verdict).is_ok() { Step::Again } else { Step::Wait(queue) }
+        if queue.decide(system, |_| verdict).is_ok() { Step::Again } else { Step::Wait(queue.fd()) }
     }
 }
 
@@ -50,7 +50,7 @@ impl Program for Screener {
 #[derive(Debug)]
 pub(crate) struct Monitor {
     rng: Rng,
-    queue: Option<Fd>,
+    queue: Option<CaptureSocket>,
     read: u64,
 }
 
@@ -73,15 +73,15 @@ impl Program for Monitor {
     fn step(&mut self, system: &mut System<'_>) -> Step {
         let Some(queue) = self.queue else {
             let wanted = self.wanted();
-            self.queue = system.open_capture(wanted).ok();
+            self.queue = CaptureSocket::open(system, wanted).ok();
             return if self.queue.is_some() { Step::Again } else { Step::Exit };
         };
         let now = system.now();
-        let Ok(captured) = system.captured(queue) else { return Step::Wait(queue) };
+        let Ok(captured) = queue.front(system) else { return Step::Wait(queue.fd()) };
         assert!(captured.bytes.len() <= captured.original_bytes && captured.at <= now);
-        system.pass_captured(queue);
+        queue.pop(system);
         self.read += 1;
-        let counters = system.capture_counters(queue).expect("it is this program's");
+        let counters = queue.counters(system).expect("it is this program's");
         assert_eq!(counters.delivered, self.read);
         assert!(
             counters.seen >= counters.accepted && counters.accepted >= counters.delivered + counters.dropped

@@ -58,6 +58,7 @@ impl Sleeper {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::system::Timer;
     use std::os::fd::{AsFd as _, BorrowedFd};
     use std::os::unix::net::UnixStream;
     use std::sync::Mutex;
@@ -65,7 +66,6 @@ mod tests {
     use std::thread;
 
     use evenkeel_core::process::ProcessId;
-    use evenkeel_core::socket::Fd;
     use evenkeel_core::time::Duration;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -85,9 +85,9 @@ mod tests {
     }
 
     /// Runs the host until it has nothing to do. Returns an attached process with a timer that is not set.
-    fn asleep(engine: &mut Engine) -> (ProcessId, Fd) {
+    fn asleep(engine: &mut Engine) -> (ProcessId, Timer) {
         let me = engine.attach("me");
-        let timer = engine.enter(me, |system| system.open_timer()).unwrap().unwrap();
+        let timer = engine.enter(me, Timer::open).unwrap().unwrap();
         fall_asleep(engine);
         (me, timer)
     }
@@ -97,9 +97,9 @@ mod tests {
         engine.rest()
     }
 
-    fn set(engine: &mut Engine, (me, timer): (ProcessId, Fd), after: Duration) {
+    fn set(engine: &mut Engine, (me, timer): (ProcessId, Timer), after: Duration) {
         let at = engine.clock().now() + after;
-        engine.enter(me, |system| system.set_timer(timer, at, None)).unwrap().unwrap();
+        engine.enter(me, |system| timer.set(system, at, None)).unwrap().unwrap();
     }
 
     const SOON: Duration = Duration::from_secs(3_600);
@@ -110,7 +110,7 @@ mod tests {
         let mut engine = engine();
         let timer = asleep(&mut engine);
         assert_eq!(engine.rest().until, Instant::NEVER);
-        engine.enter(timer.0, |system| system.expirations(timer.1)).unwrap().unwrap_err();
+        engine.enter(timer.0, |system| timer.1.expirations(system)).unwrap().unwrap_err();
         assert!(!is_notified(&engine), "the call has changed no deadline");
         set(&mut engine, timer, SOON);
         assert!(is_notified(&engine) && engine.rest().until == Instant::ZERO);
@@ -181,7 +181,7 @@ mod tests {
                 set(&mut shared.lock().unwrap(), (me, timer), Duration::from_micros(200));
                 let has_expired = || {
                     let mut engine = shared.lock().unwrap();
-                    engine.enter(me, |system| system.expirations(timer)).unwrap().is_ok()
+                    engine.enter(me, |system| timer.expirations(system)).unwrap().is_ok()
                 };
                 while !has_expired() && clock.now() < give_up {
                     thread::yield_now();

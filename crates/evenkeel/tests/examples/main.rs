@@ -11,6 +11,7 @@ use evenkeel::core::host::{Config, Host, System};
 use evenkeel::core::process::ProcessId;
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::socket::{BadDescriptor, Fault, Fd, Kinds, StreamError};
+use evenkeel::core::system::{TcpStream, UdpSocket};
 use evenkeel::core::time::{Duration, Instant};
 use evenkeel::core::wire::{IpAddress, IpCidr, IpEndpoint};
 use evenkeel::link::Clock;
@@ -73,21 +74,21 @@ impl Bench {
         self.engine.enter(self.me, call).unwrap()
     }
 
-    fn udp(&mut self) -> Fd {
-        self.call(|system| system.bind(None, 0)).unwrap()
+    fn udp(&mut self) -> UdpSocket {
+        self.call(|system| UdpSocket::bind(system, None, 0)).unwrap()
     }
 
     /// Sends until the answer is there, because the start of the server is not announced. Earlier requests
     /// may be answered twice.
-    fn ask(&mut self, socket: Fd, port: u16, payload: &[u8], is: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    fn ask(&mut self, socket: UdpSocket, port: u16, payload: &[u8], is: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let end = self.engine.clock().now() + PATIENCE;
         loop {
-            self.call(|system| system.send(socket, IpEndpoint::new(SERVER, port), payload)).unwrap();
+            self.call(|system| socket.send(system, IpEndpoint::new(SERVER, port), payload)).unwrap();
             let until = self.engine.clock().now() + Duration::from_millis(50);
             if self.engine.wait(self.me, socket, until).unwrap() == Ended::Done {
                 let answers = self.call(|system| {
                     let mut answers = Vec::new();
-                    while let Ok(datagram) = system.receive(socket) {
+                    while let Ok(datagram) = socket.receive(system) {
                         answers.push(datagram.as_slice().unwrap().to_vec());
                         system.recycle(datagram);
                     }
@@ -102,19 +103,20 @@ impl Bench {
     }
 
     /// Returns a connection that the server has accepted.
-    fn connect(&mut self, port: u16) -> Fd {
+    fn connect(&mut self, port: u16) -> TcpStream {
         let end = self.engine.clock().now() + PATIENCE;
         loop {
-            let stream = self.call(|system| system.connect(IpEndpoint::new(SERVER, port))).unwrap();
+            let stream =
+                self.call(|system| TcpStream::connect(system, IpEndpoint::new(SERVER, port))).unwrap();
             let until = self.engine.clock().now() + Duration::from_millis(500);
             while self.engine.wait_for(self.me, stream, Kinds::WRITABLE, until).unwrap() == Ended::Done {
-                let info = self.call(|system| system.stream_info(stream));
+                let info = self.call(|system| stream.info(system));
                 if info.ok().is_none_or(|(_, info)| info.state.is_synchronized()) {
                     break;
                 }
                 assert!(self.engine.clock().now() < end, "no connection");
             }
-            if self.call(|system| system.write(stream, b"")).is_ok() {
+            if self.call(|system| stream.write(system, b"")).is_ok() {
                 return stream;
             }
             self.call(|system| system.close(stream));
@@ -155,12 +157,12 @@ fn event_queue_closes_connections_from_which_nothing_comes() {
         let mut open = vec![silent, other];
         let end = bench.engine.clock().now() + PATIENCE;
         while !open.is_empty() {
-            assert_eq!(bench.call(|system| system.write(talking, b"!")), Ok(1), "{architecture}");
+            assert_eq!(bench.call(|system| talking.write(system, b"!")), Ok(1), "{architecture}");
             let until = bench.engine.clock().now() + SILENCE / 8;
             bench.engine.wait(bench.me, silent, until).unwrap();
-            let echoed = bench.call(|system| system.read(talking, &mut [0; 9]));
+            let echoed = bench.call(|system| talking.read(system, &mut [0; 9]));
             assert!(matches!(echoed, Ok(1..) | Err(StreamError::WouldBlock)), "{architecture}: {echoed:?}");
-            open.retain(|&stream| bench.call(|system| system.read(stream, &mut [0])) != Ok(0));
+            open.retain(|&stream| bench.call(|system| stream.read(system, &mut [0])) != Ok(0));
             assert!(bench.engine.clock().now() < end, "{architecture}: they are still open");
         }
     }
@@ -180,10 +182,10 @@ fn tcp_echo_sends_back_what_it_gets() {
             .engine
             .enter(me, |system| {
                 let before = (written, back.len());
-                if let Ok(more) = system.write(stream, &sent[written..(written + 16_384).min(sent.len())]) {
+                if let Ok(more) = stream.write(system, &sent[written..(written + 16_384).min(sent.len())]) {
                     written += more;
                 }
-                match system.read(stream, &mut buffer) {
+                match stream.read(system, &mut buffer) {
                     Ok(len) => back.extend_from_slice(&buffer[..len]),
                     Err(StreamError::WouldBlock) => {}
                     Err(error) => panic!("{error}"),
@@ -214,7 +216,7 @@ fn dns_answers_what_is_asked_and_nothing_else() {
     assert_eq!((&answer[..4], answer[7]), (&[0x12, 0x34, 0x85, 0][..], 1));
     assert!(answer.ends_with(&[0, 4, 192, 0, 2, 1]));
     for len in 0..query.len() {
-        bench.call(|system| system.send(socket, IpEndpoint::new(SERVER, 53), &query[..len])).unwrap();
+        bench.call(|system| socket.send(system, IpEndpoint::new(SERVER, 53), &query[..len])).unwrap();
     }
     bench.ask(socket, 53, &query, |other| other == answer);
 }
@@ -231,9 +233,9 @@ fn one_thread_waits_for_two_udp_sockets_and_a_listener_at_once() {
             let end = bench.engine.clock().now() + PATIENCE;
             loop {
                 if port == 1003 {
-                    let _ = bench.call(|system| system.connect(IpEndpoint::new(SERVER, port)));
+                    let _ = bench.call(|system| TcpStream::connect(system, IpEndpoint::new(SERVER, port)));
                 } else {
-                    bench.call(|system| system.send(socket, IpEndpoint::new(SERVER, port), b"x")).unwrap();
+                    bench.call(|system| socket.send(system, IpEndpoint::new(SERVER, port), b"x")).unwrap();
                 }
                 let until = bench.engine.clock().now() + Duration::from_millis(20);
                 bench.engine.run(until, |_| false).unwrap();
@@ -274,7 +276,7 @@ fn a_thread_that_waits_sleeps() {
     let (near, _far) = pair(Options::new("client", 1), Options::new("server", 2));
     let mut engine = engine(Architecture::SoftLrp, near, 1);
     let me = engine.attach("sleeper");
-    let socket = engine.enter(me, |system| system.bind(None, 7)).unwrap().unwrap();
+    let socket = engine.enter(me, |system| UdpSocket::bind(system, None, 7)).unwrap().unwrap();
     let begun = engine.clock().now();
     let ended = engine.wait(me, socket, begun + Duration::from_millis(300)).unwrap();
     assert_eq!(ended, Ended::Time);
@@ -288,14 +290,17 @@ fn nobody_enters_who_is_not_attached() {
     let daemon = engine.host().processes().next().unwrap().0;
     assert!(engine.enter(daemon, |_| ()).is_err(), "a process of the host's own");
     let me = engine.attach("me");
-    let socket = engine.enter(me, |system| system.bind(None, 7)).unwrap().unwrap();
+    let socket = engine.enter(me, |system| UdpSocket::bind(system, None, 7)).unwrap().unwrap();
     let other = engine.attach("other");
-    let stolen = engine.enter(other, |system| system.receive(socket)).unwrap();
+    let stolen = engine.enter(other, |system| socket.receive(system)).unwrap();
     assert_eq!(stolen.err(), Some(BadDescriptor::NotOpen.into()), "another's socket");
     let now = engine.clock().now();
     engine.host_mut().kill(me, now);
     assert!(engine.enter(me, |_| ()).is_err());
-    assert!(engine.enter(other, |system| system.bind(None, 7)).unwrap().is_ok(), "its sockets are closed");
+    assert!(
+        engine.enter(other, |system| UdpSocket::bind(system, None, 7)).unwrap().is_ok(),
+        "its sockets are closed"
+    );
 }
 
 #[test]
@@ -313,7 +318,7 @@ fn errors_of_the_door_say_whose_fault_it_was() {
     let mut engine = Engine::new(Host::new(Config::default()).unwrap(), Clock::start()).unwrap();
     let refused = engine.enter(ProcessId(99), |_| ()).unwrap_err();
     assert_eq!((refused.fault(), Error::from(refused).fault()), (Fault::Misuse, Some(Fault::Misuse)));
-    let waited = engine.wait(ProcessId(99), Fd(0), Instant::NEVER).unwrap_err();
+    let waited = engine.wait(ProcessId(99), UdpSocket::from(Fd(0)), Instant::NEVER).unwrap_err();
     assert_eq!(waited.fault(), Some(Fault::Misuse));
     let me = engine.attach("me");
     let mut fault = |call: &dyn Fn(&mut System<'_>) -> Result<(), Error>| {
@@ -321,18 +326,18 @@ fn errors_of_the_door_say_whose_fault_it_was() {
     };
     let nowhere = IpEndpoint::new(SERVER, 7);
     let unreachable = |system: &mut System<'_>| {
-        system.connect(nowhere)?;
+        TcpStream::connect(system, nowhere)?;
         Ok(())
     };
     assert_eq!(fault(&unreachable), Some(Fault::Network));
     let not_open = |system: &mut System<'_>| {
-        system.receive(Fd(9))?;
+        UdpSocket::from(Fd(9)).receive(system)?;
         Ok(())
     };
     assert_eq!(fault(&not_open), Some(Fault::Misuse));
     let nothing = |system: &mut System<'_>| {
-        let socket = system.bind(None, 0)?;
-        system.receive(socket)?;
+        let socket = UdpSocket::bind(system, None, 0)?;
+        socket.receive(system)?;
         Ok(())
     };
     assert_eq!(fault(&nothing), None, "nothing has come");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_core::process::{Program as _, Step};
 use evenkeel_core::socket::StreamError;
+use evenkeel_core::system::TcpStream;
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::tcp::connection::StreamOption;
 use evenkeel_core::time::Duration;
@@ -125,17 +126,17 @@ fn served(row: &Row) -> Outcome {
         |hosts: &mut TwoHosts| while hosts.turn(1, |system| server.step(system)) == Step::Again {};
     serve(&mut hosts);
     let to = IpEndpoint::new(ADDRESSES[1], 80);
-    let stream = hosts.turn(0, |system| system.connect(to)).unwrap();
+    let stream = hosts.turn(0, |system| TcpStream::connect(system, to)).unwrap();
     serve(&mut hosts);
     // Time does not pass, so there is no delayed acknowledgment to wait for.
-    hosts.turn(0, |system| system.set(stream, StreamOption::Nagle(false))).unwrap();
+    hosts.turn(0, |system| stream.set(system, StreamOption::Nagle(false))).unwrap();
     let bytes = row.between(1);
     let (mut said, mut to) = (Vec::new(), vec![0; 4_096]);
     for piece in bytes.chunks(1_000) {
-        assert_eq!(hosts.turn(0, |system| system.write(stream, piece)), Ok(piece.len()));
+        assert_eq!(hosts.turn(0, |system| stream.write(system, piece)), Ok(piece.len()));
         serve(&mut hosts);
         loop {
-            match hosts.turn(0, |system| system.read(stream, &mut to)) {
+            match hosts.turn(0, |system| stream.read(system, &mut to)) {
                 Ok(0) => return (row.statuses(&said, 1), Then::Close),
                 Ok(len) => said.extend(&to[..len]),
                 Err(StreamError::WouldBlock) => break,

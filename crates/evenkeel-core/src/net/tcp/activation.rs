@@ -15,11 +15,11 @@ use super::state::{Endpoint, Tcp};
 
 /// TCP, with the channels where segments wait, and the sockets of the processes that they are for.
 pub(crate) struct Activation<'a> {
-    pub(in crate::net) tcp: &'a mut Tcp,
-    pub(in crate::net) rx: &'a mut Receive,
-    pub(in crate::net) sockets: &'a mut Sockets,
-    pub(in crate::net) poller: &'a mut Poller<QueueId>,
-    pub(in crate::net) config: &'a Config,
+    pub(crate) tcp: &'a mut Tcp,
+    pub(crate) rx: &'a mut Receive,
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) poller: &'a mut Poller<QueueId>,
+    pub(crate) config: &'a Config,
 }
 
 impl Activation<'_> {
@@ -27,7 +27,7 @@ impl Activation<'_> {
     /// none: a ring then keeps a burst of SYNs on a core that keeps up, because each lost SYN costs its
     /// sender a second. Other senders are paced by windows. If one is not, its excess segments end in the
     /// channel, and are no reason to pause other traffic of the ring.
-    pub(super) fn set_gate(&mut self, id: ChannelId, gives_feedback: bool) {
+    pub(crate) fn set_gate(&mut self, id: ChannelId, gives_feedback: bool) {
         let separates = self.config.separates();
         let Some(channel) = self.rx.channels.get(id) else { return };
         let gate = if gives_feedback && separates {
@@ -43,14 +43,14 @@ impl Activation<'_> {
 
     /// Arms a channel on an adaptor, so that its next segment interrupts. If a segment is there already,
     /// the interrupt is raised at once.
-    pub(in crate::net) fn arm_segment_channel(&mut self, id: ChannelId) {
+    pub(crate) fn arm_segment_channel(&mut self, id: ChannelId) {
         if self.rx.channels.get_mut(id).is_some_and(|channel| channel.has_rings() && channel.arm()) {
             self.rx.channels.raise(id);
         }
     }
 
     /// Activates a channel of TCP that has segments, so that its process processes them.
-    pub(in crate::net) fn activate(&mut self, id: ChannelId, segments_for: SegmentKind) {
+    pub(crate) fn activate(&mut self, id: ChannelId, segments_for: SegmentKind) {
         if self.rx.channels.get_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
             return;
         }
@@ -61,7 +61,7 @@ impl Activation<'_> {
 
     /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that
     /// has ended, the daemon for control traffic minds.
-    pub(super) fn process_for(&mut self, segments_for: SegmentKind) -> ProcessId {
+    pub(crate) fn process_for(&mut self, segments_for: SegmentKind) -> ProcessId {
         let process = self.tcp.owner_for(segments_for, &self.sockets.descriptors);
         process
             .filter(|&process| !self.tcp.processing_of(process).ended)
@@ -74,14 +74,14 @@ impl Activation<'_> {
     }
 
     /// Returns whether a listener can take no more connections, so that its SYNs stay in their channel.
-    pub(super) fn is_overloaded(&self, socket: SocketId) -> bool {
+    pub(crate) fn is_overloaded(&self, socket: SocketId) -> bool {
         let Some(Descriptor::Listener(listener)) = self.sockets.descriptors.get(socket) else { return false };
         !self.tcp.endpoint.accepts(&listener.at)
     }
 
     /// A channel has nothing to process: it waits for its next segment, for room in the accept queue, or for
     /// its next connection.
-    pub(super) fn settle_channel(&mut self, id: ChannelId) {
+    pub(crate) fn settle_channel(&mut self, id: ChannelId) {
         let Some(channel) = self.rx.channels.get_mut(id) else { return };
         channel.listed = false;
         let (segments_for, left) = (channel.segments_for, !channel.is_empty());
@@ -102,7 +102,7 @@ impl Activation<'_> {
     }
 
     /// Listeners whose accept queue has room again.
-    pub(super) fn resume_listeners(&mut self) {
+    pub(crate) fn resume_listeners(&mut self) {
         let mut index = 0;
         while let Some(&socket) = self.tcp.stopped.get(index) {
             if self.is_overloaded(socket) {
@@ -120,7 +120,7 @@ impl Activation<'_> {
     }
 
     /// Removes a channel from the active ones of a process.
-    pub(super) fn deactivate(&mut self, channel: ChannelId, process: ProcessId) {
+    pub(crate) fn deactivate(&mut self, channel: ChannelId, process: ProcessId) {
         self.tcp.processing_of(process).active.retain(|&other| other != channel);
     }
 
@@ -138,7 +138,7 @@ impl Activation<'_> {
     }
 
     #[inline]
-    pub(super) fn tell_events(&mut self) {
+    pub(crate) fn tell_events(&mut self) {
         while let Some(event) = self.tcp.endpoint.poll_event() {
             match event {
                 EndpointEvent::Acceptable(at) => self.tell_listener(&at),

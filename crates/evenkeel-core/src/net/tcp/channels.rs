@@ -16,7 +16,7 @@ impl Tcp {
     /// Returns the channel of a segment for this host: its connection's, that of all connections in
     /// TIME-WAIT, or the one that the demultiplexing table names for all others.
     #[inline]
-    pub(in crate::net) fn segment_channel(
+    pub(crate) fn segment_channel(
         &mut self,
         tuple: &FourTuple,
         opens: bool,
@@ -33,7 +33,7 @@ impl Tcp {
     /// Returns the channel of a plain segment, with early discard: a segment that belongs to no socket and
     /// would not even be answered has none.
     #[inline]
-    pub(in crate::net) fn plain_segment_channel(
+    pub(crate) fn plain_segment_channel(
         &mut self,
         tuple: &FourTuple,
         flags: Flags,
@@ -78,7 +78,7 @@ impl Tcp {
 
     /// Returns whether a channel of TCP has room for a segment. If not, the channel counts it as refused; one
     /// that was taken for this segment is free again.
-    pub(in crate::net) fn has_room_for_segment(
+    pub(crate) fn has_room_for_segment(
         &mut self,
         id: ChannelId,
         segments_for: SegmentKind,
@@ -101,7 +101,7 @@ impl Tcp {
     }
 
     /// Frees the empty channel of a connection. One on an interface stays with its connection.
-    pub(super) fn give_back(&mut self, id: ChannelId, connection: Id, channels: &ChannelTable) {
+    pub(crate) fn give_back(&mut self, id: ChannelId, connection: Id, channels: &ChannelTable) {
         if channels.get(id).is_some_and(Channel::has_rings) {
             return;
         }
@@ -114,7 +114,7 @@ impl Tcp {
     // --- Asynchronous protocol processing ---
 
     /// Returns the protocol processing of a process.
-    pub(super) fn processing_of(&mut self, process: ProcessId) -> &mut Processing {
+    pub(crate) fn processing_of(&mut self, process: ProcessId) -> &mut Processing {
         let index = process.0 as usize;
         if index >= self.processing.len() {
             self.processing.resize_with(index + 1, Processing::default);
@@ -128,7 +128,7 @@ impl Tcp {
     }
 
     /// Returns the process that has the socket or the connection which the segments are for.
-    pub(in crate::net) fn owner_for(
+    pub(crate) fn owner_for(
         &self,
         segments_for: SegmentKind,
         descriptors: &DescriptorTable,
@@ -143,7 +143,7 @@ impl Tcp {
     }
 
     /// Returns the process that receives from a channel; of several, the first.
-    pub(in crate::net) fn receiver(
+    pub(crate) fn receiver(
         &self,
         id: ChannelId,
         channels: &ChannelTable,

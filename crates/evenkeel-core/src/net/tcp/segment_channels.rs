@@ -11,32 +11,32 @@ use crate::id::ChannelId;
 #[derive(Debug)]
 pub(crate) struct SegmentChannels {
     /// Channels that hold nothing and are no connection's.
-    pub(super) free: Vec<ChannelId>,
+    pub(crate) free: Vec<ChannelId>,
     /// Those of them that have rings on interfaces.
-    pub(super) ringed: Vec<ChannelId>,
+    pub(crate) ringed: Vec<ChannelId>,
     /// The number of channels with rings on interfaces.
-    pub(super) rings: usize,
+    pub(crate) rings: usize,
     /// The channel of all connections in TIME-WAIT.
-    pub(super) time_wait: Option<ChannelId>,
+    pub(crate) time_wait: Option<ChannelId>,
     /// Buffers reserved for all channels of connections together. 0 until the first socket needs them.
-    pub(super) reserved_pkts: usize,
+    pub(crate) reserved_pkts: usize,
     /// The number of segments in these channels.
     held_pkts: usize,
     /// The number of segments that a channel may hold if no other holds any.
-    pub(super) held_max_pkts: usize,
+    pub(crate) held_max_pkts: usize,
 }
 
 /// The protocol processing that a process has to do.
 #[derive(Debug, Default)]
-pub(super) struct Processing {
+pub(crate) struct Processing {
     /// Channels with segments, served round robin.
-    pub(super) active: VecDeque<ChannelId>,
+    pub(crate) active: VecDeque<ChannelId>,
     /// The process has ended.
-    pub(super) ended: bool,
+    pub(crate) ended: bool,
 }
 
 impl SegmentChannels {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
             free: Vec::new(),
             ringed: Vec::new(),
@@ -58,17 +58,17 @@ impl SegmentChannels {
     /// They share their buffers: each may have half of those that are free, so that one can take a whole
     /// window, and when several are flooded there is room left for others ("Dynamic queue length thresholds
     /// for shared-memory packet switches", Choudhury and Hahne, 1998).
-    pub(super) const fn share_pkts(&self) -> usize {
+    pub(crate) const fn share_pkts(&self) -> usize {
         self.reserved_pkts.saturating_sub(self.held_pkts).div_ceil(CHANNEL_SHARE)
     }
 
     /// Records that a segment was put into a channel.
-    pub(in crate::net) fn count_held(&mut self, segments_for: SegmentKind) {
+    pub(crate) fn count_held(&mut self, segments_for: SegmentKind) {
         self.held_pkts += usize::from(matches!(segments_for, SegmentKind::Connection(_)));
     }
 
     /// Records that a frame was taken from a channel.
-    pub(in crate::net) fn count_taken(&mut self, segments_for: Option<SegmentKind>) {
+    pub(crate) fn count_taken(&mut self, segments_for: Option<SegmentKind>) {
         let taken = usize::from(matches!(segments_for, Some(SegmentKind::Connection(_))));
         self.held_pkts = self.held_pkts.saturating_sub(taken);
     }
@@ -76,7 +76,7 @@ impl SegmentChannels {
     /// Returns a channel that holds nothing. There are about as many as there are buffers for: all that have
     /// a connection hold something. A channel may hold [its share](Self::share_pkts): a window is many more
     /// frames than a queue of datagrams needs.
-    pub(super) fn take(&mut self, channels: &mut ChannelTable) -> ChannelId {
+    pub(crate) fn take(&mut self, channels: &mut ChannelTable) -> ChannelId {
         self.free.pop().unwrap_or_else(|| channels.insert(Channel::growing(self.held_max_pkts, 0)))
     }
 }

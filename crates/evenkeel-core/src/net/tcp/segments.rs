@@ -1,6 +1,5 @@
 //! Segments in and out, passing time, and notification of programs.
 
-use super::super::state::Net;
 use super::Tcp;
 use crate::context::Cx;
 use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
@@ -8,7 +7,6 @@ use crate::stack::{IcmpError, IcmpErrorKind, Io, Stack, TcpPacket, segment_max};
 use crate::tcp::Flags;
 use crate::tcp::endpoint::{EgressSet, Fate, Packet, Quote};
 use crate::tcp::table::Id;
-use crate::time::Instant;
 use crate::timed::Timed;
 use crate::work::Work;
 
@@ -16,16 +14,16 @@ use crate::work::Work;
 const SEGMENTS_PER_UNIT: usize = OUTPUT_PKTS / 2;
 
 /// The way of segments between IP and TCP.
-pub(in crate::net) struct Segments<'a> {
-    tcp: &'a mut Tcp,
-    stack: &'a mut Timed<Stack>,
-    links: &'a mut Links,
-    cx: Cx<'a>,
+pub(crate) struct Segments<'a> {
+    pub(crate) tcp: &'a mut Tcp,
+    pub(crate) stack: &'a mut Timed<Stack>,
+    pub(crate) links: &'a mut Links,
+    pub(crate) cx: Cx<'a>,
 }
 
 impl Segments<'_> {
     /// Processes a segment that was in the channel of the connection `expected`, or in no connection's.
-    pub(in crate::net) fn input(&mut self, packet: TcpPacket, expected: Option<Id>) {
+    pub(crate) fn input(&mut self, packet: TcpPacket, expected: Option<Id>) {
         self.cx.work.add(Work::Segment);
         let of = Packet {
             source: packet.source,
@@ -47,7 +45,7 @@ impl Segments<'_> {
     }
 
     /// Passes an ICMP error about a segment of this host to its connection.
-    pub(in crate::net) fn input_icmp_error(&mut self, error: IcmpError) {
+    pub(crate) fn input_icmp_error(&mut self, error: IcmpError) {
         let IcmpError { quote: Quote { tuple, seq }, kind } = error;
         self.tcp.pending = true;
         match kind {
@@ -62,7 +60,7 @@ impl Segments<'_> {
     }
 
     /// Reports to TCP the segments that were given up because their next hop does not answer.
-    pub(in crate::net) fn take_unresolved(&mut self) {
+    pub(crate) fn take_unresolved(&mut self) {
         while let Some(Quote { tuple, seq }) = self.stack.next_unresolved() {
             self.tcp.endpoint.next_hop_silent(&tuple, seq);
             self.tcp.pending = true;
@@ -71,7 +69,7 @@ impl Segments<'_> {
 
     /// Sends waiting segments by interfaces that have room. Returns whether none is left. TCP keeps its
     /// segments until they are acknowledged, so they can wait.
-    pub(super) fn send(&mut self) -> bool {
+    pub(crate) fn send(&mut self) -> bool {
         let mut left_pkts = 0;
         for _ in 0..SEGMENTS_PER_UNIT {
             if left_pkts == 0 {
@@ -101,50 +99,6 @@ impl Segments<'_> {
             let _ = self.stack.send_segment(frame, &sent, &mut io);
         }
         !self.tcp.endpoint.may_transmit(EgressSet::NONE, &**self.stack)
-    }
-}
-
-impl Net {
-    /// Returns the way of segments, in and out.
-    #[inline(always)]
-    pub(in crate::net) fn segments(&mut self, now: Instant) -> Segments<'_> {
-        let Self { tcp, stack, links, pool, ledger, work, poller, .. } = self;
-        Segments { tcp, stack, links, cx: Cx { now, pool, ledger, work, poller } }
-    }
-
-    /// Returns whether TCP has segments left to send, because the last work item had no time for them or
-    /// because their interface has room only now.
-    pub(crate) fn has_segments_to_send(&self) -> bool {
-        self.tcp.pending && self.tcp.held == 0 && {
-            let OutputRoom { full, pkts } = self.links.output_room();
-            pkts > 0 && self.tcp.endpoint.may_transmit(full, &*self.stack)
-        }
-    }
-
-    /// Notifies programs of the events that TCP reported in this work item. To be called at the end of
-    /// every work item.
-    pub(crate) fn notify_programs(&mut self) {
-        if !self.tcp.pending {
-            return;
-        }
-        self.activation().tell_events();
-        self.activation().resume_listeners();
-    }
-
-    /// Segments leave that follow from this unit. To be called at the end of every unit, or of a later one if
-    /// they are [held](super::Tcp::hold_segments).
-    pub(crate) fn send_tcp(&mut self, now: Instant) {
-        if !self.tcp.pending {
-            return;
-        }
-        self.tcp.held = 0;
-        self.tcp.pending = !self.segments(now).send();
-        // With its last acknowledgment a connection is over, and nothing else may ever happen to it.
-        self.activation().tell_events();
-        while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
-            self.release_ring(id, tuple);
-        }
-        self.tcp.look_ahead();
     }
 }
 

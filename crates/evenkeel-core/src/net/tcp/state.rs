@@ -22,13 +22,13 @@ pub(crate) type Endpoint = tcp::Endpoint<FirstHop>;
 pub(crate) struct Tcp {
     pub(crate) endpoint: Endpoint,
     /// The owner of each connection, by the connection's index in the endpoint's table.
-    pub(super) owners: Vec<Option<Stored>>,
+    pub(crate) owners: Vec<Option<Stored>>,
     /// Sockets that listen.
-    pub(super) listeners: BTreeMap<ListenAt, Listening>,
+    pub(crate) listeners: BTreeMap<ListenAt, Listening>,
     /// Those whose SYNs wait in their channel until there is room in the accept queue.
-    pub(super) stopped: Vec<SocketId>,
+    pub(crate) stopped: Vec<SocketId>,
     /// Whether there may be segments to send, or events to report.
-    pub(super) pending: bool,
+    pub(crate) pending: bool,
     /// The endpoint's next deadline. Unless `exact`, it may be somewhat earlier than the true one.
     deadline: Instant,
     exact: bool,
@@ -36,9 +36,9 @@ pub(crate) struct Tcp {
     /// is.
     paced: Instant,
     /// For so many units they have waited for a program to have its turn.
-    pub(super) held: u8,
+    pub(crate) held: u8,
     /// Of each process.
-    pub(super) processing: Vec<Processing>,
+    pub(crate) processing: Vec<Processing>,
     /// Processes that have segments to process, and must be notified.
     pub(crate) called: Vec<ProcessId>,
     /// The channels in which segments wait.
@@ -47,22 +47,22 @@ pub(crate) struct Tcp {
 
 /// Whose a listener is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Listening {
-    pub(super) socket: SocketId,
-    pub(super) owner: ProcessId,
+pub(crate) struct Listening {
+    pub(crate) socket: SocketId,
+    pub(crate) owner: ProcessId,
 }
 
 /// Whose a connection is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Owner {
-    pub(super) id: Id,
+pub(crate) struct Owner {
+    pub(crate) id: Id,
     /// The process that processes the connection's segments: its user, even after a close, or its
     /// listener's.
-    pub(super) process: Option<ProcessId>,
+    pub(crate) process: Option<ProcessId>,
     /// The connection's descriptor, as long as a program has it open.
-    pub(super) socket: Option<SocketId>,
+    pub(crate) socket: Option<SocketId>,
     /// Its channel, while that holds segments, or is on an adaptor.
-    pub(super) channel: Option<ChannelId>,
+    pub(crate) channel: Option<ChannelId>,
 }
 
 impl Tcp {
@@ -85,7 +85,7 @@ impl Tcp {
     }
 
     /// Returns whether any socket listens, or there are connections.
-    pub(in crate::net) fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         !self.listeners.is_empty() || !self.endpoint.is_empty()
     }
 
@@ -98,7 +98,7 @@ impl Tcp {
     /// Returns the next deadline of TCP. It may be somewhat earlier than the true one until it [is
     /// settled](Self::settle_deadline).
     #[inline]
-    pub(in crate::net) const fn next_deadline(&self) -> Instant {
+    pub(crate) const fn next_deadline(&self) -> Instant {
         self.deadline
     }
 
@@ -110,14 +110,14 @@ impl Tcp {
 
     /// Computes a lower bound of the next deadline, after the pending segments have left. A busy core need
     /// not know the exact deadline.
-    pub(super) fn look_ahead(&mut self) {
+    pub(crate) fn look_ahead(&mut self) {
         self.deadline = self.endpoint.not_before().unwrap_or(Instant::NEVER);
         self.exact = self.deadline == Instant::NEVER;
         self.paced = self.endpoint.paced_not_before().unwrap_or(Instant::NEVER);
     }
 
     /// Records that nothing is due before the pending segments have left.
-    pub(super) const fn nothing_due(&mut self) {
+    pub(crate) const fn nothing_due(&mut self) {
         (self.deadline, self.exact, self.paced) = (Instant::NEVER, true, Instant::NEVER);
     }
 
@@ -149,7 +149,7 @@ impl Tcp {
     /// Returns whether a segment opens a connection for which its listener has no room: what the control
     /// experiment of early demultiplexing discards. A connection without room still takes acknowledgments,
     /// windows and resets, and answers probes of its own window (RFC 9293, 3.10.7.4).
-    pub(in crate::net) fn is_segment_unwelcome(&self, tuple: &FourTuple, opens: bool) -> bool {
+    pub(crate) fn is_segment_unwelcome(&self, tuple: &FourTuple, opens: bool) -> bool {
         let endpoint = &self.endpoint;
         opens
             && endpoint.find(tuple).is_none()
@@ -175,7 +175,7 @@ impl Tcp {
     }
 
     /// Removes a listener that is closed.
-    pub(super) fn forget_listener(&mut self, socket: SocketId, at: &ListenAt) {
+    pub(crate) fn forget_listener(&mut self, socket: SocketId, at: &ListenAt) {
         self.listeners.remove(at);
         self.stopped.retain(|&other| other != socket);
         self.endpoint.unlisten(at);
@@ -183,18 +183,18 @@ impl Tcp {
     }
 
     /// Defers the SYNs of a listener until there is room in its accept queue.
-    pub(super) fn stop(&mut self, listener: SocketId) {
+    pub(crate) fn stop(&mut self, listener: SocketId) {
         if !self.stopped.contains(&listener) {
             self.stopped.push(listener);
         }
     }
 
     /// Returns the owner of a connection; `None` if another connection has taken its index since.
-    pub(super) fn owner(&self, id: Id) -> Option<Owner> {
+    pub(crate) fn owner(&self, id: Id) -> Option<Owner> {
         self.owners.get(id.index() as usize)?.filter(|stored| stored.id == id).map(Stored::read)
     }
 
-    pub(super) fn set_owner(&mut self, owner: Owner) {
+    pub(crate) fn set_owner(&mut self, owner: Owner) {
         let place = owner.id.index() as usize;
         if place >= self.owners.len() {
             self.owners.resize(place + 1, None);
@@ -205,7 +205,7 @@ impl Tcp {
     }
 
     /// Sets the channel of a connection, or none, if the connection has an owner.
-    pub(super) fn set_channel(&mut self, id: Id, channel: Option<ChannelId>) {
+    pub(crate) fn set_channel(&mut self, id: Id, channel: Option<ChannelId>) {
         if let Some(Some(stored)) = self.owners.get_mut(id.index() as usize)
             && stored.id == id
         {
@@ -214,7 +214,7 @@ impl Tcp {
     }
 
     /// Changes what is known of a connection, if anything is.
-    pub(super) fn change_owner(&mut self, id: Id, change: impl FnOnce(&mut Owner)) {
+    pub(crate) fn change_owner(&mut self, id: Id, change: impl FnOnce(&mut Owner)) {
         if let Some(mut owner) = self.owner(id) {
             change(&mut owner);
             self.set_owner(owner);
@@ -224,7 +224,7 @@ impl Tcp {
 
 /// An [`Owner`] in 20 bytes: there may be very many.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stored {
+pub(crate) struct Stored {
     id: Id,
     process: u32,
     socket: u32,

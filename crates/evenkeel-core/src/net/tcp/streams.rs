@@ -70,7 +70,7 @@ impl Tcp {
 
     /// Closes a stream. The connection goes on without its socket until both sides have said all, or for
     /// good if it is aborted.
-    pub(in crate::net) fn close_stream(&mut self, id: Id, now: Instant) {
+    pub(crate) fn close_stream(&mut self, id: Id, now: Instant) {
         self.change_owner(id, |owner| owner.socket = None);
         self.endpoint.close(id, now);
         self.pending = true;

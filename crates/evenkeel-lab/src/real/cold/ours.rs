@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_core::host::System;
 use evenkeel_core::process::{Program, Step};
 use evenkeel_core::socket::{Event, Fd, FdSets, Interest, Kinds, StreamError, Trigger};
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ pub(super) struct Server {
     port: u16,
     httpd: Shared,
     waiting: Waiting,
-    listener: Option<Fd>,
+    listener: Option<TcpListener>,
     /// The ready descriptors of the last call that were not served yet, in reverse order.
     ready: Vec<u32>,
 }
@@ -39,7 +40,7 @@ pub(super) struct Server {
 #[derive(Debug)]
 enum Waiting {
     Select(Box<Sets>),
-    EventQueue { queue: Option<Fd>, events: Vec<Event> },
+    EventQueue { queue: Option<EventQueue>, events: Vec<Event> },
 }
 
 #[derive(Debug, Default)]
@@ -59,14 +60,14 @@ impl Server {
         (Self { port, httpd: Arc::clone(&httpd), waiting, listener: None, ready: Vec::new() }, httpd)
     }
 
-    fn listen(&mut self, system: &mut System<'_>) -> Fd {
+    fn listen(&mut self, system: &mut System<'_>) -> TcpListener {
         let config = ListenerConfig { backlog: BACKLOG, ..ListenerConfig::default() };
-        let listener = system.listen(None, self.port, &config);
+        let listener = TcpListener::listen(system, None, self.port, &config);
         let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
         if let Waiting::EventQueue { queue, .. } = &mut self.waiting {
-            *queue = Some(system.open_queue().expect("a process may have some descriptors"));
+            *queue = Some(EventQueue::open(system).expect("a process may have some descriptors"));
         }
-        self.waiting.add(listener, system);
+        self.waiting.add(listener.fd(), system);
         *self.listener.insert(listener)
     }
 }
@@ -78,7 +79,7 @@ impl Program for Server {
         let Some(fd) = self.ready.pop() else { return self.waiting.wait(&mut self.ready, system) };
         let httpd = &mut *self.httpd.lock().unwrap_or_else(PoisonError::into_inner);
         let mut calls = Calls { system, waiting: &mut self.waiting, listener };
-        if fd == listener.0 {
+        if fd == listener.fd().0 {
             httpd.accept(&mut calls)
         } else {
             httpd.serve(fd, &mut calls)
@@ -95,7 +96,7 @@ impl Waiting {
                 let interest =
                     Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: fd.token() };
                 // Both descriptors are open, and neither was added before.
-                queue.map(|queue| system.add(queue, fd, interest));
+                queue.map(|queue| queue.add(system, fd, interest));
             }
         }
     }
@@ -117,11 +118,11 @@ impl Waiting {
             }
             Self::EventQueue { queue, events } => {
                 let Some(queue) = *queue else { return Step::Exit };
-                match system.take_events(queue, events) {
+                match queue.take(system, events) {
                     Ok(taken) if taken > 0 => {
                         ready.extend(events.iter().take(taken).map(|event| Fd::of(event).0));
                     }
-                    _ => return Step::Wait(queue),
+                    _ => return Step::Wait(queue.fd()),
                 }
             }
         }
@@ -134,18 +135,18 @@ impl Waiting {
 struct Calls<'a, 's> {
     system: &'a mut System<'s>,
     waiting: &'a mut Waiting,
-    listener: Fd,
+    listener: TcpListener,
 }
 
 impl Sockets for Calls<'_, '_> {
     fn accept(&mut self) -> Option<u32> {
-        let (stream, _) = self.system.accept(self.listener).ok()?;
-        self.waiting.add(stream, self.system);
-        Some(stream.0)
+        let (stream, _) = self.listener.accept(self.system).ok()?;
+        self.waiting.add(stream.fd(), self.system);
+        Some(stream.fd().0)
     }
 
     fn read(&mut self, stream: u32, to: &mut [u8]) -> Read {
-        match self.system.read(Fd(stream), to) {
+        match TcpStream::from(Fd(stream)).read(self.system, to) {
             Ok(0) => Read::End,
             Ok(len) => Read::Bytes(len),
             Err(StreamError::WouldBlock) => Read::Nothing,
@@ -154,7 +155,7 @@ impl Sockets for Calls<'_, '_> {
     }
 
     fn write(&mut self, stream: u32, bytes: &[u8]) -> bool {
-        self.system.write(Fd(stream), bytes) == Ok(bytes.len())
+        TcpStream::from(Fd(stream)).write(self.system, bytes) == Ok(bytes.len())
     }
 
     fn close(&mut self, stream: u32) {

@@ -14,8 +14,9 @@ use evenkeel_core::cable::End;
 use evenkeel_core::host::{Config, Host, System};
 use evenkeel_core::process::{ProcessId, Program, Step};
 use evenkeel_core::receive::Architecture;
-use evenkeel_core::socket::{Fd, StreamError};
+use evenkeel_core::socket::StreamError;
 use evenkeel_core::stack::IpEndpoint;
+use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::recovery::RecoveryConfig;
 use evenkeel_core::tcp::{self, ListenerConfig};
 use evenkeel_core::time::{Duration, Instant};
@@ -42,8 +43,8 @@ pub(super) fn options(recovery: RecoveryConfig) -> Arc<tcp::Config> {
 #[derive(Debug)]
 struct Server {
     ports: Vec<(u16, Arc<tcp::Config>)>,
-    listeners: Vec<Fd>,
-    streams: BTreeMap<Fd, Answering>,
+    listeners: Vec<TcpListener>,
+    streams: BTreeMap<TcpStream, Answering>,
 }
 
 /// The request that is arriving, and the bytes left of the last answer.
@@ -56,21 +57,25 @@ struct Answering {
 impl Server {
     fn listen(&mut self, system: &mut System<'_>) {
         for (port, options) in self.ports.drain(..) {
-            let listener = system.listen_with(None, port, &ListenerConfig::default(), &options);
+            let listener = TcpListener::listen_with(system, None, port, &ListenerConfig::default(), &options);
             self.listeners.push(listener.unwrap_or_else(|error| panic!("cannot listen: {error}")));
         }
     }
 
     /// Reads and writes what can be; an error when the stream is to be closed.
-    fn serve(stream: Fd, answering: &mut Answering, system: &mut System<'_>) -> Result<(), StreamError> {
+    fn serve(
+        stream: TcpStream,
+        answering: &mut Answering,
+        system: &mut System<'_>,
+    ) -> Result<(), StreamError> {
         loop {
             while answering.left > 0 {
                 let some = answering.left.min(CALL);
-                answering.left -= system.write(stream, &[0; CALL][..some])?;
+                answering.left -= stream.write(system, &[0; CALL][..some])?;
             }
             let mut request = [0; REQUEST_BYTES];
             let wanted = REQUEST_BYTES - answering.asked.len();
-            match system.read(stream, &mut request[..wanted])? {
+            match stream.read(system, &mut request[..wanted])? {
                 0 => return Err(StreamError::Closed),
                 len => answering.asked.extend_from_slice(&request[..len]),
             }
@@ -83,19 +88,19 @@ impl Server {
 
 impl Program for Server {
     fn step(&mut self, system: &mut System<'_>) -> Step {
-        let events = system.events().expect("a process may have some descriptors");
+        let events = EventQueue::of_all(system).expect("a process may have some descriptors");
         self.listen(system);
-        let Ok(event) = system.next_event(events) else { return Step::Wait(events) };
-        let fd = Fd::of(&event);
-        if self.listeners.contains(&fd) {
-            while let Ok((stream, _)) = system.accept(fd) {
+        let Ok(event) = events.next(system) else { return Step::Wait(events.fd()) };
+        let (listener, stream) = (TcpListener::of(&event), TcpStream::of(&event));
+        if self.listeners.contains(&listener) {
+            while let Ok((stream, _)) = listener.accept(system) {
                 self.streams.insert(stream, Answering::default());
             }
-        } else if let Some(answering) = self.streams.get_mut(&fd) {
-            let served = Self::serve(fd, answering, system);
+        } else if let Some(answering) = self.streams.get_mut(&stream) {
+            let served = Self::serve(stream, answering, system);
             if !matches!(served, Ok(()) | Err(StreamError::WouldBlock)) {
-                self.streams.remove(&fd);
-                system.close(fd);
+                self.streams.remove(&stream);
+                system.close(stream);
             }
         }
         Step::Again
@@ -176,20 +181,20 @@ impl OnCable {
 }
 
 impl Client for OnCable {
-    type Connection = Fd;
+    type Connection = TcpStream;
 
-    fn open(&mut self, to: IpEndpoint) -> io::Result<Fd> {
-        self.call(|system| system.connect(to))?.map_err(io::Error::other)
+    fn open(&mut self, to: IpEndpoint) -> io::Result<TcpStream> {
+        self.call(|system| TcpStream::connect(system, to))?.map_err(io::Error::other)
     }
 
-    fn ask(&mut self, connection: &mut Fd, packets: u32) -> io::Result<Duration> {
+    fn ask(&mut self, connection: &mut TcpStream, packets: u32) -> io::Result<Duration> {
         let stream = *connection;
         let since = self.engine.clock().now();
         let request = packets.to_be_bytes();
-        self.call(|system| system.write(stream, &request))?.map_err(io::Error::other)?;
+        self.call(|system| stream.write(system, &request))?.map_err(io::Error::other)?;
         let (mut left, mut buffer) = (bytes_of(packets), vec![0; CALL]);
         while left > 0 {
-            match self.call(|system| system.read(stream, &mut buffer))? {
+            match self.call(|system| stream.read(system, &mut buffer))? {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(len) => left = left.saturating_sub(len),
                 Err(StreamError::WouldBlock) => {
@@ -205,7 +210,7 @@ impl Client for OnCable {
         Ok(self.engine.clock().now().since(since))
     }
 
-    fn close(&mut self, connection: Fd) -> io::Result<()> {
+    fn close(&mut self, connection: TcpStream) -> io::Result<()> {
         self.call(|system| system.close(connection))
     }
 

@@ -1,0 +1,68 @@
+//! Capture queues: copies of the frames that a packet monitor wants.
+
+use super::handle::handle;
+use super::state::System;
+use crate::capture::{Capture, CaptureCounters, CaptureQueue, Captured};
+use crate::drop::QueueDrop;
+use crate::id::Fd;
+use crate::net::Net;
+use crate::poll::Gate;
+use crate::socket::{BadDescriptor, BindError, Descriptor, Kind, ReceiveError};
+
+handle! {
+    /// A queue that gets copies of frames, from and to any host.
+    CaptureSocket
+}
+
+impl CaptureSocket {
+    /// Opens a queue that gets copies of the frames selected by `wanted`, from and to any host.
+    ///
+    /// # Errors
+    /// [`BindError::NoMemory`] if the host's memory limit does not allow the copies.
+    pub fn open(system: &mut System<'_>, wanted: Capture) -> Result<Self, BindError> {
+        system.call();
+        let System { net, process, .. } = system;
+        let limit = wanted.limit_pkts.max(1);
+        net.pool.set_aside(limit).map_err(BindError::NoMemory)?;
+        let gate = if wanted.feedback { net.rx.gate(limit, &net.config) } else { Gate::open() };
+        let queue = CaptureQueue::new(*process, wanted, gate);
+        let installed = net.sockets.install(Descriptor::Capture(Box::new(queue)), &mut net.work);
+        let id = installed.inspect_err(|_| net.pool.take_back(limit))?;
+        Ok(Self(system.opened(id)))
+    }
+
+    pub(super) fn closed(net: &mut Net, capture: &CaptureQueue) {
+        net.pool.take_back(capture.limit());
+        net.ledger.drop_input(QueueDrop::Closed, capture.len() as u64);
+    }
+
+    /// Returns the oldest captured frame, which stays until [`CaptureSocket::pop`].
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    #[inline]
+    pub fn front<'a>(self, system: &'a mut System<'_>) -> Result<Captured<'a>, ReceiveError> {
+        let id = system.begin(self.0, Kind::Capture)?;
+        system.net.sockets.captured(id).ok_or(ReceiveError::WouldBlock)
+    }
+
+    /// Takes the oldest captured frame off the queue, if there is one.
+    #[inline]
+    pub fn pop(self, system: &mut System<'_>) {
+        if let Ok((id, _)) = system.descriptor(self.0) {
+            let (sockets, mut cx) = system.net.sockets(system.now);
+            sockets.pass_captured(id, &mut cx);
+        }
+    }
+
+    /// Returns the counters of the queue.
+    ///
+    /// # Errors
+    /// It is no capture queue of this process.
+    pub fn counters(self, system: &System<'_>) -> Result<CaptureCounters, BadDescriptor> {
+        match system.descriptor(self.0)?.1 {
+            Descriptor::Capture(capture) => Ok(capture.counters()),
+            _ => Err(BadDescriptor::OtherKind),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! TCP sockets that listen (RFC 9293 3.9.1, passive OPEN).
+
+use std::sync::Arc;
+
+use super::handle::handle;
+use super::state::System;
+use super::stream::TcpStream;
+use crate::demux::Binding;
+use crate::id::{Fd, ProcessId, SocketId};
+use crate::net::{Listening, Net};
+use crate::socket::{BadDescriptor, Descriptor, Kind, ListenError, ListeningSocket, ReceiveError};
+use crate::tcp::endpoint::ListenAt;
+use crate::tcp::{self, ListenerConfig};
+use crate::time::Instant;
+use crate::wire::{IpAddress, IpEndpoint};
+use crate::work::Work;
+
+handle! {
+    /// A TCP socket that listens.
+    TcpListener
+}
+
+impl TcpListener {
+    /// Listens for connections to `port` of `address`, or of all the host's addresses. With port 0 the host
+    /// chooses one, which [`TcpListener::port`] returns.
+    ///
+    /// # Errors
+    /// [`ListenError`]; nothing listens then.
+    pub fn listen(
+        system: &mut System<'_>,
+        address: Option<IpAddress>,
+        port: u16,
+        config: &ListenerConfig,
+    ) -> Result<Self, ListenError> {
+        system.call();
+        let id = Self::open(system.net, system.process, ListenAt { address, port }, config, None)?;
+        Ok(Self(system.opened(id)))
+    }
+
+    /// Listens as [`TcpListener::listen`] does. Accepted streams use `options` in place of the host's
+    /// [`Config::tcp`](crate::host::Config::tcp).
+    ///
+    /// # Errors
+    /// [`ListenError`]; nothing listens then.
+    pub fn listen_with(
+        system: &mut System<'_>,
+        address: Option<IpAddress>,
+        port: u16,
+        config: &ListenerConfig,
+        options: &Arc<tcp::Config>,
+    ) -> Result<Self, ListenError> {
+        system.call();
+        let id = Self::open(system.net, system.process, ListenAt { address, port }, config, Some(options))?;
+        Ok(Self(system.opened(id)))
+    }
+
+    /// Opens a listener of `owner`.
+    pub(crate) fn open(
+        net: &mut Net,
+        owner: ProcessId,
+        at: ListenAt,
+        config: &ListenerConfig,
+        options: Option<&Arc<tcp::Config>>,
+    ) -> Result<SocketId, ListenError> {
+        if at.address.is_some_and(|address| address.is_multicast() || !net.stack.is_local(&address)) {
+            return Err(ListenError::NotLocal);
+        }
+        let taken = if at.port == 0 { ListenError::NoPort } else { ListenError::InUse };
+        let options = Arc::clone(options.unwrap_or(&net.tcp.endpoint.config().connection));
+        let at = net.tcp.endpoint.listen_with(at, config, options, None).map_err(|_| taken)?;
+        let listener = ListeningSocket { owner, at, syns: None, handshakes: None };
+        let installed = net.sockets.install(Descriptor::Listener(Box::new(listener)), &mut net.work);
+        let socket = installed.inspect_err(|_| {
+            net.tcp.endpoint.unlisten(&at);
+            net.tcp.pending = true;
+        })?;
+        net.tcp.listeners.insert(at, Listening { socket, owner });
+        if let Err(error) = net.tcp_channels().open_for_listener(socket, at) {
+            if let Some(Descriptor::Listener(listener)) = net.sockets.remove(socket) {
+                Self::closed(net, socket, &listener, Instant::ZERO);
+            }
+            return Err(error);
+        }
+        Ok(socket)
+    }
+
+    /// Has its connections that nobody has accepted end, and closes its channels.
+    pub(super) fn closed(net: &mut Net, socket: SocketId, listener: &ListeningSocket, now: Instant) {
+        net.tcp.forget_listener(socket, &listener.at);
+        for (channel, opens) in [(listener.syns, true), (listener.handshakes, false)] {
+            if let Some(channel) = channel {
+                net.activation().deactivate(channel, listener.owner);
+                let ListenAt { address, port } = listener.at;
+                net.close_channel(channel, Binding::Tcp { address, port, opens }, now);
+            }
+        }
+    }
+
+    /// Accepts the connection that has waited longest. Returns it as a stream of this process, with its
+    /// peer.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if none waits: then [`crate::process::Step::Wait`]. If the process has as
+    /// many descriptors as it may have, the connection waits on.
+    pub fn accept(self, system: &mut System<'_>) -> Result<(TcpStream, IpEndpoint), ReceiveError> {
+        let listener = system.begin(self.0, Kind::Listener)?;
+        let System { net, process, .. } = &mut *system;
+        let at = match net.sockets.descriptors.get(listener) {
+            Some(Descriptor::Listener(listener)) => listener.at,
+            _ => return Err(BadDescriptor::OtherKind.into()),
+        };
+        if !net.tcp.endpoint.is_acceptable(&at) {
+            return Err(ReceiveError::WouldBlock);
+        }
+        let socket = net.sockets.reserve(Some(*process), false, &mut net.work)?;
+        let accepted = net.tcp.endpoint.accept(&at);
+        let Some((id, tuple)) = accepted.and_then(|id| Some((id, *net.tcp.endpoint.tuple(id)?))) else {
+            net.sockets.ready.retire(socket);
+            return Err(ReceiveError::WouldBlock);
+        };
+        net.tcp.pending = true;
+        net.work.add(Work::Deliver);
+        TcpStream::install(net, socket, id, *process);
+        Ok((TcpStream::from(system.opened(socket)), tuple.remote))
+    }
+
+    /// Returns the port that the socket listens at.
+    ///
+    /// # Errors
+    /// It is no listener of this process.
+    pub fn port(self, system: &System<'_>) -> Result<u16, BadDescriptor> {
+        match system.descriptor(self.0)?.1 {
+            Descriptor::Listener(listener) => Ok(listener.at.port),
+            _ => Err(BadDescriptor::OtherKind),
+        }
+    }
+}

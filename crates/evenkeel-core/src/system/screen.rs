@@ -1,0 +1,159 @@
+//! The screening queue: packets to be forwarded wait in it for a process's verdict.
+
+use std::collections::VecDeque;
+
+use super::handle::handle;
+use super::state::{System, there_was};
+use crate::drop::QueueDrop;
+use crate::id::{Fd, QueueId, SocketId};
+use crate::net::Net;
+use crate::poll::Sources;
+use crate::queue::Queue;
+use crate::screen::Verdict;
+use crate::socket::{BindError, Descriptor, Kind, ReceiveError, ScreenQueue, SocketCounters};
+use crate::stack::{Received, Screened, Transit};
+use crate::time::Instant;
+use crate::work::Work;
+
+/// Frames of the forwarding channel that one call looks at, at most.
+const FRAMES_PER_CALL: usize = 64;
+
+handle! {
+    /// The screening queue. Every packet that the host is to forward waits in it for a verdict.
+    Screen
+}
+
+impl Screen {
+    /// Makes this process the one that screens: from now on every packet that the host is to forward waits in
+    /// a queue of at most `limit_pkts` for its verdict. If the process ends, nothing is forwarded until
+    /// another one screens.
+    ///
+    /// # Errors
+    /// [`BindError::InUse`] if another process screens, or [`BindError::NoMemory`].
+    pub fn open(system: &mut System<'_>, limit_pkts: usize) -> Result<Self, BindError> {
+        system.call();
+        let System { net, process, .. } = system;
+        if net.sockets.descriptors.screen_id().is_some() {
+            return Err(BindError::InUse);
+        }
+        let limit = limit_pkts.max(1);
+        net.pool.grow(2 * limit).map_err(BindError::NoMemory)?;
+        let queue = Queue::new(limit, net.rx.gate(limit, &net.config));
+        let judging = VecDeque::with_capacity(limit);
+        let screen = ScreenQueue { owner: *process, queue, judging, counters: SocketCounters::default() };
+        let installed = net.sockets.install(Descriptor::Screen(Box::new(screen)), &mut net.work);
+        let id = installed.inspect_err(|_| net.pool.shrink(2 * limit))?;
+        net.sockets.screened = true;
+        Ok(Self(system.opened(id)))
+    }
+
+    /// Ends screening: drops the packets that wait for a verdict, and wakes the forwarding daemon, which
+    /// drops those in its channel.
+    pub(super) fn closed(net: &mut Net, screen: ScreenQueue) {
+        net.pool.shrink(2 * screen.queue.limit());
+        for transit in screen.judging.into_iter().chain(screen.queue.into_items()) {
+            net.ledger.drop_input(QueueDrop::Closed, 1);
+            transit.recycle(&mut net.pool);
+        }
+        let daemon = net.rx.channels.daemons().forwarder();
+        daemon.into_iter().for_each(|daemon| net.sockets.ready.wakeups.wake_process(daemon));
+    }
+
+    /// Screens the next packet: it is forwarded or not, according to the verdict of `decide`.
+    ///
+    /// Under the lazy architectures this is where IP input happens, on the caller's bill.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    pub fn decide(
+        self,
+        system: &mut System<'_>,
+        decide: impl FnOnce(&Transit) -> Verdict,
+    ) -> Result<(), ReceiveError> {
+        self.decide_with(system, |screened| decide(screened.transit()))
+    }
+
+    /// Screens the next packet as [`Screen::decide`] does. `decide` may also ask the host's tables about its
+    /// addresses, and change the packet.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none.
+    pub fn decide_with(
+        self,
+        system: &mut System<'_>,
+        decide: impl FnOnce(&mut Screened<'_>) -> Verdict,
+    ) -> Result<(), ReceiveError> {
+        let id = system.begin(self.0, Kind::Screen)?;
+        let System { net, now, .. } = system;
+        let mut transit = next_transit(net, id, *now).ok_or(ReceiveError::WouldBlock)?;
+        if let Some(Descriptor::Screen(screen)) = net.sockets.descriptors.get_mut(id) {
+            screen.counters.received += 1;
+        }
+        net.work.add(Work::Deliver);
+        let verdict = decide(&mut Screened::new(&mut transit, &net.stack));
+        net.execute(transit, verdict, *now);
+        Ok(())
+    }
+
+    /// Shows the next packet to be screened, and keeps it for a later verdict through [`Screen::judge`].
+    ///
+    /// For programs that cannot judge at once, because another thread does. Packets kept when the process
+    /// ends are dropped.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none, or as many as the queue's limit are kept.
+    pub fn show(self, system: &mut System<'_>, see: impl FnOnce(&Transit)) -> Result<(), ReceiveError> {
+        let id = system.begin(self.0, Kind::Screen)?;
+        let System { net, now, .. } = system;
+        let has_room = |screen: &ScreenQueue| screen.judging.len() < screen.queue.limit();
+        there_was(net.sockets.descriptors.screen().is_some_and(has_room))?;
+        let transit = next_transit(net, id, *now).ok_or(ReceiveError::WouldBlock)?;
+        net.work.add(Work::Deliver);
+        see(&transit);
+        if let Some(Descriptor::Screen(screen)) = net.sockets.descriptors.get_mut(id) {
+            screen.judging.push_back(transit);
+        }
+        Ok(())
+    }
+
+    /// Applies a verdict to the oldest packet of those shown.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if none waits for its verdict.
+    pub fn judge(self, system: &mut System<'_>, verdict: Verdict) -> Result<(), ReceiveError> {
+        let id = system.begin(self.0, Kind::Screen)?;
+        let System { net, now, .. } = system;
+        let shown = match net.sockets.descriptors.get_mut(id) {
+            Some(Descriptor::Screen(screen)) => screen.judging.pop_front(),
+            _ => None,
+        };
+        net.execute(shown.ok_or(ReceiveError::WouldBlock)?, verdict, *now);
+        Ok(())
+    }
+}
+
+/// Returns the next packet to be screened. Under the lazy architectures IP input happens here, on the bill of
+/// the process that screens.
+fn next_transit(net: &mut Net, id: SocketId, now: Instant) -> Option<Transit> {
+    net.sockets.last_read = Some(id);
+    let Descriptor::Screen(screen) = net.sockets.descriptors.get_mut(id)? else { return None };
+    if let Some((transit, resume)) = screen.queue.pop() {
+        if resume {
+            net.poller.resume(QueueId::Socket(id));
+        }
+        return Some(transit);
+    }
+    let channel = net.rx.channels.daemons().forward?;
+    for _ in 0..FRAMES_PER_CALL {
+        let Some(waiting) = net.take_from_channel(channel, now) else { break };
+        net.keep_order(now);
+        match net.input_frame(waiting, now) {
+            Some(Received::Transit(transit)) => return Some(transit),
+            // Its destination became ours while it waited.
+            received => net.take_up(received, Sources::NONE, now),
+        }
+    }
+    // Or too many frames in a row that are no packets to be screened: there may be more.
+    net.readiness().found_empty(id);
+    None
+}

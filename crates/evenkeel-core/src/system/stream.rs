@@ -1,0 +1,240 @@
+//! TCP streams (RFC 9293 3.9.1).
+
+use super::handle::handle;
+use super::state::System;
+use crate::id::{Fd, ProcessId, SocketId};
+use crate::net::{Net, Owner};
+use crate::socket::{BadDescriptor, ConnectError, ConnectOptions, Descriptor, Stream, StreamError};
+use crate::tcp::connection::{Info, StreamOption};
+use crate::tcp::endpoint::{Opening, Routes};
+use crate::tcp::table::Id;
+use crate::tcp::{self, FourTuple};
+use crate::time::Instant;
+use crate::wire::IpEndpoint;
+use crate::work::Work;
+
+handle! {
+    /// One end of a TCP connection.
+    TcpStream
+}
+
+impl TcpStream {
+    // --- Open and close ---
+
+    /// Opens a connection to `to`, from an address of the host that suits it and a free port. The stream can
+    /// be written to at once; an event reports when it is connected.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; nothing was opened.
+    pub fn connect(system: &mut System<'_>, to: IpEndpoint) -> Result<Self, ConnectError> {
+        Self::connect_with(system, to, &ConnectOptions::default()).map(|(stream, _)| stream)
+    }
+
+    /// Opens a connection to `to` as `options` say. Returns the stream, and the number of bytes of their
+    /// data that were taken; the caller writes the rest.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; nothing was opened.
+    pub fn connect_with(
+        system: &mut System<'_>,
+        to: IpEndpoint,
+        options: &ConnectOptions<'_>,
+    ) -> Result<(Self, usize), ConnectError> {
+        system.call();
+        let (id, taken) = Self::open(system.net, system.process, to, options, system.now)?;
+        Ok((Self(system.opened(id)), taken))
+    }
+
+    fn open(
+        net: &mut Net,
+        owner: ProcessId,
+        to: IpEndpoint,
+        options: &ConnectOptions<'_>,
+        now: Instant,
+    ) -> Result<(SocketId, usize), ConnectError> {
+        if !to.addr.is_unicast() || to.port == 0 {
+            return Err(ConnectError::NotUnicast);
+        }
+        if options.address.is_some_and(|address| !net.stack.is_local(&address)) {
+            return Err(ConnectError::NotLocal);
+        }
+        let opened = net.stack.open_to(options.address, &to.addr, now);
+        let (address, mss, route) = opened.map_err(|error| match error {
+            _ if net.stack.is_broadcast(&to.addr) => ConnectError::NotUnicast,
+            error => error.into(),
+        })?;
+        // Without them no segment of the peer's would ever find room.
+        net.tcp_channels().reserve_segments().map_err(|_| ConnectError::Full)?;
+        let socket = net.sockets.reserve(Some(owner), false, &mut net.work)?;
+        let local = |port| IpEndpoint::new(address, port);
+        let port_fits = |port| {
+            let flow = FourTuple::new(local(port), to);
+            route.interface().is_none_or(|interface| net.links.receives(interface, &flow))
+        };
+        let opening =
+            Opening { mss, options: options.stream, data: options.data, port_fits: Some(&port_fits) };
+        let tuple = FourTuple::new(local(options.port), to);
+        let connected = net.tcp.endpoint.connect_as(tuple, &opening, now);
+        let (id, taken) = connected.inspect_err(|_| net.sockets.ready.retire(socket))?;
+        net.tcp.endpoint.set_route(id, route, net.stack.generation());
+        net.tcp.pending = true;
+        Self::install(net, socket, id, owner);
+        Ok((socket, taken))
+    }
+
+    /// Inserts the descriptor of a connection under the reserved number `socket`, and records its owner.
+    pub(super) fn install(net: &mut Net, socket: SocketId, id: Id, owner: ProcessId) {
+        net.sockets.descriptors.insert(Descriptor::Stream(Stream { owner, id }));
+        let channel = net.tcp.owner(id).and_then(|owner| owner.channel);
+        net.tcp.set_owner(Owner { id, process: Some(owner), socket: Some(socket), channel });
+        net.tcp_channels().open_ring(id);
+    }
+
+    /// Closes the stream at once: its peer gets a reset, and what was not sent is lost. Other descriptors of
+    /// it stay open, of a connection that is over.
+    ///
+    /// # Errors
+    /// The connection was over before. The stream is closed all the same.
+    pub fn abort(self, system: &mut System<'_>) -> Result<(), StreamError> {
+        let id = self.begin(system)?;
+        let aborted = system.net.activation().abort_stream(id);
+        system.close_number(self.0);
+        aborted
+    }
+
+    // --- Read and write ---
+
+    /// Reads bytes that have arrived, and returns their number: 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// [`StreamError::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
+    pub fn read(self, system: &mut System<'_>, to: &mut [u8]) -> Result<usize, StreamError> {
+        let id = self.begin(system)?;
+        system.net.work.add(Work::Deliver);
+        Ok(system.net.tcp.read_stream(id, to, system.now)?)
+    }
+
+    /// Reads as [`TcpStream::read`] does, and leaves the bytes there to be read again.
+    ///
+    /// # Errors
+    /// As [`TcpStream::read`].
+    pub fn peek(self, system: &mut System<'_>, to: &mut [u8]) -> Result<usize, StreamError> {
+        let id = self.begin(system)?;
+        Ok(system.net.tcp.with_stream(id, |endpoint, id| endpoint.peek(id, to))?)
+    }
+
+    /// Takes as many bytes to send as there is room for, and returns their number.
+    ///
+    /// # Errors
+    /// [`StreamError::WouldBlock`] if there is no room: an event says when there is.
+    pub fn write(self, system: &mut System<'_>, data: &[u8]) -> Result<usize, StreamError> {
+        let id = self.begin(system)?;
+        Ok(system.net.tcp.with_stream(id, |endpoint, id| endpoint.write(id, data))?)
+    }
+
+    /// Writes as [`TcpStream::write`] does, for data that more will follow at once: a segment that is not full
+    /// waits for it.
+    ///
+    /// # Errors
+    /// As [`TcpStream::write`].
+    pub fn write_more(self, system: &mut System<'_>, data: &[u8]) -> Result<usize, StreamError> {
+        let id = self.begin(system)?;
+        Ok(system.net.tcp.with_stream(id, |endpoint, id| endpoint.write_more(id, data))?)
+    }
+
+    /// Bytes that [`TcpStream::write`] would take now, unless memory becomes scarce in between; 0 also if this
+    /// direction was shut down.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn room(self, system: &System<'_>) -> Result<usize, StreamError> {
+        system.net.tcp.stream_room(self.connection(system)?)
+    }
+
+    /// Closes the sending direction of a stream. Data written before are still sent, and reading goes on.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn shutdown(self, system: &mut System<'_>) -> Result<(), StreamError> {
+        let id = self.begin(system)?;
+        system.net.tcp.change_stream(id, tcp::Endpoint::shutdown)
+    }
+
+    /// Closes the receiving direction of a stream. Data that were not read, and data that still arrive, are
+    /// acknowledged and discarded; writing goes on.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn shutdown_read(self, system: &mut System<'_>) -> Result<(), StreamError> {
+        let id = self.begin(system)?;
+        system.net.tcp.change_stream(id, tcp::Endpoint::shutdown_read)
+    }
+
+    // --- Settings and questions ---
+
+    /// Chooses something for one stream; at first all is as configured for the host. What is chosen in the
+    /// step that opened the stream is in its SYN, too.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn set(self, system: &mut System<'_>, option: StreamOption) -> Result<(), StreamError> {
+        let id = self.begin(system)?;
+        system.net.tcp.set_stream(id, option, system.now)
+    }
+
+    /// Sets the Differentiated Services codepoint of packets that a stream sends from now on. The low six
+    /// bits count. The initial value is 0.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn set_dscp(self, system: &mut System<'_>, dscp: u8) -> Result<(), StreamError> {
+        let id = self.begin(system)?;
+        system.net.tcp.change_stream(id, |endpoint, id| endpoint.set_dscp(id, dscp))
+    }
+
+    /// Returns the local port.
+    ///
+    /// # Errors
+    /// It is no stream of this process.
+    pub fn port(self, system: &System<'_>) -> Result<u16, BadDescriptor> {
+        Ok(self.info(system)?.0.local.port)
+    }
+
+    /// Returns the addresses and ports of a stream, and its figures.
+    ///
+    /// # Errors
+    /// It is no stream of this process.
+    pub fn info(self, system: &System<'_>) -> Result<(FourTuple, Info), BadDescriptor> {
+        system.net.tcp.stream_info(self.connection(system)?).ok_or(BadDescriptor::NotOpen)
+    }
+
+    /// Returns why a stream has failed, if it has, and only once. Other calls then fail because the stream
+    /// is closed.
+    ///
+    /// # Errors
+    /// It is no stream of this process.
+    pub fn take_error(
+        self,
+        system: &mut System<'_>,
+    ) -> Result<Option<tcp::connection::Error>, BadDescriptor> {
+        let id = self.begin(system)?;
+        Ok(system.net.tcp.with_stream(id, tcp::Endpoint::take_error))
+    }
+
+    // --- The connection ---
+
+    /// Begins a call on the stream, which may copy many bytes.
+    #[inline]
+    fn begin(self, system: &mut System<'_>) -> Result<Id, BadDescriptor> {
+        system.long_call();
+        self.connection(system)
+    }
+
+    #[inline]
+    fn connection(self, system: &System<'_>) -> Result<Id, BadDescriptor> {
+        match system.descriptor(self.0)?.1 {
+            Descriptor::Stream(stream) => Ok(stream.id),
+            _ => Err(BadDescriptor::OtherKind),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Timers that a program waits for as for a socket.
+
+use super::handle::handle;
+use super::state::{System, there_was};
+use crate::id::Fd;
+use crate::socket::{BadDescriptor, Kind, ReceiveError, TooManyOpen};
+use crate::time::{Duration, Instant};
+
+handle! {
+    /// A timer: a descriptor that is ready to read when it has expired (`timerfd`).
+    Timer
+}
+
+impl Timer {
+    /// Opens a timer. It does not run until it is [set](Self::set).
+    ///
+    /// # Errors
+    /// The process has as many descriptors as it may have.
+    pub fn open(system: &mut System<'_>) -> Result<Self, TooManyOpen> {
+        system.call();
+        let timer = system.net.sockets.open_timer(system.process, &mut system.net.work)?;
+        Ok(Self(system.opened(timer)))
+    }
+
+    /// Sets the timer to expire at a time, or never, and then after each `interval` if there is one. How
+    /// often it had expired before is forgotten.
+    ///
+    /// # Errors
+    /// It is no timer of this process.
+    pub fn set(
+        self,
+        system: &mut System<'_>,
+        at: Instant,
+        interval: Option<Duration>,
+    ) -> Result<(), BadDescriptor> {
+        let id = system.begin(self.0, Kind::Timer)?;
+        system.net.sockets.set_timer(id, at, interval);
+        Ok(())
+    }
+
+    /// Returns how often the timer has expired since it was set, or since the last such call.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if it has not: then [`crate::process::Step::Wait`].
+    pub fn expirations(self, system: &mut System<'_>) -> Result<u64, ReceiveError> {
+        let id = system.begin(self.0, Kind::Timer)?;
+        let expirations = system.net.sockets.take_expirations(id);
+        there_was(expirations > 0).map(|()| expirations)
+    }
+}

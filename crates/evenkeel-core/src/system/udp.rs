@@ -1,0 +1,325 @@
+//! UDP sockets.
+
+use super::handle::handle;
+use super::lazy_receive::Receiver;
+use super::state::{System, there_was};
+use crate::demux::Binding;
+use crate::drop::QueueDrop;
+use crate::error::ChannelError;
+use crate::id::{Fd, ProcessId, SocketId};
+use crate::net::Net;
+use crate::poll::Gate;
+use crate::queue::Queue;
+use crate::socket::{
+    BadDescriptor, BindError, Datagrams, Descriptor, Kind, ReceiveError, SendError, Socket, SocketCounters,
+};
+use crate::stack::{Datagram, Io, IpEndpoint, Origin, OutputError, RouteHandle, Source};
+use crate::time::Instant;
+use crate::wire::IpAddress;
+use crate::work::Work;
+
+handle! {
+    /// A UDP socket.
+    UdpSocket
+}
+
+impl UdpSocket {
+    // --- Open and close ---
+
+    /// Opens a UDP socket bound to `port` of `address`, or of all the host's addresses. Port 0 chooses one.
+    ///
+    /// Bound to a multicast group, it joins the group and receives nothing else; any number of sockets may.
+    ///
+    /// # Errors
+    /// [`BindError`]; nothing is open then.
+    pub fn bind(system: &mut System<'_>, address: Option<IpAddress>, port: u16) -> Result<Self, BindError> {
+        system.call();
+        let id = Self::open(system.net, Some(system.process), address, port, system.now)?;
+        Ok(Self(system.opened(id)))
+    }
+
+    /// Opens a socket of `owner`. Bound to a multicast group it joins the group, and shares the channel of
+    /// the sockets that have.
+    pub(crate) fn open(
+        net: &mut Net,
+        owner: Option<ProcessId>,
+        address: Option<IpAddress>,
+        port: u16,
+        now: Instant,
+    ) -> Result<SocketId, BindError> {
+        let group = address.filter(IpAddress::is_multicast);
+        if group.is_none() && address.is_some_and(|a| !net.stack.is_local(&a)) {
+            return Err(BindError::NotLocal);
+        }
+        let port = if port == 0 { net.rx.free_port(address).ok_or(BindError::NoPort)? } else { port };
+        if group.is_none() && net.rx.table.is_bound(address, port) {
+            return Err(BindError::InUse);
+        }
+        let limit = net.config.socket_queue_pkts;
+        net.pool.grow(limit).map_err(BindError::NoMemory)?;
+        // Under the lazy architectures receivers fill their own queues.
+        let gate = if net.plan.is_lazy() { Gate::open() } else { net.rx.gate(limit, &net.config) };
+        let installed = net.sockets.install(
+            Descriptor::Udp(Box::new(Socket {
+                owner,
+                address,
+                source: address.filter(|address| net.stack.is_own(address)),
+                port,
+                channels: Vec::new(),
+                next_channel: 0,
+                ready: Queue::new(limit, gate),
+                route: RouteHandle::default(),
+                counters: SocketCounters::default(),
+            })),
+            &mut net.work,
+        );
+        let id = installed.inspect_err(|_| net.pool.shrink(limit))?;
+        let opened = match group {
+            Some(group) => Self::join_group(net, id, port, group, now),
+            None => Self::receive_at(net, id, port, address, None),
+        };
+        if let Err(error) = opened {
+            net.sockets.remove(id);
+            net.pool.shrink(limit);
+            return Err(error.into());
+        }
+        Ok(id)
+    }
+
+    /// Lets the socket receive from the channel of `address` and `port`, which is opened if there is none
+    /// yet.
+    fn receive_at(
+        net: &mut Net,
+        id: SocketId,
+        port: u16,
+        address: Option<IpAddress>,
+        group: Option<IpAddress>,
+    ) -> Result<(), ChannelError> {
+        let channel = match group.and_then(|group| net.rx.table.udp(&group, port)) {
+            Some(channel) => channel,
+            None => net.channels().open(Binding::Udp { address, port })?,
+        };
+        if let Some(channel) = net.rx.channels.get_mut(channel) {
+            channel.members.push(id);
+        }
+        if let Some(socket) = net.sockets.descriptors.udp_mut(id) {
+            socket.channels.push((channel, group));
+        }
+        Ok(())
+    }
+
+    /// Drops what waits, leaves the groups, and closes the channels that no other socket shares.
+    pub(super) fn closed(net: &mut Net, id: SocketId, socket: Socket, now: Instant) {
+        net.pool.shrink(socket.ready.limit());
+        for datagram in socket.ready.into_items() {
+            net.ledger.drop_input(QueueDrop::Closed, datagram.frames());
+            datagram.recycle(&mut net.pool);
+        }
+        for (channel, group) in socket.channels {
+            if let Some(group) = group {
+                // An interface that never joined has nothing to leave.
+                net.each_interface(now, |stack, interface, io| {
+                    let _ = stack.leave(group, interface, io);
+                });
+            }
+            let Some(members) = net.rx.channels.get_mut(channel).map(|c| &mut c.members) else { continue };
+            members.retain(|&m| m != id);
+            if members.is_empty() {
+                let binding = Binding::Udp { address: group.or(socket.address), port: socket.port };
+                net.close_channel(channel, binding, now);
+            }
+        }
+        net.follow_addresses();
+    }
+
+    // --- Groups ---
+
+    /// Joins a multicast group on every interface: its datagrams to the socket's port are received by the
+    /// socket. All sockets of a group and port share one channel.
+    ///
+    /// # Errors
+    /// [`BindError`]; the socket is unchanged then.
+    pub fn join(self, system: &mut System<'_>, group: IpAddress) -> Result<(), BindError> {
+        let id = system.begin(self.0, Kind::Udp)?;
+        let port = self.port(system)?;
+        if !group.is_multicast() {
+            return Err(BindError::NotMulticast);
+        }
+        Ok(Self::join_group(system.net, id, port, group, system.now)?)
+    }
+
+    /// Lets a socket, which is bound to `port`, receive what is sent to a group.
+    fn join_group(
+        net: &mut Net,
+        id: SocketId,
+        port: u16,
+        group: IpAddress,
+        now: Instant,
+    ) -> Result<(), ChannelError> {
+        let joined = |socket: &Socket| socket.channels.iter().any(|&(_, joined)| joined == Some(group));
+        if net.sockets.descriptors.udp(id).is_some_and(joined) {
+            return Ok(());
+        }
+        Self::receive_at(net, id, port, Some(group), Some(group))?;
+        // A group that an interface cannot join (no address of that family) is simply not received there.
+        net.each_interface(now, |stack, interface, io| {
+            let _ = stack.join(group, interface, io);
+        });
+        net.follow_addresses();
+        Ok(())
+    }
+
+    // --- Receive ---
+
+    /// Receives a datagram.
+    ///
+    /// Under the lazy architectures this is where protocol input happens, on the caller's bill. The datagram
+    /// stays in the frames it came in. When it is dropped their buffers go back; [`System::recycle`] is the
+    /// faster way.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    pub fn receive(self, system: &mut System<'_>) -> Result<Datagram, ReceiveError> {
+        let id = system.begin(self.0, Kind::Udp)?;
+        let mut datagram = None;
+        Receiver::new(system.net, id, system.now).receive(&mut datagram);
+        datagram.ok_or(ReceiveError::WouldBlock)
+    }
+
+    /// Receives as many datagrams as there are and `datagrams` has room for, of 64 frames at most that wait
+    /// in a channel. Those that it held before are given back first.
+    ///
+    /// It costs a fraction of as many calls of [`UdpSocket::receive`], and what is sent in answer leaves
+    /// together.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    pub fn receive_burst(
+        self,
+        system: &mut System<'_>,
+        datagrams: &mut Datagrams,
+    ) -> Result<(), ReceiveError> {
+        datagrams.recycle(&mut system.net.pool);
+        let id = system.begin(self.0, Kind::Udp)?;
+        Receiver::new(system.net, id, system.now).receive(datagrams);
+        there_was(!datagrams.is_empty())
+    }
+
+    // --- Send ---
+
+    /// Sends a datagram from the socket's address and port. The payload is copied once, into the frame that
+    /// leaves.
+    ///
+    /// A socket that is bound to no address sends from the one that suits the way there. That is right for
+    /// requests only: [`UdpSocket::reply`] sends an answer from the address that its request came to.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn send(self, system: &mut System<'_>, to: IpEndpoint, payload: &[u8]) -> Result<(), SendError> {
+        self.send_from(system, Origin::default(), to, payload)
+    }
+
+    /// Answers a datagram: sends `payload` to its sender, from the address that it was sent to and by the
+    /// interface that it came by ([`Datagram::reply_origin`]).
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn reply(self, system: &mut System<'_>, request: &Datagram, payload: &[u8]) -> Result<(), SendError> {
+        self.send_from(system, request.reply_origin(), request.source(), payload)
+    }
+
+    /// Sends a datagram from an address and by an interface of the caller's choice, as `IP_PKTINFO` does: for
+    /// answers that leave later than in the step that received the request.
+    ///
+    /// # Errors
+    /// [`SendError`], and [`SendError::NotLocal`] if `from` is no address of this host, or another one than
+    /// the socket is bound to; nothing was sent.
+    pub fn send_from(
+        self,
+        system: &mut System<'_>,
+        from: Origin,
+        to: IpEndpoint,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        let id = system.begin(self.0, Kind::Udp)?;
+        let Net { sockets, stack, links, pool, ledger, work, .. } = &mut *system.net;
+        let Some(socket) = sockets.descriptors.udp_mut(id) else {
+            return Err(BadDescriptor::OtherKind.into());
+        };
+        let address = match (socket.source, from.address) {
+            (Some(bound), Some(asked)) if bound != asked => return Err(SendError::NotLocal),
+            (bound, asked) => bound.or(asked),
+        };
+        let source = Source { origin: Origin { address, ..from }, port: socket.port };
+        work.add(Work::Output);
+        let mut io = Io { now: system.now, pool, ledger, out: links.out() };
+        match stack.send_udp(source, to, payload, &mut socket.route, &mut io) {
+            Ok(()) => {
+                socket.counters.sent += 1;
+                Ok(())
+            }
+            Err(OutputError::NoAddress) if from.address.is_some_and(|asked| !stack.is_own(&asked)) => {
+                Err(SendError::NotLocal)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    // --- Questions ---
+
+    /// Returns the port that the socket is bound to.
+    ///
+    /// # Errors
+    /// It is no UDP socket of this process.
+    pub fn port(self, system: &System<'_>) -> Result<u16, BadDescriptor> {
+        match system.descriptor(self.0)?.1 {
+            Descriptor::Udp(socket) => Ok(socket.port),
+            _ => Err(BadDescriptor::OtherKind),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::close;
+    use super::*;
+    use crate::config::Config;
+    use crate::receive::Architecture;
+    use crate::slab::tests::LOOKS;
+
+    /// Descriptors and channels looked at, and ports tried, by so many binds to a port that is chosen.
+    fn cost(net: &mut Net, binds: u32) -> (u64, u16) {
+        let (looks, port) = (LOOKS.get(), net.rx.next_port);
+        for _ in 0..binds {
+            UdpSocket::open(net, Some(ProcessId(9)), None, 0, Instant::ZERO).expect("there are ports");
+        }
+        (LOOKS.get() - looks, net.rx.next_port - port)
+    }
+
+    #[test]
+    fn a_bind_to_any_port_looks_at_as_much_with_ten_thousand_sockets_as_with_none() {
+        for architecture in Architecture::ALL {
+            let small = Config { socket_queue_pkts: 1, channel_pkts: 1, ..Config::of(architecture) };
+            let mut net = Net::new(small).expect("there is memory");
+            let first = cost(&mut net, 10);
+            assert_eq!(first.1, 10, "ports tried, each once");
+            cost(&mut net, 10_000);
+            assert_eq!(cost(&mut net, 10), first, "{architecture}");
+        }
+    }
+
+    /// A datagram that waits for somebody else keeps its verdict until the table changes.
+    #[test]
+    fn a_socket_that_comes_and_goes_is_one_change_each_of_the_table() {
+        let mut net = Net::new(Config::of(Architecture::SoftLrp)).expect("there is memory");
+        let (interface, _) =
+            crate::cable::pair(crate::cable::Options::new("here", 1), crate::cable::Options::new("there", 2));
+        let addresses = ["10.0.0.1/24", "fd00::1/64"].map(|address| address.parse().expect("an address"));
+        net.add_interface(Box::new(interface), &addresses, None, Instant::ZERO).expect("there is memory");
+        let before = net.rx.table.generation();
+        let socket = UdpSocket::open(&mut net, Some(ProcessId(9)), None, 7, Instant::ZERO).expect("a socket");
+        assert_eq!(net.rx.table.generation(), before + 1);
+        close(&mut net, socket, Instant::ZERO);
+        assert_eq!(net.rx.table.generation(), before + 2);
+    }
+}
