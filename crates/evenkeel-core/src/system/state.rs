@@ -27,8 +27,9 @@ use crate::work::Work;
 /// ```
 /// use evenkeel_core::cable::{self, Options};
 /// use evenkeel_core::host::{Config, Host};
-/// use evenkeel_core::socket::{ReceiveError, UdpSocket};
+/// use evenkeel_core::socket::ReceiveError;
 /// use evenkeel_core::stack::IpEndpoint;
+/// use evenkeel_core::system::UdpSocket;
 /// use evenkeel_core::time::Instant;
 /// use evenkeel_core::wire::{IpAddress, IpCidr};
 ///

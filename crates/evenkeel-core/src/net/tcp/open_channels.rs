@@ -1,8 +1,8 @@
 //! The channels of TCP open and close: those of listeners, and the rings of connections on adaptors that
 //! demultiplex.
 
-use super::Tcp;
 use super::activation::Activation;
+use super::state::Tcp;
 use crate::channel::{Channel, SegmentKind};
 use crate::config::Config;
 use crate::demux::{Binding, Change};

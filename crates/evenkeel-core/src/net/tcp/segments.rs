@@ -1,6 +1,6 @@
 //! Segments in and out, passing time, and notification of programs.
 
-use super::Tcp;
+use super::state::Tcp;
 use crate::context::Cx;
 use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
 use crate::stack::{IcmpError, IcmpErrorKind, Io, Stack, TcpPacket, segment_max};
