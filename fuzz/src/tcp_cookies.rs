@@ -148,7 +148,7 @@ impl World {
         let known = MSS.iter().copied().filter(|mss| *mss <= options.mss.unwrap_or_default().max(48)).max();
         match self.handle(peer, header, &[]) {
             Reaction::Nothing | Reaction::Drop => assert_eq!(known, None),
-            Reaction::Send(syn_ack) | Reaction::SendAgain(syn_ack) => {
+            Reaction::Send(syn_ack) | Reaction::Open(syn_ack) | Reaction::SendAgain(syn_ack) => {
                 assert_eq!((syn_ack.ack, syn_ack.flags.contains(Flags::SYN | Flags::ACK)), (irs + 1, true));
                 // The cookie is checked at once, when it is surely fresh.
                 assert_eq!(self.cookies.check(&tuple(peer), irs, syn_ack.seq, self.now), known);
@@ -275,7 +275,7 @@ impl World {
                 self.waiting.push(None);
                 self.report.opened_fast += 1;
             }
-            Reaction::Send(_) => assert!(!(good || old) || !room, "our own was refused"),
+            Reaction::Send(_) | Reaction::Open(_) => assert!(!(good || old) || !room, "our own was refused"),
             other => panic!("{other:?} to a SYN"),
         }
         // SYNs that are answered with a SYN cookie get a Fast Open cookie, too, which may be used.

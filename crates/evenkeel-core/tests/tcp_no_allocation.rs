@@ -49,7 +49,7 @@ fn a_flood_of_syns_allocates_nothing() {
                 listener.handle_segment(&arrival, &mut counters)
             };
             // One in ten is honest.
-            if let Reaction::Send(syn_ack) = give(header)
+            if let Reaction::Open(syn_ack) | Reaction::Send(syn_ack) = give(header)
                 && n % 10 == 0
             {
                 let ack = Header { flags: Flags::ACK, seq: syn_ack.ack, ack: syn_ack.seq + 1, ..header };

@@ -11,6 +11,11 @@ pub enum Fate {
     Dropped(TcpDrop),
 }
 
+impl Fate {
+    /// The fate of a segment of a connection that is too old, or not from the peer.
+    pub(crate) const OUT_OF_PLACE: Self = Self::Dropped(TcpDrop::NotAcceptable);
+}
+
 /// Why a segment, or the bytes in it, went no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TcpDrop {

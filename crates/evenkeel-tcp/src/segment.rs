@@ -270,6 +270,11 @@ impl<'a> Segment<'a> {
         self.header.bytes() + self.payload_len()
     }
 
+    /// Returns the rest of a segment after its SYN.
+    pub(crate) fn after_syn(&self) -> Self {
+        Self { header: Header { seq: self.header.seq + 1, ..self.header }, ..*self }
+    }
+
     /// Returns whether the segment has no payload.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -38,7 +38,7 @@ impl Clock {
     }
 
     /// Records the peer's timestamp `value` as TS.Recent.
-    pub(super) const fn hear(&mut self, value: u32, now: Instant) {
+    pub(super) const fn set_recent(&mut self, value: u32, now: Instant) {
         self.recent = value;
         self.recent_at = seconds(now);
     }

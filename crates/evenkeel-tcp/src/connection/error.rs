@@ -19,6 +19,22 @@ pub enum Error {
     Aborted,
 }
 
+/// The failure of a connection, or the signs of one.
+#[derive(Debug, Default)]
+pub(super) struct Failure {
+    /// The reason why the connection failed, if it did and the user has not taken it.
+    pub(super) error: Option<Error>,
+    /// Whether the network has recently reported an error that need not be the end (RFC 5461).
+    pub(super) unreachable: bool,
+}
+
+impl Failure {
+    /// Returns the reason to give to a user whose peer has not answered for too long.
+    pub(super) const fn without_answer(&self) -> Error {
+        if self.unreachable { Error::Unreachable } else { Error::TimedOut }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

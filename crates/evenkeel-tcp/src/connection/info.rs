@@ -2,8 +2,9 @@
 
 use super::super::recovery::RecoveryInfo;
 use super::super::state::State;
+use super::counts::Counts;
 use super::error::Error;
-use super::tcb::{Connection, Counts};
+use super::tcb::Tcb;
 
 /// A snapshot of a connection's state and counters, for people and for tests.
 #[derive(Debug, Clone, Copy)]
@@ -45,28 +46,28 @@ pub struct Info {
     pub ecn: bool,
 }
 
-impl Connection {
-    /// Returns a snapshot of the connection's state and counters.
-    #[must_use]
-    pub fn info(&self) -> Info {
-        Info {
-            state: self.state,
-            recovery: self.recovery.info(),
-            counts: self.counts,
-            error: self.error,
-            unreachable: self.soft_error,
-            send_window: self.snd.wnd,
-            send_queue: self.snd.buffer.len(),
-            unsent: self.snd.unsent(),
-            send_limit: self.send_limit(),
-            receive_window: self.rcv.edge.since(self.rcv.nxt()),
-            receive_queue: self.rcv.buffer.readable(),
-            receive_limit: self.rcv.limit as usize,
-            held: self.held(),
-            mss: self.payload_max(),
-            sack: self.sack,
-            timestamps: self.clock.is_some(),
-            ecn: self.ecn,
+impl Info {
+    /// Returns a snapshot of a connection.
+    pub(super) fn of(tcb: &Tcb) -> Self {
+        let Tcb { snd, rcv, negotiated, path, recovery, .. } = tcb;
+        Self {
+            state: tcb.state,
+            recovery: recovery.info(),
+            counts: tcb.counts,
+            error: tcb.failure.error,
+            unreachable: tcb.failure.unreachable,
+            send_window: snd.wnd,
+            send_queue: snd.buffer.len(),
+            unsent: snd.unsent(),
+            send_limit: tcb.send_limit(),
+            receive_window: rcv.window(),
+            receive_queue: rcv.buffer.readable(),
+            receive_limit: rcv.sizing.limit as usize,
+            held: snd.buffer.capacity() + rcv.buffer.capacity(),
+            mss: path.payload_max(negotiated),
+            sack: negotiated.sack(),
+            timestamps: negotiated.timestamps(),
+            ecn: tcb.ecn.is_enabled(),
         }
     }
 }

@@ -6,172 +6,124 @@
 use std::sync::Arc;
 
 use super::config::{Config, Keepalive};
-use super::error::Error;
-use super::tcb::Connection;
+use super::tcb::Tcb;
 use crate::rate::Rate;
-use crate::rate_cache::Remembered;
 use crate::state::State;
 use crate::time::{Duration, Instant};
 
 /// An option of one connection, as set with `setsockopt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamOption {
-    /// The argument of [`Connection::set_nagle`].
+    /// Whether small segments wait for the acknowledgment of others (RFC 9293, 3.7.4).
     Nagle(bool),
-    /// The argument of [`Connection::set_cork`].
+    /// Whether segments that are not full wait for more data (`TCP_CORK`): for at most one retransmission
+    /// timeout, if nothing else is under way.
     Cork(bool),
-    /// The argument of [`Connection::set_ack_delay`].
+    /// The longest time that an acknowledgment is delayed, for other segments to share it. Zero sends each at
+    /// once (`TCP_QUICKACK`); values above [`Config::ACK_DELAY_MAX`] count as that.
     AckDelay(Duration),
-    /// The argument of [`Connection::set_fin_wait_2`].
+    /// The time that the connection waits for the peer's FIN once it is closed (`TCP_LINGER2`).
     FinWait2(Duration),
-    /// The argument of [`Connection::set_user_timeout`].
+    /// The time that sent data may go unacknowledged, or a window stay closed, without a sign of the peer
+    /// before the connection fails: R2 of RFC 9293, 3.8.3 (MUST-21).
     UserTimeout(Duration),
-    /// The argument of [`Connection::set_keepalive`].
+    /// The keep-alive probes to an idle peer; `None` turns them off (RFC 9293, 3.8.4, MUST-24).
     Keepalive(Option<Keepalive>),
-    /// The argument of [`Connection::set_mss_max`].
+    /// The largest segment in bytes after the 20 of its header (`TCP_MAXSEG`). Values below
+    /// [`Config::MSS_MAX_LEAST`] count as that. Before the SYN has left, the limit applies to the peer's
+    /// segments, too.
     MssMax(u16),
-    /// The argument of [`Connection::set_send_buffer`].
+    /// The size of the send buffer (`SO_SNDBUF`): the bytes that the user may write ahead of what is
+    /// acknowledged. The buffer no longer grows.
     SendBuffer(usize),
-    /// The argument of [`Connection::set_receive_buffer`].
+    /// The size of the receive buffer (`SO_RCVBUF`): the bytes that may wait to be read. The buffer no longer
+    /// grows. A window that was once offered is never taken back (RFC 9293, 3.8.6), and after the SYN no
+    /// window is larger than its scale can express.
     ReceiveBuffer(usize),
-    /// The argument of [`Connection::set_rate_max`].
+    /// The limit on the sending rate, IP and TCP headers included (`SO_MAX_PACING_RATE`).
     RateMax(Option<Rate>),
-    /// The argument of [`Connection::set_capacity`].
+    /// The path's capacity, which this connection has for itself. It sends at that rate, headers included, in
+    /// place of slow start (Aron and Druschel, "Soft timers", 4.1). Loss makes it slower. See
+    /// [`Start::At`](crate::recovery::Start::At).
     Capacity(Rate),
 }
 
-impl Connection {
-    /// Sets one option of the connection.
-    pub fn set(&mut self, option: StreamOption, now: Instant) {
+/// A change of the options of a connection.
+pub(super) struct Change<'c> {
+    tcb: &'c mut Tcb,
+    now: Instant,
+}
+
+impl<'c> Change<'c> {
+    pub(super) const fn new(tcb: &'c mut Tcb, now: Instant) -> Self {
+        Self { tcb, now }
+    }
+
+    /// Sets one option.
+    pub(super) fn set(mut self, option: StreamOption) {
         match option {
-            StreamOption::Nagle(nagle) => self.set_nagle(nagle),
-            StreamOption::Cork(cork) => self.set_cork(cork),
+            StreamOption::Nagle(nagle) => self.tcb.nagle.enabled = nagle,
+            StreamOption::Cork(cork) => self.tcb.nagle.cork = cork,
             StreamOption::AckDelay(delay) => self.set_ack_delay(delay),
-            StreamOption::FinWait2(wait) => self.set_fin_wait_2(wait),
-            StreamOption::UserTimeout(timeout) => self.set_user_timeout(timeout),
-            StreamOption::Keepalive(keepalive) => self.set_keepalive(keepalive, now),
-            StreamOption::MssMax(mss) => self.set_mss_max(mss),
-            StreamOption::SendBuffer(bytes) => self.set_send_buffer(bytes),
+            StreamOption::FinWait2(wait) => self.settings().fin_wait_2 = wait,
+            StreamOption::UserTimeout(timeout) => self.settings().user_timeout = timeout,
+            StreamOption::Keepalive(keepalive) => self.set_keepalive(keepalive),
+            StreamOption::MssMax(mss) => self.set_mss_max(mss.max(Config::MSS_MAX_LEAST)),
+            StreamOption::SendBuffer(bytes) => {
+                let settings = self.settings();
+                (settings.send_buffer_initial, settings.send_buffer_max) = (bytes, bytes);
+            }
             StreamOption::ReceiveBuffer(bytes) => self.set_receive_buffer(bytes),
-            StreamOption::RateMax(rate) => self.set_rate_max(rate),
-            StreamOption::Capacity(rate) => self.set_capacity(rate, now),
+            StreamOption::RateMax(rate) => self.tcb.recovery.set_rate_max(rate),
+            StreamOption::Capacity(rate) => self.tcb.recovery.set_capacity(rate, self.now),
         }
     }
 
-    /// Sets whether small segments wait for the acknowledgment of others (RFC 9293, 3.7.4).
-    pub const fn set_nagle(&mut self, nagle: bool) {
-        self.nagle = nagle;
+    fn set_ack_delay(&mut self, delay: Duration) {
+        self.settings().ack_delay = delay;
+        let nxt = self.tcb.rcv.nxt();
+        let ack = &mut self.tcb.timers.delayed_ack;
+        ack.send_now_if(delay.is_zero() && nxt != ack.last_sent());
     }
 
-    /// Sets whether segments that are not full wait for more data (`TCP_CORK`): for at most one
-    /// retransmission timeout, if nothing else is under way.
-    pub const fn set_cork(&mut self, cork: bool) {
-        self.cork = cork;
+    fn set_keepalive(&mut self, keepalive: Option<Keepalive>) {
+        self.settings().keepalive = keepalive;
+        let (timer, state) = (&mut self.tcb.timers.keepalive, self.tcb.state);
+        timer.stop_timer();
+        if state.is_synchronized() && state != State::TimeWait {
+            timer.restart(keepalive, self.now);
+        }
     }
 
-    /// Sets the longest time that an acknowledgment is delayed, for other segments to share it. Zero sends
-    /// each at once (`TCP_QUICKACK`); values above [`Config::ACK_DELAY_MAX`] count as that.
-    pub fn set_ack_delay(&mut self, delay: Duration) {
-        self.own_config().ack_delay = delay;
-        self.due.ack |= delay.is_zero() && self.rcv.nxt() != self.rcv.acked;
-    }
-
-    /// Sets the time that the connection waits for the peer's FIN once it is closed (`TCP_LINGER2`).
-    pub fn set_fin_wait_2(&mut self, wait: Duration) {
-        self.own_config().fin_wait_2 = wait;
-    }
-
-    /// Sets the time that sent data may go unacknowledged, or a window stay closed, without a sign of the
-    /// peer before the connection fails: R2 of RFC 9293, 3.8.3 (MUST-21).
-    pub fn set_user_timeout(&mut self, timeout: Duration) {
-        self.own_config().user_timeout = timeout;
-    }
-
-    /// Limits segments to `mss` bytes after the 20 of their header (`TCP_MAXSEG`). Values below
-    /// [`Config::MSS_MAX_LEAST`] count as that. Before the SYN has left, the limit applies to the peer's
-    /// segments, too.
-    pub fn set_mss_max(&mut self, mss: u16) {
-        let mss = mss.max(Config::MSS_MAX_LEAST);
-        self.own_config().mss_max = mss;
+    fn set_mss_max(&mut self, mss: u16) {
+        self.settings().mss_max = mss;
         if self.is_syn_unsent() {
-            self.rcv.mss = self.rcv.mss.min(mss);
+            self.tcb.rcv.mss = self.tcb.rcv.mss.min(mss);
         }
-        self.limit_mss(mss);
+        let Tcb { path, negotiated, recovery, .. } = &mut *self.tcb;
+        path.limit(mss, negotiated, recovery);
     }
 
-    /// Sets the size of the send buffer (`SO_SNDBUF`): the bytes that the user may write ahead of what is
-    /// acknowledged. The buffer no longer grows.
-    pub fn set_send_buffer(&mut self, bytes: usize) {
-        let options = self.own_config();
-        (options.send_buffer_initial, options.send_buffer_max) = (bytes, bytes);
-    }
-
-    /// Sets the size of the receive buffer (`SO_RCVBUF`): the bytes that may wait to be read. The buffer
-    /// no longer grows. A window that was once offered is never taken back (RFC 9293, 3.8.6), and after
-    /// the SYN no window is larger than its scale can express.
-    pub fn set_receive_buffer(&mut self, bytes: usize) {
+    fn set_receive_buffer(&mut self, bytes: usize) {
         let before_syn = self.is_syn_unsent();
-        let options = self.own_config();
-        options.receive_buffer_max = bytes;
+        let settings = self.settings();
+        settings.receive_buffer_max = bytes;
         if before_syn {
-            options.receive_buffer_initial = bytes;
-            self.rcv.shift = self.config.window_shift();
+            settings.receive_buffer_initial = bytes;
+            self.tcb.rcv.shift = self.tcb.config.window_shift();
         }
-        self.rcv.limit = Config::bytes(bytes);
-        self.due.ack |= self.state.is_synchronized() && self.is_window_update_due();
-    }
-
-    /// Limits the sending rate, IP and TCP headers included (`SO_MAX_PACING_RATE`).
-    pub fn set_rate_max(&mut self, rate: Option<Rate>) {
-        self.recovery.set_rate_max(rate);
-    }
-
-    /// Sets the path's capacity, which this connection has for itself. It sends at that rate, headers
-    /// included, in place of slow start (Aron and Druschel, "Soft timers", 4.1). Loss makes it slower. See
-    /// [`Start::At`](crate::recovery::Start::At).
-    pub fn set_capacity(&mut self, rate: Rate, now: Instant) {
-        self.recovery.set_capacity(rate, now);
-    }
-
-    /// Sets the rate and the round-trip time of an earlier connection to this destination: see
-    /// [`Start::Remembered`](crate::recovery::Start::Remembered).
-    pub fn remember(&mut self, rate: Rate, rtt: Duration) {
-        self.recovery.remember(rate, rtt);
-    }
-
-    pub(crate) fn measures(&self) -> bool {
-        self.recovery.measures()
-    }
-
-    /// Returns the rate at which data last arrived at the peer, if it is measured, for
-    /// [`Connection::remember`] of a later connection.
-    pub(crate) fn measured(&self) -> Option<Remembered> {
-        let (rate, rtt) = self.recovery.delivery_rate()?;
-        Some(Remembered { rate, rtt, at: self.recovery.last_sent() })
-    }
-
-    /// Closes the receiving direction. Data that waits to be read, and data that comes later, is
-    /// acknowledged and discarded, as in BSD: a peer that goes on sending is neither reset nor slowed, and
-    /// takes no memory.
-    pub fn shutdown_read(&mut self) {
-        self.rcv.deaf = true;
-        self.rcv.buffer.discard();
-        self.due.ack |= self.state.is_synchronized() && self.is_window_update_due();
-    }
-
-    /// Returns the reason why the connection failed, if it did, and forgets it (`SO_ERROR`). Other calls
-    /// then report that it is closed.
-    pub const fn take_error(&mut self) -> Option<Error> {
-        self.error.take()
+        self.tcb.rcv.sizing.limit = Config::bytes(bytes);
+        let update = self.tcb.state.is_synchronized() && self.tcb.is_window_update_due();
+        self.tcb.timers.delayed_ack.send_now_if(update);
     }
 
     /// Returns the settings for changes that affect this connection alone: copies them if other
     /// connections share them.
-    pub(super) fn own_config(&mut self) -> &mut Config {
-        Arc::make_mut(&mut self.config)
+    fn settings(&mut self) -> &mut Config {
+        Arc::make_mut(&mut self.tcb.config)
     }
 
     fn is_syn_unsent(&self) -> bool {
-        self.state == State::SynSent && self.snd.nxt == self.snd.iss
+        self.tcb.state == State::SynSent && self.tcb.snd.nxt == self.tcb.handshake.iss
     }
 }

@@ -4,11 +4,14 @@
 //! peer; an acknowledgment, unless one of the others brought it.
 
 use super::super::counters::Counter;
+use super::super::options::Options;
 use super::super::recovery::RecoveryState;
 use super::super::segment::{Ecn, Flags, Header, Segment};
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::state::State;
-use super::tcb::Connection;
+use super::header::HeaderOf;
+use super::send_side::Candidate;
+use super::tcb::Tcb;
 use crate::time::Instant;
 
 /// An outgoing segment, and whether it only repeats an earlier one.
@@ -39,56 +42,61 @@ impl Next {
     }
 }
 
-/// A candidate for the next segment with new data.
-struct Candidate {
-    range: SeqRange,
-    /// The bytes never sent, from which the candidate is taken.
-    queued: u32,
-    /// The bytes that a segment has room for.
-    full: u32,
+/// An opportunity of a connection to send a segment.
+pub(super) struct Transmission<'c> {
+    tcb: &'c mut Tcb,
+    now: Instant,
 }
 
-impl Connection {
-    /// Returns whether [`Connection::poll_transmit`] has something to do: something is due, was never
-    /// sent, or is lost. It may still find that there is no segment to send.
-    #[must_use]
-    pub fn may_transmit(&self) -> bool {
-        self.due.any() || self.state != State::Closed && (self.snd.unsent() > 0 || self.recovery.has_lost())
+impl<'c> Transmission<'c> {
+    #[inline(always)]
+    pub(super) const fn new(tcb: &'c mut Tcb, now: Instant) -> Self {
+        Self { tcb, now }
     }
 
     /// Returns the next segment to send, if there is one, and counts it as sent. If there is none, frees
     /// the memory of empty buffers.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing<'_>> {
-        if !self.may_transmit() {
+    #[inline(always)]
+    pub(super) fn poll(mut self) -> Option<Outgoing<'c>> {
+        if !self.tcb.may_transmit() {
             self.after_last();
             return None;
         }
         // Only while opening: later SND.UNA comes round to ISS, after 4 GiB.
-        let opening = matches!(self.state, State::SynSent | State::SynReceived);
-        if (opening || self.due.reset.is_some())
-            && let Some((header, payload, again)) = self.reset_or_syn(now)
+        let opening = matches!(self.tcb.state, State::SynSent | State::SynReceived);
+        if (opening || self.tcb.reset.is_some())
+            && let Some((header, payload, again)) = self.reset_or_syn()
         {
-            return Some(self.outgoing(header, payload, again));
+            return Some(self.count(header, payload, again));
         }
-        let Some(Next { seq, flags, payload, ecn, again }) = self.next_segment(now) else {
+        let Some(Next { seq, flags, payload, ecn, again }) = self.next_segment() else {
             self.after_last();
             return None;
         };
-        let header = Header { ecn, ..self.header(seq, flags, now) };
-        Some(self.outgoing(header, payload, again))
+        let header = Header { ecn, ..HeaderOf::new(self.tcb, self.now).segment(seq, flags) };
+        Some(self.count(header, payload, again))
+    }
+
+    #[inline(always)]
+    fn count(self, header: Header, payload: SeqRange, again: bool) -> Outgoing<'c> {
+        let Self { tcb, .. } = self;
+        let segment = Segment { header, payload: tcb.snd.buffer.get(payload) };
+        tcb.counts.segments_out += 1;
+        tcb.counts.bytes_out += segment.payload_len() as u64;
+        Outgoing { segment, again }
     }
 
     /// Ends a train of segments, unless the next waits for the pacer, when nothing leaves now. Frees the
     /// memory of empty buffers.
     #[inline]
     fn after_last(&mut self) {
-        if self.timers.pace == Instant::NEVER {
-            self.recovery.end_train();
+        if !self.tcb.timers.pace.is_running() {
+            self.tcb.recovery.end_train();
         }
-        if self.recovery.measures() {
-            self.note_limit();
+        if self.tcb.recovery.measures() {
+            self.record_limit();
         }
-        self.release_idle_memory();
+        self.tcb.release_idle_memory();
     }
 
     /// Records that the path does not limit the connection, if that is so: less than a segment is unsent
@@ -98,221 +106,179 @@ impl Connection {
     /// The path may be full though the peer's window is the limit. So samples count for the path if more
     /// than half of the congestion window is in flight, which is twice what the path holds.
     #[cold]
-    fn note_limit(&mut self) {
-        let recovery = &self.recovery;
-        let held_back =
-            || recovery.may_send(self.payload_max().into()) && recovery.in_flight() <= recovery.cwnd() / 2;
-        if self.timers.pace == Instant::NEVER && (self.has_little_to_send() || held_back()) {
-            self.recovery.on_nothing_to_send();
+    fn record_limit(&mut self) {
+        let recovery = &self.tcb.recovery;
+        let payload_max = self.tcb.path.payload_max(&self.tcb.negotiated);
+        let deferred =
+            || recovery.may_send(payload_max.into()) && recovery.in_flight() <= recovery.cwnd() / 2;
+        if !self.tcb.timers.pace.is_running() && (self.has_little_to_send() || deferred()) {
+            self.tcb.recovery.on_nothing_to_send();
         }
     }
 
     /// Records that the path does not limit the connection, if the segment that has just left was the
     /// last.
     #[cold]
-    fn note_last(&mut self) {
+    fn record_last(&mut self) {
         if self.has_little_to_send() {
-            self.recovery.on_nothing_to_send();
+            self.tcb.recovery.on_nothing_to_send();
         }
     }
 
     fn has_little_to_send(&self) -> bool {
-        self.snd.unsent() < self.payload_max().into() && !self.recovery.has_lost()
-    }
-
-    #[inline]
-    fn outgoing(&mut self, header: Header, payload: SeqRange, again: bool) -> Outgoing<'_> {
-        let segment = Segment { header, payload: self.snd.buffer.get(payload) };
-        self.counts.segments_out += 1;
-        self.counts.bytes_out += segment.payload_len() as u64;
-        Outgoing { segment, again }
+        let payload_max = self.tcb.path.payload_max(&self.tcb.negotiated);
+        self.tcb.snd.unsent() < payload_max.into() && !self.tcb.recovery.has_lost()
     }
 
     /// Returns the header of a reset, SYN or SYN-ACK that is due, the range of its payload, and whether it
     /// was sent before.
     #[cold]
-    fn reset_or_syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
-        match self.due.reset.take() {
-            Some((seq, flags)) => Some((self.reset_header(seq, flags, now), SeqRange::default(), false)),
-            None => self.syn(now),
-        }
+    fn reset_or_syn(&mut self) -> Option<(Header, SeqRange, bool)> {
+        let Some(reset) = self.tcb.reset.take() else { return self.syn() };
+        Some((HeaderOf::new(self.tcb, self.now).reset(reset), SeqRange::default(), false))
     }
 
-    fn next_segment(&mut self, now: Instant) -> Option<Next> {
-        match self.state {
+    /// Returns the header of a SYN or SYN-ACK that is due or lost, the range of its payload, and whether
+    /// it was sent before.
+    fn syn(&mut self) -> Option<(Header, SeqRange, bool)> {
+        let iss = self.tcb.handshake.iss;
+        let first = self.tcb.snd.nxt == iss;
+        let lost = || self.tcb.recovery.next_retransmission(1).is_some_and(|range| range.start == iss);
+        let due = self.tcb.handshake.syn_due || !first && lost();
+        self.tcb.handshake.syn_due = false;
+        if !due {
+            return None;
+        }
+        let header = HeaderOf::new(self.tcb, self.now).syn(first);
+        let tcb = &mut *self.tcb;
+        tcb.tally.note_if(!first, Counter::SynRetrans);
+        tcb.tally.note_if(!first, Counter::RetransSegs);
+        let syn = SeqRange::at(iss, 1);
+        tcb.recovery.on_sent(syn, !first, self.now);
+        tcb.snd.nxt = tcb.snd.nxt.max(syn.end);
+        let mut data = 0;
+        if let Some(fast_open) = &mut tcb.handshake.fast_open {
+            fast_open.again = !first;
+            if first && tcb.state == State::SynSent {
+                let (mss, options) = (tcb.path.mss(), header.options.len());
+                data = fast_open.on_syn(mss, options, tcb.snd.buffer.len(), self.now);
+            }
+        }
+        Some((header, SeqRange::at(syn.end, data), !first))
+    }
+
+    #[inline]
+    fn next_segment(&mut self) -> Option<Next> {
+        match self.tcb.state {
             State::Closed | State::Listen | State::SynSent => None,
             State::TimeWait => self.acknowledgment(),
             _ => self
-                .repair(now)
-                .or_else(|| self.new_data(now))
-                .or_else(|| self.repair_after_all(now))
-                .or_else(|| self.probe(now))
+                .repair()
+                .or_else(|| self.new_data())
+                .or_else(|| self.repair_after_all())
+                .or_else(|| self.probe())
                 .or_else(|| self.acknowledgment()),
         }
     }
 
     /// Returns a tail loss probe or a retransmission, if either is due and may leave.
     #[inline]
-    fn repair(&mut self, now: Instant) -> Option<Next> {
-        if !self.due.tail_loss_probe && !self.recovery.has_lost() {
+    fn repair(&mut self) -> Option<Next> {
+        if !self.tcb.timers.retransmission.is_probe_due() && !self.tcb.recovery.has_lost() {
             return None;
         }
-        self.tail_loss_probe(now).or_else(|| self.lost(now))
+        self.tail_loss_probe().or_else(|| self.retransmission())
     }
 
     /// Returns a retransmission if F-RTO waits for new data to find out whether a timeout was spurious
     /// (RFC 5682, 3.1, step 2a), and no new data may leave.
     #[inline]
-    fn repair_after_all(&mut self, now: Instant) -> Option<Next> {
-        let waits = self.recovery.has_lost() && self.timers.pace == Instant::NEVER;
-        if waits && self.recovery.give_up_new_data() { self.lost(now) } else { None }
+    fn repair_after_all(&mut self) -> Option<Next> {
+        let waits = self.tcb.recovery.has_lost() && !self.tcb.timers.pace.is_running();
+        if waits && self.tcb.recovery.give_up_new_data() { self.retransmission() } else { None }
     }
 
     /// Returns a window probe or a keep-alive probe, if either is due.
     #[inline]
-    fn probe(&mut self, now: Instant) -> Option<Next> {
-        if !self.due.window_probe && !self.due.keepalive {
+    fn probe(&mut self) -> Option<Next> {
+        if !self.tcb.timers.persist.is_due() && !self.tcb.timers.keepalive.is_due() {
             return None;
         }
-        self.window_probe(now).or_else(|| self.keepalive_probe())
-    }
-
-    /// Returns the header of a SYN or SYN-ACK that is due or lost, the range of its payload, and whether
-    /// it was sent before.
-    fn syn(&mut self, now: Instant) -> Option<(Header, SeqRange, bool)> {
-        let first = self.snd.nxt == self.snd.iss;
-        let lost = || self.recovery.next_retransmission(1).is_some_and(|range| range.start == self.snd.iss);
-        if !(core::mem::take(&mut self.due.syn) || !first && lost()) {
-            return None;
-        }
-        let header = self.syn_header(first, now);
-        self.snd.ect &= header.flags.contains(Flags::ECE);
-        if let Some(fast_open) = &mut self.snd.fast_open {
-            fast_open.again = !first;
-        }
-        self.tally.note_if(!first, Counter::SynRetrans);
-        self.tally.note_if(!first, Counter::RetransSegs);
-        let syn = SeqRange::at(self.snd.iss, 1);
-        self.recovery.on_sent(syn, !first, now);
-        self.snd.nxt = self.snd.nxt.max(syn.end);
-        let data = if first && self.state == State::SynSent { self.early_data(&header, now) } else { 0 };
-        Some((header, SeqRange::at(syn.end, data), !first))
-    }
-
-    /// Returns the bytes of data that leave with a SYN that has a cookie (RFC 7413, 4.1.2).
-    fn early_data(&mut self, header: &Header, now: Instant) -> u32 {
-        let Some(fast_open) = &mut self.snd.fast_open else { return 0 };
-        let room = usize::from(self.snd.mss.min(fast_open.mss)).saturating_sub(header.options.len());
-        if fast_open.cookie.is_some_and(|cookie| !cookie.is_request()) {
-            fast_open.data = room.min(self.snd.buffer.len()) as u32;
-            fast_open.sent_at = now;
-        }
-        fast_open.data
+        self.window_probe().or_else(|| self.keepalive_probe())
     }
 
     /// Returns a tail loss probe, if one is due: new data if the window has room, else the last segment
     /// again (RFC 8985, 7.3).
     #[cold]
-    fn tail_loss_probe(&mut self, now: Instant) -> Option<Next> {
-        if !core::mem::take(&mut self.due.tail_loss_probe) {
+    fn tail_loss_probe(&mut self) -> Option<Next> {
+        if !self.tcb.timers.retransmission.take_probe() {
             return None;
         }
-        self.tally.note(Counter::LossProbes);
+        self.tcb.tally.note(Counter::LossProbes);
         if let Some(new) = self.candidate() {
-            return self.data(new.range, false, now);
+            return self.data(new.range, false);
         }
-        let Some(range) = self.recovery.probe_range(self.room() as u16, self.snd.edge()) else {
-            self.recovery.skip_probe();
+        let (room, edge) = (self.room() as u16, self.tcb.snd.edge());
+        let Some(range) = self.tcb.recovery.probe_range(room, edge) else {
+            self.tcb.recovery.skip_probe();
             return None;
         };
-        self.data(range, true, now)
+        self.data(range, true)
     }
 
-    /// Returns a retransmission within the peer's present window: the peer would discard data beyond it
-    /// (RFC 9293, 3.8.6, SHLD-16).
     #[cold]
-    fn lost(&mut self, now: Instant) -> Option<Next> {
-        let range = self.recovery.next_retransmission(self.room() as u16)?;
-        let range = range.intersection(SeqRange::new(range.start, self.snd.edge()));
-        let waits =
-            |connection: &mut Self| !connection.recovery.may_send(range.len()) || connection.must_pace(now);
-        if range.is_empty() || !self.due.retransmission && waits(self) {
-            return None;
-        }
-        self.due.retransmission = false;
-        let after_timeout = self.recovery.state() == RecoveryState::Loss;
-        self.tally.note(if after_timeout { Counter::SlowStartRetrans } else { Counter::FastRetrans });
-        self.data(range, true, now)
+    fn retransmission(&mut self) -> Option<Next> {
+        let limit = (self.room() as u16, self.tcb.snd.edge());
+        let Tcb { timers, recovery, .. } = &mut *self.tcb;
+        let range = timers.retransmission.next(recovery, &mut timers.pace, limit, self.now)?;
+        let after_timeout = recovery.state() == RecoveryState::Loss;
+        self.tcb.tally.note(if after_timeout { Counter::SlowStartRetrans } else { Counter::FastRetrans });
+        self.data(range, true)
     }
 
-    fn new_data(&mut self, now: Instant) -> Option<Next> {
-        if self.snd.unsent() == 0 || self.is_opening() && self.snd.fast_open.is_none() {
+    #[inline]
+    fn new_data(&mut self) -> Option<Next> {
+        let tcb = &mut *self.tcb;
+        if tcb.snd.unsent() == 0 || is_opening(tcb.state) && tcb.handshake.fast_open.is_none() {
             return None;
         }
-        self.widen_path(now);
-        let Some(new) = self.candidate().filter(|new| self.is_worth_sending(new)) else {
-            self.start_persist(now);
+        tcb.path.widen(&tcb.negotiated, &mut tcb.recovery, self.now);
+        let Some(new) = self.candidate().filter(|new| self.tcb.nagle.lets_pass(new, &self.tcb.snd)) else {
+            self.start_persist();
             return None;
         };
-        let bytes = new.range.len() - u32::from(new.range.end.after(self.snd.buffer.end()));
+        let Tcb { timers, recovery, snd, .. } = &mut *self.tcb;
+        let bytes = new.range.len() - u32::from(new.range.end.after(snd.buffer.end()));
         // A FIN alone is too small to cause congestion, and it lets the peer free its resources.
-        if bytes > 0 && (!self.recovery.may_send(bytes) || self.must_pace(now)) {
+        if bytes > 0 && (!recovery.may_send(bytes) || timers.pace.delays(recovery, self.now)) {
             return None;
         }
-        self.data(new.range, false, now)
-    }
-
-    const fn is_opening(&self) -> bool {
-        matches!(self.state, State::SynReceived)
+        self.data(new.range, false)
     }
 
     /// Returns as much new data as the peer's window and one segment have room for, and the FIN if it is
     /// next.
     #[inline]
     fn candidate(&self) -> Option<Candidate> {
-        let (queued, usable, full) =
-            (self.snd.buffer.end().since(self.snd.nxt), self.snd.usable(), self.room());
-        let bytes = queued.min(usable).min(full);
-        let fin =
-            self.snd.fin && bytes == queued && usable > bytes && self.snd.unsent() > 0 && !self.is_opening();
-        let range = SeqRange::at(self.snd.nxt, bytes + u32::from(fin));
-        (!range.is_empty()).then_some(Candidate { range, queued, full })
+        self.tcb.snd.candidate(self.room(), !is_opening(self.tcb.state))
     }
 
     /// Returns the bytes of payload that the next segment has room for after its options.
+    #[inline]
     fn room(&self) -> u32 {
-        u32::from(self.snd.mss).saturating_sub(self.options_len() as u32)
-    }
-
-    /// Returns whether a segment may leave under silly-window avoidance (RFC 9293, 3.8.6.2.1) and Nagle's
-    /// algorithm (3.7.4) in Minshall's variant: a small segment waits only while another small one is on
-    /// its way. So the last piece of a long write need not wait for the acknowledgment of the piece
-    /// before.
-    fn is_worth_sending(&self, new: &Candidate) -> bool {
-        let len = new.range.len();
-        if len >= new.full || new.range.end == self.snd.end() && self.snd.fin {
-            return true;
+        let Tcb { negotiated, rcv, path, .. } = &*self.tcb;
+        if !negotiated.sack() || !rcv.has_sack_report() {
+            return path.payload_max(negotiated).into();
         }
-        if self.cork || self.more {
-            return false;
-        }
-        let alone = !self.nagle || !self.snd.is_small_under_way();
-        alone && (len == new.queued || len >= self.snd.wnd_max / 2)
-    }
-
-    /// Returns whether the pacer delays the next segment, and sets the timer to its release time if so.
-    fn must_pace(&mut self, now: Instant) -> bool {
-        let release = self.recovery.release_time(now).filter(|release| *release > now);
-        if let Some(release) = release {
-            self.timers.pace = release;
-        }
-        release.is_some()
+        let timestamps = negotiated.timestamps_option(self.now);
+        let options = Options { timestamps, sack: rcv.sack_blocks(), ..Options::default() };
+        u32::from(path.mss()).saturating_sub(options.len() as u32)
     }
 
     /// Returns a segment with the bytes, and perhaps the FIN, of `range`, and records it as sent.
     #[inline]
-    fn data(&mut self, range: SeqRange, again: bool, now: Instant) -> Option<Next> {
-        let end = self.snd.buffer.end();
+    fn data(&mut self, range: SeqRange, again: bool) -> Option<Next> {
+        let end = self.tcb.snd.buffer.end();
         let bytes = range.intersection(SeqRange::new(range.start, end));
         let mut flags = Flags::NONE;
         if range.end.after(end) {
@@ -322,25 +288,39 @@ impl Connection {
             flags = flags | Flags::PSH;
         }
         let is_new = !again && !bytes.is_empty();
-        if is_new && core::mem::take(&mut self.snd.cwr) {
-            flags = flags | Flags::CWR;
+        let is_small = is_new && bytes.len() < self.room();
+        let tcb = &mut *self.tcb;
+        if is_new {
+            flags = flags | tcb.ecn.take_reduction();
         }
-        if is_new && bytes.len() < self.room() {
-            self.snd.small = range.end;
+        if is_small {
+            tcb.nagle.on_small(range.end);
         }
-        if self.recovery.is_empty() {
-            self.snd.progress = now;
+        if tcb.recovery.is_empty() {
+            tcb.timers.user_timeout.restart(self.now);
         }
-        self.stop_persist();
-        self.tally.note_if(again, Counter::RetransSegs);
-        self.recovery.on_sent(range, again, now);
-        self.snd.nxt = self.snd.nxt.max(range.end);
-        if self.recovery.measures() {
-            self.note_last();
+        tcb.timers.persist.stop();
+        tcb.tally.note_if(again, Counter::RetransSegs);
+        tcb.recovery.on_sent(range, again, self.now);
+        tcb.snd.nxt = tcb.snd.nxt.max(range.end);
+        let ecn = if is_new { tcb.ecn.codepoint() } else { Ecn::NotCapable };
+        if tcb.recovery.measures() {
+            self.record_last();
         }
-        // RFC 3168, 6.1.4 and 6.1.5: only new data is marked as capable.
-        let ecn = if self.ecn && self.snd.ect && is_new { Ecn::Capable } else { Ecn::NotCapable };
         Some(Next { seq: range.start, flags, payload: bytes, ecn, again })
+    }
+
+    /// Starts the persist timer: data waits for a window that is too small, and nothing is on its way
+    /// whose acknowledgment could open it. Does nothing if the timer runs.
+    fn start_persist(&mut self) {
+        let Tcb { timers, recovery, config, .. } = &mut *self.tcb;
+        if !recovery.is_empty() || timers.persist.is_running() {
+            return;
+        }
+        if timers.persist.backoff() == 0 {
+            timers.user_timeout.restart(self.now);
+        }
+        timers.persist.start(recovery.rto(), config.recovery.rto.max, self.now);
     }
 
     /// Returns a window probe, if one is due: as much data as the window has room for, else a segment that
@@ -349,32 +329,38 @@ impl Connection {
     /// The latter has the sequence number before SND.UNA and no data. It is never acceptable and so always
     /// answered, and there is no byte to remember as sent.
     #[cold]
-    fn window_probe(&mut self, now: Instant) -> Option<Next> {
-        let waits = self.snd.unsent() > 0 || !self.recovery.is_empty();
-        if !core::mem::take(&mut self.due.window_probe) || !waits {
+    fn window_probe(&mut self) -> Option<Next> {
+        let waits = self.tcb.snd.unsent() > 0 || !self.tcb.recovery.is_empty();
+        if !self.tcb.timers.persist.take_due() || !waits {
             return None;
         }
-        self.tally.note(Counter::WinProbe);
-        let backoff = self.timers.persist_backoff;
-        let outgoing = match self.candidate() {
-            Some(new) => self.data(new.range, false, now)?,
-            None => Next::bare(self.snd.una - 1),
+        self.tcb.tally.note(Counter::WinProbe);
+        let backoff = self.tcb.timers.persist.backoff();
+        let next = match self.candidate() {
+            Some(new) => self.data(new.range, false)?,
+            None => Next::bare(self.tcb.snd.una - 1),
         };
-        self.timers.persist_backoff = backoff;
-        self.start_persist(now);
-        Some(outgoing)
+        self.tcb.timers.persist.resume(backoff);
+        self.start_persist();
+        Some(next)
     }
 
     /// Returns a keep-alive probe, if one is due: SEG.SEQ = SND.NXT-1, without data (RFC 9293, 3.8.4).
     fn keepalive_probe(&mut self) -> Option<Next> {
-        if !core::mem::take(&mut self.due.keepalive) {
+        if !self.tcb.timers.keepalive.take_due() {
             return None;
         }
-        self.tally.note(Counter::KeepAlive);
-        Some(Next::bare(self.snd.nxt - 1))
+        self.tcb.tally.note(Counter::KeepAlive);
+        Some(Next::bare(self.tcb.snd.nxt - 1))
     }
 
+    #[inline]
     fn acknowledgment(&self) -> Option<Next> {
-        self.due.ack.then(|| Next::bare(self.snd.nxt))
+        self.tcb.timers.delayed_ack.is_due().then(|| Next::bare(self.tcb.snd.nxt))
     }
+}
+
+/// Returns whether our SYN is not acknowledged yet, and the peer's has come.
+const fn is_opening(state: State) -> bool {
+    matches!(state, State::SynReceived)
 }

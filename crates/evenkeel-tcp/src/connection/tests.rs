@@ -46,7 +46,7 @@ fn segment_of(segment: &Segment<'_>) -> (Flags, SeqRange) {
 #[test]
 fn after_four_gigabytes_what_is_lost_there_is_data_and_no_syn() {
     let mut connection = established();
-    connection.snd.iss = connection.snd.una;
+    connection.tcb.handshake.iss = connection.tcb.snd.una;
     connection.write(&[7; 100]).unwrap();
     let segment = (Flags::ACK | Flags::PSH, SeqRange::at(ISS + 1, 100));
     assert_eq!(sent(&mut connection, START), [segment]);
@@ -61,16 +61,17 @@ fn after_four_gigabytes_what_is_lost_there_is_data_and_no_syn() {
             again += 1;
         }
     }
-    assert!(again >= 3 && connection.recovery.info().timeouts >= 2, "{again}");
+    assert!(again >= 3 && connection.tcb.recovery.info().timeouts >= 2, "{again}");
     acknowledge(&mut connection, 100, now);
-    assert!(connection.recovery.is_empty() && connection.snd.buffer.is_empty());
+    assert!(connection.tcb.recovery.is_empty() && connection.tcb.snd.buffer.is_empty());
 }
 
 /// The last segment that was not full lies more than half the circle back.
 #[test]
 fn after_two_gigabytes_of_full_segments_a_small_one_need_not_wait() {
     let mut connection = established();
-    connection.snd.small = connection.snd.una - (1 << 31) - 1_000;
+    let small = connection.tcb.snd.una - (1 << 31) - 1_000;
+    connection.tcb.nagle.on_small(small);
     connection.write(&[7; 2_100]).unwrap();
     assert_eq!(sent(&mut connection, START).len(), 3, "two full segments and a small one");
     connection.write(&[7; 100]).unwrap();

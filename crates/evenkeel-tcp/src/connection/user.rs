@@ -1,13 +1,15 @@
-//! The user's calls: RFC 9293, 3.10.2 and 3.10.3.
+//! The user's calls: RFC 9293, 3.10.2 to 3.10.6.
 
 use core::fmt;
 
+use super::super::counters::Counter;
 use super::super::fault::Fault;
-use super::super::state::State;
+use super::super::state::{State, StateEvent};
 use super::config::Config;
 use super::error::Error;
-use super::tcb::Connection;
-use crate::time::{Duration, Instant, nanos};
+use super::interface::Connection;
+use super::options::{Change, StreamOption};
+use crate::time::Instant;
 
 /// The reason why a call moved no data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,58 +54,48 @@ impl Connection {
     /// # Errors
     /// Nothing was taken.
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Unavailable> {
-        if let Some(error) = self.error {
+        if let Some(error) = self.tcb.failure.error {
             return Err(Unavailable::Failed(error));
         }
-        if !self.state.may_send() || self.snd.fin {
+        if !self.tcb.state.may_send() || self.tcb.snd.fin {
             return Err(Unavailable::Closed);
         }
-        let limit = self.snd.buffer.len() + self.send_room();
-        self.more = false;
-        match self.snd.buffer.write(data, limit) {
+        let limit = self.tcb.snd.buffer.len() + self.tcb.send_room();
+        self.tcb.nagle.more = false;
+        match self.tcb.snd.buffer.write(data, limit) {
             0 if !data.is_empty() => Err(Unavailable::WouldBlock),
             taken => Ok(taken),
         }
     }
 
     /// Takes bytes to send as [`Connection::write`] does, and announces that more follow at once: a
-    /// segment that is not full waits for them (`MSG_MORE`), as under [`Connection::set_cork`].
+    /// segment that is not full waits for them (`MSG_MORE`), as under [`StreamOption::Cork`].
     ///
     /// # Errors
     /// Nothing was taken.
     pub fn write_more(&mut self, data: &[u8]) -> Result<usize, Unavailable> {
         let taken = self.write(data)?;
-        self.more = true;
+        self.tcb.nagle.more = true;
         Ok(taken)
     }
 
     /// Returns the number of bytes that [`Connection::write`] would take.
     #[must_use]
     pub fn writable(&self) -> usize {
-        let open = self.state.may_send() && !self.snd.fin;
-        if open { self.send_room() } else { 0 }
+        let open = self.tcb.state.may_send() && !self.tcb.snd.fin;
+        if open { self.tcb.send_room() } else { 0 }
     }
 
     /// Returns whether [`Connection::writable`] is not zero.
     #[must_use]
     #[inline]
     pub fn is_writable(&self) -> bool {
-        let waiting = self.snd.buffer.len();
-        let open = self.state.may_send() && !self.snd.fin;
+        let waiting = self.tcb.snd.buffer.len();
+        let open = self.tcb.state.may_send() && !self.tcb.snd.fin;
         // Most connections have room whatever the congestion window is.
-        open && (waiting == 0 || self.allowance.left > 0)
-            && (waiting < self.config.send_buffer_initial && waiting < self.config.send_buffer_max
-                || waiting < self.send_limit())
-    }
-
-    /// Returns the bytes that the send buffer may hold: two congestion windows, one in the network and one
-    /// waiting, within the configured limits.
-    pub(super) fn send_limit(&self) -> usize {
-        let cwnd = if self.allowance.pressed { 0 } else { self.recovery.cwnd() as usize };
-        cwnd.saturating_mul(2).clamp(
-            self.config.send_buffer_initial.min(self.config.send_buffer_max),
-            self.config.send_buffer_max,
-        )
+        open && (waiting == 0 || self.tcb.allowance.left > 0)
+            && (waiting < self.tcb.config.send_buffer_initial && waiting < self.tcb.config.send_buffer_max
+                || waiting < self.tcb.send_limit())
     }
 
     /// Reads bytes that have come into `to`, and returns their number: 0 at the end of the stream.
@@ -116,10 +108,13 @@ impl Connection {
     /// # Errors
     /// Nothing was given.
     pub fn read(&mut self, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
-        let len = self.rcv.buffer.read(to);
+        let len = self.tcb.rcv.buffer.read(to);
         if len > 0 {
-            self.grow_receive_buffer(len, now);
-            self.due.ack |= self.is_window_update_due();
+            let most = Config::bytes(self.tcb.config.receive_buffer_max);
+            let most = Some(most).filter(|_| !self.tcb.allowance.pressed);
+            self.tcb.rcv.sizing.on_read(len, self.tcb.recovery.srtt_nanos(), most, now);
+            let update = self.tcb.is_window_update_due();
+            self.tcb.timers.delayed_ack.send_now_if(update);
             return Ok(len);
         }
         self.nothing_to_read()
@@ -131,7 +126,7 @@ impl Connection {
     /// # Errors
     /// Nothing was given.
     pub fn peek(&self, to: &mut [u8]) -> Result<usize, Unavailable> {
-        match self.rcv.buffer.peek(to) {
+        match self.tcb.rcv.buffer.peek(to) {
             0 => self.nothing_to_read(),
             len => Ok(len),
         }
@@ -139,12 +134,12 @@ impl Connection {
 
     /// Returns the result of a read that finds no data: 0 at the end of the stream, or the reason.
     fn nothing_to_read(&self) -> Result<usize, Unavailable> {
-        match self.error {
+        match self.tcb.failure.error {
             // All of the peer's data has come, which its FIN confirms, whatever happened later: as in
             // Linux.
-            _ if self.rcv.fin || self.rcv.deaf => Ok(0),
+            _ if self.tcb.rcv.fin || self.tcb.rcv.shut_down => Ok(0),
             Some(error) => Err(Unavailable::Failed(error)),
-            None if self.rcv.closed || self.state == State::Closed => Err(Unavailable::Closed),
+            None if self.tcb.rcv.closed || self.tcb.state == State::Closed => Err(Unavailable::Closed),
             None => Err(Unavailable::WouldBlock),
         }
     }
@@ -152,37 +147,79 @@ impl Connection {
     /// Returns the number of bytes that can be read.
     #[must_use]
     pub const fn readable(&self) -> usize {
-        self.rcv.buffer.readable()
+        self.tcb.rcv.buffer.readable()
     }
 
     /// Returns whether [`Connection::read`] would return anything but [`Unavailable::WouldBlock`].
     #[must_use]
     pub const fn is_readable(&self) -> bool {
-        self.rcv.buffer.readable() > 0 || self.is_read_closed() || self.error.is_some()
+        self.tcb.rcv.buffer.readable() > 0 || self.is_read_closed() || self.tcb.failure.error.is_some()
     }
 
     /// Returns whether nothing more will come: the peer has closed its side, or this side reads no more.
     #[must_use]
     pub const fn is_read_closed(&self) -> bool {
-        self.rcv.fin || self.rcv.deaf || matches!(self.state, State::Closed)
+        self.tcb.rcv.fin || self.tcb.rcv.shut_down || matches!(self.tcb.state, State::Closed)
     }
 
-    /// Grows the receive buffer to twice the bytes that the user reads in a round trip, so that it never
-    /// limits the sender ("dynamic right-sizing", Fisk and Feng, 2001).
-    fn grow_receive_buffer(&mut self, read: usize, now: Instant) {
-        /// The assumed round-trip time before one is measured, in nanoseconds.
-        const ROUND_TRIP_NANOS: u64 = nanos(Duration::from_millis(1));
-        let round_trip = self.recovery.srtt_nanos().unwrap_or(ROUND_TRIP_NANOS);
-        let rcv = &mut self.rcv;
-        rcv.read = rcv.read.saturating_add(u32::try_from(read).unwrap_or(u32::MAX));
-        let passed = now.nanos_since(rcv.read_since);
-        if passed <= round_trip.saturating_mul(2) && !self.allowance.pressed {
-            let wanted = rcv.read.saturating_mul(2).min(Config::bytes(self.config.receive_buffer_max));
-            rcv.limit = rcv.limit.max(wanted);
+    /// Closes the sending direction; the user may go on reading. The FIN leaves after everything that was
+    /// written.
+    pub fn shutdown(&mut self) {
+        if !self.tcb.state.may_send() || self.tcb.snd.fin {
+            return;
         }
-        if passed >= round_trip {
-            rcv.read = 0;
-            rcv.read_since = now;
+        self.tcb.snd.fin = true;
+        // Before the handshake is over the FIN waits (3.10.4).
+        if matches!(self.tcb.state, State::Established | State::CloseWait) {
+            self.tcb.step(StateEvent::Close);
         }
+    }
+
+    /// Closes the connection in both directions.
+    ///
+    /// Data already written is still sent. If data came that the user never read, or comes later, the
+    /// connection is reset, so that the peer does not take it for received (RFC 2525, 2.17).
+    pub fn close(&mut self, now: Instant) {
+        if self.tcb.state == State::SynSent {
+            return self.tcb.end();
+        }
+        self.tcb.rcv.closed = true;
+        if self.tcb.rcv.buffer.readable() > 0 {
+            self.tcb.rcv.buffer.clear();
+            // With Fast Open, data may have come before the handshake is over.
+            if self.tcb.state != State::Closed && self.tcb.state != State::TimeWait {
+                self.tcb.tally.note(Counter::AbortOnClose);
+                return self.abort();
+            }
+        }
+        self.shutdown();
+        self.tcb.limit_fin_wait_2(now);
+    }
+
+    /// Ends the connection at once. The peer gets a reset if it knows of the connection and has not closed
+    /// it, too.
+    pub fn abort(&mut self) {
+        self.tcb.abort();
+    }
+
+    /// Closes the receiving direction. Data that waits to be read, and data that comes later, is
+    /// acknowledged and discarded, as in BSD: a peer that goes on sending is neither reset nor slowed, and
+    /// takes no memory.
+    pub fn shutdown_read(&mut self) {
+        self.tcb.rcv.shut_down = true;
+        self.tcb.rcv.buffer.discard();
+        let update = self.tcb.state.is_synchronized() && self.tcb.is_window_update_due();
+        self.tcb.timers.delayed_ack.send_now_if(update);
+    }
+
+    /// Sets one option of the connection.
+    pub fn set(&mut self, option: StreamOption, now: Instant) {
+        Change::new(&mut self.tcb, now).set(option);
+    }
+
+    /// Returns the reason why the connection failed, if it did, and forgets it (`SO_ERROR`). Other calls
+    /// then report that it is closed.
+    pub const fn take_error(&mut self) -> Option<Error> {
+        self.tcb.failure.error.take()
     }
 }

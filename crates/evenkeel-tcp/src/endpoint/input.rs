@@ -1,19 +1,20 @@
-//! The dispatch of incoming segments: to a connection, to TIME-WAIT, to a listener, or to a reset (RFC
+//! The dispatch of an incoming segment: to a connection, to TIME-WAIT, to a listener, or to a reset (RFC
 //! 9293, 3.10.7).
 
 use super::super::connection::{Connection, SynAck, SynReceived};
 use super::super::counters::Counter;
 use super::super::drop::{Fate, TcpDrop};
-use super::super::listener::{self, Arrival, Reaction};
+use super::super::listener::{Arrival, Handshake, Reaction};
 use super::super::options::Cookie;
-use super::super::segment::{Ecn, Flags, Header, Malformed, Segment};
+use super::super::segment::{Ecn, Malformed, Segment};
 use super::super::state::State;
 use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
 use super::super::tuple::FourTuple;
+use super::entry::{Entry, Holder};
 use super::event::EndpointEvent;
 use super::listeners::{ListenAt, ListenerId};
-use super::state::{ANSWERS_MAX, Answer, Endpoint, Entry, Holder};
+use super::state::EndpointState;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 
@@ -30,22 +31,23 @@ pub struct Packet {
     pub mss: u16,
 }
 
-impl<R: Copy> Endpoint<R> {
-    /// Processes a packet with `bytes`, from the TCP header on. Returns their fate.
-    pub fn input(&mut self, bytes: &[u8], packet: &Packet, now: Instant) -> Fate {
-        self.input_expected(None, bytes, packet, now)
+/// A packet that arrives.
+pub(super) struct Input<'e, R> {
+    state: &'e mut EndpointState<R>,
+    now: Instant,
+}
+
+impl<'e, R: Copy> Input<'e, R> {
+    #[inline(always)]
+    pub(super) const fn new(state: &'e mut EndpointState<R>, now: Instant) -> Self {
+        Self { state, now }
     }
 
-    /// Processes a packet as [`Endpoint::input`] does. `expected` is the connection that the caller
-    /// predicts for the segment; a right prediction saves the lookup in the table.
-    pub fn input_expected(
-        &mut self,
-        expected: Option<Id>,
-        bytes: &[u8],
-        packet: &Packet,
-        now: Instant,
-    ) -> Fate {
-        self.counters.count(Counter::InSegs);
+    /// Processes the packet. `expected` is the connection that the caller predicts for the segment. Returns
+    /// the fate of its bytes.
+    #[inline(always)]
+    pub(super) fn process(&mut self, expected: Option<Id>, bytes: &[u8], packet: &Packet) -> Fate {
+        self.state.counters.count(Counter::InSegs);
         // The segment is not moved: a move takes longer than reading it.
         let parsed = Segment::parse(bytes, &packet.source, &packet.destination, packet.ecn);
         let segment = match &parsed {
@@ -56,97 +58,94 @@ impl<R: Copy> Endpoint<R> {
         let local = IpEndpoint::new(packet.destination, header.destination);
         let tuple = FourTuple::new(local, IpEndpoint::new(packet.source, header.source));
         if let Some(id) = expected.filter(|&id| self.is_between(id, &tuple)) {
-            return self.deliver(id, segment, now);
+            return self.deliver(id, segment);
         }
-        let hash = self.connections.hash(&tuple);
-        if let Some(id) = self.connections.find_hashed(hash, &tuple) {
-            return self.deliver(id, segment, now);
+        let hash = self.state.connections.hash(&tuple);
+        if let Some(id) = self.state.connections.find_hashed(hash, &tuple) {
+            return self.deliver(id, segment);
         }
-        let previous = match self.time_wait.find_hashed(hash, &tuple) {
-            None => None,
-            Some(id) => match self.time_wait.handle_segment(id, segment, now, &mut self.counters) {
-                time_wait::Answer::Nothing => return Fate::Control,
-                time_wait::Answer::Send(header) => {
-                    self.answer(tuple, header, now);
-                    return Fate::Control;
-                }
-                // The segment may begin a new connection, whose sequence numbers must exceed those of the
-                // old one.
-                time_wait::Answer::Reopen { previous } => Some(previous),
-            },
-        };
-        self.offer_to_listener(hash, &Arrival { tuple, segment: *segment, mss: packet.mss, previous, now })
+        self.without_connection(hash, tuple, segment, packet.mss)
     }
 
     /// Returns whether `id` is a connection between the ends of `tuple`, and not over.
+    #[inline]
     fn is_between(&self, id: Id, tuple: &FourTuple) -> bool {
-        self.connections
-            .entry(id)
-            .is_some_and(|(between, entry)| between == tuple && entry.connection.state() != State::Closed)
+        self.state.connections.entry(id).is_some_and(|(between, entry)| between == tuple && entry.is_open())
     }
 
     fn count_malformed(&mut self, why: Malformed) -> Fate {
-        self.counters.count(Counter::InErrs);
+        self.state.counters.count(Counter::InErrs);
         if why == Malformed::Checksum {
-            self.counters.count(Counter::InCsumErrors);
+            self.state.counters.count(Counter::InCsumErrors);
             return Fate::Dropped(TcpDrop::Checksum);
         }
         Fate::Dropped(TcpDrop::Malformed)
     }
 
-    fn deliver(&mut self, id: Id, segment: &Segment<'_>, now: Instant) -> Fate {
-        let Some(entry) = self.connections.get_mut(id) else { return Fate::Control };
-        entry.connection.set_allowance(self.memory.allowance());
-        entry.connection.borrow_to_receive(self.memory.spares(), segment.payload_len(), id);
-        let before = entry.connection.state();
+    /// Gives a segment to its connection.
+    fn deliver(&mut self, id: Id, segment: &Segment<'_>) -> Fate {
+        let (state, now) = (&mut *self.state, self.now);
+        let Some((tuple, entry)) = state.connections.entry_mut(id) else { return Fate::Control };
+        entry.connection.set_allowance(state.memory.allowance());
+        entry.connection.borrow_to_receive(state.memory.spares(), segment.payload_len(), id);
         let fate = entry.connection.on_segment(segment, now);
-        let after = entry.connection.state();
-        if before == State::SynReceived && after != before && core::mem::take(&mut entry.early) {
-            self.finish_early(id, after == State::Closed, now);
+        if let Some(opened) = entry.connection.take_fast_opened() {
+            state.destinations.on_fast_opened(tuple, &opened, &mut state.counters, now);
         }
-        if before == State::SynSent
-            && let Some(opened) = self.connections.get_mut(id).and_then(|e| e.connection.take_fast_opened())
-            && let Some(tuple) = self.connections.tuple(id).copied()
-        {
-            self.on_fast_opened(&tuple, &opened, now);
+        if entry.early && entry.connection.state() != State::SynReceived {
+            entry.early = false;
+            let (from, reset) = (entry.from, !entry.is_open());
+            state.finish_early(from, reset, now);
         }
-        self.touch(id);
+        state.touch(id);
         fate
     }
 
-    /// Notifies the listener's Fast Open server that a connection with early data has left SYN-RECEIVED:
-    /// the handshake is over, or a reset or a failure has ended it (`reset`).
-    pub(super) fn finish_early(&mut self, id: Id, reset: bool, now: Instant) {
-        let from = self.connections.get(id).and_then(|entry| entry.from);
-        let server = from.and_then(|from| self.listeners.by_id(from)?.fast_open());
-        if let Some(server) = server {
-            server.finish(reset, now);
+    /// Processes a segment that belongs to no connection.
+    fn without_connection(
+        &mut self,
+        hash: TupleHash,
+        tuple: FourTuple,
+        segment: &Segment<'_>,
+        mss: u16,
+    ) -> Fate {
+        let (state, now) = (&mut *self.state, self.now);
+        let mut previous = None;
+        if let Some(id) = state.time_wait.find_hashed(hash, &tuple) {
+            match state.time_wait.handle_segment(id, segment, now, &mut state.counters) {
+                time_wait::Answer::Nothing => return Fate::Control,
+                time_wait::Answer::Send(header) => {
+                    state.answers.send(tuple, header, &mut state.counters, now);
+                    return Fate::Control;
+                }
+                // The segment may begin a new connection, whose sequence numbers must exceed those of the
+                // old one.
+                time_wait::Answer::Reopen { previous: number } => previous = Some(number),
+            }
         }
+        self.offer_to_listener(hash, &Arrival { tuple, segment: *segment, mss, previous, now })
     }
 
     fn offer_to_listener(&mut self, hash: TupleHash, arrival: &Arrival<'_>) -> Fate {
-        let tuple = arrival.tuple;
-        let Some((at, id)) = self.listening(&tuple.local) else {
-            self.refuse(&tuple, &arrival.segment, arrival.now);
+        let (state, tuple) = (&mut *self.state, arrival.tuple);
+        let Some((at, id)) = state.listeners.at_endpoint(&tuple.local) else {
+            state.answers.refuse(tuple, &arrival.segment, &mut state.counters, arrival.now);
             return Fate::Dropped(TcpDrop::NoSocket);
         };
-        if self.connections.is_full() {
+        if state.connections.is_full() {
             // A handshake that is completed now would be forgotten. The peer will try again.
-            self.counters.count(Counter::ListenDrops);
+            state.counters.count(Counter::ListenDrops);
             return Fate::Dropped(TcpDrop::Backlog);
         }
-        let fate = match self.ask_listener(id, hash, arrival) {
+        let fate = match state.listeners.handle(id, hash, arrival, &mut state.counters) {
             Reaction::Nothing => return Fate::Control,
             Reaction::Drop => return Fate::Dropped(TcpDrop::Backlog),
             Reaction::SendAgain(header) => {
-                self.push_answer(Answer { tuple, header, again: true });
+                state.answers.repeat(tuple, header);
                 return Fate::Control;
             }
-            Reaction::Send(header) => {
-                self.answer(tuple, header, arrival.now);
-                if !header.flags.contains(Flags::SYN) {
-                    return Fate::Control;
-                }
+            Reaction::Send(header) | Reaction::Open(header) => {
+                state.answers.send(tuple, header, &mut state.counters, arrival.now);
                 Fate::Control
             }
             Reaction::Establish(agreed) => self.establish((at, id), &agreed, hash, arrival),
@@ -154,26 +153,17 @@ impl<R: Copy> Endpoint<R> {
                 self.establish_early((at, id), &agreed, cookie, hash, arrival)
             }
         };
-        if let Some(old) = arrival.previous.and_then(|_| self.time_wait.find(&tuple)) {
-            self.time_wait.recycle(old, &mut self.counters);
+        let state = &mut *self.state;
+        if let Some(old) = arrival.previous.and_then(|_| state.time_wait.find(&tuple)) {
+            state.time_wait.recycle(old, &mut state.counters);
         }
         fate
-    }
-
-    fn ask_listener(&mut self, id: ListenerId, hash: TupleHash, arrival: &Arrival<'_>) -> Reaction {
-        let Some(listener) = self.listeners.by_id(id) else { return Reaction::Nothing };
-        let before = listener.syn_queue_len();
-        let reaction = listener.handle_hashed(hash, arrival, &mut self.counters);
-        if listener.syn_queue_len() > before {
-            self.listeners.schedule(id);
-        }
-        reaction
     }
 
     fn establish(
         &mut self,
         at: (ListenAt, ListenerId),
-        agreed: &listener::Handshake,
+        agreed: &Handshake,
         hash: TupleHash,
         arrival: &Arrival<'_>,
     ) -> Fate {
@@ -186,7 +176,7 @@ impl<R: Copy> Endpoint<R> {
     fn establish_early(
         &mut self,
         at: (ListenAt, ListenerId),
-        agreed: &listener::Handshake,
+        agreed: &Handshake,
         cookie: Option<Cookie>,
         hash: TupleHash,
         arrival: &Arrival<'_>,
@@ -200,16 +190,17 @@ impl<R: Copy> Endpoint<R> {
     fn accepted(
         &self,
         listener: ListenerId,
-        agreed: &listener::Handshake,
+        agreed: &Handshake,
         syn_ack: SynAck,
         arrival: &Arrival<'_>,
     ) -> Connection {
-        let options = self.listeners.options(listener).unwrap_or(&self.config.connection);
+        let state = &*self.state;
+        let options = state.listeners.options(listener).unwrap_or(&state.config.connection);
         let progress = SynReceived { syn_ack, ..agreed.progress() };
-        let open = agreed.open(&self.numbers);
+        let open = agreed.open(&state.numbers);
         let mut connection = Connection::accept(options, &open, &progress, arrival.now);
-        connection.set_allowance(self.memory.allowance());
-        self.recall_rate(&mut connection, &arrival.tuple, arrival.now);
+        connection.set_allowance(state.memory.allowance());
+        state.destinations.recall_rate(&mut connection, &arrival.tuple, arrival.now);
         connection
     }
 
@@ -222,59 +213,12 @@ impl<R: Copy> Endpoint<R> {
         hash: TupleHash,
         tuple: &FourTuple,
     ) {
+        let state = &mut *self.state;
         let entry = Entry { from: Some(listener), early, ..Entry::new(connection, Holder::Listener) };
-        let Ok(id) = self.connections.insert_hashed(hash, *tuple, entry) else { return };
-        if let Some(listener) = self.listeners.by_id(listener) {
-            let first = listener.accept_queue_len() == 0;
-            listener.queue(id);
-            if first {
-                self.events.push_back(EndpointEvent::Acceptable(at));
-            }
+        let Ok(id) = state.connections.insert_hashed(hash, *tuple, entry) else { return };
+        if state.listeners.by_id(listener).is_some_and(|listener| listener.queue(id)) {
+            state.events.push_back(EndpointEvent::Acceptable(at));
         }
-        self.touch(id);
-    }
-
-    /// Returns whether a segment that belongs to no connection or listener would have no effect, not even
-    /// an answer. If so, it is counted, and the caller need not give it to [`Endpoint::input`]. Its
-    /// checksum is not verified.
-    pub fn drops_unanswered(&mut self, from: &IpAddress, flags: Flags, now: Instant) -> bool {
-        let is_reset = flags.contains(Flags::RST);
-        if !is_reset && self.resets.may_pass(from, now) {
-            return false;
-        }
-        self.counters.count(Counter::InSegs);
-        if !is_reset {
-            self.counters.count(Counter::ResetsSkipped);
-        }
-        true
-    }
-
-    /// Answers a segment of no connection with a reset, unless it is one itself (RFC 9293, 3.10.7.1).
-    fn refuse(&mut self, tuple: &FourTuple, segment: &Segment<'_>, now: Instant) {
-        let header = &segment.header;
-        if header.flags.contains(Flags::RST) {
-            return;
-        }
-        let reset = if header.flags.contains(Flags::ACK) {
-            Header { seq: header.ack, flags: Flags::RST, ..tuple.header() }
-        } else {
-            Header { ack: segment.range().end, flags: Flags::RST | Flags::ACK, ..tuple.header() }
-        };
-        self.answer(*tuple, reset, now);
-    }
-
-    /// Queues an answer on behalf of a listener, of TIME-WAIT, or of no connection. Resets have a rate
-    /// limit: a sender that gets none retries, or gives up, as if there were no host.
-    fn answer(&mut self, tuple: FourTuple, header: Header, now: Instant) {
-        if header.flags.contains(Flags::RST) && !self.resets.pass(&tuple.remote.addr, now) {
-            return self.counters.count(Counter::ResetsSkipped);
-        }
-        self.push_answer(Answer { tuple, header, again: false });
-    }
-
-    fn push_answer(&mut self, answer: Answer) {
-        if self.answers.len() < ANSWERS_MAX {
-            self.answers.push_back(answer);
-        }
+        state.touch(id);
     }
 }

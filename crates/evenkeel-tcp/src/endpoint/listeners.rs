@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::connection::Config;
-use super::super::listener::Listener;
+use super::super::counters::Counters;
+use super::super::listener::{Arrival, Listener, Reaction};
+use super::super::table::TupleHash;
 use crate::time::Instant;
-use crate::wire::IpAddress;
+use crate::wire::{IpAddress, IpEndpoint};
 use evenkeel_timers::Wheel;
 
 /// The address and port at which a listener listens.
@@ -73,8 +75,7 @@ impl Listeners {
         self.by_place.contains_key(at)
     }
 
-    /// Returns the listener at `at`.
-    pub(super) fn find(&self, at: &ListenAt) -> Option<ListenerId> {
+    fn find(&self, at: &ListenAt) -> Option<ListenerId> {
         let slot = *self.by_place.get(at)?;
         let serial = self.slots.get(slot as usize)?.as_ref()?.serial;
         Some(ListenerId { slot, serial })
@@ -104,9 +105,26 @@ impl Listeners {
         listening.filter(|listening| listening.serial == id.serial).map(|listening| &mut listening.listener)
     }
 
-    /// Updates the deadline of a listener, which may be earlier than before.
-    pub(super) fn schedule(&mut self, id: ListenerId) {
-        self.schedule_slot(id.slot);
+    /// Returns the listener for a local address and port: that of the address, else that of all addresses.
+    pub(super) fn at_endpoint(&self, local: &IpEndpoint) -> Option<(ListenAt, ListenerId)> {
+        let at = |address| ListenAt { address, port: local.port };
+        [at(Some(local.addr)), at(None)].into_iter().find_map(|at| Some((at, self.find(&at)?)))
+    }
+
+    /// Gives a segment to a listener, and updates the listener's deadline. Returns its reaction.
+    pub(super) fn handle(
+        &mut self,
+        id: ListenerId,
+        hash: TupleHash,
+        arrival: &Arrival<'_>,
+        counters: &mut Counters,
+    ) -> Reaction {
+        let Some(listener) = self.by_id(id) else { return Reaction::Nothing };
+        let reaction = listener.handle_hashed(hash, arrival, counters);
+        if matches!(reaction, Reaction::Open(_)) {
+            self.schedule_slot(id.slot);
+        }
+        reaction
     }
 
     pub(super) fn next_deadline(&mut self) -> Option<Instant> {

@@ -7,35 +7,52 @@
 //!
 //! | looking for | file |
 //! | --- | --- |
-//! | the state of an endpoint; settings | `state.rs`; `config.rs` |
-//! | the dispatch of incoming segments | `input.rs` |
-//! | ICMP errors | `icmp.rs` |
-//! | outgoing segments; deadlines; the end of a connection | `output.rs` |
-//! | routes and interfaces; connections that wait for an interface | `egress.rs`; `tx_blocked.rs` |
-//! | listeners and their deadlines | `listeners.rs` |
-//! | memory for buffers: its account; its use by connections | `memory.rs`; `buffers.rs` |
-//! | reports | `report.rs` |
-//! | opening with data (Fast Open) | `fast_open.rs` |
-//! | rates of earlier connections | `rates.rs` |
-//! | the choice of local ports | `ephemeral.rs`, `ports.rs` |
-//! | the user's calls; their errors | `user.rs`; `error.rs` |
+//! | an endpoint as its caller sees it; the user's calls | `interface.rs`; `user.rs` |
+//! | settings; errors; reports | `config.rs`; `error.rs`; `report.rs` |
 //! | events for the user | `event.rs` |
+//!
+//! Events that are being processed, step by step:
+//!
+//! | looking for | file |
+//! | --- | --- |
+//! | an incoming segment: its owner | `input.rs` |
+//! | an outgoing segment; the end of a connection | `output.rs` |
+//! | quotes in ICMP errors | `icmp.rs` |
+//!
+//! The parts of the state, each with its fields and what changes them:
+//!
+//! | looking for | file |
+//! | --- | --- |
+//! | the whole state; the records of a connection after a change | `state.rs` |
+//! | a connection in the table | `entry.rs` |
+//! | whose turn it is to send; connections that wait for an interface | `send_queue.rs`; `tx_blocked.rs` |
+//! | routes and interfaces | `egress.rs` |
+//! | deadlines of connections | `deadlines.rs` |
+//! | listeners and their deadlines | `listeners.rs` |
+//! | answers on behalf of no connection; the rate limit of resets | `answers.rs` |
+//! | memory for buffers; connections with data out of order | `memory.rs`; `holes.rs` |
+//! | knowledge of destinations: rates, Fast Open cookies | `destinations.rs` |
+//! | the choice of local ports | `ephemeral.rs`, `ports.rs` |
 
-mod buffers;
+mod answers;
 mod config;
+mod deadlines;
+mod destinations;
 mod egress;
+mod entry;
 mod ephemeral;
 mod error;
 mod event;
-mod fast_open;
+mod holes;
 mod icmp;
 mod input;
+mod interface;
 mod listeners;
 mod memory;
 mod output;
 mod ports;
-mod rates;
 mod report;
+mod send_queue;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -49,7 +66,7 @@ pub use error::{InUse, NotConnected, OpenError};
 pub use event::{EndpointEvent, Readiness};
 pub use icmp::Quote;
 pub use input::Packet;
+pub use interface::{Endpoint, Match};
 pub use listeners::ListenAt;
 pub use output::Transmit;
 pub use report::ListenerInfo;
-pub use state::{Endpoint, Match};

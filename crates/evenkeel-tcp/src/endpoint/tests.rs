@@ -13,8 +13,8 @@ use std::sync::Arc;
 use super::super::fast_open::FastOpenServer;
 use super::super::listener::ListenerConfig;
 use super::super::{Counter, Flags, Header, Options, Secret, Segment, State, TcpDrop, Timestamps};
+use super::entry::Entry;
 use super::memory::Memory;
-use super::state::Entry;
 use super::*;
 use crate::connection::{Config, Error, Unavailable};
 use crate::random::Random;
@@ -183,9 +183,9 @@ impl World {
                 (
                     end.len(),
                     end.waiting(),
-                    end.answers.len(),
-                    end.to_send.len() + end.tx_blocked.len(),
-                    end.wheel.len() + end.paced.len()
+                    end.state.answers.len(),
+                    end.state.send_queue.len(),
+                    end.state.deadlines.len()
                 ),
                 (0, 0, 0, 0, 0)
             );
@@ -434,14 +434,17 @@ fn a_connection_that_is_reset_gives_its_place_in_the_accept_queue_back() {
         }
         world.pass(Duration::from_millis(50));
         assert!(world.ends[1].accepts(&HTTP), "there is room again");
-        let listener = world.ends[1].listeners.get(&HTTP).unwrap();
+        let listener = world.ends[1].state.listeners.get(&HTTP).unwrap();
         assert_eq!((listener.accept_queue_len(), world.ends[1].len()), (ids.len(), ids.len()));
     }
     let mut accepted = 0;
     while let Some(id) = world.ends[1].accept(&HTTP) {
         assert_eq!(world.ends[1].connection(id).unwrap().state(), State::Established);
         accepted += 1;
-        assert_eq!(world.ends[1].listeners.get(&HTTP).unwrap().accept_queue_len(), ids.len() - accepted);
+        assert_eq!(
+            world.ends[1].state.listeners.get(&HTTP).unwrap().accept_queue_len(),
+            ids.len() - accepted
+        );
     }
     assert_eq!(accepted, ids.len());
 }
@@ -602,7 +605,7 @@ fn when_no_port_is_free_nothing_is_opened_until_one_is() {
     let config = EndpointConfig { ports: 50_000..=50_009, ..without_timestamps() };
     let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
     // Not where a number of 16 bits goes round in the middle of them.
-    world.ends[0].ports.next = 65_533;
+    world.ends[0].state.ports.next = 65_533;
     // Somebody listens at one of them.
     let taken = ListenAt { address: Some(CLIENT), port: 50_004 };
     world.ends[0].listen(taken, &ListenerConfig::default(), None).unwrap();
@@ -746,9 +749,9 @@ fn the_network_refuses_a_half_open_connection() {
     let fails = |server: &Endpoint| server.counters().get(Counter::AttemptFails);
     server.unreachable(&back, seq - 1, true);
     server.unreachable(&back, seq, false);
-    assert_eq!((fails(server), server.listeners.get(&HTTP).unwrap().syn_queue_len()), (0, 1));
+    assert_eq!((fails(server), server.state.listeners.get(&HTTP).unwrap().syn_queue_len()), (0, 1));
     server.unreachable(&back, seq, true);
-    assert_eq!((fails(server), server.listeners.get(&HTTP).unwrap().syn_queue_len()), (1, 0));
+    assert_eq!((fails(server), server.state.listeners.get(&HTTP).unwrap().syn_queue_len()), (1, 0));
 }
 
 /// The client writes all it can on each of 300 connections, and the server reads nothing. Neither side
@@ -812,7 +815,7 @@ fn segments_far_from_the_others_do_not_take_the_memory_of_all() {
     const BUFFERS: usize = 1 << 20;
     let config = EndpointConfig { buffers: BUFFERS, ..EndpointConfig::default() };
     let mut world = World::listening(config, &ListenerConfig::default(), Faults::default(), 1);
-    world.ends[0].memory = Memory::new(usize::MAX);
+    world.ends[0].state.memory = Memory::new(usize::MAX);
     let ids: Vec<Id> = (0..CONNECTIONS).map(|i| world.connect(20_000 + i)).collect();
     world.pass(Duration::from_millis(50));
     let data: Vec<u8> = (0..10_000).map(byte).collect();
@@ -842,7 +845,7 @@ fn segments_far_from_the_others_do_not_take_the_memory_of_all() {
     }
     assert_eq!(streams.len(), CONNECTIONS.into());
     assert!(streams.values().all(|stream| stream.read == data.len()), "everything came");
-    assert!(world.ends[1].holes.len() <= usize::from(CONNECTIONS));
+    assert!(world.ends[1].state.holes.len() <= usize::from(CONNECTIONS));
 }
 
 #[test]
@@ -1048,7 +1051,7 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
     assert_eq!(open(&mut world), 0);
     // 40 bytes of options: MSS, SACK permitted, timestamps, window scale, cookie of eight bytes.
     assert_eq!(open(&mut world), 600 - 32);
-    world.ends[0].config.fast_open_servers = 0;
+    world.ends[0].state.config.fast_open_servers = 0;
     assert_eq!(open(&mut world), 0, "switched off");
 }
 

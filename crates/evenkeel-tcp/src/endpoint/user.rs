@@ -6,15 +6,16 @@ use super::super::connection::{Config, Connection, Error, StreamOption, Unavaila
 use super::super::counters::Counter;
 use super::super::fast_open::{FastOpenOffer, FastOpenServer};
 use super::super::listener::{Listener, ListenerConfig};
-use super::super::state::State;
 use super::super::table::{Id, Refused};
 use super::super::tuple::FourTuple;
 use super::config::Opening;
+use super::entry::{Entry, Holder};
 use super::ephemeral::Free;
 use super::error::{InUse, NotConnected, OpenError};
-use super::event::{EndpointEvent, Readiness};
+use super::event::Readiness;
+use super::interface::Endpoint;
 use super::listeners::ListenAt;
-use super::state::{Endpoint, Entry, Holder};
+use super::state::EndpointState;
 use crate::time::Instant;
 
 impl<R: Copy> Endpoint<R> {
@@ -29,7 +30,7 @@ impl<R: Copy> Endpoint<R> {
         config: &ListenerConfig,
         fast_open: Option<FastOpenServer>,
     ) -> Result<ListenAt, InUse> {
-        let options = Arc::clone(&self.config.connection);
+        let options = Arc::clone(&self.state.config.connection);
         self.listen_with(at, config, options, fast_open)
     }
 
@@ -45,9 +46,10 @@ impl<R: Copy> Endpoint<R> {
         options: Arc<Config>,
         fast_open: Option<FastOpenServer>,
     ) -> Result<ListenAt, InUse> {
-        let options = self.bounded(&options);
-        let at = if at.port == 0 { self.free_listener_port(at.address).ok_or(InUse)? } else { at };
-        if self.listeners.contains(&at) {
+        let options = self.state.bounded(&options);
+        let at =
+            if at.port == 0 { self.state.places().free_listener_port(at.address).ok_or(InUse)? } else { at };
+        if self.state.listeners.contains(&at) {
             return Err(InUse);
         }
         let offered = ListenerConfig::of(&options);
@@ -59,18 +61,18 @@ impl<R: Copy> Endpoint<R> {
             timestamps: offered.timestamps,
             ..*config
         };
-        let mut listener = Listener::new(config, self.secret, self.numbers);
-        let own = || (config.fast_open > 0).then(|| FastOpenServer::new(self.secret, config.fast_open));
+        let mut listener = Listener::new(config, self.state.secret, self.state.numbers);
+        let own = || (config.fast_open > 0).then(|| FastOpenServer::new(self.state.secret, config.fast_open));
         if let Some(server) = fast_open.or_else(own) {
             listener.enable_fast_open(server);
         }
-        self.listeners.insert(at, listener, options);
+        self.state.listeners.insert(at, listener, options);
         Ok(at)
     }
 
     /// Removes a listener. Connections that wait to be accepted are reset.
     pub fn unlisten(&mut self, at: &ListenAt) {
-        let Some(mut listener) = self.listeners.remove(at) else { return };
+        let Some(mut listener) = self.state.listeners.remove(at) else { return };
         while let Some(id) = listener.accept() {
             let _ = self.abort(id);
         }
@@ -79,17 +81,17 @@ impl<R: Copy> Endpoint<R> {
     /// Accepts the connection that has waited longest, and returns it.
     pub fn accept(&mut self, at: &ListenAt) -> Option<Id> {
         loop {
-            let listener = self.listeners.get_mut(at)?;
+            let listener = self.state.listeners.get_mut(at)?;
             let id = listener.accept()?;
             let waits = |entry: &&mut Entry<R>| entry.holder == Holder::Listener;
-            let Some(entry) = self.connections.get_mut(id).filter(waits) else {
+            let Some(entry) = self.state.connections.get_mut(id).filter(waits) else {
                 // The peer has reset the connection meanwhile.
                 listener.on_withdrawn_accepted();
                 continue;
             };
             entry.holder = Holder::User;
             entry.notified = Readiness::default();
-            self.touch(id);
+            self.state.touch(id);
             return Some(id);
         }
     }
@@ -118,10 +120,32 @@ impl<R: Copy> Endpoint<R> {
         opening: &Opening<'_>,
         now: Instant,
     ) -> Result<(Id, usize), OpenError> {
-        let fast_open = opening.data.and_then(|_| self.fast_open_offer(&tuple, now));
+        let EndpointState { destinations, config, .. } = &mut self.state;
+        let fast_open = opening.data.and_then(|_| destinations.fast_open_offer(config, &tuple, now));
         let id = self.open_actively(tuple, opening, fast_open, now)?;
         let taken = opening.data.and_then(|data| self.write(id, data).ok());
         Ok((id, taken.unwrap_or_default()))
+    }
+
+    /// Opens a connection with first data. Returns the connection and the number of bytes of `data` that
+    /// were taken; the caller writes the rest.
+    ///
+    /// Once the server has given us a cookie, as much of the data as fits leaves with the SYN, and saves a
+    /// round trip. The server may then see it twice, so it must be something that does no harm if done
+    /// twice (RFC 7413, 6.1). The first SYN to a server only requests a cookie, and the data follow the
+    /// handshake; so they do where a SYN with a cookie was lost not long ago. Otherwise this is like
+    /// [`Endpoint::connect`].
+    ///
+    /// # Errors
+    /// Nothing was opened.
+    pub fn connect_with(
+        &mut self,
+        tuple: FourTuple,
+        mss: u16,
+        data: &[u8],
+        now: Instant,
+    ) -> Result<(Id, usize), OpenError> {
+        self.connect_as(tuple, &Opening { data: Some(data), ..Opening::new(mss) }, now)
     }
 
     fn open_actively(
@@ -131,26 +155,28 @@ impl<R: Copy> Endpoint<R> {
         fast_open: Option<FastOpenOffer>,
         now: Instant,
     ) -> Result<Id, OpenError> {
-        let options = self.bounded(opening.options.unwrap_or(&self.config.connection));
-        let Free { tuple, hash, waiting } = self.free_tuple(tuple, &options, opening.port_fits, now)?;
-        let iss = self.numbers.next(&tuple, now, waiting.map(|(_, previous)| previous));
-        let open = self.open(&tuple, opening.mss, iss);
+        let options = self.state.bounded(opening.options.unwrap_or(&self.state.config.connection));
+        let Free { tuple, hash, waiting } =
+            self.state.places().free_tuple(tuple, &options, opening.port_fits, now)?;
+        let iss = self.state.numbers.next(&tuple, now, waiting.map(|(_, previous)| previous));
+        let open = self.state.open(&tuple, opening.mss, iss);
         let cookie = fast_open.map(|offer| offer.cookie);
         let mut connection = Connection::connect(&options, &open, cookie, now);
         if let Some(offer) = fast_open {
             connection.limit_early_data(offer.mss);
         }
-        self.recall_rate(&mut connection, &tuple, now);
+        self.state.destinations.recall_rate(&mut connection, &tuple, now);
         let entry = Entry::new(connection, Holder::User);
-        let id = self.connections.insert_hashed(hash, tuple, entry).map_err(|refused| match refused {
-            Refused::Full => OpenError::Full,
-            Refused::Taken(_) => OpenError::InUse,
-        })?;
+        let id =
+            self.state.connections.insert_hashed(hash, tuple, entry).map_err(|refused| match refused {
+                Refused::Full => OpenError::Full,
+                Refused::Taken(_) => OpenError::InUse,
+            })?;
         if let Some((old, _)) = waiting {
-            self.time_wait.recycle(old, &mut self.counters);
+            self.state.time_wait.recycle(old, &mut self.state.counters);
         }
-        self.counters.count(Counter::ActiveOpens);
-        self.touch(id);
+        self.state.counters.count(Counter::ActiveOpens);
+        self.state.touch(id);
         Ok(id)
     }
 
@@ -167,9 +193,9 @@ impl<R: Copy> Endpoint<R> {
     /// # Errors
     /// Nothing was given.
     pub fn read(&mut self, id: Id, to: &mut [u8], now: Instant) -> Result<usize, Unavailable> {
-        let Some(entry) = self.entry(id) else { return Err(Unavailable::Closed) };
+        let Some(entry) = self.state.entry(id) else { return Err(Unavailable::Closed) };
         let read = entry.connection.read(to, now);
-        self.touch_moved(id);
+        self.state.touch_moved(id);
         read
     }
 
@@ -191,7 +217,7 @@ impl<R: Copy> Endpoint<R> {
 
     /// Takes the error of a connection as [`Connection::take_error`] does.
     pub fn take_error(&mut self, id: Id) -> Option<Error> {
-        self.call(id, Connection::take_error)?
+        self.state.call(id, Connection::take_error)?
     }
 
     /// Closes the sending direction of a connection as [`Connection::shutdown`] does.
@@ -216,7 +242,7 @@ impl<R: Copy> Endpoint<R> {
     /// # Errors
     /// The connection is over, or there is none.
     pub fn set(&mut self, id: Id, option: StreamOption, now: Instant) -> Result<(), NotConnected> {
-        let most = self.receive_buffer_most;
+        let most = self.state.receive_buffer_most;
         let option = match option {
             StreamOption::ReceiveBuffer(bytes) => StreamOption::ReceiveBuffer(bytes.min(most)),
             _ => option,
@@ -225,10 +251,9 @@ impl<R: Copy> Endpoint<R> {
     }
 
     fn change(&mut self, id: Id, change: impl FnOnce(&mut Connection)) -> Result<(), NotConnected> {
-        let there = |entry: &&mut Entry<R>| entry.connection.state() != State::Closed;
-        let entry = self.entry(id).filter(there).ok_or(NotConnected)?;
+        let entry = self.state.entry(id).filter(|entry| entry.is_open()).ok_or(NotConnected)?;
         change(&mut entry.connection);
-        self.touch(id);
+        self.state.touch(id);
         Ok(())
     }
 
@@ -239,15 +264,15 @@ impl<R: Copy> Endpoint<R> {
     /// # Errors
     /// The connection is over, or there is none.
     pub fn set_dscp(&mut self, id: Id, dscp: u8) -> Result<(), NotConnected> {
-        let there = |entry: &&mut Entry<R>| entry.connection.state() != State::Closed;
-        self.connections.get_mut(id).filter(there).ok_or(NotConnected)?.dscp = dscp & 0x3f;
+        let entry = self.state.connections.get_mut(id).filter(|entry| entry.is_open());
+        entry.ok_or(NotConnected)?.dscp = dscp & 0x3f;
         Ok(())
     }
 
     /// Closes a connection as [`Connection::close`] does. The user may not use `id` any more.
     pub fn close(&mut self, id: Id, now: Instant) {
         self.release(id);
-        self.call(id, |connection| connection.close(now));
+        self.state.call(id, |connection| connection.close(now));
     }
 
     /// Aborts a connection as [`Connection::abort`] does. The user may not use `id` any more.
@@ -258,35 +283,13 @@ impl<R: Copy> Endpoint<R> {
         self.release(id);
         let result = self.change(id, Connection::abort);
         if result.is_err() {
-            self.touch(id);
+            self.state.touch(id);
         }
         result
     }
 
-    /// Returns the next event of which the user is to be notified.
-    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
-        loop {
-            let event = self.events.pop_front()?;
-            let EndpointEvent::Connection(id, _) = event else { return Some(event) };
-            let Some(entry) = self.connections.get_mut(id) else { continue };
-            entry.in_events = false;
-            if entry.holder == Holder::User {
-                return Some(EndpointEvent::Connection(id, entry.notified));
-            }
-        }
-    }
-
-    /// Returns the operations for which a connection is ready now. A connection that is gone counts as
-    /// over.
-    #[must_use]
-    #[inline]
-    pub fn readiness(&self, id: Id) -> Readiness {
-        let over = Readiness { readable: true, ended: true, over: true, ..Readiness::default() };
-        self.connections.get(id).map_or(over, |entry| Readiness::of(&entry.connection))
-    }
-
     fn release(&mut self, id: Id) {
-        if let Some(entry) = self.connections.get_mut(id) {
+        if let Some(entry) = self.state.connections.get_mut(id) {
             entry.holder = Holder::Nobody;
         }
     }
@@ -297,17 +300,11 @@ impl<R: Copy> Endpoint<R> {
         len: usize,
         write: impl FnOnce(&mut Connection) -> Result<usize, Unavailable>,
     ) -> Result<usize, Unavailable> {
-        let Some(entry) = self.connections.get_mut(id) else { return Err(Unavailable::Closed) };
-        entry.connection.set_allowance(self.memory.allowance());
-        entry.connection.borrow_to_send(self.memory.spares(), len, id);
+        let Some(entry) = self.state.connections.get_mut(id) else { return Err(Unavailable::Closed) };
+        entry.connection.set_allowance(self.state.memory.allowance());
+        entry.connection.borrow_to_send(self.state.memory.spares(), len, id);
         let written = write(&mut entry.connection);
-        self.touch_moved(id);
+        self.state.touch_moved(id);
         written
-    }
-
-    fn call<T>(&mut self, id: Id, call: impl FnOnce(&mut Connection) -> T) -> Option<T> {
-        let result = call(&mut self.entry(id)?.connection);
-        self.touch(id);
-        Some(result)
     }
 }

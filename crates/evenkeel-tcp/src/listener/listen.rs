@@ -80,7 +80,7 @@ impl Listener {
             first.push(&mut self.half_open, id, arrival.now);
         }
         counters.count(Counter::PassiveOpens);
-        self.syn_ack(id, arrival.now).map_or(Reaction::Nothing, Reaction::Send)
+        self.syn_ack(id, arrival.now).map_or(Reaction::Nothing, Reaction::Open)
     }
 
     /// Returns the handshake with the options that the SYN offers and this listener supports. A SYN with

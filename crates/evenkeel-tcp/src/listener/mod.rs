@@ -145,6 +145,9 @@ pub enum Reaction {
     Drop,
     /// Send this header.
     Send(Header),
+    /// A half-open connection has begun: send this SYN-ACK. The listener's
+    /// [deadline](Listener::next_deadline) may be earlier than before.
+    Open(Header),
     /// Send this header, which was sent before.
     SendAgain(Header),
     /// The handshake is over: create the connection, [`queue`](Listener::queue) it, and pass the segment to
@@ -268,9 +271,12 @@ impl Listener {
         self.accept_queue_len() < self.config.backlog
     }
 
-    /// Adds a connection to the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`].
-    pub fn queue(&mut self, connection: Id) {
+    /// Adds a connection to the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`]. Returns
+    /// whether none waited before.
+    pub fn queue(&mut self, connection: Id) -> bool {
+        let first = self.accept_queue_len() == 0;
         self.accept.push_back(connection);
+        first
     }
 
     /// Records that a connection that waited to be accepted is gone, reset by its peer, and frees its place.

@@ -140,7 +140,8 @@ mod tests {
             let mut client = Connection::connect(&config(), &client(&tuple), None, at(0));
             client.write(b"hello").unwrap();
             let syn = sent(&mut client, at(0));
-            let Reaction::Send(syn_ack) = listen(&mut listener, tuple, &syn[0], at(10)) else { panic!() };
+            let reaction = listen(&mut listener, tuple, &syn[0], at(10));
+            let (Reaction::Open(syn_ack) | Reaction::Send(syn_ack)) = reaction else { panic!() };
             give(&mut client, &[(syn_ack, Vec::new())], at(20));
             let segments = sent(&mut client, at(20));
             let Reaction::Establish(handshake) = listen(&mut listener, tuple, &segments[0], at(30)) else {
@@ -175,7 +176,7 @@ mod tests {
             let (tuple, mut listener, mut now) = (tuple(0), listener(10), at(0));
             let mut client = Connection::connect(&config(), &client(&tuple), None, now);
             let syn = sent(&mut client, now);
-            let Reaction::Send(mut syn_ack) = listen(&mut listener, tuple, &syn[0], now) else { panic!() };
+            let Reaction::Open(mut syn_ack) = listen(&mut listener, tuple, &syn[0], now) else { panic!() };
             for _ in 0..lost {
                 now = listener.next_deadline().unwrap();
                 syn_ack = listener.poll_transmit(now, &mut Counters::new()).unwrap().1;

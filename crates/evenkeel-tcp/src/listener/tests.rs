@@ -56,7 +56,7 @@ impl Bench {
     /// Inputs a segment and returns the header that is sent in answer.
     fn answer(&mut self, millis: u64, n: u16, header: Header) -> Header {
         match self.input(millis, n, header) {
-            Reaction::Send(header) | Reaction::SendAgain(header) => header,
+            Reaction::Send(header) | Reaction::Open(header) | Reaction::SendAgain(header) => header,
             other => panic!("{other:?}"),
         }
     }
@@ -240,7 +240,7 @@ fn data_may_come_before_the_ack_that_was_lost() {
 fn a_new_incarnation_follows_the_old_one() {
     let mut bench = Bench::new(ListenerConfig::default());
     let own = numbers().next(&tuple(0), at(0), None);
-    let Reaction::Send(syn_ack) = bench.input_with(0, 0, plain_syn(), b"", Some(own + 1_000_000)) else {
+    let Reaction::Open(syn_ack) = bench.input_with(0, 0, plain_syn(), b"", Some(own + 1_000_000)) else {
         panic!()
     };
     assert_eq!(syn_ack.seq, own + 1_000_001);
@@ -738,7 +738,7 @@ proptest! {
             };
             let was_full = !bench.listener.has_room();
             match bench.input_with(now, n, header, &[7; 4][..usize::from(payload.min(4))], None) {
-                Reaction::Send(reply) | Reaction::SendAgain(reply) => {
+                Reaction::Send(reply) | Reaction::Open(reply) | Reaction::SendAgain(reply) => {
                     if reply.flags.contains(Flags::SYN) {
                         sent.entry(n).or_default().push(reply);
                     } else {
@@ -833,7 +833,7 @@ fn without_timestamps_the_oldest_makes_way_for_who_follows_time_wait() {
     bench.answer(700, 3, plain_syn());
     let cookie = bench.answer(700, 0, plain_syn());
     let previous = cookie.seq + 7;
-    let Reaction::Send(syn_ack) = bench.input_with(700, 0, plain_syn(), b"", Some(previous)) else {
+    let Reaction::Open(syn_ack) = bench.input_with(700, 0, plain_syn(), b"", Some(previous)) else {
         panic!()
     };
     assert!(syn_ack.seq.after(previous));
@@ -891,7 +891,9 @@ fn a_connection_that_is_gone_does_not_count_as_one_that_waits() {
     let mut bench = Bench::new(ListenerConfig::default());
     let mut table = Table::new(Secret::new([4; 16]), 16);
     let ids: Vec<_> = (0..5).map(|n| table.insert(tuple(n), n).unwrap()).collect();
-    ids.iter().for_each(|id| bench.listener.queue(*id));
+    for id in &ids {
+        bench.listener.queue(*id);
+    }
     bench.listener.withdraw(|id| id != ids[0]);
     assert_eq!(bench.listener.accept_queue_len(), 4);
     assert_eq!(bench.listener.accept(), Some(ids[0]), "too few are gone to look for them");

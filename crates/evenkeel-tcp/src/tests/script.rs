@@ -282,11 +282,11 @@ impl Runner {
             ("most", [bits]) => {
                 connection.set(StreamOption::RateMax(Some(Rate::bits_per_s(parse(bits)?.into()))), now);
             }
-            ("nagle", [on]) => connection.set_nagle(*on == "on"),
-            ("user-timeout", [time]) => connection.set_user_timeout(parse_time(time)?),
-            ("keepalive", ["off"]) => connection.set_keepalive(None, now),
+            ("nagle", [on]) => connection.set(StreamOption::Nagle(*on == "on"), now),
+            ("user-timeout", [time]) => connection.set(StreamOption::UserTimeout(parse_time(time)?), now),
+            ("keepalive", ["off"]) => connection.set(StreamOption::Keepalive(None), now),
             ("keepalive", [idle, interval, probes]) => {
-                connection.set_keepalive(Some(parse_keepalive(idle, interval, probes)?), now);
+                connection.set(StreamOption::Keepalive(Some(parse_keepalive(idle, interval, probes)?)), now);
             }
             ("too-big", [seq, "mss", mss]) => {
                 connection.on_packet_too_big(ISS + parse(seq)?, parse(mss)? as u16, now);

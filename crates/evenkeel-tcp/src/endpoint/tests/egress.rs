@@ -179,9 +179,9 @@ proptest! {
                     if left > 0 {
                         prop_assert!(!world.ends[0].may_transmit(full, &world.routes));
                         for id in ids {
-                            let entry = world.ends[0].connections.get(id).unwrap();
+                            let entry = world.ends[0].state.connections.get(id).unwrap();
                             let waits_for = world.routes.lookup(world.ends[0].tuple(id).unwrap());
-                            prop_assert!(!entry.queued || full.contains(waits_for));
+                            prop_assert!(!entry.is_queued || full.contains(waits_for));
                         }
                     }
                 }

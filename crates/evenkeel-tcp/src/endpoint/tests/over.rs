@@ -261,11 +261,11 @@ fn what_was_reset_before_it_was_accepted_is_never_accepted() {
     world.ends[1].input(&bytes[..reset.len], &FROM_CLIENT, world.now);
     let accepted = world.ends[1].accept(&HTTP).unwrap();
     assert_eq!(world.ends[1].tuple(accepted).unwrap().remote.port, PORT + 1);
-    assert_eq!(world.ends[1].listeners.get(&HTTP).unwrap().accept_queue_len(), 2);
+    assert_eq!(world.ends[1].state.listeners.get(&HTTP).unwrap().accept_queue_len(), 2);
     world.pass(Duration::from_millis(50));
     assert!(world.ends[1].accept(&HTTP).is_some() && world.ends[1].accept(&HTTP).is_some());
     assert_eq!((world.ends[1].len(), world.ends[1].accept(&HTTP)), (3, None));
-    assert_eq!(world.ends[1].listeners.get(&HTTP).unwrap().accept_queue_len(), 0);
+    assert_eq!(world.ends[1].state.listeners.get(&HTTP).unwrap().accept_queue_len(), 0);
 }
 
 /// Connections that are over and not closed count against the limit, however many ports their peers have.

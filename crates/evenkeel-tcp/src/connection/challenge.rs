@@ -1,0 +1,29 @@
+//! Challenge ACKs: the limit on answers to segments out of place (RFC 5961, 7).
+
+use super::config::Config;
+use crate::time::Instant;
+
+/// The limit on challenge ACKs. Few connections ever send one.
+#[derive(Debug, Default)]
+pub(super) struct Challenges(Option<Box<Period>>);
+
+/// The count of challenge ACKs in the current period.
+#[derive(Debug, Default)]
+struct Period {
+    since: Instant,
+    answered: u8,
+}
+
+impl Challenges {
+    /// Returns whether another challenge ACK may leave, and counts it if so. At most `most` leave in each
+    /// [`Config::CHALLENGE_PERIOD`].
+    pub(super) fn pass(&mut self, most: u8, now: Instant) -> bool {
+        let period = self.0.get_or_insert_default();
+        if period.answered == 0 || now.since(period.since) >= Config::CHALLENGE_PERIOD {
+            **period = Period { since: now, answered: 0 };
+        }
+        let passes = period.answered < most;
+        period.answered += u8::from(passes);
+        passes
+    }
+}
