@@ -44,13 +44,11 @@ const RULES: Rules<'static> = Rules {
     exceptions: &[
         ("evenkeel_core::net::state::Net", Quantity::Methods, 95),
         ("evenkeel_core::net::state::Net", Quantity::Files, 12),
-        ("evenkeel_core::stack::state::Stack", Quantity::Methods, 164),
-        ("evenkeel_core::stack::state::Stack", Quantity::Files, 22),
         ("evenkeel_tcp::connection::tcb::Connection", Quantity::Methods, 172),
         ("evenkeel_tcp::connection::tcb::Connection", Quantity::Files, 15),
         ("evenkeel_tcp::endpoint::state::Endpoint", Quantity::Files, 10),
         ("evenkeel_tcp::recovery::Recovery", Quantity::Files, 5),
-        (ALL, Quantity::Away, 653),
+        (ALL, Quantity::Away, 498),
     ],
 };
 /// The file of [`RULES`].

@@ -87,7 +87,7 @@ impl Net {
             screen.counters.received += 1;
         }
         self.work.add(Work::Deliver);
-        let verdict = decide(&mut Screened::new(&mut transit, &self.stack));
+        let verdict = decide(&mut self.stack.screened(&mut transit));
         self.execute(transit, verdict, now);
         true
     }
