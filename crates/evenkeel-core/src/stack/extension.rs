@@ -1,6 +1,6 @@
 //! The extension headers of IPv6 (RFC 8200 4): what they lead to, and which are refused.
 
-use super::problem::Problem;
+use super::icmp::problem::Problem;
 use crate::wire::IpProtocol;
 
 /// The length of the fixed IPv6 header, in bytes.
@@ -130,4 +130,27 @@ pub(super) fn upper_of(packet: &[u8]) -> Option<(u8, usize)> {
         };
     }
     None
+}
+
+/// Returns whether a first fragment has all headers, the upper layer's included (RFC 8200 4.5, RFC 7112
+/// 5). If that protocol is unknown here, the first byte of its header is enough.
+pub(super) fn has_all_headers(packet: &[u8], next: u8, at: usize) -> bool {
+    let walk = Walk { packet, multicast: false };
+    match walk.follow(next, at + 8, at) {
+        Ok(Found::Upper { protocol, at, .. }) => {
+            let needed = match IpProtocol::from(protocol) {
+                IpProtocol::Udp | IpProtocol::Icmpv6 => 8,
+                // Its options are part of the header (RFC 7112 2).
+                IpProtocol::Tcp => {
+                    packet.get(at + 12).map_or(20, |offset| usize::from(offset >> 4) * 4).max(20)
+                }
+                IpProtocol::Ipv6NoNxt => 0,
+                _ => 1,
+            };
+            at + needed <= packet.len()
+        }
+        // A problem of another kind, which is found once the packet is whole.
+        Ok(Found::Fragment { .. }) | Err(Refusal::Report(_)) => true,
+        Err(Refusal::Silent) => false,
+    }
 }

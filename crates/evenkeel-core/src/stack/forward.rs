@@ -1,26 +1,20 @@
-//! Packets for somebody else: which may be forwarded, and forwarding them (RFC 1812 5, RFC 8200 3).
+//! The way through: packets for other hosts are forwarded (RFC 1812 5, RFC 8200 3).
 //!
-//! It happens in two steps, so that whoever screens packets can stand between them. [`Stack::input`] looks at
-//! the packet alone and gives a [`Transit`]; [`Stack::forward`] finds its way and sends it there, in the
-//! frame it came in.
+//! This happens in two steps, so that a screening process can stand between them. Input looks at the packet
+//! alone and returns a [`Transit`]. [`Forwarding`] finds its path and sends it there, in the frame it came in.
 
-use super::address::{Cast, is_link_local, is_reserved};
-use super::fragment::Cutter;
+use super::fragment::cutter::Cutter;
 use super::header::{ETHERNET, PACKET_MAX};
-use super::hop::Hop;
-use super::io::Io;
-use super::neighbor::Waiting;
-use super::path::{Next, Path};
-use super::problem::Problem;
-use super::random::Random;
-use super::received::Received;
-use super::route::Via;
-use super::state::Stack;
+use super::icmp::errors::Errors;
+use super::icmp::problem::Problem;
+use super::icmp::reset::{Reply, Reset, is_tcp};
+use super::neighbor::table::Waiting;
+use super::output::Output;
+use super::route::hop::Hop;
+use super::route::path::{Next, Path};
+use super::route::table::Via;
 use super::transit::Transit;
-use crate::demux::flow_hash;
 use crate::drop::{IpDrop, LinkDrop};
-use crate::frame::Frame;
-use crate::id::InterfaceId;
 use crate::wire::{IpAddress, Ipv4Packet, Ipv6Packet};
 
 /// The fields of an IP header that forwarding needs.
@@ -62,9 +56,9 @@ impl Header {
     }
 }
 
-/// The next hop of a packet, and the MTU of the way there.
+/// The next hop of a packet, and the MTU of the link there.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct NextLink {
     hop: Hop,
     mtu: usize,
 }
@@ -86,125 +80,119 @@ impl Obstacle {
     }
 }
 
-impl Stack {
-    /// Checks by its addresses whether a packet that is not for this host may be forwarded.
-    ///
-    /// The check refuses packets that came by link-layer broadcast or multicast (RFC 1812 5.3.4). It also
-    /// refuses multicasts (there is no multicast routing) and broadcasts, directed ones included (RFC
-    /// 2644), addresses that no host can have (RFC 1812 5.3.7), and those that are valid on one link only
-    /// (RFC 3927 7, RFC 4291 2.5.6).
-    pub(super) fn admit_transit(
-        &self,
-        source: &IpAddress,
-        destination: &IpAddress,
-        link: Cast,
-    ) -> Result<(), IpDrop> {
-        if !self.config.forwarding || link != Cast::Unicast {
-            return Err(IpDrop::NotLocal);
-        }
-        if destination.is_multicast() || self.is_broadcast(destination) {
-            Err(IpDrop::NotLocal)
-        } else if is_reserved(source) || is_reserved(destination) {
-            Err(IpDrop::Martian)
-        } else if is_link_local(source) || is_link_local(destination) {
-            Err(IpDrop::Scope)
-        } else {
-            Ok(())
+impl From<Option<&Via>> for Obstacle {
+    /// Returns the obstacle that a route is which discards packets, or the lack of a route.
+    fn from(route: Option<&Via>) -> Self {
+        match route {
+            None => Self::reported(IpDrop::NoRoute, Problem::NoRoute),
+            Some(Via::Prohibit) => Self::reported(IpDrop::RouteDiscards, Problem::Prohibited),
+            Some(Via::Unreachable) => Self::reported(IpDrop::RouteDiscards, Problem::RouteRejects),
+            Some(_) => Self::silent(IpDrop::RouteDiscards),
         }
     }
+}
 
-    pub(super) fn transit(interface: InterfaceId, frame: Frame, len: usize) -> Received {
-        Received::Transit(Transit::new(interface, frame, len))
-    }
+/// The way through: the parts of a stack that a packet in transit needs.
+pub(super) struct Forwarding<'a, 'io> {
+    pub(super) errors: Errors<'a, 'io>,
+}
 
-    /// Forwards a packet: TTL, route, MTU, neighbour. It ends in [`Io::out`], waiting for a neighbour, or
-    /// dropped. Its sender is notified as RFC 1812 5.2.7 and RFC 4443 require.
-    pub fn forward(&mut self, transit: Transit, io: &mut Io<'_>) {
+impl Forwarding<'_, '_> {
+    /// Forwards a packet: TTL, route, MTU, neighbour. It ends in [`Io::out`](super::io::Io::out), waiting for
+    /// a neighbour, or dropped. Its sender is notified as RFC 1812 5.2.7 and RFC 4443 require.
+    #[inline]
+    pub(super) fn forward(&mut self, transit: Transit) {
         let Some(header) = Header::of(transit.packet()) else {
-            return io.drop_frame(transit.frame, IpDrop::Malformed);
+            return self.errors.output.io.drop_frame(transit.frame, IpDrop::Malformed);
         };
-        match self.way_of(&header, &transit) {
-            Ok(way) => {
-                if way.hop.interface == transit.interface {
-                    self.redirect(transit.packet(), transit.interface, way.hop.neighbor, io);
+        match self.next_link(&header, &transit) {
+            Ok(link) => {
+                if link.hop.interface == transit.interface {
+                    self.errors.redirect(transit.packet(), transit.interface, link.hop.neighbor);
                 }
-                self.pass_on(transit, way, &header, io);
+                self.pass_on(transit, link, &header);
             }
-            Err(Obstacle { reason, problem }) => {
-                if let Some(problem) = problem {
-                    self.report(transit.interface, Some(&transit.frame), problem, io);
-                }
-                io.drop_frame(transit.frame, reason);
-            }
+            Err(Obstacle { reason, problem }) => self.discard(transit, reason, problem),
         }
     }
 
-    fn way_of(&self, header: &Header, transit: &Transit) -> Result<Way, Obstacle> {
-        // First of all: nobody is to be told of a packet that may not be his (RFC 1812 5.3.8).
-        if self.config.reverse_path && !self.leads_back(&header.source, transit.interface) {
+    /// Drops a packet that screening refuses, and answers its sender. Answers are subject to the rate limit
+    /// of ICMP errors.
+    pub(super) fn refuse(&mut self, transit: Transit, reply: Reply) {
+        let problem = match reply {
+            Reply::Silence => None,
+            Reply::Prohibited => Some(Problem::Prohibited),
+            Reply::Unreachable(code) => Some(Problem::Refused { code }),
+            Reply::Reset if is_tcp(transit.packet()) => {
+                self.reset(&transit);
+                None
+            }
+            Reply::Reset => Some(Problem::Prohibited),
+        };
+        self.discard(transit, IpDrop::Refused, problem);
+    }
+
+    /// Drops a packet, and notifies its sender of a problem.
+    fn discard(&mut self, transit: Transit, reason: IpDrop, problem: Option<Problem>) {
+        if let Some(problem) = problem {
+            self.errors.report(transit.interface, Some(&transit.frame), problem);
+        }
+        self.errors.output.io.drop_frame(transit.frame, reason);
+    }
+
+    fn reset(&mut self, segment: &Transit) {
+        if let Some(reset) = Reset::answering(segment)
+            && self.errors.within_rate(&reset.to)
+        {
+            self.errors.output.send_reset(&reset);
+        }
+    }
+
+    fn next_link(&self, header: &Header, transit: &Transit) -> Result<NextLink, Obstacle> {
+        let Output { config, routing, .. } = self.errors.output;
+        // First of all: the sender in the header may be forged, so no host is notified (RFC 1812 5.3.8).
+        if config.reverse_path && !routing.leads_back(&header.source, transit.interface) {
             return Err(Obstacle::silent(IpDrop::ReversePath));
         }
         if header.hop_limit <= 1 {
             return Err(Obstacle::reported(IpDrop::HopLimit, Problem::HopLimit));
         }
-        let hop = self.hop_of(&header.destination, transit.frame())?;
-        let mtu = self.addresses_of(hop.interface).map_or(0, |own| own.mtu);
+        let hop = routing.hop_of(&header.destination, transit.frame()).map_err(Obstacle::from)?;
+        let mtu = routing.interfaces().mtu(hop.interface);
         match header.may_cut_to {
-            _ if header.len <= mtu => Ok(Way { hop, mtu }),
-            Some(end) if end <= PACKET_MAX => Ok(Way { hop, mtu }),
+            _ if header.len <= mtu => Ok(NextLink { hop, mtu }),
+            Some(end) if end <= PACKET_MAX => Ok(NextLink { hop, mtu }),
             Some(_) => Err(Obstacle::silent(IpDrop::FragmentTooBig)),
             None => Err(Obstacle::reported(IpDrop::TooBig, Problem::TooBig { mtu: mtu as u32 })),
         }
     }
 
-    /// Returns whether packets to `source` would, or with several next hops could, leave by the interface
-    /// that its packet came by (RFC 3704 2.2, strict).
-    pub(super) fn leads_back(&self, source: &IpAddress, came_by: InterfaceId) -> bool {
-        self.routes.lookup(source).is_some_and(|via| via.leads_by(came_by))
-    }
-
-    /// Returns whether a route leads to `address` that does not discard what takes it.
-    pub(super) fn leads_anywhere(&self, address: &IpAddress) -> bool {
-        self.routes.lookup(address).is_some_and(|via| via.hops().next().is_some())
-    }
-
-    fn hop_of(&self, destination: &IpAddress, frame: &[u8]) -> Result<Hop, Obstacle> {
-        let via = self.routes.lookup(destination);
-        let via = via.ok_or(Obstacle::reported(IpDrop::NoRoute, Problem::NoRoute))?;
-        let flow = || (Random::new(self.flows ^ u64::from(flow_hash(frame))).next() >> 32) as u32;
-        via.hop(destination, None, flow).ok_or(match via {
-            Via::Prohibit => Obstacle::reported(IpDrop::RouteDiscards, Problem::Prohibited),
-            Via::Unreachable => Obstacle::reported(IpDrop::RouteDiscards, Problem::RouteRejects),
-            _ => Obstacle::silent(IpDrop::RouteDiscards),
-        })
-    }
-
-    fn pass_on(&mut self, transit: Transit, way: Way, header: &Header, io: &mut Io<'_>) {
+    fn pass_on(&mut self, transit: Transit, NextLink { hop, mtu }: NextLink, header: &Header) {
+        let output = &mut self.errors.output;
         let Transit { interface, mut frame } = transit;
         let _ = frame.strip(ETHERNET);
         count_hop(frame.bytes_mut());
-        let path = Path { interface: way.hop.interface, next: Next::Neighbor(way.hop.neighbor) };
-        if header.len <= way.mtu {
-            io.ledger.forwarded += 1;
-            return self.hand_on(Waiting { frame, came_by: Some(interface) }, path, header.destination, io);
+        let path = Path { interface: hop.interface, next: Next::Neighbor(hop.neighbor) };
+        if header.len <= mtu {
+            output.io.ledger.forwarded += 1;
+            return output.hand_on(Waiting { frame, came_by: Some(interface) }, path, header.destination);
         }
         // A question to the neighbour may need a buffer between the first fragment and the last.
-        let room = io.pool.available();
-        let Some(mut cutter) = Cutter::new(frame.bytes(), way.mtu).filter(|cutter| cutter.left() < room)
-        else {
-            return io.drop_frame(frame, LinkDrop::NoBuffer);
+        let room = output.io.pool.available();
+        let Some(mut cutter) = Cutter::new(frame.bytes(), mtu).filter(|cutter| cutter.left() < room) else {
+            return output.io.drop_frame(frame, LinkDrop::NoBuffer);
         };
-        io.ledger.forwarded += 1;
-        io.ledger.originated += (cutter.left() as u64).saturating_sub(1);
-        while let Some(fragment) = cutter.next(io.pool) {
+        output.io.ledger.forwarded += 1;
+        output.io.ledger.originated += (cutter.left() as u64).saturating_sub(1);
+        while let Some(fragment) = cutter.next(output.io.pool) {
             let fragment = Waiting { frame: fragment, came_by: Some(interface) };
-            self.hand_on(fragment, path, header.destination, io);
+            output.hand_on(fragment, path, header.destination);
         }
-        io.pool.recycle(frame);
+        output.io.pool.recycle(frame);
     }
 }
 
-/// Takes one hop off the TTL, and off the header checksum what that changes (RFC 1624), or off the hop limit.
+/// Takes one off the TTL and corrects the header checksum (RFC 1624), or takes one off the hop limit.
 pub(super) fn count_hop(packet: &mut [u8]) {
     match packet {
         [first, _, _, _, _, _, _, _, ttl, _, sum_high, sum_low, ..] if *first >> 4 == 4 => {

@@ -1,6 +1,6 @@
 //! An IP packet addressed to us, and its payload in the frames it came in.
 
-use super::address::Cast;
+use super::address::kinds::Cast;
 use crate::frame::{Frame, Pool};
 use crate::id::InterfaceId;
 use crate::tcp::Ecn;

@@ -1,15 +1,18 @@
 //! The short way up: a plain packet from a trusted source to an address of this host.
 //!
-//! A packet that it takes, the [long way](super::Stack::input) would take alike. A packet that it drops (a
-//! datagram with a wrong checksum), the long way would drop, too. It gives all others back.
+//! A packet that it takes, the [long way](super::input) would take alike. A packet that it drops (a datagram
+//! with a wrong checksum), the long way would drop, too. It gives all others back.
 
-use super::address::{Cast, ends_v4, ends_v6};
-use super::believed::Between;
+use super::address::kinds::{Cast, ends_v4, ends_v6};
+use super::address::local::Local;
+use super::address::source_check::{AddressPair, SourceCheckCache};
+use super::config::Config;
 use super::io::Io;
 use super::packet::{Payload, Piece};
 use super::received::Received;
-use super::state::Stack;
+use super::route::routing::Routing;
 use super::tcp::TcpPacket;
+use super::transit::Transit;
 use super::udp::{Datagram, TakesDatagrams};
 use crate::drop::UdpDrop;
 use crate::frame::Frame;
@@ -20,13 +23,24 @@ use crate::wire::{IpAddress, Ipv4Address};
 
 const UDP: u8 = 17;
 
-impl Stack {
+/// The short way up: the parts of a stack that a plain frame needs.
+pub(super) struct PlainInput<'a> {
+    pub(super) config: &'a Config,
+    pub(super) routing: &'a Routing,
+    pub(super) local: Local<'a>,
+    pub(super) source_checks: &'a SourceCheckCache,
+    /// Whether every frame must take the long way.
+    #[cfg(test)]
+    pub(super) long_way_only: bool,
+}
+
+impl PlainInput<'_> {
     /// Takes a plain frame up. `None` inside if it was dropped.
     ///
     /// # Errors
     /// Gives back a frame that has to take the long way.
-    #[inline]
-    pub(crate) fn input_plain(
+    #[inline(always)]
+    pub(super) fn frame(
         &self,
         interface: InterfaceId,
         frame: Frame,
@@ -36,7 +50,7 @@ impl Stack {
         if plain.is_v4() && self.config.forwarding {
             let bytes = frame.bytes();
             match bytes.get(30..).and_then(<[u8]>::first_chunk) {
-                Some(&[a, b, c, d]) if !self.owns_v4(Ipv4Address::new(a, b, c, d)) => {
+                Some(&[a, b, c, d]) if !self.local.interfaces.owns_v4(Ipv4Address::new(a, b, c, d)) => {
                     return self.transit_plain(interface, frame, plain).map(Some);
                 }
                 _ => {}
@@ -44,7 +58,7 @@ impl Stack {
         }
         if plain.is_udp() {
             let mut received = None;
-            self.input_plain_udp(interface, frame, plain, io, &mut received)?;
+            self.udp(interface, frame, plain, io, &mut received)?;
             return Ok(received.map(Received::Datagram));
         }
         let Some((source, destination, ecn)) = self.admit(interface, frame.bytes(), plain) else {
@@ -60,7 +74,7 @@ impl Stack {
     /// # Errors
     /// Gives back a frame that has to take the long way.
     #[inline(always)]
-    pub(crate) fn input_plain_udp(
+    pub(super) fn udp(
         &self,
         interface: InterfaceId,
         frame: Frame,
@@ -115,12 +129,16 @@ impl Stack {
         let bytes = frame.bytes();
         let Some(header) = bytes.get(14..).and_then(<[u8]>::first_chunk::<20>) else { return Err(frame) };
         let (source, destination) = header.last_chunk().map_or_else(|| ends_v4(&[0; 8]), ends_v4);
+        let (config, interfaces) = (self.config, self.local.interfaces);
         let is_in_transit = self.is_to_our_hardware(interface, bytes)
             && Checksum::default().add_array(header).finish() == 0
-            && self.believe(&source, interface).is_some()
-            && self.cast(&destination, interface).is_none()
-            && self.admit_transit(&source, &destination, Cast::Unicast).is_ok();
-        if is_in_transit { Ok(Self::transit(interface, frame, plain.end() - 14)) } else { Err(frame) }
+            && self.passes_source_checks(&source, interface)
+            && self.local.cast(&destination, interface).is_none()
+            && Transit::admit((&source, &destination), Cast::Unicast, config, interfaces).is_ok();
+        if !is_in_transit {
+            return Err(frame);
+        }
+        Ok(Received::Transit(Transit::new(interface, frame, plain.end() - 14)))
     }
 
     /// Returns whether a frame is for the hardware address of `interface`, on a host that does not only
@@ -138,7 +156,7 @@ impl Stack {
         if self.long_way_only {
             return false;
         }
-        let own = self.interfaces.get(usize::from(interface.0));
+        let own = self.local.interfaces.of(interface);
         own.is_some_and(|own| frame.starts_with(&own.hardware.0))
     }
 
@@ -146,18 +164,20 @@ impl Stack {
     fn admit_v4_plain(&self, interface: InterfaceId, frame: &[u8]) -> Option<([u8; 8], Ecn)> {
         let header: &[u8; 20] = frame.get(14..)?.first_chunk()?;
         let &addresses = header.last_chunk()?;
-        let between = Between { addresses, interface, generation: self.generation };
-        let is_known = self.believed.is_last_v4(&between);
+        let pair = AddressPair { addresses, interface, generation: self.routing.generation() };
+        let is_known = self.source_checks.is_last_v4(&pair);
         let [.., a, b, c, d] = addresses;
-        if !is_known && !self.owns_v4(Ipv4Address::new(a, b, c, d)) {
+        if !is_known && !self.local.interfaces.owns_v4(Ipv4Address::new(a, b, c, d)) {
             return None;
         }
         if !self.is_for_us(interface, frame) || Checksum::default().add_array(header).finish() != 0 {
             return None;
         }
         if !is_known {
-            self.believe(&ends_v4(&addresses).0, interface)?;
-            self.believed.note_v4(between);
+            if !self.passes_source_checks(&ends_v4(&addresses).0, interface) {
+                return None;
+            }
+            self.source_checks.record_v4(pair);
         }
         Some((addresses, Ecn::from_bits(header[1])))
     }
@@ -166,9 +186,9 @@ impl Stack {
     fn admit_v6_plain(&self, interface: InterfaceId, frame: &[u8]) -> Option<([u8; 32], Ecn)> {
         let header: &[u8; 40] = frame.get(14..)?.first_chunk()?;
         let &addresses = header.last_chunk()?;
-        let between = Between { addresses, interface, generation: self.generation };
-        let is_known = self.believed.is_last_v6(&between);
-        let is_ours = || self.cast(&ends_v6(&addresses).1, interface) == Some(Cast::Unicast);
+        let pair = AddressPair { addresses, interface, generation: self.routing.generation() };
+        let is_known = self.source_checks.is_last_v6(&pair);
+        let is_ours = || self.local.interfaces.owns_by(&ends_v6(&addresses).1, interface);
         if !is_known && !is_ours() {
             return None;
         }
@@ -176,15 +196,17 @@ impl Stack {
             return None;
         }
         if !is_known {
-            self.believe(&ends_v6(&addresses).0, interface)?;
-            self.believed.note_v6(between);
+            if !self.passes_source_checks(&ends_v6(&addresses).0, interface) {
+                return None;
+            }
+            self.source_checks.record_v6(pair);
         }
         Some((addresses, Ecn::from_bits(header[1] >> 4)))
     }
 
-    /// Finds that a packet from there may be.
-    fn believe(&self, source: &IpAddress, interface: InterfaceId) -> Option<()> {
-        (!source.is_unspecified() && !self.is_martian(source, interface)).then_some(())
+    /// Returns whether another host can have the address `source`.
+    fn passes_source_checks(&self, source: &IpAddress, interface: InterfaceId) -> bool {
+        !source.is_unspecified() && !self.local.interfaces.is_martian(source, interface)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The results of input that the host has to process further.
 
+use super::icmp::quote::IcmpError;
 use super::io::Io;
 use super::packet::Payload;
-use super::tcp::{IcmpError, TcpPacket};
+use super::tcp::TcpPacket;
 use super::transit::Transit;
 use super::udp::Datagram;
 

@@ -1,6 +1,7 @@
 //! A packet to be judged, with what the host knows about its addresses.
 
-use super::state::Stack;
+use super::address::interfaces::InterfaceAddresses;
+use super::route::routing::Routing;
 use super::transit::Transit;
 use crate::id::InterfaceId;
 use crate::wire::{IpAddress, IpCidr};
@@ -9,12 +10,12 @@ use crate::wire::{IpAddress, IpCidr};
 #[derive(Debug)]
 pub struct Screened<'a> {
     transit: &'a mut Transit,
-    stack: &'a Stack,
+    routing: &'a Routing,
 }
 
 impl<'a> Screened<'a> {
-    pub(crate) const fn new(transit: &'a mut Transit, stack: &'a Stack) -> Self {
-        Self { transit, stack }
+    pub(super) const fn new(transit: &'a mut Transit, routing: &'a Routing) -> Self {
+        Self { transit, routing }
     }
 
     /// Returns the packet that the verdict is about.
@@ -32,27 +33,24 @@ impl<'a> Screened<'a> {
     /// Returns whether a route leads to `address`: one that discards packets does not.
     #[must_use]
     pub fn is_routed(&self, address: &IpAddress) -> bool {
-        self.stack.leads_anywhere(address)
+        self.routing.leads_anywhere(address)
     }
 
     /// Returns whether packets to the packet's source would leave by the interface it came in by (RFC 3704
     /// 2.2).
     #[must_use]
     pub fn leads_back(&self, source: &IpAddress) -> bool {
-        self.stack.leads_back(source, self.transit.interface())
+        self.routing.leads_back(source, self.transit.interface())
     }
 
     /// Returns the host's own addresses on an interface, those of IPv4 first, in the order they were given.
     pub fn addresses(&self, interface: InterfaceId) -> impl Iterator<Item = IpCidr> {
-        let own = self.stack.addresses_of(interface);
-        own.into_iter().flat_map(|own| {
-            own.v4.iter().copied().map(IpCidr::Ipv4).chain(own.v6.iter().copied().map(IpCidr::Ipv6))
-        })
+        self.routing.interfaces().of(interface).into_iter().flat_map(InterfaceAddresses::cidrs)
     }
 
     /// Returns how many interfaces the host has.
     #[must_use]
     pub const fn interfaces(&self) -> usize {
-        self.stack.interfaces.len()
+        self.routing.interfaces().len()
     }
 }

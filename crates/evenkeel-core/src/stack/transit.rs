@@ -1,14 +1,17 @@
 //! A packet on its way through.
 
+use super::address::interfaces::Interfaces;
+use super::address::kinds::{Cast, is_link_local, is_reserved};
+use super::config::Config;
 use super::header::ETHERNET;
+use crate::drop::IpDrop;
 use crate::frame::{Frame, Pool};
 use crate::id::InterfaceId;
+use crate::wire::IpAddress;
 
 /// A packet for another host: checked, not yet forwarded.
 ///
-/// Its frame is part of the counters: it ends in [`Stack::forward`](super::Stack::forward), in
-/// [`Stack::refuse_transit`](super::Stack::refuse_transit), or with whoever counts it as dropped and recycles
-/// it.
+/// Its frame is part of the counters: the packet is forwarded, refused, or counted as dropped and recycled.
 #[derive(Debug)]
 pub struct Transit {
     pub(super) interface: InterfaceId,
@@ -16,6 +19,35 @@ pub struct Transit {
 }
 
 impl Transit {
+    /// Checks by its addresses whether a packet that is not for this host may be forwarded.
+    ///
+    /// The check refuses packets that came by link-layer broadcast or multicast (RFC 1812 5.3.4). It also
+    /// refuses multicasts (there is no multicast routing) and broadcasts, directed ones included (RFC
+    /// 2644), addresses that no host can have (RFC 1812 5.3.7), and those that are valid on one link only
+    /// (RFC 3927 7, RFC 4291 2.5.6).
+    ///
+    /// # Errors
+    /// Returns the reason to drop the packet.
+    pub(super) fn admit(
+        (source, destination): (&IpAddress, &IpAddress),
+        link: Cast,
+        config: &Config,
+        interfaces: &Interfaces,
+    ) -> Result<(), IpDrop> {
+        if !config.forwarding || link != Cast::Unicast {
+            return Err(IpDrop::NotLocal);
+        }
+        if destination.is_multicast() || interfaces.is_broadcast(destination) {
+            Err(IpDrop::NotLocal)
+        } else if is_reserved(source) || is_reserved(destination) {
+            Err(IpDrop::Martian)
+        } else if is_link_local(source) || is_link_local(destination) {
+            Err(IpDrop::Scope)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Creates a packet of `len` bytes behind the Ethernet header of `frame`. Padding behind the packet is
     /// cut off.
     pub(super) fn new(interface: InterfaceId, mut frame: Frame, len: usize) -> Self {

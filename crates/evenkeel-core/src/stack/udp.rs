@@ -1,20 +1,17 @@
 //! UDP: datagrams in and out (RFC 768, RFC 8200 8.1).
 
-use super::address::{Cast, ends_v4, ends_v6};
-use super::error::OutputError;
-use super::header::{Header, PACKET_MAX};
+use super::address::kinds::{Cast, ends_v4, ends_v6};
 use super::io::Io;
 use super::packet::{Packet, Payload};
-use super::path::{Origin, Way};
-use super::route_handle::RouteHandle;
-use super::state::Stack;
+use super::route::path::Origin;
 use crate::drop::{Reason, UdpDrop};
 use crate::frame::Pool;
 use crate::id::InterfaceId;
 use crate::tcp::Checksum;
 use crate::wire::{IpAddress, IpEndpoint, IpProtocol, Ipv4Address};
 
-const HEADER: usize = 8;
+/// Bytes of a UDP header.
+pub(super) const HEADER: usize = 8;
 
 /// A whole UDP datagram, its checksum verified, in the frames it came in.
 ///
@@ -31,6 +28,21 @@ pub struct Datagram {
 }
 
 impl Datagram {
+    /// Returns the datagram of a packet for UDP. A packet that is malformed or has a wrong checksum is
+    /// dropped.
+    pub(super) fn input(mut packet: Packet, io: &mut Io<'_>) -> Option<Self> {
+        match check(&mut packet) {
+            Ok(()) => {
+                packet.payload.strip(HEADER);
+                Some(Self::new(packet.interface, packet.cast, packet.payload))
+            }
+            Err(reason) => {
+                io.drop_payload(packet.payload, reason);
+                None
+            }
+        }
+    }
+
     pub(super) const fn new(interface: InterfaceId, cast: Cast, payload: Payload) -> Self {
         Self { interface, cast: cast as u8, payload }
     }
@@ -186,49 +198,6 @@ impl Sum {
     }
 }
 
-impl Stack {
-    pub(super) fn input_udp(mut packet: Packet, io: &mut Io<'_>) -> Option<Datagram> {
-        match check(&mut packet) {
-            Ok(()) => {
-                packet.payload.strip(HEADER);
-                Some(Datagram::new(packet.interface, packet.cast, packet.payload))
-            }
-            Err(reason) => {
-                io.drop_payload(packet.payload, reason);
-                None
-            }
-        }
-    }
-
-    /// Sends a datagram, in fragments if it is larger than the MTU. To a group its TTL or hop limit is 1 (RFC
-    /// 1112 6.1). Its sender keeps `route` for the next one.
-    ///
-    /// # Errors
-    /// [`OutputError`]; nothing was sent then.
-    pub fn send_udp(
-        &mut self,
-        source: Source,
-        to: IpEndpoint,
-        payload: &[u8],
-        route: &mut RouteHandle,
-        io: &mut Io<'_>,
-    ) -> Result<(), OutputError> {
-        let len = HEADER + payload.len();
-        if len > PACKET_MAX {
-            return Err(OutputError::TooBig);
-        }
-        let Way { path, source: address } = self.way(route, &source.origin, &to.addr)?;
-        let address = address.ok_or(OutputError::NoAddress)?;
-        let head = head(address, source.port, to, len, payload);
-        let hop_limit = if to.addr.is_multicast() { 1 } else { self.config.hop_limit };
-        let (destination, protocol) = (to.addr, IpProtocol::Udp);
-        // What its path does not take it is told, and cuts itself (RFC 1191, as Linux does): so it needs no
-        // identification, of which there are too few for a busy flow (RFC 6864 4.3).
-        let header = Header { dont_fragment: true, ..Header::new(address, destination, protocol, hop_limit) };
-        self.send_packet(header, path, len, &head, core::iter::once(payload), io)
-    }
-}
-
 /// Checks length and checksum; cuts off what the length field leaves over.
 fn check(packet: &mut Packet) -> Result<(), Reason> {
     let sum = Sum::parse(packet.payload.head()).ok_or(UdpDrop::Malformed)?;
@@ -248,7 +217,8 @@ fn check(packet: &mut Packet) -> Result<(), Reason> {
     Ok(())
 }
 
-fn head(source: IpAddress, port: u16, to: IpEndpoint, len: usize, payload: &[u8]) -> [u8; HEADER] {
+/// Returns the header of a datagram of `len` bytes.
+pub(super) fn head(source: IpAddress, port: u16, to: IpEndpoint, len: usize, payload: &[u8]) -> [u8; HEADER] {
     let mut head = [0; HEADER];
     head[..2].copy_from_slice(&port.to_be_bytes());
     head[2..4].copy_from_slice(&to.port.to_be_bytes());

@@ -9,10 +9,11 @@ use crate::net::Net;
 use crate::poll::Gate;
 use crate::socket::{BadDescriptor, BindError, Descriptor, Kind, ReceiveError};
 
-handle! {
-    /// A queue that gets copies of frames, from and to any host.
-    CaptureSocket
-}
+/// A queue that gets copies of frames, from and to any host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CaptureSocket(Fd);
+
+handle!(CaptureSocket);
 
 impl CaptureSocket {
     /// Opens a queue that gets copies of the frames selected by `wanted`, from and to any host.

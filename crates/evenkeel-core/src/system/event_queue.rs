@@ -6,14 +6,15 @@ use crate::id::Fd;
 use crate::ready::{Event, Interest, Registering};
 use crate::socket::{BadDescriptor, ReceiveError, RegisterError, TooManyOpen};
 
-handle! {
-    /// An event queue (`kqueue`, `epoll`). Descriptors are [added](EventQueue::add) to it once, and
-    /// [`EventQueue::take`] returns which of them are ready. A descriptor costs nothing until something has
-    /// come for it, so their number does not matter.
-    ///
-    /// It is a descriptor itself: to be waited for, selected, and added to another one.
-    EventQueue
-}
+/// An event queue (`kqueue`, `epoll`). Descriptors are [added](EventQueue::add) to it once, and
+/// [`EventQueue::take`] returns which of them are ready. A descriptor costs nothing until something has
+/// come for it, so their number does not matter.
+///
+/// It is a descriptor itself: to be waited for, selected, and added to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventQueue(Fd);
+
+handle!(EventQueue);
 
 impl EventQueue {
     /// Opens an event queue.

@@ -1,15 +1,11 @@
 //! Handles: what programs name their open objects by.
 
-/// Defines the handle of one kind of object: a descriptor whose kind is known.
+/// Makes a type that holds a descriptor the handle of one kind of object.
 ///
 /// A handle is a number, and may be copied. A call through the handle of an object that is closed, or that is
 /// of another kind, returns an error and does nothing.
 macro_rules! handle {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Fd);
-
+    ($name:ident) => {
         impl $name {
             /// Returns the descriptor: for calls that any kind of object knows, such as
             /// [`System::close`](crate::system::System::close).

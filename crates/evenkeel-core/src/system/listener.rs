@@ -15,10 +15,11 @@ use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 use crate::work::Work;
 
-handle! {
-    /// A TCP socket that listens.
-    TcpListener
-}
+/// A TCP socket that listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TcpListener(Fd);
+
+handle!(TcpListener);
 
 impl TcpListener {
     /// Listens for connections to `port` of `address`, or of all the host's addresses. With port 0 the host

@@ -18,10 +18,11 @@ use crate::work::Work;
 /// Frames of the forwarding channel that one call looks at, at most.
 const FRAMES_PER_CALL: usize = 64;
 
-handle! {
-    /// The screening queue. Every packet that the host is to forward waits in it for a verdict.
-    Screen
-}
+/// The screening queue. Every packet that the host is to forward waits in it for a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Screen(Fd);
+
+handle!(Screen);
 
 impl Screen {
     /// Makes this process the one that screens: from now on every packet that the host is to forward waits in
@@ -90,7 +91,7 @@ impl Screen {
             screen.counters.received += 1;
         }
         net.work.add(Work::Deliver);
-        let verdict = decide(&mut Screened::new(&mut transit, &net.stack));
+        let verdict = decide(&mut net.stack.screened(&mut transit));
         net.execute(transit, verdict, *now);
         Ok(())
     }

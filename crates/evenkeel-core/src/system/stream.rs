@@ -13,10 +13,11 @@ use crate::time::Instant;
 use crate::wire::IpEndpoint;
 use crate::work::Work;
 
-handle! {
-    /// One end of a TCP connection.
-    TcpStream
-}
+/// One end of a TCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TcpStream(Fd);
+
+handle!(TcpStream);
 
 impl TcpStream {
     // --- Open and close ---

@@ -6,10 +6,11 @@ use crate::id::Fd;
 use crate::socket::{BadDescriptor, Kind, ReceiveError, TooManyOpen};
 use crate::time::{Duration, Instant};
 
-handle! {
-    /// A timer: a descriptor that is ready to read when it has expired (`timerfd`).
-    Timer
-}
+/// A timer: a descriptor that is ready to read when it has expired (`timerfd`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timer(Fd);
+
+handle!(Timer);
 
 impl Timer {
     /// Opens a timer. It does not run until it is [set](Self::set).

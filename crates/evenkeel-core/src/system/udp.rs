@@ -18,10 +18,11 @@ use crate::time::Instant;
 use crate::wire::IpAddress;
 use crate::work::Work;
 
-handle! {
-    /// A UDP socket.
-    UdpSocket
-}
+/// A UDP socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UdpSocket(Fd);
+
+handle!(UdpSocket);
 
 impl UdpSocket {
     // --- Open and close ---

@@ -5,10 +5,11 @@ use super::state::{System, there_was};
 use crate::id::Fd;
 use crate::socket::{BadDescriptor, Kind, ReceiveError, TooManyOpen};
 
-handle! {
-    /// A user event: a counter, ready to read when something was posted to it (`eventfd`).
-    UserEvent
-}
+/// A user event: a counter, ready to read when something was posted to it (`eventfd`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserEvent(Fd);
+
+handle!(UserEvent);
 
 impl UserEvent {
     /// Opens a user event.

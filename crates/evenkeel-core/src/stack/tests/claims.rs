@@ -3,7 +3,7 @@
 
 use super::neighbors::{arp, bytes};
 use super::*;
-use crate::stack::conflict::AddressConflict;
+use crate::stack::AddressConflict;
 use crate::wire::{ArpOperation, Ipv4Address};
 
 const OURS: [u8; 4] = [10, 0, 0, 2];

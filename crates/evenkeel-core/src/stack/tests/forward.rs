@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::drop::{IpDrop, LinkDrop};
-use crate::stack::address::{ALL_ROUTERS, link_local_of};
+use crate::stack::address::kinds::{ALL_ROUTERS, link_local_of};
 use crate::time::Duration;
 use crate::wire::Ipv6Address;
 
@@ -43,7 +43,7 @@ pub(super) fn router(config: Config) -> Node {
         (WAN, wan_v4(1), far_mac(1)),
         (WAN, wan_v6(1), far_mac(1)),
     ] {
-        node.with(|stack, io| stack.neighbors.heard((interface, address), hardware, io));
+        node.with(|stack, io| stack.neighbors.on_solicitation((interface, address), hardware, io));
     }
     assert_eq!(node.sent().len(), 0);
     node
@@ -424,7 +424,7 @@ fn what_came_by_link_layer_broadcast_or_multicast_is_not_forwarded() {
 fn a_link_local_source_is_told_that_it_cannot_leave_its_link() {
     let mut node = router(Config::default());
     let source = IpAddress::v6(0xfe80, 0, 0, 0, 0, 0, 0, 1);
-    node.with(|stack, io| stack.neighbors.heard((LAN, source), mac(1), io));
+    node.with(|stack, io| stack.neighbors.on_solicitation((LAN, source), mac(1), io));
     let frame = udp_frame(source, FAR_V6, b"x");
     let told = told(&through(&mut node, LAN, &frame));
     assert_eq!((told.kind, told.code, told.to), (1, 2, source));
@@ -583,7 +583,7 @@ fn who_could_send_to_another_router_is_told_and_the_packet_goes_on() {
 fn a_neighbour_is_redirected_to_the_destination_itself_on_its_link() {
     let mut node = router(Config::default());
     for (address, from, to) in [(v4(1), v4(1), v4(9)), (v6(1), v6(1), v6(9))] {
-        node.with(|stack, io| stack.neighbors.heard((LAN, to), mac(9), io));
+        node.with(|stack, io| stack.neighbors.on_solicitation((LAN, to), mac(9), io));
         let sent = through(&mut node, LAN, &udp_frame(from, to, b"beside you"));
         let told = told(&sent[..1]);
         assert_eq!((told.to, sent.len()), (address, 2));
@@ -602,7 +602,7 @@ fn nobody_is_redirected_who_should_not_be() {
     let beside = IpAddress::v4(10, 9, 0, 5);
     node.with(|stack, io| {
         stack.add_address(LAN, IpCidr::new(IpAddress::v4(10, 9, 0, 2), 24), io);
-        stack.neighbors.heard((LAN, beside), mac(5), io);
+        stack.neighbors.on_solicitation((LAN, beside), mac(5), io);
     });
     assert_eq!(through(&mut node, LAN, &udp_frame(beside, FAR, b"x")).len(), 1);
     // A gateway that is not known by its link-local address cannot be named.

@@ -92,14 +92,14 @@ proptest! {
             let to = IpEndpoint::new(destination, 2000);
             let handle = &mut handles[socket];
             let sent = node.with(|stack, io| stack.send_udp(source, to, b"", handle, io));
-            let fresh = node.stack.path_to(&destination, None);
+            let fresh = node.stack.routing.path_to(&destination, None);
             match fresh {
                 // What was sent, or the question for the neighbour before it.
                 Ok(path) => prop_assert!(node.out.iter().all(|(interface, _)| *interface == path.interface)),
                 Err(error) => prop_assert_eq!((sent, node.out.len()), (Err(error), 0)),
             }
-            let way = node.stack.way(handle, &Origin::default(), &destination);
-            prop_assert_eq!(way.map(|way| way.path), fresh);
+            let path = node.stack.routing.sourced_path(handle, &Origin::default(), &destination);
+            prop_assert_eq!(path.map(|sourced| sourced.path), fresh);
             let end = IpEndpoint::new(destination, 80);
             let now = (node.stack.generation(), node.stack.lookup(&FourTuple::new(end, end)));
             match known.insert(destination, now) {

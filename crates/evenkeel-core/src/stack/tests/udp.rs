@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::drop::{IpDrop, LinkDrop, UdpDrop};
-use crate::stack::address::{link_local_of, solicited_node};
+use crate::stack::address::kinds::{link_local_of, solicited_node};
 use crate::tcp::Secret;
 
 #[test]
@@ -101,7 +101,7 @@ fn identifications_to_others_cannot_be_foretold_and_differ_by_secret() {
             node.send(v6(n), &pattern(2000)).unwrap();
             ids.push(identification_v6(&node.sent()[0]));
         }
-        (ids, node.stack.flows)
+        (ids, node.stack.routing.flows())
     };
     let (of_seed, one, two) = (ids(None), ids(Some(1)), ids(Some(2)));
     assert_eq!(one, ids(Some(1)));

@@ -1,0 +1,9 @@
+//! Where packets go: the routes, their next hops, and the MTU on the way.
+
+pub(crate) mod handle;
+pub(crate) mod hop;
+pub(crate) mod multipath;
+pub(crate) mod path;
+pub(crate) mod path_mtu;
+pub(crate) mod routing;
+pub(crate) mod table;
