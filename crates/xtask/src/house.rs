@@ -22,8 +22,9 @@ use census::{Census, Figures};
 use source::{Kind, Sources};
 
 /// The crates that others build on.
-const LIBRARIES: [&str; 9] = [
+const LIBRARIES: [&str; 10] = [
     "evenkeel",
+    "evenkeel-base",
     "evenkeel-core",
     "evenkeel-frame",
     "evenkeel-link",

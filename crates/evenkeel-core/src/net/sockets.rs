@@ -223,8 +223,8 @@ impl Net {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::looks::LOOKS;
     use crate::receive::Architecture;
-    use crate::slab::tests::LOOKS;
 
     /// Descriptors and channels looked at, and ports tried, by so many binds to a port that is chosen.
     fn cost(net: &mut Net, binds: u32) -> (u64, u16) {

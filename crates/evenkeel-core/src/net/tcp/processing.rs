@@ -203,9 +203,9 @@ mod tests {
     use super::super::state::Owner;
     use super::*;
     use crate::id::InterfaceId;
+    use crate::looks::LOOKS;
     use crate::poll::Gate;
     use crate::receive::Architecture;
-    use crate::slab::tests::LOOKS;
     use crate::tcp::ListenerConfig;
     use crate::wire::{IpAddress, IpEndpoint};
 
