@@ -15,7 +15,7 @@ use evenkeel_link::{Clock, ReportRequests, Stop, cpus, pin_to_cpu};
 use serde::{Serialize, Serializer};
 
 use crate::blaster::{Blaster, Options, Tally, Trouble};
-use crate::counters::{self, HostCounters};
+use crate::counters::{Drop, HostCounters};
 use crate::host_setup::{DeviceSetup, HostSetup, Limits, Looks, SetupError, drive, run_dry};
 use crate::hosted::Hosted;
 use crate::pace::Pace;
@@ -387,14 +387,11 @@ impl Account {
     /// Returns what came of a flood. Frames shed by the interface are counted by the sender.
     fn flooded(&self, blasted: Blasted, wire: WireCounters, mut counters: HostCounters) -> Flooded {
         let missed = match self.architecture {
-            Architecture::NiLrp => {
-                counters::drop(QueueDrop::Channel.into(), "channel on the interface", wire.missed)
-            }
-            _ => counters::drop(LinkDrop::RingFull.into(), counters::RING, wire.missed),
+            Architecture::NiLrp => Drop::on_interface(QueueDrop::Channel, wire.missed),
+            _ => Drop::on_interface(LinkDrop::RingFull, wire.missed),
         };
-        let discarded =
-            counters::drop(UdpDrop::NoSocket.into(), "demultiplexer on the interface", wire.discarded);
-        counters.drops.retain(|d| d.place != counters::RING);
+        let discarded = Drop::on_interface(UdpDrop::NoSocket, wire.discarded);
+        counters.drops.retain(|drop| !drop.is_at_ring());
         counters.drops.splice(0..0, [missed, discarded].into_iter().filter(|d| d.frames > 0));
         let requests = self.tally.requests();
         let receiver = Receiver {

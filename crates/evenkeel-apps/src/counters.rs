@@ -2,14 +2,11 @@
 
 use evenkeel::link::{KernelCounts, ThreadTime};
 use evenkeel::{CoreUse, DeviceCounters, Engine, Observer};
-use evenkeel_core::drop::{LinkDrop, QueueDrop, Reason};
+use evenkeel_core::drop::{LinkDrop, Reason};
 use evenkeel_core::host::{Host, Level};
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use serde::{Deserialize, Serialize};
-
-/// The place name of frames that an interface sheds.
-pub(crate) const RING: &str = "interface ring";
 
 /// The account of every frame of a host, and of its core's time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -124,6 +121,23 @@ pub struct Drop {
     pub frames: u64,
 }
 
+impl Drop {
+    fn new(reason: Reason, place: &str, frames: u64) -> Self {
+        Self { reason: reason.name().to_owned(), place: place.to_owned(), frames }
+    }
+
+    /// Creates the entry of `frames` that an interface dropped.
+    pub(crate) fn on_interface(reason: impl Into<Reason>, frames: u64) -> Self {
+        let reason = reason.into();
+        Self::new(reason, reason.place_on_interface(), frames)
+    }
+
+    /// Returns whether the frames were shed by an interface whose ring was full.
+    pub(crate) fn is_at_ring(&self) -> bool {
+        self.place == Reason::from(LinkDrop::RingFull).place()
+    }
+}
+
 /// The shares of a core's time. They add up to one, without `system`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CpuShares {
@@ -190,7 +204,7 @@ impl HostCounters {
         let mut drops: Vec<Drop> =
             ledger.drops().flat_map(|(reason, input, output)| drops_of(reason, input, output)).collect();
         if missed > 0 {
-            drops.insert(0, drop(LinkDrop::RingFull.into(), RING, missed));
+            drops.insert(0, Drop::on_interface(LinkDrop::RingFull, missed));
         }
         Self {
             received: ledger.received,
@@ -267,33 +281,9 @@ pub(crate) fn missed(host: &mut Host, interface: InterfaceId) -> u64 {
 }
 
 pub(crate) fn drops_of(reason: Reason, input: u64, output: u64) -> impl Iterator<Item = Drop> {
-    let input = (input > 0).then(|| drop(reason, place(reason), input));
-    let output = (output > 0).then(|| drop(reason, "output", output));
+    let input = (input > 0).then(|| Drop::new(reason, reason.place(), input));
+    let output = (output > 0).then(|| Drop::new(reason, Reason::OUTPUT_PLACE, output));
     input.into_iter().chain(output)
-}
-
-/// Creates an entry for `frames` dropped at `place`.
-pub(crate) fn drop(reason: Reason, place: &str, frames: u64) -> Drop {
-    Drop { reason: reason.name().to_owned(), place: place.to_owned(), frames }
-}
-
-/// Returns the name of the place where received frames are dropped for `reason`.
-#[must_use]
-pub fn place(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Link(LinkDrop::RingFull) => RING,
-        Reason::Link(_) => "link input",
-        Reason::Queue(QueueDrop::IpQueue) => "shared IP queue",
-        Reason::Queue(QueueDrop::Channel) => "channel",
-        Reason::Queue(QueueDrop::Socket) => "socket queue",
-        Reason::Queue(QueueDrop::Closed) => "closed socket",
-        Reason::Queue(QueueDrop::Screen | QueueDrop::Unscreened) => "screening queue",
-        Reason::Queue(QueueDrop::Capture) => "capture queue",
-        Reason::Queue(QueueDrop::Output) => "output queue",
-        Reason::Ip(_) => "IP input",
-        Reason::Udp(_) => "UDP input",
-        Reason::Tcp(_) => "TCP input",
-    }
 }
 
 /// Returns the shares of `elapsed` that a core spent at each level. `levels` is the time of the work items

@@ -1,22 +1,24 @@
-//! Pseudo-random numbers for made-up data. One seed always gives one sequence.
+//! Random choices for generated requests. One seed always gives one sequence.
 
-/// The `SplitMix64` pseudo-random generator, with its state.
+use evenkeel_base::SplitMix64;
+
+/// The random choices of a seed.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Dice(SplitMix64);
 
 impl Dice {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub(crate) fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// Returns a random number below `bound`, or 0 if `bound` is 0. The bias of the remainder does not
     /// matter here.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.roll() % (bound as u64).max(1)) as usize
+        self.0.remainder(bound as u64) as usize
     }
 
     /// Returns the random gap before the next event, for events that come at a mean rate of one per unit of
@@ -34,7 +36,7 @@ mod tests {
 
     #[test]
     fn gaps_at_random_have_the_mean_and_the_deviation_of_one() {
-        let mut dice = Dice(3);
+        let mut dice = Dice::new(3);
         let gaps: Vec<f64> = (0..100_000).map(|_| dice.exponential()).collect();
         let mean = gaps.iter().sum::<f64>() / 1e5;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / 1e5;

@@ -1,4 +1,6 @@
-//! Numbers in a form for people.
+//! Numbers and units in the form in which all programs print them.
+
+use core::time::Duration;
 
 /// Formats a number with three significant digits and a prefix of the SI, such as `1.05 M`. A unit may
 /// follow.
@@ -83,16 +85,26 @@ pub fn three_digits(value: f64) -> String {
 #[must_use]
 pub fn in_words(value: f64) -> String {
     if value >= 999_500.0 {
-        let digits = three_digits(value / 1e6);
-        return format!("{} million", without_zeros(&digits));
+        return format!("{} million", three_digits_at_most(value / 1e6));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count below a million")]
     count(value.max(0.0).round() as u64)
 }
 
-/// Removes zeros from the end of a decimal number.
+/// Formats at most three significant digits: `10.5`, `1`, `24 800`.
 #[must_use]
-pub fn without_zeros(number: &str) -> &str {
+pub fn three_digits_at_most(value: f64) -> String {
+    without_zeros(&three_digits(value)).to_owned()
+}
+
+/// Formats a number with at most so many decimals: `0.25`, `3`.
+#[must_use]
+pub fn decimals_at_most(value: f64, decimals: usize) -> String {
+    without_zeros(&format!("{value:.decimals$}")).to_owned()
+}
+
+/// Removes zeros from the end of a decimal number.
+fn without_zeros(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
@@ -120,10 +132,33 @@ pub fn time(nanos: u64) -> String {
         1_000_000..1_000_000_000 => (nanos as f64 / 1e6, "ms"),
         _ => (nanos as f64 / 1e9, "s"),
     };
-    let digits = three_digits(value);
-    let short =
-        if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
-    format!("{short} {unit}")
+    format!("{} {unit}", three_digits_at_most(value))
+}
+
+/// Formats a time given in microseconds as [`time`] does; `-` if there is none.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are above 0")]
+pub fn micros(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |micros| time((micros * 1e3) as u64))
+}
+
+/// Formats a setting of time to the nanosecond, or to a thousandth of its unit: `100.001 ms`, `0 ms`.
+#[must_use]
+pub fn exact_time(time: Duration) -> String {
+    let (value, unit) = match time.as_nanos() {
+        nanos if nanos >= 1_000_000_000 => (time.as_secs_f64(), "s"),
+        nanos if nanos >= 1_000_000 || nanos == 0 => (time.as_secs_f64() * 1e3, "ms"),
+        _ => (time.as_secs_f64() * 1e6, "µs"),
+    };
+    format!("{} {unit}", decimals_at_most(value, 3))
+}
+
+/// Formats a time of day given in seconds after midnight, `07:30`.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are above 0")]
+pub fn time_of_day(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).round() as u64;
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
 /// Formats a count with thin spaces between groups of three digits: `12 345`.
@@ -184,6 +219,18 @@ mod tests {
     fn times_come_in_the_unit_that_fits() {
         let shown = [0, 850, 1_000, 1_500, 2_500_000, 3_000_000_000, 100_000].map(time);
         assert_eq!(shown, ["0 ns", "850 ns", "1 µs", "1.5 µs", "2.5 ms", "3 s", "100 µs"]);
+    }
+
+    #[test]
+    fn settings_are_exact_and_short() {
+        let times = [0, 850, 100_000, 2_500_000, 100_001_000, 3_000_000_000].map(Duration::from_nanos);
+        assert_eq!(
+            times.map(exact_time),
+            ["0 ms", "0.85 µs", "100 µs", "2.5 ms", "100.001 ms", "3 s"].map(str::to_owned)
+        );
+        assert_eq!([0.25, 3.0].map(|value| decimals_at_most(value, 6)), ["0.25", "3"]);
+        assert_eq!([micros(None), micros(Some(1.5)), time_of_day(27_000.0)], ["-", "1.5 µs", "07:30"]);
+        assert_eq!([10.0, 10.5, 24_841.0].map(three_digits_at_most), ["10", "10.5", "24\u{202f}800"]);
     }
 
     #[test]

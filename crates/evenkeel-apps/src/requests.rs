@@ -45,7 +45,7 @@ impl Requests {
     /// # Errors
     /// [`Impossible`] says what of `shape` cannot be.
     pub fn new(shape: &Shape) -> Result<Self, Impossible> {
-        let mut dice = Dice(shape.seed);
+        let mut dice = Dice::new(shape.seed);
         let flows = (0..shape.flows.max(1)).map(|flow| {
             let port = shape.from.port.checked_add(flow).ok_or(Impossible)?;
             let payload: Vec<u8> = (0..shape.payload).map(|_| dice.roll() as u8).collect();

@@ -118,6 +118,9 @@ const UDP: usize = IP + IpDrop::ALL.len();
 const TCP: usize = UDP + UdpDrop::ALL.len();
 
 impl Reason {
+    /// The name of the place where frames to be sent are dropped, for any reason.
+    pub const OUTPUT_PLACE: &'static str = "output";
+
     /// Number of reasons of all layers.
     pub const COUNT: usize = TCP + TcpDrop::ALL.len();
 
@@ -164,6 +167,36 @@ impl Reason {
             Self::Ip(r) => r.meaning(),
             Self::Udp(r) => r.meaning(),
             Self::Tcp(r) => r.meaning(),
+        }
+    }
+
+    /// Returns the name of the place where received frames are dropped for this reason.
+    #[must_use]
+    pub const fn place(self) -> &'static str {
+        match self {
+            Self::Link(LinkDrop::RingFull) => "interface ring",
+            Self::Link(_) => "link input",
+            Self::Queue(QueueDrop::IpQueue) => "shared IP queue",
+            Self::Queue(QueueDrop::Channel) => "channel",
+            Self::Queue(QueueDrop::Socket) => "socket queue",
+            Self::Queue(QueueDrop::Closed) => "closed socket",
+            Self::Queue(QueueDrop::Screen | QueueDrop::Unscreened) => "screening queue",
+            Self::Queue(QueueDrop::Capture) => "capture queue",
+            Self::Queue(QueueDrop::Output) => "output queue",
+            Self::Ip(_) => "IP input",
+            Self::Udp(_) => "UDP input",
+            Self::Tcp(_) => "TCP input",
+        }
+    }
+
+    /// Returns the name of the place where an interface that demultiplexes drops frames for this reason.
+    #[must_use]
+    pub const fn place_on_interface(self) -> &'static str {
+        match self {
+            Self::Link(LinkDrop::RingFull) => self.place(),
+            Self::Link(_) => "adaptor",
+            Self::Queue(_) => "channel on the interface",
+            Self::Ip(_) | Self::Udp(_) | Self::Tcp(_) => "demultiplexer on the interface",
         }
     }
 }

@@ -4,7 +4,7 @@
 use core::fmt;
 
 use crate::numbers::{Allocation, AnyNumbers, Numbers, TooManyOpen};
-use crate::slab::{NONE, Slab};
+use evenkeel_base::slab::{NONE, Slab};
 
 /// The name of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -70,7 +70,6 @@ mod numbers;
 mod queue;
 mod readiness;
 mod set;
-mod slab;
 mod tree;
 mod watches;
 

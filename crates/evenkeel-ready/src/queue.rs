@@ -2,7 +2,7 @@
 
 use crate::descriptors::FileId;
 use crate::kinds::Kinds;
-use crate::slab::{NONE, Slab};
+use evenkeel_base::slab::{NONE, Slab};
 
 /// The condition under which a registration reports again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use core::cell::Cell;
 
 use crate::descriptors::FileId;
-use crate::slab::{NONE, Slab};
+use evenkeel_base::slab::{NONE, Slab};
 
 /// A caller or registration that hints for a file reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

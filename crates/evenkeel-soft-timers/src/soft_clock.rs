@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, TryLockError, Weak};
 
+use evenkeel_timers::soft::ticks_before;
 use evenkeel_timers::{Duration, Every, Idle, Instant, SoftEvent, SoftTimers};
 
 use crate::clock::Clock;
@@ -303,7 +304,7 @@ impl<H: Handler> SoftClock<H> {
     /// that.
     pub(crate) fn schedule_at(&self, until: u64, late: u64, handler: H) -> SoftEvent {
         self.schedule(|soft, now| {
-            let ticks = until.saturating_sub(now).saturating_sub(1);
+            let ticks = ticks_before(now, until);
             soft.schedule_with_deadline(now, ticks, ticks.saturating_add(late), handler)
         })
     }

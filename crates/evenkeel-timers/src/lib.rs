@@ -17,7 +17,6 @@
 pub mod every;
 mod heap;
 pub mod rate;
-mod slab;
 pub mod soft;
 pub mod time;
 pub mod timers;

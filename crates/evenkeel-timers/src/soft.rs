@@ -312,6 +312,21 @@ fn ticks(at: Instant) -> Option<u64> {
     (at != Instant::NEVER).then_some(at.as_nanos())
 }
 
+/// Returns the ticks for which to schedule an event that is to be due when the clock reads `until`: one less
+/// than there are until then, because an event is due a tick after its time.
+///
+/// ```
+/// use evenkeel_timers::{SoftTimers, soft::ticks_before};
+///
+/// let mut events = SoftTimers::new(1_000_000, 1_000);
+/// events.schedule_soft_event(7_000, ticks_before(7_000, 7_020), "send a packet");
+/// assert_eq!(events.next_due(), Some(7_020));
+/// ```
+#[must_use]
+pub const fn ticks_before(measure_time: u64, until: u64) -> u64 {
+    until.saturating_sub(measure_time).saturating_sub(1)
+}
+
 /// Returns the reading of the clock at which `ticks` have certainly passed. It is at most `u64::MAX - 1`,
 /// because `u64::MAX` is the time of no event.
 fn due(measure_time: u64, ticks: u64) -> u64 {

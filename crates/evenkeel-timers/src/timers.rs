@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use crate::slab::Slab;
 use crate::time::Instant;
 use crate::wheel::Wheel;
+use evenkeel_base::Slab;
 
 /// Timers that know who wants them: `W` is what the caller calls them by.
 ///
@@ -81,7 +81,7 @@ impl<W> Timers<W> {
 
     /// Returns all owners of timers.
     pub(crate) fn into_whose(self) -> impl Iterator<Item = W> {
-        self.whose.into_iter()
+        self.whose.into_values()
     }
 
     /// Returns the owner for which a timer was registered.

@@ -1,11 +1,12 @@
 //! Dice: one seeded generator, integer arithmetic only, so that a run is the same on every machine.
 
+use evenkeel_base::SplitMix64;
 use evenkeel_timers::Duration;
 
-/// SplitMix64: small, fast, passes the usual test batteries, and any two seeds give unrelated streams.
+/// Dice over [`SplitMix64`]. Any two seeds give unrelated streams.
 #[derive(Debug, Clone)]
 pub struct Rng {
-    state: u64,
+    bits: SplitMix64,
 }
 
 /// A probability, or another small number, as a fraction. Exact, unlike a float, and so the same everywhere.
@@ -48,7 +49,7 @@ impl Rng {
     /// Creates the generator of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self { bits: SplitMix64::new(seed) }
     }
 
     /// Returns a generator of its own for one part of the simulation, so that a change in one part leaves
@@ -60,11 +61,7 @@ impl Rng {
 
     /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.bits.next_u64()
     }
 
     /// Returns a number in `0..bound`; 0 if `bound` is 0.

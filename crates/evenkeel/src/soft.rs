@@ -18,6 +18,7 @@ use std::ops::ControlFlow;
 use evenkeel_core::host::{Trigger, TriggerState};
 use evenkeel_core::time::{Duration, Instant, nanos};
 use evenkeel_link::Clock;
+use evenkeel_timers::soft::ticks_before;
 use evenkeel_timers::{Every, SoftEvent, SoftTimers};
 
 /// The clock ticks per second: the clock counts nanoseconds.
@@ -76,9 +77,9 @@ impl SoftEvents {
         mut handler: impl FnMut(&mut TriggerState<'_>, Instant) -> ControlFlow<()> + Send + 'static,
     ) -> SoftHandler {
         let mut every = Every::new(interval, now);
-        let after = before(every.due().since(now));
+        let after = until(now, every.due());
         let number = self.add_handler(move |state, now| {
-            handler(state, now).is_continue().then(|| before(every.next(now).since(now)))
+            handler(state, now).is_continue().then(|| until(now, every.next(now)))
         });
         self.schedule(now, after, number);
         number
@@ -120,10 +121,9 @@ impl SoftEvents {
     }
 }
 
-/// Returns the delay with which to schedule an event that is due in `time`: a tick less, because an event
-/// happens a tick after its delay.
-fn before(time: Duration) -> Duration {
-    time.saturating_sub(Duration::from_nanos(1))
+/// Returns the delay with which to schedule an event at `now` that is to be due at `due`.
+fn until(now: Instant, due: Instant) -> Duration {
+    Duration::from_nanos(ticks_before(now.as_nanos(), due.as_nanos()))
 }
 
 impl Trigger for SoftEvents {

@@ -3,19 +3,17 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use evenkeel_base::SplitMix64;
+
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const PACKETS: usize = 8192;
 
-/// The SplitMix64 pseudo-random generator, with its state.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -201,7 +199,7 @@ pub(crate) const KINDS: [Kind; 9] = [
 impl Kind {
     /// Draws rules, always the same sequence: a smaller set is the beginning of a larger one.
     pub(crate) fn draw(&self, count: usize) -> Vec<Rule> {
-        let mut random = Random(7);
+        let mut random = Random(SplitMix64::new(7));
         (0..count).map(|number| (self.draw)(&mut random, number)).collect()
     }
 }
@@ -287,7 +285,7 @@ fn packet(six: bool, protocol: u8, from: (u128, u16), to: (u128, u16)) -> Vec<u8
 
 /// Draws packets for rules, always the same sequence.
 pub(crate) fn packets(rules: &[Rule], traffic: Traffic) -> Vec<Vec<u8>> {
-    let mut random = Random(11);
+    let mut random = Random(SplitMix64::new(11));
     // This is the first rule without quick, or the last one with it.
     let last = rules.iter().find(|rule| !rule.quick).or(rules.last()).unwrap();
     let six = rules[0].six;
@@ -309,7 +307,7 @@ pub(crate) fn packets(rules: &[Rule], traffic: Traffic) -> Vec<Vec<u8>> {
 
 /// Writes a table of prefixes, and a rule that is about it.
 pub(crate) fn table(count: usize) -> String {
-    let mut random = Random(3);
+    let mut random = Random(SplitMix64::new(3));
     let mut text = String::from("table <t> {");
     for _ in 0..count {
         let Hosts { first, .. } = v4(&mut random, 24, 24).unwrap();

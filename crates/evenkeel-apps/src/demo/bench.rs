@@ -22,8 +22,8 @@ use evenkeel_core::wire::{
     IpEndpoint, Ipv4Address,
 };
 
-use super::results::{Drop, Point};
-use crate::counters;
+use super::results::Point;
+use crate::counters::{self, Drop};
 use crate::latency::Histogram;
 use crate::measure::{CoreTime, Neighbour, drain, per_second, settle_on, undisturbed};
 use crate::pace::Pace;
@@ -371,10 +371,8 @@ fn lost(sent: u64, seen: u64) -> f64 {
 }
 
 fn drops(observed: &Observed, wire: cable::WireCounters) -> Vec<Drop> {
-    let missed =
-        (wire.missed > 0).then(|| counters::drop(LinkDrop::RingFull.into(), "interface ring", wire.missed));
-    let unmatched =
-        (wire.discarded > 0).then(|| counters::drop(LinkDrop::NotForUs.into(), "adaptor", wire.discarded));
+    let missed = (wire.missed > 0).then(|| Drop::on_interface(LinkDrop::RingFull, wire.missed));
+    let unmatched = (wire.discarded > 0).then(|| Drop::on_interface(LinkDrop::NotForUs, wire.discarded));
     let inside =
         observed.drops.iter().flat_map(|&(reason, input, output)| counters::drops_of(reason, input, output));
     missed.into_iter().chain(unmatched).chain(inside).collect()

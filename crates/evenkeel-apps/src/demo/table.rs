@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use super::results::{Architecture, Demonstration, Drop, Setup};
 use super::verdict;
-use crate::quantity::{count, percent, si, three_digits, time, without_zeros};
+use crate::quantity::{count, percent, si, three_digits, three_digits_at_most, time};
 
 /// A table of rows under a head. The first column is aligned to the left, all others to the right.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub fn conditions(setup: &Setup) -> String {
         setup.queues,
         if setup.queues == 1 { "" } else { "s" },
         setup.cores,
-        without_zeros(&three_digits(setup.seconds_per_point)),
+        three_digits_at_most(setup.seconds_per_point),
         setup.seed
     )
 }

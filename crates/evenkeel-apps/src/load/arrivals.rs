@@ -50,7 +50,7 @@ impl Arrivals {
     /// Creates the arrivals along a curve. Equal seeds give equal times.
     #[must_use]
     pub fn new(curve: Curve, spacing: Spacing, seed: u64) -> Self {
-        let mut dice = (spacing == Spacing::Poisson).then_some(Dice(seed));
+        let mut dice = (spacing == Spacing::Poisson).then_some(Dice::new(seed));
         let count = dice.as_mut().map_or(0.0, Dice::exponential);
         let mut arrivals = Self { curve, dice, step: 0, begins: 0.0, counted: 0.0, count, next: None };
         arrivals.next = arrivals.time();

@@ -119,7 +119,7 @@ impl Day {
     #[must_use]
     pub fn within(&self, length: Duration, seed: u64) -> Curve {
         let parts = u32::try_from(self.rates.len()).unwrap_or(u32::MAX);
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut steps = Vec::new();
         // Consecutive parts of one rate become one step.
         let changes = (1..parts).filter(|part| self.rate(*part) != self.rate(part - 1));

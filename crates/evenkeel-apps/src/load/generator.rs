@@ -180,7 +180,7 @@ impl Generator {
             in_flight: 0,
             pause: Instant::ZERO,
             cold: Cold::new(plan.cold),
-            dice: Dice(plan.seed.wrapping_add(2)),
+            dice: Dice::new(plan.seed.wrapping_add(2)),
             connections: ConnectionCounts { limit: plan.connections, ..ConnectionCounts::default() },
             account: Account::default(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),

@@ -86,7 +86,7 @@ impl World {
     fn new(seed: u64, right: usize, takes: Duration) -> Self {
         Self {
             now: Instant::from_millis(3),
-            dice: Dice(seed),
+            dice: Dice::new(seed),
             right,
             takes,
             stall: (Instant::NEVER, Instant::NEVER),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use evenkeel_base::SplitMix64;
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::stack::{InterfaceId, Screened};
 use evenkeel_core::time::Instant;
@@ -208,7 +209,7 @@ impl ActiveRules {
             current: Arc::clone(&lock(&reader.current)),
             reader: Arc::clone(reader),
             log: log.clone(),
-            random: Random(seed ^ (number << 48)),
+            random: SplitMix64::new(seed ^ (number << 48)),
         })
     }
 }
@@ -264,26 +265,13 @@ pub struct RuleScreener {
     current: Arc<Chapter>,
     reader: Arc<Reader>,
     log: Option<SharedLog>,
-    random: Random,
-}
-
-/// A SplitMix64 generator of random numbers.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    const fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed >> 32) as u32
-    }
+    random: SplitMix64,
 }
 
 /// The host's tables, and chance.
 struct Around<'a, 'b> {
     screened: &'a Screened<'b>,
-    random: &'a mut Random,
+    random: &'a mut SplitMix64,
 }
 
 impl Surroundings for Around<'_, '_> {
@@ -305,7 +293,7 @@ impl Surroundings for Around<'_, '_> {
     }
 
     fn random(&mut self) -> u32 {
-        self.random.next()
+        (self.random.next_u64() >> 32) as u32
     }
 }
 

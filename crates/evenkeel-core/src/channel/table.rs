@@ -3,15 +3,17 @@
 
 use std::collections::VecDeque;
 
+use evenkeel_base::slab::{Lowest, Slab};
+
 use super::queue::Channel;
 use crate::demux::Binding;
 use crate::id::{ChannelId, ProcessId};
-use crate::slab::Slab;
+use crate::looks::count_look;
 
 /// All channels of a host. They alone say which of them the idle level looks at next.
 #[derive(Debug)]
 pub(crate) struct ChannelTable {
-    channels: Slab<Channel>,
+    channels: Slab<Channel, Lowest>,
     /// Those that have work for the idle level.
     listed: VecDeque<ChannelId>,
     /// Those on interfaces whose interrupt is not enabled.
@@ -35,7 +37,7 @@ pub(crate) struct Daemons {
 impl ChannelTable {
     pub(crate) fn new() -> Self {
         Self {
-            channels: Slab::new(),
+            channels: Slab::lowest_first(),
             listed: VecDeque::new(),
             disarmed: Vec::new(),
             interrupts: VecDeque::new(),
@@ -63,16 +65,18 @@ impl ChannelTable {
 
     #[inline]
     pub(crate) fn get(&self, id: ChannelId) -> Option<&Channel> {
+        count_look();
         self.channels.get(id.0)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
+        count_look();
         self.channels.get_mut(id.0)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ChannelId, &Channel)> {
-        self.channels.iter().map(|(number, channel)| (ChannelId(number), channel))
+        self.channels.iter().inspect(|_| count_look()).map(|(number, channel)| (ChannelId(number), channel))
     }
 
     pub(crate) fn len(&self) -> usize {

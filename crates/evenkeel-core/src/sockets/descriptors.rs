@@ -1,21 +1,23 @@
 //! The objects that descriptors refer to, of all processes of a host, with the list of capture queues and
 //! the screening queue.
 
+use evenkeel_base::slab::{Lowest, Slab};
+
 use crate::id::{ProcessId, SocketId};
-use crate::slab::Slab;
+use crate::looks::count_look;
 use crate::socket::{Descriptor, ScreenQueue, Socket};
 
 /// All descriptors of a host, by number.
 #[derive(Debug)]
 pub(crate) struct DescriptorTable {
-    descriptors: Slab<Descriptor>,
+    descriptors: Slab<Descriptor, Lowest>,
     captures: Vec<SocketId>,
     screen: Option<SocketId>,
 }
 
 impl DescriptorTable {
     pub(crate) const fn new() -> Self {
-        Self { descriptors: Slab::new(), captures: Vec::new(), screen: None }
+        Self { descriptors: Slab::lowest_first(), captures: Vec::new(), screen: None }
     }
 
     /// Returns the number that the next descriptor will get.
@@ -47,16 +49,21 @@ impl DescriptorTable {
 
     #[inline]
     pub(crate) fn get(&self, id: SocketId) -> Option<&Descriptor> {
+        count_look();
         self.descriptors.get(id.0)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut Descriptor> {
+        count_look();
         self.descriptors.get_mut(id.0)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SocketId, &Descriptor)> {
-        self.descriptors.iter().map(|(number, descriptor)| (SocketId(number), descriptor))
+        self.descriptors
+            .iter()
+            .inspect(|_| count_look())
+            .map(|(number, descriptor)| (SocketId(number), descriptor))
     }
 
     pub(crate) fn of(&self, owner: ProcessId) -> impl Iterator<Item = SocketId> {

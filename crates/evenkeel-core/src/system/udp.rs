@@ -285,8 +285,8 @@ mod tests {
     use super::super::close;
     use super::*;
     use crate::config::Config;
+    use crate::looks::LOOKS;
     use crate::receive::Architecture;
-    use crate::slab::tests::LOOKS;
 
     /// Descriptors and channels looked at, and ports tried, by so many binds to a port that is chosen.
     fn cost(net: &mut Net, binds: u32) -> (u64, u16) {

@@ -10,8 +10,8 @@ use crate::descriptors::{Descriptors, FileId, ProcessId};
 use crate::kinds::Kinds;
 use crate::memory::Memory;
 use crate::numbers::{Allocation, Numbers};
-use crate::slab::Slab;
 use crate::watches::{Watch, Watcher, Watches};
+use evenkeel_base::Slab;
 pub use queues::QueueError;
 use queues::Queues;
 

@@ -9,8 +9,8 @@ use crate::descriptors::{BadDescriptor, Descriptors, FileId, Opened, ProcessId};
 use crate::kinds::Kinds;
 use crate::numbers::TooManyOpen;
 use crate::queue::{Event, EventQueue, Hinted, Interest, Trigger};
-use crate::slab::Slab;
 use crate::watches::{Watch, Watcher};
+use evenkeel_base::Slab;
 
 /// The largest number of event queues that may be nested below one event queue, one within the other.
 const DEPTH: usize = 4;

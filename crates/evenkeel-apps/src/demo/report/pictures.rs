@@ -5,7 +5,7 @@ use evenkeel_core::receive;
 
 use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment};
 use crate::demo::results::{Architecture, Demonstration, Point};
-use crate::quantity::{percent, pps, short, three_digits, without_zeros};
+use crate::quantity::{percent, pps, short, three_digits, three_digits_at_most};
 
 /// A picture as SVG, with its title.
 pub(super) struct Picture {
@@ -226,13 +226,8 @@ fn shares(label: &str) -> Axis {
         scale: Scale::Linear,
         include: Some((0.0, 100.0)),
         max: None,
-        format: three_digits_short,
+        format: three_digits_at_most,
     }
-}
-
-/// Formats a number with at most three digits, without trailing zeros, such as `100 k` or `2 M`.
-fn three_digits_short(value: f64) -> String {
-    without_zeros(&three_digits(value)).to_owned()
 }
 
 fn list(results: &Demonstration, say: impl Fn(&Architecture) -> String) -> String {

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use crate::chart::escape;
 use crate::demo::results::{Architecture, Demonstration, LOSS_FREE_TOLERANCE, Setup};
-use crate::quantity::{count, in_words, percent, three_digits, time, without_zeros};
+use crate::quantity::{count, in_words, percent, three_digits_at_most, time};
 
 /// Names of the architectures, each with a description for newcomers.
 const ARCHITECTURES: [(&str, &str); 5] = [
@@ -167,7 +167,7 @@ fn measured(html: &mut String, results: &Demonstration) {
         setup.cores,
         rings(setup),
         setup.frame_bytes,
-        without_zeros(&three_digits(setup.seconds_per_point)),
+        three_digits_at_most(setup.seconds_per_point),
         count(setup.victim_pps.round() as u64),
         percent(LOSS_FREE_TOLERANCE),
         setup.seed

@@ -3,7 +3,7 @@
 use evenkeel_apps::load::{
     ColdCounts, Doubt, Effort, Failure, Glance, Interval, Percentiles, Report, Statuses,
 };
-use evenkeel_apps::quantity::{count, per_s, percent, three_digits, time};
+use evenkeel_apps::quantity::{count, micros, per_s, percent, three_digits, time_of_day};
 
 use crate::terminal;
 
@@ -116,10 +116,6 @@ fn row(name: &str, times: &Percentiles) -> String {
     text + "\n"
 }
 
-fn micros(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |micros| time((micros * 1e3) as u64))
-}
-
 fn connections(report: &Report) -> String {
     let connections = &report.connections;
     let (opened, most, limit) =
@@ -171,8 +167,8 @@ fn intervals(intervals: &[Interval], compress: Option<f64>) -> String {
     );
     for interval in intervals {
         let rate = |count: u64| per_s(count as f64 / interval.seconds.max(f64::MIN_POSITIVE));
-        let at =
-            compress.map_or_else(|| format!("{} s", three_digits(interval.at)), |c| clock(interval.at * c));
+        let at = compress
+            .map_or_else(|| format!("{} s", three_digits(interval.at)), |c| time_of_day(interval.at * c));
         text.push_str(&format!(
             "  {at:>8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
             rate(interval.offered),
@@ -184,12 +180,6 @@ fn intervals(intervals: &[Interval], compress: Option<f64>) -> String {
         ));
     }
     text
-}
-
-/// Returns the time of day as text, given in seconds after midnight.
-fn clock(seconds: f64) -> String {
-    let minutes = (seconds / 60.0).round() as u64;
-    format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
 /// Returns the text that explains why the figures may be wrong.
@@ -222,8 +212,8 @@ mod tests {
 
     #[test]
     fn hours_of_a_compressed_day() {
-        assert_eq!((clock(0.0).as_str(), clock(86_399.0).as_str()), ("00:00", "24:00"));
-        assert_eq!(clock(9.5 * 3_600.0), "09:30");
+        assert_eq!((time_of_day(0.0).as_str(), time_of_day(86_399.0).as_str()), ("00:00", "24:00"));
+        assert_eq!(time_of_day(9.5 * 3_600.0), "09:30");
     }
 
     #[test]

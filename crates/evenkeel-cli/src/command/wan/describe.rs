@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use evenkeel_apps::quantity::{bit_rate, count, percent, short_bit_rate, three_digits, without_zeros};
+use evenkeel_apps::quantity::{
+    bit_rate, count, decimals_at_most, exact_time, percent, short_bit_rate, three_digits,
+};
 use evenkeel_apps::wan::cable::{Demonstrated, Measured};
 use evenkeel_apps::wan::{Late, Own, Report, Way};
 use evenkeel_wan::{Bursts, Limit, Loss, Rate, Ratio, Settings, Size};
@@ -77,7 +79,7 @@ pub(super) fn settings(settings: &Settings) -> String {
         Rate::Bits(bps) => parts.push(short_bit_rate(*bps as f64)),
         Rate::Trace(trace) => parts.push(format!(
             "a trace of {} s and {} opportunities ({})",
-            without_zeros(&format!("{:.3}", trace.period().as_secs_f64())),
+            decimals_at_most(trace.period().as_secs_f64(), 3),
             count(trace.opportunities() as u64),
             short_bit_rate(trace.mean_bps() as f64)
         )),
@@ -89,7 +91,7 @@ pub(super) fn settings(settings: &Settings) -> String {
             match queue {
                 Limit::Packets(packets) => format!("a queue of {} packets", count(*packets as u64)),
                 Limit::Bytes(bytes) => format!("a queue of {} bytes", count(*bytes)),
-                Limit::Time(time) => format!("a queue of {}", time_of(*time)),
+                Limit::Time(time) => format!("a queue of {}", exact_time(*time)),
             }
         ));
     }
@@ -97,8 +99,8 @@ pub(super) fn settings(settings: &Settings) -> String {
     let overtaking = if settings.jitter_reorders { ", overtaking" } else { "" };
     match settings.jitter.is_zero() {
         true if least.is_zero() => {}
-        true => parts.push(format!("{} of delay", time_of(least))),
-        false => parts.push(format!("{} to {} of delay{overtaking}", time_of(least), time_of(most))),
+        true => parts.push(format!("{} of delay", exact_time(least))),
+        false => parts.push(format!("{} to {} of delay{overtaking}", exact_time(least), exact_time(most))),
     }
     match settings.loss {
         Loss::Independent(Ratio::ZERO) => {}
@@ -117,7 +119,7 @@ pub(super) fn settings(settings: &Settings) -> String {
         }
     }
     if settings.reordering.numerator() > 0 {
-        let (share, time) = (share_of(settings.reordering), time_of(settings.reordering_delay));
+        let (share, time) = (share_of(settings.reordering), exact_time(settings.reordering_delay));
         parts.push(format!("{share} held back for {time}"));
     }
     if parts.is_empty() { "unchanged and at once".to_owned() } else { parts.join(", ") }
@@ -133,18 +135,9 @@ fn size(size: Size) -> String {
     }
 }
 
-fn time_of(time: Duration) -> String {
-    let (value, unit) = match time.as_nanos() {
-        nanos if nanos >= 1_000_000_000 => (time.as_secs_f64(), "s"),
-        nanos if nanos >= 1_000_000 || nanos == 0 => (time.as_secs_f64() * 1e3, "ms"),
-        _ => (time.as_secs_f64() * 1e6, "µs"),
-    };
-    format!("{} {unit}", without_zeros(&format!("{value:.3}")))
-}
-
 fn share_of(share: Ratio) -> String {
     let value = f64::from(share.numerator()) / f64::from(share.denominator()) * 100.0;
-    format!("{} %", without_zeros(&format!("{value:.6}")))
+    format!("{} %", decimals_at_most(value, 6))
 }
 
 /// Returns the final counters of an emulator as text.

@@ -2,13 +2,14 @@
 //!
 //! Zero is always the plainest choice, so that a short input of a fuzzer is a plain connection.
 
+use evenkeel_base::SplitMix64;
 use evenkeel_tcp::time::Duration;
 
 /// The source of all random choices in a run.
 #[derive(Debug)]
 pub(crate) enum Choices<'a> {
-    /// `SplitMix64`, with its state.
-    Seed(u64),
+    /// The numbers of a seed.
+    Seed(SplitMix64),
     /// The bytes that are left. After the last one all choices are zero.
     Bytes(&'a [u8]),
 }
@@ -16,7 +17,7 @@ pub(crate) enum Choices<'a> {
 impl Choices<'_> {
     /// Returns the choices of a seed.
     pub(crate) const fn of_seed(seed: u64) -> Self {
-        Self::Seed(seed.wrapping_mul(0x2545_f491_4f6c_dd1d))
+        Self::Seed(SplitMix64::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)))
     }
 
     /// Returns a number from 0 to `n` - 1.
@@ -26,12 +27,7 @@ impl Choices<'_> {
 
     fn number(&mut self, n: u64) -> u64 {
         match self {
-            Self::Seed(state) => {
-                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                mixed ^ (mixed >> 31)
-            }
+            Self::Seed(random) => random.next_u64(),
             Self::Bytes(rest) => {
                 let bytes = if n <= 0x100 { 1 } else { 4 };
                 let (taken, left) = rest.split_at(rest.len().min(bytes));

@@ -1,5 +1,7 @@
 //! Random changes of the kernel's tables, as commands.
 
+use evenkeel_base::SplitMix64;
+
 /// Sample destinations in and near the prefixes of the changes.
 pub(super) const DESTINATIONS: [&str; 26] = [
     "20.1.2.3",
@@ -54,23 +56,19 @@ const V6: [&str; 7] = [
 
 /// A source of changes.
 pub(super) struct Changes {
-    state: u64,
+    random: SplitMix64,
     /// Whether to make changes that cannot be followed by destination.
     odd: bool,
 }
 
 impl Changes {
     pub(super) fn new(seed: u64, odd: bool) -> Self {
-        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d, odd }
+        let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
+        Self { random: SplitMix64::new(seed), odd }
     }
 
-    /// Draws a number with SplitMix64 (Steele, Lea, Flood).
     fn below(&mut self, bound: usize) -> usize {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
+        self.random.remainder(bound as u64) as usize
     }
 
     fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_base::SplitMix64;
+
 const WORD: usize = u64::BITS as usize;
 /// The number of words of a summary.
 const GROUPS: usize = 4;
@@ -66,12 +68,9 @@ impl Row {
     }
 }
 
-/// Returns the number mixed by the finalizer of SplitMix64.
+/// Returns a number that depends on every bit of `number`.
 const fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
+    SplitMix64::new(number).next_u64()
 }
 
 /// The rows of a field.
