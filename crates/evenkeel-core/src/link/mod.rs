@@ -461,7 +461,7 @@ impl Links {
     }
 
     /// Returns the port whose interrupt is taken next at a lower level, if there is such a level.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn low_interrupting_port(&self, poller: &Poller<QueueId>) -> Option<usize> {
         let moderation = self.moderation.as_ref()?;
         if moderation.service != TransmitService::LowerLevel {

@@ -176,11 +176,13 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         !self.wants.without(self.inputs.and(self.queues.sources())).is_empty() || self.is_runnable()
     }
 
-    #[inline]
+    // Every selection of a work item asks this, and mostly nothing wants service.
+    #[inline(always)]
     fn servable(&self) -> Sources {
-        if self.wants.is_empty() && self.callback.is_none() {
-            return Sources::NONE;
-        }
+        if self.wants.is_empty() && self.callback.is_none() { Sources::NONE } else { self.wanted() }
+    }
+
+    fn wanted(&self) -> Sources {
         let finishing = self.callback.filter(|callback| self.may_finish(callback.source));
         let finishing = finishing.map_or(Sources::NONE, |callback| Sources::one(callback.source));
         self.wants.without(self.held_back()).union(finishing)

@@ -96,6 +96,7 @@ impl Answers {
 
     /// Returns whether a segment from `from` that belongs to no connection or listener would get no answer.
     /// Counts it if so.
+    #[inline]
     pub(super) fn drops(
         &self,
         from: &IpAddress,
