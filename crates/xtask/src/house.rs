@@ -46,8 +46,7 @@ const RULES: Rules<'static> = Rules {
         ("evenkeel_core::net::state::Net", Quantity::Files, 12),
         ("evenkeel_core::stack::state::Stack", Quantity::Methods, 164),
         ("evenkeel_core::stack::state::Stack", Quantity::Files, 22),
-        ("evenkeel_tcp::recovery::Recovery", Quantity::Files, 5),
-        (ALL, Quantity::Away, 444),
+        (ALL, Quantity::Away, 393),
     ],
 };
 /// The file of [`RULES`].
