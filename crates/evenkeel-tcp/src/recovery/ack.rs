@@ -89,7 +89,7 @@ impl Acknowledgment<'_, '_> {
         self.parts.set_timers_after_ack(arrived.acked > 0, info.now);
         if self.parts.pacing.is_some() {
             let marked = acked.cwr && info.ece;
-            RateUpdate::new(self.parts, info.now).process(&self.before, &arrived, marked);
+            RateUpdate::new(self.parts, info.now).process(self.before, arrived, marked);
         }
         acked
     }
@@ -270,8 +270,10 @@ impl Acknowledgment<'_, '_> {
             // of congestion (RFC 3168, 6.1.2).
             _ if arrived.acked > 0 && !self.before.syn_outstanding && !self.info.ece => {
                 let (una, nxt, now) = (board.una(), board.nxt(), self.info.now);
-                let (rtt, srtt) = (arrived.round_trip(now), rtt.srtt());
-                congestion.grow(&Arrival { bytes: arrived.delivered, una, nxt, rtt, srtt, now });
+                congestion.grow(now, || {
+                    let (rtt, srtt) = (arrived.round_trip(now), rtt.srtt());
+                    Arrival { bytes: arrived.delivered, una, nxt, rtt, srtt, now }
+                });
                 congestion.end_round(una, nxt, self.before.in_flight);
             }
             _ => {}

@@ -54,15 +54,15 @@ impl Congestion {
         self.notified_at = now;
     }
 
-    /// Grows the window for data that has arrived.
+    /// Grows the window for data that has arrived by `now`, if it was in use.
     #[inline]
-    pub(super) fn grow(&mut self, arrival: &Arrival) {
+    pub(super) fn grow(&mut self, now: Instant, arrival: impl FnOnce() -> Arrival) {
         if self.is_in_use() {
-            self.control.on_arrival(&mut self.window, arrival);
-            self.notified_at = arrival.now;
+            self.control.on_arrival(&mut self.window, &arrival());
+            self.notified_at = now;
         } else {
             // The user, or the peer's window, was the limit.
-            self.on_idle(arrival.now);
+            self.on_idle(now);
         }
     }
 

@@ -51,13 +51,16 @@ impl<'r> ExpectedAck<'r> {
         parts.duplicates.restart();
         if !parts.congestion.has_model {
             let (una, nxt) = (parts.board.una(), parts.board.nxt());
-            let (rtt, srtt) = (arrived.round_trip(now), parts.rtt.srtt());
-            parts.congestion.grow(&Arrival { bytes: arrived.delivered, una, nxt, rtt, srtt, now });
+            let Parts { congestion, rtt, .. } = &mut *parts;
+            congestion.grow(now, || {
+                let (rtt, srtt) = (arrived.round_trip(now), rtt.srtt());
+                Arrival { bytes: arrived.delivered, una, nxt, rtt, srtt, now }
+            });
             parts.congestion.end_round(una, nxt, before.in_flight);
         }
         parts.set_timers_after_ack(true, now);
         if parts.pacing.is_some() {
-            RateUpdate::new(parts, now).process(&before, &arrived, false);
+            RateUpdate::new(parts, now).process(before, arrived, false);
         }
     }
 }

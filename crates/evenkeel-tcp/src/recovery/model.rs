@@ -20,11 +20,11 @@ impl<'r> RateUpdate<'r> {
     /// Updates the pacing: chooses the rate of a start that differs from slow start, and takes a sample of
     /// the rate. `marked` is whether a router has marked a packet.
     #[cold]
-    pub(super) fn process(mut self, before: &Before, arrived: &Arrived, marked: bool) {
+    pub(super) fn process(mut self, before: Before, arrived: Arrived, marked: bool) {
         if matches!(&self.parts.pacing, Some(pacing) if pacing.start.is_some()) {
             self.parts.start(arrived.delivered, self.now);
         }
-        self.sample(before, arrived, marked);
+        self.sample(&before, &arrived, marked);
     }
 
     /// Takes a sample of the rate. The acknowledgment of the SYN tells nothing.
