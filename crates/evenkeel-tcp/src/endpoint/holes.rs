@@ -64,7 +64,7 @@ impl Holes {
             let Some(entry) = connections.get_mut(id) else { continue };
             entry.has_holes = false;
             entry.connection.renege();
-            counters.count_all(entry.connection.take_tally());
+            counters.count_all(entry.connection.take_counted());
             entry.account(id, memory, counters);
         }
     }

@@ -101,7 +101,7 @@ impl<'e, R: Copy> Output<'e, R> {
         notified.writable = notified.writable && connection.is_writable();
         let Some((flags, again, transmit)) = left else { return Turn::Idle };
         let more = connection.may_transmit();
-        state.counters.count_all(connection.take_tally());
+        state.counters.count_all(connection.take_counted());
         self.count(flags, again);
         transmit.map_or(Turn::Idle, |transmit| Turn::Sent(transmit, more))
     }

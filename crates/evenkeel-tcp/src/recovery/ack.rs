@@ -31,33 +31,30 @@ pub(super) struct Acknowledgment<'r, 'a> {
     before: Before,
 }
 
-/// Processes an acknowledgment. An acknowledgment of bytes never sent changes nothing. If later ones have
-/// overtaken it, only its SACK blocks count (RFC 6675, 5), and it is never a duplicate acknowledgment.
-pub(super) fn process(parts: &mut Parts, info: &AckInfo<'_>) -> Acked {
-    let named = parts.board.position(info.ack);
-    let ack = named.max(parts.board.una());
-    let overtaken = named < ack;
-    if ack > parts.board.nxt() || overtaken && (info.sack.is_empty() || !parts.sack) {
-        return Acked::default();
+impl<'r, 'a> Acknowledgment<'r, 'a> {
+    /// Creates the processing of an acknowledgment; `None` if there is nothing new in it. An acknowledgment of
+    /// bytes never sent changes nothing. If later ones have overtaken it, only its SACK blocks count (RFC
+    /// 6675, 5), and it is never a duplicate acknowledgment.
+    #[inline]
+    pub(super) fn new(parts: &'r mut Parts, info: &'r AckInfo<'a>) -> Option<Self> {
+        let named = parts.board.position(info.ack);
+        let ack = named.max(parts.board.una());
+        let overtaken = named < ack;
+        if ack > parts.board.nxt() || overtaken && (info.sack.is_empty() || !parts.sack) {
+            return None;
+        }
+        // At every segment of a connection that only receives, nothing is outstanding.
+        let quiet = parts.board.is_empty() && ack == parts.board.una() && info.sack.is_empty() && !info.ece;
+        if quiet && parts.is_settled() {
+            return None;
+        }
+        let before = parts.before();
+        let echoed = info.rtt_echo.map(|age| earlier(info.now, age));
+        Some(Self { parts, info, named, ack, echoed, before })
     }
-    if has_nothing_new(parts, ack, info) {
-        return Acked::default();
-    }
-    let before = parts.before();
-    let echoed = info.rtt_echo.map(|age| earlier(info.now, age));
-    Acknowledgment { parts, info, named, ack, echoed, before }.process()
-}
 
-/// Returns whether nothing is outstanding and nothing from earlier is open. That holds at every segment
-/// of a connection that only receives.
-fn has_nothing_new(parts: &Parts, ack: Position, info: &AckInfo<'_>) -> bool {
-    let quiet = parts.board.is_empty() && ack == parts.board.una() && info.sack.is_empty() && !info.ece;
-    let settled = parts.episodes.are_settled() && !parts.tail_loss.in_episode();
-    quiet && settled && parts.duplicates.bytes() == 0
-}
-
-impl Acknowledgment<'_, '_> {
-    fn process(mut self) -> Acked {
+    /// Processes the acknowledgment.
+    pub(super) fn process(mut self) -> Acked {
         let info = self.info;
         let dsack = self.dsack();
         let mut arrived = self.deliver();
@@ -180,7 +177,7 @@ impl Acknowledgment<'_, '_> {
         parts.board.unmark_lost();
         parts.rtt.forget_backoff(&parts.config.rto);
         parts.duplicates.restart();
-        parts.totals().undone += 1;
+        parts.counters().undone += 1;
     }
 
     /// Returns whether the timeout was spurious (F-RTO, RFC 5682, 3.1).

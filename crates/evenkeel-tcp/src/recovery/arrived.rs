@@ -83,7 +83,7 @@ impl Witness<'_> {
 
     #[inline]
     fn time(&mut self, segment: &Segment) {
-        self.rtt.note_min(self.now.nanos_since(segment.sent_at), self.now);
+        self.rtt.record_min(self.now.nanos_since(segment.sent_at), self.now);
         self.arrived.first_sent.get_or_insert(segment.sent_at);
         self.arrived.last_sent = self.arrived.last_sent.max(Some(segment.sent_at));
     }

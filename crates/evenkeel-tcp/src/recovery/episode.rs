@@ -38,7 +38,7 @@ impl Episodes {
     }
 
     /// Returns whether new data leaves instead of lost data, to find out whether a timeout was spurious.
-    pub(super) fn send_new(&self) -> bool {
+    pub(super) fn sends_new(&self) -> bool {
         self.kind() == Some(Kind::Timeout(Frto::SendingNew))
     }
 

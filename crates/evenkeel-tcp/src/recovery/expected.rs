@@ -14,22 +14,6 @@ pub(super) struct ExpectedAck<'r> {
     now: Instant,
 }
 
-/// Returns whether the acknowledgment `ack` is of the expected kind, or there is nothing that it could
-/// acknowledge.
-#[inline]
-pub(super) fn is_expected(parts: &Parts, ack: SeqNumber) -> bool {
-    let settled = parts.episodes.are_settled() && !parts.tail_loss.in_episode();
-    // What was sent before something that was sent again, and is acknowledged, may be late.
-    let in_time = parts.rack.reordering_at == Instant::NEVER;
-    let acked = parts.board.position(ack);
-    let next = acked > parts.board.una() && acked <= parts.board.nxt();
-    settled
-        && in_time
-        && parts.duplicates.bytes() == 0
-        && parts.board.is_undisturbed()
-        && (next && !parts.board.is_syn_outstanding() || acked == parts.board.una() && parts.board.is_empty())
-}
-
 impl<'r> ExpectedAck<'r> {
     #[inline(always)]
     pub(super) const fn new(parts: &'r mut Parts, now: Instant) -> Self {

@@ -74,7 +74,7 @@ impl<'r> Expiry<'r> {
         let parts = &mut *self.parts;
         parts.tail_loss.cancel();
         parts.tail_loss.due = true;
-        parts.totals().probes += 1;
+        parts.counters().probes += 1;
         parts.restart_retransmission_timer(self.now);
         Expired::TailLossProbe
     }
@@ -82,7 +82,7 @@ impl<'r> Expiry<'r> {
     /// Processes the expiry of the retransmission timer (RFC 6298, 5.4 to 5.6; RFC 5681, 3.1; RFC 8985, 6.3).
     fn on_timeout(&mut self) -> Expired {
         self.parts.retransmission.on_timeout();
-        self.parts.totals().timeouts += 1;
+        self.parts.counters().timeouts += 1;
         self.parts.tail_loss.forget();
         self.mark_lost();
         if !self.parts.board.is_syn_outstanding() {

@@ -112,7 +112,7 @@ pub struct RecoveryInfo {
 
 /// The counters of loss recovery since the connection began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
+pub(super) struct Counters {
     pub(super) retransmitted_segments: u64,
     pub(super) retransmitted_bytes: u64,
     pub(super) lost_bytes: u64,

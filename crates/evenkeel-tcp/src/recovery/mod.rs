@@ -65,6 +65,7 @@ pub use info::{AckInfo, Acked, RecoveryInfo, RecoveryState};
 
 use std::sync::Arc;
 
+use self::ack::Acknowledgment;
 use self::congestion::initial_window;
 use self::expected::ExpectedAck;
 use self::expiry::Expiry;
@@ -180,7 +181,7 @@ impl Recovery {
     /// [`Recovery::send_allowance`] has room for them.
     #[must_use]
     pub fn next_retransmission(&self, mss: u16) -> Option<SeqRange> {
-        if self.parts.episodes.send_new() {
+        if self.parts.episodes.sends_new() {
             return None;
         }
         let lost = self.parts.board.first_lost()?;
@@ -282,7 +283,7 @@ impl Recovery {
     /// have overtaken it, only its SACK blocks count (RFC 6675, 5), and it is never a duplicate
     /// acknowledgment.
     pub fn on_ack(&mut self, info: &AckInfo<'_>) -> Acked {
-        ack::process(&mut self.parts, info)
+        Acknowledgment::new(&mut self.parts, info).map_or_else(Acked::default, Acknowledgment::process)
     }
 
     /// Returns whether an acknowledgment is of the expected kind, or there is nothing that it could
@@ -291,7 +292,7 @@ impl Recovery {
     #[must_use]
     #[inline]
     pub fn expects(&self, ack: SeqNumber) -> bool {
-        expected::is_expected(&self.parts, ack)
+        self.parts.expects(ack)
     }
 
     /// Processes an acknowledgment that [is expected](Self::expects) and advances, with the result of
@@ -430,7 +431,7 @@ impl Recovery {
     /// Returns the connection's figures, for people and for tests.
     #[must_use]
     pub fn info(&self) -> RecoveryInfo {
-        let totals = self.parts.totals.as_deref().copied().unwrap_or_default();
+        let counters = self.parts.counters.as_deref().copied().unwrap_or_default();
         RecoveryInfo {
             state: self.state(),
             algorithm: self.parts.congestion.control.name(),
@@ -450,14 +451,14 @@ impl Recovery {
             min_rtt: self.parts.rtt.min(),
             rto: self.rto(),
             reordering_seen: self.parts.rack.reordering_seen(),
-            retransmitted_segments: totals.retransmitted_segments,
-            retransmitted_bytes: totals.retransmitted_bytes,
-            lost_bytes: totals.lost_bytes,
-            timeouts: totals.timeouts,
+            retransmitted_segments: counters.retransmitted_segments,
+            retransmitted_bytes: counters.retransmitted_bytes,
+            lost_bytes: counters.lost_bytes,
+            timeouts: counters.timeouts,
             timeouts_in_a_row: self.parts.retransmission.timeouts().into(),
-            fast_recoveries: totals.fast_recoveries,
-            probes: totals.probes,
-            undone: totals.undone,
+            fast_recoveries: counters.fast_recoveries,
+            probes: counters.probes,
+            undone: counters.undone,
         }
     }
 

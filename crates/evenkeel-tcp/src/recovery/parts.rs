@@ -7,7 +7,7 @@ use super::config::{RecoveryConfig, Restart, Start};
 use super::congestion::{Congestion, initial_window};
 use super::delivery::Delivery;
 use super::episode::{Episode, Episodes, Kind, Undo};
-use super::info::{RecoveryState, Totals};
+use super::info::{Counters, RecoveryState};
 use super::pacing::{Pacing, PathNow};
 use super::prr::Prr;
 use super::rack::{Path, Rack};
@@ -41,7 +41,7 @@ pub(super) struct Parts {
     pub(super) duplicates: Duplicates,
     pub(super) last_sent: Instant,
     /// The counters, once one of them is not zero.
-    pub(super) totals: Option<Box<Totals>>,
+    pub(super) counters: Option<Box<Counters>>,
 }
 
 impl Parts {
@@ -67,7 +67,7 @@ impl Parts {
             sack: false,
             duplicates: Duplicates::default(),
             last_sent: Instant::ZERO,
-            totals: None,
+            counters: None,
         }
     }
 
@@ -75,6 +75,28 @@ impl Parts {
     #[inline]
     pub(super) fn in_flight(&self) -> u32 {
         self.board.pipe().saturating_sub(self.duplicates.bytes())
+    }
+
+    /// Returns whether nothing from earlier is open: no episode, and no acknowledgment that stands for bytes
+    /// that are not known.
+    #[inline]
+    pub(super) const fn is_settled(&self) -> bool {
+        let settled = self.episodes.are_settled() && !self.tail_loss.in_episode();
+        settled && self.duplicates.bytes() == 0
+    }
+
+    /// Returns whether the acknowledgment `ack` is of the expected kind, or there is nothing that it could
+    /// acknowledge.
+    #[inline]
+    pub(super) fn expects(&self, ack: SeqNumber) -> bool {
+        let (board, acked) = (&self.board, self.board.position(ack));
+        // What was sent before something that was sent again, and is acknowledged, may be late.
+        let in_time = self.rack.reordering_at == Instant::NEVER;
+        let next = acked > board.una() && acked <= board.nxt();
+        self.is_settled()
+            && in_time
+            && board.is_undisturbed()
+            && (next && !board.is_syn_outstanding() || acked == board.una() && board.is_empty())
     }
 
     /// Returns the state before an acknowledgment.
@@ -102,14 +124,14 @@ impl Parts {
     }
 
     /// Returns the counters, to change them.
-    pub(super) fn totals(&mut self) -> &mut Totals {
-        self.totals.get_or_insert_default()
+    pub(super) fn counters(&mut self) -> &mut Counters {
+        self.counters.get_or_insert_default()
     }
 
     /// Counts bytes that are newly thought lost.
     pub(super) fn count_lost(&mut self, bytes: u32) {
         if bytes > 0 {
-            self.totals().lost_bytes += u64::from(bytes);
+            self.counters().lost_bytes += u64::from(bytes);
         }
     }
 
@@ -197,7 +219,7 @@ impl Parts {
             Some(episode) if episode.kind == Kind::WindowReduced && kind == Kind::FastRecovery => {
                 episode.kind = kind;
                 episode.end = end;
-                self.totals().fast_recoveries += 1;
+                self.counters().fast_recoveries += 1;
                 return false;
             }
             Some(_) => return false,
@@ -214,7 +236,7 @@ impl Parts {
         self.episodes.current = Some(Box::new(Episode { kind, end, prr: Prr::new(before.unaccounted) }));
         self.tail_loss.cancel();
         if kind == Kind::FastRecovery {
-            self.totals().fast_recoveries += 1;
+            self.counters().fast_recoveries += 1;
         }
         true
     }

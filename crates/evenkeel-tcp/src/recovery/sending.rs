@@ -54,9 +54,9 @@ impl<'r> Sending<'r> {
         if let Some(undo) = &mut parts.episodes.undo {
             undo.on_sent_again(*start, *end, bytes, *now);
         }
-        let totals = parts.totals();
-        totals.retransmitted_segments += 1;
-        totals.retransmitted_bytes += u64::from(bytes);
+        let counters = parts.counters();
+        counters.retransmitted_segments += 1;
+        counters.retransmitted_bytes += u64::from(bytes);
     }
 
     /// Adapts the state of congestion control to the time in which nothing was sent, because knowledge of
