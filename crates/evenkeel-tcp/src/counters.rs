@@ -175,14 +175,14 @@ impl Counters {
 
     /// Increments each of these counters.
     #[inline]
-    pub fn count_all(&mut self, tally: Tally) {
-        if !tally.is_empty() {
-            self.count_each(tally);
+    pub fn count_all(&mut self, counted: CounterSet) {
+        if !counted.is_empty() {
+            self.count_each(counted);
         }
     }
 
-    fn count_each(&mut self, tally: Tally) {
-        for (mut rest, first) in tally.0.into_iter().zip([0, 64]) {
+    fn count_each(&mut self, counted: CounterSet) {
+        for (mut rest, first) in counted.0.into_iter().zip([0, 64]) {
             while rest != 0 {
                 let place = first + rest.trailing_zeros() as usize;
                 if let Some(count) = self.0.get_mut(place) {
@@ -213,21 +213,21 @@ impl Counters {
 /// The set of counters that one call increments, each by one. A connection keeps no counters of its own,
 /// because there may be very many connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally([u64; 2]);
+pub struct CounterSet([u64; 2]);
 
 const _: () = assert!(LEN <= 128, "a bit for each");
 
-impl Tally {
+impl CounterSet {
     /// The empty set of counters.
-    pub const NOTHING: Self = Self([0; 2]);
+    pub const EMPTY: Self = Self([0; 2]);
 
     /// Adds a counter to the set.
-    pub const fn note(&mut self, counter: Counter) {
-        self.note_if(true, counter);
+    pub const fn add(&mut self, counter: Counter) {
+        self.add_if(true, counter);
     }
 
     /// Adds a counter to the set if `so` is true.
-    pub const fn note_if(&mut self, so: bool, counter: Counter) {
+    pub const fn add_if(&mut self, so: bool, counter: Counter) {
         self.0[counter as usize / 64] |= (so as u64) << (counter as u32 % 64);
     }
 
@@ -237,7 +237,7 @@ impl Tally {
         self.0[counter as usize / 64] >> (counter as u32 % 64) & 1 == 1
     }
 
-    /// There is nothing to count.
+    /// Returns whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0[0] | self.0[1] == 0
@@ -285,17 +285,17 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_counts_each_once() {
-        let mut tally = Tally::default();
+    fn a_set_counts_each_once() {
+        let mut counted = CounterSet::default();
         let last = *Counter::ALL.last().unwrap();
         for counter in [Counter::ActiveOpens, Counter::PassiveOpens, last, last] {
-            tally.note(counter);
+            counted.add(counter);
         }
-        tally.note_if(false, Counter::InSegs);
-        assert!(tally.contains(last) && !tally.contains(Counter::InSegs) && !tally.is_empty());
+        counted.add_if(false, Counter::InSegs);
+        assert!(counted.contains(last) && !counted.contains(Counter::InSegs) && !counted.is_empty());
         let mut counters = Counters::new();
-        counters.count_all(tally);
-        counters.count_all(tally);
+        counters.count_all(counted);
+        counters.count_all(counted);
         let counted: Vec<_> = counters.iter().filter(|entry| entry.1 > 0).collect();
         assert_eq!(counted, [(Counter::ActiveOpens, 2), (Counter::PassiveOpens, 2), (last, 2)]);
     }

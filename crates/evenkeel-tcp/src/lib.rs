@@ -6,18 +6,18 @@
 //!
 //! What goes in:
 //!
-//! - a segment, and what its IP header said: [`Endpoint::input`]
-//! - what ICMP said of one of ours: [`Endpoint::unreachable`], [`Endpoint::packet_too_big`]
+//! - a segment, and fields of its IP header: [`Endpoint::input`]
+//! - ICMP errors about a segment of ours: [`Endpoint::unreachable`], [`Endpoint::packet_too_big`]
 //! - the time: [`Endpoint::advance`]
 //! - the user's calls: [`Endpoint::listen`], [`Endpoint::accept`], [`Endpoint::connect`], [`Endpoint::read`],
 //!   [`Endpoint::write`], [`Endpoint::close`] and others
 //!
 //! What comes out:
 //!
-//! - what became of a segment that came: [`Fate`]
+//! - the outcome of a received segment: [`Fate`]
 //! - segments to send: [`Endpoint::poll_transmit`]
-//! - what the user is to hear: [`Endpoint::poll_event`]
-//! - when the time has to be told next: [`Endpoint::next_deadline`]
+//! - events of which the user is notified: [`Endpoint::poll_event`]
+//! - the time at which to call [`Endpoint::advance`] next: [`Endpoint::next_deadline`]
 //!
 //! The contract:
 //!

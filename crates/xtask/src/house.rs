@@ -42,7 +42,7 @@ const RULES: Rules<'static> = Rules {
     coordinators: &["evenkeel_core::net::state::Net"],
     files: 4,
     away_percent: 8,
-    exceptions: &[("evenkeel_tcp::recovery::Recovery", Quantity::Files, 5)],
+    exceptions: &[],
 };
 /// The file of [`RULES`].
 const HERE: &str = file!();

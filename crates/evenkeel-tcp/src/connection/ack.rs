@@ -105,13 +105,13 @@ impl<'c, 's> Acknowledgment<'c, 's> {
             first.end.at_or_before(self.segment.header.ack)
                 || blocks.as_slice().get(1).is_some_and(|second| second.covers(*first))
         });
-        let (tally, sack) = (&mut self.tcb.tally, self.tcb.negotiated.sack());
-        tally.note_if(self.segment.is_empty(), Counter::PureAcks);
-        tally.note_if(recovers && sack, Counter::SackRecovery);
-        tally.note_if(recovers && !sack, Counter::RenoRecovery);
-        tally.note_if(undone && state == RecoveryState::Loss, Counter::SpuriousRtos);
-        tally.note_if(undone && state != RecoveryState::Loss, Counter::FullUndo);
-        tally.note_if(dsack && sack, Counter::DsackRecv);
+        let (counted, sack) = (&mut self.tcb.counted, self.tcb.negotiated.sack());
+        counted.add_if(self.segment.is_empty(), Counter::PureAcks);
+        counted.add_if(recovers && sack, Counter::SackRecovery);
+        counted.add_if(recovers && !sack, Counter::RenoRecovery);
+        counted.add_if(undone && state == RecoveryState::Loss, Counter::SpuriousRtos);
+        counted.add_if(undone && state != RecoveryState::Loss, Counter::FullUndo);
+        counted.add_if(dsack && sack, Counter::DsackRecv);
     }
 
     /// Moves to the next state if our FIN is acknowledged.

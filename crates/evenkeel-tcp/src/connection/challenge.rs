@@ -27,3 +27,17 @@ impl Challenges {
         passes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_pass_in_a_period_and_as_many_in_the_next() {
+        let (mut challenges, now) = (Challenges::default(), Instant::from_millis(1));
+        let passed = |challenges: &mut Challenges, now| (0..20).filter(|_| challenges.pass(3, now)).count();
+        assert_eq!(passed(&mut challenges, now), 3);
+        assert_eq!(passed(&mut challenges, now + Config::CHALLENGE_PERIOD / 2), 0);
+        assert_eq!(passed(&mut challenges, now + Config::CHALLENGE_PERIOD), 3);
+    }
+}

@@ -26,7 +26,7 @@ impl<'c> Expiry<'c> {
             Timer::Recovery => self.on_recovery(),
             Timer::DelayedAck => {
                 self.tcb.timers.delayed_ack.on_deadline();
-                self.tcb.tally.note(Counter::DelayedAcks);
+                self.tcb.counted.add(Counter::DelayedAcks);
             }
             Timer::Pace => self.tcb.timers.pace.stop(),
             Timer::Persist => self.tcb.timers.persist.on_deadline(),
@@ -44,7 +44,7 @@ impl<'c> Expiry<'c> {
         }
         match tcb.timers.retransmission.on_deadline(&mut tcb.recovery, synchronized, now) {
             Expired::Timeout => {
-                tcb.tally.note(Counter::Timeouts);
+                tcb.counted.add(Counter::Timeouts);
                 tcb.on_reduction();
                 if synchronized {
                     tcb.path.on_timeout(&tcb.negotiated, &mut tcb.recovery, now);
@@ -88,7 +88,7 @@ impl<'c> Expiry<'c> {
 
     /// Gives the connection up: the peer has not answered for too long.
     fn on_user_timeout(&mut self) {
-        self.tcb.tally.note(Counter::AbortOnTimeout);
+        self.tcb.counted.add(Counter::AbortOnTimeout);
         self.tcb.fail(self.tcb.failure.without_answer());
     }
 }

@@ -33,10 +33,10 @@ impl<'c> HeaderOf<'c> {
             ..Options::default()
         };
         let echo = tcb.ecn.echo();
-        let window = tcb.rcv.offer_window(tcb.allowance, &mut tcb.tally);
+        let window = tcb.rcv.offer_window(tcb.allowance, &mut tcb.counted);
         if let Some(duplicate) = tcb.rcv.dsack.filter(|_| tcb.negotiated.sack()) {
             let old = duplicate.start.before(tcb.rcv.nxt());
-            tcb.tally.note(if old { Counter::DsackOldSent } else { Counter::DsackOfoSent });
+            tcb.counted.add(if old { Counter::DsackOldSent } else { Counter::DsackOfoSent });
         }
         self.acknowledge();
         Header { window, options, ..self.bare(seq, flags | Flags::ACK | echo) }

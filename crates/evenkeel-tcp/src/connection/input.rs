@@ -85,7 +85,7 @@ impl<'c, 's> Arrival<'c, 's> {
         }
         if header.flags.contains(Flags::SYN) {
             // RFC 5961, 4.2: whatever its number.
-            self.tcb.tally.note(Counter::SynChallenge);
+            self.tcb.counted.add(Counter::SynChallenge);
             self.tcb.challenge(self.now);
             return Fate::OUT_OF_PLACE;
         }
@@ -128,7 +128,7 @@ impl<'c, 's> Arrival<'c, 's> {
     fn is_old(&mut self) -> bool {
         let old = self.tcb.negotiated.is_old(&self.segment.header, self.now);
         self.tcb.counts.paws += u32::from(old);
-        self.tcb.tally.note_if(old, Counter::PawsEstab);
+        self.tcb.counted.add_if(old, Counter::PawsEstab);
         old
     }
 
@@ -151,7 +151,7 @@ impl<'c, 's> Arrival<'c, 's> {
         }
         if start.before(self.tcb.rcv.nxt()) {
             self.tcb.counts.duplicates += 1;
-            self.tcb.tally.note(Counter::DelayedAckLost);
+            self.tcb.counted.add(Counter::DelayedAckLost);
             let seq = segment.header.seq;
             self.tcb.rcv.on_duplicate(seq, seq + segment.payload_len() as u32);
         }
@@ -190,11 +190,11 @@ impl<'c, 's> Arrival<'c, 's> {
         let range = SeqRange::at(segment.header.seq, segment.payload_len() as u32);
         if tcb.rcv.closed && range.end.after(tcb.rcv.nxt()) {
             // The user will not read it, and the peer should know (RFC 9293, 3.6.1).
-            tcb.tally.note(Counter::AbortOnData);
+            tcb.counted.add(Counter::AbortOnData);
             tcb.abort();
             return Fate::Control;
         }
-        let fits = tcb.rcv.admit(range, tcb.allowance, &mut tcb.tally);
+        let fits = tcb.rcv.admit(range, tcb.allowance, &mut tcb.counted);
         let had_holes = tcb.rcv.buffer.has_holes();
         let insertion = tcb.rcv.insert(fits, segment.payload);
         let whole = fits == range && !insertion.refused;
@@ -211,7 +211,7 @@ impl<'c, 's> Arrival<'c, 's> {
     /// Counts the text of the segment, at `range`, of which `insertion` tells what became; `whole` is whether
     /// all of it found room. Returns its fate.
     fn count_text(&mut self, range: SeqRange, insertion: &Insertion, whole: bool) -> Fate {
-        let (counts, tally) = (&mut self.tcb.counts, &mut self.tcb.tally);
+        let (counts, counted) = (&mut self.tcb.counts, &mut self.tcb.counted);
         let advanced = insertion.advanced > 0;
         let duplicate = insertion.duplicate == Some(range);
         let out_of_order = !advanced && whole && !duplicate;
@@ -219,11 +219,11 @@ impl<'c, 's> Arrival<'c, 's> {
         counts.out_of_order += u32::from(out_of_order);
         counts.duplicates += u32::from(duplicate);
         counts.no_room += u32::from(!whole);
-        tally.note_if(out_of_order, Counter::OfoQueue);
-        tally.note_if(duplicate, Counter::DelayedAckLost);
+        counted.add_if(out_of_order, Counter::OfoQueue);
+        counted.add_if(duplicate, Counter::DelayedAckLost);
         if !whole {
             let closed = self.tcb.rcv.window() == 0;
-            tally.note(if closed { Counter::ZeroWindowDrop } else { Counter::RcvQDrop });
+            counted.add(if closed { Counter::ZeroWindowDrop } else { Counter::RcvQDrop });
         }
         if advanced || out_of_order {
             Fate::Data

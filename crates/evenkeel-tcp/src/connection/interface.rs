@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::super::buffer::Spares;
-use super::super::counters::Tally;
+use super::super::counters::CounterSet;
 use super::super::drop::Fate;
 use super::super::options::Cookie;
 use super::super::rate_cache::Remembered;
@@ -145,8 +145,8 @@ impl Connection {
     /// Returns the events that calls have counted since the last call of this function. Segments that
     /// leave are not among the events, but retransmissions are
     /// ([`RetransSegs`](crate::counters::Counter::RetransSegs)).
-    pub const fn take_tally(&mut self) -> Tally {
-        core::mem::replace(&mut self.tcb.tally, Tally::NOTHING)
+    pub const fn take_counted(&mut self) -> CounterSet {
+        core::mem::replace(&mut self.tcb.counted, CounterSet::EMPTY)
     }
 
     /// Returns whether the connection is closed and has nothing more to send.
@@ -165,7 +165,7 @@ impl Connection {
         let remains = Remains {
             snd_nxt: self.tcb.snd.nxt,
             rcv_nxt: self.tcb.rcv.nxt(),
-            window: self.tcb.rcv.offer_window(self.tcb.allowance, &mut self.tcb.tally),
+            window: self.tcb.rcv.offer_window(self.tcb.allowance, &mut self.tcb.counted),
             ts_recent: self.tcb.negotiated.ts_recent(),
         };
         self.tcb.step(StateEvent::Timeout);
@@ -358,6 +358,6 @@ impl Connection {
 
     /// Discards data that has come out of order, and frees its memory for others.
     pub fn renege(&mut self) {
-        self.tcb.rcv.renege(&mut self.tcb.tally);
+        self.tcb.rcv.renege(&mut self.tcb.counted);
     }
 }

@@ -82,3 +82,31 @@ impl KeepaliveTimer {
         PeerState::Awaited
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: Option<Keepalive> =
+        Some(Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(1), probes_max: 2 });
+    const NOW: Instant = Instant::from_millis(3);
+
+    #[test]
+    fn a_peer_that_answers_no_probe_is_silent_after_the_last() {
+        let mut timer = KeepaliveTimer::default();
+        timer.restart(SETTINGS, NOW);
+        assert_eq!(timer.deadline(), NOW + Duration::from_secs(10));
+        for _ in 0..2 {
+            assert_eq!(timer.on_deadline(SETTINGS, false, NOW), PeerState::Awaited);
+            assert!(timer.take_due() && timer.deadline() == NOW + Duration::from_secs(1));
+        }
+        assert_eq!(timer.on_deadline(SETTINGS, false, NOW), PeerState::Silent);
+    }
+
+    #[test]
+    fn no_probe_leaves_while_other_segments_ask_for_an_answer() {
+        let mut timer = KeepaliveTimer::default();
+        assert_eq!(timer.on_deadline(SETTINGS, true, NOW), PeerState::Awaited);
+        assert!(!timer.is_due() && timer.deadline() == NOW + Duration::from_secs(10));
+    }
+}

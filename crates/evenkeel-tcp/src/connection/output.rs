@@ -151,8 +151,8 @@ impl<'c> Transmission<'c> {
         }
         let header = HeaderOf::new(self.tcb, self.now).syn(first);
         let tcb = &mut *self.tcb;
-        tcb.tally.note_if(!first, Counter::SynRetrans);
-        tcb.tally.note_if(!first, Counter::RetransSegs);
+        tcb.counted.add_if(!first, Counter::SynRetrans);
+        tcb.counted.add_if(!first, Counter::RetransSegs);
         let syn = SeqRange::at(iss, 1);
         tcb.recovery.on_sent(syn, !first, self.now);
         tcb.snd.nxt = tcb.snd.nxt.max(syn.end);
@@ -214,7 +214,7 @@ impl<'c> Transmission<'c> {
         if !self.tcb.timers.retransmission.take_probe() {
             return None;
         }
-        self.tcb.tally.note(Counter::LossProbes);
+        self.tcb.counted.add(Counter::LossProbes);
         if let Some(new) = self.candidate() {
             return self.data(new.range, false);
         }
@@ -232,7 +232,7 @@ impl<'c> Transmission<'c> {
         let Tcb { timers, recovery, .. } = &mut *self.tcb;
         let range = timers.retransmission.next(recovery, &mut timers.pace, limit, self.now)?;
         let after_timeout = recovery.state() == RecoveryState::Loss;
-        self.tcb.tally.note(if after_timeout { Counter::SlowStartRetrans } else { Counter::FastRetrans });
+        self.tcb.counted.add(if after_timeout { Counter::SlowStartRetrans } else { Counter::FastRetrans });
         self.data(range, true)
     }
 
@@ -300,7 +300,7 @@ impl<'c> Transmission<'c> {
             tcb.timers.user_timeout.restart(self.now);
         }
         tcb.timers.persist.stop();
-        tcb.tally.note_if(again, Counter::RetransSegs);
+        tcb.counted.add_if(again, Counter::RetransSegs);
         tcb.recovery.on_sent(range, again, self.now);
         tcb.snd.nxt = tcb.snd.nxt.max(range.end);
         let ecn = if is_new { tcb.ecn.codepoint() } else { Ecn::NotCapable };
@@ -334,7 +334,7 @@ impl<'c> Transmission<'c> {
         if !self.tcb.timers.persist.take_due() || !waits {
             return None;
         }
-        self.tcb.tally.note(Counter::WinProbe);
+        self.tcb.counted.add(Counter::WinProbe);
         let backoff = self.tcb.timers.persist.backoff();
         let next = match self.candidate() {
             Some(new) => self.data(new.range, false)?,
@@ -350,7 +350,7 @@ impl<'c> Transmission<'c> {
         if !self.tcb.timers.keepalive.take_due() {
             return None;
         }
-        self.tcb.tally.note(Counter::KeepAlive);
+        self.tcb.counted.add(Counter::KeepAlive);
         Some(Next::bare(self.tcb.snd.nxt - 1))
     }
 

@@ -85,3 +85,34 @@ impl Persist {
         *self = Self { at: Instant::NEVER, backoff: 0, due: false };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTO: Duration = Duration::from_secs(1);
+    const LONGEST: Duration = Duration::from_secs(5);
+    const NOW: Instant = Instant::from_millis(9);
+
+    #[test]
+    fn the_interval_doubles_with_each_probe_up_to_the_longest() {
+        let mut persist = Persist::default();
+        for seconds in [1, 2, 4, 5, 5] {
+            persist.start(RTO, LONGEST, NOW);
+            assert_eq!(persist.deadline(), NOW + Duration::from_secs(seconds));
+            persist.on_deadline();
+            assert!(persist.take_due() && !persist.is_running());
+        }
+    }
+
+    #[test]
+    fn a_window_that_moves_brings_the_probe_forward_and_never_postpones_it() {
+        let mut persist = Persist::default();
+        persist.resume(4);
+        persist.start(RTO, LONGEST, NOW);
+        persist.ease(RTO, NOW);
+        assert_eq!((persist.deadline(), persist.backoff()), (NOW + RTO, 0));
+        persist.ease(RTO, NOW + RTO / 2);
+        assert_eq!(persist.deadline(), NOW + RTO);
+    }
+}

@@ -59,7 +59,7 @@ impl<'c, 's> Prediction<'c, 's> {
             tcb.counts.bytes_acked += tcb.snd.on_ack(header.ack);
         }
         tcb.on_progress(advances, before, now);
-        tcb.tally.note_if(segment.is_empty(), Counter::PureAcks);
+        tcb.counted.add_if(segment.is_empty(), Counter::PureAcks);
         tcb.negotiated.on_segment(header, tcb.timers.delayed_ack.last_sent(), now);
         tcb.timers.keepalive.restart(tcb.config.keepalive, now);
         if segment.is_empty() {

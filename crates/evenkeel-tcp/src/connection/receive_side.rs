@@ -1,7 +1,7 @@
 //! The receive sequence variables (RFC 9293, 3.3.1), the window to offer (3.8.6.2.2), and the received data.
 
 use super::super::buffer::{Insertion, ReceiveBuffer};
-use super::super::counters::{Counter, Tally};
+use super::super::counters::{Counter, CounterSet};
 use super::super::options::SackBlocks;
 use super::super::segment::Segment;
 use super::super::seq::{SeqNumber, SeqRange};
@@ -92,7 +92,7 @@ impl ReceiveSide {
 
     /// Returns the part of a segment's text, at `range`, that lies in the window and that there is memory
     /// for: all of it from its beginning on, or an empty range if memory is too scarce.
-    pub(super) fn admit(&self, range: SeqRange, allowance: Allowance, tally: &mut Tally) -> SeqRange {
+    pub(super) fn admit(&self, range: SeqRange, allowance: Allowance, counted: &mut CounterSet) -> SeqRange {
         let end = self.fin_at.map_or(self.edge, |fin| fin.min(self.edge));
         let payload = range.intersection(SeqRange::new(range.start, end));
         let nxt = self.nxt();
@@ -102,7 +102,7 @@ impl ReceiveSide {
             let new = payload.end.max(nxt).since(nxt);
             self.buffer.readable() > 0 && new > allowance.left
         };
-        tally.note_if(refused && payload.start.after(nxt), Counter::OfoDrop);
+        counted.add_if(refused && payload.start.after(nxt), Counter::OfoDrop);
         if refused { SeqRange::at(payload.start, 0) } else { payload }
     }
 
@@ -139,8 +139,8 @@ impl ReceiveSide {
     }
 
     /// Discards data that has come out of order.
-    pub(super) fn renege(&mut self, tally: &mut Tally) {
-        tally.note_if(self.buffer.has_holes(), Counter::OfoPruned);
+    pub(super) fn renege(&mut self, counted: &mut CounterSet) {
+        counted.add_if(self.buffer.has_holes(), Counter::OfoPruned);
         self.buffer.renege();
         self.dsack = None;
     }
@@ -167,7 +167,7 @@ impl ReceiveSide {
     /// The right edge moves by at least a full segment or half the buffer, whichever is less (silly-window
     /// avoidance), and never back. The window field may be too coarse for its exact place (RFC 7323, 2.4).
     /// The field is then rounded up if there is room, else down: what was offered still holds.
-    pub(super) fn offer_window(&mut self, allowance: Allowance, tally: &mut Tally) -> u16 {
+    pub(super) fn offer_window(&mut self, allowance: Allowance, counted: &mut CounterSet) -> u16 {
         let nxt = self.nxt();
         let (free, promised) = (self.free(allowance), self.edge.since(nxt));
         let gain = (nxt + free).since(self.edge);
@@ -177,8 +177,8 @@ impl ReceiveSide {
         let fits = rounded_up << shift <= free.max(promised);
         let field = u16::try_from(if fits { rounded_up } else { window >> shift }).unwrap_or(u16::MAX);
         self.edge = self.edge.max(nxt + (u32::from(field) << shift));
-        tally.note_if(field == 0 && !self.shut, Counter::ToZeroWindowAdv);
-        tally.note_if(field > 0 && self.shut, Counter::FromZeroWindowAdv);
+        counted.add_if(field == 0 && !self.shut, Counter::ToZeroWindowAdv);
+        counted.add_if(field > 0 && self.shut, Counter::FromZeroWindowAdv);
         self.shut = field == 0;
         field
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::counters::{Counter, Tally};
+use super::super::counters::{Counter, CounterSet};
 use super::super::recovery::Recovery;
 use super::super::seq::SeqNumber;
 use super::super::state::{State, StateEvent};
@@ -47,7 +47,7 @@ pub(super) struct Tcb {
     pub(super) allowance: Allowance,
     pub(super) counts: Counts,
     /// Events to be added to the counters of all connections.
-    pub(super) tally: Tally,
+    pub(super) counted: CounterSet,
 }
 
 impl Tcb {
@@ -73,7 +73,7 @@ impl Tcb {
             failure: Failure::default(),
             allowance: Allowance::default(),
             counts: Counts::default(),
-            tally: Tally::NOTHING,
+            counted: CounterSet::EMPTY,
             config: Arc::clone(config),
         }
     }
@@ -156,10 +156,10 @@ impl Tcb {
     pub(super) fn challenge(&mut self, now: Instant) {
         if self.challenges.pass(self.config.challenge_acks_max, now) {
             self.counts.challenge_acks += 1;
-            self.tally.note(Counter::ChallengeAck);
+            self.counted.add(Counter::ChallengeAck);
             self.timers.delayed_ack.send_now();
         } else {
-            self.tally.note(Counter::AckSkippedChallenge);
+            self.counted.add(Counter::AckSkippedChallenge);
         }
     }
 
@@ -230,8 +230,8 @@ impl Tcb {
     /// one.
     pub(super) fn end(&mut self) {
         use State::{CloseWait, Established, SynReceived, SynSent};
-        self.tally.note_if(matches!(self.state, Established | CloseWait), Counter::EstabResets);
-        self.tally.note_if(matches!(self.state, SynSent | SynReceived), Counter::AttemptFails);
+        self.counted.add_if(matches!(self.state, Established | CloseWait), Counter::EstabResets);
+        self.counted.add_if(matches!(self.state, SynSent | SynReceived), Counter::AttemptFails);
         self.state = State::Closed;
         self.snd.buffer.clear();
         self.timers.cancel();

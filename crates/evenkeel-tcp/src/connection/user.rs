@@ -188,7 +188,7 @@ impl Connection {
             self.tcb.rcv.buffer.clear();
             // With Fast Open, data may have come before the handshake is over.
             if self.tcb.state != State::Closed && self.tcb.state != State::TimeWait {
-                self.tcb.tally.note(Counter::AbortOnClose);
+                self.tcb.counted.add(Counter::AbortOnClose);
                 return self.abort();
             }
         }

@@ -81,7 +81,7 @@ impl<R> Entry<R> {
     /// Counts what has happened to the connection, and whether it is established.
     #[inline]
     pub(super) fn count(&mut self, counters: &mut Counters) {
-        counters.count_all(self.connection.take_tally());
+        counters.count_all(self.connection.take_counted());
         let established = matches!(self.connection.state(), State::Established | State::CloseWait);
         match (core::mem::replace(&mut self.established, established), established) {
             (false, true) => counters.count(Counter::CurrEstab),

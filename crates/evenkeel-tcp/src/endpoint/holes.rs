@@ -24,16 +24,25 @@ impl Holes {
     }
 
     /// Discards data out of order while memory is scarce, and removes stale entries once the list is long.
-    #[inline]
+    #[inline(always)]
     pub(super) fn trim<R: Copy>(
         &mut self,
         connections: &mut Table<Entry<R>>,
         memory: &mut Memory,
         counters: &mut Counters,
     ) {
-        if self.0.is_empty() {
-            return;
+        // Nearly always there are none.
+        if !self.0.is_empty() {
+            self.trim_some(connections, memory, counters);
         }
+    }
+
+    fn trim_some<R: Copy>(
+        &mut self,
+        connections: &mut Table<Entry<R>>,
+        memory: &mut Memory,
+        counters: &mut Counters,
+    ) {
         if memory.is_scarce() {
             self.discard(connections, memory, counters);
         } else if self.0.len() > 2 * connections.len() + HOLES_KEPT {
@@ -55,7 +64,7 @@ impl Holes {
             let Some(entry) = connections.get_mut(id) else { continue };
             entry.has_holes = false;
             entry.connection.renege();
-            counters.count_all(entry.connection.take_tally());
+            counters.count_all(entry.connection.take_counted());
             entry.account(id, memory, counters);
         }
     }

@@ -101,7 +101,7 @@ impl<'e, R: Copy> Output<'e, R> {
         notified.writable = notified.writable && connection.is_writable();
         let Some((flags, again, transmit)) = left else { return Turn::Idle };
         let more = connection.may_transmit();
-        state.counters.count_all(connection.take_tally());
+        state.counters.count_all(connection.take_counted());
         self.count(flags, again);
         transmit.map_or(Turn::Idle, |transmit| Turn::Sent(transmit, more))
     }
@@ -122,10 +122,14 @@ impl<'e, R: Copy> Output<'e, R> {
     /// over, moves it on.
     fn settle(&mut self, id: Id) {
         let Some(entry) = self.state.connections.get_mut(id) else { return };
-        if let Some(remains) = entry.connection.leave_in_time_wait() {
-            self.enter_time_wait(id, &remains);
-        }
-        let Some(entry) = self.state.connections.get_mut(id) else { return };
+        let entry = match entry.connection.leave_in_time_wait() {
+            None => entry,
+            Some(remains) => {
+                self.enter_time_wait(id, &remains);
+                let Some(entry) = self.state.connections.get_mut(id) else { return };
+                entry
+            }
+        };
         entry.is_queued = false;
         if !entry.connection.is_over() {
             return self.state.deadlines.set(id, &entry.connection);

@@ -89,3 +89,43 @@ impl SendQueue {
         self.ready.len() + self.blocked.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the order of the next turns, each of which ends with nothing more to send.
+    fn turns(queue: &mut SendQueue, generation: u32) -> Vec<u32> {
+        let turn = || {
+            let id = queue.first(generation)?;
+            queue.end_turn();
+            Some(id.index())
+        };
+        core::iter::from_fn(turn).collect()
+    }
+
+    #[test]
+    fn connections_take_turns_and_who_waited_for_an_interface_is_next() {
+        let (mut queue, egress) = (SendQueue::default(), Egress::new(3));
+        let [a, b, c] = [1, 2, 3].map(Id::of_test);
+        [a, b, c].into_iter().for_each(|id| queue.push(id));
+        queue.set_full(EgressSet::one(egress));
+        assert!(queue.is_full(egress) && queue.first(0) == Some(a));
+        queue.block(a, egress, 0);
+        assert_eq!(queue.first(0), Some(b));
+        queue.rotate();
+        assert_eq!(queue.first(0), Some(c), "the other still waits");
+        queue.set_full(EgressSet::NONE);
+        assert_eq!(turns(&mut queue, 0), [1, 3, 2]);
+    }
+
+    #[test]
+    fn under_other_routes_all_that_wait_have_a_turn() {
+        let (mut queue, egress) = (SendQueue::default(), Egress::new(3));
+        queue.push(Id::of_test(1));
+        queue.set_full(EgressSet::one(egress));
+        queue.block(Id::of_test(1), egress, 0);
+        assert!(!queue.may_go_on(EgressSet::one(egress), 0) && queue.may_go_on(EgressSet::one(egress), 1));
+        assert_eq!(turns(&mut queue, 1), [1]);
+    }
+}

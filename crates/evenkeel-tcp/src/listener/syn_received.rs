@@ -118,12 +118,12 @@ impl Listener {
         counters: &mut Counters,
     ) -> bool {
         let Some(id) = self.half_open.find(tuple) else { return false };
-        let believed = self.half_open.get(id).is_some_and(|entry| entry.iss == seq);
-        if believed && hard {
+        let counts = self.half_open.get(id).is_some_and(|entry| entry.iss == seq);
+        if counts && hard {
             self.remove(id);
             counters.count(Counter::AttemptFails);
         }
-        believed
+        counts
     }
 
     /// Returns whether some of the segment is in the window (RFC 9293, 3.4). A segment without length may be

@@ -1,10 +1,86 @@
 //! A time in which the window is being reduced or refilled, and how to take that back when it was for
-//! nothing.
+//! nothing (Eifel, DSACK, F-RTO).
 
 use super::prr::Prr;
 use super::scoreboard::{Position, bytes};
 use crate::congestion::Window;
 use crate::time::{Duration, Instant};
+
+/// The episode that is in progress, and the records of the last one.
+#[derive(Debug)]
+pub(super) struct Episodes {
+    pub(super) current: Option<Box<Episode>>,
+    pub(super) undo: Option<Box<Undo>>,
+    /// The end of the last episode (`recover` of RFC 6582).
+    pub(super) recover: Position,
+}
+
+impl Episodes {
+    pub(super) const fn new(una: Position) -> Self {
+        Self { current: None, undo: None, recover: una }
+    }
+
+    /// Returns why there is an episode; `None` if there is none.
+    #[inline]
+    pub(super) fn kind(&self) -> Option<Kind> {
+        self.current.as_ref().map(|episode| episode.kind)
+    }
+
+    /// Returns whether there is no episode, and no report of the last one can still come.
+    #[inline]
+    pub(super) const fn are_settled(&self) -> bool {
+        self.current.is_none() && self.undo.is_none()
+    }
+
+    /// Returns whether lost segments are being recovered.
+    pub(super) fn are_repairing(&self) -> bool {
+        self.kind().is_some_and(|kind| kind != Kind::WindowReduced)
+    }
+
+    /// Returns whether new data leaves instead of lost data, to find out whether a timeout was spurious.
+    pub(super) fn sends_new(&self) -> bool {
+        self.kind() == Some(Kind::Timeout(Frto::SendingNew))
+    }
+
+    /// Records that `bytes` left, old or new.
+    #[inline]
+    pub(super) fn on_sent(&mut self, bytes: u32) {
+        if let Some(episode) = &mut self.current {
+            episode.prr.on_sent(bytes);
+        }
+    }
+
+    /// Forgets the episode and the last one.
+    pub(super) fn forget(&mut self) {
+        self.current = None;
+        self.undo = None;
+    }
+
+    /// Ends the episode if all that was sent before it is acknowledged. Returns why there was one.
+    pub(super) fn end_if_over(&mut self, una: Position, nxt: Position) -> Option<Kind> {
+        let episode = self.current.take_if(|episode| una >= episode.is_over_at())?;
+        self.recover = episode.end;
+        if let Some(undo) = &mut self.undo {
+            undo.until = Some(nxt);
+        }
+        Some(episode.kind)
+    }
+
+    /// Records that F-RTO waits for new data to leave, and none can, though there is `room`. Returns whether
+    /// lost data leaves now instead.
+    pub(super) fn give_up_new_data(&mut self, nxt: Position, room: bool) -> bool {
+        let Some(Episode { kind: Kind::Timeout(frto @ Frto::SendingNew), end, .. }) =
+            self.current.as_deref_mut()
+        else {
+            return false;
+        };
+        let none_left = nxt == *end && room;
+        if none_left {
+            *frto = Frto::Off;
+        }
+        none_left
+    }
+}
 
 /// From the sign of congestion until all that was sent before it is acknowledged.
 #[derive(Debug)]

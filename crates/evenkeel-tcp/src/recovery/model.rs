@@ -1,25 +1,45 @@
 //! The samples for algorithms with a model of the path, and the record of the path's rate.
 
-use super::Recovery;
-use super::ack::{Arrived, Before};
+use super::arrived::{Arrived, Before};
 use super::episode::Kind;
-use crate::congestion::{Lost, Recovering, Sample};
-use crate::time::{Duration, Instant};
+use super::parts::Parts;
+use crate::congestion::{Recovering, Sample};
+use crate::time::Instant;
 
-impl Recovery {
-    /// An acknowledgment is dealt with: what does it tell of the rate? The acknowledgment of the SYN tells
-    /// nothing.
-    pub(super) fn sample(&mut self, before: &Before, arrived: &Arrived, marked: bool, now: Instant) {
-        let min_rtt = self.rtt.min().unwrap_or_default();
-        let Some(delivery) = &mut self.board.delivery else { return };
+/// An update of what is known of the path's rate, after an acknowledgment.
+pub(super) struct RateUpdate<'r> {
+    parts: &'r mut Parts,
+    now: Instant,
+}
+
+impl<'r> RateUpdate<'r> {
+    pub(super) const fn new(parts: &'r mut Parts, now: Instant) -> Self {
+        Self { parts, now }
+    }
+
+    /// Updates the pacing: chooses the rate of a start that differs from slow start, and takes a sample of
+    /// the rate. `marked` is whether a router has marked a packet.
+    #[cold]
+    pub(super) fn process(mut self, before: Before, arrived: Arrived, marked: bool) {
+        if matches!(&self.parts.pacing, Some(pacing) if pacing.start.is_some()) {
+            self.parts.start(arrived.delivered, self.now);
+        }
+        self.sample(&before, &arrived, marked);
+    }
+
+    /// Takes a sample of the rate. The acknowledgment of the SYN tells nothing.
+    fn sample(&mut self, before: &Before, arrived: &Arrived, marked: bool) {
+        let (parts, now) = (&mut *self.parts, self.now);
+        let min_rtt = parts.rtt.min().unwrap_or_default();
+        let Some(delivery) = &mut parts.board.delivery else { return };
         let sample = delivery.sample(min_rtt, now).filter(|_| !before.syn_outstanding);
         let delivered = delivery.delivered;
         let Some(rs) = sample else { return };
         delivery.keep(&rs);
-        if !self.config.algorithm.is_model_based() {
+        if !parts.congestion.has_model {
             return;
         }
-        let recovering = match self.episode.as_ref().map(|episode| episode.kind) {
+        let recovering = match parts.episodes.kind() {
             None | Some(Kind::WindowReduced) => Recovering::No,
             Some(Kind::FastRecovery) => Recovering::Fast,
             Some(Kind::Timeout(_)) => Recovering::Timeout,
@@ -33,48 +53,22 @@ impl Recovery {
             acked: arrived.delivered,
             lost: rs.lost,
             tx_in_flight: rs.tx_in_flight,
-            in_flight: self.in_flight(),
-            cwnd_limited: self.flight_max.saturating_add(self.window.mss) > self.window.cwnd,
-            selective: self.sack,
+            in_flight: parts.in_flight(),
+            cwnd_limited: parts.congestion.was_full(),
+            selective: parts.sack,
             marked,
             recovering,
-            rtt: self.round_trip(arrived, now),
-            mss: self.window.mss,
+            rtt: arrived.round_trip(now),
+            mss: parts.congestion.window.mss,
             now,
         };
-        self.control.on_sample(&mut self.window, &sample);
-        self.told_at = now;
-        self.end_round(before);
-        if self.control.limits_itself() {
-            let in_flight = self.in_flight();
-            if let Some(delivery) = &mut self.board.delivery {
+        parts.congestion.on_sample(&sample);
+        parts.congestion.end_round(parts.board.una(), parts.board.nxt(), before.in_flight);
+        if parts.congestion.control.limits_itself() {
+            let in_flight = parts.in_flight();
+            if let Some(delivery) = &mut parts.board.delivery {
                 delivery.limit_by_user(in_flight);
             }
-        }
-    }
-
-    /// Returns the round trip of the segment that left last of those that arrived.
-    fn round_trip(&self, arrived: &Arrived, now: Instant) -> Option<Duration> {
-        arrived.last_sent.filter(|_| !arrived.retransmitted).map(|sent| now.since(sent))
-    }
-
-    /// Tells the algorithm of each segment that is newly lost.
-    #[cold]
-    pub(super) fn tell_losses(&mut self, now: Instant) {
-        let Some(delivery) = &mut self.board.delivery else { return };
-        let delivered = delivery.delivered;
-        for lost in delivery.take_losses() {
-            let lost = Lost {
-                start: lost.start,
-                len: lost.len,
-                tx_in_flight: lost.tx_in_flight,
-                since_sent: lost.since_sent,
-                app_limited: lost.app_limited,
-                delivered,
-                selective: self.sack,
-                now,
-            };
-            self.control.on_lost(&self.window, &lost);
         }
     }
 }

@@ -240,8 +240,8 @@ impl Pacing {
             }
             Start::Estimated(_) if path.una <= FIRST => None,
             Start::Estimated(mut dispersion) => {
-                let told = dispersion.on_arrival(delivered, path, now);
-                let Some((bytes, time)) = told else {
+                let measured = dispersion.on_arrival(delivered, path, now);
+                let Some((bytes, time)) = measured else {
                     self.start = Some(Start::Estimated(dispersion));
                     return None;
                 };

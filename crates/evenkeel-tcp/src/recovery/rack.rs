@@ -1,7 +1,7 @@
 //! RACK: a segment is lost when one that was sent later has arrived, and the time for reordering is over (RFC
 //! 8985, 6).
 
-use super::scoreboard::{Position, Segment};
+use super::scoreboard::{Position, Scoreboard, Segment};
 use crate::time::{Duration, Instant, nanos};
 
 /// The state of RFC 8985, 5.2.
@@ -22,6 +22,8 @@ pub(super) struct Rack {
     /// `RACK.dsack_round`: until this is acknowledged a further DSACK does not count.
     /// Zero if none came.
     dsack_round: Position,
+    /// The time at which the next segment counts as lost (6.3); [`Instant::NEVER`] if none is overdue.
+    pub(super) reordering_at: Instant,
 }
 
 /// The round-trip times on which step 4 depends in addition to RACK's state.
@@ -48,6 +50,7 @@ impl Rack {
             window_mult: 1,
             window_persist: 0,
             dsack_round: 0,
+            reordering_at: Instant::NEVER,
         }
     }
 
@@ -100,6 +103,25 @@ impl Rack {
     /// `RACK.segment`.
     pub(super) fn newest(&self) -> Option<(Instant, Position)> {
         (self.newest.1 > 0).then_some(self.newest)
+    }
+
+    /// Marks segments as lost by their times (6.2, step 5), and sets the timer. Returns the number of bytes
+    /// newly lost.
+    pub(super) fn detect(
+        &mut self,
+        board: &mut Scoreboard,
+        path: Path,
+        in_recovery: bool,
+        now: Instant,
+    ) -> u32 {
+        self.reordering_at = Instant::NEVER;
+        let Some(newest) = self.newest().filter(|newest| !board.is_sent_since(*newest)) else {
+            return 0;
+        };
+        let patience = self.patience(path, in_recovery, board.sacked_segments());
+        let (lost, next) = board.detect_overdue(newest, patience, now);
+        self.reordering_at = next.unwrap_or(Instant::NEVER);
+        lost
     }
 
     /// Returns how long after its transmission a segment counts as lost: a round trip and the reordering

@@ -82,8 +82,8 @@ impl RttEstimator {
 
     /// Notes a round trip of so many nanoseconds for [`RttEstimator::min`]: the shortest that an
     /// acknowledgment tells of, also if it was no sample.
-    pub(crate) fn note_min(&mut self, rtt_nanos: u64, now: Instant) {
-        self.min.note(rtt_nanos, now);
+    pub(crate) fn record_min(&mut self, rtt_nanos: u64, now: Instant) {
+        self.min.record(rtt_nanos, now);
     }
 
     /// Returns the shortest round trip of the last minutes.
@@ -181,7 +181,7 @@ impl WindowedMin {
         Self { previous: Self::NONE, current: Self::NONE, since: Instant::ZERO }
     }
 
-    fn note(&mut self, nanos: u64, now: Instant) {
+    fn record(&mut self, nanos: u64, now: Instant) {
         if now.nanos_since(self.since) >= Self::HALF_NANOS {
             self.previous = core::mem::replace(&mut self.current, Self::NONE);
             self.since = now;
@@ -280,10 +280,10 @@ mod tests {
     #[test]
     fn the_minimum_forgets_what_is_older_than_five_minutes() {
         let mut rtt = estimator();
-        rtt.note_min(nanos(ms(10)), Instant::from_millis(0));
-        rtt.note_min(nanos(ms(30)), Instant::from_millis(150_000));
+        rtt.record_min(nanos(ms(10)), Instant::from_millis(0));
+        rtt.record_min(nanos(ms(30)), Instant::from_millis(150_000));
         assert_eq!(rtt.min(), Some(ms(10)));
-        rtt.note_min(nanos(ms(40)), Instant::from_millis(300_000));
+        rtt.record_min(nanos(ms(40)), Instant::from_millis(300_000));
         assert_eq!(rtt.min(), Some(ms(30)));
     }
 

@@ -305,7 +305,7 @@ impl Scoreboard {
                 }
                 let (fate, len) = (first.fate, first.len);
                 if self.delivery.is_some() {
-                    self.tell_first_delivered();
+                    self.report_first_delivered();
                 }
                 self.segments.pop_front();
                 self.forget(fate, len, 1);
@@ -333,7 +333,7 @@ impl Scoreboard {
 
     /// The first segment is acknowledged, and about to be forgotten.
     #[cold]
-    fn tell_first_delivered(&mut self) {
+    fn report_first_delivered(&mut self) {
         let (Some(delivery), Some(first)) = (&mut self.delivery, self.segments.front()) else { return };
         if first.fate != Fate::Sacked {
             delivery.on_delivered(0, first.len, first.end(), first.sent_at);

@@ -58,7 +58,7 @@ impl TailLoss {
         self.at = Instant::NEVER;
     }
 
-    pub(super) fn in_episode(&self) -> bool {
+    pub(super) const fn in_episode(&self) -> bool {
         self.episode.is_some()
     }
 

@@ -372,10 +372,10 @@ impl Runner {
 
     fn drain(&mut self) {
         let Some(connection) = &mut self.connection else { return };
-        self.counters.count_all(connection.take_tally());
+        self.counters.count_all(connection.take_counted());
         while let Some(Outgoing { segment, .. }) = connection.poll_transmit(self.now) {
             let sent = (segment.header, segment.payload.concat());
-            self.counters.count_all(connection.take_tally());
+            self.counters.count_all(connection.take_counted());
             let text = print_segment(&sent.0, sent.1.len());
             self.sent.push_back(sent);
             let _ = writeln!(self.log, "{:?} > {text}", self.now);

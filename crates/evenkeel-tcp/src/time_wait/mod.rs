@@ -195,7 +195,7 @@ impl TimeWait {
             return Answer::Nothing;
         }
         if segment.seq_len() == 0 && header.seq == entry.rcv_nxt && header.ack.at_or_before(entry.snd_nxt) {
-            entry.note_timestamp(header);
+            entry.record_timestamp(header);
             return Answer::Nothing;
         }
         self.acknowledge_seldom(id, now, Counter::ChallengeAck, counters)
@@ -303,7 +303,7 @@ impl Entry {
     }
 
     /// Records the timestamp of a segment that is in order (RFC 7323, 4.3).
-    fn note_timestamp(&mut self, header: &Header) {
+    fn record_timestamp(&mut self, header: &Header) {
         if let Some(new) = header.options.timestamps.filter(|_| self.timestamps)
             && self.ts_before(new.value)
         {

@@ -13,7 +13,7 @@ use crate::{SeqNumber, SeqRange};
 
 /// Checks that the counters, which change step by step, agree with a recount.
 pub(super) fn check(recovery: &Recovery) {
-    let board = &recovery.board;
+    let board = &recovery.parts.board;
     let count = board.recount();
     assert_eq!(board.pipe(), count.in_flight);
     assert_eq!((board.lost_bytes(), board.sacked_bytes()), (count.lost, count.sacked));
@@ -27,7 +27,7 @@ pub(super) fn check(recovery: &Recovery) {
     check_short_cuts(recovery);
     assert!(recovery.in_flight() <= board.pipe());
     assert_eq!(recovery.deadline().is_some(), !recovery.is_empty());
-    assert!(recovery.rtt.is_rto_of(&recovery.config.rto));
+    assert!(recovery.parts.rtt.is_rto_of(&recovery.parts.config.rto));
     let allowed = recovery.send_allowance();
     for bytes in [0, 1, recovery.info().mss, recovery.info().mss + 1, allowed, allowed.saturating_add(1)] {
         assert_eq!(recovery.may_send(bytes), bytes <= allowed, "{bytes} of {allowed}");
@@ -39,11 +39,11 @@ pub(super) fn check(recovery: &Recovery) {
 
 /// Checks the predicates that describe all segments without visiting them.
 fn check_short_cuts(recovery: &Recovery) {
-    let board = &recovery.board;
+    let board = &recovery.parts.board;
     if board.is_undisturbed() {
         assert!(board.iter().all(|segment| segment.fate == Fate::InFlight && !segment.retransmitted));
     }
-    if let Some(newest) = recovery.rack.newest().filter(|newest| board.is_sent_since(*newest)) {
+    if let Some(newest) = recovery.parts.rack.newest().filter(|newest| board.is_sent_since(*newest)) {
         let in_flight = |segment: &&Segment| segment.fate == Fate::InFlight;
         assert!(board.iter().filter(in_flight).all(|segment| (segment.sent_at, segment.end()) >= newest));
     }

@@ -266,7 +266,7 @@ impl CongestionControl for Listener {
 fn an_acknowledgment_that_covers_a_retransmission_tells_congestion_control_of_no_round_trip() {
     let mut script = Script::without_sack();
     let (tell, told) = mpsc::channel();
-    script.recovery.control = Box::new(Listener(tell));
+    script.recovery.parts.congestion.control = Box::new(Listener(tell));
     let told = || told.try_iter().collect::<Vec<_>>();
     script.write(10);
     script.after(ms(70));

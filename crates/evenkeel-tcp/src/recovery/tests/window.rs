@@ -392,8 +392,8 @@ fn remembered(pacing: bool) -> Script {
 fn a_remembered_rate_is_no_reason_to_be_faster_than_the_window() {
     let mut script = remembered(false);
     assert!(is_even(&paced(&mut script, 5), ms(2)));
-    script.recovery.window.cwnd = 20 * MSS;
-    script.recovery.window.ssthresh = 20 * MSS;
+    script.recovery.parts.congestion.window.cwnd = 20 * MSS;
+    script.recovery.parts.congestion.window.ssthresh = 20 * MSS;
     // 24 in 100 ms.
     assert!(is_even(&paced(&mut script, 5)[1..], ms(100) / 24));
 }
@@ -403,7 +403,7 @@ fn pacing_is_twice_as_fast_as_the_window_until_that_is_half_of_where_slow_start_
     let config = RecoveryConfig { pacing: true, hystart: false, ..RecoveryConfig::default() };
     for (ssthresh, in_round_trip) in [(21, 20), (19, 12)] {
         let mut script = Script::with(&config, true);
-        script.recovery.window.ssthresh = ssthresh * MSS;
+        script.recovery.parts.congestion.window.ssthresh = ssthresh * MSS;
         assert!(is_even(&paced(&mut script, 10), ms(100) / in_round_trip), "{ssthresh}");
     }
 }
@@ -543,7 +543,7 @@ fn after_a_pause_a_paced_connection_goes_on_at_the_last_rate() {
     for (before, after) in [(100, 120), (150, 150)] {
         let mut script = Script::with(&config(Restart::LastRate), true);
         script.grow_to(100);
-        script.recovery.window.ssthresh = before * MSS;
+        script.recovery.parts.congestion.window.ssthresh = before * MSS;
         script.after(Duration::from_secs(301));
         script.write(1);
         assert_eq!((script.cwnd(), script.recovery.info().ssthresh), (80, after * MSS));

@@ -232,11 +232,11 @@ fn an_overtaken_acknowledgment_is_none_of_duplicates() {
     script.write(10);
     script.at(200);
     script.sack(5, &[(6, 7)]);
-    let patience = script.recovery.patience();
+    let patience = script.recovery.parts.patience();
     let acked = script.sack(1, &[(2, 4)]);
-    assert_eq!((acked.newly_sacked, acked.undone, script.recovery.patience()), (0, false, patience));
+    assert_eq!((acked.newly_sacked, acked.undone, script.recovery.parts.patience()), (0, false, patience));
     assert_eq!(script.ack(0), script.ack(0), "without blocks it says nothing");
     // But one that was one then, still is.
     script.sack(1, &[(0, 1)]);
-    assert!(script.recovery.patience() > patience);
+    assert!(script.recovery.parts.patience() > patience);
 }

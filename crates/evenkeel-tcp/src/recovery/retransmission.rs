@@ -1,0 +1,63 @@
+//! The retransmission timer (RFC 6298, 5).
+
+use crate::time::{Duration, Instant};
+
+/// The retransmission timer.
+#[derive(Debug)]
+pub(super) struct RetransmissionTimer {
+    /// The time of the timeout; [`Instant::NEVER`] while nothing is outstanding.
+    at: Instant,
+    /// The number of timeouts since the last acknowledgment of new data.
+    timeouts: u8,
+}
+
+impl RetransmissionTimer {
+    pub(super) const fn new() -> Self {
+        Self { at: Instant::NEVER, timeouts: 0 }
+    }
+
+    /// Returns the time of the timeout.
+    #[inline]
+    pub(super) const fn deadline(&self) -> Instant {
+        self.at
+    }
+
+    /// Returns the number of timeouts since the last acknowledgment of new data.
+    #[inline]
+    pub(super) const fn timeouts(&self) -> u8 {
+        self.timeouts
+    }
+
+    /// Sets the number of timeouts: of the SYN, before there was this connection.
+    pub(super) const fn set_timeouts(&mut self, timeouts: u8) {
+        self.timeouts = timeouts;
+    }
+
+    /// Restarts the timer: it expires `rto_nanos` from `now`.
+    #[inline]
+    pub(super) fn restart(&mut self, rto_nanos: u64, now: Instant) {
+        self.at = now.plus_nanos(rto_nanos);
+    }
+
+    /// Restarts the timer for the probe of a closed window: it expires after `interval`.
+    pub(super) fn restart_for_probe(&mut self, interval: Duration, now: Instant) {
+        self.at = now + interval;
+    }
+
+    /// Stops the timer: all is acknowledged.
+    #[inline]
+    pub(super) const fn stop(&mut self) {
+        self.at = Instant::NEVER;
+    }
+
+    /// Records that new data was acknowledged.
+    #[inline]
+    pub(super) const fn on_advance(&mut self) {
+        self.timeouts = 0;
+    }
+
+    /// Records that the timer has expired.
+    pub(super) const fn on_timeout(&mut self) {
+        self.timeouts = self.timeouts.saturating_add(1);
+    }
+}
