@@ -4,10 +4,9 @@
 use std::collections::VecDeque;
 
 use evenkeel_core::frame::{Frame, Pool};
+use evenkeel_core::internals::{Io, Received, Reply, Stack};
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::stack::{
-    Config, InterfaceId, Io, Multipath, NextHop, Received, Reply, Route, Stack, Transit, Via,
-};
+use evenkeel_core::stack::{Config, InterfaceId, Multipath, NextHop, Route, Transit, Via};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 

@@ -10,8 +10,9 @@ use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::{Binding, Change, Class, DemuxTable};
 use evenkeel_core::drop::UdpDrop;
 use evenkeel_core::frame::{Frame, Pool};
+use evenkeel_core::internals::{Io, Received, RouteHandle, Source, Stack};
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::stack::{Config, InterfaceId, Io, IpEndpoint, Received, RouteHandle, Source, Stack};
+use evenkeel_core::stack::{Config, InterfaceId, IpEndpoint};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr};
 

@@ -50,10 +50,11 @@ pub use schedule::Policy as Scheduling;
 /// Packet formats: parsing and emitting is left to smoltcp.
 pub use smoltcp::wire;
 
-/// Parts of a host that the benchmarks of this crate measure by themselves. They are no part of its
-/// interface.
+/// Parts of a host that the benchmarks and the fuzzing of this crate use by themselves. They are no part of
+/// its interface.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::channel::queue::Channel;
     pub use crate::poll::feedback::Gate;
+    pub use crate::stack::internals::*;
 }

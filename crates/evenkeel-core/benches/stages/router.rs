@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use evenkeel_core::frame::{Frame, Pool};
+use evenkeel_core::internals::{Io, Received, Stack};
 use evenkeel_core::ledger::Ledger;
-use evenkeel_core::stack::{Config, InterfaceId, Io, Received, Route, Stack, Via};
+use evenkeel_core::stack::{Config, InterfaceId, Route, Via};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Packet};
 

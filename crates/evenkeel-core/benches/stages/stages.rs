@@ -7,12 +7,12 @@ use evenkeel_core::channel::ChannelId;
 use evenkeel_core::demux::{Binding, Change, DemuxTable, steering_hash};
 use evenkeel_core::frame::{Frame, Pool};
 use evenkeel_core::host::Config;
-use evenkeel_core::internals::{Channel, Gate};
+use evenkeel_core::internals::{Channel, Gate, Io, Received, Stack};
 use evenkeel_core::ledger::Ledger;
 use evenkeel_core::poll::Quota;
 use evenkeel_core::receive::{Architecture, DeviceWork};
 use evenkeel_core::socket::Datagrams;
-use evenkeel_core::stack::{self, InterfaceId, Io, Received, Stack};
+use evenkeel_core::stack::{self, InterfaceId};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{
     EthernetFrame, EthernetProtocol, EthernetRepr, IpAddress, IpCidr, IpProtocol, Ipv4Address, Ipv6Address,

@@ -4,6 +4,7 @@ use core::fmt;
 
 /// Why a route cannot be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RouteError {
     /// The destination is of IPv6 and the gateway of IPv4.
     Family,
@@ -17,6 +18,7 @@ pub enum RouteError {
 
 /// Why a neighbour cannot be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NeighborError {
     /// No such interface.
     Interface,

@@ -47,26 +47,38 @@ mod udp;
 pub use crate::id::InterfaceId;
 pub use crate::wire::IpEndpoint;
 pub use config::Config;
-pub use error::{GroupError, NeighborError, OutputError, RouteError};
-pub use icmp::quote::{IcmpError, IcmpErrorKind};
-pub use icmp::reset::Reply;
-pub use io::Io;
+pub use error::{NeighborError, RouteError};
 pub use neighbor::claims::AddressConflict;
 pub use neighbor::discovery::ResolvedHop;
 pub use neighbor::table::{Neighbor, NeighborState};
 pub use neighbor::update::NeighborUpdate;
-pub use received::Received;
-pub use route::handle::RouteHandle;
 pub use route::multipath::{Multipath, NextHop};
 pub use route::path::Origin;
 pub use route::table::{Route, Via};
 pub use screened::Screened;
-pub use state::Stack;
-pub(crate) use tcp::segment_max;
-pub use tcp::{FirstHop, TcpPacket};
 pub use transit::Transit;
-pub(crate) use udp::TakesDatagrams;
-pub use udp::{Datagram, Source};
+pub use udp::Datagram;
+
+pub(crate) use error::OutputError;
+pub(crate) use icmp::quote::{IcmpError, IcmpErrorKind};
+pub(crate) use icmp::reset::Reply;
+pub(crate) use io::Io;
+pub(crate) use received::Received;
+pub(crate) use route::handle::RouteHandle;
+pub(crate) use state::Stack;
+pub(crate) use tcp::{FirstHop, TcpPacket, segment_max};
+pub(crate) use udp::{Source, TakesDatagrams};
+
+/// Parts of this floor that [`crate::internals`] shows.
+#[doc(hidden)]
+pub mod internals {
+    pub use super::icmp::reset::Reply;
+    pub use super::io::Io;
+    pub use super::received::Received;
+    pub use super::route::handle::RouteHandle;
+    pub use super::state::Stack;
+    pub use super::udp::Source;
+}
 
 #[cfg(test)]
 mod tests;

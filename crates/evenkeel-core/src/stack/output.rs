@@ -103,6 +103,7 @@ impl<'io> Output<'_, 'io> {
     }
 
     /// Sends `len` bytes of IP payload, which are `head` and then `body`, in one packet or in fragments.
+    #[inline(always)]
     fn send_packet<'b>(
         &mut self,
         header: Header,
@@ -293,6 +294,7 @@ impl<'io> Output<'_, 'io> {
 
     /// Hands an IP packet to the link, or lets it wait for the neighbour's hardware address. It has been
     /// counted as originated or forwarded.
+    #[inline(always)]
     pub(super) fn hand_on(&mut self, packet: Waiting, path: Path, destination: IpAddress) {
         let protocol = match destination {
             IpAddress::Ipv4(_) => EthernetProtocol::Ipv4,
@@ -334,7 +336,7 @@ impl<'io> Output<'_, 'io> {
     }
 
     /// Puts the Ethernet header in front and the frame out. It has been counted as originated or forwarded.
-    #[inline]
+    #[inline(always)]
     fn transmit(
         &mut self,
         mut frame: Frame,

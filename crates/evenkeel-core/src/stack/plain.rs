@@ -8,6 +8,7 @@ use super::address::local::Local;
 use super::address::source_check::{AddressPair, SourceCheckCache};
 use super::config::Config;
 use super::io::Io;
+use super::multicast::groups::Groups;
 use super::packet::{Payload, Piece};
 use super::received::Received;
 use super::route::routing::Routing;
@@ -27,7 +28,7 @@ const UDP: u8 = 17;
 pub(super) struct PlainInput<'a> {
     pub(super) config: &'a Config,
     pub(super) routing: &'a Routing,
-    pub(super) local: Local<'a>,
+    pub(super) groups: &'a Groups,
     pub(super) source_checks: &'a SourceCheckCache,
     /// Whether every frame must take the long way.
     #[cfg(test)]
@@ -50,7 +51,7 @@ impl PlainInput<'_> {
         if plain.is_v4() && self.config.forwarding {
             let bytes = frame.bytes();
             match bytes.get(30..).and_then(<[u8]>::first_chunk) {
-                Some(&[a, b, c, d]) if !self.local.interfaces.owns_v4(Ipv4Address::new(a, b, c, d)) => {
+                Some(&[a, b, c, d]) if !self.routing.interfaces().owns_v4(Ipv4Address::new(a, b, c, d)) => {
                     return self.transit_plain(interface, frame, plain).map(Some);
                 }
                 _ => {}
@@ -126,15 +127,9 @@ impl PlainInput<'_> {
     /// # Errors
     /// Gives back a frame that has to take the long way.
     fn transit_plain(&self, interface: InterfaceId, frame: Frame, plain: Plain) -> Result<Received, Frame> {
-        let bytes = frame.bytes();
-        let Some(header) = bytes.get(14..).and_then(<[u8]>::first_chunk::<20>) else { return Err(frame) };
-        let (source, destination) = header.last_chunk().map_or_else(|| ends_v4(&[0; 8]), ends_v4);
-        let (config, interfaces) = (self.config, self.local.interfaces);
-        let is_in_transit = self.is_to_our_hardware(interface, bytes)
-            && Checksum::default().add_array(header).finish() == 0
-            && self.passes_source_checks(&source, interface)
-            && self.local.cast(&destination, interface).is_none()
-            && Transit::admit((&source, &destination), Cast::Unicast, config, interfaces).is_ok();
+        let local = Local { interfaces: self.routing.interfaces(), groups: self.groups };
+        let is_in_transit = self.is_to_our_hardware(interface, frame.bytes())
+            && Transit::admits_plain(frame.bytes(), interface, self.config, local);
         if !is_in_transit {
             return Err(frame);
         }
@@ -156,7 +151,7 @@ impl PlainInput<'_> {
         if self.long_way_only {
             return false;
         }
-        let own = self.local.interfaces.of(interface);
+        let own = self.routing.interfaces().of(interface);
         own.is_some_and(|own| frame.starts_with(&own.hardware.0))
     }
 
@@ -167,14 +162,14 @@ impl PlainInput<'_> {
         let pair = AddressPair { addresses, interface, generation: self.routing.generation() };
         let is_known = self.source_checks.is_last_v4(&pair);
         let [.., a, b, c, d] = addresses;
-        if !is_known && !self.local.interfaces.owns_v4(Ipv4Address::new(a, b, c, d)) {
+        if !is_known && !self.routing.interfaces().owns_v4(Ipv4Address::new(a, b, c, d)) {
             return None;
         }
         if !self.is_for_us(interface, frame) || Checksum::default().add_array(header).finish() != 0 {
             return None;
         }
         if !is_known {
-            if !self.passes_source_checks(&ends_v4(&addresses).0, interface) {
+            if !self.routing.interfaces().is_credible_source(&ends_v4(&addresses).0, interface) {
                 return None;
             }
             self.source_checks.record_v4(pair);
@@ -188,7 +183,7 @@ impl PlainInput<'_> {
         let &addresses = header.last_chunk()?;
         let pair = AddressPair { addresses, interface, generation: self.routing.generation() };
         let is_known = self.source_checks.is_last_v6(&pair);
-        let is_ours = || self.local.interfaces.owns_by(&ends_v6(&addresses).1, interface);
+        let is_ours = || self.routing.interfaces().owns_by(&ends_v6(&addresses).1, interface);
         if !is_known && !is_ours() {
             return None;
         }
@@ -196,17 +191,12 @@ impl PlainInput<'_> {
             return None;
         }
         if !is_known {
-            if !self.passes_source_checks(&ends_v6(&addresses).0, interface) {
+            if !self.routing.interfaces().is_credible_source(&ends_v6(&addresses).0, interface) {
                 return None;
             }
             self.source_checks.record_v6(pair);
         }
         Some((addresses, Ecn::from_bits(header[1] >> 4)))
-    }
-
-    /// Returns whether another host can have the address `source`.
-    fn passes_source_checks(&self, source: &IpAddress, interface: InterfaceId) -> bool {
-        !source.is_unspecified() && !self.local.interfaces.is_martian(source, interface)
     }
 }
 

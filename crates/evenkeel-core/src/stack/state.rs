@@ -162,7 +162,7 @@ impl Stack {
         PlainInput {
             config: &self.config,
             routing: &self.routing,
-            local: self.local(),
+            groups: &self.groups,
             source_checks: &self.source_checks,
             #[cfg(test)]
             long_way_only: self.long_way_only,
@@ -193,6 +193,7 @@ impl Stack {
     }
 
     /// Receives any frame by the long way.
+    #[inline(never)]
     pub(crate) fn input_any(
         &mut self,
         interface: InterfaceId,

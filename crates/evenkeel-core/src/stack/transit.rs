@@ -1,12 +1,14 @@
 //! A packet on its way through.
 
 use super::address::interfaces::Interfaces;
-use super::address::kinds::{Cast, is_link_local, is_reserved};
+use super::address::kinds::{Cast, ends_v4, is_link_local, is_reserved};
+use super::address::local::Local;
 use super::config::Config;
 use super::header::ETHERNET;
 use crate::drop::IpDrop;
 use crate::frame::{Frame, Pool};
 use crate::id::InterfaceId;
+use crate::tcp::Checksum;
 use crate::wire::IpAddress;
 
 /// A packet for another host: checked, not yet forwarded.
@@ -46,6 +48,21 @@ impl Transit {
         } else {
             Ok(())
         }
+    }
+
+    /// Returns whether a plain IPv4 packet in `frame` is not for this host and may be forwarded.
+    pub(super) fn admits_plain(
+        frame: &[u8],
+        interface: InterfaceId,
+        config: &Config,
+        local: Local<'_>,
+    ) -> bool {
+        let Some(header) = frame.get(ETHERNET..).and_then(<[u8]>::first_chunk::<20>) else { return false };
+        let (source, destination) = header.last_chunk().map_or_else(|| ends_v4(&[0; 8]), ends_v4);
+        Checksum::default().add_array(header).finish() == 0
+            && local.interfaces.is_credible_source(&source, interface)
+            && local.cast(&destination, interface).is_none()
+            && Self::admit((&source, &destination), Cast::Unicast, config, local.interfaces).is_ok()
     }
 
     /// Creates a packet of `len` bytes behind the Ethernet header of `frame`. Padding behind the packet is

@@ -223,6 +223,11 @@ impl Interfaces {
         }
     }
 
+    /// Returns whether another host can have the address `source`.
+    pub(crate) fn is_credible_source(&self, source: &IpAddress, interface: InterfaceId) -> bool {
+        !source.is_unspecified() && !self.is_martian(source, interface)
+    }
+
     /// Returns whether `address` is the limited broadcast, or a directed one of any prefix of this host.
     /// The old form with zeros counts, too (RFC 1812 4.2.3.1).
     pub(crate) fn is_broadcast(&self, address: &IpAddress) -> bool {

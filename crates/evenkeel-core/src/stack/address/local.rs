@@ -13,10 +13,10 @@ pub(crate) struct Local<'a> {
     pub(crate) groups: &'a Groups,
 }
 
-impl Local<'_> {
+impl<'a> Local<'a> {
     /// Returns how a packet to `destination` that came by `interface` is addressed to this host; `None` if
     /// it is for another.
-    pub(crate) fn cast(&self, destination: &IpAddress, interface: InterfaceId) -> Option<Cast> {
+    pub(crate) fn cast(self, destination: &IpAddress, interface: InterfaceId) -> Option<Cast> {
         let member = || self.groups.is_member(*destination, interface).then_some(Cast::Multicast);
         match *destination {
             IpAddress::Ipv4(address) if self.interfaces.owns_v4(address) => Some(Cast::Unicast),
@@ -33,7 +33,7 @@ impl Local<'_> {
 
     /// Returns how a frame is addressed to this host; `None` if it is for another. IP checks which groups
     /// are joined.
-    pub(crate) fn link_cast(&self, interface: InterfaceId, destination: EthernetAddress) -> Option<Cast> {
+    pub(crate) fn link_cast(self, interface: InterfaceId, destination: EthernetAddress) -> Option<Cast> {
         let own = self.interfaces.of(interface)?;
         if destination == own.hardware {
             Some(Cast::Unicast)
@@ -46,15 +46,13 @@ impl Local<'_> {
 
     /// Returns whether a packet to `address` ends here: a unicast address of this host, a broadcast address
     /// of one of its links, or a group that it has joined.
-    pub(crate) fn contains(&self, address: &IpAddress) -> bool {
+    pub(crate) fn contains(self, address: &IpAddress) -> bool {
         if address.is_multicast() {
             return self.groups.is_member_anywhere(address);
         }
         self.interfaces.ids().any(|interface| self.cast(address, interface).is_some())
     }
-}
 
-impl<'a> Local<'a> {
     /// Returns every address that packets to this host may bear: its own on all interfaces, the directed
     /// broadcasts of its prefixes, the limited broadcast, and the groups it is in. Some may come twice.
     pub(crate) fn addresses(self) -> impl Iterator<Item = IpAddress> + use<'a> {

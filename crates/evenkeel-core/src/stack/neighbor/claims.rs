@@ -25,6 +25,7 @@ const WAITING: usize = 16;
 
 /// A report that another host uses an address of this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AddressConflict {
     /// The interface by which the other host's claim came.
     pub interface: InterfaceId,

@@ -49,6 +49,7 @@ enum State {
 
 /// A neighbour's entry in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Neighbor {
     /// The interface to whose link the neighbour is attached.
     pub interface: InterfaceId,
@@ -62,6 +63,7 @@ pub struct Neighbor {
 
 /// The state of a neighbour's entry (RFC 4861 7.3.2), by Linux's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NeighborState {
     /// A solicitation was sent and not answered yet.
     Incomplete,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::drop::IpDrop;
+use crate::stack::error::GroupError;
 use crate::time::Duration;
 use crate::wire::{IgmpPacket, Ipv4Packet};
 
