@@ -68,7 +68,7 @@ impl<'c, 's> Acknowledgment<'c, 's> {
             self.tcb.recovery.on_cut_off();
         }
         if advances {
-            self.tcb.timers.retransmission.on_advance();
+            self.tcb.retransmission.on_advance();
         }
         self.tcb.counts.bytes_acked += self.tcb.snd.on_ack(header.ack);
         self.tcb.on_progress(advances, before, self.now);

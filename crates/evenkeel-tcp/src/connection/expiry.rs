@@ -42,7 +42,7 @@ impl<'c> Expiry<'c> {
         if tcb.snd.wnd == 0 && synchronized {
             return self.on_recovery_of_closed_window();
         }
-        match tcb.timers.retransmission.on_deadline(&mut tcb.recovery, synchronized, now) {
+        match tcb.retransmission.on_deadline(&mut tcb.recovery, synchronized, now) {
             Expired::Timeout => {
                 tcb.counted.add(Counter::Timeouts);
                 tcb.on_reduction();

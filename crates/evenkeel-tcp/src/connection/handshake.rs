@@ -14,14 +14,12 @@ pub(super) struct Handshake {
     pub(super) iss: SeqNumber,
     /// The sequence number of the peer's SYN.
     pub(super) irs: SeqNumber,
-    /// Whether a SYN or SYN-ACK is due.
-    pub(super) syn_due: bool,
     pub(super) fast_open: Option<Box<FastOpen>>,
 }
 
 impl Handshake {
     pub(super) fn new(iss: SeqNumber) -> Self {
-        Self { iss, irs: SeqNumber::default(), syn_due: false, fast_open: None }
+        Self { iss, irs: SeqNumber::default(), fast_open: None }
     }
 }
 

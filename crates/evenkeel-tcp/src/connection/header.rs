@@ -74,12 +74,13 @@ impl<'c> HeaderOf<'c> {
 
     /// Returns the header of a reset. Without ACK it acknowledges nothing. It should have a timestamp if
     /// timestamps are in use (RFC 7323, 3.2).
-    pub(super) fn reset(self, Reset { seq, flags }: Reset) -> Header {
+    pub(super) fn reset(self, Reset { seq, acknowledges }: Reset) -> Header {
         let agreed = self.tcb.state != State::SynSent;
         let timestamps = self.tcb.negotiated.timestamps_option(self.now).filter(|_| agreed);
-        let header = self.bare(seq, flags);
-        if flags.contains(Flags::ACK) {
-            return Header { options: Options { timestamps, ..Options::default() }, ..header };
+        let header = self.bare(seq, Flags::RST);
+        if acknowledges {
+            let options = Options { timestamps, ..Options::default() };
+            return Header { flags: Flags::RST | Flags::ACK, options, ..header };
         }
         let timestamps = timestamps.map(|clocks| Timestamps { echo: 0, ..clocks });
         let options = Options { timestamps, ..Options::default() };

@@ -92,7 +92,7 @@ impl<'c, 's> Arrival<'c, 's> {
         if !header.flags.contains(Flags::ACK) {
             // Our SYN-ACK was lost: the peer repeats its SYN, which `without_known_syn` took away.
             let repeated = self.tcb.state == State::SynReceived && self.segment.payload_len() == 0;
-            self.tcb.handshake.syn_due |= repeated;
+            self.tcb.syn_due |= repeated;
             return Fate::Control;
         }
         match Acknowledgment::new(self.tcb, self.segment, self.now).process() {

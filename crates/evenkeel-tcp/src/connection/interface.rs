@@ -50,7 +50,7 @@ impl Connection {
         let mut tcb = Tcb::new(config, open, now);
         tcb.step(StateEvent::ActiveOpen);
         tcb.handshake.fast_open = fast_open.map(|cookie| FastOpen::new(Some(cookie), now));
-        tcb.handshake.syn_due = true;
+        tcb.syn_due = true;
         Self { tcb }
     }
 
@@ -66,7 +66,7 @@ impl Connection {
         match received.syn_ack {
             SynAck::Due(cookie) => {
                 tcb.handshake.fast_open = Some(FastOpen::new(cookie, now));
-                tcb.handshake.syn_due = true;
+                tcb.syn_due = true;
                 return Self { tcb };
             }
             SynAck::SentAt(sent) => tcb.recovery.on_sent(syn, false, sent),

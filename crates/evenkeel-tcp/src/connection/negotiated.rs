@@ -14,8 +14,9 @@ const TIMESTAMPS_LEN: u16 = 12;
 /// The options in use; before the SYNs agree, those that the peer may still agree to.
 #[derive(Debug)]
 pub(super) struct Negotiated {
-    /// Our clock, if both sides send timestamps.
-    clock: Option<Clock>,
+    clock: Clock,
+    /// Whether both sides send timestamps.
+    timestamps: bool,
     /// Whether both sides can use SACK.
     sack: bool,
     /// Whether both sides scale their windows.
@@ -26,7 +27,8 @@ impl Negotiated {
     /// Returns the options that `config` offers. `timestamp_offset` is added to our timestamps.
     pub(super) fn offer(config: &Config, timestamp_offset: u32) -> Self {
         Self {
-            clock: config.timestamps.then(|| Clock::new(timestamp_offset)),
+            clock: Clock::new(timestamp_offset),
+            timestamps: config.timestamps,
             sack: config.sack,
             scaling: config.window_scaling,
         }
@@ -36,9 +38,9 @@ impl Negotiated {
     pub(super) fn agree(&mut self, agreement: &Agreement, now: Instant) {
         self.scaling = agreement.window_scale.is_some();
         self.sack = agreement.sack;
-        self.clock = self.clock.filter(|_| agreement.timestamp.is_some());
-        if let (Some(clock), Some(value)) = (&mut self.clock, agreement.timestamp) {
-            clock.set_recent(value, now);
+        self.timestamps &= agreement.timestamp.is_some();
+        if let Some(value) = agreement.timestamp {
+            self.clock.set_recent(value, now);
         }
     }
 
@@ -54,23 +56,23 @@ impl Negotiated {
 
     /// Returns whether timestamps are in use.
     pub(super) const fn timestamps(&self) -> bool {
-        self.clock.is_some()
+        self.timestamps
     }
 
     /// Returns the timestamps option of a segment that leaves at `now`.
     #[inline]
     pub(super) fn timestamps_option(&self, now: Instant) -> Option<Timestamps> {
-        self.clock.as_ref().map(|clock| clock.option(now))
+        self.timestamps.then(|| self.clock.option(now))
     }
 
     /// Returns the bytes of options in a segment that reports no SACK.
     pub(super) const fn options_len(&self) -> u16 {
-        if self.clock.is_some() { TIMESTAMPS_LEN } else { 0 }
+        if self.timestamps { TIMESTAMPS_LEN } else { 0 }
     }
 
     /// Returns TS.Recent, if timestamps are in use.
     pub(super) fn ts_recent(&self) -> Option<u32> {
-        self.clock.as_ref().map(Clock::recent)
+        self.timestamps.then_some(self.clock.recent())
     }
 
     /// Returns the SACK blocks of a segment that count.
@@ -82,33 +84,32 @@ impl Negotiated {
     /// timestamps are not in use.
     #[inline]
     pub(super) fn is_timely(&self, header: &Header, now: Instant) -> bool {
-        match (&self.clock, header.options.timestamps) {
-            (None, _) => true,
-            (Some(clock), Some(clocks)) => !clock.is_old(clocks.value, now),
-            (Some(_), None) => false,
-        }
+        !self.timestamps
+            || header.options.timestamps.is_some_and(|clocks| !self.clock.is_old(clocks.value, now))
     }
 
     /// Returns whether a segment has a timestamp that is old by PAWS.
     pub(super) fn is_old(&self, header: &Header, now: Instant) -> bool {
-        let (Some(clock), Some(clocks)) = (&self.clock, header.options.timestamps) else { return false };
-        clock.is_old(clocks.value, now)
+        let old = |clocks: Timestamps| self.clock.is_old(clocks.value, now);
+        self.timestamps && header.options.timestamps.is_some_and(old)
     }
 
     /// Returns whether a segment lacks the timestamp that both sides agreed on; it is then dropped
     /// silently (RFC 7323, 3.2). A SYN is excepted: a peer that has begun anew must get an answer (RFC
     /// 5961, 4.2). The caller handles resets before.
     pub(super) const fn lacks_timestamp(&self, header: &Header) -> bool {
-        self.clock.is_some() && header.options.timestamps.is_none() && !header.flags.contains(Flags::SYN)
+        self.timestamps && header.options.timestamps.is_none() && !header.flags.contains(Flags::SYN)
     }
 
     /// Records the timestamp to echo: that of the segment for which the last ACK, of number `last_ack`, was
     /// sent (RFC 7323, 4.3).
     #[inline]
     pub(super) fn on_segment(&mut self, header: &Header, last_ack: SeqNumber, now: Instant) {
-        let (Some(clock), Some(clocks)) = (&mut self.clock, header.options.timestamps) else { return };
-        if header.seq.at_or_before(last_ack) {
-            clock.set_recent(clocks.value, now);
+        if let Some(clocks) = header.options.timestamps
+            && self.timestamps
+            && header.seq.at_or_before(last_ack)
+        {
+            self.clock.set_recent(clocks.value, now);
         }
     }
 
@@ -116,7 +117,8 @@ impl Negotiated {
     /// are not in use, or if the time is longer than `rto_max`, the longest retransmission timeout.
     #[inline]
     pub(super) fn age_of_echo(&self, header: &Header, rto_max: Duration, now: Instant) -> Option<Duration> {
-        let age = self.clock.as_ref()?.age(header.options.timestamps?.echo, now)?;
+        let clocks = header.options.timestamps.filter(|_| self.timestamps)?;
+        let age = self.clock.age(clocks.echo, now)?;
         // No segment is under way for that long: the echo was forged, and the pacer would wait as long for
         // the next segment.
         Some(age).filter(|age| *age <= rto_max)

@@ -144,8 +144,8 @@ impl<'c> Transmission<'c> {
         let iss = self.tcb.handshake.iss;
         let first = self.tcb.snd.nxt == iss;
         let lost = || self.tcb.recovery.next_retransmission(1).is_some_and(|range| range.start == iss);
-        let due = self.tcb.handshake.syn_due || !first && lost();
-        self.tcb.handshake.syn_due = false;
+        let due = self.tcb.syn_due || !first && lost();
+        self.tcb.syn_due = false;
         if !due {
             return None;
         }
@@ -184,7 +184,7 @@ impl<'c> Transmission<'c> {
     /// Returns a tail loss probe or a retransmission, if either is due and may leave.
     #[inline]
     fn repair(&mut self) -> Option<Next> {
-        if !self.tcb.timers.retransmission.is_probe_due() && !self.tcb.recovery.has_lost() {
+        if !self.tcb.retransmission.is_probe_due() && !self.tcb.recovery.has_lost() {
             return None;
         }
         self.tail_loss_probe().or_else(|| self.retransmission())
@@ -211,7 +211,7 @@ impl<'c> Transmission<'c> {
     /// again (RFC 8985, 7.3).
     #[cold]
     fn tail_loss_probe(&mut self) -> Option<Next> {
-        if !self.tcb.timers.retransmission.take_probe() {
+        if !self.tcb.retransmission.take_probe() {
             return None;
         }
         self.tcb.counted.add(Counter::LossProbes);
@@ -229,8 +229,8 @@ impl<'c> Transmission<'c> {
     #[cold]
     fn retransmission(&mut self) -> Option<Next> {
         let limit = (self.room() as u16, self.tcb.snd.edge());
-        let Tcb { timers, recovery, .. } = &mut *self.tcb;
-        let range = timers.retransmission.next(recovery, &mut timers.pace, limit, self.now)?;
+        let Tcb { timers, recovery, retransmission, .. } = &mut *self.tcb;
+        let range = retransmission.next(recovery, &mut timers.pace, limit, self.now)?;
         let after_timeout = recovery.state() == RecoveryState::Loss;
         self.tcb.counted.add(if after_timeout { Counter::SlowStartRetrans } else { Counter::FastRetrans });
         self.data(range, true)

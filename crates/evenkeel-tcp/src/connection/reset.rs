@@ -8,13 +8,14 @@ use super::super::seq::SeqNumber;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reset {
     pub(super) seq: SeqNumber,
-    pub(super) flags: Flags,
+    /// Whether it acknowledges what has come.
+    pub(super) acknowledges: bool,
 }
 
 impl Reset {
     /// Returns the reset that ends a connection whose SND.NXT is `nxt`.
     pub(super) const fn abort(nxt: SeqNumber) -> Self {
-        Self { seq: nxt, flags: Flags::RST.with(Flags::ACK) }
+        Self { seq: nxt, acknowledges: true }
     }
 
     /// Returns the answer to a segment that acknowledges what was never sent: `<SEQ=SEG.ACK><CTL=RST>`;
@@ -23,6 +24,6 @@ impl Reset {
         if segment.header.flags.contains(Flags::RST) {
             return None;
         }
-        Some(Self { seq: segment.header.ack, flags: Flags::RST })
+        Some(Self { seq: segment.header.ack, acknowledges: false })
     }
 }

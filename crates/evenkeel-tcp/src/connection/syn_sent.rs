@@ -60,7 +60,7 @@ impl<'c, 's> SynSent<'c, 's> {
             // Both sides open at the same time (RFC 9293, 3.5, figure 7).
             self.tcb.step(StateEvent::Syn);
             self.tcb.handshake.fast_open = None;
-            self.tcb.handshake.syn_due = true;
+            self.tcb.syn_due = true;
             return Answer::CONTROL;
         }
         self.on_syn_ack();

@@ -18,6 +18,7 @@ use super::negotiated::Negotiated;
 use super::path_mtu::PathMtu;
 use super::receive_side::ReceiveSide;
 use super::reset::Reset;
+use super::retransmission::Retransmission;
 use super::send_side::SendSide;
 use super::timers::Timers;
 use crate::time::Instant;
@@ -41,6 +42,9 @@ pub(super) struct Tcb {
     pub(super) path: PathMtu,
     pub(super) nagle: Nagle,
     pub(super) timers: Timers,
+    pub(super) retransmission: Retransmission,
+    /// Whether a SYN or SYN-ACK is due.
+    pub(super) syn_due: bool,
     pub(super) challenges: Challenges,
     pub(super) reset: Option<Reset>,
     pub(super) failure: Failure,
@@ -68,6 +72,8 @@ impl Tcb {
             path: PathMtu::new(mss, open.ipv6),
             nagle: Nagle::new(config.nagle, iss),
             timers: Timers::new(now),
+            retransmission: Retransmission::default(),
+            syn_due: false,
             challenges: Challenges::default(),
             reset: None,
             failure: Failure::default(),
@@ -100,7 +106,8 @@ impl Tcb {
 
     /// Returns whether something is due, was never sent, or is lost.
     pub(super) fn may_transmit(&self) -> bool {
-        let due = self.reset.is_some() | self.handshake.syn_due | self.timers.any_due();
+        let probe = self.retransmission.is_probe_due();
+        let due = self.reset.is_some() | self.syn_due | probe | self.timers.any_due();
         due || self.state != State::Closed && (self.snd.unsent() > 0 || self.recovery.has_lost())
     }
 
@@ -204,7 +211,7 @@ impl Tcb {
     /// Ends the handshake: starts the keep-alive timer, and lets the FIN leave if the user has already
     /// closed the sending direction.
     pub(super) fn establish(&mut self, now: Instant) {
-        self.handshake.syn_due = false;
+        self.syn_due = false;
         self.timers.user_timeout.restart(now);
         self.rcv.sizing.start(now);
         self.timers.keepalive.restart(self.config.keepalive, now);
@@ -235,7 +242,8 @@ impl Tcb {
         self.state = State::Closed;
         self.snd.buffer.clear();
         self.timers.cancel();
-        self.handshake.syn_due = false;
+        self.retransmission = Retransmission::default();
+        self.syn_due = false;
         self.reset = None;
     }
 

@@ -4,7 +4,6 @@ use super::delayed_ack::DelayedAck;
 use super::keepalive::KeepaliveTimer;
 use super::pace::PaceTimer;
 use super::persist::Persist;
-use super::retransmission::Retransmission;
 use super::user_timeout::UserTimeout;
 use crate::time::Instant;
 
@@ -38,7 +37,6 @@ pub(super) struct Timers {
     pub(super) delayed_ack: DelayedAck,
     pub(super) persist: Persist,
     pub(super) keepalive: KeepaliveTimer,
-    pub(super) retransmission: Retransmission,
     pub(super) pace: PaceTimer,
     pub(super) user_timeout: UserTimeout,
     /// The end of TIME-WAIT, or of FIN-WAIT-2 once the user has closed the connection.
@@ -51,7 +49,6 @@ impl Timers {
             delayed_ack: DelayedAck::default(),
             persist: Persist::default(),
             keepalive: KeepaliveTimer::default(),
-            retransmission: Retransmission::default(),
             pace: PaceTimer::default(),
             user_timeout: UserTimeout::new(now),
             two_msl: Instant::NEVER,
@@ -68,8 +65,7 @@ impl Timers {
     /// Returns whether a segment other than data is due.
     #[inline]
     pub(super) const fn any_due(&self) -> bool {
-        let probe = self.retransmission.is_probe_due() | self.persist.is_due() | self.keepalive.is_due();
-        self.delayed_ack.is_due() | probe
+        self.delayed_ack.is_due() | self.persist.is_due() | self.keepalive.is_due()
     }
 
     /// Starts the timer of TIME-WAIT, and stops all others ("turn off the other timers").
@@ -86,7 +82,6 @@ impl Timers {
         self.delayed_ack.cancel();
         self.persist.stop();
         self.keepalive = KeepaliveTimer::default();
-        self.retransmission = Retransmission::default();
         self.pace.stop();
         self.two_msl = Instant::NEVER;
     }

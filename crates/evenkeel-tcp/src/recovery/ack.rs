@@ -134,7 +134,7 @@ impl<'r, 'a> Acknowledgment<'r, 'a> {
         let window = &mut parts.congestion.window;
         if arrived.retransmitted {
             parts.rtt.syn_was_lost(&parts.config.rto);
-            if parts.retransmission.timeouts() > 1 {
+            if parts.timeouts > 1 {
                 window.cwnd = window.mss;
             }
         }
@@ -207,16 +207,14 @@ impl<'r, 'a> Acknowledgment<'r, 'a> {
     }
 
     fn end_episode_if_over(&mut self) {
-        let Parts { board, episodes, rack, congestion, .. } = &mut *self.parts;
-        match episodes.end_if_over(board.una(), board.nxt()) {
-            None => {}
-            Some(Kind::Timeout(_)) => rack.on_recovered(),
-            // RFC 9937, 6: the window is where the reduction was to bring it.
-            Some(Kind::FastRecovery) => {
-                rack.on_recovered();
-                congestion.reach_ssthresh();
-            }
-            Some(Kind::WindowReduced) => congestion.reach_ssthresh(),
+        let Parts { board, episodes, rack, congestion, has_model, .. } = &mut *self.parts;
+        let Some(kind) = episodes.end_if_over(board.una(), board.nxt()) else { return };
+        if kind != Kind::WindowReduced {
+            rack.on_recovered();
+        }
+        // RFC 9937, 6: the window is where the reduction was to bring it.
+        if !matches!(kind, Kind::Timeout(_)) && !*has_model {
+            congestion.reach_ssthresh();
         }
     }
 
@@ -238,14 +236,16 @@ impl<'r, 'a> Acknowledgment<'r, 'a> {
     /// Returns whether the tail loss probe hid a loss. The window is then reduced as if the loss had been seen
     /// (RFC 8985, 7.4).
     fn judge_probe(&mut self, dsack: Option<Twice>, bare: bool) -> bool {
-        let Parts { board, episodes, tail_loss, congestion, .. } = &mut *self.parts;
+        let Parts { board, episodes, tail_loss, congestion, has_model, .. } = &mut *self.parts;
         let verdict = tail_loss.on_ack(board.una(), dsack.map(|(_, end)| end), bare);
         if verdict != Verdict::Repaired || episodes.current.is_some() {
             return false;
         }
         let flight = self.before.outstanding.min(congestion.window.cwnd);
         congestion.control.on_congestion(&mut congestion.window, flight);
-        congestion.reach_ssthresh();
+        if !*has_model {
+            congestion.reach_ssthresh();
+        }
         episodes.undo = None;
         true
     }
@@ -253,9 +253,9 @@ impl<'r, 'a> Acknowledgment<'r, 'a> {
     /// Adjusts the window: growth, or proportional reduction. An algorithm with a model is notified through a
     /// sample.
     fn adjust_window(&mut self, arrived: &Arrived, lost: u32) {
-        let Parts { board, episodes, congestion, rtt, duplicates, .. } = &mut *self.parts;
+        let Parts { board, episodes, congestion, rtt, duplicates, has_model, .. } = &mut *self.parts;
         match episodes.current.as_deref_mut() {
-            _ if congestion.has_model => {}
+            _ if *has_model => {}
             Some(episode) if !matches!(episode.kind, Kind::Timeout(_)) => {
                 let safe = arrived.acked > 0 && lost == 0;
                 let in_flight = board.pipe().saturating_sub(duplicates.bytes());

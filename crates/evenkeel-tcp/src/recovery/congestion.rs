@@ -10,8 +10,6 @@ use crate::time::Instant;
 pub(super) struct Congestion {
     pub(super) window: Window,
     pub(super) control: Box<dyn CongestionControl>,
-    /// Whether the algorithm has a model of the path, and sets the window itself.
-    pub(super) has_model: bool,
     /// The largest flight of this round trip, which ends with the acknowledgment of `round_end`: was the
     /// window in use?
     flight_max: u32,
@@ -26,7 +24,6 @@ impl Congestion {
         Self {
             window: Window { cwnd, ssthresh: Window::UNKNOWN, mss },
             control: config.algorithm.start(config.hystart, config.segments_per_ack, config.fast_convergence),
-            has_model: config.algorithm.is_model_based(),
             flight_max: 0,
             round_end: una,
             notified_at: Instant::ZERO,
@@ -83,9 +80,7 @@ impl Congestion {
 
     /// Reduces the window to `ssthresh`: the reduction is over.
     pub(super) const fn reach_ssthresh(&mut self) {
-        if !self.has_model {
-            self.window.cwnd = self.window.ssthresh;
-        }
+        self.window.cwnd = self.window.ssthresh;
     }
 
     /// Takes a reduction back: `before` was the window.

@@ -33,7 +33,7 @@ impl<'r> ExpectedAck<'r> {
         parts.board.acknowledge(position, |segment, whole| witness.see_acknowledged(segment, whole));
         parts.sample_rtt(&arrived, rtt_echo, now);
         parts.duplicates.restart();
-        if !parts.congestion.has_model {
+        if !parts.has_model {
             let (una, nxt) = (parts.board.una(), parts.board.nxt());
             let Parts { congestion, rtt, .. } = &mut *parts;
             congestion.grow(now, || {

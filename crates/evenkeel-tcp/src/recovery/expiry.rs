@@ -61,7 +61,7 @@ impl<'r> Expiry<'r> {
         }
         let reduced = parts.reduce(Kind::FastRecovery, &before, false, now);
         if let Some(Episode { kind: Kind::FastRecovery, prr, .. }) = parts.episodes.current.as_deref_mut()
-            && !parts.congestion.has_model
+            && !parts.has_model
         {
             let delivery = Delivery { delivered: 0, in_flight: parts.board.pipe(), safe: false };
             let window = &mut parts.congestion.window;
@@ -81,7 +81,7 @@ impl<'r> Expiry<'r> {
 
     /// Processes the expiry of the retransmission timer (RFC 6298, 5.4 to 5.6; RFC 5681, 3.1; RFC 8985, 6.3).
     fn on_timeout(&mut self) -> Expired {
-        self.parts.retransmission.on_timeout();
+        self.parts.timeouts = self.parts.timeouts.saturating_add(1);
         self.parts.counters().timeouts += 1;
         self.parts.tail_loss.forget();
         self.mark_lost();
@@ -118,7 +118,7 @@ impl<'r> Expiry<'r> {
             Some(Kind::FastRecovery) => frto = Frto::Off,
             // RFC 5682, 3.1, step 1: not in the middle of a recovery from a timeout. That the same segment is
             // overdue again is no progress.
-            Some(Kind::Timeout(_)) if parts.retransmission.timeouts() == 1 => frto = Frto::Off,
+            Some(Kind::Timeout(_)) if parts.timeouts == 1 => frto = Frto::Off,
             Some(Kind::WindowReduced | Kind::Timeout(_)) => {}
             None => {
                 parts.episodes.undo = Some(parts.point_of_return());

@@ -158,7 +158,7 @@ impl Recovery {
 
     /// Sets the number of times that a listener has sent the SYN again, before there was this connection.
     pub fn set_syn_timeouts(&mut self, timeouts: u8) {
-        self.parts.retransmission.set_timeouts(timeouts);
+        self.parts.timeouts = timeouts;
     }
 }
 
@@ -425,7 +425,7 @@ impl Recovery {
     /// Returns the number of timeouts since the last acknowledgment of new data.
     #[must_use]
     pub const fn timeouts_in_a_row(&self) -> u32 {
-        self.parts.retransmission.timeouts() as u32
+        self.parts.timeouts as u32
     }
 
     /// Returns the connection's figures, for people and for tests.
@@ -455,7 +455,7 @@ impl Recovery {
             retransmitted_bytes: counters.retransmitted_bytes,
             lost_bytes: counters.lost_bytes,
             timeouts: counters.timeouts,
-            timeouts_in_a_row: self.parts.retransmission.timeouts().into(),
+            timeouts_in_a_row: self.parts.timeouts.into(),
             fast_recoveries: counters.fast_recoveries,
             probes: counters.probes,
             undone: counters.undone,

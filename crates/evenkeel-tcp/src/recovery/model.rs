@@ -36,7 +36,7 @@ impl<'r> RateUpdate<'r> {
         let delivered = delivery.delivered;
         let Some(rs) = sample else { return };
         delivery.keep(&rs);
-        if !parts.congestion.has_model {
+        if !parts.has_model {
             return;
         }
         let recovering = match parts.episodes.kind() {

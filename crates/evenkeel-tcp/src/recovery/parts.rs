@@ -37,6 +37,10 @@ pub(super) struct Parts {
     pub(super) overhead: u8,
     /// Whether SACK was negotiated.
     pub(super) sack: bool,
+    /// Whether the algorithm of congestion control has a model of the path, and sets the window itself.
+    pub(super) has_model: bool,
+    /// The number of timeouts since the last acknowledgment of new data.
+    pub(super) timeouts: u8,
     /// The duplicate acknowledgments of a connection without SACK.
     pub(super) duplicates: Duplicates,
     pub(super) last_sent: Instant,
@@ -48,10 +52,11 @@ impl Parts {
     pub(super) fn new(config: &Arc<RecoveryConfig>, iss: SeqNumber, mss: u16) -> Self {
         let mut board = Scoreboard::new(iss);
         let congestion = Congestion::new(config, u32::from(mss.max(1)), board.una());
-        let pacing = Pacing::new(config, congestion.has_model);
+        let has_model = config.algorithm.is_model_based();
+        let pacing = Pacing::new(config, has_model);
         let remembers = config.start == Start::Remembered || config.restart == Restart::LastRate;
-        if pacing.is_some() && (congestion.has_model || remembers) {
-            board.delivery = Some(Delivery::new(congestion.has_model));
+        if pacing.is_some() && (has_model || remembers) {
+            board.delivery = Some(Delivery::new(has_model));
         }
         Self {
             config: Arc::clone(config),
@@ -65,6 +70,8 @@ impl Parts {
             pacing,
             overhead: 0,
             sack: false,
+            has_model,
+            timeouts: 0,
             duplicates: Duplicates::default(),
             last_sent: Instant::ZERO,
             counters: None,
@@ -181,7 +188,7 @@ impl Parts {
     /// Counts `bytes` that are newly lost, and notifies an algorithm with a model of each segment.
     pub(super) fn on_lost(&mut self, bytes: u32, now: Instant) {
         self.count_lost(bytes);
-        if self.congestion.has_model {
+        if self.has_model {
             self.report_losses(now);
         }
     }
@@ -260,7 +267,7 @@ impl Parts {
             self.restart_retransmission_timer(now);
         }
         if advanced {
-            self.retransmission.on_advance();
+            self.timeouts = 0;
             self.tail_loss.due = false;
             self.schedule_probe(now);
         } else if self.board.sacked_segments() > 0 {
@@ -288,7 +295,7 @@ impl Parts {
     #[cold]
     pub(super) fn start(&mut self, delivered: u32, now: Instant) {
         let Some(pacing) = &mut self.pacing else { return };
-        if self.episodes.current.is_some() || self.retransmission.timeouts() > 0 {
+        if self.episodes.current.is_some() || self.timeouts > 0 {
             // There was congestion before it began.
             pacing.start = None;
             return;

@@ -16,9 +16,9 @@ pub(super) struct Rack {
     fack: Position,
     reordering_seen: bool,
     /// `RACK.reo_wnd_mult`: in quarters of the shortest round trip.
-    window_mult: u32,
+    window_mult: u8,
     /// `RACK.reo_wnd_persist`: for how many recoveries more it stays.
-    window_persist: u32,
+    window_persist: u8,
     /// `RACK.dsack_round`: until this is acknowledged a further DSACK does not count.
     /// Zero if none came.
     dsack_round: Position,
@@ -37,9 +37,9 @@ impl Rack {
     /// `DupThresh` of RFC 5681.
     const DUP_THRESH: u32 = 3;
     /// Recoveries after which a widened window shrinks again (section 3.3.2).
-    const PERSISTENCE: u32 = 16;
+    const PERSISTENCE: u8 = 16;
     /// Longer than any path needs: four round trips.
-    const MULT_MAX: u32 = 16;
+    const MULT_MAX: u8 = 16;
 
     pub(super) fn new() -> Self {
         Self {

@@ -7,30 +7,17 @@ use crate::time::{Duration, Instant};
 pub(super) struct RetransmissionTimer {
     /// The time of the timeout; [`Instant::NEVER`] while nothing is outstanding.
     at: Instant,
-    /// The number of timeouts since the last acknowledgment of new data.
-    timeouts: u8,
 }
 
 impl RetransmissionTimer {
     pub(super) const fn new() -> Self {
-        Self { at: Instant::NEVER, timeouts: 0 }
+        Self { at: Instant::NEVER }
     }
 
     /// Returns the time of the timeout.
     #[inline]
     pub(super) const fn deadline(&self) -> Instant {
         self.at
-    }
-
-    /// Returns the number of timeouts since the last acknowledgment of new data.
-    #[inline]
-    pub(super) const fn timeouts(&self) -> u8 {
-        self.timeouts
-    }
-
-    /// Sets the number of timeouts: of the SYN, before there was this connection.
-    pub(super) const fn set_timeouts(&mut self, timeouts: u8) {
-        self.timeouts = timeouts;
     }
 
     /// Restarts the timer: it expires `rto_nanos` from `now`.
@@ -48,16 +35,5 @@ impl RetransmissionTimer {
     #[inline]
     pub(super) const fn stop(&mut self) {
         self.at = Instant::NEVER;
-    }
-
-    /// Records that new data was acknowledged.
-    #[inline]
-    pub(super) const fn on_advance(&mut self) {
-        self.timeouts = 0;
-    }
-
-    /// Records that the timer has expired.
-    pub(super) const fn on_timeout(&mut self) {
-        self.timeouts = self.timeouts.saturating_add(1);
     }
 }

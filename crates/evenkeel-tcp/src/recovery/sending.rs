@@ -77,8 +77,8 @@ impl<'r> Sending<'r> {
     #[cold]
     fn after_pause(&mut self) {
         let (parts, now) = (&mut *self.parts, self.now);
-        let Congestion { window, control, has_model, .. } = &mut parts.congestion;
-        if *has_model {
+        let Congestion { window, control, .. } = &mut parts.congestion;
+        if parts.has_model {
             return control.on_restart(window, now);
         }
         if let Some(known) = parts.pacing.as_ref().and_then(|pacing| pacing.known_window(window)) {
@@ -116,8 +116,8 @@ impl<'r> Sending<'r> {
             parts.board.stamp_new(bytes, self.now);
         }
         if let Some(pacing) = &mut parts.pacing {
-            let Congestion { window, control, has_model, .. } = &parts.congestion;
-            let rate = if *has_model { control.pacing_rate(window, parts.rtt.srtt()) } else { None };
+            let Congestion { window, control, .. } = &parts.congestion;
+            let rate = if parts.has_model { control.pacing_rate(window, parts.rtt.srtt()) } else { None };
             let sent = Leaving { bytes, overhead: u32::from(parts.overhead), rate };
             pacing.on_sent(sent, window, parts.rtt.srtt_nanos(), self.now);
         }
