@@ -1,11 +1,11 @@
-//! The limits of a [`Stack`](super::Stack), each with its unit, its default and the reason for it.
+//! The limits of the IP floor of a host, each with its unit, its default and the reason for it.
 
 use core::time::Duration;
 
-/// Limits and habits of a [`Stack`](super::Stack).
+/// Limits and options of the IP floor of a host.
 ///
-/// Frames that reassembly and the neighbour cache hold come from the host's pool: whoever sizes the pool
-/// grows it by [`Stack::frames_held_max`](super::Stack::frames_held_max).
+/// Frames that reassembly and the neighbour cache hold come from the host's pool, which is made larger by as
+/// many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Whether packets for other hosts are forwarded, so that this is a router. False (RFC 1122 3.1).
@@ -22,13 +22,14 @@ pub struct Config {
     pub forward_only: bool,
     /// Whether new addresses are probed for and announced, and defended against other hosts that claim them
     /// (RFC 5227, RFC 4861 7.2.6). False: on links whose hosts are all known, no announcement is needed.
-    /// Conflicts are reported in any case ([`Stack::next_conflict`](super::Stack::next_conflict)).
+    /// Conflicts are reported in any case ([`Host::next_conflict`](crate::host::Host::next_conflict)).
     pub announce: bool,
     /// Neighbours (ARP and NDP together) remembered at once, one at least. 512: two full /24 subnets; at
     /// about 100 bytes each.
     pub neighbors: usize,
-    /// Neighbour updates kept until [`Stack::next_neighbor_update`](super::Stack::next_neighbor_update) takes
-    /// them for other hosts. 0: there are no others.
+    /// Neighbour updates kept until
+    /// [`Host::next_neighbor_update`](crate::host::Host::next_neighbor_update) takes them for other
+    /// hosts. 0: there are no others.
     pub neighbor_updates: usize,
     /// Frames that may wait for one neighbour's address. 64: one IP packet of the largest size is 45 frames
     /// of a 1500-byte MTU. RFC 1122 2.3.2.2 asks for at least one, the latest.

@@ -1,8 +1,8 @@
-//! Why calls of a [`Stack`](super::Stack) fail.
+//! Errors of calls to the IP floor.
 
 use core::fmt;
 
-/// Why a route cannot be added.
+/// The reason why a route cannot be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RouteError {
@@ -16,7 +16,7 @@ pub enum RouteError {
     Full,
 }
 
-/// Why a neighbour cannot be set.
+/// The reason why a neighbour cannot be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NeighborError {
@@ -50,7 +50,7 @@ impl fmt::Display for NeighborError {
 
 impl core::error::Error for NeighborError {}
 
-/// Why a group cannot be joined or left.
+/// The reason why a group cannot be joined or left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupError {
     /// Not a multicast address.
@@ -63,7 +63,7 @@ pub enum GroupError {
     NotJoined,
 }
 
-/// Why a datagram was not sent.
+/// The reason why a datagram was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputError {
     /// No route leads to the destination, or it is not an address one can send to.

@@ -1,7 +1,7 @@
-//! The way through: packets for other hosts are forwarded (RFC 1812 5, RFC 8200 3).
+//! Forwarding: packets for other hosts are forwarded (RFC 1812 5, RFC 8200 3).
 //!
 //! This happens in two steps, so that a screening process can stand between them. Input looks at the packet
-//! alone and returns a [`Transit`]. [`Forwarding`] finds its path and sends it there, in the frame it came in.
+//! alone and returns a [`Transit`]. [`Forwarding`] finds its path and sends it in the frame it came in.
 
 use super::fragment::cutter::Cutter;
 use super::header::{ETHERNET, PACKET_MAX};
@@ -92,7 +92,7 @@ impl From<Option<&Via>> for Obstacle {
     }
 }
 
-/// The way through: the parts of a stack that a packet in transit needs.
+/// Forwarding in one work item: the parts of a stack that a packet in transit needs.
 pub(super) struct Forwarding<'a, 'io> {
     pub(super) errors: Errors<'a, 'io>,
 }

@@ -1,4 +1,4 @@
-//! The way up: from the Ethernet header to a datagram, a segment, a packet in transit, or a message to the
+//! Input: from the Ethernet header to a datagram, a segment, a packet in transit, or a message to the
 //! host itself.
 
 use super::address::kinds::{Cast, is_link_local};
@@ -19,7 +19,7 @@ use crate::frame::Frame;
 use crate::id::InterfaceId;
 use crate::wire::{EthernetFrame, EthernetProtocol, IpAddress, IpProtocol};
 
-/// The way up: the parts of a stack that a received frame needs.
+/// Input in one work item: the parts of a stack that a received frame needs.
 pub(super) struct Input<'a, 'io> {
     pub(super) reassembly: &'a mut Reassembly,
     pub(super) control: Control<'a, 'io>,

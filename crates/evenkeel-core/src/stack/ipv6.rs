@@ -34,7 +34,7 @@ impl Header {
     }
 }
 
-/// A fragment header.
+/// The fields of a received fragment header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FragmentHeader {
     pub(super) next: u8,

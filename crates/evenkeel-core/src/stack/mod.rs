@@ -5,18 +5,30 @@
 //! datagrams and gives frames. Time comes in, deadlines go out. It holds frames in two places only, both
 //! bounded: fragments in reassembly, and frames that wait for a neighbour's hardware address.
 //!
+//! Each part owns its state and its behaviour. [`Stack`] holds the parts. A piece of work borrows those that
+//! it needs, with [`Io`], as a *direction*: input, forwarding or output.
+//!
 //! | looking for | file |
 //! | --- | --- |
-//! | the way up | `input.rs`, `ipv4.rs`, `ipv6.rs`, `udp.rs`, `tcp.rs`; plain frames in `plain.rs` |
-//! | the way through | `forward.rs`, `transit.rs`, `fragment.rs`, `redirect.rs` |
-//! | the way down | `output.rs`, `routing.rs`, `path.rs` |
-//! | routes; which one a flow takes | `route.rs`; `multipath.rs` |
-//! | the route that a socket keeps, and its generation | `route_handle.rs` |
-//! | neighbours: their table; asking for them | `neighbor.rs`; `resolution.rs`, `arp.rs`, `ndp.rs` |
-//! | fragments | `reassembly.rs`, `fragment.rs`, `identification.rs` |
-//! | ICMP and its errors | `icmp.rs`, `icmpv6.rs`, `problem.rs`, `refusal.rs` |
-//! | groups; path MTUs; address conflicts | `groups.rs`, `multicast.rs`; `path_mtu.rs`; `conflict.rs` |
-//! | what all of that belongs to | `state.rs` |
+//! | the parts, and the calls from the rest of a host | `state.rs` |
+//! | input | `input.rs`, `ipv4.rs`, `ipv6.rs`, `extension.rs` |
+//! | input of plain frames | `plain.rs` |
+//! | forwarding; packets in transit; screening | `forward.rs`; `transit.rs`; `screened.rs` |
+//! | output; headers of packets sent | `output.rs`; `header.rs` |
+//! | UDP datagrams; TCP segments, as IP sees them | `udp.rs`; `tcp.rs` |
+//! | interfaces and their addresses; kinds of addresses | `address/interfaces.rs`; `kinds.rs` |
+//! | destinations that are this host; the source-check cache | `address/local.rs`; `source_check.rs` |
+//! | paths and the generation of routes; the table | `route/routing.rs`; `table.rs` |
+//! | several next hops of a route (multipath) | `route/multipath.rs` |
+//! | the route that a socket keeps; path MTUs | `route/handle.rs`; `path_mtu.rs` |
+//! | the neighbour cache | `neighbor/table.rs` |
+//! | ARP and NDP: processing; messages | `neighbor/discovery.rs`; `arp.rs`, `ndp.rs` |
+//! | address conflicts; updates for other hosts | `neighbor/claims.rs`; `update.rs` |
+//! | segments given up, as their next hop is silent | `neighbor/unresolved.rs` |
+//! | reassembly; cutting; identifications | `fragment/reassembly.rs`; `cutter.rs`; `identification.rs` |
+//! | ICMP, ICMPv6 and IGMP messages to this host | `icmp/control.rs` |
+//! | ICMP errors; redirects; TCP resets | `icmp/errors.rs`; `redirect.rs`; `reset.rs` |
+//! | groups and when they are reported; queries; reports | `multicast/groups.rs`; `query.rs`; `report.rs` |
 
 mod address;
 mod config;

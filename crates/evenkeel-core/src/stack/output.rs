@@ -1,4 +1,4 @@
-//! The way down: source address, IP header, fragments, hardware address.
+//! Output: source address, IP header, fragments, hardware address.
 
 use super::config::Config;
 use super::error::OutputError;
@@ -23,7 +23,7 @@ use crate::tcp::Checksum;
 use crate::tcp::endpoint::Transmit;
 use crate::wire::{EthernetAddress, EthernetProtocol, IpAddress, IpEndpoint, IpProtocol};
 
-/// The way down: the parts of a stack that packets need before they leave.
+/// Output in one work item: the parts of a stack that packets need before they leave.
 pub(super) struct Output<'a, 'io> {
     pub(super) config: &'a Config,
     pub(super) routing: &'a Routing,
@@ -34,7 +34,7 @@ pub(super) struct Output<'a, 'io> {
 }
 
 impl<'io> Output<'_, 'io> {
-    /// Returns the same way down for a shorter time.
+    /// Lends the parts for a shorter time.
     #[inline(always)]
     pub(super) fn reborrow(&mut self) -> Output<'_, 'io> {
         let Self { config, routing, path_mtus, identifications, neighbors, io } = self;

@@ -1,4 +1,4 @@
-//! The short way up: a plain packet from a trusted source to an address of this host.
+//! Plain input, the short way: a plain packet from a trusted source to an address of this host.
 //!
 //! A packet that it takes, the [long way](super::input) would take alike. A packet that it drops (a datagram
 //! with a wrong checksum), the long way would drop, too. It gives all others back.
@@ -24,7 +24,7 @@ use crate::wire::{IpAddress, Ipv4Address};
 
 const UDP: u8 = 17;
 
-/// The short way up: the parts of a stack that a plain frame needs.
+/// Plain input: the parts of a stack that a plain frame needs.
 pub(super) struct PlainInput<'a> {
     pub(super) config: &'a Config,
     pub(super) routing: &'a Routing,

@@ -120,14 +120,14 @@ impl Stack {
 
     // --- The directions: the parts that a piece of work borrows ---
 
-    /// Returns the way down.
+    /// Returns the parts for output.
     #[inline(always)]
     fn output<'a, 'io>(&'a mut self, io: &'a mut Io<'io>) -> Output<'a, 'io> {
         let Self { config, routing, path_mtus, identifications, neighbors, .. } = self;
         Output { config, routing, path_mtus, identifications, neighbors, io }
     }
 
-    /// Returns the way down for ICMP errors.
+    /// Returns the parts for ICMP errors.
     #[inline(always)]
     fn errors<'a, 'io>(&'a mut self, io: &'a mut Io<'io>) -> Errors<'a, 'io> {
         let Self { config, routing, path_mtus, identifications, neighbors, groups, errors: limit, .. } = self;
@@ -135,19 +135,19 @@ impl Stack {
         Errors { groups, limit, output }
     }
 
-    /// Returns the exchange with neighbours.
+    /// Returns the parts for the exchange with neighbours.
     fn discovery<'a, 'io>(&'a mut self, io: &'a mut Io<'io>) -> Discovery<'a, 'io> {
         let Self { config, routing, path_mtus, identifications, neighbors, claims, updates, .. } = self;
         let output = Output { config, routing, path_mtus, identifications, neighbors, io };
         Discovery { claims, updates, output }
     }
 
-    /// Returns the messages to the host itself.
+    /// Returns the parts for messages to the host itself.
     fn control<'a, 'io>(&'a mut self, io: &'a mut Io<'io>) -> Control<'a, 'io> {
         self.long_input(io).control
     }
 
-    /// Returns the way up.
+    /// Returns the parts for input of any frame.
     fn long_input<'a, 'io>(&'a mut self, io: &'a mut Io<'io>) -> Input<'a, 'io> {
         let Self { config, routing, path_mtus, identifications, neighbors, .. } = self;
         let output = Output { config, routing, path_mtus, identifications, neighbors, io };
@@ -156,7 +156,7 @@ impl Stack {
         Input { reassembly, control: Control { groups, limit, discovery } }
     }
 
-    /// Returns the short way up.
+    /// Returns the parts for plain input.
     #[inline(always)]
     const fn plain_input(&self) -> PlainInput<'_> {
         PlainInput {

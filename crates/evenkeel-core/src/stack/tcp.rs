@@ -20,7 +20,7 @@ const TCP_HEADER: usize = 20;
 
 /// A segment for us, in the frames it came in. Nothing of it has been looked at.
 ///
-/// Its frames are part of the counters: whoever has it ends it as delivered, consumed or dropped, and
+/// Its frames are part of the counters: the owner ends it as delivered, consumed or dropped, and
 /// recycles it.
 #[derive(Debug)]
 pub struct TcpPacket {

@@ -15,7 +15,7 @@ pub(super) const HEADER: usize = 8;
 
 /// A whole UDP datagram, its checksum verified, in the frames it came in.
 ///
-/// Its frames are part of the counters: whoever has it ends it as delivered or dropped, and recycles it.
+/// Its frames are part of the counters: the owner ends it as delivered or dropped, and recycles it.
 #[derive(Debug)]
 pub struct Datagram {
     /// The interface it came in by.

@@ -1,4 +1,4 @@
-//! What packets to this host may be addressed to.
+//! The destinations of packets to this host.
 
 use super::interfaces::Interfaces;
 use super::kinds::Cast;

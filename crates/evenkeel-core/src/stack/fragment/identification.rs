@@ -1,11 +1,11 @@
 //! Identifications of packets that are in fragments, or may be cut into fragments on their way.
 //!
 //! Of one source, destination and protocol none may come twice while fragments of the first are under way
-//! (RFC 6864 4.1, RFC 8200 4.5): so they are counted. And nobody may foretell those sent to others, or how
-//! many there are: who can puts fragments of his own among theirs (RFC 4963, RFC 7739 3). So each begins to
-//! count somewhere else, by a keyed hash (RFC 7739 5.3). Counters are shared, as memory must be bounded; a
-//! sender of packets that share one learns how many the others are, but cannot find out who they are without
-//! the secret.
+//! (RFC 6864 4.1, RFC 8200 4.5): so they are counted. No other host may foretell those sent to third hosts,
+//! or how many there are: it could put fragments of its own among theirs (RFC 4963, RFC 7739 3). So each
+//! sequence begins at another number, by a keyed hash (RFC 7739 5.3). Counters are shared, as memory must be
+//! bounded; a sender of packets that share one learns how many the others are, but cannot find out whose
+//! they are without the secret.
 //!
 //! Packets that no router may cut ("don't fragment") need none and bear zero (RFC 6864 4.1). So it is only
 //! fragments, ICMP and IGMP that count, and no flow of UDP or TCP, however fast, uses up the 65 536

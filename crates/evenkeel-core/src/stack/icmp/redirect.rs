@@ -72,7 +72,7 @@ impl<'a> Redirect<'a> {
     }
 
     /// Returns the body of a redirect of ICMPv6 as far as the quoted packet, and its length: the target, the
-    /// destination, the target's hardware address if known, and the head of the option that quotes the packet.
+    /// destination, the target's hardware address if known, and the head of the option that quotes it.
     pub(crate) fn body_v6(
         &self,
         target: Ipv6Address,

@@ -2,7 +2,7 @@
 //! (RFC 5227), and its counterpart over neighbour discovery.
 //!
 //! Addresses are configured, and used at once. A probe at the start asks whether another host has the address
-//! (RFC 5227 2.1.1, RFC 4862 5.4.2). A second later, if no host has answered, two announcements let neighbours
+//! (RFC 5227 2.1.1, RFC 4862 5.4.2). A second later, if none has answered, two announcements let neighbours
 //! correct their caches (RFC 5227 2.3, RFC 4861 7.2.6). From then on an address is defended (RFC 5227 2.4 c):
 //! it is never given up, but announced again, at most every ten seconds.
 
@@ -66,7 +66,7 @@ impl Claims {
         self.pending.push(Pending { due: now, interface, address, step: Step::Probe });
     }
 
-    /// Forgets an address.
+    /// Forgets an address that this host no longer has, with the claims of others to it.
     pub(crate) fn forget(&mut self, interface: InterfaceId, address: IpAddress) {
         self.pending.retain(|p| (p.interface, p.address) != (interface, address));
         self.claimed.retain(|&(i, a, _)| (i, a) != (interface, address));

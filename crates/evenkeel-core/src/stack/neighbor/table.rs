@@ -1,10 +1,10 @@
 //! Hardware addresses of neighbours, for ARP and NDP alike: the states of RFC 4861 7.3, and the frames that
 //! wait.
 //!
-//! The cache is bounded, and built so that a flood cannot wash it out: entries come into being only when we
-//! ask for an address, or when a neighbour asks for ours; what nobody asked for changes existing entries at
-//! most. When it is full, an entry that never proved itself (no answer to a question of ours) goes before any
-//! that did, and the one used longest ago goes first.
+//! The cache is bounded, and a flood cannot wash it out. Entries are created only when this host asks for an
+//! address, or when a neighbour asks for one of this host. Unsolicited messages change existing entries at
+//! most. When the cache is full, an entry that never answered a question of this host goes before any that
+//! did, and the one used longest ago goes first.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -75,7 +75,7 @@ pub enum NeighborState {
     Delay,
     /// The neighbour is being probed.
     Probe,
-    /// Set by [`Stack::set_neighbor`](crate::host::Host::set_neighbor).
+    /// Set by [`Host::set_neighbor`](crate::host::Host::set_neighbor).
     Permanent,
 }
 
@@ -349,8 +349,8 @@ impl Neighbors {
         };
         let differs = known && hardware != entry.hardware;
         if differs && !advertisement.overrides {
-            // Another host claims the address without the right to replace: the entry becomes stale, and keeps
-            // its hardware address (7.2.5 I).
+            // Another host claims the address without the right to replace: the entry becomes stale, and
+            // keeps its hardware address (7.2.5 I).
             if matches!(entry.state, State::Known { .. }) {
                 self.enter(slot, State::Known { confirmed_until: now }, Instant::NEVER);
             }
@@ -358,8 +358,8 @@ impl Neighbors {
         }
         self.set_hardware(slot, hardware);
         if advertisement.solicited {
-            // Whatever the state was; but what calls itself an answer while nobody asks is not preferred when
-            // room is needed.
+            // In any state. An unsolicited message that claims to be an answer does not protect the entry
+            // from eviction.
             if asked {
                 self.prove(slot);
             }

@@ -1,4 +1,4 @@
-//! Where packets go: the routes, their next hops, and the MTU on the way.
+//! The paths of packets: routes, their next hops, and path MTUs.
 
 pub(crate) mod handle;
 pub(crate) mod hop;

@@ -31,7 +31,8 @@ impl Path {
 
 /// The address and the interface of this host that a datagram leaves from, as `IP_PKTINFO` names them.
 ///
-/// An answer takes both from its request: see [`Datagram::reply_origin`](crate::stack::Datagram::reply_origin).
+/// An answer takes both from its request: see
+/// [`Datagram::reply_origin`](crate::stack::Datagram::reply_origin).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Origin {
     /// The address, one of the host's own; `None` for the one that suits the way.

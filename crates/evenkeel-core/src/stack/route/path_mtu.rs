@@ -9,9 +9,9 @@ use crate::wire::IpAddress;
 /// The time for which a reduced path MTU is used (RFC 8201 5.3, RFC 1191 6.3).
 const PATH_MTU_LIFE: Duration = Duration::from_secs(600);
 
-/// Every host takes packets of so many bytes (RFC 791 3.2), so nobody need send less.
+/// The smallest path MTU of IPv4: every host takes packets of so many bytes (RFC 791 3.2).
 const MIN_V4: usize = 576;
-/// Every link takes these (RFC 8200 5).
+/// The smallest path MTU of IPv6: every link takes such packets (RFC 8200 5).
 pub(crate) const MIN_V6: usize = 1280;
 
 /// Path MTUs that routers have reported, a limited number, the oldest forgotten first.
