@@ -6,7 +6,7 @@ use evenkeel_core::process::ProcessId;
 use evenkeel_core::socket::{Event, Fd, FdSets, Interest, Kinds, Select, Trigger};
 use evenkeel_core::time::Instant;
 
-use crate::stages::{BATCH, Batch, Stage};
+use crate::batch::{BATCH, Batch, Stage};
 
 pub(crate) fn stages() -> impl Iterator<Item = Stage> {
     [
