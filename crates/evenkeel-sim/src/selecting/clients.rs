@@ -9,7 +9,7 @@ use evenkeel_core::socket::{Fd, StreamError};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
-use super::REQUEST;
+use super::exchange::REQUEST;
 use crate::rng::Rng;
 use crate::workload::{Log, Tally};
 

@@ -9,7 +9,7 @@ use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::ListenerConfig;
 
 use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
-use super::{FILLER, HandlerCosts, Hearing, REQUEST};
+use super::exchange::{Arriving, FILLER, HandlerCosts, REQUEST};
 use crate::workload::Tally;
 
 /// The source of a proxy's answers.
@@ -37,7 +37,7 @@ pub struct Proxy {
 #[derive(Debug)]
 enum Stream {
     /// A client without a complete request.
-    Asking(Hearing),
+    Asking(Arriving),
     /// A client that waits.
     Client(Client),
     /// A connection with the origin, for that client.
@@ -74,7 +74,7 @@ impl Proxy {
         let Ok((client, _)) = system.accept(listener) else { return };
         self.accepted.add_one();
         self.events.read(client);
-        self.streams.insert(client, Stream::Asking(Hearing::default()));
+        self.streams.insert(client, Stream::Asking(Arriving::default()));
     }
 
     fn readable(&mut self, fd: Fd, system: &mut System<'_>) {
@@ -84,8 +84,8 @@ impl Proxy {
             read => read.unwrap_or(0),
         };
         match self.streams.get_mut(&fd) {
-            Some(Stream::Asking(hearing)) if read > 0 => {
-                if hearing.hear(&chunk[..read]) {
+            Some(Stream::Asking(request)) if read > 0 => {
+                if request.add(&chunk[..read]) {
                     self.ask(fd, system);
                 }
             }

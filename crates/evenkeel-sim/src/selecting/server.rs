@@ -8,7 +8,7 @@ use evenkeel_core::socket::{Fd, StreamError};
 use evenkeel_core::tcp::ListenerConfig;
 
 use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
-use super::{FILLER, HandlerCosts, Hearing};
+use super::exchange::{Arriving, FILLER, HandlerCosts};
 use crate::workload::Tally;
 
 /// A server that answers each request with one document, and closes, as in HTTP/1.0.
@@ -24,7 +24,7 @@ pub struct SelectServer {
 
 #[derive(Debug)]
 enum Conversation {
-    Asked(Hearing),
+    Asked(Arriving),
     Telling { left: usize },
 }
 
@@ -49,15 +49,15 @@ impl SelectServer {
         let Ok((stream, _)) = system.accept(listener) else { return };
         self.accepted.add_one();
         self.events.read(stream);
-        self.streams.insert(stream, Conversation::Asked(Hearing::default()));
+        self.streams.insert(stream, Conversation::Asked(Arriving::default()));
     }
 
-    fn hear(&mut self, stream: Fd, system: &mut System<'_>) {
+    fn read_request(&mut self, stream: Fd, system: &mut System<'_>) {
         let mut chunk = [0; 1 << 10];
         match (self.streams.get_mut(&stream), system.read(stream, &mut chunk)) {
             (_, Err(StreamError::WouldBlock)) => {}
-            (Some(Conversation::Asked(hearing)), Ok(len)) if len > 0 => {
-                if hearing.hear(&chunk[..len]) {
+            (Some(Conversation::Asked(request)), Ok(len)) if len > 0 => {
+                if request.add(&chunk[..len]) {
                     system.compute(self.costs.request);
                     self.streams.insert(stream, Conversation::Telling { left: self.bytes });
                     self.events.write(stream);
@@ -94,7 +94,7 @@ impl Program for SelectServer {
         match self.events.next(system) {
             Err(step) => return step,
             Ok(Happening::Acceptable(listener)) => self.accept(listener, system),
-            Ok(Happening::Readable(fd)) => self.hear(fd, system),
+            Ok(Happening::Readable(fd)) => self.read_request(fd, system),
             Ok(Happening::Writable(fd)) => self.tell(fd, system),
         }
         Step::Again
