@@ -270,8 +270,8 @@ impl Arguments {
             forward_nice: self.forward_nice,
             ..self.receiving.config(1)
         }
-        .with_alternatives(|alternatives| {
-            alternatives.transmit = match self.transmit {
+        .with_paper_policies(|policies| {
+            policies.transmit = match self.transmit {
                 TransmitMode::Latency => Transmit::Latency,
                 TransmitMode::Throughput => Transmit::Throughput,
             };
