@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use evenkeel_core::cable::{Completion, End, Options, pair};
 use evenkeel_core::capture::Capture;
 use evenkeel_core::frame::Pool;
-use evenkeel_core::host::{Alternatives, Config, Host, System, Transmit, TransmitService};
+use evenkeel_core::host::{Config, Host, PaperPolicies, System, Transmit, TransmitService};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::ledger::Ledger;
 use evenkeel_core::poll::{
@@ -68,7 +68,7 @@ fn config(script: &mut Script<'_>) -> Config {
         cycle_limit: (options & 8 != 0)
             .then_some(CycleLimit { period: Duration::from_millis(10), percent: 50 }),
         quota: if more & 128 == 0 { Quota::Fixed(4) } else { Quota::Dynamic },
-        alternatives: Alternatives {
+        paper_policies: PaperPolicies {
             tick_sampling: alternatives.then_some(sampling),
             real_time_tasks: alternatives.then_some(TaskWeights { receive: 2, transmit: 1 }),
             limit_interrupts: options & 16 != 0,
@@ -79,7 +79,7 @@ fn config(script: &mut Script<'_>) -> Config {
             network_polling: (more & 2 != 0 && options & 16 != 0).then_some(polling),
             transmit_service: services[usize::from(more >> 3 & 3) % services.len()],
             output_feedback: more & 64 != 0,
-            ..base.alternatives
+            ..base.paper_policies
         },
         listen_only: more & 4 != 0,
         output_queue_pkts: 8,
@@ -205,9 +205,9 @@ impl World {
     }
 
     fn run_to_rest(&mut self) {
-        let alternatives = &self.host.config().alternatives;
+        let policies = &self.host.config().paper_policies;
         // A host that polls the network takes interrupts when it is idle.
-        let clocked = alternatives.clocked_interrupts.is_some() && alternatives.network_polling.is_none();
+        let clocked = policies.clocked_interrupts.is_some() && policies.network_polling.is_none();
         let mut ticks = 0;
         for _ in 0..UNITS_TO_REST {
             self.take_sent();

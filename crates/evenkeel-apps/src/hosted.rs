@@ -8,8 +8,8 @@ use evenkeel_core::process::{ProcessId, Program};
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 
+use crate::captures::{Capturing, Embedded, EmbeddedCaptured};
 use crate::host_setup::{Limits, Looks, Occasion, PATIENCE, SetupError, drive, run_dry};
-use crate::monitor::{Capturing, Embedded, EmbeddedCaptured};
 
 /// The time allowed for writing the frames captured last.
 const DRAIN: Duration = Duration::from_millis(20);

@@ -3,6 +3,7 @@
 
 pub mod blast;
 pub mod blaster;
+pub mod captures;
 pub mod chart;
 pub mod counters;
 pub mod demo;
@@ -12,6 +13,7 @@ pub mod host_setup;
 mod hosted;
 pub mod http;
 pub mod latency;
+pub mod link_plan;
 pub mod load;
 pub mod measure;
 pub mod monitor;
@@ -19,6 +21,7 @@ pub mod pace;
 pub mod quantity;
 pub mod requests;
 pub mod route;
+pub mod sending;
 pub mod serve;
 pub mod service;
 pub mod stream;

@@ -16,10 +16,10 @@ use serde::Serialize;
 
 use crate::blast::{self, Blasted};
 use crate::blaster;
+use crate::captures::{Embedded, EmbeddedCaptured};
 use crate::counters::HostCounters;
 use crate::host_setup::{DeviceSetup, HostSetup, Limits, Occasion, SetupError, run_dry};
 use crate::hosted::Hosted;
-use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::service::{self, Service as UdpService};
 use crate::stream::{self, Clients, ConnectionReport, Load, Server, Service, TcpReport};
 

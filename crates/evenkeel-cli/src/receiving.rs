@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 use evenkeel::core::Scheduling;
-use evenkeel::core::host::{Alternatives, Config};
+use evenkeel::core::host::{Config, PaperPolicies};
 use evenkeel::core::poll::{
     CycleLimit, Feedback, FeedbackBy, FeedbackScope, NetworkPolling, Quota, TaskWeights, TickSampling,
 };
@@ -226,13 +226,13 @@ impl Receiving {
                 Some(Scope::Off) => None,
             },
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period: CYCLE_PERIOD, percent }),
-            alternatives: Alternatives {
+            paper_policies: PaperPolicies {
                 tick_sampling: self.tick_sampling,
                 real_time_tasks: self.real_time_tasks,
                 limit_interrupts: self.limit_interrupts,
                 clocked_interrupts: self.clocked_interrupts,
                 network_polling: self.aggregation_quota.map(NetworkPolling::new),
-                ..defaults.alternatives
+                ..defaults.paper_policies
             },
             scheduler: match self.scheduler {
                 Scheduler::Stride => Scheduling::Stride,

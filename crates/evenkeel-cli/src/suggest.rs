@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};
 use evenkeel::core::receive::Architecture;
 use evenkeel::link::{Address, LinkSpec};
-use evenkeel_apps::route::plan::Link;
+use evenkeel_apps::link_plan::Link;
 
 /// A parser that names some values for completion.
 #[derive(Debug, Clone)]

@@ -27,8 +27,8 @@ pub struct Config {
     pub feedback: Option<Feedback>,
     /// Limit of the share of the core that goes to taking packets in. Default none.
     pub cycle_limit: Option<CycleLimit>,
-    /// Policies that the papers name in addition to those above. Default [`Alternatives::default`].
-    pub alternatives: Alternatives,
+    /// Policies that the papers name in addition to those above. Default [`PaperPolicies::default`].
+    pub paper_policies: PaperPolicies,
     /// Limit of each interface's output queue. Default 256.
     pub output_queue_pkts: usize,
     /// Ends every frame behind the packet filter: no protocol input, and nothing is ever sent. Default no.
@@ -105,7 +105,7 @@ pub enum TransmitService {
 
 /// Policies that the papers name in addition to those of [`Config`]: for experiments and special needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Alternatives {
+pub struct PaperPolicies {
     /// Whether full output queues give feedback too. Default no: another interface's queue is weak evidence
     /// that input is the cause.
     pub output_feedback: bool,
@@ -138,7 +138,7 @@ pub struct Alternatives {
     pub transmit_service: TransmitService,
 }
 
-impl Default for Alternatives {
+impl Default for PaperPolicies {
     fn default() -> Self {
         Self {
             output_feedback: false,
@@ -163,7 +163,7 @@ impl Default for Config {
             quota: Quota::default(),
             feedback: Some(Feedback::default()),
             cycle_limit: None,
-            alternatives: Alternatives::default(),
+            paper_policies: PaperPolicies::default(),
             output_queue_pkts: 256,
             listen_only: false,
             forward_nice: 0,
@@ -193,10 +193,10 @@ pub(crate) const CHANNEL_SHARE: usize = 2;
 const PAYLOAD_BYTES: usize = 1_400;
 
 impl Config {
-    /// Returns these settings with the alternatives changed by `change`.
+    /// Returns these settings with the policies of the papers changed by `change`.
     #[must_use]
-    pub fn with_alternatives(mut self, change: impl FnOnce(&mut Alternatives)) -> Self {
-        change(&mut self.alternatives);
+    pub fn with_paper_policies(mut self, change: impl FnOnce(&mut PaperPolicies)) -> Self {
+        change(&mut self.paper_policies);
         self
     }
 

@@ -24,7 +24,7 @@ use crate::trigger::{Within, pass_state};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 use crate::work::{Work, WorkLog};
 
-pub use crate::config::{Alternatives, Config, Transmit, TransmitService};
+pub use crate::config::{Config, PaperPolicies, Transmit, TransmitService};
 pub use crate::frame::PoolLimit;
 pub use crate::link::{AddInterfaceError, Traffic};
 pub use crate::process::NotAttached;
@@ -756,7 +756,7 @@ impl Host {
 
     /// Returns whether a work item is part of taking packets in, and so counts against the cycle limit.
     fn is_limited(&self, unit: Unit) -> bool {
-        let Alternatives { limit_interrupts, limit_counts_interrupts, .. } = self.net.config.alternatives;
+        let PaperPolicies { limit_interrupts, limit_counts_interrupts, .. } = self.net.config.paper_policies;
         match unit {
             Unit::Poll => true,
             Unit::Device(port) => {

@@ -149,7 +149,7 @@ fn parts_of_the_host_are_listed_by_name_while_they_wait() {
     bench.settle();
     assert_eq!(waiting(&bench.host), [(Deadline::Reassembly, "reassembly")]);
     let config = Config::of(Architecture::Eager)
-        .with_alternatives(|a| a.clocked_interrupts = Some(Duration::from_millis(1)));
+        .with_paper_policies(|a| a.clocked_interrupts = Some(Duration::from_millis(1)));
     let ticking = Host::new(config).unwrap();
     assert_eq!(waiting(&ticking), [(Deadline::ClockedInterrupts, "clocked-interrupts")]);
 }

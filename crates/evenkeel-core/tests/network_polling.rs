@@ -15,7 +15,7 @@ const QUOTAS: [u32; 5] = [1, 2, 5, 10, 15];
 
 fn polls(architecture: Architecture, device_work: DeviceWork, quota: u32) -> Config {
     let config = Config { device_work, ..Config::of(architecture) };
-    config.with_alternatives(|a| a.network_polling = Some(NetworkPolling::new(quota)))
+    config.with_paper_policies(|a| a.network_polling = Some(NetworkPolling::new(quota)))
 }
 
 /// Returns every method by which the host takes frames from rings.

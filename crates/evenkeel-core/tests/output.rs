@@ -42,7 +42,7 @@ fn the_output_queue_is_bounded_and_keeps_the_order() {
     for architecture in Architecture::ALL {
         for transmit in [Transmit::Latency, Transmit::Throughput] {
             let config = Config { output_queue_pkts: 8, ..Config::of(architecture) };
-            let config = config.with_alternatives(|a| a.transmit = transmit);
+            let config = config.with_paper_policies(|a| a.transmit = transmit);
             let mut bench = bench(config, 4);
             let before = bench.host.ledger().transmitted;
             burst(&mut bench, 0..30);
@@ -71,7 +71,7 @@ fn the_output_queue_is_bounded_and_keeps_the_order() {
 fn in_throughput_mode_frames_wait_while_the_interface_is_active() {
     for architecture in Architecture::ALL {
         let handed_over = |transmit| {
-            let config = Config::of(architecture).with_alternatives(|a| a.transmit = transmit);
+            let config = Config::of(architecture).with_paper_policies(|a| a.transmit = transmit);
             let mut bench = bench(config, 16);
             let before = bench.host.ledger().transmitted;
             let mut counts = Vec::new();
@@ -105,7 +105,7 @@ fn all_in_the_interrupt(transmit_service: TransmitService) -> u64 {
         output_queue_pkts: 8,
         ..Config::of(Architecture::Polled)
     };
-    let config = config.with_alternatives(|a| a.transmit_service = transmit_service);
+    let config = config.with_paper_policies(|a| a.transmit_service = transmit_service);
     let mut bench = bench(config, 8);
     let before = bench.host.ledger().transmitted;
     for n in 0..2_000 {
@@ -150,7 +150,7 @@ fn below_livelock_no_service_of_the_transmit_side_loses_a_frame() {
     {
         for architecture in Architecture::ALL {
             let config =
-                Config::of(architecture).with_alternatives(|a| a.transmit_service = transmit_service);
+                Config::of(architecture).with_paper_policies(|a| a.transmit_service = transmit_service);
             let mut bench = bench(config, 8);
             let mut left = Vec::new();
             for n in 0..200 {
@@ -171,7 +171,7 @@ fn a_full_output_queue_can_hold_input_back() {
         // What one callback takes finds room above the mark.
         let quota = Quota::Fixed(8);
         let config = Config { output_queue_pkts: 16, quota, ..Config::of(Architecture::Polled) };
-        let config = config.with_alternatives(|a| a.output_feedback = output_feedback);
+        let config = config.with_paper_policies(|a| a.output_feedback = output_feedback);
         let mut bench = bench(config, 8);
         for n in 0..500 {
             bench.send(&vec![outwards(n); 8]);

@@ -110,7 +110,7 @@ fn input_per_ms(architecture: Architecture) -> Vec<Duration> {
         batch_pkts: 1,
         ..Config::of(architecture)
     };
-    let mut bench = Bench::router(config.with_alternatives(|a| a.limit_interrupts = true));
+    let mut bench = Bench::router(config.with_paper_policies(|a| a.limit_interrupts = true));
     bench.host.spawn("awakened", 0, Box::new(Awakened(9, false)));
     // A packet now and then: the core idles in between.
     for n in 0..11 {
@@ -164,7 +164,7 @@ fn an_idle_core_never_makes_a_frame_wait_for_the_period() {
     for architecture in [Architecture::Polled, Architecture::SoftLrp, Architecture::Eager] {
         let limit = CycleLimit { period: Duration::from_secs(1), percent: 0 };
         let config = Config { cycle_limit: Some(limit), ..Config::of(architecture) };
-        let mut bench = Bench::router(config.with_alternatives(|a| a.limit_interrupts = true));
+        let mut bench = Bench::router(config.with_paper_policies(|a| a.limit_interrupts = true));
         bench.settle();
         bench.sent_wan();
         let start = bench.now;
@@ -195,7 +195,7 @@ fn the_cycle_limit_is_a_limit_also_where_nearly_every_frame_interrupts() {
             cycle_limit: Some(CycleLimit { period: PERIOD, percent: 50 }),
             ..Config::of(Architecture::Polled)
         };
-        let config = config.with_alternatives(|a| a.limit_counts_interrupts = limit_counts_interrupts);
+        let config = config.with_paper_policies(|a| a.limit_counts_interrupts = limit_counts_interrupts);
         let mut bench = Bench::router(config);
         let spinner = bench.host.spawn("spinner", 0, Box::new(Preemptible));
         bench.settle_some();
@@ -238,7 +238,7 @@ fn a_legacy_driver_knows_nothing_of_the_cycle_limit() {
 fn eager_flood(limit_interrupts: bool) -> (u64, u64, u64) {
     let config =
         Config { ip_queue_pkts: 16, socket_queue_pkts: 8, batch_pkts: 1, ..Config::of(Architecture::Eager) };
-    let mut bench = Bench::new(config.with_alternatives(|a| a.limit_interrupts = limit_interrupts));
+    let mut bench = Bench::new(config.with_paper_policies(|a| a.limit_interrupts = limit_interrupts));
     let (mut sink, seen) = Sink::new(7);
     sink.compute = Duration::from_micros(20);
     bench.host.spawn("sink", 0, Box::new(sink));
@@ -273,7 +273,7 @@ fn the_cycle_limit_protects_programs_from_interrupts_if_they_are_limited() {
             batch_pkts: 1,
             ..Config::of(Architecture::Eager)
         };
-        let mut bench = Bench::router(config.with_alternatives(|a| a.limit_interrupts = limit_interrupts));
+        let mut bench = Bench::router(config.with_paper_policies(|a| a.limit_interrupts = limit_interrupts));
         let spinner = bench.host.spawn("spinner", 0, Box::new(Spinner));
         bench.settle_some();
         let (start, before) = (bench.now, bench.host.bill(spinner).unwrap().used);
@@ -296,7 +296,7 @@ const TICK: Duration = Duration::from_micros(100);
 #[test]
 fn clocked_interrupts_come_with_the_clock_and_lose_nothing() {
     for architecture in [Architecture::Polled, Architecture::SoftLrp, Architecture::Eager] {
-        let config = Config::of(architecture).with_alternatives(|a| a.clocked_interrupts = Some(TICK));
+        let config = Config::of(architecture).with_paper_policies(|a| a.clocked_interrupts = Some(TICK));
         let mut bench = Bench::router(config);
         let (sink, seen) = Sink::new(9);
         bench.host.spawn("sink", 0, Box::new(sink));
@@ -327,7 +327,7 @@ fn under_a_flood_clocked_interrupts_are_at_most_one_for_each_source_and_tick() {
     // The eager host gets what it can forward: its handlers work off a whole ring in many units.
     for (architecture, pkts) in [(Architecture::Polled, 10), (Architecture::Eager, 3)] {
         let config = Config { batch_pkts: 1, ..Config::of(architecture) };
-        let mut bench = Bench::router(config.with_alternatives(|a| a.clocked_interrupts = Some(TICK)));
+        let mut bench = Bench::router(config.with_paper_policies(|a| a.clocked_interrupts = Some(TICK)));
         bench.settle_some();
         let (interrupts, start) = (bench.host.interrupts(), bench.now);
         for n in 0..2_000 {
@@ -348,7 +348,7 @@ fn under_a_flood_clocked_interrupts_are_at_most_one_for_each_source_and_tick() {
 #[test]
 fn a_halted_host_with_clocked_interrupts_wakes_by_its_deadline() {
     for architecture in [Architecture::Polled, Architecture::Eager, Architecture::SoftLrp] {
-        let config = Config::of(architecture).with_alternatives(|a| a.clocked_interrupts = Some(TICK));
+        let config = Config::of(architecture).with_paper_policies(|a| a.clocked_interrupts = Some(TICK));
         let mut bench = Bench::router(config);
         bench.run(Duration::from_millis(2));
         bench.send(&[outwards(1)]);
@@ -368,7 +368,7 @@ fn a_halted_host_with_clocked_interrupts_wakes_by_its_deadline() {
 #[test]
 fn a_frame_that_comes_while_its_flag_is_being_cleared_interrupts_again() {
     let tasks = TaskWeights { receive: 1, transmit: 1 };
-    let config = Config::of(Architecture::Polled).with_alternatives(|a| a.real_time_tasks = Some(tasks));
+    let config = Config::of(Architecture::Polled).with_paper_policies(|a| a.real_time_tasks = Some(tasks));
     let mut bench = Bench::router(config);
     bench.settle();
     bench.sent_wan();

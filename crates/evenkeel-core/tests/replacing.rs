@@ -72,7 +72,7 @@ fn one_of_another_shape_is_refused() {
 fn one_that_was_active_does_not_hold_up_what_its_successor_is_to_send() {
     let by_peer = |number| Options { completion: Completion::ByPeer, ..Options::new("host", number) };
     let config =
-        Config::of(Architecture::Polled).with_alternatives(|all| all.transmit = Transmit::Throughput);
+        Config::of(Architecture::Polled).with_paper_policies(|all| all.transmit = Transmit::Throughput);
     let mut bench = Bench::new(config.clone());
     let (mut wire, end) = pair(Options::new("wire", 1), by_peer(2));
     bench.host = Host::new(config).unwrap();

@@ -91,14 +91,14 @@ fn nothing_that_runs_depends_on_how_often_one_looks() {
     let limit = CycleLimit { percent: 25, period: Duration::from_millis(1) };
     let clocked = |architecture| {
         let period = Some(Duration::from_micros(30));
-        Config::of(architecture).with_alternatives(|a| a.clocked_interrupts = period)
+        Config::of(architecture).with_paper_policies(|a| a.clocked_interrupts = period)
     };
     let more = [
         clocked(Architecture::Eager),
         clocked(Architecture::SoftLrp),
         Config { cycle_limit: Some(limit), ..Config::of(Architecture::Polled) },
         Config { cycle_limit: Some(limit), ..Config::of(Architecture::Eager) }
-            .with_alternatives(|a| a.limit_interrupts = true),
+            .with_paper_policies(|a| a.limit_interrupts = true),
         Config { scheduler: evenkeel_core::Scheduling::DecayUsage, ..Config::of(Architecture::SoftLrp) },
     ];
     for config in plain.into_iter().chain(more) {

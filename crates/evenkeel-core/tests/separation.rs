@@ -154,7 +154,7 @@ fn interrupts_discard_no_flood() {
     use evenkeel_core::receive::DeviceWork;
     let mut config = Config::of(Architecture::SoftLrp);
     config.device_work = DeviceWork::Interrupt;
-    config.alternatives.limit_interrupts = true;
+    config.paper_policies.limit_interrupts = true;
     let mut host = Host::of(config, |_| ());
     host.run(LONG, 40, true);
     let seen = host.run(LONG, 40, true);

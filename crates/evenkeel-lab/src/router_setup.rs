@@ -1,7 +1,7 @@
 //! The settings of a router in the livelock paper's experiments, for virtual and real time.
 
 use evenkeel_core::Scheduling;
-use evenkeel_core::host::{Alternatives, Config, Transmit};
+use evenkeel_core::host::{Config, PaperPolicies, Transmit};
 use evenkeel_core::poll::{CycleLimit, Feedback, FeedbackScope, Inhibition, Quota};
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack;
@@ -76,7 +76,7 @@ impl Setup {
             quota: self.quota,
             feedback: self.feedback.map(feedback),
             cycle_limit: self.cycle_limit.map(|percent| CycleLimit { period, percent }),
-            alternatives: Alternatives {
+            paper_policies: PaperPolicies {
                 limit_counts_interrupts: false,
                 // This holds for every figure of the router. If a callback of ten packets, which takes longer
                 // than the timeout, could finish, the queue would never drain, and figures 6 and 9 would show
@@ -84,7 +84,7 @@ impl Setup {
                 // is within the same bounds (figure 10).
                 inhibition: Inhibition::AtOnce,
                 transmit: self.transmit,
-                ..Alternatives::default()
+                ..PaperPolicies::default()
             },
             ip_queue_pkts: QUEUE_PKTS,
             output_queue_pkts: QUEUE_PKTS,
@@ -128,7 +128,10 @@ impl MonitorSetup {
             // receiving interface", and "the kernel has no place to put the next batch" (section 9): the
             // kernel takes the ring's packets, and drops them in the filter's queue. With an immediate stop
             // they would be dropped in the ring.
-            alternatives: Alternatives { inhibition: Inhibition::AfterCallback, ..Alternatives::default() },
+            paper_policies: PaperPolicies {
+                inhibition: Inhibition::AfterCallback,
+                ..PaperPolicies::default()
+            },
             listen_only: true,
             scheduler: Scheduling::DecayUsage,
             ..Config::of(Architecture::Polled)

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::experiment::Outcome;
-
 /// Seeds, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seeds {
@@ -24,15 +22,15 @@ impl Seeds {
 
 /// Measures with each seed, and returns the outcomes in the order of the seeds. Calls `progress` with the
 /// number of finished runs and of all runs.
-pub(crate) fn each(
+pub(crate) fn each<T: Clone + Send>(
     seeds: Seeds,
-    measure: fn(u64) -> Outcome,
+    measure: fn(u64) -> T,
     progress: &mut dyn FnMut(usize, usize),
-) -> Vec<Outcome> {
+) -> Vec<T> {
     let count = seeds.count as usize;
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(count);
     let next = AtomicUsize::new(0);
-    let mut outcomes: Vec<Option<Outcome>> = vec![None; count];
+    let mut outcomes: Vec<Option<T>> = vec![None; count];
     thread::scope(|scope| {
         let (done, of_each) = mpsc::channel();
         for _ in 0..threads {
@@ -59,6 +57,7 @@ pub(crate) fn each(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Outcome;
 
     fn measure(seed: u64) -> Outcome {
         let points = vec![crate::Point::new("a", 0.0, seed as f64)];

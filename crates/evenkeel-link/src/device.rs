@@ -4,10 +4,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use evenkeel_core::frame::{BUFFER_BYTES, HEADROOM};
 use evenkeel_core::interface::Interface;
 
-use crate::capture::Frames;
+use crate::buffer::MTU_MAX;
+use crate::capture::frames::Frames;
 use crate::error::LinkError;
 use crate::netdev::KernelCounters;
 
@@ -17,17 +17,6 @@ pub(crate) const IN_TRANSIT_PKTS: usize = 128;
 
 /// The most receive rings of one interface of a device.
 pub const QUEUES_MAX: usize = 16;
-
-/// The largest IP packet that a frame buffer can hold, with an Ethernet header and a VLAN tag in front, and a
-/// byte to spare: a read that fills the buffer is taken to be cut off.
-pub const MTU_MAX: usize = BUFFER_BYTES - HEADROOM - 14 - 4 - 1;
-
-/// Returns the size of the pool's buffers ([`Pool::of_buffers`](evenkeel_core::frame::Pool::of_buffers)) that
-/// hold the frames of a device with this MTU, as [`MTU_MAX`] says of the default.
-#[must_use]
-pub const fn buffer_bytes_for(mtu: usize) -> usize {
-    if mtu <= MTU_MAX { BUFFER_BYTES } else { mtu - MTU_MAX + BUFFER_BYTES }
-}
 
 /// Returns the MTU of the device called `name`. With `jumbo` any MTU is usable.
 ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use evenkeel_core::wire::EthernetAddress;
 
-use crate::device::MTU_MAX;
+use crate::buffer::MTU_MAX;
 
 /// The reason why a link could not be opened. The message says what to do.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@
 mod accepted;
 mod atomic;
 mod blocks;
+mod buffer;
 pub mod capture;
 mod changes;
 mod claim;
@@ -43,6 +44,7 @@ mod wait;
 mod wakeup;
 
 pub use accepted::{Accepted, WaitBy, have_own_descriptors};
+pub use buffer::{MTU_MAX, buffer_bytes_for};
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;
 pub use connections::{Connections, Happened, allow_descriptors};
@@ -50,9 +52,7 @@ pub use cpu::{
     ThreadMeter, ThreadTime, are_shared_by_session, cpus, pin_to_cpu, prefer_this_thread, run_in_real_time,
     set_timer_slack, taken_from_kernel, thread_cpu_time,
 };
-pub use device::{
-    Descriptors, Device, DeviceInfo, DeviceState, MTU_MAX, QUEUES_MAX, Refusal, Status, buffer_bytes_for,
-};
+pub use device::{Descriptors, Device, DeviceInfo, DeviceState, QUEUES_MAX, Refusal, Status};
 pub use error::LinkError;
 pub use eventfd::EventFd;
 pub use hangup::hangup_events;

@@ -18,8 +18,9 @@ use evenkeel_core::frame::{BUFFER_BYTES, Frame, HEADROOM, LinkType, Metadata, Po
 use evenkeel_core::interface::{Burst, Effort, Interface, Properties, RxCounters, RxQueue, Seen, TxQueue};
 
 use crate::blocks::Blocks;
-use crate::capture::Frames;
-use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, MTU_MAX, Status};
+use crate::buffer::MTU_MAX;
+use crate::capture::frames::Frames;
+use crate::device::{Descriptors, Device, DeviceInfo, IN_TRANSIT_PKTS, Status};
 use crate::error::LinkError;
 use crate::netdev::{Framing, KernelCounters, NetDevice};
 use crate::received::{Received, Slot};

@@ -5,7 +5,7 @@ use core::mem::{offset_of, size_of};
 
 use libc::{tpacket_hdr_variant1, tpacket2_hdr, tpacket3_hdr};
 
-use crate::segment::Offload;
+use crate::segment::{Offload, folded_sum};
 
 /// The memory of a ring.
 ///
@@ -231,22 +231,6 @@ pub(crate) fn complete(frame: &mut [u8], unfinished: Unfinished) -> bool {
     // both.
     *field = (if sum == 0 { 0xffff } else { sum }).to_be_bytes();
     true
-}
-
-/// Returns the ones' complement sum of 16-bit words. An odd byte at the end is padded with zero.
-pub(crate) fn folded_sum(bytes: &[u8]) -> u16 {
-    let (words, odd) = bytes.as_chunks::<4>();
-    let words: u64 = words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum();
-    let mut rest = [0; 4];
-    for (to, &from) in rest.iter_mut().zip(odd) {
-        *to = from;
-    }
-    // 2^32 sums of 32 bits fit, and a frame has fewer. Sums of 32-bit words fold to the sum of their halves.
-    let mut sum = words + u64::from(u32::from_be_bytes(rest));
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]

@@ -4,8 +4,6 @@
 //! segments. A segment has the headers of the packet, with its own lengths, sequence number, identification
 //! and checksums.
 
-use crate::received::folded_sum;
-
 /// The requested segmentation in `struct virtio_net_hdr` (virtio 1.2, 5.1.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offload {
@@ -158,6 +156,22 @@ fn get(bytes: &[u8], at: usize) -> Option<u16> {
 fn put(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
     *bytes.get_mut(at..)?.first_chunk_mut()? = value.to_be_bytes();
     Some(())
+}
+
+/// Returns the ones' complement sum of 16-bit words. An odd byte at the end is padded with zero.
+pub(crate) fn folded_sum(bytes: &[u8]) -> u16 {
+    let (words, odd) = bytes.as_chunks::<4>();
+    let words: u64 = words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum();
+    let mut rest = [0; 4];
+    for (to, &from) in rest.iter_mut().zip(odd) {
+        *to = from;
+    }
+    // 2^32 sums of 32 bits fit, and a frame has fewer. Sums of 32-bit words fold to the sum of their halves.
+    let mut sum = words + u64::from(u32::from_be_bytes(rest));
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! test leaves a line in a file of the run (all test programs have the same parent), and the last program of
 //! the run, `crates/xtask/tests/skipped.rs`, prints them together with the commands that would let them run.
 //!
-//! And which tier of tests is run, and how many seeds of a test that is random ([`Seeds`]).
+//! And which tier of tests is run, how many seeds of a test that is random ([`Seeds`]), and what the files of
+//! a crate import ([`Sources`]).
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +14,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+mod imports;
 mod seeds;
 
+pub use imports::{Graph, Module, Sources};
 pub use seeds::Seeds;
 
 /// The environment variable that selects the long tier of tests.

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use super::{escape, open};
+use super::svg::{escape, open};
 
 /// Horizontal bars below each other, each stretched to the full width, with a legend above.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use super::scale::{Axis, Span};
-use super::{SERIES, escape, open, plain_style};
+use super::svg::{SERIES, escape, open, plain_style};
 
 /// Curves over a common axis.
 #[derive(Debug)]

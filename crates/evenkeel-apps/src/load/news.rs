@@ -1,7 +1,7 @@
 //! The reports that a running generator makes.
 
 use super::generator::Glance;
-use super::program::Hosts;
+use super::hosts::Hosts;
 use super::report::{Effort, Measured};
 
 /// A report from a running generator.

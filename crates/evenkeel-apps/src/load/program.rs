@@ -14,21 +14,20 @@ use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::tcp::connection::Error;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Clock;
-use serde::Serialize;
 
 use super::effort::Meter;
 use super::generator::{Generator, Glance};
+use super::hosts::Hosts;
 use super::news::News;
 use super::plan::Plan;
 use super::report::{Effort, Measured};
 use super::request::Request;
 use super::transport::{Close, Fault, Id, Transport};
-use crate::counters::HostCounters;
 use crate::host_setup::{DeviceSetup, HostSetup, Limits, Occasion, SetupError};
 use crate::hosted::Hosted;
 use crate::http::Document;
-use crate::serve::{Listening, Running, Served, pair};
-use crate::stream::{self, TcpReport, Web};
+use crate::serve::{Listening, Running, pair};
+use crate::stream::{self, Web};
 
 /// The maximum number of events handled in a step.
 const EVENTS: usize = 16;
@@ -58,19 +57,6 @@ pub struct OnHost {
     pub effort: Effort,
     /// The reports of the hosts.
     pub hosts: Hosts,
-}
-
-/// The reports of the hosts of a run.
-#[derive(Debug, Serialize)]
-pub struct Hosts {
-    /// The TCP report of the generator's host.
-    pub tcp: TcpReport,
-    /// The counters of the generator's host.
-    pub counters: HostCounters,
-    /// The server's result, if the run is on a cable.
-    pub server: Option<Box<Served>>,
-    /// The reason why the device does not work any more; `None` if it works.
-    pub device_failed: Option<String>,
 }
 
 /// Runs a plan on a host. Calls `watch` as the limits say; they need no duration, because the plan has one.
@@ -151,17 +137,6 @@ fn run(
     let hosts = Hosts::of(&mut hosted.engine, interface, elapsed);
     let measured = watched.measured(now);
     Ok(OnHost { measured, effort, hosts })
-}
-
-impl Hosts {
-    fn of(engine: &mut Engine, interface: InterfaceId, elapsed: Duration) -> Self {
-        Self {
-            tcp: TcpReport::of(engine.host()),
-            counters: HostCounters::of(engine, interface, elapsed),
-            server: None,
-            device_failed: engine.failed_device(),
-        }
-    }
 }
 
 /// Creates a generator as a program of a host, and a handle to watch it. The generator begins and ends with

@@ -9,16 +9,6 @@
 //! Frames that the program cannot take in time fill the capture queue. The full queue pauses the receive
 //! ring, and excess frames are dropped there, at no cost (Mogul and Ramakrishnan, TOCS 1997, section 9).
 
-mod embedded;
-pub mod file;
-pub mod headers;
-pub mod lines;
-mod link_header;
-mod product;
-mod program;
-pub mod run;
-pub mod summary;
+mod run;
 
-pub use embedded::{Capturing, Embedded, EmbeddedCaptured};
-pub use program::{Monitor, Options, Shared, Sink, Tally, shared};
 pub use run::{Glance, Monitored, News, Setup, What, on_cable, on_devices};

@@ -18,12 +18,11 @@ use evenkeel_link::capture::{Expression, FilterError, Frames, Judge, PassedOver,
 use evenkeel_link::{Clock, Descriptors, DeviceSpec, Listen, Stop, cpus};
 use serde::Serialize;
 
-use super::file::CaptureFile;
-use super::lines::Lines;
-use super::product::Product;
-use super::program::{Monitor, Options, Sink as _, Tally, shared};
-use super::summary::Summarized;
 use crate::blast::{self, Blasted, Flood, Generator, SoFar};
+use crate::captures::file::CaptureFile;
+use crate::captures::lines::Lines;
+use crate::captures::summary::Summarized;
+use crate::captures::{Monitor, Options, Product, Tally, Writable, shared, watch};
 use crate::counters::{self, HostCounters};
 use crate::host_setup::{HostSetup, Limits, Looks, Occasion, SetupError, drive};
 use crate::requests::Requests;
@@ -120,10 +119,8 @@ pub enum News {
     Glance(Box<Glance>),
     /// The result so far, after a request for a report.
     Report(Box<Monitored>),
-    /// The output cannot be written, for this reason. The monitor retries.
-    Failing(String),
-    /// The output can be written again. This many frames have been discarded so far.
-    Recovered(u64),
+    /// The output cannot be written, or can be written again.
+    Writable(Writable),
 }
 
 /// The progress of a monitor at one time.
@@ -376,7 +373,7 @@ impl<N: FnMut(News)> Monitoring<N> {
             || tally.ended() || done.is_some_and(|done| done()),
             |engine, elapsed, occasion| {
                 note(engine, &interfaces, tally, product);
-                watch(product, tally, failing, news);
+                watch(product, tally, failing, &mut |change| news(News::Writable(change)));
                 match occasion {
                     Some(Occasion::Interval) => {
                         let interval = elapsed - core::mem::replace(&mut last_glance, elapsed);
@@ -424,7 +421,7 @@ impl<N: FnMut(News)> Monitoring<N> {
         let accepted = sent.as_ref().map(|(_, wire)| wire.accepted);
         let mut monitored = account.of(engine, *elapsed, sent);
         note(engine, &account.interfaces, tally, product);
-        watch(product, tally, failing, news);
+        watch(product, tally, failing, &mut |change| news(News::Writable(change)));
         let Monitored { counters, seen, unread, .. } = &mut monitored;
         counters.conserved &= tally.ended() || *seen == counters.received && *unread == 0;
         // A monitor that ends at a count leaves frames in the ring.
@@ -517,26 +514,6 @@ fn note(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product:
             file.note_interface(interface, received, missed);
         }
     }
-}
-
-/// Reports when the output begins or ceases to fail.
-pub(super) fn watch(
-    product: &Mutex<Product>,
-    tally: &Tally,
-    failing: &mut bool,
-    news: &mut impl FnMut(News),
-) {
-    let failure = match &*shared(product) {
-        // A reader that has gone is not a failure.
-        Product::File(file) if !file.is_over() => file.writing().failure(),
-        _ => None,
-    };
-    match failure {
-        Some(what) if !*failing => news(News::Failing(what)),
-        None if *failing => news(News::Recovered(tally.discarded())),
-        _ => return,
-    }
-    *failing = !*failing;
 }
 
 fn glance(

@@ -4,7 +4,8 @@ use evenkeel_core::wire::{IpAddress, IpCidr};
 use evenkeel_link::DeviceSpec;
 
 use super::error::RouterError;
-use super::plan::{Link, network};
+use super::plan::network;
+use crate::link_plan::Link;
 
 /// Checks the links of a router. Returns warnings about settings that are allowed but hardly intended.
 ///

@@ -11,8 +11,8 @@ use evenkeel_link::Clock;
 
 use super::report::{KernelReport, Line, Routed, ScreeningReport, Stall, lock};
 use super::screen::Report;
+use crate::captures::Capturing;
 use crate::counters::HostCounters;
-use crate::monitor::Capturing;
 
 /// The time after which screening counts as hung, if packets wait and none is judged.
 const STALLED: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! The plan of a router: its links, routes and neighbours, in the form of the command line and of a
+//! The plan of a router: its routes and neighbours, in the form of the command line and of a
 //! configuration file.
 
 use core::fmt;
@@ -6,24 +6,9 @@ use core::str::FromStr;
 use std::net::IpAddr;
 
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv6Address};
-use evenkeel_link::{Address, DeviceSpec, LinkSpec, NetSpec, SpecError, hardware_address, parse_queues};
+use evenkeel_link::hardware_address;
 
-/// A link of a router, or of an emulated network:
-/// `[NAME=]DEVICE[,queues=N][,ADDRESS/LENGTH]...[,mac=ADDRESS][,kernel=ADDRESS/LENGTH]...`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
-    /// The name of the link in rules, routes and reports; the device's name if not given.
-    pub name: String,
-    /// The device of the link.
-    pub device: DeviceSpec,
-    /// The router's addresses on it.
-    pub addresses: Vec<IpCidr>,
-    /// The hardware address of the link. If not given, it is one of its own, or the device's if the
-    /// kernel's tables are followed.
-    pub mac: Option<Address>,
-    /// For a TAP: addresses of the kernel's end.
-    pub kernel_addresses: Vec<IpCidr>,
-}
+use crate::link_plan::parse_cidr;
 
 /// A route: `PREFIX,via=GATEWAY[,link=NAME][,metric=N]`, `PREFIX,link=NAME`, or `PREFIX,blackhole`,
 /// `unreachable`, `prohibit`.
@@ -65,57 +50,6 @@ pub struct StaticNeighbor {
     pub hardware: EthernetAddress,
     /// The name of the link; if not given, the link on whose network the address is.
     pub link: Option<String>,
-}
-
-impl FromStr for Link {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut parts = text.split(',').map(str::trim);
-        let first = parts.next().unwrap_or_default();
-        let (name, device) =
-            first.split_once('=').map_or((None, first), |(name, device)| (Some(name), device));
-        let (kind, mut net): (fn(NetSpec) -> DeviceSpec, NetSpec) = match device.parse() {
-            Ok(LinkSpec::Device(DeviceSpec::Tap(net))) => (DeviceSpec::Tap, net),
-            Ok(LinkSpec::Device(DeviceSpec::Packet(net))) => (DeviceSpec::Packet, net),
-            Ok(_) | Err(SpecError::Unknown(_)) => {
-                return Err(format!(
-                    "`{device}` names no link to a network: expected tap:NAME or packet:NAME"
-                ));
-            }
-            Err(error) => return Err(error.to_string()),
-        };
-        let name = name.unwrap_or(&net.name).to_owned();
-        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        {
-            return Err(format!("`{name}`: expected a name of letters, digits, `-`, `_` and `.`"));
-        }
-        let (mut addresses, mut kernel_addresses) = (Vec::new(), Vec::new());
-        let (mut mac, mut queues) = (None, None);
-        for part in parts {
-            match part.split_once('=') {
-                Some(("kernel", address)) => kernel_addresses.push(own_address(address)?),
-                Some(("mac", address)) if mac.is_none() => mac = Some(address.parse()?),
-                Some(("queues", number)) if queues.is_none() => {
-                    queues = Some(parse_queues(number).map_err(|error| error.to_string())?);
-                }
-                Some((key @ ("mac" | "queues"), _)) => {
-                    return Err(format!("`{part}`: this link has a {key}= already"));
-                }
-                _ => addresses.push(own_address(part)?),
-            }
-        }
-        net.queues = queues.unwrap_or(net.queues);
-        let link = Self { name, device: kind(net), addresses, mac, kernel_addresses };
-        if link.mac == Some(Address::Device) && matches!(link.device, DeviceSpec::Tap(_)) {
-            return Err("`mac=device` is for packet:NAME only: at the other end of a TAP it is the kernel's"
-                .to_owned());
-        }
-        if !link.kernel_addresses.is_empty() && !matches!(link.device, DeviceSpec::Tap(_)) {
-            return Err("`kernel=` is for tap:NAME only".to_owned());
-        }
-        Ok(link)
-    }
 }
 
 impl FromStr for StaticRoute {
@@ -183,14 +117,6 @@ fn address(text: &str) -> Result<IpAddress, String> {
     address.map_err(|_| format!("`{text}`: expected an address, such as 10.0.0.1 or fd00::1"))
 }
 
-fn own_address(text: &str) -> Result<IpCidr, String> {
-    let cidr =
-        parse_cidr(text).filter(|cidr| !cidr.address().is_unspecified() && !cidr.address().is_multicast());
-    cidr.ok_or_else(|| {
-        format!("`{text}`: expected an address with its prefix length, such as 10.0.0.1/24 or fd00::1/64")
-    })
-}
-
 /// Reads a prefix. Non-zero bits after its length are refused, because either the address or the length is
 /// wrong.
 fn prefix(text: &str) -> Result<IpCidr, String> {
@@ -212,24 +138,6 @@ pub(super) fn network(cidr: IpCidr) -> IpCidr {
             let bits = u128::from(v6.address()) & mask;
             IpCidr::new(Ipv6Address::from(bits).into(), v6.prefix_len())
         }
-    }
-}
-
-fn parse_cidr(text: &str) -> Option<IpCidr> {
-    let (address, length) = text.split_once('/')?;
-    let address: IpAddr = address.parse().ok()?;
-    let length = length.parse().ok().filter(|length| *length <= if address.is_ipv4() { 32 } else { 128 })?;
-    Some(IpCidr::new(address.into(), length))
-}
-
-impl fmt::Display for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.name, self.device)?;
-        self.addresses.iter().try_for_each(|address| write!(f, ",{address}"))?;
-        if let Some(mac) = &self.mac {
-            write!(f, ",mac={mac}")?;
-        }
-        self.kernel_addresses.iter().try_for_each(|address| write!(f, ",kernel={address}"))
     }
 }
 
@@ -261,41 +169,6 @@ impl fmt::Display for StaticNeighbor {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn links() {
-        let link: Link = "lan=packet:eth1,10.0.1.1/24,fd00:1::1/64".parse().unwrap();
-        assert_eq!((link.name.as_str(), link.device), ("lan", DeviceSpec::Packet("eth1".into())));
-        assert_eq!(link.addresses.len(), 2);
-        let link: Link = "tap:t0,10.0.1.1/24,kernel=10.0.1.2/24".parse().unwrap();
-        assert_eq!((link.name.as_str(), link.kernel_addresses.len()), ("t0", 1));
-        let link: Link = "packet:eth1,10.0.1.1/24,queues=4".parse().unwrap();
-        assert_eq!(link.to_string(), "eth1=packet:eth1,queues=4,10.0.1.1/24");
-        for text in [
-            "wan=packet:eth1,mac=device",
-            "wan=packet:eth1,10.0.1.1/24,mac=02:00:00:00:00:09",
-            "lan=tap:t0,queues=2,10.0.1.1/24",
-        ] {
-            assert_eq!(text.parse::<Link>().unwrap().to_string(), text);
-        }
-        for (text, said) in [
-            ("eth1", "names no link"),
-            ("cable", "expected tap:NAME or packet:NAME"),
-            ("packet:eth1,10.0.0.1", "`10.0.0.1`: expected an address with its prefix length"),
-            ("packet:eth1,224.0.0.1/4", "expected an address with"),
-            ("packet:eth1,kernel=10.0.0.1/24", "tap:NAME only"),
-            ("a b=packet:eth1", "expected a name of letters"),
-            ("packet:eth1,mac=eth1", "`eth1`: expected own, device, random"),
-            ("packet:eth1,mac=own,mac=own", "`mac=own`: this link has a mac= already"),
-            ("packet:eth1,queues=4,queues=2", "`queues=2`: this link has a queues= already"),
-            ("packet:eth1,queues=0", "from 1 to 16"),
-            ("pcap:a.pcapng,queues=4", "`pcap:a.pcapng` names no link to a network"),
-            ("tap:t0,mac=device", "packet:NAME only"),
-        ] {
-            let error = text.parse::<Link>().unwrap_err();
-            assert!(error.contains(said), "{text}: {error}");
-        }
-    }
 
     #[test]
     fn routes_are_read_and_shown_alike() {

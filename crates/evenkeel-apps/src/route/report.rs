@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::active_rules::RuleCount;
 use super::log::Logged;
+use crate::captures::EmbeddedCaptured;
 use crate::counters::{self, HostCounters};
-use crate::monitor::EmbeddedCaptured;
 
 /// The report of a router.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -15,11 +15,11 @@ use serde::Serialize;
 use super::active_rules::{ActiveRules, Text};
 use super::error::RouterError;
 use super::links;
-use super::plan::Link;
 use super::tables::{Place, Tables, Written};
 use super::text_error::alternatives;
+use crate::captures::Embedded;
 use crate::host_setup::SetupError;
-use crate::monitor::Embedded;
+use crate::link_plan::Link;
 
 /// The settings of a router.
 #[derive(Debug, Clone)]

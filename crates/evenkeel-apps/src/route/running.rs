@@ -14,7 +14,6 @@ use super::error::RouterError;
 use super::kernel::{self, Arrivals};
 use super::log::{Log, LogHandle, SharedLog};
 use super::part::{Captured, Part, Screened};
-use super::plan::Link;
 use super::report::{CoreReport, KernelReport, Line, Routed, Stall, lock};
 use super::reports::Reports;
 use super::returning::{self, Returning};
@@ -22,6 +21,7 @@ use super::router::{Reread, Router, Say};
 use super::screen::{Report, Screening};
 use super::tables::{Place, Tables};
 use crate::host_setup::{Limits, Occasion, SetupError};
+use crate::link_plan::Link;
 
 /// The longest interval between checks whether screening hangs and of the capture, if there is either. A
 /// check wakes the host.

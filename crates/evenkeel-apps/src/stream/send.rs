@@ -76,14 +76,14 @@ pub struct Tally {
 
 /// The final state of a [`Send`], and the connection as last seen.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) broken: Option<Broken>,
+pub(crate) struct Outcome {
+    pub(crate) broken: Option<Broken>,
     /// The error with which reading the input ended early.
-    pub(super) input: Option<io::Error>,
+    pub(crate) input: Option<io::Error>,
     /// The output. Its last bytes are still to be written.
-    pub(super) output: Option<Output>,
+    pub(crate) output: Option<Output>,
     /// The connection as it was last seen.
-    pub(super) last: Option<(FourTuple, Info)>,
+    pub(crate) last: Option<(FourTuple, Info)>,
 }
 
 impl Tally {
@@ -118,7 +118,7 @@ impl Tally {
         self.differs.load(Ordering::Relaxed)
     }
 
-    pub(super) fn outcome(&self) -> MutexGuard<'_, Outcome> {
+    pub(crate) fn outcome(&self) -> MutexGuard<'_, Outcome> {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

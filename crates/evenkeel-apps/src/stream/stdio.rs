@@ -17,7 +17,7 @@ const PIECES: usize = 8;
 #[derive(Debug)]
 pub struct Stdio {
     /// The event that is notified when there is input, or its end, or room for output.
-    pub(super) event: EventFd,
+    pub(crate) event: EventFd,
 }
 
 impl Stdio {
@@ -152,7 +152,7 @@ impl Output {
     ///
     /// # Errors
     /// The output could not be written.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         drop(self.give.take());
         self.writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

@@ -6,7 +6,7 @@ use evenkeel_link::{
 };
 
 use super::emulator::Remote;
-use crate::route::plan::Link;
+use crate::link_plan::Link;
 
 /// The number of frames in a ring, enough while the machine gives the thread's core to others.
 pub(super) const RING_PKTS: usize = 8_192;

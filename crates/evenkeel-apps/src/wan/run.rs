@@ -12,7 +12,7 @@ use super::emulator::{AtEnd, Emulator, Options, Remote};
 use super::links::{Followed, open};
 use super::report::Report;
 use crate::host_setup::{Limits, Occasion};
-use crate::route::plan::Link;
+use crate::link_plan::Link;
 
 /// The links and options of an emulator between devices.
 #[derive(Debug, Clone)]

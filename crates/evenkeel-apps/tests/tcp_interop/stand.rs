@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use evenkeel_apps::host_setup::{DeviceSetup, HostSetup, Limits};
+use evenkeel_apps::sending::{self, Errand, Place as At, Sent};
 use evenkeel_apps::serve::{self, Listening, Served, Streams};
-use evenkeel_apps::stream::{self, Drain, Errand, Options, Place as At, Sent, Service, Source, Stdio};
+use evenkeel_apps::stream::{Drain, Options, Service, Source, Stdio};
 use evenkeel_core::host::Config;
 use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::IpEndpoint;
@@ -208,7 +209,7 @@ impl Stand {
                 capture: None,
             };
             let limits = Limits { duration: Some(LIMIT), ..Limits::default() };
-            stream::send(&setup, At::Device(at), errand, limits, |_, _| {}).unwrap()
+            sending::send(&setup, At::Device(at), errand, limits, |_, _| {}).unwrap()
         });
         let sent = client.join().unwrap();
         if !fast_open {

@@ -1,7 +1,7 @@
 //! `--capture`: the capture of a host that also does other work.
 
 use evenkeel::link::capture::{Expression, Frames};
-use evenkeel_apps::monitor::{Embedded, EmbeddedCaptured, News};
+use evenkeel_apps::captures::{Embedded, EmbeddedCaptured, Writable};
 use evenkeel_apps::quantity::count;
 
 use crate::failure::Failure;
@@ -29,17 +29,16 @@ pub(crate) fn inside(text: &str) -> Result<Embedded, String> {
             "expected a file, such as capture.pcapng or capture.pcapng,snaplen=96,filter=udp".to_owned()
         );
     }
-    Ok(Embedded { file: file.into(), snaplen, filter, tell })
+    Ok(Embedded { file: file.into(), snaplen, filter, notify: show })
 }
 
-/// Prints that a capture cannot be written, or that it can again. Ignores other news.
-pub(super) fn tell(news: News) {
-    match news {
-        News::Failing(what) => eprintln!("evenkeel: {what}; packets that cannot be written are counted"),
-        News::Recovered(frames) => {
+/// Prints that a capture cannot be written, or that it can again.
+pub(super) fn show(change: Writable) {
+    match change {
+        Writable::Failing(what) => eprintln!("evenkeel: {what}; packets that cannot be written are counted"),
+        Writable::Recovered(frames) => {
             eprintln!("evenkeel: writing again; {} packets were not written", count(frames))
         }
-        News::Listening(_) | News::Glance(_) | News::Report(_) => {}
     }
 }
 

@@ -8,8 +8,8 @@ use evenkeel::core::host::Config;
 use evenkeel::core::receive::Architecture;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, LinkSpec};
+use evenkeel_apps::captures::Embedded;
 use evenkeel_apps::host_setup::HostSetup;
-use evenkeel_apps::monitor::Embedded;
 
 use super::Place;
 use crate::failure::Failure;

@@ -11,9 +11,9 @@ use evenkeel::core::wire::IpAddress;
 use evenkeel::link::capture::{Expression, Row, Target, stdout_takes_a_capture};
 use evenkeel::link::{DeviceSpec, LISTEN_BYTES, LinkSpec, SpecError, devices_to_listen_to};
 use evenkeel_apps::blast::{Flood, HARDWARE};
+use evenkeel_apps::captures::lines::Lines;
+use evenkeel_apps::captures::summary::Count;
 use evenkeel_apps::host_setup::Limits;
-use evenkeel_apps::monitor::lines::Lines;
-use evenkeel_apps::monitor::summary::Count;
 use evenkeel_apps::monitor::{self, Glance, Monitored, News, Setup, What};
 use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
@@ -340,13 +340,11 @@ impl<'a> Reporter<'a> {
     }
 
     fn tell(&mut self, news: News) {
-        if let (News::Failing(_) | News::Recovered(_) | News::Report(_), Some(progress)) =
-            (&news, &mut self.progress)
-        {
+        if let (News::Writable(_) | News::Report(_), Some(progress)) = (&news, &mut self.progress) {
             progress.clear();
         }
         match news {
-            News::Failing(_) | News::Recovered(_) => super::capture::tell(news),
+            News::Writable(change) => super::capture::show(change),
             News::Listening(names) => eprintln!("evenkeel: listening on {}", names.join(", ")),
             // The error is ignored: if the reader has gone, the final report fails, too.
             News::Report(monitored) => drop(self.arguments.print(&monitored)),

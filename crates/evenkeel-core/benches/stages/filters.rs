@@ -5,8 +5,8 @@ use std::hint::black_box;
 
 use evenkeel_core::bpf::{Instruction, Program};
 
+use crate::batch::{BATCH, Batch, PAYLOAD, Stage};
 use crate::common::udp;
-use crate::stages::{BATCH, Batch, PAYLOAD, Stage};
 
 type Code = &'static [(u16, u8, u8, u32)];
 

@@ -9,6 +9,7 @@
 //! change shows in them first. Both are for one frame, with an empty loop subtracted.
 #![allow(clippy::unwrap_used, reason = "a benchmark may fail")]
 
+mod batch;
 #[path = "../../tests/common/mod.rs"]
 mod common;
 mod filters;
@@ -23,10 +24,10 @@ mod tcp;
 
 use std::process::ExitCode;
 
+use batch::Stage;
 use instructions::COUNT_FLAG;
 use instructions::kept::{Figures, Task};
 use measure::{count_instructions, run_to_be_counted, time};
-use stages::Stage;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();

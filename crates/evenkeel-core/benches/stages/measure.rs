@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use crate::batch::{BATCH, Batch, Stage};
 use crate::instructions::{self, Uncounted};
-use crate::stages::{BATCH, Batch, Stage};
 
 const ROUNDS: usize = 25;
 const BATCHES_PER_ROUND: usize = 200;

@@ -7,7 +7,7 @@ use evenkeel_core::socket::{Event, Fd, FdSets, Interest, Kinds, Select, Trigger}
 use evenkeel_core::system::{EventQueue, UserEvent};
 use evenkeel_core::time::Instant;
 
-use crate::stages::{BATCH, Batch, Stage};
+use crate::batch::{BATCH, Batch, Stage};
 
 pub(crate) fn stages() -> impl Iterator<Item = Stage> {
     [

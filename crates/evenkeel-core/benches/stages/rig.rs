@@ -16,6 +16,7 @@ use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpCidr, IpEndpoint};
 
+use crate::batch::PAYLOAD;
 use crate::common::{HOST, PEER, arp_request};
 
 /// The time that a work item takes on the host's clock.
@@ -187,7 +188,7 @@ impl Program for Sender {
         };
         let to = IpEndpoint::new(IpAddress::Ipv4(PEER), 4321);
         for _ in 0..self.at_a_time {
-            socket.send(system, to, &[0; crate::stages::PAYLOAD]).unwrap();
+            socket.send(system, to, &[0; PAYLOAD]).unwrap();
         }
         Step::Again
     }

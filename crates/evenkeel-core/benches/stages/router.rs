@@ -9,8 +9,8 @@ use evenkeel_core::stack::{Config, InterfaceId, Route, Via};
 use evenkeel_core::time::Instant;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Packet};
 
+use crate::batch::{BATCH, Batch, PAYLOAD};
 use crate::common::{HOST, HOST_MAC, PEER, PEER_MAC, udp_to};
-use crate::stages::{BATCH, Batch, PAYLOAD};
 
 const LAN: InterfaceId = InterfaceId(0);
 const WAN: InterfaceId = InterfaceId(1);

@@ -19,15 +19,11 @@ use evenkeel_core::wire::{
     Ipv6Packet, Ipv6Repr, UdpPacket, UdpRepr,
 };
 
+use crate::batch::{BATCH, Batch, PAYLOAD, Stage, each};
 use crate::common::{HOST, HOST_MAC, PEER_MAC, syn_from, udp};
 use crate::filters;
 use crate::rig::{BurstSink, Listening, Monitor, NAP, Rig, Sender, Sink, Sleeper};
 use crate::router::Forward;
-
-/// Frames that are measured together.
-pub(crate) const BATCH: usize = 64;
-/// Bytes of payload of a datagram: an Ethernet frame of 60 bytes over IPv4, the smallest there is.
-pub(crate) const PAYLOAD: usize = 18;
 
 /// The loop around a stage that handles one frame after the other.
 pub(crate) const EMPTY: &str = "empty loop";
@@ -36,46 +32,6 @@ const PORT: u16 = 7;
 const HOST_V6: Ipv6Address = Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 const PEER_V6: Ipv6Address = Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 const LAN: InterfaceId = InterfaceId(0);
-
-/// A piece of work that is measured: `run` handles [`BATCH`] frames.
-pub(crate) trait Batch {
-    /// Prepares the state that `run` needs; not measured.
-    fn prepare(&mut self) {}
-    fn run(&mut self);
-}
-
-impl Batch for Box<dyn Batch> {
-    fn prepare(&mut self) {
-        (**self).prepare();
-    }
-
-    fn run(&mut self) {
-        (**self).run();
-    }
-}
-
-pub(crate) struct Stage {
-    pub(crate) name: &'static str,
-    pub(crate) goal_ns: Option<f64>,
-    make: Box<dyn Fn() -> Box<dyn Batch>>,
-    made: Option<Box<dyn Batch>>,
-}
-
-impl Stage {
-    pub(crate) fn new<B: Batch + 'static>(name: &'static str, make: impl Fn() -> B + 'static) -> Self {
-        Self { name, goal_ns: None, make: Box::new(move || Box::new(make())), made: None }
-    }
-
-    /// Returns the batch, which is set up at its first use, so that other stages, under callgrind too, do not
-    /// pay for it.
-    pub(crate) fn batch(&mut self) -> &mut dyn Batch {
-        &mut **self.made.get_or_insert_with(&self.make)
-    }
-
-    fn within(self, goal_ns: f64) -> Self {
-        Self { goal_ns: Some(goal_ns), ..self }
-    }
-}
 
 /// Returns every stage, the empty loop first.
 pub(crate) fn all() -> Vec<Stage> {
@@ -120,21 +76,6 @@ pub(crate) fn all() -> Vec<Stage> {
     stages.extend(crate::ready::stages());
     stages.extend(crate::tcp::stages());
     stages
-}
-
-/// A batch that calls a function for one frame after the other, with the frame's index in the batch.
-pub(crate) struct Each<F>(F);
-
-impl<F: FnMut(usize)> Batch for Each<F> {
-    fn run(&mut self) {
-        for frame in 0..BATCH {
-            (self.0)(frame);
-        }
-    }
-}
-
-pub(crate) fn each<F: FnMut(usize)>(handle: F) -> Each<F> {
-    Each(handle)
 }
 
 // --- Frames ---

@@ -13,7 +13,7 @@ use evenkeel_core::tcp::{
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpAddress, IpEndpoint, Ipv4Address};
 
-use crate::stages::{BATCH, Batch, Stage, each};
+use crate::batch::{BATCH, Batch, Stage, each};
 
 /// The numbers of idle connections: few and many.
 const IDLE: [u32; 2] = [1_000, 100_000];

@@ -176,7 +176,7 @@ impl Links {
         let id = self.next_id();
         let limit = config.transmit_queue_pkts();
         let queues = interface.properties().queues;
-        let output = TransmitQueue::new(limit, gate, config.alternatives.transmit);
+        let output = TransmitQueue::new(limit, gate, config.paper_policies.transmit);
         self.demultiplexing += usize::from(plan.is_on_interface());
         self.links.push(Link { interface, demultiplexer, plan, output, received: 0 });
         for side in (0..queues).map(Side::Receive).chain([Side::Transmit]) {
@@ -184,7 +184,7 @@ impl Links {
             // The host demultiplexes the frames of rings that channels share.
             let is_shared = plan.is_on_interface() && side != Side::Transmit;
             let plan = if is_shared { config.plan_for(false) } else { plan };
-            if plan.device == DeviceWork::Interrupt && !config.alternatives.limit_interrupts {
+            if plan.device == DeviceWork::Interrupt && !config.paper_policies.limit_interrupts {
                 self.unlimited = self.unlimited.union(Sources::one(source));
             }
             self.ports.push(Port { interface: id, side, source, plan });

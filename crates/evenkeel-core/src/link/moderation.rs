@@ -20,9 +20,9 @@ impl Moderation {
     /// Returns the moderation that `config` asks for, or `None` if there is nothing to moderate.
     pub(super) fn of(config: &Config) -> Option<Box<Self>> {
         let moderation = Self {
-            service: config.alternatives.transmit_service,
+            service: config.paper_policies.transmit_service,
             clocked: Period::of(config).map(Clocked::new),
-            flags: config.alternatives.real_time_tasks.map(|_| Flags::default()),
+            flags: config.paper_policies.real_time_tasks.map(|_| Flags::default()),
         };
         let is_needed = moderation.service != TransmitService::InTurn
             || moderation.clocked.is_some()
@@ -45,8 +45,8 @@ enum Period {
 impl Period {
     fn of(config: &Config) -> Option<Self> {
         let polling =
-            config.alternatives.network_polling.map(|polling| Self::Adaptive(Adaptive::new(polling)));
-        polling.or(config.alternatives.clocked_interrupts.map(Self::Fixed))
+            config.paper_policies.network_polling.map(|polling| Self::Adaptive(Adaptive::new(polling)));
+        polling.or(config.paper_policies.clocked_interrupts.map(Self::Fixed))
     }
 }
 

@@ -35,7 +35,7 @@ impl Net {
         };
         let &Properties { address, mtu, .. } = interface.properties();
         let limit = self.config.transmit_queue_pkts();
-        let gate = if self.config.alternatives.output_feedback {
+        let gate = if self.config.paper_policies.output_feedback {
             self.rx.gate(limit, &self.config)
         } else {
             Gate::open()

@@ -78,7 +78,7 @@ impl Net {
         {
             net.channels().open_for_daemon(Binding::Forward)?;
         }
-        if net.config.alternatives.limit_interrupts {
+        if net.config.paper_policies.limit_interrupts {
             net.rx.ip_queue =
                 Queue::new(net.config.ip_queue_pkts, net.rx.gate(net.config.ip_queue_pkts, &net.config));
         }
@@ -333,8 +333,8 @@ impl Net {
 fn poller(config: &Config) -> Poller<QueueId> {
     let timeout = config.feedback.map_or(Duration::MAX, |f| f.timeout);
     let mut poller = Poller::new(config.quota, timeout, config.cycle_limit)
-        .with_inhibition(config.alternatives.inhibition);
-    if let Some(sampling) = config.alternatives.tick_sampling {
+        .with_inhibition(config.paper_policies.inhibition);
+    if let Some(sampling) = config.paper_policies.tick_sampling {
         poller = poller.with_tick_sampling(sampling);
     }
     if config.feedback.is_some_and(|f| f.by == FeedbackBy::Length) {
@@ -343,7 +343,7 @@ fn poller(config: &Config) -> Poller<QueueId> {
     if let Some(feedback) = config.feedback {
         poller = poller.with_discards(feedback.discard_percent);
     }
-    if let Some(weights) = config.alternatives.real_time_tasks {
+    if let Some(weights) = config.paper_policies.real_time_tasks {
         poller = poller.with_tasks(weights);
     }
     poller

@@ -107,7 +107,7 @@ impl Receive {
     /// there is input to be paused.
     pub(crate) fn gate(&mut self, limit_pkts: usize, config: &Config) -> Gate {
         let held_back =
-            config.plan_for(false).device == DeviceWork::Polled || config.alternatives.limit_interrupts;
+            config.plan_for(false).device == DeviceWork::Polled || config.paper_policies.limit_interrupts;
         match config.feedback {
             Some(feedback) if held_back => {
                 let gate = Gate::new(&feedback, limit_pkts);

@@ -284,7 +284,7 @@ fn run(asking: Asking, quota: Option<u32>, options: &Options) -> io::Result<Meas
 /// Creates a host with a web server, with 4.2BSD's defaults except for `quota`.
 fn engine(quota: Option<u32>, end: End, clock: Clock) -> io::Result<Engine> {
     let mut config = Config::of(Architecture::Eager)
-        .with_alternatives(|alternatives| alternatives.network_polling = quota.map(NetworkPolling::new));
+        .with_paper_policies(|policies| policies.network_polling = quota.map(NetworkPolling::new));
     config.tcp.time_wait.wait = TIME_WAIT;
     let mut engine = Engine::new(Host::new(config).map_err(io::Error::other)?, clock)?;
     engine.add_cable(end, &[IpCidr::new(SERVER.into(), 24)]).map_err(io::Error::other)?;

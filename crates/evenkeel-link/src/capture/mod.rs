@@ -4,11 +4,12 @@
 //! lines each: available libraries allocate for each frame, misread time stamps in powers of two, or have had
 //! no release for years.
 
+mod block;
 mod dump;
 pub mod encode;
 mod files;
 mod filter;
-mod frames;
+pub(crate) mod frames;
 mod libpcap;
 mod output;
 mod read;
@@ -25,15 +26,3 @@ pub use output::{Output, Target, Writing, stdout_takes_a_capture};
 pub use read::{CaptureError, Reader};
 pub use recorded::{Recorded, Recording};
 pub use replay::{Pace, Replay, ReplayOptions};
-
-/// Block types of pcapng.
-mod block {
-    pub(super) const SECTION: u32 = 0x0a0d_0d0a;
-    pub(super) const INTERFACE: u32 = 1;
-    pub(super) const PACKET: u32 = 2;
-    pub(super) const SIMPLE_PACKET: u32 = 3;
-    pub(super) const STATISTICS: u32 = 5;
-    pub(super) const ENHANCED_PACKET: u32 = 6;
-    /// The byte-order magic: its own byte order in the file is the byte order of the section.
-    pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-}

@@ -12,7 +12,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{RecvFlags, SendFlags, recv, sendto};
 
-use super::open_socket;
+use super::socket::open_socket;
 
 /// Room for an acknowledgement, which repeats the request.
 const ANSWER_BYTES: usize = 4 * 1024;

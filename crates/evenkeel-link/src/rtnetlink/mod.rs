@@ -8,6 +8,7 @@
 mod change;
 mod entry;
 mod parse;
+mod socket;
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -27,10 +28,7 @@ use netlink_packet_route::neighbour::{
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname, recv, sendto,
-    socket_with, sockopt,
-};
+use rustix::net::{RecvFlags, SendFlags, getsockname, recv, sendto};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -42,6 +40,7 @@ pub use entry::{
     ALL_LINKS, Entry, KernelHop, KernelNexthop, KernelRoute, KernelRule, KernelWay, News, NexthopKind, Place,
     RuleAction,
 };
+pub(crate) use socket::open_socket;
 
 /// The kernel's tables in one network namespace.
 #[derive(Debug)]
@@ -445,18 +444,6 @@ fn by_library(message: &[u8]) -> Result<Option<Entry>, ()> {
         NetlinkPayload::InnerMessage(Message::NewNeighbour(m) | Message::DelNeighbour(m)) => neighbor(&m),
         _ => None,
     })
-}
-
-/// Opens a socket that receives the announcements of `groups`, with room for `room` bytes of waiting ones.
-pub(crate) fn open_socket(groups: u32, room: usize) -> io::Result<OwnedFd> {
-    // The protocol with the number zero is NETLINK_ROUTE.
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-    if sockopt::set_socket_recv_buffer_size_force(&socket, room).is_err() {
-        sockopt::set_socket_recv_buffer_size(&socket, room)?;
-    }
-    bind(&socket, &SocketAddrNetlink::new(0, groups))?;
-    Ok(socket)
 }
 
 /// Returns the length of the first message; `None` if it is malformed or incomplete.

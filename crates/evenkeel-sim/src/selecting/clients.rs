@@ -10,7 +10,7 @@ use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::system::{EventQueue, TcpStream};
 use evenkeel_core::time::{Duration, Instant};
 
-use super::REQUEST;
+use super::exchange::REQUEST;
 use crate::rng::Rng;
 use crate::workload::{Log, Tally};
 

@@ -9,7 +9,7 @@ use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 use evenkeel_core::time::{Duration, Instant};
 
-use super::{FILLER, Hearing};
+use super::exchange::{Arriving, FILLER};
 
 /// The time and the pieces of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct SlowOrigin {
     config: ListenerConfig,
     draw: Draw,
     listener: Option<TcpListener>,
-    asking: BTreeMap<TcpStream, Hearing>,
+    asking: BTreeMap<TcpStream, Arriving>,
     /// The pieces to send, by due time; pieces of one time in the order of planning.
     planned: BTreeMap<Instant, VecDeque<Piece>>,
 }
@@ -73,11 +73,11 @@ impl SlowOrigin {
         }
     }
 
-    fn hear(&mut self, stream: TcpStream, system: &mut System<'_>) {
+    fn read_request(&mut self, stream: TcpStream, system: &mut System<'_>) {
         let mut chunk = [0; 1 << 10];
-        let Some(hearing) = self.asking.get_mut(&stream) else { return };
+        let Some(request) = self.asking.get_mut(&stream) else { return };
         let Ok(len) = stream.read(system, &mut chunk) else { return };
-        if hearing.hear(&chunk[..len]) {
+        if request.add(&chunk[..len]) {
             self.asking.remove(&stream);
             let path = (self.draw)();
             self.plan(Piece { stream, path, left: path.pieces.max(1) }, system.now());
@@ -109,10 +109,10 @@ impl Program for SlowOrigin {
         match events.next(system) {
             Ok(event) if Some(TcpListener::of(&event)) == self.listener => {
                 while let Ok((stream, _)) = TcpListener::of(&event).accept(system) {
-                    self.asking.insert(stream, Hearing::default());
+                    self.asking.insert(stream, Arriving::default());
                 }
             }
-            Ok(event) => self.hear(TcpStream::of(&event), system),
+            Ok(event) => self.read_request(TcpStream::of(&event), system),
             Err(_) => {
                 let next = self.planned.keys().next().copied();
                 return Step::WaitUntil(events.fd(), next.unwrap_or(Instant::NEVER));

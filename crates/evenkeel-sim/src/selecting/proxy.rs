@@ -10,7 +10,7 @@ use evenkeel_core::system::{TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 
 use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
-use super::{FILLER, HandlerCosts, Hearing, REQUEST};
+use super::exchange::{Arriving, FILLER, HandlerCosts, REQUEST};
 use crate::workload::Tally;
 
 /// The source of a proxy's answers.
@@ -38,7 +38,7 @@ pub struct Proxy {
 #[derive(Debug)]
 enum Stream {
     /// A client without a complete request.
-    Asking(Hearing),
+    Asking(Arriving),
     /// A client that waits.
     Client(Client),
     /// A connection with the origin, for that client.
@@ -75,7 +75,7 @@ impl Proxy {
         let Ok((client, _)) = listener.accept(system) else { return };
         self.accepted.add_one();
         self.events.read(client);
-        self.streams.insert(client, Stream::Asking(Hearing::default()));
+        self.streams.insert(client, Stream::Asking(Arriving::default()));
     }
 
     fn readable(&mut self, fd: TcpStream, system: &mut System<'_>) {
@@ -85,8 +85,8 @@ impl Proxy {
             read => read.unwrap_or(0),
         };
         match self.streams.get_mut(&fd) {
-            Some(Stream::Asking(hearing)) if read > 0 => {
-                if hearing.hear(&chunk[..read]) {
+            Some(Stream::Asking(request)) if read > 0 => {
+                if request.add(&chunk[..read]) {
                     self.ask(fd, system);
                 }
             }

@@ -9,7 +9,7 @@ use evenkeel_core::system::{TcpListener, TcpStream};
 use evenkeel_core::tcp::ListenerConfig;
 
 use super::event_loop::{EventLoop, Happening, LoopCosts, LoopCounts};
-use super::{FILLER, HandlerCosts, Hearing};
+use super::exchange::{Arriving, FILLER, HandlerCosts};
 use crate::workload::Tally;
 
 /// A server that answers each request with one document, and closes, as in HTTP/1.0.
@@ -25,7 +25,7 @@ pub struct SelectServer {
 
 #[derive(Debug)]
 enum Conversation {
-    Asked(Hearing),
+    Asked(Arriving),
     Telling { left: usize },
 }
 
@@ -50,15 +50,15 @@ impl SelectServer {
         let Ok((stream, _)) = listener.accept(system) else { return };
         self.accepted.add_one();
         self.events.read(stream);
-        self.streams.insert(stream, Conversation::Asked(Hearing::default()));
+        self.streams.insert(stream, Conversation::Asked(Arriving::default()));
     }
 
-    fn hear(&mut self, stream: TcpStream, system: &mut System<'_>) {
+    fn read_request(&mut self, stream: TcpStream, system: &mut System<'_>) {
         let mut chunk = [0; 1 << 10];
         match (self.streams.get_mut(&stream), stream.read(system, &mut chunk)) {
             (_, Err(StreamError::WouldBlock)) => {}
-            (Some(Conversation::Asked(hearing)), Ok(len)) if len > 0 => {
-                if hearing.hear(&chunk[..len]) {
+            (Some(Conversation::Asked(request)), Ok(len)) if len > 0 => {
+                if request.add(&chunk[..len]) {
                     system.compute(self.costs.request);
                     self.streams.insert(stream, Conversation::Telling { left: self.bytes });
                     self.events.write(stream);
@@ -95,7 +95,7 @@ impl Program for SelectServer {
         match self.events.next(system) {
             Err(step) => return step,
             Ok(Happening::Acceptable(listener)) => self.accept(listener, system),
-            Ok(Happening::Readable(fd)) => self.hear(fd, system),
+            Ok(Happening::Readable(fd)) => self.read_request(fd, system),
             Ok(Happening::Writable(fd)) => self.tell(fd, system),
         }
         Step::Again

@@ -17,7 +17,7 @@ use crate::rig::{HungScreend, Rig, SCREEN_PKTS, START, TICK, Way, feedback, of, 
 /// the IP queue and the queue behind it.
 pub(crate) fn sampled(pause_ticks: u32) -> Config {
     let sampling = TickSampling { tick: TICK, samples: 2, pause_ticks };
-    of(Architecture::Eager).with_alternatives(|a| {
+    of(Architecture::Eager).with_paper_policies(|a| {
         a.limit_interrupts = true;
         a.tick_sampling = Some(sampling);
     })
@@ -25,11 +25,11 @@ pub(crate) fn sampled(pause_ticks: u32) -> Config {
 
 /// Returns a kernel with Mogul and Ramakrishnan's interrupt-rate limiter.
 pub(crate) fn interrupts_limited(feedback: Option<Feedback>) -> Config {
-    Config { feedback, ..of(Architecture::Eager) }.with_alternatives(|a| a.limit_interrupts = true)
+    Config { feedback, ..of(Architecture::Eager) }.with_paper_policies(|a| a.limit_interrupts = true)
 }
 
 pub(crate) fn tasks(receive: u16, transmit: u16) -> Config {
-    polled().with_alternatives(|a| a.real_time_tasks = Some(TaskWeights { receive, transmit }))
+    polled().with_paper_policies(|a| a.real_time_tasks = Some(TaskWeights { receive, transmit }))
 }
 
 pub(crate) fn by_length() -> Config {
@@ -57,7 +57,7 @@ fn without_a_cycle_counter_a_process_gets_the_ticks_of_the_pauses() {
     assert!(spinner_share(&polled(), 12_000) < 0.01, "without a limit it starves");
     for (samples, pause_ticks) in [(4, 4), (4, 12), (8, 2)] {
         let sampling = TickSampling { tick: TICK, samples, pause_ticks };
-        let config = polled().with_alternatives(|a| a.tick_sampling = Some(sampling));
+        let config = polled().with_paper_policies(|a| a.tick_sampling = Some(sampling));
         let share = |ticks: u32| f64::from(ticks) / f64::from(samples + pause_ticks);
         for rate in [8_000, 14_880] {
             let spinner = spinner_share(&config, rate);
@@ -72,7 +72,7 @@ fn without_a_cycle_counter_a_process_gets_the_ticks_of_the_pauses() {
 #[test]
 fn samples_pause_next_to_nothing_at_a_load_that_leaves_a_process_time() {
     let sampling = TickSampling { tick: TICK, samples: 4, pause_ticks: 4 };
-    let mut rig = Rig::new(polled().with_alternatives(|a| a.tick_sampling = Some(sampling)));
+    let mut rig = Rig::new(polled().with_paper_policies(|a| a.tick_sampling = Some(sampling)));
     rig.spawn("spinner", Spinner);
     rig.load(Way::Out, 500, START, Instant::NEVER);
     let m = rig.measure(START + Duration::from_millis(500), START + Duration::from_millis(2_500));

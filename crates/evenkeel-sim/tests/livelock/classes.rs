@@ -79,13 +79,13 @@ fn forwarding_has_the_class_that_each_mechanism_promises() {
         ),
         (
             "clocked interrupts that start polling",
-            polled().with_alternatives(|a| a.clocked_interrupts = clocked),
+            polled().with_paper_policies(|a| a.clocked_interrupts = clocked),
             false,
             Class::Realizable,
         ),
         (
             "clocked interrupts",
-            eager.with_alternatives(|a| a.clocked_interrupts = clocked),
+            eager.with_paper_policies(|a| a.clocked_interrupts = clocked),
             false,
             Class::Livelock,
         ),

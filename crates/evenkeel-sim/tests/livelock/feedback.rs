@@ -30,7 +30,7 @@ fn with_feedback_packets_die_in_the_ring() {
 #[test]
 fn a_hung_screening_process_blocks_nobody_for_longer_than_a_tick() {
     for inhibition in [Inhibition::AtOnce, Inhibition::AfterCallback] {
-        let mut rig = Rig::new(with_feedback().with_alternatives(|a| a.inhibition = inhibition));
+        let mut rig = Rig::new(with_feedback().with_paper_policies(|a| a.inhibition = inhibition));
         rig.spawn("screend", HungScreend);
         let (sink, received) = Sink::new(5_000, Duration::ZERO);
         rig.spawn("sink", sink);
@@ -99,7 +99,7 @@ const MONITORING: Feedback = Feedback {
 /// Returns the number of packets with `payload` bytes that a monitor captures in two seconds of a flood.
 fn captured(feedback: Option<Feedback>, payload_bytes: usize) -> u64 {
     let config = Config { feedback, quota: Quota::Fixed(10), listen_only: true, ..polled() };
-    let mut rig = Rig::new(config.with_alternatives(|a| a.inhibition = Inhibition::AfterCallback));
+    let mut rig = Rig::new(config.with_paper_policies(|a| a.inhibition = Inhibition::AfterCallback));
     rig.payload_bytes = payload_bytes;
     let wanted = Capture { limit_pkts: 32, snaplen: 68, ..Capture::default() };
     let writing = Writing { frame: Duration::from_micros(40), buffer_pkts: u64::MAX, flush: Duration::ZERO };

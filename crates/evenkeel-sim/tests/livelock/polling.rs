@@ -65,7 +65,7 @@ fn a_dynamic_quota_forwards_as_much_as_the_best_fixed_one() {
 /// throughput and in latency mode.
 fn interrupts(payload_bytes: usize, rate_pps: u64) -> [(u64, u64); 2] {
     [Transmit::Throughput, Transmit::Latency].map(|transmit| {
-        let mut rig = Rig::new(polled().with_alternatives(|a| a.transmit = transmit));
+        let mut rig = Rig::new(polled().with_paper_policies(|a| a.transmit = transmit));
         rig.payload_bytes = payload_bytes;
         rig.load(Way::Out, rate_pps, START, evenkeel_core::time::Instant::NEVER);
         let m = rig.measure(START + Duration::from_millis(500), START + Duration::from_millis(2_500));
@@ -98,7 +98,7 @@ fn handing_over_at_once_adds_no_interrupts_where_the_link_is_saturated() {
 
 #[test]
 fn handing_over_at_once_costs_costs_next_to_nothing() {
-    let m = |transmit, rate| output(&polled().with_alternatives(|a| a.transmit = transmit), false, rate);
+    let m = |transmit, rate| output(&polled().with_paper_policies(|a| a.transmit = transmit), false, rate);
     let (throughput, latency) = (m(Transmit::Throughput, 14_880), m(Transmit::Latency, 14_880));
     assert!(latency.out * 100 >= throughput.out * 95, "{} against {}", latency.out, throughput.out);
     assert!(latency.interrupts < 1_500, "{latency:?}");

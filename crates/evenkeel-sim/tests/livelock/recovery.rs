@@ -24,11 +24,11 @@ fn every_config() -> Vec<(Config, bool)> {
         (fed_back.clone(), true),
         (Config { cycle_limit: Some(limit), ..fed_back.clone() }, true),
         (
-            fed_back.clone().with_alternatives(|a| a.clocked_interrupts = Some(Duration::from_millis(1))),
+            fed_back.clone().with_paper_policies(|a| a.clocked_interrupts = Some(Duration::from_millis(1))),
             false,
         ),
         (Config { device_work: DeviceWork::Interrupt, ..polled() }, false),
-        (fed_back.with_alternatives(|a| a.output_feedback = true), true),
+        (fed_back.with_paper_policies(|a| a.output_feedback = true), true),
         (Config { feedback: feedback(), ..of(Architecture::SoftLrp) }, false),
         (of(Architecture::NiLrp), true),
         (sampled(8), true),
@@ -60,7 +60,7 @@ fn a_lower_rate_restores_the_output_at_once() {
 #[test]
 fn an_idle_router_does_nothing() {
     for (number, (config, screened)) in every_config().into_iter().enumerate() {
-        let (clocked, what) = (config.alternatives.clocked_interrupts.is_some(), config.architecture);
+        let (clocked, what) = (config.paper_policies.clocked_interrupts.is_some(), config.architecture);
         let mut rig = Rig::new(config);
         if screened {
             rig = rig.screen().0;

@@ -42,7 +42,7 @@ pub(crate) fn of(architecture: Architecture) -> Config {
         stack: stack::Config { forwarding: true, ..stack::Config::default() },
         ..Config::of(architecture)
     }
-    .with_alternatives(|a| a.transmit = Transmit::Throughput)
+    .with_paper_policies(|a| a.transmit = Transmit::Throughput)
 }
 
 /// Returns feedback as the paper describes it.
@@ -110,7 +110,7 @@ impl Rig {
             let port = Port::new(segments[number], IpCidr::new(address.into(), 24));
             change(number, Port { up, ring_pkts: 32, transmit_ring_pkts: Some(8), ..port })
         };
-        let costs = match config.alternatives.real_time_tasks {
+        let costs = match config.paper_policies.real_time_tasks {
             Some(_) => machine().variant("flag-only", config.architecture).expect("it is in the model"),
             None => machine().costs(config.architecture),
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::Scheduling;
 use evenkeel_core::drop::Reason;
-use evenkeel_core::host::{Alternatives, Config, Host, Transmit, TransmitService};
+use evenkeel_core::host::{Config, Host, PaperPolicies, Transmit, TransmitService};
 use evenkeel_core::ledger::Ledger;
 use evenkeel_core::poll::{
     CycleLimit, Feedback, FeedbackBy, FeedbackScope, Inhibition, NetworkPolling, Quota, TaskWeights,
@@ -147,7 +147,7 @@ impl Scenario {
                 ..Port::new(segment, addresses_of(segment, number)[0])
             })
             .collect();
-        let mut config = Self::with_alternatives(self.random_config());
+        let mut config = Self::with_paper_policies(self.random_config());
         config.stack.forwarding = number == 0 && self.routed;
         let costs = self.random_costs(config.architecture);
         self.architectures.push(config.architecture);
@@ -215,12 +215,12 @@ impl Scenario {
             _ => Quota::Fixed(self.rng.between(1, 16) as usize),
         };
         let feedback = self.random_feedback();
-        let (alternatives, cycle_limit) = self.random_limits();
+        let (paper_policies, cycle_limit) = self.random_limits();
         Config {
             device_work: if polled { DeviceWork::Polled } else { DeviceWork::Interrupt },
             quota,
             feedback,
-            alternatives,
+            paper_policies,
             cycle_limit,
             output_queue_pkts: self.rng.between(8, 64) as usize,
             forward_nice: self.rng.between(0, 20) as i8 - 10,
@@ -234,7 +234,7 @@ impl Scenario {
         }
     }
 
-    fn random_limits(&mut self) -> (Alternatives, Option<CycleLimit>) {
+    fn random_limits(&mut self) -> (PaperPolicies, Option<CycleLimit>) {
         let output_feedback = self.rng.chance(Ratio::percent(20));
         let inhibitions = [Inhibition::AtOnce, Inhibition::AfterCallback];
         let inhibition = *self.rng.choose(&inhibitions).expect("there are some");
@@ -247,20 +247,20 @@ impl Scenario {
         let transmit = *self.rng.choose(&transmits).expect("there are some");
         let services = [TransmitService::InTurn, TransmitService::ReceiveFirst, TransmitService::LowerLevel];
         let transmit_service = *self.rng.choose(&services).expect("there are some");
-        let alternatives = Alternatives {
+        let policies = PaperPolicies {
             output_feedback,
             inhibition,
             limit_interrupts,
             clocked_interrupts,
             transmit,
             transmit_service,
-            ..Alternatives::default()
+            ..PaperPolicies::default()
         };
-        (alternatives, cycle_limit)
+        (policies, cycle_limit)
     }
 
     /// Adds policies that the livelock paper names in addition to its own, each with a probability of 20 %.
-    fn with_alternatives(config: Config) -> Config {
+    fn with_paper_policies(config: Config) -> Config {
         let mut rng = Rng::new(config.seed);
         let mut seldom = || rng.chance(Ratio::percent(20));
         let (by_length, samples, tasks) = (seldom(), seldom(), seldom());
@@ -272,11 +272,13 @@ impl Scenario {
         let weights = TaskWeights { receive: rng.between(1, 5) as u16, transmit: rng.between(1, 5) as u16 };
         let polls = rng.chance(Ratio::percent(20)).then(|| NetworkPolling::new(rng.between(1, 15) as u32));
         let by = if by_length { FeedbackBy::Length } else { FeedbackBy::Marks };
-        Config { feedback: config.feedback.map(|f| Feedback { by, ..f }), ..config }.with_alternatives(|a| {
-            a.tick_sampling = samples.then_some(sampling);
-            a.real_time_tasks = tasks.then_some(weights);
-            a.network_polling = polls;
-        })
+        Config { feedback: config.feedback.map(|f| Feedback { by, ..f }), ..config }.with_paper_policies(
+            |a| {
+                a.tick_sampling = samples.then_some(sampling);
+                a.real_time_tasks = tasks.then_some(weights);
+                a.network_polling = polls;
+            },
+        )
     }
 
     fn random_costs(&mut self, architecture: Architecture) -> Costs {

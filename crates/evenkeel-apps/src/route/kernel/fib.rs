@@ -14,9 +14,10 @@ use evenkeel_link::{
     Entry, KernelNexthop, KernelRoute, KernelRule, KernelWay, NexthopKind, Place, RuleAction,
 };
 
-use super::Round;
-use super::lookup::{Decision, Found, Kind, LOCAL};
-use super::table::{self, Ambiguous, Lengths, OneRoute, Table, end, everything, is_six, truncated, under};
+use super::decision::{Decision, Found, Kind, LOCAL};
+use super::table::{
+    self, Ambiguous, Lengths, OneRoute, Round, Table, end, everything, is_six, truncated, under,
+};
 
 /// The routing state taken over from the kernel, the decisions that follow from it, and the prefixes that
 /// are still to be decided anew.

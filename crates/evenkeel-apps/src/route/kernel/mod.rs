@@ -5,6 +5,7 @@
 //! packets for the kernel's addresses ([`forward_only`](evenkeel_core::stack::Config::forward_only)). The
 //! kernel also sees every frame, so it must not forward.
 
+mod decision;
 mod fib;
 mod lookup;
 mod table;
@@ -23,9 +24,9 @@ use evenkeel_link::{Entry, EventFd, KernelTables, News, device_index, refuse_ker
 
 use super::error::RouterError;
 use super::report::{KernelReport, lock};
+use decision::Decision;
 use fib::{Fib, Swept};
-use lookup::Decision;
-use table::truncated;
+use table::{Round, truncated};
 
 /// The entries taken over from the kernel, with the reading in which each was last seen.
 #[derive(Debug)]
@@ -43,9 +44,6 @@ struct Follower {
     sweep: Option<Sweep>,
     report: Arc<Mutex<KernelReport>>,
 }
-
-/// A reading of the whole tables.
-type Round = u64;
 
 /// The position up to which outdated entries have been removed; the next ones come after it.
 #[derive(Debug)]

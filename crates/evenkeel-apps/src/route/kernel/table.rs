@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
 use evenkeel_link::{KernelRoute, KernelWay, Place};
 
-use super::Round;
+/// A reading of the whole tables.
+pub(super) type Round = u64;
 
 /// A table. Routes are found by prefix; [`Table::covering`] finds those of shorter prefixes.
 #[derive(Debug, Default)]

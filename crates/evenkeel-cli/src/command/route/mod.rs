@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use evenkeel::core::host::{Config, Transmit};
+use evenkeel_apps::captures::Embedded;
 use evenkeel_apps::host_setup::{Limits, Occasion};
-use evenkeel_apps::monitor::Embedded;
+use evenkeel_apps::link_plan::Link;
 use evenkeel_apps::route::active_rules::Text;
 use evenkeel_apps::route::error::RouterError;
-use evenkeel_apps::route::plan::{Link, StaticNeighbor, StaticRoute};
+use evenkeel_apps::route::plan::{StaticNeighbor, StaticRoute};
 use evenkeel_apps::route::report::Routed;
 use evenkeel_apps::route::router::{Changing, Reread, Router};
 use evenkeel_apps::route::running;
@@ -269,8 +270,8 @@ impl Arguments {
             forward_nice: self.forward_nice,
             ..self.receiving.config(1)
         }
-        .with_alternatives(|alternatives| {
-            alternatives.transmit = match self.transmit {
+        .with_paper_policies(|policies| {
+            policies.transmit = match self.transmit {
                 TransmitMode::Latency => Transmit::Latency,
                 TransmitMode::Throughput => Transmit::Throughput,
             };

@@ -14,10 +14,11 @@ use evenkeel::core::stack::IpEndpoint;
 use evenkeel::core::tcp::ListenerConfig;
 use evenkeel::core::wire::{IpAddress, IpCidr};
 use evenkeel::link::{Address, DeviceSpec, LinkSpec};
+use evenkeel_apps::captures::Embedded;
 use evenkeel_apps::host_setup::{HostSetup, Limits, Occasion};
-use evenkeel_apps::monitor::Embedded;
 use evenkeel_apps::quantity::{count, three_digits};
-use evenkeel_apps::stream::{self, Drain, Errand, Options, Pattern, Place, Sent, Source, Stdio, Way};
+use evenkeel_apps::sending::{self, Errand, Place, Sent, Way};
+use evenkeel_apps::stream::{Drain, Options, Pattern, Source, Stdio};
 use serde::Serialize;
 
 use super::serve::FAST_OPEN_WAITING;
@@ -155,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut telling = Telling::new(arguments.stats_interval, quiet);
     let every = telling.every(arguments.stats_interval);
     let limits = Limits { duration: arguments.duration, every, reports: terminal::reports()? };
-    let sent = stream::send(&setup, place, errand, limits, |occasion, sent| match occasion {
+    let sent = sending::send(&setup, place, errand, limits, |occasion, sent| match occasion {
         Occasion::Interval => {
             let connection: String = sent.connection.iter().map(show::connection).collect();
             telling.tell(moved(sent), |moved| line(sent, moved), &connection);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use evenkeel_apps::host_setup::{Limits, Occasion};
-use evenkeel_apps::route::plan::Link;
+use evenkeel_apps::link_plan::Link;
 use evenkeel_apps::text::read_text;
 use evenkeel_apps::wan::cable::{self, Demonstrated, Demonstration, News};
 use evenkeel_apps::wan::{self, Options, RealTime, Report, Reread, Wan, WanError};

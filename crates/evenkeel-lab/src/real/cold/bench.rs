@@ -29,9 +29,10 @@ use evenkeel_core::wire::IpCidr;
 use super::super::asking::{
     self, CLIENT, ClientSaw, HTTP, LOOK, RING_PKTS, SERVER, await_server, lay, request, tell,
 };
+use super::super::{Options, Place};
 use super::httpd::Httpd;
+use super::kernel;
 use super::ours::{self, Way};
-use super::{Options, Place, kernel};
 
 /// Connections with a request all the time, one connection for each document.
 pub(super) const HOT: usize = 50;

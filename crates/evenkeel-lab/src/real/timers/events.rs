@@ -15,6 +15,41 @@ use evenkeel_core::time::{Duration, Instant};
 /// The interval at which unpaced packets leave: all packets of an interval leave together.
 const TOGETHER: Duration = Duration::from_millis(1);
 
+/// The action of a handler at each event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Handling {
+    /// Records the lateness of the event, and does nothing else.
+    Null,
+    /// Sends a packet.
+    Send,
+}
+
+impl Handling {
+    /// Returns the handling that the experiment with this id measures.
+    pub(in super::super) fn of(id: &str) -> Option<Self> {
+        match id {
+            "t00-tab1" => Some(Self::Null),
+            "t00-tab7" => Some(Self::Send),
+            _ => None,
+        }
+    }
+
+    /// Describes the conditions in one line, for a report.
+    pub(in super::super) const fn conditions(self) -> &'static str {
+        match self {
+            Self::Null => "a saturated UDP echo service",
+            Self::Send => "a saturated UDP echo service, packets of 1500 bytes sent beside it",
+        }
+    }
+
+    pub(super) fn facilities(self) -> &'static [Facility] {
+        match self {
+            Self::Null => &Facility::ALL[..4],
+            Self::Send => &Facility::ALL,
+        }
+    }
+}
+
 /// The facility that calls the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Facility {

@@ -21,47 +21,13 @@ use evenkeel_apps::measure::undisturbed;
 use evenkeel_core::time::Duration;
 
 use self::events::Facility;
-pub(super) use self::server::TURN;
+pub(super) use self::events::Handling;
 use self::server::{Measured, Pair, run};
+pub(super) use self::sink::TURN;
 use super::{Options, Place, Progress};
 use crate::check::{Check, Origin::*, condition, predicted};
 use crate::experiment::{Outcome, Point};
 use crate::statistics::median;
-
-/// The action of a handler at each event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Handling {
-    /// Records the lateness of the event, and does nothing else.
-    Null,
-    /// Sends a packet.
-    Send,
-}
-
-impl Handling {
-    /// Returns the handling that the experiment with this id measures.
-    pub(super) fn of(id: &str) -> Option<Self> {
-        match id {
-            "t00-tab1" => Some(Self::Null),
-            "t00-tab7" => Some(Self::Send),
-            _ => None,
-        }
-    }
-
-    /// Describes the conditions in one line, for a report.
-    pub(super) const fn conditions(self) -> &'static str {
-        match self {
-            Self::Null => "a saturated UDP echo service",
-            Self::Send => "a saturated UDP echo service, packets of 1500 bytes sent beside it",
-        }
-    }
-
-    fn facilities(self) -> &'static [Facility] {
-        match self {
-            Self::Null => &Facility::ALL[..4],
-            Self::Send => &Facility::ALL,
-        }
-    }
-}
 
 const INTERVALS_US: [u64; 4] = [10, 20, 50, 100];
 

@@ -18,10 +18,10 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, IpEndpoint};
 
+use super::super::Options;
 use super::super::asking::{CLIENT, HARDWARE, SERVER, lay};
-use super::events::{Events, Facility};
-use super::sink::{Intervals, Sink};
-use super::{Handling, Options};
+use super::events::{Events, Facility, Handling};
+use super::sink::{Intervals, Sink, TURN};
 
 const PORT: u16 = 7;
 const PAYLOAD: usize = 64;
@@ -39,9 +39,6 @@ const SETTLE: Duration = Duration::from_millis(5);
 const FULL_PAYLOAD: usize = 1_472;
 /// The place of UDP's checksum in a frame.
 const UDP_CHECKSUM: core::ops::Range<usize> = 40..42;
-
-/// The length of a turn. Turns without events and with events alternate.
-pub(in super::super) const TURN: Duration = Duration::from_millis(5);
 
 /// Two phases of a server: without events, and then with them.
 #[derive(Debug, Clone, Copy)]

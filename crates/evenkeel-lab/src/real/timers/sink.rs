@@ -6,7 +6,8 @@ use evenkeel_core::frame::{Frame, Pool, PoolLimit};
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::time::{Duration, Instant};
 
-use super::server::TURN;
+/// The length of a turn. Turns without events and with events alternate.
+pub(in super::super) const TURN: Duration = Duration::from_millis(5);
 
 /// The peer end of the cable by which the packets leave.
 pub(super) struct Sink {

@@ -7,6 +7,10 @@ use evenkeel_core::time::{Duration, Instant};
 
 use crate::t00_tab10::PAYLOAD;
 
+/// The address of the client.
+pub(super) const CLIENT: [u8; 4] = [10, 78, 0, 1];
+/// The address of a server on the kernel.
+pub(super) const KERNEL: [u8; 4] = [10, 78, 0, 2];
 /// The bytes of a request, which is the number of packets wanted.
 pub(super) const REQUEST_BYTES: usize = 4;
 /// A time limit above that of any transfer.

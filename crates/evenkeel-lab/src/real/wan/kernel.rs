@@ -24,8 +24,7 @@ use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::time::{Duration, Instant};
 
 use super::super::devices::new_network;
-use super::client::{Client, PATIENCE, REQUEST_BYTES, bytes_of};
-use super::{CLIENT, KERNEL};
+use super::client::{CLIENT, Client, KERNEL, PATIENCE, REQUEST_BYTES, bytes_of};
 
 /// The bytes that one call moves.
 const CALL: usize = 64 << 10;

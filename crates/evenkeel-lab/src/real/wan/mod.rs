@@ -27,7 +27,7 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::{IpCidr, Ipv4Address};
 use evenkeel_wan::{Limit, Settings, Size};
 
-use self::client::Client;
+use self::client::{CLIENT, Client, KERNEL};
 use self::kernel::OnKernel;
 use self::ours::{OnCable, Serving, Way};
 use super::{Options, Place, Progress};
@@ -53,8 +53,6 @@ const BREATH: Duration = Duration::from_millis(400);
 const SPIN: Duration = Duration::from_micros(250);
 const MEMORY_PKTS: usize = 32_768;
 
-const CLIENT: [u8; 4] = [10, 78, 0, 1];
-const KERNEL: [u8; 4] = [10, 78, 0, 2];
 const OURS: [u8; 4] = [10, 78, 0, 3];
 const PORT: u16 = 80;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::address_file;
+use super::address_file::address_file;
 use super::draft::{
     Antispoof, Contents, Draft, DraftHost, DraftHosts, DraftSide, Entry, Link, Listed, Opt, Statement,
 };

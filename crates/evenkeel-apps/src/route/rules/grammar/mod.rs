@@ -36,6 +36,7 @@ macro_rules! sign {
     };
 }
 
+mod address_file;
 mod building;
 mod draft;
 mod hint;
@@ -48,14 +49,14 @@ mod terminal;
 use building::Building;
 #[cfg(test)]
 pub(super) use hint::HINTS;
-use terminal::{Furthest, Input, Trace};
+use terminal::{Input, Trace, unexpected};
 use winnow::error::EmptyError;
 use winnow::stream::{Stream as _, TokenSlice};
 
 use super::ReadFile;
 use super::rule::RuleSet;
-use super::token::{self, Kind, Token};
-use crate::route::text_error::{TextError, alternatives};
+use super::token;
+use crate::route::text_error::TextError;
 
 /// Reads a text as a set of rules. `read` gives the text of a file that it names, and what to call it in
 /// messages.
@@ -77,40 +78,4 @@ pub(super) fn parse(file: &str, text: &str, read: &ReadFile<'_>) -> Result<RuleS
     let done = set.done()?;
     drop(tokens);
     Ok(RuleSet { sources, ..done })
-}
-
-/// Reads a file of addresses: one after the other, between blanks or ends of lines, each with `!` before it
-/// or not.
-fn address_file(file: &str, text: &str) -> Result<Vec<draft::Listed>, TextError> {
-    let mut tokens =
-        token::lex(text, 0).map_err(|at| TextError::at(file, text, at, token::unreadable(text, at)))?;
-    tokens.retain(|token| token.kind != Kind::Newline);
-    let trace = Trace::default();
-    let mut input = Input { input: TokenSlice::new(&tokens), state: &trace };
-    let mut all = Vec::new();
-    while input.peek_token().is_some() {
-        match hosts::listed(&mut input) {
-            Ok(listed) => all.push(listed),
-            Err(EmptyError) => {
-                let (at, what) = unexpected(text.len(), &tokens, &trace.0.borrow());
-                return Err(TextError::at(file, text, at, what));
-            }
-        }
-    }
-    Ok(all)
-}
-
-/// Returns the position of a syntax error, and a message about what was found and what was expected.
-fn unexpected(end: usize, tokens: &[Token<'_>], furthest: &Furthest) -> (usize, String) {
-    let found = tokens.len().checked_sub(furthest.left).and_then(|index| tokens.get(index));
-    let expected = alternatives(furthest.expected.iter().copied());
-    let (at, found) = match found {
-        None => (end, "the end of the file".to_owned()),
-        Some(token) if token.kind == Kind::Newline => (token.at, "the end of the line".to_owned()),
-        Some(token) => match hint::of(token) {
-            Some(hint) => return (token.at, format!("`{}`: {hint}", token.text)),
-            None => (token.at, format!("`{}`{}", token.text, hint::of_host(token, &furthest.expected))),
-        },
-    };
-    (at, format!("expected {expected}, found {found}"))
 }

@@ -7,7 +7,9 @@ use winnow::combinator::opt;
 use winnow::error::EmptyError;
 use winnow::stream::{Stateful, Stream as _, TokenSlice};
 
+use super::hint;
 use crate::route::rules::token::{Kind, Token};
+use crate::route::text_error::alternatives;
 
 pub(super) type Input<'i, 's> = Stateful<TokenSlice<'i, Token<'s>>, &'i Trace>;
 pub(super) type Parsed<T> = Result<T, EmptyError>;
@@ -142,4 +144,19 @@ pub(super) fn named<'i, 's: 'i, T>(
         }
         parsed
     }
+}
+
+/// Returns the position of a syntax error, and a message about what was found and what was expected.
+pub(super) fn unexpected(end: usize, tokens: &[Token<'_>], furthest: &Furthest) -> (usize, String) {
+    let found = tokens.len().checked_sub(furthest.left).and_then(|index| tokens.get(index));
+    let expected = alternatives(furthest.expected.iter().copied());
+    let (at, found) = match found {
+        None => (end, "the end of the file".to_owned()),
+        Some(token) if token.kind == Kind::Newline => (token.at, "the end of the line".to_owned()),
+        Some(token) => match hint::of(token) {
+            Some(hint) => return (token.at, format!("`{}`: {hint}", token.text)),
+            None => (token.at, format!("`{}`{}", token.text, hint::of_host(token, &furthest.expected))),
+        },
+    };
+    (at, format!("expected {expected}, found {found}"))
 }

@@ -13,15 +13,15 @@ use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
 use serde::Serialize;
 
-use super::report::{ConnectionReport, TcpReport};
-use super::send::{Broken, Drain, Outcome, Send, Source, Tally};
-use super::stdio::Stdio;
-use super::{Echo, Options, Sink};
+use crate::captures::{Embedded, EmbeddedCaptured};
 use crate::counters::HostCounters;
 use crate::host_setup::{DeviceSetup, HostSetup, Limits, Occasion, SetupError};
 use crate::hosted::Hosted;
-use crate::monitor::{Embedded, EmbeddedCaptured};
 use crate::serve::{Listening, Running, Served, pair};
+use crate::stream::report::{ConnectionReport, TcpReport};
+use crate::stream::send::{Broken, Drain, Outcome, Send, Source, Tally};
+use crate::stream::stdio::{Output, Stdio};
+use crate::stream::{Echo, Options, Sink};
 
 /// The result of a client.
 #[derive(Debug, Clone, Serialize)]
@@ -185,7 +185,7 @@ fn run(
     let Outcome { input, output, .. } = core::mem::take(&mut *tally.outcome());
     let capture = hosted.finish()?;
     let input = input.map(|error| (Way::In, Arc::new(error)));
-    let written = output.map(super::Output::finish).unwrap_or(Ok(()));
+    let written = output.map(Output::finish).unwrap_or(Ok(()));
     let outside = input.or(written.err().map(|error| (Way::Out, Arc::new(error))));
     // The last write may fail when the connection is already over.
     Ok(Sent { complete: last.complete && outside.is_none(), tcp, counters, capture, outside, ..last })

@@ -61,7 +61,7 @@ impl Lines {
     }
 
     /// Adds to each line the name of the interface on which the frame was seen.
-    pub(super) fn name_interfaces(&mut self, names: Vec<String>) {
+    pub(crate) fn name_interfaces(&mut self, names: Vec<String>) {
         self.names = names;
     }
 

@@ -3,7 +3,7 @@
 use evenkeel_core::frame::LinkType;
 use evenkeel_core::wire::{EthernetAddress, EthernetFrame};
 
-use super::headers::{Address, Protocol};
+use super::address::{Address, IPV4, IPV6, Protocol};
 
 /// The link-layer header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,9 +15,6 @@ pub(super) struct LinkHeader<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// The EtherType of IPv4.
-pub(super) const IPV4: u16 = 0x0800;
-pub(super) const IPV6: u16 = 0x86dd;
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 
 impl<'a> LinkHeader<'a> {

@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::file::CaptureFile;
 use super::product::Product;
 use super::program::{Monitor, Options, Tally, shared};
-use super::run::{News, watch};
+use super::watch::{Writable, watch};
 use crate::host_setup::SetupError;
 
 /// Options for a capture inside a host that runs for another purpose.
@@ -32,7 +32,7 @@ pub struct Embedded {
     /// The filter that chooses the frames; `None` for all frames.
     pub filter: Option<Expression>,
     /// The callback for the events that the file cannot be written, and that it can be written again.
-    pub tell: fn(News),
+    pub notify: fn(Writable),
 }
 
 /// The result of an embedded capture.
@@ -65,7 +65,7 @@ pub struct Capturing {
     tally: Arc<Tally>,
     failing: bool,
     counters: CaptureCounters,
-    tell: fn(News),
+    notify: fn(Writable),
 }
 
 impl Embedded {
@@ -110,7 +110,7 @@ impl Embedded {
             tally,
             failing: false,
             counters: CaptureCounters::default(),
-            tell: self.tell,
+            notify: self.notify,
         })
     }
 }
@@ -118,7 +118,7 @@ impl Embedded {
 impl Capturing {
     /// Updates the capture. Call it often, and before [`Capturing::finish`].
     pub fn attend(&mut self, host: &mut Host, now: u64) {
-        watch(&self.product, &self.tally, &mut self.failing, &mut self.tell);
+        watch(&self.product, &self.tally, &mut self.failing, &mut self.notify);
         if let Product::File(file) = &mut *shared(&self.product) {
             self.counters = self.tally.counters(host);
             file.note(self.counters, now);

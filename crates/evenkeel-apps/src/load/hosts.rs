@@ -1,0 +1,34 @@
+//! The reports of the hosts of a run.
+
+use evenkeel::Engine;
+use evenkeel_core::stack::InterfaceId;
+use evenkeel_core::time::Duration;
+use serde::Serialize;
+
+use crate::counters::HostCounters;
+use crate::serve::Served;
+use crate::stream::TcpReport;
+
+/// The reports of the hosts of a run.
+#[derive(Debug, Serialize)]
+pub struct Hosts {
+    /// The TCP report of the generator's host.
+    pub tcp: TcpReport,
+    /// The counters of the generator's host.
+    pub counters: HostCounters,
+    /// The server's result, if the run is on a cable.
+    pub server: Option<Box<Served>>,
+    /// The reason why the device does not work any more; `None` if it works.
+    pub device_failed: Option<String>,
+}
+
+impl Hosts {
+    pub(super) fn of(engine: &mut Engine, interface: InterfaceId, elapsed: Duration) -> Self {
+        Self {
+            tcp: TcpReport::of(engine.host()),
+            counters: HostCounters::of(engine, interface, elapsed),
+            server: None,
+            device_failed: engine.failed_device(),
+        }
+    }
+}
