@@ -33,8 +33,8 @@ pub fn run(input: &[u8]) {
             assert_eq!(class == Class::Channel(bound), local, "{address}:{port} is {class:?}");
         }
         if let Class::FirstFragment(channel, key) = class {
-            table.note_fragment(key, channel);
-            copy.note_fragment(key, channel);
+            table.record_fragment(key, channel);
+            copy.record_fragment(key, channel);
         }
     }
 }

@@ -88,7 +88,7 @@ pub fn on_device(
     mut watch: impl FnMut(&Flooded),
 ) -> Result<Flooded, SetupError> {
     let (mut engine, attached) = setup.on_device(at, Clock::start())?;
-    let flooded = |engine: &mut Engine, Ran { blasted, elapsed, trouble }| {
+    let flooded = |engine: &mut Engine, Completed { blasted, elapsed, trouble }| {
         let counters = HostCounters::of(engine, attached.interface, elapsed);
         let device_failed = engine.failed_device();
         Flooded { blasted, counters: Some(counters), receiver: None, device_failed, trouble }
@@ -111,12 +111,12 @@ pub(crate) fn on_cable(
 ) -> Result<Blasted, SetupError> {
     let mut engine = setup.engine(clock)?;
     engine.add_cable(end, &setup.addresses)?;
-    let Ran { blasted, trouble, .. } = run(&mut engine, options, Limits::default(), done, |_, _| {})?;
+    let Completed { blasted, trouble, .. } = run(&mut engine, options, Limits::default(), done, |_, _| {})?;
     trouble.map_or(Ok(blasted), |trouble| Err(trouble.into()))
 }
 
 /// The results of a load generator on a host.
-struct Ran {
+struct Completed {
     blasted: Blasted,
     /// The time for which the host ran.
     elapsed: Duration,
@@ -129,23 +129,23 @@ fn run(
     options: Options,
     limits: Limits,
     done: impl Fn() -> bool,
-    mut watch: impl FnMut(&mut Engine, Ran),
-) -> Result<Ran, SetupError> {
+    mut watch: impl FnMut(&mut Engine, Completed),
+) -> Result<Completed, SetupError> {
     let (tally, target_pps) = (Arc::new(Tally::default()), options.rate_pps);
     engine.host_mut().spawn("blaster", 0, Box::new(Blaster::new(options, Arc::clone(&tally))));
     let over = || tally.ended() || done();
     let looks = Looks { done_elsewhere: true, attend: None };
     let (_, elapsed) = drive(engine, limits, looks, over, |engine, elapsed, occasion| {
         if occasion.is_some() {
-            let ran = Ran::of(engine, &tally, target_pps, elapsed);
+            let ran = Completed::of(engine, &tally, target_pps, elapsed);
             watch(engine, ran);
         }
         false
     })?;
-    Ok(Ran::of(engine, &tally, target_pps, elapsed))
+    Ok(Completed::of(engine, &tally, target_pps, elapsed))
 }
 
-impl Ran {
+impl Completed {
     fn of(engine: &Engine, tally: &Tally, target_pps: Option<u64>, elapsed: Duration) -> Self {
         // The host sends only requests, and a few queries for its neighbours.
         let lost = never_left(engine).min(tally.sent());

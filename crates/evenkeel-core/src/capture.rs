@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_queue_that_is_full_of_bytes_gives_feedback() {
         const LIMIT: usize = 1_000;
-        let (gate, fed_by) = (Gate::new(&Feedback::default(), LIMIT), Sources::one(SourceId(0)));
+        let (gate, sources) = (Gate::new(&Feedback::default(), LIMIT), Sources::one(SourceId(0)));
         let wanted = Capture { limit_pkts: LIMIT, ..Capture::default() };
         let mut queue = CaptureQueue::new(ProcessId(0), wanted, gate);
         let frame = vec![7; KEPT_BYTES_MAX];
@@ -286,7 +286,7 @@ mod tests {
         let stopped_at = (1..LIMIT).find(|_| {
             assert_eq!(queue.see(&tapped), Outcome::Queued);
             let (gate, waiting) = queue.gate();
-            gate.on_enqueue(waiting, fed_by).is_some()
+            gate.on_enqueue(waiting, sources).is_some()
         });
         assert_eq!(stopped_at, Some(96), "three quarters of 64 MiB in pieces of 512 KiB");
         assert_eq!(queue.front().map(|captured| captured.bytes.len()), Some(KEPT_BYTES_MAX), "whole");

@@ -5,7 +5,7 @@ use crate::poll::{
     TickSampling,
 };
 use crate::ready::{Allocation, Select};
-use crate::receive::{Architecture, DeviceWork, Plan};
+use crate::receive::{Architecture, DeviceWork, ReceivePath};
 use crate::schedule::Policy;
 use crate::stack;
 use crate::tcp::{EndpointConfig, Secret};
@@ -202,18 +202,18 @@ impl Config {
 
     /// Returns the receive path that the settings choose, whatever an interface can do.
     #[must_use]
-    pub const fn plan(&self) -> Plan {
-        Plan::of(self.architecture, self.device_work)
+    pub const fn plan(&self) -> ReceivePath {
+        ReceivePath::of(self.architecture, self.device_work)
     }
 
     /// Returns the receive path of an interface that demultiplexes, or does not. Under the lazy
     /// architectures an interface that demultiplexes does so itself; for any other the host does.
-    pub(crate) const fn plan_for(&self, demultiplexes: bool) -> Plan {
+    pub(crate) const fn plan_for(&self, demultiplexes: bool) -> ReceivePath {
         match self.architecture {
             Architecture::SoftLrp | Architecture::NiLrp if demultiplexes => {
-                Plan::of(Architecture::NiLrp, self.device_work)
+                ReceivePath::of(Architecture::NiLrp, self.device_work)
             }
-            Architecture::NiLrp => Plan::of(Architecture::SoftLrp, self.device_work),
+            Architecture::NiLrp => ReceivePath::of(Architecture::SoftLrp, self.device_work),
             _ => self.plan(),
         }
     }
@@ -257,16 +257,16 @@ impl Config {
 
     /// Returns whether feedback is per channel: a full channel then pauses no ring from which others
     /// receive.
-    pub(crate) fn separates(&self) -> bool {
+    pub(crate) fn per_channel_feedback(&self) -> bool {
         let feeding = |f: Feedback| f.scope == FeedbackScope::Feeding && f.by == FeedbackBy::Marks;
         self.feedback.is_some_and(feeding)
     }
 
-    /// Returns the sources to pause when frames of `fed_by` fill a queue.
-    pub(crate) fn scope(&self, fed_by: Sources) -> Sources {
+    /// Returns the sources to pause when frames of `sources` fill a queue.
+    pub(crate) fn scope(&self, sources: Sources) -> Sources {
         match self.feedback {
-            Some(Feedback { scope: FeedbackScope::All, .. }) if !fed_by.is_empty() => Sources::ALL,
-            _ => fed_by,
+            Some(Feedback { scope: FeedbackScope::All, .. }) if !sources.is_empty() => Sources::ALL,
+            _ => sources,
         }
     }
 }

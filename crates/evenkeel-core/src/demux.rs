@@ -69,7 +69,7 @@ pub enum Class {
     /// The frame goes to this channel.
     Channel(ChannelId),
     /// The frame goes to this channel, and so do the later fragments of the same datagram: the caller then
-    /// calls [`DemuxTable::note_fragment`].
+    /// calls [`DemuxTable::record_fragment`].
     FirstFragment(ChannelId, FragmentKey),
     /// A segment. It goes to the channel of its connection, if the caller knows of a connection that the
     /// table does not; else to `channel`, if there is one.
@@ -629,7 +629,7 @@ impl DemuxTable {
 
     /// Remembers where the later fragments of a datagram go. Overwrites an older datagram that fell into the
     /// same slot.
-    pub fn note_fragment(&mut self, key: FragmentKey, channel: ChannelId) {
+    pub fn record_fragment(&mut self, key: FragmentKey, channel: ChannelId) {
         let slot = self.fragment_slot(&key);
         if let Some(place) = self.fragments.get_mut(slot) {
             *place = Some((key, channel));

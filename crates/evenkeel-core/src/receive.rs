@@ -95,16 +95,16 @@ pub enum AfterDevice {
 
 /// The choices that make up an architecture, for the frames of one interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct ReceivePath {
     /// The place where device work is done.
     pub(crate) device: DeviceWork,
     /// The step that follows device work.
-    pub(crate) then: AfterDevice,
+    pub(crate) after_device: AfterDevice,
 }
 
-impl Plan {
+impl ReceivePath {
     /// A driver that knows nothing of polling: 4.2BSD's, with the shared IP queue.
-    pub const LEGACY: Self = Self { device: DeviceWork::Interrupt, then: AfterDevice::IpQueue };
+    pub const LEGACY: Self = Self { device: DeviceWork::Interrupt, after_device: AfterDevice::IpQueue };
 
     /// Returns the receive path of an architecture. Two architectures leave open where device work is done:
     /// `soft-lrp` (in the interrupt, as in its paper, or polled, as both papers suggest) and `polled` (all
@@ -116,14 +116,14 @@ impl Plan {
             DeviceWork::Interrupt => DeviceWork::Interrupt,
             DeviceWork::Polled | DeviceWork::None => DeviceWork::Polled,
         };
-        let (device, then) = match architecture {
+        let (device, after_device) = match architecture {
             Architecture::Eager => return Self::LEGACY,
             Architecture::Polled => (device_work, AfterDevice::Input),
             Architecture::EarlyDemux => (DeviceWork::Interrupt, AfterDevice::DemultiplexThenIpQueue),
             Architecture::SoftLrp => (device_work, AfterDevice::Channel),
             Architecture::NiLrp => (DeviceWork::None, AfterDevice::Channel),
         };
-        Self { device, then }
+        Self { device, after_device }
     }
 
     /// Returns whether the interface demultiplexes, and the host does no device work for the frames it
@@ -136,7 +136,7 @@ impl Plan {
     /// Returns whether protocol input waits for the receiver.
     #[must_use]
     pub const fn is_lazy(self) -> bool {
-        matches!(self.then, AfterDevice::Channel)
+        matches!(self.after_device, AfterDevice::Channel)
     }
 }
 

@@ -15,7 +15,7 @@ use evenkeel_core::host::{AddInterfaceError, Config, Host, System};
 use evenkeel_core::id::ChannelId;
 use evenkeel_core::interface::Interface as _;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
+use evenkeel_core::receive::{Architecture, DeviceWork, ReceivePath};
 use evenkeel_core::system::UdpSocket;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpCidr;
@@ -48,7 +48,7 @@ impl Stand {
         stand
     }
 
-    fn add(&mut self, nic: Nic, plan: Option<Plan>) -> Result<(), AddInterfaceError> {
+    fn add(&mut self, nic: Nic, plan: Option<ReceivePath>) -> Result<(), AddInterfaceError> {
         let address = [IpCidr::new(HOST.into(), 24)];
         match plan {
             None => self.host.add_interface(Box::new(nic), &address, self.now),
@@ -202,7 +202,7 @@ fn an_interface_that_demultiplexes_and_has_a_receive_ring_serves_any_architectur
     ] {
         let (host, wire, nic) = apart(Config::of(architecture), 64);
         let mut stand = Stand { host, wire, adaptor: nic.adaptor(), now: Instant::ZERO, polls: 0 };
-        stand.add(nic, Some(Plan::of(architecture, device_work))).unwrap();
+        stand.add(nic, Some(ReceivePath::of(architecture, device_work))).unwrap();
         let (sink, seen) = Sink::new(7);
         stand.host.spawn("sink", 0, Box::new(sink));
         stand.run();

@@ -21,7 +21,7 @@ use evenkeel_core::demux::{Binding, Change};
 use evenkeel_core::host::{AddInterfaceError, Config, Host, System};
 use evenkeel_core::interface::Interface;
 use evenkeel_core::process::{Program, Step};
-use evenkeel_core::receive::{Architecture, DeviceWork, Plan};
+use evenkeel_core::receive::{Architecture, DeviceWork, ReceivePath};
 use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::system::{EventQueue, TcpListener, TcpStream, UdpSocket};
 use evenkeel_core::tcp::ListenerConfig;
@@ -544,7 +544,7 @@ fn a_plan_that_is_asked_for_is_followed_or_refused() {
     for own in Architecture::ALL {
         let mut host = Host::new(config(own)).unwrap();
         for asked in Architecture::ALL {
-            let plan = Plan::of(asked, DeviceWork::Polled);
+            let plan = ReceivePath::of(asked, DeviceWork::Polled);
             let mut add = |kind: Kind| {
                 host.add_interface_with(Box::new(kind.cable().1), &[], plan, Instant::ZERO).map(drop)
             };
@@ -569,13 +569,13 @@ fn a_plan_that_is_asked_for_is_followed_or_refused() {
 #[test]
 fn plans_of_all_kinds_share_a_host() {
     let plans = [
-        (Plan::of(Architecture::Eager, DeviceWork::Polled), Plain),
-        (Plan::of(Architecture::EarlyDemux, DeviceWork::Polled), Plain),
-        (Plan::of(Architecture::Polled, DeviceWork::Polled), Plain),
-        (Plan::of(Architecture::Polled, DeviceWork::Interrupt), Plain),
-        (Plan::of(Architecture::SoftLrp, DeviceWork::Polled), Plain),
-        (Plan::of(Architecture::SoftLrp, DeviceWork::Interrupt), Plain),
-        (Plan::of(Architecture::NiLrp, DeviceWork::None), Demultiplexing),
+        (ReceivePath::of(Architecture::Eager, DeviceWork::Polled), Plain),
+        (ReceivePath::of(Architecture::EarlyDemux, DeviceWork::Polled), Plain),
+        (ReceivePath::of(Architecture::Polled, DeviceWork::Polled), Plain),
+        (ReceivePath::of(Architecture::Polled, DeviceWork::Interrupt), Plain),
+        (ReceivePath::of(Architecture::SoftLrp, DeviceWork::Polled), Plain),
+        (ReceivePath::of(Architecture::SoftLrp, DeviceWork::Interrupt), Plain),
+        (ReceivePath::of(Architecture::NiLrp, DeviceWork::None), Demultiplexing),
     ];
     for architecture in LAZY {
         let mut host = Host::new(config(architecture)).unwrap();

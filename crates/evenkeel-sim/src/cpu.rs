@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use evenkeel_core::host::{Host, Level, Ran};
+use evenkeel_core::host::{Completed, Host, Level};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::work::Work;
@@ -74,7 +74,7 @@ pub struct Counters {
 /// A unit whose time has not completely passed.
 #[derive(Debug)]
 struct Busy {
-    ran: Ran,
+    ran: Completed,
     left: Duration,
     /// The stages of the unit in that time; empty without a timeline.
     stages: Stages,
@@ -468,7 +468,7 @@ impl Cpu {
     }
 
     fn begin_own(&mut self, level: Level, left: Duration, then: Then) {
-        let ran = Ran { level, process: None, payer: None, limited: false, protocol: false };
+        let ran = Completed { level, process: None, payer: None, limited: false, protocol: false };
         let left = left.max(Duration::from_nanos(1));
         let (stages, states) = (Stages::default(), VecDeque::new());
         self.running = Some(Busy { ran, left, stages, frames_up_to: None, states, then });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{AddInterfaceError, Config, Host};
-use evenkeel_core::receive::Plan;
+use evenkeel_core::receive::ReceivePath;
 use evenkeel_core::stack::{InterfaceId, NeighborUpdate};
 use evenkeel_core::tcp::Secret;
 use evenkeel_core::time::{Duration, Instant};
@@ -73,7 +73,7 @@ impl Engine {
     /// once while the core is halted, within a millisecond or one unit while it is busy. `attend` must read
     /// what is there, or it is called forever. Nothing else runs while it runs.
     pub fn attend(&mut self, fd: Arc<OwnedFd>, mut attend: impl FnMut(&mut Host, Instant) + Send + 'static) {
-        self.attend_in_pieces(fd, move |host, now| {
+        self.attend_incrementally(fd, move |host, now| {
             attend(host, now);
             false
         });
@@ -99,7 +99,7 @@ impl Engine {
     /// Registers `attend` for long work, which starts when `fd` is readable. Each call does a small piece
     /// and returns whether more remains. The engine then calls it again: at once if the core is idle,
     /// otherwise so that three quarters of the time remain for packets and programs.
-    pub fn attend_in_pieces(
+    pub fn attend_incrementally(
         &mut self,
         fd: Arc<OwnedFd>,
         attend: impl FnMut(&mut Host, Instant) -> bool + Send + 'static,
@@ -164,7 +164,7 @@ impl Engine {
         &mut self,
         device: Box<dyn Device>,
         addresses: &[IpCidr],
-        plan: Plan,
+        plan: ReceivePath,
     ) -> Result<InterfaceId, AddInterfaceError> {
         self.driver
             .add_device(device, |host, device, now| host.add_interface_with(device, addresses, plan, now))

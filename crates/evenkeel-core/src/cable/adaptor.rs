@@ -78,7 +78,7 @@ impl Demux {
         let id = match self.table.classify(bytes) {
             Class::Channel(id) => id,
             Class::FirstFragment(id, key) => {
-                self.table.note_fragment(key, id);
+                self.table.record_fragment(key, id);
                 id
             }
             Class::Segment { channel, .. } => channel?,

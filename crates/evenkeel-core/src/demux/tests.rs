@@ -317,7 +317,7 @@ fn later_fragments_go_where_the_first_one_went() {
         };
         assert_eq!(found, channel);
         assert_eq!(table.classify(&ipv4(v4(2), 17, id, 2, &[0; 8])), Class::Channel(FRAGMENT), "not yet");
-        table.note_fragment(key, found);
+        table.record_fragment(key, found);
     }
     for (id, channel) in [(1, UDP_ANY), (2, UDP_ONE), (3, CONTROL), (4, FRAGMENT)] {
         for field in [1, 2, 0x1fff, MORE | 1, MORE | 0x1fff] {
@@ -351,7 +351,7 @@ fn later_fragments_of_ipv6_go_where_the_first_one_went() {
     for (frame, channel) in [(in_front, UDP_ANY), (behind, CONTROL)] {
         let Class::FirstFragment(found, key) = table.classify(&frame) else { panic!("no first fragment") };
         assert_eq!(found, channel);
-        table.note_fragment(key, found);
+        table.record_fragment(key, found);
     }
     // What the fragment header names of a later fragment need not be what it names of the first (RFC 8200
     // 4.5).
@@ -376,7 +376,7 @@ fn a_datagram_that_is_forgotten_takes_the_channel_of_fragments() {
     let note = |table: &mut DemuxTable, id| {
         let class = table.classify(&ipv4(v4(2), 17, id, 0x2000, &udp(9)));
         let Class::FirstFragment(channel, key) = class else { panic!("{class:?}") };
-        table.note_fragment(key, channel);
+        table.record_fragment(key, channel);
     };
     let followed = |table: &DemuxTable, id| match table.classify(&ipv4(v4(2), 17, id, 1, &[])) {
         Class::Channel(UDP_ANY) => true,
@@ -398,7 +398,7 @@ fn the_secret_says_who_shares_a_place_with_whom() {
     let class = |table: &DemuxTable, id| table.classify(&ipv4(v4(2), 17, id, 0x2000, &udp(9)));
     let note = |table: &mut DemuxTable, id| {
         let Class::FirstFragment(channel, key) = class(table, id) else { panic!("no first fragment") };
-        table.note_fragment(key, channel);
+        table.record_fragment(key, channel);
     };
     let followed =
         |table: &DemuxTable, id| table.classify(&ipv4(v4(2), 17, id, 1, &[])) == Class::Channel(UDP_ANY);

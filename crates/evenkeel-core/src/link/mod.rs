@@ -18,7 +18,7 @@ use crate::id::{ChannelId, InterfaceId, QueueId};
 use crate::interface::{Demultiplexer, Interface, RxQueue, TxQueue};
 use crate::ledger::Ledger;
 use crate::poll::{Gate, Poller, SourceId, Sources};
-use crate::receive::{DeviceWork, Plan};
+use crate::receive::{DeviceWork, ReceivePath};
 use crate::tcp::endpoint::{Egress, EgressSet};
 use crate::tcp::{Fault, FourTuple};
 use crate::time::{Duration, Instant};
@@ -101,7 +101,7 @@ struct Link {
     interface: Box<dyn Interface>,
     /// The interface's demultiplexer, if its frames are received through that.
     demultiplexer: Option<Box<dyn Demultiplexer>>,
-    plan: Plan,
+    plan: ReceivePath,
     output: TransmitQueue,
     /// Frames taken from its receive rings.
     received: u64,
@@ -134,7 +134,7 @@ pub(crate) struct Links {
     /// that an interface could not send.
     next_start: Instant,
     /// Whether frames are batched in a transmit queue.
-    gathers: bool,
+    coalesces: bool,
     /// Device interrupts taken.
     interrupts: u64,
 }
@@ -154,7 +154,7 @@ impl Links {
             polled: None,
             out: VecDeque::with_capacity(OUTPUT_PKTS),
             next_start: Instant::NEVER,
-            gathers: false,
+            coalesces: false,
             interrupts: 0,
         }
     }
@@ -168,7 +168,7 @@ impl Links {
         &mut self,
         interface: Box<dyn Interface>,
         demultiplexer: Option<Box<dyn Demultiplexer>>,
-        plan: Plan,
+        plan: ReceivePath,
         gate: Gate,
         config: &Config,
         poller: &mut Poller<QueueId>,
@@ -248,7 +248,7 @@ impl Links {
 
     /// Returns the result of [`Links::places`] if one more interface with `queues` receive rings were added
     /// that is received from as `plan` says.
-    pub(crate) fn places_with(&self, plan: Plan, queues: usize) -> (bool, usize) {
+    pub(crate) fn places_with(&self, plan: ReceivePath, queues: usize) -> (bool, usize) {
         let rings = self.demultiplexing + usize::from(plan.is_on_interface());
         (queues > 0 || self.links.iter().any(Link::has_rings), rings)
     }
@@ -289,8 +289,8 @@ impl Links {
     /// receive rings and may demultiplex.
     pub(crate) fn check_plan(
         &self,
-        plan: Plan,
-        host: Plan,
+        plan: ReceivePath,
+        host: ReceivePath,
         queues: usize,
         demultiplexes: bool,
     ) -> Result<(), AddInterfaceError> {
@@ -412,8 +412,8 @@ impl Links {
 
     /// Returns whether frames are batched in a transmit queue.
     #[inline]
-    pub(crate) const fn gathers(&self) -> bool {
-        self.gathers
+    pub(crate) const fn coalesces(&self) -> bool {
+        self.coalesces
     }
 
     #[inline]
@@ -686,7 +686,7 @@ impl Links {
     }
 
     /// Returns the source of a port, if feedback or a limit may pause it; the empty set otherwise.
-    pub(crate) fn held_back(&self, port: Port) -> Sources {
+    pub(crate) fn throttled(&self, port: Port) -> Sources {
         Sources::one(port.source).without(self.unlimited)
     }
 
@@ -745,16 +745,16 @@ impl Links {
     /// Hands over to every interface what it has descriptors for. Those that cannot send, and will not say
     /// when they can, are tried again after a while.
     pub(crate) fn start_all(&mut self, cx: &mut Cx<'_>) {
-        (self.next_start, self.gathers) = (Instant::NEVER, false);
+        (self.next_start, self.coalesces) = (Instant::NEVER, false);
         self.start_if(|_| true, cx);
     }
 
     /// Hands over the transmit queues that hold a batch. Smaller numbers of frames wait for a while,
     /// because other work items follow soon.
-    pub(crate) fn gather(&mut self, cx: &mut Cx<'_>) {
+    pub(crate) fn coalesce(&mut self, cx: &mut Cx<'_>) {
         self.start_if(Link::has_batch, cx);
         if self.links.iter().any(|link| !link.output.is_empty() && !link.has_batch()) {
-            self.gathers = true;
+            self.coalesces = true;
             self.next_start = self.next_start.min(cx.now + GATHER_PERIOD);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::id::{ChannelId, InterfaceId};
 use crate::poll::SourceId;
-use crate::receive::{DeviceWork, Plan};
+use crate::receive::{DeviceWork, ReceivePath};
 
 /// A side of an interface that the host serves.
 #[derive(Debug, Clone, Copy)]
@@ -11,7 +11,7 @@ pub(crate) struct Port {
     pub(crate) side: Side,
     pub(crate) source: SourceId,
     /// The receive path of the interface.
-    pub(crate) plan: Plan,
+    pub(crate) plan: ReceivePath,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

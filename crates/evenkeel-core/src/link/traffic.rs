@@ -125,7 +125,7 @@ impl RingTraffic {
 
     /// Records that the ring is paused. `missed` is the number of frames that it has shed until now, if
     /// that is known.
-    pub(crate) fn held_back(&mut self, missed: Option<u64>) {
+    pub(crate) fn throttled(&mut self, missed: Option<u64>) {
         self.missed_until_held = missed;
     }
 
@@ -182,12 +182,12 @@ mod tests {
         let mut traffic = RingTraffic::default();
         traffic.taken(false, false, at(5));
         assert!(!traffic.is_flooded(at(6), || Some(1)), "there was no time for it");
-        traffic.held_back(Some(1));
+        traffic.throttled(Some(1));
         assert!(!traffic.is_flooded(at(7), || Some(1)) && !traffic.is_flooded(at(7), || Some(2)));
         traffic.taken(true, false, at(8));
-        traffic.held_back(None);
+        traffic.throttled(None);
         assert!(!traffic.is_flooded(at(8), || None), "who knows");
-        traffic.held_back(Some(2));
+        traffic.throttled(Some(2));
         assert!(traffic.is_flooded(at(9), || Some(3)));
         let mut is_flooded = |ms| traffic.is_flooded(at(ms), || Some(9));
         assert!(is_flooded(18) && !is_flooded(19));

@@ -69,7 +69,7 @@ impl Net {
     fn receive_from(&mut self, port: Port, queue: usize, limit: usize, now: Instant) -> Taken {
         let policy = self.burst_policy(port);
         // No queue overflows for a pause that comes at the end of a burst.
-        let each = if policy.hears_late() { self.rx.headroom_pkts } else { limit };
+        let each = if policy.is_notified_late() { self.rx.headroom_pkts } else { limit };
         let mut all = Taken::default();
         loop {
             let most = each.min(limit - all.done);
@@ -87,10 +87,11 @@ impl Net {
     fn burst_policy(&self, port: Port) -> BurstPolicy {
         BurstPolicy {
             port,
-            fed_by: self.config.scope(Sources::one(port.source)),
+            sources: self.config.scope(Sources::one(port.source)),
             // What interrupts discard nobody is charged for.
-            separates: port.plan.device == DeviceWork::Polled && self.config.separates(),
-            is_limited: !self.links.held_back(port).is_empty(),
+            per_channel_feedback: port.plan.device == DeviceWork::Polled
+                && self.config.per_channel_feedback(),
+            is_limited: !self.links.throttled(port).is_empty(),
             listen_only: self.config.listen_only,
         }
     }
@@ -111,7 +112,7 @@ impl Net {
             }
         }
         while let Some(frame) = self.rx.handover.frames.pop_front() {
-            match port.plan.then {
+            match port.plan.after_device {
                 AfterDevice::DemultiplexThenIpQueue => self.demultiplex_then_enqueue(port, frame, now),
                 _ => self.input(port.interface, frame, Sources::one(port.source), now),
             }
@@ -143,9 +144,9 @@ impl Net {
         {
             self.drop_input(frame, QueueDrop::Screen);
         } else {
-            let fed_by = self.config.scope(Sources::one(port.source));
+            let sources = self.config.scope(Sources::one(port.source));
             let Self { rx, pool, ledger, work, poller, .. } = self;
-            rx.enqueue_ip(port.interface, frame, fed_by, &mut Cx { now, pool, ledger, work, poller });
+            rx.enqueue_ip(port.interface, frame, sources, &mut Cx { now, pool, ledger, work, poller });
         }
     }
 
@@ -174,8 +175,8 @@ impl SocketFloor for Above<'_> {
         self.sockets.is_watched()
     }
 
-    fn watch(&mut self, tapped: &Tapped<'_>, fed_by: Sources, cx: &mut Cx<'_>) {
-        self.sockets.watch(tapped, fed_by, cx);
+    fn watch(&mut self, tapped: &Tapped<'_>, sources: Sources, cx: &mut Cx<'_>) {
+        self.sockets.watch(tapped, sources, cx);
     }
 
     #[inline]

@@ -38,19 +38,19 @@ impl Net {
     }
 
     /// Processes one frame by IP input, to completion.
-    pub(super) fn input(&mut self, interface: InterfaceId, frame: Frame, fed_by: Sources, now: Instant) {
+    pub(super) fn input(&mut self, interface: InterfaceId, frame: Frame, sources: Sources, now: Instant) {
         let received = self.input_frame(Waiting { frame, interface, verdict: None }, now);
-        self.take_up(received, fed_by, now);
+        self.take_up(received, sources, now);
     }
 
     /// Processes the result of IP input: dispatches a datagram, passes a segment or an ICMP error to TCP,
     /// or forwards a packet in transit.
-    pub(crate) fn take_up(&mut self, received: Option<Received>, fed_by: Sources, now: Instant) {
+    pub(crate) fn take_up(&mut self, received: Option<Received>, sources: Sources, now: Instant) {
         match received {
-            Some(Received::Datagram(datagram)) => self.dispatch(datagram, fed_by, now),
+            Some(Received::Datagram(datagram)) => self.dispatch(datagram, sources, now),
             Some(Received::Segment(packet)) => self.segments(now).input(packet, None),
             Some(Received::IcmpError(error)) => self.segments(now).input_icmp_error(error),
-            Some(Received::Transit(transit)) => self.transit(transit, fed_by, now),
+            Some(Received::Transit(transit)) => self.transit(transit, sources, now),
             Some(Received::Control) | None => {}
         }
     }
@@ -76,8 +76,8 @@ impl Net {
     }
 
     /// Appends a datagram to the queues of the sockets it is for.
-    pub(super) fn dispatch(&mut self, datagram: Datagram, fed_by: Sources, now: Instant) {
-        let fed_by = self.config.scope(fed_by);
+    pub(super) fn dispatch(&mut self, datagram: Datagram, sources: Sources, now: Instant) {
+        let sources = self.config.scope(sources);
         let IpEndpoint { addr, port } = datagram.destination();
         let channel = self.rx.table.udp(&addr, port);
         let members = channel.and_then(|c| self.rx.channels.get(c)).map_or(0, |c| c.members.len());
@@ -96,7 +96,7 @@ impl Net {
                 Some(copy) => {
                     self.ledger.duplicated += copy.frames();
                     let (sockets, mut cx) = self.sockets(now);
-                    sockets.append(member, copy, fed_by, &mut cx);
+                    sockets.append(member, copy, sources, &mut cx);
                 }
                 None => {
                     self.ledger.duplicated += 1;
@@ -106,7 +106,7 @@ impl Net {
         }
         if let Some(member) = self.rx.channels.get(channel).and_then(|c| c.members.last().copied()) {
             let (sockets, mut cx) = self.sockets(now);
-            sockets.append(member, datagram, fed_by, &mut cx);
+            sockets.append(member, datagram, sources, &mut cx);
         }
     }
 
@@ -241,11 +241,11 @@ impl Net {
     // --- Packets in transit ---
 
     /// Forwards a packet for another host at once, or puts it into the screening queue.
-    pub(crate) fn transit(&mut self, transit: Transit, fed_by: Sources, now: Instant) {
+    pub(crate) fn transit(&mut self, transit: Transit, sources: Sources, now: Instant) {
         if !self.sockets.screened {
             return self.forward(transit, now);
         }
-        let fed_by = self.config.scope(fed_by);
+        let sources = self.config.scope(sources);
         let Some((id, screen)) = self.sockets.descriptors.screen_mut() else {
             // Whoever asked for screening is gone. Nothing passes until somebody screens again.
             self.ledger.drop_input(QueueDrop::Unscreened, 1);
@@ -261,7 +261,7 @@ impl Net {
             transit.recycle(&mut self.pool);
         }
         let (gate, waiting) = screen.queue.gate();
-        self.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, now);
+        self.poller.enqueued(QueueId::Socket(id), gate, waiting, sources, now);
     }
 
     /// Does with a packet in transit as the verdict on it demands.

@@ -6,7 +6,7 @@ use crate::id::InterfaceId;
 use crate::interface::{Demultiplexer, Interface, Properties};
 use crate::link::AddInterfaceError;
 use crate::poll::Gate;
-use crate::receive::Plan;
+use crate::receive::ReceivePath;
 use crate::rx::Rings;
 use crate::time::Instant;
 use crate::wire::{IpAddress, IpCidr};
@@ -18,7 +18,7 @@ impl Net {
         &mut self,
         mut interface: Box<dyn Interface>,
         addresses: &[IpCidr],
-        plan: Option<Plan>,
+        plan: Option<ReceivePath>,
         now: Instant,
     ) -> Result<InterfaceId, AddInterfaceError> {
         let mut demultiplexer = interface.demultiplexer();
@@ -93,7 +93,7 @@ impl Net {
         &mut self,
         interface: &mut dyn Interface,
         demultiplexer: Option<&mut (dyn Demultiplexer + 'static)>,
-        plan: Plan,
+        plan: ReceivePath,
     ) -> Result<Rings, AddInterfaceError> {
         let &Properties { queues, address, .. } = interface.properties();
         let (before, after) = (self.links.places(), self.links.places_with(plan, queues));

@@ -30,16 +30,16 @@ impl Output<'_> {
     /// Puts frames that protocol work has produced into the transmit queues, where they may form a batch.
     /// Called at the end of a work item that others follow soon.
     #[inline]
-    pub(crate) fn transmit_gathering(&mut self) {
+    pub(crate) fn transmit_batched(&mut self) {
         let any = !self.links.out().is_empty();
         if any {
             self.enqueue_all();
         }
         // It may be long until a program that computes has done so.
-        let leaves = !self.cx.work.compute.is_zero() && (any || self.links.gathers());
+        let leaves = !self.cx.work.compute.is_zero() && (any || self.links.coalesces());
         match (leaves, any) {
             (true, _) => self.start(),
-            (false, true) => self.links.gather(&mut self.cx),
+            (false, true) => self.links.coalesce(&mut self.cx),
             (false, false) => {}
         }
     }

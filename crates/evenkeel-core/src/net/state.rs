@@ -14,7 +14,7 @@ use crate::ledger::Ledger;
 use crate::link::{Links, OUTPUT_PKTS, OutputRoom};
 use crate::poll::{FeedbackBy, Poller};
 use crate::queue::Queue;
-use crate::receive::{AfterDevice, Plan};
+use crate::receive::{AfterDevice, ReceivePath};
 use crate::rx::{Channels, Receive};
 use crate::socket::Descriptor;
 use crate::sockets::{Readiness, Sockets};
@@ -29,7 +29,7 @@ const FRAGMENT_PERIOD: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Net {
-    pub(crate) plan: Plan,
+    pub(crate) plan: ReceivePath,
     pub(crate) config: Config,
     pub(crate) pool: Pool,
     pub(crate) ledger: Ledger,
@@ -46,7 +46,7 @@ pub(crate) struct Net {
 
 impl Net {
     pub(crate) fn new(config: Config) -> Result<Self, PoolLimit> {
-        let plan = Plan::of(config.architecture, config.device_work);
+        let plan = ReceivePath::of(config.architecture, config.device_work);
         let mut pool = Pool::with_limit(config.memory_pkts);
         pool.grow(config.ip_queue_pkts + OUTPUT_PKTS + Stack::frames_held_max(&config.stack))?;
         let mut net = Self {
@@ -74,7 +74,7 @@ impl Net {
             net.channels().open_for_daemon(Binding::Fragment)?;
         }
         if net.config.stack.forwarding
-            && matches!(plan.then, AfterDevice::Channel | AfterDevice::DemultiplexThenIpQueue)
+            && matches!(plan.after_device, AfterDevice::Channel | AfterDevice::DemultiplexThenIpQueue)
         {
             net.channels().open_for_daemon(Binding::Forward)?;
         }
@@ -190,7 +190,7 @@ impl Net {
         if !self.tcp.pending {
             return;
         }
-        self.activation().tell_events();
+        self.activation().notify_all();
         self.activation().resume_listeners();
     }
 
@@ -203,7 +203,7 @@ impl Net {
         self.tcp.held = 0;
         self.tcp.pending = !self.segments(now).send();
         // With its last acknowledgment a connection is over, and nothing else may ever happen to it.
-        self.activation().tell_events();
+        self.activation().notify_all();
         while let Some((id, tuple)) = self.tcp.endpoint.poll_ended() {
             self.tcp_channels().release_ring(id, tuple);
         }

@@ -107,7 +107,7 @@ impl Discards {
     }
 
     /// Returns the paused sources: those whose frames were discarded, once that has taken too long.
-    pub(super) const fn held_back(&self) -> Sources {
+    pub(super) const fn throttled(&self) -> Sources {
         if self.is_held_back { self.sources } else { Sources::NONE }
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let (mut spent, mut pays) = (Duration::ZERO, Duration::ZERO);
         for tick in 0..100_000 {
             discards.roll(at(10 * tick));
-            if discards.held_back().is_empty() {
+            if discards.throttled().is_empty() {
                 spent += turn;
                 pays += discards.charge(A, turn, fair_percent);
             }
@@ -201,15 +201,15 @@ mod tests {
         let mut discards = kept(25);
         assert!(!discards.roll(at(100)), "nothing was discarded");
         discards.charge(A, Duration::from_micros(12), 100);
-        assert_eq!((discards.held_back(), discards.next_deadline()), (Sources::NONE, Instant::NEVER));
+        assert_eq!((discards.throttled(), discards.next_deadline()), (Sources::NONE, Instant::NEVER));
         assert!(!discards.roll(at(112)));
         discards.charge(A, Duration::from_micros(3), 100);
-        assert_eq!(discards.held_back(), Sources::NONE, "it is less than a window behind");
+        assert_eq!(discards.throttled(), Sources::NONE, "it is less than a window behind");
         discards.charge(B, Duration::from_micros(4), 100);
-        assert_eq!(discards.held_back(), Sources::one(A).union(Sources::one(B)));
+        assert_eq!(discards.throttled(), Sources::one(A).union(Sources::one(B)));
         assert_eq!(discards.next_deadline(), at(100 + 4 * (12 + 3 + 4)));
         assert!(!discards.roll(at(175)) && discards.roll(at(176)));
-        assert_eq!((discards.held_back(), discards.next_deadline()), (Sources::NONE, Instant::NEVER));
+        assert_eq!((discards.throttled(), discards.next_deadline()), (Sources::NONE, Instant::NEVER));
     }
 
     #[test]
@@ -225,15 +225,15 @@ mod tests {
         let mut discards = kept(25);
         discards.charge(A, Duration::from_micros(900), 100);
         discards.idle();
-        assert_eq!(discards.held_back(), Sources::NONE);
+        assert_eq!(discards.throttled(), Sources::NONE);
         discards.charge(A, Duration::from_micros(1), 100);
-        assert_eq!(discards.held_back(), Sources::NONE, "nothing is left to be paid for");
+        assert_eq!(discards.throttled(), Sources::NONE, "nothing is left to be paid for");
     }
 
     #[test]
     fn a_share_of_all_holds_nothing_back() {
         let mut discards = Discards::new(100);
         discards.charge(A, Duration::from_micros(1_000), 100);
-        assert_eq!(discards.held_back(), Sources::NONE);
+        assert_eq!(discards.throttled(), Sources::NONE);
     }
 }

@@ -138,19 +138,19 @@ impl Gate {
 
     /// Returns the queue length, in frames, below which [`Gate::on_enqueue`] returns `None`.
     #[inline]
-    pub(crate) fn silent_pkts(&self, fed_by: Sources) -> usize {
-        if self.closed.union(fed_by) == self.closed { usize::MAX } else { self.high_pkts }
+    pub(crate) fn watermark_pkts(&self, sources: Sources) -> usize {
+        if self.closed.union(sources) == self.closed { usize::MAX } else { self.high_pkts }
     }
 
     /// Returns the sources to inhibit on behalf of the queue, if the high mark is reached and any of
-    /// `fed_by` is not inhibited for it yet. To be called after an enqueue or the attempt.
+    /// `sources` is not inhibited for it yet. To be called after an enqueue or the attempt.
     #[inline]
-    pub fn on_enqueue(&mut self, occupancy_pkts: usize, fed_by: Sources) -> Option<Sources> {
-        if occupancy_pkts < self.high_pkts || self.closed.union(fed_by) == self.closed {
+    pub fn on_enqueue(&mut self, occupancy_pkts: usize, sources: Sources) -> Option<Sources> {
+        if occupancy_pkts < self.high_pkts || self.closed.union(sources) == self.closed {
             return None;
         }
         self.taken &= !self.closed.is_empty();
-        self.closed = self.closed.union(fed_by);
+        self.closed = self.closed.union(sources);
         Some(self.closed)
     }
 

@@ -142,7 +142,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// Returns the sources that feedback or a limit inhibits at present.
     #[must_use]
     #[inline]
-    pub(crate) fn held_back(&self) -> Sources {
+    pub(crate) fn throttled(&self) -> Sources {
         let limited = self.limits.iter().any(|limit| limit.is_reached());
         if limited { self.inputs } else { self.inputs.and(self.queues.sources().union(self.discarding)) }
     }
@@ -150,7 +150,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     /// Returns the sources that may interrupt.
     #[must_use]
     pub(crate) fn may_interrupt(&self) -> Sources {
-        self.enabled.without(self.held_back())
+        self.enabled.without(self.throttled())
     }
 
     /// Handles an interrupt: records that the source wants service, and disables its interrupt. It is
@@ -185,7 +185,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     fn wanted(&self) -> Sources {
         let finishing = self.callback.filter(|callback| self.may_finish(callback.source));
         let finishing = finishing.map_or(Sources::NONE, |callback| Sources::one(callback.source));
-        self.wants.without(self.held_back()).union(finishing)
+        self.wants.without(self.throttled()).union(finishing)
     }
 
     fn may_finish(&self, source: SourceId) -> bool {
@@ -196,7 +196,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
     #[must_use]
     #[inline]
     pub(crate) fn stops(&self, source: SourceId) -> bool {
-        !self.may_finish(source) && self.held_back().contains(source)
+        !self.may_finish(source) && self.throttled().contains(source)
     }
 
     /// Lets the next callback of each of `sources` finish, of eight frames at most, whatever it fills: what
@@ -263,7 +263,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         self.quota_pkts
     }
 
-    /// Records that a frame from `fed_by` was put into a queue, or found no room in it. Returns whether
+    /// Records that a frame from `sources` was put into a queue, or found no room in it. Returns whether
     /// more sources may be inhibited than before.
     #[inline(always)]
     pub(crate) fn enqueued(
@@ -271,17 +271,17 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         queue: Q,
         gate: &mut Gate,
         occupancy_pkts: usize,
-        fed_by: Sources,
+        sources: Sources,
         now: Instant,
     ) -> bool {
-        if fed_by.is_empty() {
+        if sources.is_empty() {
             return false;
         }
         // Most hosts have no limit: then the division is not worth its cycles.
         if !self.limits.is_empty() {
             self.filled(gate.filled_percent(occupancy_pkts));
         }
-        let inhibited = gate.on_enqueue(occupancy_pkts, fed_by);
+        let inhibited = gate.on_enqueue(occupancy_pkts, sources);
         if let Some(sources) = inhibited {
             self.inhibit(queue, sources, now);
         }
@@ -290,7 +290,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
 
     /// Returns whether the poller must be notified of every enqueue, not only of those at a high mark.
     #[inline]
-    pub(crate) const fn is_told_of_lengths(&self) -> bool {
+    pub(crate) const fn uses_lengths(&self) -> bool {
         !self.limits.is_empty()
     }
 
@@ -382,7 +382,7 @@ impl<Q: Copy + PartialEq> Poller<Q> {
         fair_percent: u8,
     ) -> Duration {
         let pays = self.discards.charge(source, elapsed, fair_percent);
-        self.discarding = self.discards.held_back();
+        self.discarding = self.discards.throttled();
         pays
     }
 

@@ -10,7 +10,7 @@ use crate::id::{ChannelId, InterfaceId};
 use crate::interface::{Demultiplexer, Opened, RxQueue};
 use crate::link::{AddInterfaceError, Links};
 use crate::poll::Gate;
-use crate::receive::Plan;
+use crate::receive::ReceivePath;
 use crate::wire::EthernetAddress;
 
 /// The rings that an interface which demultiplexes has for the channels there are.
@@ -22,7 +22,7 @@ pub(crate) struct Channels<'a> {
     pub(crate) links: &'a mut Links,
     pub(crate) pool: &'a mut Pool,
     pub(crate) config: &'a Config,
-    pub(crate) plan: Plan,
+    pub(crate) plan: ReceivePath,
 }
 
 impl Channels<'_> {

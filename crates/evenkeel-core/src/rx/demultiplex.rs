@@ -31,7 +31,7 @@ impl Receive {
         match table.classify(bytes) {
             Class::Channel(id) => Ok(id),
             Class::FirstFragment(id, key) => {
-                table.note_fragment(key, id);
+                table.record_fragment(key, id);
                 Ok(id)
             }
             Class::Segment { tuple, opens, .. } => {

@@ -22,9 +22,9 @@ pub(crate) struct BurstPolicy {
     pub(crate) port: Port,
     /// The sources to pause for a queue that frames of this ring fill, unless the ring also feeds other
     /// receivers.
-    pub(crate) fed_by: Sources,
+    pub(crate) sources: Sources,
     /// Whether other receivers of the ring are spared: discarding has a bound.
-    pub(crate) separates: bool,
+    pub(crate) per_channel_feedback: bool,
     /// Whether feedback or a limit may pause this ring.
     pub(crate) is_limited: bool,
     /// Whether nothing is done with a frame but to show it to the packet monitors.
@@ -33,9 +33,9 @@ pub(crate) struct BurstPolicy {
 
 impl BurstPolicy {
     /// Returns whether what becomes of the frames of a burst may pause the ring, but is known only after it.
-    pub(crate) fn hears_late(&self) -> bool {
+    pub(crate) fn is_notified_late(&self) -> bool {
         let hands_over =
-            matches!(self.port.plan.then, AfterDevice::Input | AfterDevice::DemultiplexThenIpQueue);
+            matches!(self.port.plan.after_device, AfterDevice::Input | AfterDevice::DemultiplexThenIpQueue);
         hands_over && self.is_limited
     }
 }
@@ -54,7 +54,7 @@ impl Receive {
         cx: Cx<'_>,
     ) -> Taken {
         let generation = self.table.generation();
-        let is_flooded = policy.separates && traffic.is_flooded(cx.now, || ring.missed_by_now());
+        let is_flooded = policy.per_channel_feedback && traffic.is_flooded(cx.now, || ring.missed_by_now());
         let is_watched = sockets.is_watched();
         let mut burst = DeviceBurst {
             only_demultiplexes: policy.port.plan.is_lazy() && !is_watched && !policy.listen_only,
@@ -125,10 +125,10 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
     fn finish(self, done: usize, ring: &dyn RxQueue) -> Taken {
         let Self { traffic, cx, policy, .. } = self;
         traffic.keep_class(self.last, self.generation);
-        if policy.separates {
+        if policy.per_channel_feedback {
             traffic.taken(ring.pending() == 0, self.discarded > 0, cx.now);
             if cx.poller.stops(policy.port.source) {
-                traffic.held_back(ring.missed_by_now());
+                traffic.throttled(ring.missed_by_now());
             }
         }
         cx.ledger.drop_input(QueueDrop::Channel, u64::from(self.discarded));
@@ -211,7 +211,7 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
     /// Puts a frame into its channel, which has room for it. Returns whether the ring may be paused for that.
     #[inline(always)]
     fn store(&mut self, id: ChannelId, frame: Frame, verdict: Option<Verdict>) -> bool {
-        let feeds = self.feeds.unwrap_or(self.policy.fed_by);
+        let feeds = self.feeds.unwrap_or(self.policy.sources);
         let Some(channel) = self.rx.channels.get_mut(id) else {
             self.drop_frame(frame);
             return false;
@@ -254,10 +254,10 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
         let Some(mut plain) = last.next(frame.bytes()) else { return Err(frame) };
         let feeds = self.feeds_of_last(last);
         let Some(channel) = self.rx.channels.get_mut(last.channel()) else { return Err(frame) };
-        let silent_pkts = channel.gate.silent_pkts(feeds);
-        let discards = channel.is_full() && channel.queued() < silent_pkts;
-        let room = if discards { usize::MAX } else { channel.room(silent_pkts) };
-        if room == 0 || self.cx.poller.is_told_of_lengths() {
+        let watermark_pkts = channel.gate.watermark_pkts(feeds);
+        let discards = channel.is_full() && channel.queued() < watermark_pkts;
+        let room = if discards { usize::MAX } else { channel.room(watermark_pkts) };
+        if room == 0 || self.cx.poller.uses_lengths() {
             return Err(frame);
         }
         let (interface, generation) = (self.policy.port.interface, self.generation);
@@ -306,7 +306,7 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
     #[inline]
     fn feed(&mut self, id: ChannelId) -> Sources {
         let others_receive = self.traffic.note(id, self.cx.now) && self.is_flooded;
-        let feeds = if others_receive { Sources::NONE } else { self.policy.fed_by };
+        let feeds = if others_receive { Sources::NONE } else { self.policy.sources };
         self.feeds = Some(feeds);
         feeds
     }
@@ -320,9 +320,9 @@ impl<S: SocketFloor> DeviceBurst<'_, S> {
     /// Passes a frame on that is not demultiplexed where it lies. Returns whether another one is wanted.
     fn pass_on(&mut self, frame: Frame) -> bool {
         let port = self.policy.port;
-        match port.plan.then {
+        match port.plan.after_device {
             AfterDevice::IpQueue => {
-                self.rx.enqueue_ip(port.interface, frame, self.policy.fed_by, &mut self.cx);
+                self.rx.enqueue_ip(port.interface, frame, self.policy.sources, &mut self.cx);
                 self.goes_on()
             }
             AfterDevice::Input | AfterDevice::DemultiplexThenIpQueue => {
@@ -373,7 +373,7 @@ impl<S: SocketFloor> Burst for DeviceBurst<'_, S> {
         if self.is_watched {
             let (at, interface) = (self.cx.now, self.policy.port.interface);
             let tapped = Tapped { interface, at, sent: false, bytes, metadata };
-            self.sockets.watch(&tapped, self.policy.fed_by, &mut self.cx);
+            self.sockets.watch(&tapped, self.policy.sources, &mut self.cx);
         }
         if self.policy.listen_only {
             self.cx.ledger.consumed += 1;

@@ -9,12 +9,12 @@ use crate::poll::Sources;
 use crate::work::Work;
 
 impl Receive {
-    /// Puts a frame into the shared IP queue, or drops it if that is full. A full queue pauses `fed_by`.
+    /// Puts a frame into the shared IP queue, or drops it if that is full. A full queue pauses `sources`.
     pub(crate) fn enqueue_ip(
         &mut self,
         interface: InterfaceId,
         frame: Frame,
-        fed_by: Sources,
+        sources: Sources,
         cx: &mut Cx<'_>,
     ) {
         cx.work.add(Work::Enqueue);
@@ -25,6 +25,6 @@ impl Receive {
             cx.pool.recycle(frame);
         }
         let (gate, waiting) = self.ip_queue.gate();
-        cx.poller.enqueued(QueueId::IpQueue, gate, waiting, fed_by, cx.now);
+        cx.poller.enqueued(QueueId::IpQueue, gate, waiting, sources, cx.now);
     }
 }

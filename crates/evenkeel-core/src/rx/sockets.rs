@@ -14,8 +14,8 @@ pub(crate) trait SocketFloor {
     /// Returns whether packet monitors see all frames.
     fn is_watched(&self) -> bool;
 
-    /// Shows a frame to the packet monitors. Those that fall behind pause `fed_by`.
-    fn watch(&mut self, tapped: &Tapped<'_>, fed_by: Sources, cx: &mut Cx<'_>);
+    /// Shows a frame to the packet monitors. Those that fall behind pause `sources`.
+    fn watch(&mut self, tapped: &Tapped<'_>, sources: Sources, cx: &mut Cx<'_>);
 
     /// Returns the channel of a segment. `None` if nobody has it.
     fn segment_channel(

@@ -106,10 +106,10 @@ impl Receive {
     /// Creates the gate of a queue that device work fills. It gives feedback if that is configured and if
     /// there is input to be paused.
     pub(crate) fn gate(&mut self, limit_pkts: usize, config: &Config) -> Gate {
-        let held_back =
+        let throttled =
             config.plan_for(false).device == DeviceWork::Polled || config.paper_policies.limit_interrupts;
         match config.feedback {
-            Some(feedback) if held_back => {
+            Some(feedback) if throttled => {
                 let gate = Gate::new(&feedback, limit_pkts);
                 self.headroom_pkts = self.headroom_pkts.min(gate.headroom_pkts());
                 gate

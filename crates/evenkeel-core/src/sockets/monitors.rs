@@ -17,12 +17,12 @@ impl Sockets {
         !self.descriptors.captures().is_empty()
     }
 
-    /// Shows a frame to all packet monitors. Those that fall behind pause `fed_by`.
+    /// Shows a frame to all packet monitors. Those that fall behind pause `sources`.
     #[inline]
-    pub(crate) fn watch(&mut self, tapped: &Tapped<'_>, fed_by: Sources, cx: &mut Cx<'_>) {
+    pub(crate) fn watch(&mut self, tapped: &Tapped<'_>, sources: Sources, cx: &mut Cx<'_>) {
         let mut index = 0;
         while let Some(&id) = self.descriptors.captures().get(index) {
-            self.show(id, tapped, fed_by, cx);
+            self.show(id, tapped, sources, cx);
             index += 1;
         }
     }
@@ -41,7 +41,7 @@ impl Sockets {
     }
 
     #[inline]
-    fn show(&mut self, id: SocketId, tapped: &Tapped<'_>, fed_by: Sources, cx: &mut Cx<'_>) {
+    fn show(&mut self, id: SocketId, tapped: &Tapped<'_>, sources: Sources, cx: &mut Cx<'_>) {
         let Some(Descriptor::Capture(capture)) = self.descriptors.get_mut(id) else { return };
         let outcome = capture.see(tapped);
         if outcome == Outcome::NotShown {
@@ -52,7 +52,7 @@ impl Sockets {
             return;
         }
         let (gate, waiting) = capture.gate();
-        cx.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, tapped.at);
+        cx.poller.enqueued(QueueId::Socket(id), gate, waiting, sources, tapped.at);
         cx.ledger.duplicated += 1;
         match outcome {
             Outcome::NotShown | Outcome::NotWanted => {}

@@ -91,9 +91,9 @@ impl Sockets {
     }
 
     /// Appends a datagram to the queue of a socket, or drops it if that is full. A full queue pauses
-    /// `fed_by`.
+    /// `sources`.
     #[inline]
-    pub(crate) fn append(&mut self, id: SocketId, datagram: Datagram, fed_by: Sources, cx: &mut Cx<'_>) {
+    pub(crate) fn append(&mut self, id: SocketId, datagram: Datagram, sources: Sources, cx: &mut Cx<'_>) {
         cx.work.add(Work::Append);
         let Some(socket) = self.descriptors.udp_mut(id) else { return };
         if !socket.ready.has_room() {
@@ -105,7 +105,7 @@ impl Sockets {
             self.ready.raise(id, Kinds::READABLE);
         }
         let (gate, waiting) = socket.ready.gate();
-        cx.poller.enqueued(QueueId::Socket(id), gate, waiting, fed_by, cx.now);
+        cx.poller.enqueued(QueueId::Socket(id), gate, waiting, sources, cx.now);
     }
 
     /// Hands over what waits in the queue of a socket.

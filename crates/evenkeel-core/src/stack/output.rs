@@ -162,7 +162,7 @@ impl<'io> Output<'_, 'io> {
             return Err(OutputError::NoBuffer);
         }
         let identification = self.identifications.identify(&header, true);
-        let mut gather = Gather { chunk: head, rest: body };
+        let mut coalesce = Gather { chunk: head, rest: body };
         let mut offset = 0;
         loop {
             let part_len = step.min(len - offset);
@@ -175,7 +175,7 @@ impl<'io> Output<'_, 'io> {
             }
             let bytes = frame.bytes_mut();
             if let Some(body) = bytes.get_mut(header_len..) {
-                gather.fill(body);
+                coalesce.fill(body);
             }
             header.emit(part, bytes);
             self.dispatch(frame, path, header.destination);

@@ -73,7 +73,7 @@ impl Adaptor {
             let channel = match table.classify(frame.bytes()) {
                 Class::Channel(id) => id,
                 Class::FirstFragment(id, key) => {
-                    table.note_fragment(key, id);
+                    table.record_fragment(key, id);
                     id
                 }
                 Class::Segment { channel: Some(id), .. } => id,

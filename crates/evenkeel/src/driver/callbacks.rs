@@ -160,7 +160,7 @@ mod tests {
         let (clock, left, worked) =
             (*engine.clock(), Arc::new(AtomicU64::new(PIECES.into())), Arc::default());
         let (to_do, done): (_, Arc<AtomicU64>) = (Arc::clone(&left), Arc::clone(&worked));
-        engine.attend_in_pieces(Arc::new(OwnedFd::from(far)), move |_host, now| {
+        engine.attend_incrementally(Arc::new(OwnedFd::from(far)), move |_host, now| {
             if to_do.load(Ordering::Relaxed) == u64::from(PIECES) {
                 read.read_exact(&mut [0]).unwrap();
             }
@@ -196,7 +196,7 @@ mod tests {
         engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
         let ((mut near, far), (mut kept, work)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
         kept.write_all(&[1]).unwrap();
-        engine.attend_in_pieces(Arc::new(OwnedFd::from(work)), |_host, _now| true);
+        engine.attend_incrementally(Arc::new(OwnedFd::from(work)), |_host, _now| true);
         far.set_nonblocking(true).unwrap();
         let mut read = far.try_clone().unwrap();
         let (heard, vain): (Arc<AtomicU64>, Arc<AtomicU64>) = (Arc::default(), Arc::default());

@@ -1,7 +1,7 @@
 //! Units of a host in real time: charged by the clock, with trigger states at their ends, and interrupted
 //! where a program computes for long.
 
-use evenkeel_core::host::{Host, NotAttached, Ran, System, Trigger as _};
+use evenkeel_core::host::{Completed, Host, NotAttached, System, Trigger as _};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Clock;
@@ -28,7 +28,7 @@ pub(crate) struct Units {
 /// A unit that takes as long as its program asked for. The driver may interrupt it.
 #[derive(Debug, Clone, Copy)]
 struct Computing {
-    ran: Ran,
+    ran: Completed,
     /// The time up to which the unit has been charged.
     charged: Instant,
     end: Instant,
@@ -90,7 +90,7 @@ impl Units {
         now
     }
 
-    fn end_unit(&mut self, ran: &Ran, uncharged: Duration, end: Instant) -> Instant {
+    fn end_unit(&mut self, ran: &Completed, uncharged: Duration, end: Instant) -> Instant {
         self.host.charge(ran, uncharged);
         self.host.finish(ran, end);
         end

@@ -89,7 +89,7 @@ pub(super) fn follow(
     let notified = Arc::clone(&follower);
     for fd in fds {
         let follower = Arc::clone(&follower);
-        engine.attend_in_pieces(fd, move |host, now| lock(&follower).follow(host, now));
+        engine.attend_incrementally(fd, move |host, now| lock(&follower).follow(host, now));
     }
     engine.attend_event(&event, move |_host, _now| {
         let mut follower = lock(&notified);

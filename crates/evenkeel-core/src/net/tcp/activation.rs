@@ -28,9 +28,9 @@ impl Activation<'_> {
     /// sender a second. Other senders are paced by windows. If one is not, its excess segments end in the
     /// channel, and are no reason to pause other traffic of the ring.
     pub(crate) fn set_gate(&mut self, id: ChannelId, gives_feedback: bool) {
-        let separates = self.config.separates();
+        let per_channel_feedback = self.config.per_channel_feedback();
         let Some(channel) = self.rx.channels.get(id) else { return };
-        let gate = if gives_feedback && separates {
+        let gate = if gives_feedback && per_channel_feedback {
             self.rx.gate(channel.capacity_pkts(), self.config)
         } else {
             Gate::open()
@@ -138,21 +138,21 @@ impl Activation<'_> {
     }
 
     #[inline]
-    pub(crate) fn tell_events(&mut self) {
+    pub(crate) fn notify_all(&mut self) {
         while let Some(event) = self.tcp.endpoint.poll_event() {
             match event {
-                EndpointEvent::Acceptable(at) => self.tell_listener(&at),
-                EndpointEvent::Connection(id, ready) => self.tell_stream(id, ready),
+                EndpointEvent::Acceptable(at) => self.notify_listener(&at),
+                EndpointEvent::Connection(id, ready) => self.notify_stream(id, ready),
             }
         }
     }
 
-    fn tell_listener(&mut self, at: &ListenAt) {
+    fn notify_listener(&mut self, at: &ListenAt) {
         let Some(listening) = self.tcp.listeners.get(at) else { return };
         self.sockets.ready.raise(listening.socket, Kinds::READABLE);
     }
 
-    fn tell_stream(&mut self, id: Id, ready: Readiness) {
+    fn notify_stream(&mut self, id: Id, ready: Readiness) {
         let Some(socket) = self.tcp.owner(id).and_then(|owner| owner.socket) else { return };
         self.sockets.ready.raise(socket, kinds_of(ready));
     }

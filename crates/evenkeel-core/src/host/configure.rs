@@ -1,0 +1,204 @@
+//! The configuration of a running host: interfaces, addresses, routes, neighbours.
+
+use super::run::Host;
+use crate::id::InterfaceId;
+use crate::interface::Interface;
+use crate::link::AddInterfaceError;
+use crate::receive::ReceivePath;
+use crate::stack::{AddressConflict, Neighbor, NeighborError, NeighborUpdate, Route, RouteError};
+use crate::time::Instant;
+use crate::wire::{EthernetAddress, IpAddress, IpCidr};
+
+impl Host {
+    /// Adds an interface, with the host's addresses on it. An IPv6 link-local address is added
+    /// automatically.
+    ///
+    /// Its frames are received according to the host's architecture. Under both lazy architectures, an
+    /// interface that demultiplexes does so itself, and for any other the host does. Both kinds may share a
+    /// host.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`] says what to change.
+    pub fn add_interface(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_interface_as(interface, addresses, None, now)
+    }
+
+    /// Adds an interface with a receive path of its own, `plan`. Interfaces with other receive paths may
+    /// share the host. A lazy receive path needs a lazy host.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; nothing is changed then.
+    pub fn add_interface_with(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        plan: ReceivePath,
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_interface_as(interface, addresses, Some(plan), now)
+    }
+
+    /// Adds an interface whose driver cannot poll. Its device work is done in the interrupt, with the shared
+    /// IP queue, as in 4.2BSD; other interfaces of the host may be polled. It can still livelock the host.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]
+    pub fn add_legacy_interface(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        self.add_interface_as(interface, addresses, Some(ReceivePath::LEGACY), now)
+    }
+
+    pub(super) fn add_interface_as(
+        &mut self,
+        interface: Box<dyn Interface>,
+        addresses: &[IpCidr],
+        plan: Option<ReceivePath>,
+        now: Instant,
+    ) -> Result<InterfaceId, AddInterfaceError> {
+        let id = self.net.add_interface(interface, addresses, plan, now)?;
+        self.net.output(now).transmit();
+        Ok(id)
+    }
+
+    /// Puts another device in the place of an interface's, which is gone: addresses, routes, queues and
+    /// limits stay. The hardware address and the MTU are the new one's, and all addresses are announced
+    /// again.
+    ///
+    /// # Errors
+    /// [`AddInterfaceError`]; the earlier one stays.
+    pub fn replace_interface(
+        &mut self,
+        id: InterfaceId,
+        interface: Box<dyn Interface>,
+        now: Instant,
+    ) -> Result<(), AddInterfaceError> {
+        self.net.replace_interface(id, interface, now)?;
+        self.net.output(now).transmit();
+        Ok(())
+    }
+
+    /// Adds a static route; `0.0.0.0/0` and `::/0` for the default gateway.
+    ///
+    /// # Errors
+    /// [`RouteError`]; nothing is changed then.
+    pub fn add_route(
+        &mut self,
+        to: IpCidr,
+        gateway: IpAddress,
+        interface: InterfaceId,
+    ) -> Result<(), RouteError> {
+        self.net.stack.add_route(to, gateway, interface)
+    }
+
+    /// Adds a route, or replaces the one with the same prefix, interface and metric. It holds from the next
+    /// packet on.
+    ///
+    /// # Errors
+    /// [`RouteError`]; nothing is changed then.
+    pub fn set_route(&mut self, route: Route) -> Result<(), RouteError> {
+        self.net.stack.set_route(route)
+    }
+
+    /// Removes the route with the prefix, interface and metric of `route`. Returns whether there was one.
+    pub fn remove_route(&mut self, route: &Route) -> bool {
+        self.net.stack.remove_route(route)
+    }
+
+    /// Returns the number of routes, those of the host's own prefixes included.
+    #[must_use]
+    pub fn route_count(&self) -> usize {
+        self.net.stack.route_count()
+    }
+
+    /// Returns an iterator over all routes, those of the host's own prefixes included.
+    pub fn routes(&self) -> impl Iterator<Item = Route> {
+        self.net.stack.routes()
+    }
+
+    /// Sets a permanent hardware address of a neighbour: the host never asks for it, and never forgets it.
+    ///
+    /// # Errors
+    /// [`NeighborError`]; nothing is changed then.
+    pub fn set_neighbor(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddress,
+        hardware: EthernetAddress,
+        now: Instant,
+    ) -> Result<(), NeighborError> {
+        let set = self.net.with_stack(now, |stack, io| stack.set_neighbor(interface, address, hardware, io));
+        self.net.output(now).transmit();
+        set
+    }
+
+    /// Removes the entry of a neighbour. Returns whether there was one. Packets that wait for it are
+    /// dropped.
+    pub fn remove_neighbor(&mut self, interface: InterfaceId, address: IpAddress, now: Instant) -> bool {
+        self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io))
+    }
+
+    /// Returns an iterator over the neighbours that are known or asked for, in their state at `now`.
+    pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
+        self.net.stack.neighbors(now)
+    }
+
+    /// Removes and returns the oldest neighbour update that has not been passed on to the other hosts that
+    /// share this host's interfaces. Updates are kept only if [`crate::stack::Config::neighbor_updates`] is
+    /// set.
+    pub fn next_neighbor_update(&mut self) -> Option<NeighborUpdate> {
+        self.net.stack.next_neighbor_update()
+    }
+
+    /// Removes and returns the oldest unreported claim of another host on an address of this one.
+    pub fn next_conflict(&mut self) -> Option<AddressConflict> {
+        self.net.stack.next_conflict()
+    }
+
+    /// Brings what is known of neighbours in sync with another host that has the same interfaces, in the same
+    /// order, and the same addresses.
+    pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
+        self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
+        self.net.output(now).transmit();
+    }
+
+    /// Gives an interface one more address; its prefix is on-link from now on.
+    pub fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
+        self.net.add_address(interface, address, now);
+        self.net.output(now).transmit();
+    }
+
+    /// Removes an address from an interface. Returns whether the interface had it.
+    pub fn remove_address(&mut self, interface: InterfaceId, address: IpCidr) -> bool {
+        self.net.remove_address(interface, address)
+    }
+
+    /// Sets the largest IP packet that leaves by an interface: 576 to 1906 bytes.
+    pub fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
+        self.net.stack.set_mtu(interface, mtu);
+    }
+
+    /// Stops forwarding of packets that no process has screened. Without this call only the first process
+    /// that screens stops it, and packets may pass before that process first runs.
+    pub fn require_screening(&mut self) {
+        self.net.sockets.screened = true;
+    }
+
+    /// Returns an iterator over the host's interfaces.
+    pub fn interfaces(&self) -> impl Iterator<Item = &dyn Interface> {
+        self.net.links.iter()
+    }
+
+    /// Returns an interface, for its driver's own calls.
+    pub fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
+        self.net.links.interface_mut(id)
+    }
+}
