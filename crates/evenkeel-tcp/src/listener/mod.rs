@@ -271,8 +271,8 @@ impl Listener {
         self.accept_queue_len() < self.config.backlog
     }
 
-    /// Adds a connection to the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`]. Returns
-    /// whether none waited before.
+    /// Adds a connection to the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`].
+    /// Returns whether none waited before.
     pub fn queue(&mut self, connection: Id) -> bool {
         let first = self.accept_queue_len() == 0;
         self.accept.push_back(connection);
