@@ -30,7 +30,7 @@ impl<'c, 's> Acknowledgment<'c, 's> {
         Self { tcb, segment, now }
     }
 
-    /// Processes the acknowledgment.
+    /// Processes the acknowledgment, or returns why the segment is not to be processed further.
     pub(super) fn process(mut self) -> Result<(), AckError> {
         let (ack, snd) = (self.segment.header.ack, &self.tcb.snd);
         if self.tcb.state == State::SynReceived {
@@ -74,8 +74,8 @@ impl<'c, 's> Acknowledgment<'c, 's> {
         self.tcb.on_progress(advances, before, self.now);
     }
 
-    /// Passes the acknowledgment to loss recovery, and counts it. `age` is that of the segment whose timestamp
-    /// is echoed.
+    /// Passes the acknowledgment to loss recovery, and counts it. `age` is that of the segment whose
+    /// timestamp is echoed.
     fn recover(&mut self, window_update: bool, age: Option<Duration>, ece: bool) {
         let header = &self.segment.header;
         let state = self.tcb.recovery.state();

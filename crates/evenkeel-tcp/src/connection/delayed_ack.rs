@@ -38,7 +38,7 @@ impl DelayedAck {
         self.at
     }
 
-    /// Returns Last.ACK.sent.
+    /// Returns Last.ACK.sent, the last acknowledgment number that left.
     pub(super) const fn last_sent(&self) -> SeqNumber {
         self.last_sent
     }

@@ -201,7 +201,7 @@ impl Connection {
     }
 
     /// Takes the payload of the SYN from which a connection with
-    /// [`SynAck::Due`](super::SynAck::Due) was made: its cookie was right (RFC 7413, 4.2.2).
+    /// [`SynAck::Due`] was made: its cookie was right (RFC 7413, 4.2.2).
     pub fn on_early_data(&mut self, syn: &Segment<'_>, now: Instant) -> Fate {
         if self.tcb.state != State::SynReceived || syn.header.seq != self.tcb.handshake.irs {
             return Fate::OUT_OF_PLACE;

@@ -54,7 +54,7 @@ impl KeepaliveTimer {
         }
     }
 
-    /// Stops the timer.
+    /// Stops the timer: no probe leaves until it is restarted.
     pub(super) const fn stop_timer(&mut self) {
         self.at = Instant::NEVER;
     }

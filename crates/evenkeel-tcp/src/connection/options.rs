@@ -59,7 +59,7 @@ impl<'c> Change<'c> {
         Self { tcb, now }
     }
 
-    /// Sets one option.
+    /// Sets one option of the connection.
     pub(super) fn set(mut self, option: StreamOption) {
         match option {
             StreamOption::Nagle(nagle) => self.tcb.nagle.enabled = nagle,

@@ -37,7 +37,7 @@ impl PaceTimer {
         release.is_some()
     }
 
-    /// Stops the timer.
+    /// Stops the timer: the next segment need not wait.
     pub(super) const fn stop(&mut self) {
         self.at = Instant::NEVER;
     }

@@ -80,7 +80,7 @@ impl Persist {
         self.at = self.at.min(now + rto);
     }
 
-    /// Stops probing.
+    /// Stops the timer, and cancels a probe that is due.
     pub(super) const fn stop(&mut self) {
         *self = Self { at: Instant::NEVER, backoff: 0, due: false };
     }

@@ -10,7 +10,7 @@ use super::memory::Allowance;
 use super::right_sizing::RightSizing;
 use crate::time::Instant;
 
-/// The receiving direction.
+/// The receiving direction of a connection.
 #[derive(Debug)]
 pub(super) struct ReceiveSide {
     pub(super) buffer: ReceiveBuffer,

@@ -6,7 +6,7 @@ use super::super::seq::{SeqNumber, SeqRange};
 use super::config::Config;
 use super::memory::Allowance;
 
-/// The sending direction.
+/// The sending direction of a connection.
 #[derive(Debug)]
 pub(super) struct SendSide {
     pub(super) una: SeqNumber,

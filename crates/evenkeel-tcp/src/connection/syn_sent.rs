@@ -36,7 +36,7 @@ impl<'c, 's> SynSent<'c, 's> {
         Self { tcb, segment, now }
     }
 
-    /// Processes the segment.
+    /// Processes the segment. Returns its fate, and the rest that is to be processed.
     pub(super) fn process(mut self) -> Answer<'s> {
         let (header, flags) = (&self.segment.header, self.segment.header.flags);
         let acknowledges = flags.contains(Flags::ACK);

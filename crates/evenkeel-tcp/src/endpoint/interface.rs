@@ -31,7 +31,7 @@ use crate::wire::{IpAddress, IpEndpoint};
 /// ([`Endpoint::poll_transmit`]) and events for the user ([`Endpoint::poll_event`]), each until there is
 /// none, then asks for the next deadline ([`Endpoint::next_deadline`]). Time never goes back.
 ///
-/// `R` is the user's type of a route ([`Routes::Route`](super::Routes::Route)). Each connection keeps its
+/// `R` is the user's type of a route ([`Routes::Route`]). Each connection keeps its
 /// own.
 pub struct Endpoint<R = ()> {
     pub(super) state: EndpointState<R>,

@@ -1,12 +1,13 @@
 //! A socket in LISTEN, with its half-open connections and those that wait to be accepted.
 
+mod accept_queue;
 mod listen;
 mod opening;
 mod syn_received;
 
 use core::fmt;
-use std::collections::VecDeque;
 
+use self::accept_queue::AcceptQueue;
 use super::cookie::SynCookies;
 use super::counters::{Counter, Counters};
 use super::fast_open::FastOpenServer;
@@ -182,9 +183,7 @@ pub struct Listener {
     half_open: Table<HalfOpen>,
     /// Half-open connections by their number of SYN-ACKs: within each queue, all wait equally long.
     by_retries: Box<[Queue]>,
-    accept: VecDeque<Id>,
-    /// The number of connections in `accept` that are gone.
-    withdrawn: usize,
+    accept_queue: AcceptQueue,
 }
 
 /// A connection in SYN-RECEIVED, with only the state that is needed so far.
@@ -237,8 +236,7 @@ impl Listener {
             by_retries: (0..=retries)
                 .map(|sent| Queue::new(config.syn_ack_timeout.saturating_mul(1 << sent)))
                 .collect(),
-            accept: VecDeque::new(),
-            withdrawn: 0,
+            accept_queue: AcceptQueue::default(),
         }
     }
 
@@ -271,40 +269,34 @@ impl Listener {
         self.accept_queue_len() < self.config.backlog
     }
 
-    /// Adds a connection to the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`]. Returns
-    /// whether none waited before.
+    /// Adds a connection to the accept queue, after [`Reaction::Establish`] or [`Reaction::FastOpen`].
+    /// Returns whether none waited before.
     pub fn queue(&mut self, connection: Id) -> bool {
-        let first = self.accept_queue_len() == 0;
-        self.accept.push_back(connection);
-        first
+        self.accept_queue.push(connection)
     }
 
     /// Records that a connection that waited to be accepted is gone, reset by its peer, and frees its place.
     /// `is_there` returns whether a connection still exists. All are checked only when half of them are gone,
     /// so the average cost is low.
     pub fn withdraw(&mut self, is_there: impl Fn(Id) -> bool) {
-        self.withdrawn += 1;
-        if 2 * self.withdrawn >= self.accept.len() {
-            self.accept.retain(|id| is_there(*id));
-            self.withdrawn = 0;
-        }
+        self.accept_queue.withdraw(is_there);
     }
 
     /// Takes the connection that has waited longest to be accepted. It may have been
     /// [withdrawn](Self::withdraw): then report that, and take the next.
     pub fn accept(&mut self) -> Option<Id> {
-        self.accept.pop_front()
+        self.accept_queue.pop()
     }
 
     /// Records that the connection that was accepted last had been withdrawn.
     pub const fn on_withdrawn_accepted(&mut self) {
-        self.withdrawn = self.withdrawn.saturating_sub(1);
+        self.accept_queue.on_withdrawn_popped();
     }
 
     /// Returns the number of connections that wait to be accepted.
     #[must_use]
     pub fn accept_queue_len(&self) -> usize {
-        self.accept.len() - self.withdrawn
+        self.accept_queue.len()
     }
 
     /// Returns the number of half-open connections.
@@ -493,7 +485,7 @@ impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener")
             .field("half_open", &self.half_open)
-            .field("to_accept", &self.accept.len())
+            .field("to_accept", &self.accept_queue.len())
             .field("backlog", &self.config.backlog)
             .finish_non_exhaustive()
     }

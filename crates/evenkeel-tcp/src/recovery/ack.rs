@@ -32,8 +32,8 @@ pub(super) struct Acknowledgment<'r, 'a> {
 }
 
 impl<'r, 'a> Acknowledgment<'r, 'a> {
-    /// Creates the processing of an acknowledgment; `None` if there is nothing new in it. An acknowledgment of
-    /// bytes never sent changes nothing. If later ones have overtaken it, only its SACK blocks count (RFC
+    /// Creates the processing of an acknowledgment; `None` if there is nothing new in it. An acknowledgment
+    /// of bytes never sent changes nothing. If later ones have overtaken it, only its SACK blocks count (RFC
     /// 6675, 5), and it is never a duplicate acknowledgment.
     #[inline]
     pub(super) fn new(parts: &'r mut Parts, info: &'r AckInfo<'a>) -> Option<Self> {
@@ -53,7 +53,7 @@ impl<'r, 'a> Acknowledgment<'r, 'a> {
         Some(Self { parts, info, named, ack, echoed, before })
     }
 
-    /// Processes the acknowledgment.
+    /// Processes the acknowledgment. Returns the changes that it made.
     pub(super) fn process(mut self) -> Acked {
         let info = self.info;
         let dsack = self.dsack();
@@ -218,8 +218,8 @@ impl<'r, 'a> Acknowledgment<'r, 'a> {
         }
     }
 
-    /// Begins a reduction if there is a sign of congestion: `lost` bytes are newly lost, or a router has marked
-    /// a packet. Returns whether it did.
+    /// Begins a reduction if there is a sign of congestion: `lost` bytes are newly lost, or a router has
+    /// marked a packet. Returns whether it did.
     fn react(&mut self, lost: u32) -> bool {
         let ece = self.info.ece;
         if self.parts.board.is_syn_outstanding() || lost == 0 && !ece {
@@ -233,8 +233,8 @@ impl<'r, 'a> Acknowledgment<'r, 'a> {
         self.parts.reduce(kind, &self.before, ece, self.info.now)
     }
 
-    /// Returns whether the tail loss probe hid a loss. The window is then reduced as if the loss had been seen
-    /// (RFC 8985, 7.4).
+    /// Returns whether the tail loss probe hid a loss. The window is then reduced as if the loss had been
+    /// seen (RFC 8985, 7.4).
     fn judge_probe(&mut self, dsack: Option<Twice>, bare: bool) -> bool {
         let Parts { board, episodes, tail_loss, congestion, has_model, .. } = &mut *self.parts;
         let verdict = tail_loss.on_ack(board.una(), dsack.map(|(_, end)| end), bare);

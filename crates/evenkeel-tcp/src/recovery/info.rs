@@ -1,4 +1,4 @@
-//! What goes into loss recovery, and what it reports.
+//! The input of loss recovery, and its reports.
 
 use crate::rate::Rate;
 use crate::time::{Duration, Instant};
@@ -70,7 +70,8 @@ pub struct RecoveryInfo {
     pub algorithm: &'static str,
     /// The congestion window.
     pub cwnd: u32,
-    /// The window at which slow start ends; [`Window::UNKNOWN`](crate::congestion::Window::UNKNOWN) before the first loss.
+    /// The window at which slow start ends; [`Window::UNKNOWN`](crate::congestion::Window::UNKNOWN) before
+    /// the first loss.
     pub ssthresh: u32,
     /// The payload of a full segment.
     pub mss: u32,

@@ -1,9 +1,10 @@
-//! Loss recovery and sending rate of one connection: what must be sent again, and how much may leave when.
+//! Loss recovery and the sending rate of one connection: the bytes to send again, and how much may leave
+//! when.
 //!
-//! The connection tells [`Recovery`] what it sent and what was acknowledged; it asks what to send again
-//! ([`Recovery::next_retransmission`]), how much may leave ([`Recovery::send_allowance`]), when
-//! ([`Recovery::release_time`]), and when to come back without an acknowledgment ([`Recovery::deadline`]).
-//! The peer's window is not its business, nor are bytes: it counts them.
+//! The connection notifies [`Recovery`] of segments that leave and of acknowledgments. It takes from it the
+//! bytes to send again ([`Recovery::next_retransmission`]), the amount that may leave
+//! ([`Recovery::send_allowance`]), the time to wait for ([`Recovery::release_time`]), and the next deadline
+//! ([`Recovery::deadline`]). Recovery counts bytes, does not hold them, and does not know the peer's window.
 //!
 //! | looking for | file |
 //! | --- | --- |
@@ -31,9 +32,9 @@
 //! | a segment that leaves | `sending.rs` |
 //! | a deadline that has passed | `expiry.rs`; `expired.rs` |
 //!
-//! With SACK, RACK alone says what is lost (RFC 8985 instead of RFC 6675's counting; `pipe` is RFC 6675's).
-//! Without it, three duplicate acknowledgments do (RFC 6582). Limited transmit (RFC 3042) needs no rule of
-//! its own: what a duplicate acknowledgment says has arrived is no longer in `pipe`.
+//! With SACK, RACK alone decides which segments are lost (RFC 8985 instead of RFC 6675's counting; `pipe` is
+//! RFC 6675's). Without SACK, three duplicate acknowledgments do (RFC 6582). Limited transmit (RFC 3042)
+//! needs no rule of its own: segments for which a duplicate acknowledgment stands are no longer in `pipe`.
 
 mod ack;
 mod arrived;

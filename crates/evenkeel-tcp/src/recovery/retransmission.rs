@@ -2,7 +2,7 @@
 
 use crate::time::{Duration, Instant};
 
-/// The retransmission timer.
+/// The retransmission timer of a connection.
 #[derive(Debug)]
 pub(super) struct RetransmissionTimer {
     /// The time of the timeout; [`Instant::NEVER`] while nothing is outstanding.

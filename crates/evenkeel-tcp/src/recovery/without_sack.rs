@@ -34,7 +34,7 @@ impl Duplicates {
         self.count = 0;
     }
 
-    /// Forgets the acknowledgments.
+    /// Forgets the acknowledgments, and the bytes for which they stand.
     pub(super) const fn forget(&mut self) {
         *self = Self { count: 0, bytes: 0 };
     }
@@ -66,8 +66,8 @@ impl Duplicates {
         arrived.delivered = before.unaccounted.saturating_sub(unaccounted);
     }
 
-    /// Marks the segment as lost for which enough acknowledgments have come. Returns the number of bytes newly
-    /// lost.
+    /// Marks the segment as lost for which enough acknowledgments have come. Returns the number of bytes
+    /// newly lost.
     pub(super) fn detect(&self, board: &mut Scoreboard, episodes: &Episodes) -> u32 {
         match episodes.kind() {
             // RFC 6582, 3.2, step 3: a partial acknowledgment says that the next segment is lost, too.
