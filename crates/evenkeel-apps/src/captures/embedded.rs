@@ -121,12 +121,12 @@ impl Capturing {
         watch(&self.product, &self.tally, &mut self.failing, &mut self.notify);
         if let Product::File(file) = &mut *shared(&self.product) {
             self.counters = self.tally.counters(host);
-            file.note(self.counters, now);
+            file.record(self.counters, now);
             for &id in &self.interfaces {
                 let Some(interface) = host.interface_mut(id) else { continue };
                 let missed =
                     (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum();
-                file.note_interface(id, None, missed);
+                file.record_interface(id, None, missed);
             }
         }
     }

@@ -372,7 +372,7 @@ impl<N: FnMut(News)> Monitoring<N> {
             looks,
             || tally.ended() || done.is_some_and(|done| done()),
             |engine, elapsed, occasion| {
-                note(engine, &interfaces, tally, product);
+                record(engine, &interfaces, tally, product);
                 watch(product, tally, failing, &mut |change| news(News::Writable(change)));
                 match occasion {
                     Some(Occasion::Interval) => {
@@ -420,7 +420,7 @@ impl<N: FnMut(News)> Monitoring<N> {
         let Self { engine, account, tally, product, elapsed, failing, news, .. } = &mut self;
         let accepted = sent.as_ref().map(|(_, wire)| wire.accepted);
         let mut monitored = account.of(engine, *elapsed, sent);
-        note(engine, &account.interfaces, tally, product);
+        record(engine, &account.interfaces, tally, product);
         watch(product, tally, failing, &mut |change| news(News::Writable(change)));
         let Monitored { counters, seen, unread, .. } = &mut monitored;
         counters.conserved &= tally.ended() || *seen == counters.received && *unread == 0;
@@ -503,15 +503,15 @@ fn missed(engine: &mut Engine, interfaces: &[InterfaceId]) -> u64 {
 }
 
 /// Records in the product the statistics for the end of its file.
-fn note(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product: &Mutex<Product>) {
+fn record(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product: &Mutex<Product>) {
     if let Product::File(file) = &mut *shared(product) {
         let now = engine.clock().wall_nanos(engine.clock().now());
-        file.note(tally.counters(engine.host()), now);
+        file.record(tally.counters(engine.host()), now);
         for &interface in interfaces {
             let missed = counters::missed(engine.host_mut(), interface);
             // With several interfaces, the host does not count each one's received frames.
             let received = (interfaces.len() == 1).then(|| engine.host().ledger().received + missed);
-            file.note_interface(interface, received, missed);
+            file.record_interface(interface, received, missed);
         }
     }
 }

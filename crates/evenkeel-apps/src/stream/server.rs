@@ -92,7 +92,7 @@ impl<S: Service> Server<S> {
             self.look_later(stream);
             self.tally.accepted.add(1);
         }
-        self.tally.note_open(self.streams.len());
+        self.tally.record_open(self.streams.len());
     }
 
     /// Runs one turn of the service on a stream, and does what the service then asks for.
@@ -161,7 +161,7 @@ impl<S: Service> Server<S> {
         system.close(socket);
         self.accepting |= core::mem::take(&mut self.full);
         self.closed += 1;
-        self.tally.note_open(self.streams.len());
+        self.tally.record_open(self.streams.len());
     }
 
     fn start(&mut self, system: &mut System<'_>) -> Step {

@@ -130,7 +130,7 @@ impl Tally {
     }
 
     /// Records the number of connections that are open now.
-    pub(super) fn note_open(&self, open: usize) {
+    pub(super) fn record_open(&self, open: usize) {
         let open = open as u64;
         self.open.set(open);
         self.most.set(self.most.get().max(open));

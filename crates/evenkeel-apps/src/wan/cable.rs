@@ -224,7 +224,7 @@ impl Outside {
         for (direction, seen) in self.directions.iter_mut().enumerate() {
             let end = &mut self.ends[1 - direction];
             while let Some(frame) = end.queue_mut(0).take(&mut self.pool) {
-                seen.note(frame.bytes(), self.clock.now());
+                seen.record(frame.bytes(), self.clock.now());
                 self.pool.recycle(frame);
             }
         }
@@ -236,7 +236,7 @@ impl Outside {
 }
 
 impl Seen {
-    fn note(&mut self, frame: &[u8], now: Instant) {
+    fn record(&mut self, frame: &[u8], now: Instant) {
         let word = |at: usize| {
             let bytes = frame.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
             bytes.map_or(0, u64::from_be_bytes)

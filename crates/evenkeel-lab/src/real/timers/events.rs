@@ -81,7 +81,7 @@ impl Facility {
 pub(super) struct Noted(Arc<Mutex<Histogram>>);
 
 impl Noted {
-    fn note(&self, late: Duration) {
+    fn record(&self, late: Duration) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).record(late);
     }
 
@@ -104,7 +104,7 @@ struct Handler {
 
 impl Handler {
     fn call(&mut self, now: Instant, due: Instant) {
-        self.noted.note(now.since(due));
+        self.noted.record(now.since(due));
         if let Some(frame) = &mut self.frame {
             frame.send(now);
         }
