@@ -133,7 +133,7 @@ impl Tally {
 const FRAMES_PER_STEP: usize = 64;
 
 /// The interval at which a program without further frames flushes its sink.
-const GATHER: Duration = Duration::from_millis(100);
+const BATCH: Duration = Duration::from_millis(100);
 
 /// The time after which a frame that the sink could not take is offered again.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
@@ -233,7 +233,7 @@ impl<S: Sink> Monitor<S> {
             return self.end();
         }
         if now >= self.next_flush {
-            self.next_flush = now + GATHER;
+            self.next_flush = now + BATCH;
             if !sink.flush() {
                 return Step::Wait(queue);
             }

@@ -157,7 +157,7 @@ pub fn on_devices(
     // The sum exists only if all interfaces have the counters.
     let kernel: Option<Vec<_>> = kernel.into_iter().collect();
     let filter_in_kernel = kernel.is_some() && setup.filter.is_some();
-    let gathers = devices.iter().all(|device| matches!(device, DeviceSpec::Packet(_)));
+    let batches = devices.iter().all(|device| matches!(device, DeviceSpec::Packet(_)));
     let ring_pkts = setup.ring_pkts / devices.len().max(1);
     let opened = devices.iter().enumerate().map(|(index, device)| {
         let filter = kernel.as_ref().and_then(|programs| programs.get(index)).cloned();
@@ -179,9 +179,9 @@ pub fn on_devices(
         running.engine.add_device_with(device, &[], plan)?;
     }
     running.listening();
-    running.engine.look_every(GATHER);
-    if !gathers {
-        running.engine.gather(GATHER);
+    running.engine.look_every(BATCH);
+    if !batches {
+        running.engine.gather(BATCH);
     }
     let ended = running.drive(limits, None, None)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
@@ -290,7 +290,7 @@ struct Monitoring<N> {
 }
 
 /// The time for which frames are batched in the ring of a device that does not batch them itself.
-const GATHER: Duration = Duration::from_millis(1);
+const BATCH: Duration = Duration::from_millis(1);
 /// The interval of checks for failures while frames come.
 const WATCH: Duration = Duration::from_millis(50);
 /// The most time that a monitor spends on opening its queue, or at its end on the frames that still wait.

@@ -76,7 +76,7 @@ impl RealTime {
 /// An order from another thread to the emulator.
 enum Order {
     /// Reports the progress, with percentiles if it is to be the `whole` report.
-    Report { whole: bool, tell: Sender<Report> },
+    Report { whole: bool, sender: Sender<Report> },
     /// Changes the treatment of frames that come from now on, in each direction.
     Change(Box<[Settings; 2]>),
     /// Makes room for frames of a device with this MTU.
@@ -99,9 +99,9 @@ impl Remote {
     /// Returns a report so far, with percentiles if it is to be the `whole` report; `None` if the emulator
     /// has ended.
     pub(super) fn report(&self, whole: bool) -> Option<Report> {
-        let (tell, told) = channel();
-        self.order(Order::Report { whole, tell });
-        told.recv().ok()
+        let (sender, receiver) = channel();
+        self.order(Order::Report { whole, sender });
+        receiver.recv().ok()
     }
 
     /// Changes the treatment of frames that come from now on, in each direction.
@@ -355,7 +355,7 @@ impl Emulator {
     fn obey(&mut self) -> io::Result<()> {
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Report { whole, tell } => drop(tell.send(self.report(whole))),
+                Order::Report { whole, sender } => drop(sender.send(self.report(whole))),
                 Order::Change(directions) => {
                     let ports = self.ports.iter_mut().zip(*directions);
                     ports.for_each(|(port, settings)| port.path.set_settings(settings));
