@@ -60,7 +60,7 @@ pub struct Options {
 
 /// The counters of a monitor program. Any thread may read them while it runs.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     taken: AtomicU64,
     bytes: AtomicU64,
     cut: AtomicU64,
@@ -77,7 +77,7 @@ struct State {
     refused: Option<BindError>,
 }
 
-impl Tally {
+impl Counters {
     /// Returns the number of frames that the sink has taken.
     #[must_use]
     pub fn taken(&self) -> u64 {
@@ -147,7 +147,7 @@ pub struct Monitor<S> {
     discards: bool,
     clock: Clock,
     sink: Shared<S>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
     next_flush: Instant,
 }
 
@@ -163,7 +163,7 @@ impl<S> fmt::Debug for Monitor<S> {
 impl<S: Sink> Monitor<S> {
     /// Creates a monitor that hands frames to `sink` and counts them in `tally`.
     #[must_use]
-    pub fn new(options: Options, clock: Clock, sink: Shared<S>, tally: Arc<Tally>) -> Self {
+    pub fn new(options: Options, clock: Clock, sink: Shared<S>, tally: Arc<Counters>) -> Self {
         Self {
             snaplen: options.capture.snaplen,
             capture: Some(options.capture),

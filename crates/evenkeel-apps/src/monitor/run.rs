@@ -22,7 +22,7 @@ use crate::blast::{self, Blasted, Flood, Generator, SoFar};
 use crate::captures::file::CaptureFile;
 use crate::captures::lines::Lines;
 use crate::captures::summary::Summarized;
-use crate::captures::{Monitor, Options, Product, Tally, Writable, shared, watch};
+use crate::captures::{Counters, Monitor, Options, Product, Writable, shared, watch};
 use crate::counters::{self, HostCounters};
 use crate::host_setup::{HostSetup, Limits, Looks, Occasion, SetupError, drive};
 use crate::requests::Requests;
@@ -283,7 +283,7 @@ struct Monitoring<N> {
     names: Vec<String>,
     account: Account,
     product: Arc<Mutex<Product>>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
     news: N,
     elapsed: Duration,
     failing: bool,
@@ -331,7 +331,7 @@ impl<N: FnMut(News)> Monitoring<N> {
             }
             What::File(target) => Product::File(Box::new(CaptureFile::open(target, described, now)?)),
         };
-        let (product, tally) = (Arc::new(Mutex::new(product)), Arc::new(Tally::default()));
+        let (product, tally) = (Arc::new(Mutex::new(product)), Arc::new(Counters::default()));
         let monitor = Monitor::new(options, clock, Arc::clone(&product), Arc::clone(&tally));
         engine.host_mut().spawn("monitor", 0, Box::new(monitor));
         let until = clock.now() + DRAIN;
@@ -447,7 +447,7 @@ struct Account {
     filter_in_kernel: bool,
     passed_over: Option<PassedOver>,
     interfaces: Vec<InterfaceId>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
 }
 
 impl Account {
@@ -503,7 +503,7 @@ fn missed(engine: &mut Engine, interfaces: &[InterfaceId]) -> u64 {
 }
 
 /// Records in the product the statistics for the end of its file.
-fn record(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product: &Mutex<Product>) {
+fn record(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Counters, product: &Mutex<Product>) {
     if let Product::File(file) = &mut *shared(product) {
         let now = engine.clock().wall_nanos(engine.clock().now());
         file.record(tally.counters(engine.host()), now);
@@ -519,7 +519,7 @@ fn record(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, produc
 fn glance(
     engine: &mut Engine,
     interfaces: &[InterfaceId],
-    tally: &Tally,
+    tally: &Counters,
     product: &Mutex<Product>,
 ) -> Glance {
     let summary = match &mut *shared(product) {

@@ -13,7 +13,7 @@ use evenkeel_core::time::{Duration, Instant};
 
 use super::session::{Progress, Service, Stream};
 use super::streams::Streams;
-use super::tally::Tally;
+use super::tally::Counters;
 
 /// The maximum number of connections that are accepted in one step, and of those that are timed out in one.
 const ACCEPTS: usize = 64;
@@ -46,7 +46,7 @@ pub struct Server<S: Service> {
     /// The times at which clients are checked for a timeout, if the service has timeouts.
     due: BTreeSet<(Instant, Fd)>,
     closed: u64,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
 }
 
 /// The client on the peer end of a stream.
@@ -63,7 +63,7 @@ struct Client<T> {
 impl<S: Service> Server<S> {
     /// Creates a server that counts in `tally`.
     #[must_use]
-    pub fn new(service: S, options: Options, tally: Arc<Tally>) -> Self {
+    pub fn new(service: S, options: Options, tally: Arc<Counters>) -> Self {
         Self {
             service,
             options,
@@ -224,7 +224,7 @@ mod tests {
         let mut hosts = TwoHosts::new();
         let options =
             Options { port: 7, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         let mut server = Server::new(Echo::default(), options, Arc::clone(&tally));
         let mut serve = |hosts: &mut TwoHosts| {
             while hosts.turn(1, |system| server.step(system)) == Step::Again {}
@@ -248,7 +248,7 @@ mod tests {
         let mut hosts = TwoHosts::new();
         let options =
             Options { port: 7, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         let mut server = Server::new(Echo::default(), options, Arc::clone(&tally));
         let mut serve = |hosts: &mut TwoHosts| {
             while hosts.turn(1, |system| server.step(system)) == Step::Again {}
@@ -268,7 +268,7 @@ mod tests {
         let mut host = Host::new(Config::default()).unwrap();
         let options =
             Options { port: 7, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
-        let (first, second) = (Arc::new(Tally::default()), Arc::new(Tally::default()));
+        let (first, second) = (Arc::new(Counters::default()), Arc::new(Counters::default()));
         host.spawn("first", 0, Box::new(Server::new(Echo::default(), options, Arc::clone(&first))));
         host.spawn("second", 0, Box::new(Server::new(Sink::default(), options, Arc::clone(&second))));
         while let Some(ran) = host.turn(Instant::ZERO) {
