@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use evenkeel_apps::route::rules::{Compiled, Decision, RuleSet, Surroundings, Tally};
+use evenkeel_apps::route::rules::{Compiled, Counters, Decision, RuleSet, Surroundings};
 
 /// Runs an input: rules, a zero, and packets, each after a byte with its length.
 pub fn run(input: &[u8]) -> Vec<Decision> {
@@ -28,20 +28,20 @@ fn decide(mut set: RuleSet, mut again: RuleSet, mut packets: &[u8]) -> Vec<Decis
     for set in [&mut set, &mut again] {
         let _ = set.bind(&["lan", "wan"]);
     }
-    let tallies = [(); 3].map(|()| Tally::new(&set));
+    let counters = [(); 3].map(|()| Counters::new(&set));
     let mut routers = [(); 3].map(|()| Router { random: 1 });
     let (compiled, again) = (Compiled::new(set.clone()), Compiled::new(again));
     let mut decisions = Vec::new();
     while let [len, rest @ ..] = packets {
         let (packet, others) = rest.split_at(rest.len().min(usize::from(*len)));
         packets = others;
-        let decision = compiled.decide(packet, 0, &mut routers[0], &tallies[0]);
-        assert_eq!(decision, set.decide(packet, 0, &mut routers[1], &tallies[1]));
-        assert_eq!(decision, again.decide(packet, 0, &mut routers[2], &tallies[2]));
+        let decision = compiled.decide(packet, 0, &mut routers[0], &counters[0]);
+        assert_eq!(decision, set.decide(packet, 0, &mut routers[1], &counters[1]));
+        assert_eq!(decision, again.decide(packet, 0, &mut routers[2], &counters[2]));
         decision.changes.apply(&mut packet.to_vec());
         decisions.push(decision);
     }
-    assert_eq!(tallies[0].counts(), tallies[1].counts());
+    assert_eq!(counters[0].counts(), counters[1].counts());
     decisions
 }
 

@@ -14,7 +14,7 @@ use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::{Clock, ReportRequests, Stop, cpus, pin_to_cpu};
 use serde::{Serialize, Serializer};
 
-use crate::blaster::{Blaster, Options, Tally, Trouble};
+use crate::blaster::{Blaster, Counters, Options, Trouble};
 use crate::counters::{Drop, HostCounters};
 use crate::host_setup::{DeviceSetup, HostSetup, Limits, Looks, SetupError, drive, run_dry};
 use crate::hosted::Hosted;
@@ -131,7 +131,7 @@ fn run(
     done: impl Fn() -> bool,
     mut watch: impl FnMut(&mut Engine, Completed),
 ) -> Result<Completed, SetupError> {
-    let (tally, target_pps) = (Arc::new(Tally::default()), options.rate_pps);
+    let (tally, target_pps) = (Arc::new(Counters::default()), options.rate_pps);
     engine.host_mut().spawn("blaster", 0, Box::new(Blaster::new(options, Arc::clone(&tally))));
     let over = || tally.ended() || done();
     let looks = Looks { done_elsewhere: true, attend: None };
@@ -146,7 +146,7 @@ fn run(
 }
 
 impl Completed {
-    fn of(engine: &Engine, tally: &Tally, target_pps: Option<u64>, elapsed: Duration) -> Self {
+    fn of(engine: &Engine, tally: &Counters, target_pps: Option<u64>, elapsed: Duration) -> Self {
         // The host sends only requests, and a few queries for its neighbours.
         let lost = never_left(engine).min(tally.sent());
         let (seconds, sent) = (tally.sending().as_secs_f64(), tally.sent() - lost);
@@ -332,7 +332,7 @@ impl Sink {
         let mut engine = setup.engine(clock)?;
         let interface = engine.add_cable(end, &setup.addresses)?;
         let mut hosted = Hosted::new(engine, interface, None)?;
-        let tally = Arc::new(service::Tally::default());
+        let tally = Arc::new(service::Counters::default());
         let program = Box::new(Service::new(options, Arc::clone(&tally)));
         hosted.spawn("sink", program, || tally.opened() || tally.ended())?;
         if let Some(error) = tally.refused() {
@@ -380,7 +380,7 @@ impl Sink {
 #[derive(Debug)]
 struct Account {
     architecture: Architecture,
-    tally: Arc<service::Tally>,
+    tally: Arc<service::Counters>,
 }
 
 impl Account {

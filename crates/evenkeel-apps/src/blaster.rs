@@ -59,7 +59,7 @@ pub enum Trouble {
 
 /// Counters of a load generator. Any thread may read them while it runs.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     sent: AtomicU64,
     unsent: AtomicU64,
     missed: AtomicU64,
@@ -69,7 +69,7 @@ pub struct Tally {
     trouble: Mutex<Option<Trouble>>,
 }
 
-impl Tally {
+impl Counters {
     /// Returns the requests that the host's output took. It may drop some of them before they reach a device.
     #[must_use]
     pub fn sent(&self) -> u64 {
@@ -117,7 +117,7 @@ impl Tally {
 #[derive(Debug)]
 pub struct Blaster {
     options: Options,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
     sockets: Vec<UdpSocket>,
     replies: Datagrams,
     next: usize,
@@ -137,7 +137,7 @@ enum Course {
 impl Blaster {
     /// Creates a generator that counts in `tally`.
     #[must_use]
-    pub fn new(options: Options, tally: Arc<Tally>) -> Self {
+    pub fn new(options: Options, tally: Arc<Counters>) -> Self {
         Self {
             options,
             tally,
@@ -269,7 +269,7 @@ mod tests {
     fn a_step_takes_so_many_replies_of_all_its_flows() {
         let mut hosts = TwoHosts::new();
         let socket = hosts.turn(1, |system| UdpSocket::bind(system, None, 9)).unwrap();
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         let options = Options {
             to: IpEndpoint::new(ADDRESSES[1], 9),
             rate_pps: None,
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn nothing_is_sent_to_a_neighbour_that_does_not_answer() {
         let mut hosts = TwoHosts::new();
-        let (tally, nobody) = (Arc::new(Tally::default()), IpAddress::v4(10, 77, 0, 99));
+        let (tally, nobody) = (Arc::new(Counters::default()), IpAddress::v4(10, 77, 0, 99));
         let mut blaster = Blaster::new(options(nobody), Arc::clone(&tally));
         let mut steps = 0;
         while !tally.ended() {
@@ -335,7 +335,7 @@ mod tests {
     fn who_has_no_way_says_so() {
         let mut hosts = TwoHosts::new();
         for to in [IpAddress::v4(192, 0, 2, 1), ADDRESSES[0]] {
-            let tally = Arc::new(Tally::default());
+            let tally = Arc::new(Counters::default());
             let mut blaster = Blaster::new(options(to), Arc::clone(&tally));
             while hosts.turn(0, |system| blaster.step(system)) != Step::Exit {}
             let trouble = tally.trouble();

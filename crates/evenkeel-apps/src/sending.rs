@@ -19,7 +19,7 @@ use crate::host_setup::{DeviceSetup, HostSetup, Limits, Occasion, SetupError};
 use crate::hosted::Hosted;
 use crate::serve::{Listening, Running, Served, pair};
 use crate::stream::report::{ConnectionReport, TcpReport};
-use crate::stream::send::{Broken, Drain, Outcome, Send, Source, Tally};
+use crate::stream::send::{Broken, Counters, Drain, Outcome, Send, Source};
 use crate::stream::stdio::{Output, Stdio};
 use crate::stream::{Echo, Options, Sink};
 
@@ -168,7 +168,7 @@ fn run(
     let Errand { to, fast_open, source, drain, outside, capture } = errand;
     let compares = matches!(source, Source::Pattern { .. });
     let mut hosted = Hosted::new(engine, interface, capture.as_ref())?;
-    let tally = Arc::new(Tally::default());
+    let tally = Arc::new(Counters::default());
     let engine = &mut hosted.engine;
     let program = Send::new(to, fast_open, source, drain, Arc::clone(&tally));
     let process = engine.host_mut().spawn("send", 0, Box::new(program));
@@ -194,7 +194,7 @@ fn run(
 fn sent(
     engine: &mut Engine,
     interface: InterfaceId,
-    tally: &Tally,
+    tally: &Counters,
     compares: bool,
     elapsed: Duration,
 ) -> Sent {

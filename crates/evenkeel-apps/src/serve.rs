@@ -257,14 +257,14 @@ pub(crate) struct Running {
 
 #[derive(Debug, Default)]
 struct Services {
-    udp: Option<Arc<service::Tally>>,
+    udp: Option<Arc<service::Counters>>,
     tcp: Option<Listener>,
 }
 
 #[derive(Debug)]
 struct Listener {
     process: ProcessId,
-    tally: Arc<stream::Tally>,
+    tally: Arc<stream::Counters>,
     connections: usize,
 }
 
@@ -280,13 +280,13 @@ impl Running {
         let mut hosted = Hosted::new(engine, interface, capture.as_ref())?;
         let mut services = Services::default();
         if let Some(options) = udp {
-            let tally = Arc::new(service::Tally::default());
+            let tally = Arc::new(service::Counters::default());
             let program = Box::new(UdpService::new(options, Arc::clone(&tally)));
             hosted.spawn("service", program, || tally.opened() || tally.ended())?;
             services.udp = Some(tally);
         }
         if let Some(Listening { service, options, connections }) = tcp {
-            let tally = Arc::new(stream::Tally::default());
+            let tally = Arc::new(stream::Counters::default());
             let program = Box::new(Server::new(service, options, Arc::clone(&tally)));
             let process = hosted.spawn("server", program, || tally.listening() || tally.ended())?;
             services.tcp = Some(Listener { process, tally, connections });
@@ -385,7 +385,7 @@ impl Listener {
 }
 
 impl Datagrams {
-    fn of(tally: &service::Tally) -> Self {
+    fn of(tally: &service::Counters) -> Self {
         Self {
             requests: tally.requests(),
             bytes: tally.bytes(),

@@ -50,7 +50,7 @@ impl Options {
 
 /// The counters of a service. Any thread may read them while it runs.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     requests: AtomicU64,
     bytes: AtomicU64,
     answers: AtomicU64,
@@ -61,7 +61,7 @@ pub struct Tally {
     refused: Mutex<Option<BindError>>,
 }
 
-impl Tally {
+impl Counters {
     /// Returns the number of requests received.
     #[must_use]
     pub fn requests(&self) -> u64 {
@@ -119,7 +119,7 @@ pub struct Service {
     socket: Option<UdpSocket>,
     requests: Datagrams,
     buffer: Vec<u8>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
 }
 
 /// The most requests served in one step. Their answers leave together.
@@ -130,7 +130,7 @@ const STEP: Duration = Duration::from_micros(16);
 impl Service {
     /// Creates a service that counts its work in `tally`.
     #[must_use]
-    pub fn new(options: Options, tally: Arc<Tally>) -> Self {
+    pub fn new(options: Options, tally: Arc<Counters>) -> Self {
         let buffer = if options.echo { vec![0; PAYLOAD_MAX] } else { Vec::new() };
         let fit = STEP.as_nanos().checked_div(options.work.as_nanos()).unwrap_or(u128::MAX);
         let requests = Datagrams::new(usize::try_from(fit).unwrap_or(BURST).min(BURST));
@@ -217,7 +217,7 @@ mod tests {
     /// requests, of answers and of those not to be answered, and whether an answer arrived.
     fn asked(echo: bool, from: u16, to: IpAddress, groups: &[IpAddress]) -> ([u64; 3], bool) {
         let mut hosts = TwoHosts::new();
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         let options =
             Options { port: PORT, groups: groups.to_vec(), work: Duration::ZERO, echo, count: None };
         let mut service = Service::new(options, Arc::clone(&tally));

@@ -27,7 +27,7 @@ fn no_tool_imports_another() {
     }
 }
 
-/// What several tools need knows none of them.
+/// Shared files may know each other, and no tool.
 #[test]
 fn what_is_shared_imports_no_tool() {
     let graph = sources().graph();

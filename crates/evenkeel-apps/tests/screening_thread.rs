@@ -9,7 +9,7 @@ use evenkeel::Engine;
 use evenkeel_apps::requests::{Requests, Shape};
 use evenkeel_apps::route::screen::Report;
 use evenkeel_apps::route::screening_thread::{Waiting, screen_on_thread};
-use evenkeel_apps::service::{Options, Service, Tally};
+use evenkeel_apps::service::{Counters, Options, Service};
 use evenkeel_core::cable::{self, End};
 use evenkeel_core::drop::QueueDrop;
 use evenkeel_core::frame::Pool;
@@ -89,7 +89,7 @@ impl Stand {
             .unwrap();
         host.set_neighbor(InterfaceId(1), target, wan.properties().address, now).unwrap();
         let echo = Options { port: 7, groups: Vec::new(), work: Duration::ZERO, echo: true, count: None };
-        host.spawn("echo", 0, Box::new(Service::new(echo, Arc::new(Tally::default()))));
+        host.spawn("echo", 0, Box::new(Service::new(echo, Arc::new(Counters::default()))));
         let mut pool = Pool::with_limit(2048);
         lan.attach(&mut pool).unwrap();
         wan.attach(&mut pool).unwrap();

@@ -30,7 +30,7 @@ const COMPARED_MIN: usize = 150;
 /// The facts by their keys.
 struct Facts(BTreeMap<String, Fact>);
 
-/// What is said of a key.
+/// The figures of a key.
 struct Fact {
     /// Whether the fact has a value. Without one it is a statement.
     has_value: bool,
@@ -271,7 +271,8 @@ fn a_figure_that_is_off_is_noticed() {
     assert_eq!(wrong("[1.23, 58.0]"), []);
     assert_eq!(wrong("Duration::from_micros(1_230).mul(2_000 << 10)"), []);
     assert_eq!(wrong("[1.24, 1.58, 0.58, 5.8]"), [1.24, 5.8]);
-    let model = "idle-loop = { ns = 1_230_000, source = \"L97.F1.x\" }\nother = { ns = 7, source = \"fit: L97.F1.x\" }";
+    let model = "idle-loop = { ns = 1_230_000, source = \"L97.F1.x\" }\n\
+                 other = { ns = 7, source = \"fit: L97.F1.x\" }";
     let found = prices("m.toml", model, &facts);
     assert_eq!(
         (found.len(), found[0].name.as_str(), is_stated(found[0].numbers[0], &found[0].stated)),

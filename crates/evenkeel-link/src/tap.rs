@@ -204,7 +204,7 @@ impl TapQueue {
                 Err(Errno::INTR) => {}
                 Err(error) => {
                     self.readable = false;
-                    note(&self.status, error);
+                    record(&self.status, error);
                     return Read::Nothing;
                 }
             }
@@ -231,7 +231,7 @@ fn write(fd: &OwnedFd, frame: &Frame, status: &Status) -> bool {
         if let Some(error) = error.filter(|_| is_done) {
             // A TAP has a carrier for as long as we have it.
             status.count_refusal(Refusal::of(error.raw_os_error(), || true));
-            note(status, error);
+            record(status, error);
         }
         if error != Some(Errno::INTR) {
             return is_done;
@@ -239,7 +239,7 @@ fn write(fd: &OwnedFd, frame: &Frame, status: &Status) -> bool {
     }
 }
 
-fn note(status: &Status, error: Errno) {
+fn record(status: &Status, error: Errno) {
     if error == Errno::BADFD {
         status.fail("the device was removed".to_owned());
     }

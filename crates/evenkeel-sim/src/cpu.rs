@@ -524,7 +524,7 @@ impl Cpu {
         let Some(clock) = self.clock.as_mut().filter(|clock| clock.next <= self.now) else { return false };
         clock.next += clock.period;
         self.counters.units += 1;
-        self.profile.note_one(Work::Clock, &self.costs);
+        self.profile.record_one(Work::Clock, &self.costs);
         self.begin_own(Level::Interrupt, self.costs.of(Work::Clock), Then::Nothing);
         if let (Some(busy), Some(_)) = (&mut self.running, &self.soft) {
             busy.states.push_back((Duration::ZERO, Source::Clock));
@@ -560,7 +560,7 @@ impl Cpu {
         let Some(ran) = self.host.turn(self.now) else { return false };
         self.counters.units += 1;
         let mut left = self.costs.total(self.host.work());
-        self.profile.note(self.host.work(), &self.costs);
+        self.profile.record(self.host.work(), &self.costs);
         let mut stages = Stages::default();
         if let Some(timeline) = &mut self.timeline {
             stages = Stages::of(self.host.work(), &self.costs);
@@ -594,7 +594,7 @@ impl Cpu {
         let (_, mut busy) = self.steps.remove(index);
         self.host.resume(process);
         let switch = self.costs.total(self.host.work());
-        self.profile.note(self.host.work(), &self.costs);
+        self.profile.record(self.host.work(), &self.costs);
         busy.left += switch;
         busy.stages.delay(switch);
         self.running = Some(busy);

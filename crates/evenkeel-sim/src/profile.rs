@@ -38,14 +38,14 @@ impl Profile {
         Self { work, compute: self.compute.saturating_sub(earlier.compute) }
     }
 
-    pub(crate) fn note(&mut self, log: &WorkLog, costs: &Costs) {
+    pub(crate) fn record(&mut self, log: &WorkLog, costs: &Costs) {
         for (work, count) in log.iter() {
             self.work[work as usize] += costs.of(work) * count;
         }
         self.compute += log.compute;
     }
 
-    pub(crate) fn note_one(&mut self, work: Work, costs: &Costs) {
+    pub(crate) fn record_one(&mut self, work: Work, costs: &Costs) {
         self.work[work as usize] += costs.of(work);
     }
 }
@@ -64,10 +64,10 @@ mod tests {
         log.add(Work::Switch);
         log.compute = Duration::from_micros(3);
         let mut profile = Profile::default();
-        profile.note(&log, &costs);
+        profile.record(&log, &costs);
         let before = profile;
-        profile.note(&log, &costs);
-        profile.note_one(Work::Clock, &costs);
+        profile.record(&log, &costs);
+        profile.record_one(Work::Clock, &costs);
         assert_eq!(profile.of(Work::Switch), costs.of(Work::Switch) * 4);
         let since = profile.since(&before);
         assert_eq!(since.of(Work::Switch), costs.of(Work::Switch) * 2);

@@ -30,7 +30,7 @@ impl Trace {
     }
 
     /// Records that `what` happened, with up to three numbers that distinguish it from others of its kind.
-    pub fn note(&mut self, now: Instant, what: &'static str, numbers: [u64; 3]) {
+    pub fn record(&mut self, now: Instant, what: &'static str, numbers: [u64; 3]) {
         self.mix(&now.as_nanos().to_le_bytes());
         self.mix(what.as_bytes());
         for number in numbers {
@@ -44,9 +44,9 @@ impl Trace {
     }
 
     /// Records the contents of a frame.
-    pub fn note_bytes(&mut self, now: Instant, what: &'static str, bytes: &[u8]) {
+    pub fn record_bytes(&mut self, now: Instant, what: &'static str, bytes: &[u8]) {
         self.mix(bytes);
-        self.note(now, what, [bytes.len() as u64, 0, 0]);
+        self.record(now, what, [bytes.len() as u64, 0, 0]);
     }
 
     fn mix(&mut self, bytes: &[u8]) {
@@ -88,7 +88,7 @@ mod tests {
         let hash = |events: &[(u64, &'static str, u64)]| {
             let mut trace = Trace::new();
             for &(at, what, n) in events {
-                trace.note(Instant::from_nanos(at), what, [n, 0, 0]);
+                trace.record(Instant::from_nanos(at), what, [n, 0, 0]);
             }
             trace.hash()
         };
@@ -107,7 +107,7 @@ mod tests {
     fn keeps_the_last_events_in_words() {
         let mut trace = Trace::new();
         for n in 0..100 {
-            trace.note(Instant::from_nanos(n), "tick", [n, 0, 0]);
+            trace.record(Instant::from_nanos(n), "tick", [n, 0, 0]);
         }
         let recent = trace.recent();
         assert_eq!(recent.lines().count(), RECENT);

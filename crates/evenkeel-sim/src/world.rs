@@ -452,7 +452,7 @@ impl World {
 
     fn arrive(&mut self, segment: usize, index: usize, frame: &[u8]) {
         let Who::Host { host, interface } = self.segments[segment].attachments[index].who else { return };
-        self.trace.note_bytes(self.now, "arrive", frame);
+        self.trace.record_bytes(self.now, "arrive", frame);
         if !self.hosts[host].arrive(self.now, interface, frame) {
             self.arrivals_missed += 1;
         }
@@ -462,7 +462,7 @@ impl World {
     fn run_host(&mut self, host: usize) {
         self.hosts[host].run(self.now);
         while let Some((interface, frame)) = self.hosts[host].poll_frame() {
-            self.trace.note_bytes(self.now, "depart", &frame);
+            self.trace.record_bytes(self.now, "depart", &frame);
             self.depart(host, interface, frame);
         }
         self.due[host] = self.hosts[host].deadline();

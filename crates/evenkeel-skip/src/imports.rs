@@ -1,4 +1,4 @@
-//! What the files of a crate import from one another. Without a circle each can be read, and changed,
+//! The imports of the files of a crate from one another. Without a circle each file can be read, and changed,
 //! knowing only those below it.
 //!
 //! What `mod.rs` re-exports it imports. So a file that took a name from its own room's `mod.rs` would be in a
@@ -85,7 +85,7 @@ impl Sources {
         assert_eq!(self.circle(), None);
     }
 
-    /// Returns the module of this crate that a path in `module` leads to: the longest part of the path that names
+    /// Returns the module of this crate that a path in `module` leads to: the longest part that names
     /// a file. A re-export of the crate's root has none: it is of another crate.
     fn target(&self, module: &Module, path: &str) -> Option<Module> {
         let mut target = module.clone();

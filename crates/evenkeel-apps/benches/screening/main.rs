@@ -22,7 +22,7 @@ use evenkeel::core::time::Duration;
 use evenkeel::link::{Clock, thread_cpu_time};
 use evenkeel_apps::route::active_rules::{ActiveRules, Text};
 use evenkeel_apps::route::flood::{Flood, flood};
-use evenkeel_apps::route::rules::{Compiled, RuleSet, Surroundings, Tally};
+use evenkeel_apps::route::rules::{Compiled, Counters, RuleSet, Surroundings};
 
 const COUNTS: [usize; 4] = [1, 100, 1_000, 10_000];
 const MOST: usize = 10_000;
@@ -58,7 +58,7 @@ fn compiled(text: &str) -> Compiled {
 
 /// Decides about all packets, and returns the number that a rule decided.
 #[inline(never)]
-fn decide_all(rules: &Compiled, packets: &[Vec<u8>], tally: &Tally) -> usize {
+fn decide_all(rules: &Compiled, packets: &[Vec<u8>], tally: &Counters) -> usize {
     packets.iter().filter(|packet| rules.decide(packet, 0, &mut Around, tally).rule.is_some()).count()
 }
 
@@ -156,7 +156,7 @@ fn decide(kinds: &[&Kind], rounds: usize) {
         let mut all = contenders(kind, traffic);
         let compiled: Vec<_> =
             all.iter().map(|one| compiled(one.text.as_deref().unwrap_or_default())).collect();
-        let tallies: Vec<_> = compiled.iter().map(|rules| Tally::new(rules.set())).collect();
+        let tallies: Vec<_> = compiled.iter().map(|rules| Counters::new(rules.set())).collect();
         for _ in 0..rounds * 4 {
             for ((contender, rules), tally) in all.iter_mut().zip(&compiled).zip(&tallies) {
                 let start = thread_cpu_time();
@@ -212,7 +212,7 @@ fn main() {
         let count: usize = count.parse().unwrap();
         let text: String = rules[..count].iter().map(|rule| rule.text()).collect();
         let rules = compiled(&text);
-        let decided = decide_all(&rules, &packets, &Tally::new(rules.set()));
+        let decided = decide_all(&rules, &packets, &Counters::new(rules.set()));
         println!("{} packets, {decided} by a rule", packets.len());
         return;
     }

@@ -84,11 +84,11 @@ impl Progress {
         let done = self.done.load(Ordering::Relaxed);
         self.done.store(done + more, Ordering::Relaxed);
         if done / Self::LOOK_EVERY != (done + more) / Self::LOOK_EVERY {
-            self.note(done + more);
+            self.record(done + more);
         }
     }
 
-    fn note(&self, done: u64) {
+    fn record(&self, done: u64) {
         let running = self.running();
         if running < Self::WARM_UP {
             return;

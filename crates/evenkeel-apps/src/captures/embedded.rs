@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::file::CaptureFile;
 use super::product::Product;
-use super::program::{Monitor, Options, Tally, shared};
+use super::program::{Counters, Monitor, Options, shared};
 use super::watch::{Writable, watch};
 use crate::host_setup::SetupError;
 
@@ -62,7 +62,7 @@ pub struct Capturing {
     file: String,
     interfaces: Vec<InterfaceId>,
     product: Arc<Mutex<Product>>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
     failing: bool,
     counters: CaptureCounters,
     notify: fn(Writable),
@@ -98,7 +98,7 @@ impl Embedded {
             sent_too: true,
             feedback: false,
         };
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         let options = Options { capture, count: None, discards: true };
         let monitor = Monitor::new(options, clock, Arc::clone(&product), Arc::clone(&tally));
         engine.host_mut().spawn("capture", 0, Box::new(monitor));
@@ -121,12 +121,12 @@ impl Capturing {
         watch(&self.product, &self.tally, &mut self.failing, &mut self.notify);
         if let Product::File(file) = &mut *shared(&self.product) {
             self.counters = self.tally.counters(host);
-            file.note(self.counters, now);
+            file.record(self.counters, now);
             for &id in &self.interfaces {
                 let Some(interface) = host.interface_mut(id) else { continue };
                 let missed =
                     (0..interface.properties().queues).map(|queue| interface.queue(queue).missed()).sum();
-                file.note_interface(id, None, missed);
+                file.record_interface(id, None, missed);
             }
         }
     }

@@ -71,12 +71,12 @@ impl CaptureFile {
 
     /// Records the counters that end a file: those of the capture queue at `now`, in nanoseconds since
     /// 1970.
-    pub fn note(&mut self, counters: CaptureCounters, now: u64) {
+    pub fn record(&mut self, counters: CaptureCounters, now: u64) {
         self.known = Known { counters, now };
     }
 
     /// Records how many frames an interface has received, if that is known, and how many of them it shed.
-    pub fn note_interface(&mut self, id: InterfaceId, received: Option<u64>, missed: u64) {
+    pub fn record_interface(&mut self, id: InterfaceId, received: Option<u64>, missed: u64) {
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) {
             (interface.received, interface.missed) = (received, missed);
         }

@@ -14,6 +14,6 @@ mod watch;
 
 pub use embedded::{Capturing, Embedded, EmbeddedCaptured};
 pub(crate) use product::Product;
-pub use program::{Monitor, Options, Shared, Sink, Tally, shared};
+pub use program::{Counters, Monitor, Options, Shared, Sink, shared};
 pub use watch::Writable;
 pub(crate) use watch::watch;

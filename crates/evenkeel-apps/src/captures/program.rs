@@ -61,7 +61,7 @@ pub struct Options {
 
 /// The counters of a monitor program. Any thread may read them while it runs.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     taken: AtomicU64,
     bytes: AtomicU64,
     cut: AtomicU64,
@@ -78,7 +78,7 @@ struct State {
     refused: Option<BindError>,
 }
 
-impl Tally {
+impl Counters {
     /// Returns the number of frames that the sink has taken.
     #[must_use]
     pub fn taken(&self) -> u64 {
@@ -134,7 +134,7 @@ impl Tally {
 const FRAMES_PER_STEP: usize = 64;
 
 /// The interval at which a program without further frames flushes its sink.
-const GATHER: Duration = Duration::from_millis(100);
+const BATCH: Duration = Duration::from_millis(100);
 
 /// The time after which a frame that the sink could not take is offered again.
 const ASK_AGAIN: Duration = Duration::from_millis(1);
@@ -148,7 +148,7 @@ pub struct Monitor<S> {
     discards: bool,
     clock: Clock,
     sink: Shared<S>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
     next_flush: Instant,
 }
 
@@ -164,7 +164,7 @@ impl<S> fmt::Debug for Monitor<S> {
 impl<S: Sink> Monitor<S> {
     /// Creates a monitor that hands frames to `sink` and counts them in `tally`.
     #[must_use]
-    pub fn new(options: Options, clock: Clock, sink: Shared<S>, tally: Arc<Tally>) -> Self {
+    pub fn new(options: Options, clock: Clock, sink: Shared<S>, tally: Arc<Counters>) -> Self {
         Self {
             snaplen: options.capture.snaplen,
             capture: Some(options.capture),
@@ -234,7 +234,7 @@ impl<S: Sink> Monitor<S> {
             return self.end();
         }
         if now >= self.next_flush {
-            self.next_flush = now + GATHER;
+            self.next_flush = now + BATCH;
             if !sink.flush() {
                 return Step::Wait(queue.fd());
             }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::product::Product;
-use super::program::{Sink as _, Tally, shared};
+use super::program::{Counters, Sink as _, shared};
 
 /// A change of whether the output of a capture can be written.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub enum Writable {
 /// Reports when the output begins or ceases to fail.
 pub(crate) fn watch(
     product: &Mutex<Product>,
-    tally: &Tally,
+    tally: &Counters,
     failing: &mut bool,
     notify: &mut impl FnMut(Writable),
 ) {

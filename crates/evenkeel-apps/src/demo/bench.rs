@@ -28,7 +28,7 @@ use crate::latency::Histogram;
 use crate::measure::{CoreTime, Neighbour, drain, per_second, settle_on, undisturbed};
 use crate::pace::Pace;
 use crate::requests::{Requests, Shape};
-use crate::service::{self, Service, Tally};
+use crate::service::{self, Counters, Service};
 
 /// The ports of the flooded service, and of the second service, which is not flooded.
 pub(super) const SERVICE_PORT: u16 = 7;
@@ -290,7 +290,7 @@ fn run_host(
     let host = Host::new(config).map_err(io::Error::other)?;
     let mut engine = Engine::new(host, clock)?;
     engine.add_cable(end, &[IpCidr::new(HOST.into(), 24)]).map_err(io::Error::other)?;
-    let (tally, seen) = (Arc::new(Tally::default()), Arc::new(Mutex::new(Histogram::default())));
+    let (tally, seen) = (Arc::new(Counters::default()), Arc::new(Mutex::new(Histogram::default())));
     let options = service::Options {
         port: SERVICE_PORT,
         groups: Vec::new(),
@@ -333,7 +333,7 @@ fn run_host(
     })
 }
 
-fn snapshot(engine: &Engine, tally: &Tally, neighbour: ProcessId) -> Snapshot {
+fn snapshot(engine: &Engine, tally: &Counters, neighbour: ProcessId) -> Snapshot {
     Snapshot {
         core: CoreTime::of(engine),
         delivered: tally.requests(),

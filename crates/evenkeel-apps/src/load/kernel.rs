@@ -72,7 +72,7 @@ pub fn run(
         is_notified = sockets.connections.wait(&clock, until, &mut happened)?;
         for Happened { token, ended } in happened.drain(..) {
             if ended {
-                sockets.note_end(token);
+                sockets.record_end(token);
             }
             generator.handle(clock.now(), Id::of_token(token), &mut sockets);
         }
@@ -92,7 +92,7 @@ struct Sockets {
 }
 
 impl Sockets {
-    fn note_end(&mut self, token: u64) {
+    fn record_end(&mut self, token: u64) {
         let place = Id::of_token(token).place as usize;
         if place >= self.ended.len() {
             self.ended.resize(place + 1, 0);

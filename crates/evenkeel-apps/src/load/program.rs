@@ -212,7 +212,7 @@ impl Program for Client {
         while heard < EVENTS {
             let Some(event) = streams.next_event(events) else { break };
             heard += 1;
-            if let Some(id) = streams.table.note(&event) {
+            if let Some(id) = streams.table.record(&event) {
                 generator.handle(now, id, &mut streams);
             }
         }
@@ -270,7 +270,7 @@ impl Table {
     }
 
     /// Records an event of a stream, and returns the connection that the stream belongs to.
-    fn note(&mut self, event: &Event) -> Option<Id> {
+    fn record(&mut self, event: &Event) -> Option<Id> {
         let id = (*self.ids.get(Fd::of(event).0 as usize)?)?;
         let entry = self.streams.get_mut(id.place as usize)?.as_mut()?;
         entry.connected |= event.ready.is_writable();

@@ -22,7 +22,7 @@ use crate::blast::{self, Blasted, Flood, Generator, SoFar};
 use crate::captures::file::CaptureFile;
 use crate::captures::lines::Lines;
 use crate::captures::summary::Summarized;
-use crate::captures::{Monitor, Options, Product, Tally, Writable, shared, watch};
+use crate::captures::{Counters, Monitor, Options, Product, Writable, shared, watch};
 use crate::counters::{self, HostCounters};
 use crate::host_setup::{HostSetup, Limits, Looks, Occasion, SetupError, drive};
 use crate::requests::Requests;
@@ -157,7 +157,7 @@ pub fn on_devices(
     // The sum exists only if all interfaces have the counters.
     let kernel: Option<Vec<_>> = kernel.into_iter().collect();
     let filter_in_kernel = kernel.is_some() && setup.filter.is_some();
-    let gathers = devices.iter().all(|device| matches!(device, DeviceSpec::Packet(_)));
+    let batches = devices.iter().all(|device| matches!(device, DeviceSpec::Packet(_)));
     let ring_pkts = setup.ring_pkts / devices.len().max(1);
     let opened = devices.iter().enumerate().map(|(index, device)| {
         let filter = kernel.as_ref().and_then(|programs| programs.get(index)).cloned();
@@ -179,9 +179,9 @@ pub fn on_devices(
         running.engine.add_device_with(device, &[], plan)?;
     }
     running.listening();
-    running.engine.look_every(GATHER);
-    if !gathers {
-        running.engine.gather(GATHER);
+    running.engine.look_every(BATCH);
+    if !batches {
+        running.engine.gather(BATCH);
     }
     let ended = running.drive(limits, None, None)?;
     // What was in the ring when the end was asked for is taken in; what comes later is not.
@@ -283,14 +283,14 @@ struct Monitoring<N> {
     names: Vec<String>,
     account: Account,
     product: Arc<Mutex<Product>>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
     news: N,
     elapsed: Duration,
     failing: bool,
 }
 
 /// The time for which frames are batched in the ring of a device that does not batch them itself.
-const GATHER: Duration = Duration::from_millis(1);
+const BATCH: Duration = Duration::from_millis(1);
 /// The interval of checks for failures while frames come.
 const WATCH: Duration = Duration::from_millis(50);
 /// The most time that a monitor spends on opening its queue, or at its end on the frames that still wait.
@@ -331,7 +331,7 @@ impl<N: FnMut(News)> Monitoring<N> {
             }
             What::File(target) => Product::File(Box::new(CaptureFile::open(target, described, now)?)),
         };
-        let (product, tally) = (Arc::new(Mutex::new(product)), Arc::new(Tally::default()));
+        let (product, tally) = (Arc::new(Mutex::new(product)), Arc::new(Counters::default()));
         let monitor = Monitor::new(options, clock, Arc::clone(&product), Arc::clone(&tally));
         engine.host_mut().spawn("monitor", 0, Box::new(monitor));
         let until = clock.now() + DRAIN;
@@ -372,7 +372,7 @@ impl<N: FnMut(News)> Monitoring<N> {
             looks,
             || tally.ended() || done.is_some_and(|done| done()),
             |engine, elapsed, occasion| {
-                note(engine, &interfaces, tally, product);
+                record(engine, &interfaces, tally, product);
                 watch(product, tally, failing, &mut |change| news(News::Writable(change)));
                 match occasion {
                     Some(Occasion::Interval) => {
@@ -420,7 +420,7 @@ impl<N: FnMut(News)> Monitoring<N> {
         let Self { engine, account, tally, product, elapsed, failing, news, .. } = &mut self;
         let accepted = sent.as_ref().map(|(_, wire)| wire.accepted);
         let mut monitored = account.of(engine, *elapsed, sent);
-        note(engine, &account.interfaces, tally, product);
+        record(engine, &account.interfaces, tally, product);
         watch(product, tally, failing, &mut |change| news(News::Writable(change)));
         let Monitored { counters, seen, unread, .. } = &mut monitored;
         counters.conserved &= tally.ended() || *seen == counters.received && *unread == 0;
@@ -447,7 +447,7 @@ struct Account {
     filter_in_kernel: bool,
     passed_over: Option<PassedOver>,
     interfaces: Vec<InterfaceId>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
 }
 
 impl Account {
@@ -503,15 +503,15 @@ fn missed(engine: &mut Engine, interfaces: &[InterfaceId]) -> u64 {
 }
 
 /// Records in the product the statistics for the end of its file.
-fn note(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product: &Mutex<Product>) {
+fn record(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Counters, product: &Mutex<Product>) {
     if let Product::File(file) = &mut *shared(product) {
         let now = engine.clock().wall_nanos(engine.clock().now());
-        file.note(tally.counters(engine.host()), now);
+        file.record(tally.counters(engine.host()), now);
         for &interface in interfaces {
             let missed = counters::missed(engine.host_mut(), interface);
             // With several interfaces, the host does not count each one's received frames.
             let received = (interfaces.len() == 1).then(|| engine.host().ledger().received + missed);
-            file.note_interface(interface, received, missed);
+            file.record_interface(interface, received, missed);
         }
     }
 }
@@ -519,7 +519,7 @@ fn note(engine: &mut Engine, interfaces: &[InterfaceId], tally: &Tally, product:
 fn glance(
     engine: &mut Engine,
     interfaces: &[InterfaceId],
-    tally: &Tally,
+    tally: &Counters,
     product: &Mutex<Product>,
 ) -> Glance {
     let summary = match &mut *shared(product) {

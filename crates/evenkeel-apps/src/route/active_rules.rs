@@ -13,7 +13,7 @@ use evenkeel_core::time::Instant;
 use serde::Serialize;
 
 use super::log::SharedLog;
-use super::rules::{Compiled, Rule, RuleSet, Surroundings, Tally};
+use super::rules::{Compiled, Counters, Rule, RuleSet, Surroundings};
 use super::screen::Screener;
 use super::text_error::TextError;
 use crate::text::read_text;
@@ -22,7 +22,7 @@ use crate::text::read_text;
 #[derive(Debug)]
 struct Chapter {
     edition: Arc<Edition>,
-    tally: Tally,
+    tally: Counters,
     /// For each rule of the previous set, the rule of this set that continues its counters.
     succession: Vec<Option<usize>>,
 }
@@ -196,8 +196,8 @@ impl ActiveRules {
 
     /// Returns the sum of the readers' counters in terms of the newest rules. It includes readers that have
     /// not seen a packet since.
-    fn tally(&self, rules: &RuleSet) -> Tally {
-        let sum = Tally::new(rules);
+    fn tally(&self, rules: &RuleSet) -> Counters {
+        let sum = Counters::new(rules);
         self.0.readers.iter().for_each(|reader| reader.add_to(&sum));
         sum
     }
@@ -216,7 +216,7 @@ impl ActiveRules {
 
 impl Reader {
     fn new(edition: &Arc<Edition>) -> Self {
-        let tally = Tally::new(edition.rules.set());
+        let tally = Counters::new(edition.rules.set());
         let current = Arc::new(Chapter { edition: Arc::clone(edition), tally, succession: Vec::new() });
         Self {
             is_fresh: AtomicBool::new(false),
@@ -232,7 +232,7 @@ impl Reader {
         let mut next = lock(&self.next);
         let succession = edition.rules.set().succession(lock(&self.current).edition.rules.set());
         *next = Some(Arc::new(Chapter {
-            tally: Tally::new(edition.rules.set()),
+            tally: Counters::new(edition.rules.set()),
             edition: Arc::clone(edition),
             succession,
         }));
@@ -240,7 +240,7 @@ impl Reader {
     }
 
     /// Adds its counters to those of the newest rules.
-    fn add_to(&self, sum: &Tally) {
+    fn add_to(&self, sum: &Counters) {
         // While this lock is held, the reader does not switch.
         let next = lock(&self.next);
         let current = lock(&self.current);

@@ -17,8 +17,8 @@ pub(super) struct Reports {
     hosts: Remote,
     parts: Vec<Arc<Mutex<Part>>>,
     start: Instant,
-    tell: Sender<(usize, Routed)>,
-    told: Receiver<(usize, Routed)>,
+    sender: Sender<(usize, Routed)>,
+    receiver: Receiver<(usize, Routed)>,
     seen: Vec<Seen>,
 }
 
@@ -33,8 +33,15 @@ struct Seen {
 impl Reports {
     /// Creates a collector for hosts that have run since `start`.
     pub(super) fn new(hosts: Remote, parts: &[Arc<Mutex<Part>>], start: Instant) -> Self {
-        let (tell, told) = channel();
-        Self { hosts, parts: parts.to_vec(), start, tell, told, seen: vec![Seen::default(); parts.len()] }
+        let (sender, receiver) = channel();
+        Self {
+            hosts,
+            parts: parts.to_vec(),
+            start,
+            sender,
+            receiver,
+            seen: vec![Seen::default(); parts.len()],
+        }
     }
 
     /// Returns the report of each host: the present one, or the last one of a host that does not answer in
@@ -42,16 +49,16 @@ impl Reports {
     pub(super) fn collect(&mut self) -> Option<Vec<Routed>> {
         for (index, (seen, part)) in self.seen.iter_mut().zip(&self.parts).enumerate() {
             if !core::mem::replace(&mut seen.asked, true) {
-                let (part, tell, start) = (Arc::clone(part), self.tell.clone(), self.start);
+                let (part, sender, start) = (Arc::clone(part), self.sender.clone(), self.start);
                 self.hosts.on(index, move |host, now| {
                     let routed = lock(&part).describe(host, now, now.since(start));
                     // The collector may be gone.
-                    let _ = tell.send((index, routed));
+                    let _ = sender.send((index, routed));
                 });
             }
         }
         while self.seen.iter().any(|seen| seen.asked)
-            && let Ok((index, last)) = self.told.recv_timeout(PATIENCE)
+            && let Ok((index, last)) = self.receiver.recv_timeout(PATIENCE)
         {
             if let Some(seen) = self.seen.get_mut(index) {
                 *seen = Seen { last: Some(last), asked: false };

@@ -51,7 +51,7 @@ impl Returning {
         match self.router.open(place, self.clock) {
             Ok(devices) => {
                 *tried = Some((index, None));
-                self.arrivals.iter().for_each(|arrivals| arrivals.tell(index, interface));
+                self.arrivals.iter().for_each(|arrivals| arrivals.notify(index, interface));
                 for ((host, statuses), device) in hosts.iter().zip(&self.statuses).zip(devices) {
                     if let Some(status) = statuses.get(place) {
                         *lock(status) = device.info().status;
@@ -76,20 +76,20 @@ impl Returning {
 /// If the machine provides no thread, or the kernel no socket.
 pub(super) fn follow(engines: &mut [Engine], mut returning: Returning, say: &Say) -> io::Result<()> {
     let hosts: Vec<Replacer> = engines.iter_mut().map(Engine::replacer).collect();
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     for (place, engine) in engines.iter_mut().enumerate() {
-        let tell = tell.clone();
+        let sender = sender.clone();
         engine.follow_devices(move |notice| {
             // All hosts see the events of devices, and each sees its share of the frames.
             if place == 0 || matches!(notice, Notice::Conflict { .. }) {
                 // The thread ends with the process.
-                let _ = tell.send(notice);
+                let _ = sender.send(notice);
             }
         })?;
     }
     let say = Arc::clone(say);
     thread::Builder::new().name("devices".to_owned()).spawn(move || {
-        for notice in told {
+        for notice in receiver {
             match notice {
                 Notice::Returned { interface, ref name, index } => {
                     let said = returning.take_up(interface, index, &hosts);

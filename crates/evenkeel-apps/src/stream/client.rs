@@ -75,7 +75,7 @@ impl Ask {
 
 /// The live counters of a client. Any thread may read them while the client runs.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     opened: Count,
     completed: Count,
     failed: Count,
@@ -86,7 +86,7 @@ pub struct Tally {
     ended: AtomicBool,
 }
 
-impl Tally {
+impl Counters {
     /// Returns whether the client has exited because all its connections are over and it will open no more.
     #[must_use]
     pub fn ended(&self) -> bool {
@@ -157,7 +157,7 @@ enum Next {
     Wrong,
 }
 
-/// A program that runs a [`Load`] and counts the results in a `Tally`.
+/// A program that runs a [`Load`] and counts the results in a `Counters`.
 #[derive(Debug)]
 pub struct Client {
     load: Load,
@@ -172,13 +172,13 @@ pub struct Client {
     gathered: bool,
     /// The time from which no connection is opened.
     end: Option<Instant>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
 }
 
 impl Client {
     /// Creates a client that counts in `tally`. `seed` selects its pattern.
     #[must_use]
-    pub fn new(load: Load, seed: u64, tally: Arc<Tally>) -> Self {
+    pub fn new(load: Load, seed: u64, tally: Arc<Counters>) -> Self {
         Self {
             load,
             pattern: Pattern::new(seed),
@@ -295,7 +295,7 @@ struct Turn<'a, 's> {
     load: &'a Load,
     pattern: &'a Pattern,
     buffer: &'a mut [u8],
-    tally: &'a Tally,
+    tally: &'a Counters,
     socket: TcpStream,
     system: &'a mut System<'s>,
 }
@@ -411,7 +411,7 @@ mod tests {
             hosts.turn(1, |system| TcpListener::listen(system, None, 9, &ListenerConfig::default())).unwrap();
         let ask = Ask::Bytes { bytes, echoed: false };
         let to = IpEndpoint::new(ADDRESSES[1], 9);
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         let load = Load { to, clients: 1, count: Some(1), duration: None, ask };
         let mut client = Client::new(load, 1, Arc::clone(&tally));
         let (mut stream, mut taken) = (None, 0);

@@ -7,7 +7,7 @@ use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
 use serde::Serialize;
 
-use super::client::{Asked, Client, Load, Tally};
+use super::client::{Asked, Client, Counters, Load};
 use super::report::TcpReport;
 use crate::counters::HostCounters;
 use crate::host_setup::{HostSetup, Limits, SetupError, run_dry};
@@ -42,7 +42,7 @@ pub(crate) fn ask(
     let mut engine = setup.engine(clock)?;
     let interface = engine.add_cable(end, &setup.addresses)?;
     let mut hosted = Hosted::new(engine, interface, None)?;
-    let tally = Arc::new(Tally::default());
+    let tally = Arc::new(Counters::default());
     let limits = Limits { duration: load.duration.map(|duration| duration + GRACE), ..Limits::default() };
     let program = Client::new(load, setup.config.seed, Arc::clone(&tally));
     let process = hosted.engine.host_mut().spawn("clients", 0, Box::new(program));

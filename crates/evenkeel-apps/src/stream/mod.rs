@@ -35,5 +35,5 @@ pub use server::{Options, Server};
 pub use session::{Progress, Service, Stream};
 pub use sink::Sink;
 pub use stdio::{Input, Output, Stdio};
-pub use tally::Tally;
+pub use tally::Counters;
 pub use web::Web;

@@ -65,7 +65,7 @@ pub enum Broken {
 
 /// The live counters and flags of a [`Send`]. Any thread may read them while the program runs.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     written: Count,
     read: Count,
     connected: AtomicBool,
@@ -86,7 +86,7 @@ pub(crate) struct Outcome {
     pub(crate) last: Option<(FourTuple, Info)>,
 }
 
-impl Tally {
+impl Counters {
     /// Returns the number of bytes written to the connection.
     #[must_use]
     pub fn written(&self) -> u64 {
@@ -144,7 +144,7 @@ pub struct Send {
     /// The error that stopped the writing before everything was written.
     cut_off: Option<StreamError>,
     buffer: Box<[u8]>,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
 }
 
 /// The method of opening the connection.
@@ -168,7 +168,7 @@ enum Next {
 impl Send {
     /// Creates a client that reports in `tally`. With `fast_open` the SYN carries the first bytes.
     #[must_use]
-    pub fn new(to: IpEndpoint, fast_open: bool, source: Source, drain: Drain, tally: Arc<Tally>) -> Self {
+    pub fn new(to: IpEndpoint, fast_open: bool, source: Source, drain: Drain, tally: Arc<Counters>) -> Self {
         Self {
             to,
             opening: if fast_open { Opening::ForCookie(None) } else { Opening::Plainly },
@@ -418,7 +418,7 @@ mod tests {
         let mut hosts = TwoHosts::new();
         let listener =
             hosts.turn(1, |system| TcpListener::listen(system, None, 9, &ListenerConfig::default())).unwrap();
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         let source = Source::Pattern { pattern: Pattern::new(1), bytes: 100_000 };
         let to = IpEndpoint::new(ADDRESSES[1], 9);
         let mut send = Send::new(to, false, source, Drain::Count, Arc::clone(&tally));

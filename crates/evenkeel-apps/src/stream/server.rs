@@ -14,7 +14,7 @@ use evenkeel_core::time::{Duration, Instant};
 
 use super::session::{Progress, Service, Stream};
 use super::streams::Streams;
-use super::tally::Tally;
+use super::tally::Counters;
 
 /// The maximum number of connections that are accepted in one step, and of those that are timed out in one.
 const ACCEPTS: usize = 64;
@@ -47,7 +47,7 @@ pub struct Server<S: Service> {
     /// The times at which clients are checked for a timeout, if the service has timeouts.
     due: BTreeSet<(Instant, TcpStream)>,
     closed: u64,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
 }
 
 /// The client on the peer end of a stream.
@@ -64,7 +64,7 @@ struct Client<T> {
 impl<S: Service> Server<S> {
     /// Creates a server that counts in `tally`.
     #[must_use]
-    pub fn new(service: S, options: Options, tally: Arc<Tally>) -> Self {
+    pub fn new(service: S, options: Options, tally: Arc<Counters>) -> Self {
         Self {
             service,
             options,
@@ -93,7 +93,7 @@ impl<S: Service> Server<S> {
             self.look_later(stream);
             self.tally.accepted.add(1);
         }
-        self.tally.note_open(self.streams.len());
+        self.tally.record_open(self.streams.len());
     }
 
     /// Runs one turn of the service on a stream, and does what the service then asks for.
@@ -162,7 +162,7 @@ impl<S: Service> Server<S> {
         system.close(socket);
         self.accepting |= core::mem::take(&mut self.full);
         self.closed += 1;
-        self.tally.note_open(self.streams.len());
+        self.tally.record_open(self.streams.len());
     }
 
     fn start(&mut self, system: &mut System<'_>) -> Step {
@@ -225,7 +225,7 @@ mod tests {
         let mut hosts = TwoHosts::new();
         let options =
             Options { port: 7, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         let mut server = Server::new(Echo::default(), options, Arc::clone(&tally));
         let mut serve = |hosts: &mut TwoHosts| {
             while hosts.turn(1, |system| server.step(system)) == Step::Again {}
@@ -249,7 +249,7 @@ mod tests {
         let mut hosts = TwoHosts::new();
         let options =
             Options { port: 7, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         let mut server = Server::new(Echo::default(), options, Arc::clone(&tally));
         let mut serve = |hosts: &mut TwoHosts| {
             while hosts.turn(1, |system| server.step(system)) == Step::Again {}
@@ -269,7 +269,7 @@ mod tests {
         let mut host = Host::new(Config::default()).unwrap();
         let options =
             Options { port: 7, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
-        let (first, second) = (Arc::new(Tally::default()), Arc::new(Tally::default()));
+        let (first, second) = (Arc::new(Counters::default()), Arc::new(Counters::default()));
         host.spawn("first", 0, Box::new(Server::new(Echo::default(), options, Arc::clone(&first))));
         host.spawn("second", 0, Box::new(Server::new(Sink::default(), options, Arc::clone(&second))));
         while let Some(ran) = host.turn(Instant::ZERO) {

@@ -9,7 +9,7 @@ use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::system::TcpStream;
 use evenkeel_core::time::Duration;
 
-use super::tally::Tally;
+use super::tally::Counters;
 
 /// The maximum number of bytes that a call moves.
 pub(super) const CHUNK: usize = 16 << 10;
@@ -66,7 +66,7 @@ pub enum Progress {
 pub struct Stream<'a, 's> {
     pub(super) system: &'a mut System<'s>,
     pub(super) socket: TcpStream,
-    pub(super) tally: &'a Tally,
+    pub(super) tally: &'a Counters,
     /// The CPU time that the server uses for each read, in addition to the read itself.
     pub(super) work: Duration,
     /// The number of bytes that the stream may still move in this turn.
@@ -79,7 +79,7 @@ impl<'a, 's> Stream<'a, 's> {
     pub(super) const fn new(
         system: &'a mut System<'s>,
         socket: TcpStream,
-        tally: &'a Tally,
+        tally: &'a Counters,
         work: Duration,
     ) -> Self {
         Self { system, socket, tally, work, left: TURN, restarted: false }

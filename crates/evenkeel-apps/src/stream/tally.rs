@@ -26,7 +26,7 @@ impl Count {
 
 /// The live counters and flags of a server.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     pub(super) accepted: Count,
     pub(super) open: Count,
     pub(super) most: Count,
@@ -41,7 +41,7 @@ pub struct Tally {
     refused: Mutex<Option<ListenError>>,
 }
 
-impl Tally {
+impl Counters {
     /// Returns the number of connections accepted.
     #[must_use]
     pub fn accepted(&self) -> u64 {
@@ -130,7 +130,7 @@ impl Tally {
     }
 
     /// Records the number of connections that are open now.
-    pub(super) fn note_open(&self, open: usize) {
+    pub(super) fn record_open(&self, open: usize) {
         let open = open as u64;
         self.open.set(open);
         self.most.set(self.most.get().max(open));

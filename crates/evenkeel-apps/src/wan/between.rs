@@ -113,9 +113,9 @@ mod tests {
 
     #[test]
     fn what_is_dropped_leaves_no_thread_behind() {
-        let (ways, spin) = ([Settings::PERFECT, Settings::PERFECT], Duration::ZERO);
+        let (directions, spin) = ([Settings::PERFECT, Settings::PERFECT], Duration::ZERO);
         let options =
-            Options { ways, seed: 1, spin, real_time: RealTime::Off, cpu: None, memory_pkts: 100_000 };
+            Options { directions, seed: 1, spin, real_time: RealTime::Off, cpu: None, memory_pkts: 100_000 };
         let ((_left, first), (_right, second)) = (cable("left", 10), cable("right", 20));
         let between = Between::begin(&options, [first, second], Clock::start()).expect("an emulator");
         let over = Arc::clone(&between.over);

@@ -119,7 +119,7 @@ pub fn run(
                         watch(News::Share(share));
                     }
                     if demonstration.reports.is_some_and(|reports| reports.is_pending() && reports.take()) {
-                        let so_far = so_far(outside, &remote, &demonstration.options.ways);
+                        let so_far = so_far(outside, &remote, &demonstration.options.directions);
                         so_far.iter().for_each(|so_far| watch(News::Report(so_far)));
                     }
                 };
@@ -129,7 +129,7 @@ pub fn run(
                 outside.take_out();
             }
             outside.take_out();
-            outside.measured(&demonstration.options.ways)
+            outside.measured(&demonstration.options.directions)
         })?;
         let until = clock.now() + demonstration.duration + PATIENCE;
         let done = |emulator: &Emulator| sent_all.load(Ordering::Acquire) && emulator.is_quiet();
@@ -144,8 +144,8 @@ pub fn run(
 }
 
 /// Returns what came of it so far; `None` if the emulator has ended.
-fn so_far(outside: &Outside, emulator: &Remote, ways: &[Settings; 2]) -> Option<Demonstrated> {
-    Some(Demonstrated { report: emulator.report(true)?, measured: outside.measured(ways) })
+fn so_far(outside: &Outside, emulator: &Remote, directions: &[Settings; 2]) -> Option<Demonstrated> {
+    Some(Demonstrated { report: emulator.report(true)?, measured: outside.measured(directions) })
 }
 
 /// The two ends of the demonstration.
@@ -153,7 +153,7 @@ struct Outside {
     ends: Vec<End>,
     pool: Pool,
     clock: Clock,
-    ways: [Seen; 2],
+    directions: [Seen; 2],
     offered_pps: [u64; 2],
 }
 
@@ -177,7 +177,7 @@ impl Outside {
             end.attach(&mut pool).map_err(std::io::Error::other)?;
         }
         let offered_pps = demonstration.offered_pps;
-        Ok(Self { ends, pool, clock, ways: [Seen::default(), Seen::default()], offered_pps })
+        Ok(Self { ends, pool, clock, directions: [Seen::default(), Seen::default()], offered_pps })
     }
 
     /// Sends for `duration`. Calls `look` repeatedly, at intervals with the share of the time that is over.
@@ -197,17 +197,17 @@ impl Outside {
             if now.since(start) >= duration || is_over() {
                 return;
             }
-            for (way, pace) in paces.iter_mut().enumerate() {
+            for (direction, pace) in paces.iter_mut().enumerate() {
                 let due = pace.take(now);
                 for _ in 0..due {
-                    let (seen, sent_at) = (&mut self.ways[way], self.clock.now());
+                    let (seen, sent_at) = (&mut self.directions[direction], self.clock.now());
                     frame[NUMBER_AT..TIME_AT].copy_from_slice(&seen.sent.to_be_bytes());
                     frame[TIME_AT..TIME_AT + 8].copy_from_slice(&sent_at.as_nanos().to_be_bytes());
                     seen.sent += 1;
-                    self.ends[way].send(&frame);
+                    self.ends[direction].send(&frame);
                 }
                 if due > 0 {
-                    self.ends[way].flush();
+                    self.ends[direction].flush();
                 }
             }
             self.take_out();
@@ -221,22 +221,22 @@ impl Outside {
     }
 
     fn take_out(&mut self) {
-        for (way, seen) in self.ways.iter_mut().enumerate() {
-            let end = &mut self.ends[1 - way];
+        for (direction, seen) in self.directions.iter_mut().enumerate() {
+            let end = &mut self.ends[1 - direction];
             while let Some(frame) = end.queue_mut(0).take(&mut self.pool) {
-                seen.note(frame.bytes(), self.clock.now());
+                seen.record(frame.bytes(), self.clock.now());
                 self.pool.recycle(frame);
             }
         }
     }
 
     fn measured(&self, settings: &[Settings; 2]) -> Vec<Measured> {
-        self.ways.iter().zip(settings).map(|(seen, settings)| seen.measured(settings.size)).collect()
+        self.directions.iter().zip(settings).map(|(seen, settings)| seen.measured(settings.size)).collect()
     }
 }
 
 impl Seen {
-    fn note(&mut self, frame: &[u8], now: Instant) {
+    fn record(&mut self, frame: &[u8], now: Instant) {
         let word = |at: usize| {
             let bytes = frame.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
             bytes.map_or(0, u64::from_be_bytes)
@@ -274,8 +274,9 @@ mod tests {
     use super::*;
 
     fn demonstration(cpu: Option<usize>, duration: Duration) -> Demonstration {
-        let (ways, spin) = ([Settings::PERFECT, Settings::PERFECT], Duration::ZERO);
-        let options = Options { ways, seed: 1, spin, real_time: RealTime::Off, cpu, memory_pkts: 100_000 };
+        let (directions, spin) = ([Settings::PERFECT, Settings::PERFECT], Duration::ZERO);
+        let options =
+            Options { directions, seed: 1, spin, real_time: RealTime::Off, cpu, memory_pkts: 100_000 };
         Demonstration { options, offered_pps: [1_000; 2], duration, reports: None }
     }
 

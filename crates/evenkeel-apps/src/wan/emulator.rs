@@ -34,7 +34,7 @@ const ASK: Duration = Duration::from_micros(5);
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The treatment of frames from the first link to the second, and back.
-    pub ways: [Settings; 2],
+    pub directions: [Settings; 2],
     /// The seed of the random numbers.
     pub seed: u64,
     /// The longest time for which the thread waits awake for a frame to be due.
@@ -76,7 +76,7 @@ impl RealTime {
 /// An order from another thread to the emulator.
 enum Order {
     /// Reports the progress, with percentiles if it is to be the `whole` report.
-    Report { whole: bool, tell: Sender<Report> },
+    Report { whole: bool, sender: Sender<Report> },
     /// Changes the treatment of frames that come from now on, in each direction.
     Change(Box<[Settings; 2]>),
     /// Makes room for frames of a device with this MTU.
@@ -99,14 +99,14 @@ impl Remote {
     /// Returns a report so far, with percentiles if it is to be the `whole` report; `None` if the emulator
     /// has ended.
     pub(super) fn report(&self, whole: bool) -> Option<Report> {
-        let (tell, told) = channel();
-        self.order(Order::Report { whole, tell });
-        told.recv().ok()
+        let (sender, receiver) = channel();
+        self.order(Order::Report { whole, sender });
+        receiver.recv().ok()
     }
 
     /// Changes the treatment of frames that come from now on, in each direction.
-    pub(super) fn change(&self, ways: [Settings; 2]) {
-        self.order(Order::Change(Box::new(ways)));
+    pub(super) fn change(&self, directions: [Settings; 2]) {
+        self.order(Order::Change(Box::new(directions)));
     }
 
     /// Makes room for frames of a device with this MTU.
@@ -180,7 +180,7 @@ impl Emulator {
         let mut halt = Halt::new()?;
         halt.watch(stop.fd());
         let mut rng = Rng::new(options.seed);
-        let ports = [0, 1].map(|n| Port::new(names[n], options.ways[n].clone(), rng.fork(), begin));
+        let ports = [0, 1].map(|n| Port::new(names[n], options.directions[n].clone(), rng.fork(), begin));
         let (sender, orders) = channel();
         Ok(Self {
             seed: options.seed,
@@ -355,9 +355,9 @@ impl Emulator {
     fn obey(&mut self) -> io::Result<()> {
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Report { whole, tell } => drop(tell.send(self.report(whole))),
-                Order::Change(ways) => {
-                    let ports = self.ports.iter_mut().zip(*ways);
+                Order::Report { whole, sender } => drop(sender.send(self.report(whole))),
+                Order::Change(directions) => {
+                    let ports = self.ports.iter_mut().zip(*directions);
                     ports.for_each(|(port, settings)| port.path.set_settings(settings));
                 }
                 Order::Fit(mtu) => self.fit(mtu)?,
@@ -384,13 +384,16 @@ impl Emulator {
     pub(super) fn report(&self, at_end: bool) -> Report {
         let seconds = self.clock.now().since(self.begin).as_secs_f64();
         let [one, other] = &self.ports;
-        let ways = vec![report::way(one, other, seconds, at_end), report::way(other, one, seconds, at_end)];
+        let directions = vec![
+            report::direction(one, other, seconds, at_end),
+            report::direction(other, one, seconds, at_end),
+        ];
         let used = self.meter.as_ref().and_then(ThreadMeter::read).unwrap_or_default() - self.at_begin;
         Report {
             seconds,
             seed: self.seed,
-            conserved: ways.iter().all(|way| way.adds_up),
-            ways,
+            conserved: directions.iter().all(|direction| direction.adds_up),
+            directions,
             cpu: used.ran.as_secs_f64() / seconds.max(1e-9),
             run_delay: used.run_delay.as_secs_f64() / seconds.max(1e-9),
             preferred: self.preferred,

@@ -19,5 +19,5 @@ mod run;
 mod wall;
 
 pub use emulator::{Options, RealTime};
-pub use report::{Late, Own, Report, Way};
+pub use report::{Direction, Late, Own, Report};
 pub use run::{Reread, Wan, WanError, run};

@@ -45,7 +45,7 @@ pub(super) struct Port {
     /// The frames to send on the port. `out_due` holds the time at which each was due.
     out: VecDeque<Frame>,
     out_due: VecDeque<Instant>,
-    pub(super) tally: Tally,
+    pub(super) tally: Counters,
     /// The frames that earlier devices of this link refused or missed.
     before: Lost,
 }
@@ -81,7 +81,7 @@ impl Lost {
 
 /// The counters of the direction from a link, in addition to those of its path.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct Counters {
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
     /// Frames taken by the device of the other link.
@@ -109,7 +109,7 @@ impl Port {
             not_before: begin,
             out: VecDeque::new(),
             out_due: VecDeque::new(),
-            tally: Tally::default(),
+            tally: Counters::default(),
             before: Lost::default(),
         }
     }
@@ -207,7 +207,7 @@ impl Port {
 /// Takes frames from a link's ring into the network.
 struct Arrivals<'a> {
     path: &'a mut Path<InFlight>,
-    tally: &'a mut Tally,
+    tally: &'a mut Counters,
     pool: &'a mut Pool,
     clock: &'a Clock,
     wall: &'a Wall,

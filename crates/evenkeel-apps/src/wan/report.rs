@@ -14,7 +14,8 @@ pub struct Report {
     /// The seed of the random numbers.
     pub seed: u64,
     /// The results from the first link to the second, and back.
-    pub ways: Vec<Way>,
+    #[serde(rename = "ways")]
+    pub directions: Vec<Direction>,
     /// The share of a core that the emulator's thread used.
     pub cpu: f64,
     /// The share of the time in which the thread was runnable and the machine gave its core to others.
@@ -31,7 +32,7 @@ pub struct Report {
 
 /// The results of one direction.
 #[derive(Debug, Clone, Serialize)]
-pub struct Way {
+pub struct Direction {
     /// The link that the frames arrived on.
     pub from: String,
     /// The link that the frames left by.
@@ -138,7 +139,7 @@ impl Late {
 }
 
 /// Returns the results of the direction from one link to the other.
-pub(super) fn way(from: &Port, to: &Port, seconds: f64, at_end: bool) -> Way {
+pub(super) fn direction(from: &Port, to: &Port, seconds: f64, at_end: bool) -> Direction {
     let (path, tally) = (from.path.counters(), &from.tally);
     let under_way = from.path.under_way() + to.stalled();
     let (came, left) = (from.lost(), to.lost());
@@ -154,7 +155,7 @@ pub(super) fn way(from: &Port, to: &Port, seconds: f64, at_end: bool) -> Way {
         uncopied: tally.uncopied,
     };
     let ended = tally.sent + tally.unsent + tally.gone + path.lost + path.overflowed + under_way as u64;
-    Way {
+    Direction {
         from: from.name.clone(),
         to: to.name.clone(),
         received: path.offered,

@@ -175,8 +175,8 @@ impl<'a> Changing<'a> {
             return;
         }
         match self.reread.as_mut().map(|reread| reread()) {
-            Some(Ok((ways, lines))) => {
-                emulator.change(ways);
+            Some(Ok((directions, lines))) => {
+                emulator.change(directions);
                 lines.iter().for_each(|line| (self.say)(line));
             }
             Some(Err(why)) => (self.say)(&format!("{why}; all stays as it was")),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_apps::service::{Options, Service, Tally};
+use evenkeel_apps::service::{Counters, Options, Service};
 use evenkeel_core::process::Program;
 use evenkeel_core::receive::Architecture;
 use evenkeel_testing::uninterrupted;
@@ -29,7 +29,7 @@ const LONGEST_V6: usize = 65_527;
 pub(crate) fn echo(count: Option<u64>) -> Box<dyn Program> {
     let groups = vec![GROUP_V4.into(), GROUP_V6.into()];
     let options = Options { port: ECHO, groups, work: Duration::ZERO, echo: true, count };
-    Box::new(Service::new(options, Arc::new(Tally::default())))
+    Box::new(Service::new(options, Arc::new(Counters::default())))
 }
 
 /// Runs all clients in one conversation, and then checks the capture of it.

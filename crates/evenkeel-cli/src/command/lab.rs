@@ -213,16 +213,16 @@ impl RunArguments {
 
     fn report(&self, experiment: &Experiment, progress: &mut terminal::Progress) -> Result<Report, Failure> {
         if !self.real {
-            let mut tell = |done, of| {
+            let mut show = |done, of| {
                 progress.show(&format!("{}: {done} of {of} seeds: {}", experiment.id, experiment.title));
             };
-            return Ok(experiment.run_over(self.seeds(), &mut tell));
+            return Ok(experiment.run_over(self.seeds(), &mut show));
         }
-        let mut tell = |p: &real::Progress<'_>| {
+        let mut show = |p: &real::Progress<'_>| {
             progress
                 .show(&format!("{}: {}/{}: {} {}", experiment.id, p.done.0, p.done.1, p.variant, p.result));
         };
-        let report = real::run(experiment, &self.real_options(), &mut tell);
+        let report = real::run(experiment, &self.real_options(), &mut show);
         let report = report.ok_or_else(|| cannot(experiment.id, Mode::Real))?;
         report.map_err(|e| Failure::machine(format!("cannot measure {}", experiment.id), e))
     }

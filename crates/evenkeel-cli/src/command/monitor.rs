@@ -147,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.check_link()?;
     let setup = arguments.setup()?;
     let mut reporter = Reporter::new(arguments);
-    let monitored = arguments.monitor(setup, |news| reporter.tell(news))?;
+    let monitored = arguments.monitor(setup, |news| reporter.on_news(news))?;
     drop(reporter);
     arguments.print(&monitored)?;
     match &monitored.incomplete {
@@ -339,7 +339,7 @@ impl<'a> Reporter<'a> {
         Self { arguments, progress: (!summary).then(Progress::new), quiet }
     }
 
-    fn tell(&mut self, news: News) {
+    fn on_news(&mut self, news: News) {
         if let (News::Writable(_) | News::Report(_), Some(progress)) = (&news, &mut self.progress) {
             progress.clear();
         }

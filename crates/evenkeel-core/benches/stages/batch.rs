@@ -1,4 +1,4 @@
-//! What is measured: stages, and the batches of frames that they handle.
+//! Stages, which are measured, and the batches of frames that they handle.
 
 /// Frames that are measured together.
 pub(crate) const BATCH: usize = 64;

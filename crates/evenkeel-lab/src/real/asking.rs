@@ -43,7 +43,7 @@ pub(super) fn request(host: &str, port: u16) -> io::Result<Request> {
 
 /// Updates the measurement. The window opens when its first answer may arrive. When it closes some requests
 /// are outstanding: if one of them is late, the server waits for it, and is not idle for lack of load.
-pub(super) fn tell(sending: &Sending, glance: &Glance) {
+pub(super) fn record_glance(sending: &Sending, glance: &Glance) {
     if glance.measured >= glance.length {
         sending.measured();
     } else if !glance.measured.is_zero() {
@@ -77,7 +77,7 @@ pub(super) fn from_host(
     while !watched.is_over() && !server.is_over() && !Stop::on_signals()?.requested() {
         engine.run(clock.now() + LOOK, |_| watched.is_over())?;
         if let Some(glance) = watched.glance(clock.now()) {
-            tell(&sending, &glance);
+            record_glance(&sending, &glance);
             if from.is_none() && !glance.gathering {
                 from = Some(CoreTime::of(&engine));
             }

@@ -15,7 +15,7 @@ use evenkeel::link::{self, Clock};
 use evenkeel_apps::http::Document;
 use evenkeel_apps::load::{Curve, Load, Plan, Spacing};
 use evenkeel_apps::measure::{CoreTime, Generator, drive, opposite};
-use evenkeel_apps::stream::{self, Server, Tally, Web};
+use evenkeel_apps::stream::{self, Counters, Server, Web};
 use evenkeel_core::cable::End;
 use evenkeel_core::host::{Config, Host};
 use evenkeel_core::poll::NetworkPolling;
@@ -290,7 +290,7 @@ fn engine(quota: Option<u32>, end: End, clock: Clock) -> io::Result<Engine> {
     engine.add_cable(end, &[IpCidr::new(SERVER.into(), 24)]).map_err(io::Error::other)?;
     let options =
         stream::Options { port: HTTP, listener: ListenerConfig::default(), work: WORK, count: None };
-    let server = Server::new(Web::new(Document::new(DOCUMENT)), options, Arc::<Tally>::default());
+    let server = Server::new(Web::new(Document::new(DOCUMENT)), options, Arc::<Counters>::default());
     engine.host_mut().spawn("httpd", 0, Box::new(server));
     // A SYN that arrives before the server listens is refused.
     engine.run(clock.now() + SETTLE, |_| false)?;

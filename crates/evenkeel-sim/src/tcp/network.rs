@@ -376,14 +376,14 @@ impl Network {
         while let Some(transmit) = self.nodes[number].endpoint.poll_transmit(self.now, &(), &mut buffer) {
             let Some(bytes) = buffer.get(..transmit.len) else { return };
             self.segments += 1;
-            self.note(number, bytes);
+            self.record(number, bytes);
             user.sent(self, number, &transmit.tuple, bytes);
             self.send(number, &transmit.tuple, bytes, transmit.ecn);
         }
     }
 
     /// Adds a segment to the digest.
-    fn note(&mut self, number: usize, bytes: &[u8]) {
+    fn record(&mut self, number: usize, bytes: &[u8]) {
         let mut mix = |word: u64| {
             self.digest = (self.digest ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         };

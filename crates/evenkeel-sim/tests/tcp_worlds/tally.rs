@@ -67,7 +67,7 @@ impl Tally {
             numbers.dedup();
             numbers.len() > 1
         };
-        tally.note("worlds", 1);
+        tally.record("worlds", 1);
         for (what, is_so) in [
             ("worlds of two hosts", plan.hosts.len() == 2),
             ("worlds of eight hosts and more", plan.hosts.len() >= 8),
@@ -77,22 +77,22 @@ impl Tally {
             ("worlds with slow CPUs", plan.hosts.iter().any(|host| host.slow)),
             ("worlds with IPv6", plan.v6),
         ] {
-            tally.note(what, u64::from(is_so));
+            tally.record(what, u64::from(is_so));
         }
         let must_work = plan.clients.iter().filter(|client| plan.must_work(client)).count();
-        tally.note("clients", plan.clients.len() as u64);
-        tally.note("clients whose connections must work", must_work as u64);
+        tally.record("clients", plan.clients.len() as u64);
+        tally.record("clients whose connections must work", must_work as u64);
         tally
     }
 
-    fn note(&mut self, what: &str, times: u64) {
+    fn record(&mut self, what: &str, times: u64) {
         if times > 0 {
             *self.0.entry(what.to_string()).or_default() += times;
         }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        other.0.iter().filter(|(what, _)| *what != TRACE).for_each(|(what, times)| self.note(what, *times));
+        other.0.iter().filter(|(what, _)| *what != TRACE).for_each(|(what, times)| self.record(what, *times));
     }
 
     /// Counts a change of the wires of a host with or without connections.
@@ -103,20 +103,20 @@ impl Tally {
             What::Healed => "holes under connections healed",
             What::Calm => "calm under connections",
         };
-        self.note(what, u64::from(connected));
+        self.record(what, u64::from(connected));
     }
 
     /// Counts the outcome of a connection.
     pub(crate) fn count(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Echoed => self.note("streams echoed", 1),
-            Outcome::Left => self.note("streams left", 1),
+            Outcome::Echoed => self.record("streams echoed", 1),
+            Outcome::Left => self.record("streams left", 1),
             Outcome::Failed(why) => {
-                self.note("streams failed", 1);
-                self.note(&format!("streams failed: {why}"), 1);
+                self.record("streams failed", 1);
+                self.record(&format!("streams failed: {why}"), 1);
             }
-            Outcome::NotOpened => self.note("streams not opened", 1),
-            Outcome::Wrong { .. } => self.note("streams with wrong bytes", 1),
+            Outcome::NotOpened => self.record("streams not opened", 1),
+            Outcome::Wrong { .. } => self.record("streams with wrong bytes", 1),
         }
     }
 
@@ -133,7 +133,7 @@ impl Tally {
             ("Fast Open refused", Counter::FastOpenActiveFail),
             ("keepalive probes", Counter::KeepAlive),
         ] {
-            self.note(what, host.tcp_counters().get(counter));
+            self.record(what, host.tcp_counters().get(counter));
         }
     }
 
@@ -149,7 +149,7 @@ impl Tally {
             ("frames that rings had no room for", world.arrivals_missed()),
             (TRACE, world.trace().hash()),
         ] {
-            self.note(what, times);
+            self.record(what, times);
         }
     }
 

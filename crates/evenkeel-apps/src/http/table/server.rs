@@ -12,7 +12,7 @@ use evenkeel_core::wire::IpEndpoint;
 
 use super::{REQUESTS, Row, assert_all, cuts};
 use crate::http::{Document, Responder};
-use crate::stream::{Options, Server, Tally, Web};
+use crate::stream::{Counters, Options, Server, Web};
 use crate::two_hosts::{ADDRESSES, TwoHosts};
 
 const GOOD: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -121,7 +121,7 @@ fn served(row: &Row) -> Outcome {
     let mut hosts = TwoHosts::new();
     let options =
         Options { port: 80, listener: ListenerConfig::default(), work: Duration::ZERO, count: None };
-    let mut server = Server::new(Web::new(Document::new(LEN)), options, Arc::new(Tally::default()));
+    let mut server = Server::new(Web::new(Document::new(LEN)), options, Arc::new(Counters::default()));
     let mut serve =
         |hosts: &mut TwoHosts| while hosts.turn(1, |system| server.step(system)) == Step::Again {};
     serve(&mut hosts);

@@ -65,7 +65,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn tell(&self, index: u32, interface: InterfaceId) {
+    pub(super) fn notify(&self, index: u32, interface: InterfaceId) {
         // A host that has ended does not need it.
         let _ = self.arrived.send((index, interface));
         self.event.notify();
@@ -83,7 +83,7 @@ pub(super) fn follow(
     }
     let follower = Follower::open(devices, engine.host_mut(), now)?;
     let (report, fds) = (follower.report(), follower.tables.fds());
-    let ((tell, arrived), event) = (channel(), EventFd::new()?);
+    let ((sender, arrived), event) = (channel(), EventFd::new()?);
     // The engine's thread calls both, so it never waits here.
     let follower = Arc::new(Mutex::new(follower));
     let notified = Arc::clone(&follower);
@@ -95,7 +95,7 @@ pub(super) fn follow(
         let mut follower = lock(&notified);
         arrived.try_iter().for_each(|(index, interface)| follower.moved(index, interface));
     });
-    Ok((report, Arrivals { arrived: tell, event }))
+    Ok((report, Arrivals { arrived: sender, event }))
 }
 
 impl Follower {
@@ -135,7 +135,7 @@ impl Follower {
         while follower.sweep.is_some() || follower.fib.has_work() {
             follower.work(host, now);
         }
-        follower.tell(0);
+        follower.report_changes(0);
         Ok(follower)
     }
 
@@ -153,7 +153,7 @@ impl Follower {
     fn follow(&mut self, host: &mut Host, now: Instant) -> bool {
         if self.sweep.is_some() || self.fib.has_work() {
             self.work(host, now);
-            self.tell(0);
+            self.report_changes(0);
             return true;
         }
         let mut heard = Vec::with_capacity(PIECE);
@@ -163,7 +163,7 @@ impl Follower {
         for news in heard {
             self.hear(news, host, now);
         }
-        self.tell(changes as u64);
+        self.report_changes(changes as u64);
         more || self.sweep.is_some() || self.fib.has_work()
     }
 
@@ -175,7 +175,7 @@ impl Follower {
         }
     }
 
-    fn tell(&self, changes: u64) {
+    fn report_changes(&self, changes: u64) {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         report.routes = self.fib.routes();
         report.closed = self.fib.closed() + self.left_out.len() as u64;

@@ -11,7 +11,7 @@ use super::headers::{Headers, Transport};
 use super::names::TCP;
 use super::rule::{Action, Changes, Host, HostSet, Hosts, LinkPart, Part, Rule, RuleSet, Side};
 use super::table::Table;
-use super::tally::Tally;
+use super::tally::Counters;
 use crate::route::text_error::{TextError, alternatives};
 
 /// A decision about a packet, and the rule that made it.
@@ -176,7 +176,7 @@ impl RuleSet {
         packet: &[u8],
         interface: u8,
         surroundings: &mut impl Surroundings,
-        tally: &Tally,
+        tally: &Counters,
     ) -> Decision {
         let Ok(headers) = Headers::read(packet) else {
             tally.count_malformed();

@@ -58,7 +58,7 @@ pub use rule::{
     Probability, Rule, RuleSet, Side, Tagged, Tos,
 };
 pub use table::Table;
-pub use tally::{Count, Tally};
+pub use tally::{Count, Counters};
 
 use std::collections::{BTreeMap, VecDeque};
 

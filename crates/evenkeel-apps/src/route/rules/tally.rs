@@ -6,8 +6,8 @@ use super::rule::{Rule, RuleSet};
 
 /// The counters of a set of rules. One thread counts; any thread may read.
 #[derive(Debug, Default)]
-pub struct Tally {
-    rules: Vec<Counters>,
+pub struct Counters {
+    rules: Vec<RuleCounters>,
     /// The rarely used counters of each rule.
     shares: Vec<Share>,
     /// Packets for which the rules were evaluated.
@@ -20,7 +20,7 @@ pub struct Tally {
 /// may match another one.
 #[derive(Debug, Default)]
 #[repr(align(16))]
-struct Counters {
+struct RuleCounters {
     packets: AtomicU64,
     bytes: AtomicU64,
 }
@@ -48,13 +48,13 @@ pub struct Count {
     pub bytes: u64,
 }
 
-impl Tally {
+impl Counters {
     /// Returns counters for rules.
     #[must_use]
     pub fn new(set: &RuleSet) -> Self {
         let share = |rule: &Rule| Share { is_quick: rule.quick, ..Share::default() };
         Self {
-            rules: set.rules.iter().map(|_| Counters::default()).collect(),
+            rules: set.rules.iter().map(|_| RuleCounters::default()).collect(),
             shares: set.rules.iter().map(share).collect(),
             ..Self::default()
         }
@@ -66,7 +66,7 @@ impl Tally {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         // Packets that reach the rule.
         let mut left = load(&self.evaluated);
-        let count = |(c, share): (&Counters, &Share)| {
+        let count = |(c, share): (&RuleCounters, &Share)| {
             let (packets, bytes) = (load(&c.packets), load(&c.bytes));
             let evaluations = load(&share.carried) + left;
             if share.is_quick {

@@ -159,7 +159,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sent = sending::send(&setup, place, errand, limits, |occasion, sent| match occasion {
         Occasion::Interval => {
             let connection: String = sent.connection.iter().map(show::connection).collect();
-            telling.tell(moved(sent), |moved| line(sent, moved), &connection);
+            telling.show(moved(sent), |moved| line(sent, moved), &connection);
         }
         Occasion::Request => {
             telling.clear();

@@ -161,7 +161,7 @@ impl Run<'_> {
                 let connections =
                     served.streams().map(|streams| &streams.connections[..]).unwrap_or_default();
                 let connections: String = connections.iter().map(show::connection).collect();
-                telling.tell(moved(served), |moved| line(served, moved), &connections);
+                telling.show(moved(served), |moved| line(served, moved), &connections);
             }
         };
         let listening = self.tcp.as_ref().map(|task| self.streams.listening(service, task));

@@ -140,7 +140,7 @@ impl Telling {
 
     /// Shows progress. `line` makes the line from the data moved since the previous call. `more` is the text
     /// that follows if lines are separate.
-    pub(super) fn tell(&mut self, now: Moved, line: impl FnOnce(&str) -> String, more: &str) {
+    pub(super) fn show(&mut self, now: Moved, line: impl FnOnce(&str) -> String, more: &str) {
         let line = line(&moved(now, self.before));
         self.before = now;
         if self.lines {

@@ -6,7 +6,7 @@ use evenkeel_apps::quantity::{
     bit_rate, count, decimals_at_most, exact_time, percent, short_bit_rate, three_digits,
 };
 use evenkeel_apps::wan::cable::{Demonstrated, Measured};
-use evenkeel_apps::wan::{Late, Own, Report, Way};
+use evenkeel_apps::wan::{Direction, Late, Own, Report};
 use evenkeel_wan::{Bursts, Limit, Loss, Rate, Ratio, Settings, Size};
 
 use crate::terminal;
@@ -47,28 +47,32 @@ impl Live {
 /// Returns the live line of an emulator, with drops and rates since the report `before`.
 fn line(now: &Report, before: Option<&Report>) -> String {
     let seconds = (now.seconds - before.map_or(0.0, |before| before.seconds)).max(1e-9);
-    let since = |way: &Way, of: fn(&Way) -> u64, n: usize| {
-        of(way) - before.and_then(|before| before.ways.get(n)).map_or(0, of)
+    let since = |direction: &Direction, of: fn(&Direction) -> u64, n: usize| {
+        of(direction) - before.and_then(|before| before.directions.get(n)).map_or(0, of)
     };
     // A terminal may not have room for the whole line, so losses come first.
-    let dropped = now.ways.iter().enumerate().map(|(n, way)| since(way, |way| way.lost + way.queue_full, n));
+    let dropped = now
+        .directions
+        .iter()
+        .enumerate()
+        .map(|(n, direction)| since(direction, |direction| direction.lost + direction.queue_full, n));
     let mut line = format!("{:>8} s  dropped {}", three_digits(now.seconds), count(dropped.sum::<u64>()));
-    line.extend(now.ways.iter().map(|way| own(&way.own)));
-    for (n, way) in now.ways.iter().enumerate() {
-        let bits = since(way, |way| way.bytes_out, n) as f64 * 8.0 / seconds;
-        let (from, to) = (&way.from, &way.to);
+    line.extend(now.directions.iter().map(|direction| own(&direction.own)));
+    for (n, direction) in now.directions.iter().enumerate() {
+        let bits = since(direction, |direction| direction.bytes_out, n) as f64 * 8.0 / seconds;
+        let (from, to) = (&direction.from, &direction.to);
         line.push_str(&format!(
             "; {from} -> {to} {}, {} under way",
             bit_rate(bits),
-            count(way.under_way as u64)
+            count(direction.under_way as u64)
         ));
     }
     line
 }
 
 /// Returns a description of each direction's settings.
-pub(super) fn both(ways: &[Settings; 2]) -> [String; 2] {
-    ways.each_ref().map(settings)
+pub(super) fn both(directions: &[Settings; 2]) -> [String; 2] {
+    directions.each_ref().map(settings)
 }
 
 /// Returns a description of the settings of one direction.
@@ -143,33 +147,39 @@ fn share_of(share: Ratio) -> String {
 /// Returns the final counters of an emulator as text.
 pub(super) fn whole(report: &Report) -> String {
     let mut text = format!("ran {} s, seed {}\n", three_digits(report.seconds), report.seed);
-    let width = report.ways.iter().map(|way| way.from.len() + way.to.len()).max().unwrap_or(0) + 4;
-    for way in &report.ways {
-        text.push_str(&way_line(way, width));
+    let width = report
+        .directions
+        .iter()
+        .map(|direction| direction.from.len() + direction.to.len())
+        .max()
+        .unwrap_or(0)
+        + 4;
+    for direction in &report.directions {
+        text.push_str(&direction_line(direction, width));
     }
     text + &error(report, width)
 }
 
-fn way_line(way: &Way, width: usize) -> String {
-    let name = format!("{} -> {}", way.from, way.to);
+fn direction_line(direction: &Direction, width: usize) -> String {
+    let name = format!("{} -> {}", direction.from, direction.to);
     let mut line = format!(
         "  {name:width$}  {} frames in, {} out at {}",
-        count(way.received),
-        count(way.sent),
-        bit_rate(way.out_bps)
+        count(direction.received),
+        count(direction.sent),
+        bit_rate(direction.out_bps)
     );
     for (frames, what) in [
-        (way.lost, "lost"),
-        (way.queue_full, "dropped by the queue"),
-        (way.duplicated, "doubled"),
-        (way.corrupted, "corrupted"),
-        (way.reordered, "held back"),
-        (way.under_way as u64, "under way"),
+        (direction.lost, "lost"),
+        (direction.queue_full, "dropped by the queue"),
+        (direction.duplicated, "doubled"),
+        (direction.corrupted, "corrupted"),
+        (direction.reordered, "held back"),
+        (direction.under_way as u64, "under way"),
     ] {
         if frames > 0 {
             line.push_str(&format!(", {} {what}", count(frames)));
             if what == "lost" {
-                line.push_str(&format!(" ({} %)", percent(frames as f64 / way.received.max(1) as f64)));
+                line.push_str(&format!(" ({} %)", percent(frames as f64 / direction.received.max(1) as f64)));
             }
         }
     }
@@ -181,17 +191,20 @@ fn error(report: &Report, width: usize) -> String {
     let mut text =
         "its own error: frames left late, between being given to the device and having been taken by it\n"
             .to_owned();
-    for way in &report.ways {
-        let name = format!("{} -> {}", way.from, way.to);
-        text.push_str(&format!("  {name:width$}  {}\n", late(way)));
+    for direction in &report.directions {
+        let name = format!("{} -> {}", direction.from, direction.to);
+        text.push_str(&format!("  {name:width$}  {}\n", late(direction)));
     }
-    if report.ways.iter().all(|way| own_words(&way.own).is_empty()) {
+    if report.directions.iter().all(|direction| own_words(&direction.own).is_empty()) {
         text.push_str("  no frame left early, and none was lost that was not to be\n");
     }
-    for (way, own) in
-        report.ways.iter().map(|way| (way, own_words(&way.own))).filter(|(_, own)| !own.is_empty())
+    for (direction, own) in report
+        .directions
+        .iter()
+        .map(|direction| (direction, own_words(&direction.own)))
+        .filter(|(_, own)| !own.is_empty())
     {
-        text.push_str(&format!("  lost by itself, {} -> {}: {own}\n", way.from, way.to));
+        text.push_str(&format!("  lost by itself, {} -> {}: {own}\n", direction.from, direction.to));
     }
     let priority = match (report.real_time, report.preferred) {
         (true, _) => "preferred to all ordinary programs (--realtime)",
@@ -208,8 +221,8 @@ fn error(report: &Report, width: usize) -> String {
 
 /// Returns the text about lateness. A frame left between the time when the device was given it and the time
 /// when the device had taken it.
-fn late(way: &Way) -> String {
-    let (given, late) = (&way.given, &way.late);
+fn late(direction: &Direction) -> String {
+    let (given, late) = (&direction.given, &direction.late);
     if late.frames == 0 {
         return "no frame".to_owned();
     }
@@ -255,12 +268,12 @@ fn own_words(own: &Own) -> String {
 }
 
 /// Returns the results of the demonstration as text, with the settings of each direction.
-pub(super) fn demonstrated(done: &Demonstrated, ways: &[Settings; 2]) -> String {
+pub(super) fn demonstrated(done: &Demonstrated, directions: &[Settings; 2]) -> String {
     let mut text = String::new();
-    for (((way, measured), settings), asked) in
-        done.report.ways.iter().zip(&done.measured).zip(ways).zip(both(ways))
+    for (((direction, measured), settings), asked) in
+        done.report.directions.iter().zip(&done.measured).zip(directions).zip(both(directions))
     {
-        text.push_str(&format!("{} -> {}: {asked}\n", way.from, way.to));
+        text.push_str(&format!("{} -> {}: {asked}\n", direction.from, direction.to));
         text.push_str(&seen(measured, settings));
     }
     text + &whole(&done.report)
@@ -308,7 +321,7 @@ mod tests {
             let report = Report {
                 seconds: 1.0,
                 seed: 1,
-                ways: Vec::new(),
+                directions: Vec::new(),
                 cpu: 0.0,
                 run_delay: 0.0,
                 preferred,

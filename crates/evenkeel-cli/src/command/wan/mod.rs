@@ -191,21 +191,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.offered.is_some() {
         return Err(Failure::Usage("--offered is for cable only".to_owned()));
     }
-    let ways = arguments.ways(&Defaults::NONE)?;
+    let directions = arguments.directions(&Defaults::NONE)?;
     let links: [Link; 2] = arguments.link.clone().try_into().map_err(|given: Vec<Link>| {
         let what = format!("a network is between two links, and {} are given: --link twice", given.len());
         Failure::Usage(format!("{what}; see `evenkeel wan --help`"))
     })?;
     let names = [0, 1].map(|n| links[n].name.clone());
-    let wan = Wan { links, options: arguments.options(ways.clone())? };
+    let wan = Wan { links, options: arguments.options(directions.clone())? };
     wan.check()?;
-    let began_lines = lines(&names, &ways);
+    let began_lines = lines(&names, &directions);
     let began = || began_lines.iter().for_each(|line| terminal::say(line));
-    let now = Now::new(ways);
+    let now = Now::new(directions);
     let reread = arguments.reread(&now, &Defaults::NONE, names);
     let print = |report: &Report| {
         if arguments.json {
-            return terminal::print_json(&Output { settings: describe::both(&now.ways()), what: report });
+            return terminal::print_json(&Output {
+                settings: describe::both(&now.directions()),
+                what: report,
+            });
         }
         terminal::print(&describe::whole(report))
     };
@@ -229,18 +232,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 struct Now(Mutex<[Settings; 2]>);
 
 impl Now {
-    fn new(ways: [Settings; 2]) -> Self {
-        Self(Mutex::new(ways))
+    fn new(directions: [Settings; 2]) -> Self {
+        Self(Mutex::new(directions))
     }
 
-    fn ways(&self) -> MutexGuard<'_, [Settings; 2]> {
+    fn directions(&self) -> MutexGuard<'_, [Settings; 2]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns a line about the settings of each direction.
-fn lines(names: &[String; 2], ways: &[Settings; 2]) -> Vec<String> {
-    let each = describe::both(ways).into_iter().enumerate();
+fn lines(names: &[String; 2], directions: &[Settings; 2]) -> Vec<String> {
+    let each = describe::both(directions).into_iter().enumerate();
     each.map(|(n, settings)| format!("{} -> {}: {settings}", names[n], names[1 - n])).collect()
 }
 
@@ -263,11 +266,11 @@ impl Arguments {
     fn reread<'a>(&'a self, now: &'a Now, defaults: &'a Defaults, names: [String; 2]) -> Option<Reread<'a>> {
         self.config.as_ref()?;
         Some(Box::new(move || {
-            let ways = self.complete().and_then(|again| again.ways(defaults));
-            let ways = ways.map_err(|failure| failure.to_string())?;
-            now.ways().clone_from(&ways);
-            let lines = lines(&names, &ways);
-            Ok((ways, lines))
+            let directions = self.complete().and_then(|again| again.directions(defaults));
+            let directions = directions.map_err(|failure| failure.to_string())?;
+            now.directions().clone_from(&directions);
+            let lines = lines(&names, &directions);
+            Ok((directions, lines))
         }))
     }
 
@@ -279,31 +282,31 @@ impl Arguments {
             let line = "cable shows how far it is, and its counters at the end: without --stats-interval";
             return Err(Failure::Usage(line.to_owned()));
         }
-        let ways = self.ways(&Defaults::OF_CABLE)?;
+        let directions = self.directions(&Defaults::OF_CABLE)?;
         let offered_pps = [0, 1].map(|n| {
-            let rate = match &ways[n].rate {
+            let rate = match &directions[n].rate {
                 Rate::Bits(bps) => *bps,
                 Rate::Trace(trace) => trace.mean_bps(),
                 Rate::Unlimited => CABLE_BPS[n],
             };
             let asked = self.offered.as_ref().and_then(|offered| offered.of(n));
-            let bits = u64::from(ways[n].size.of(cable::FRAME_BYTES)) * 8;
+            let bits = u64::from(directions[n].size.of(cable::FRAME_BYTES)) * 8;
             (asked.unwrap_or(rate.saturating_add(rate / 5)) / bits).max(1)
         });
-        let now = Now::new(ways.clone());
+        let now = Now::new(directions.clone());
         let reread = self.reread(&now, &Defaults::OF_CABLE, ["left", "right"].map(str::to_owned));
         let demonstration = Demonstration {
-            options: self.options(ways)?,
+            options: self.options(directions)?,
             offered_pps,
             duration: self.duration.unwrap_or(CABLE_FOR),
             reports: terminal::reports()?,
         };
         let print = |done: &Demonstrated| {
-            let ways = now.ways();
+            let directions = now.directions();
             if self.json {
-                return terminal::print_json(&Output { settings: describe::both(&ways), what: done });
+                return terminal::print_json(&Output { settings: describe::both(&directions), what: done });
             }
-            terminal::print(&describe::demonstrated(done, &ways))
+            terminal::print(&describe::demonstrated(done, &directions))
         };
         let mut progress = terminal::Progress::new();
         let done = cable::run(&demonstration, reread, terminal::say, |news| match news {
@@ -322,15 +325,20 @@ impl Arguments {
     }
 
     /// Returns the settings of both directions: forward, and back.
-    fn ways(&self, defaults: &Defaults) -> Result<[Settings; 2], Failure> {
+    fn directions(&self, defaults: &Defaults) -> Result<[Settings; 2], Failure> {
         if self.trace.len() > 2 {
             return Err(Failure::Usage("--trace is given once or twice: there, and back".to_owned()));
         }
         let traces = self.trace.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
-        Ok([self.way(0, &traces, defaults)?, self.way(1, &traces, defaults)?])
+        Ok([self.direction(0, &traces, defaults)?, self.direction(1, &traces, defaults)?])
     }
 
-    fn way(&self, n: usize, traces: &[Option<Trace>], defaults: &Defaults) -> Result<Settings, Failure> {
+    fn direction(
+        &self,
+        n: usize,
+        traces: &[Option<Trace>],
+        defaults: &Defaults,
+    ) -> Result<Settings, Failure> {
         let trace = traces.get(n).or(traces.last()).cloned().flatten();
         let size = self.overhead.unwrap_or(if trace.is_some() { Size::IP } else { Size::default() });
         let rate = match &self.rate {
@@ -373,9 +381,9 @@ impl Arguments {
         }
     }
 
-    fn options(&self, ways: [Settings; 2]) -> Result<Options, Failure> {
+    fn options(&self, directions: [Settings; 2]) -> Result<Options, Failure> {
         Ok(Options {
-            ways,
+            directions,
             seed: self.seed,
             spin: self.spin,
             real_time: if self.realtime { RealTime::Required } else { RealTime::Off },

@@ -12,8 +12,8 @@ pub(super) struct Both<T>([T; 2]);
 
 impl<T: Copy> Both<T> {
     /// Returns the setting of one direction: 0 is forward, 1 is back.
-    pub(super) const fn of(&self, way: usize) -> T {
-        self.0[way]
+    pub(super) const fn of(&self, direction: usize) -> T {
+        self.0[direction]
     }
 }
 

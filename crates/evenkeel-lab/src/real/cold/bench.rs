@@ -27,7 +27,7 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpCidr;
 
 use super::super::asking::{
-    self, CLIENT, ClientSaw, HTTP, LOOK, RING_PKTS, SERVER, await_server, lay, request, tell,
+    self, CLIENT, ClientSaw, HTTP, LOOK, RING_PKTS, SERVER, await_server, lay, record_glance, request,
 };
 use super::super::{Options, Place};
 use super::httpd::Httpd;
@@ -224,7 +224,7 @@ fn ask_from_kernel(at: OnKernel, cold: usize, options: &Options, sending: &Sendi
     let limits = Limits { every: Some(LOOK), ..Limits::default() };
     let (measured, effort) = load::run(at, plan(cold, options), request, limits, |news| {
         if let News::Glance(glance) = news {
-            tell(sending, glance);
+            record_glance(sending, glance);
         }
     })?;
     Ok(ClientSaw { report: Report::new(&measured, effort), core_share: 1.0 - effort.run_delay_share })

@@ -78,10 +78,10 @@ impl Facility {
 
 /// The lateness of events, as their handlers record it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Noted(Arc<Mutex<Histogram>>);
+pub(super) struct Recorded(Arc<Mutex<Histogram>>);
 
-impl Noted {
-    fn note(&self, late: Duration) {
+impl Recorded {
+    fn record(&self, late: Duration) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).record(late);
     }
 
@@ -90,21 +90,21 @@ impl Noted {
     }
 
     fn late_us(&self) -> [f64; 2] {
-        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         [50.0, 99.0]
-            .map(|percent| noted.percentile(percent).map_or(f64::NAN, |late| late.as_secs_f64() * 1e6))
+            .map(|percent| recorded.percentile(percent).map_or(f64::NAN, |late| late.as_secs_f64() * 1e6))
     }
 }
 
 /// A handler of events. It records its lateness, and sends a frame if it has one.
 struct Handler {
-    noted: Noted,
+    recorded: Recorded,
     frame: Option<StampedFrame>,
 }
 
 impl Handler {
     fn call(&mut self, now: Instant, due: Instant) {
-        self.noted.note(now.since(due));
+        self.recorded.record(now.since(due));
         if let Some(frame) = &mut self.frame {
             frame.send(now);
         }
@@ -129,14 +129,14 @@ impl Switch {
 pub(super) enum Events {
     /// Events of the engine, each of which schedules the next one.
     Soft {
-        noted: Noted,
+        recorded: Recorded,
         on: Switch,
         first: SoftHandler,
     },
     Signal(SignalTimer),
     /// Events of a thread on this core.
     Thread {
-        noted: Noted,
+        recorded: Recorded,
         on: Switch,
         over: Arc<AtomicBool>,
         thread: JoinHandle<()>,
@@ -150,9 +150,9 @@ impl Events {
         (facility, every): (Facility, Duration),
         frame: Option<StampedFrame>,
     ) -> io::Result<Self> {
-        let (noted, on, clock) = (Noted::default(), Switch::default(), *engine.clock());
+        let (recorded, on, clock) = (Recorded::default(), Switch::default(), *engine.clock());
         let paced = frame.is_some();
-        let handler = |frame| Handler { noted: noted.clone(), frame };
+        let handler = |frame| Handler { recorded: recorded.clone(), frame };
         Ok(match facility {
             Facility::Soft => {
                 let mut handler = handler(frame);
@@ -161,12 +161,12 @@ impl Events {
                 } else {
                     chain(engine, every, on.clone(), move |now, due| handler.call(now, due))
                 };
-                Self::Soft { noted, on, first }
+                Self::Soft { recorded, on, first }
             }
             Facility::Together => {
                 let (mut handler, count) = (handler(frame), TOGETHER.as_nanos() / every.as_nanos());
                 let call = move |now, due| (0..count).for_each(|_| handler.call(now, due));
-                Self::Soft { first: chain(engine, TOGETHER, on.clone(), call), noted, on }
+                Self::Soft { first: chain(engine, TOGETHER, on.clone(), call), recorded, on }
             }
             Facility::Signal => {
                 let timer = SignalTimer::every(every, clock, frame)?;
@@ -176,7 +176,7 @@ impl Events {
             Facility::TimerFd => {
                 let (mut handler, timer) = (handler(frame), TimerFd::every(every)?);
                 let mut due = clock.now();
-                Self::on_this_core(noted, on, move || {
+                Self::on_this_core(recorded, on, move || {
                     // The signal is for other timers. Expirations that were missed while it was off do not
                     // count as late.
                     due += every * u32::try_from(timer.wait().unwrap_or(0)).unwrap_or(u32::MAX);
@@ -186,7 +186,7 @@ impl Events {
             Facility::TokioSleep => {
                 let mut handler = handler(frame);
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-                Self::on_this_core(noted, on, move || {
+                Self::on_this_core(recorded, on, move || {
                     let begin = clock.now();
                     runtime.block_on(async { tokio::time::sleep(every).await });
                     handler.call(clock.now(), begin + every);
@@ -196,7 +196,7 @@ impl Events {
     }
 
     /// Calls `next` repeatedly on a thread that shares the core of the calling one.
-    fn on_this_core(noted: Noted, on: Switch, mut next: impl FnMut() + Send + 'static) -> Self {
+    fn on_this_core(recorded: Recorded, on: Switch, mut next: impl FnMut() + Send + 'static) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let (is_over, is_on) = (Arc::clone(&over), on.clone());
         let thread = thread::spawn(move || {
@@ -211,7 +211,7 @@ impl Events {
                 }
             }
         });
-        Self::Thread { noted, on, over, thread }
+        Self::Thread { recorded, on, over, thread }
     }
 
     /// Enables or disables the events.
@@ -245,7 +245,7 @@ impl Events {
 
     pub(super) fn count(&self) -> u64 {
         match self {
-            Self::Soft { noted, .. } | Self::Thread { noted, .. } => noted.events(),
+            Self::Soft { recorded, .. } | Self::Thread { recorded, .. } => recorded.events(),
             Self::Signal(timer) => timer.called(),
         }
     }
@@ -253,7 +253,7 @@ impl Events {
     /// Returns the median and the 99th percentile of lateness, in microseconds.
     pub(super) fn late_us(&self) -> [f64; 2] {
         match self {
-            Self::Soft { noted, .. } | Self::Thread { noted, .. } => noted.late_us(),
+            Self::Soft { recorded, .. } | Self::Thread { recorded, .. } => recorded.late_us(),
             Self::Signal(timer) => {
                 let calls: Vec<_> = timer.lateness().collect();
                 let all: u64 = calls.iter().map(|(_, calls)| calls).sum();

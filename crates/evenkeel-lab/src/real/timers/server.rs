@@ -9,7 +9,7 @@ use evenkeel_apps::measure::{
     CoreTime, Generator, Schedule, Sending, Working, drain, drive_by_turns, opposite, per_second,
 };
 use evenkeel_apps::requests::{Requests, Shape};
-use evenkeel_apps::service::{self, Service, Tally};
+use evenkeel_apps::service::{self, Counters, Service};
 use evenkeel_core::cable::End;
 use evenkeel_core::frame::Pool;
 use evenkeel_core::host::{Config, Host};
@@ -125,7 +125,7 @@ fn serve(
     let host = Host::new(Config::of(Architecture::Polled)).map_err(io::Error::other)?;
     let mut engine = Engine::new(host, clock)?;
     engine.add_cable(end, &[IpCidr::new(SERVER.into(), 24)]).map_err(io::Error::other)?;
-    let tally = Arc::<Tally>::default();
+    let tally = Arc::<Counters>::default();
     let service =
         service::Options { port: PORT, groups: Vec::new(), work: Duration::ZERO, echo: true, count: None };
     engine.host_mut().spawn("echo", 0, Box::new(Service::new(service, Arc::clone(&tally))));

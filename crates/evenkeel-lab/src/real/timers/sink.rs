@@ -33,7 +33,7 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    fn note(&mut self, interval: Duration) {
+    fn record(&mut self, interval: Duration) {
         // The interval spans two phases.
         if interval >= TURN {
             return;
@@ -77,16 +77,16 @@ impl Sink {
 
     fn take(&mut self, frame: Frame) {
         if let Some(stamp) = Stamp::of(frame.bytes()).filter(|stamp| stamp.at > Instant::ZERO) {
-            self.note(stamp);
+            self.record(stamp);
         }
         self.pool.recycle(frame);
     }
 
-    fn note(&mut self, stamp: Stamp) {
+    fn record(&mut self, stamp: Stamp) {
         let before = self.last.replace(stamp);
         let Some(before) = before else { return };
         match stamp.number - before.number {
-            1 => self.seen.note(stamp.at.since(before.at)),
+            1 => self.seen.record(stamp.at.since(before.at)),
             more => self.seen.missing += more.saturating_sub(1),
         }
     }

@@ -18,7 +18,7 @@ use std::thread;
 use evenkeel::link::{Clock, Stop, cpus};
 use evenkeel_apps::measure::settle_on;
 use evenkeel_apps::wan::between::{self, Between, Link};
-use evenkeel_apps::wan::{Late, RealTime, Report, Way as Carried};
+use evenkeel_apps::wan::{Direction, Late, RealTime, Report};
 use evenkeel_core::stack::IpEndpoint;
 use evenkeel_core::tcp::Rate;
 use evenkeel_core::tcp::congestion::Algorithm;
@@ -264,9 +264,9 @@ impl Stand {
             delay: ONE_WAY,
             ..Settings::PERFECT
         };
-        let ways = [there.clone(), there];
+        let directions = [there.clone(), there];
         let network = evenkeel_apps::wan::Options {
-            ways,
+            directions,
             seed,
             spin: SPIN,
             real_time: RealTime::IfAllowed,
@@ -442,12 +442,12 @@ impl Measured {
     }
 
     fn conditions(&self) -> [Check; 4] {
-        let Report { ways, conserved, run_delay, .. } = &self.emulator;
-        let own = ways.iter().map(|way: &Carried| way.own.lost()).sum::<u64>() as f64;
-        let late: Vec<f64> = ways
+        let Report { directions, conserved, run_delay, .. } = &self.emulator;
+        let own = directions.iter().map(|direction: &Direction| direction.own.lost()).sum::<u64>() as f64;
+        let late: Vec<f64> = directions
             .iter()
-            .map(|way| {
-                let Late { p99_us, .. } = way.late;
+            .map(|direction| {
+                let Late { p99_us, .. } = direction.late;
                 p99_us.unwrap_or(f64::NAN)
             })
             .collect();
@@ -512,8 +512,9 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(nth, series)| ((nth, 100), vec![ideal(100, 50_000_000).mul_f64(of(series.name)); 3]));
-        let way = |late| Carried { late: Late { p99_us: Some(late), ..Late::default() }, ..way() };
-        let emulator = Report { ways: vec![way(20.0), way(10.0)], ..report() };
+        let direction =
+            |late| Direction { late: Late { p99_us: Some(late), ..Late::default() }, ..direction() };
+        let emulator = Report { directions: vec![direction(20.0), direction(10.0)], ..report() };
         Measured { times: times.collect(), emulator, core_share: 1.0 }
     }
 
@@ -521,7 +522,7 @@ mod tests {
         Report {
             seconds: 1.0,
             seed: 1,
-            ways: Vec::new(),
+            directions: Vec::new(),
             cpu: 0.1,
             run_delay: 0.0,
             preferred: false,
@@ -531,8 +532,8 @@ mod tests {
         }
     }
 
-    fn way() -> Carried {
-        Carried {
+    fn direction() -> Direction {
+        Direction {
             from: String::new(),
             to: String::new(),
             received: 0,
@@ -579,8 +580,8 @@ mod tests {
             measured.conditions().map(|check| check.ok)
         };
         assert_eq!(with(|_| ()), [true; 4]);
-        assert_eq!(with(|m| m.emulator.ways[1].own.ring = 1), [false, true, true, true]);
-        assert_eq!(with(|m| m.emulator.ways[1].late.p99_us = Some(600.0)), [true, false, true, true]);
+        assert_eq!(with(|m| m.emulator.directions[1].own.ring = 1), [false, true, true, true]);
+        assert_eq!(with(|m| m.emulator.directions[1].late.p99_us = Some(600.0)), [true, false, true, true]);
         assert_eq!(with(|m| m.core_share = 0.5), [true, true, false, true]);
         assert_eq!(with(|m| m.emulator.run_delay = 0.5), [true, true, false, true]);
         assert_eq!(with(|m| m.emulator.conserved = false), [true, true, true, false]);

@@ -223,12 +223,12 @@ fn the_host_forwards_as_the_kernel_would_after_any_history() {
     let seeds = one.map_or(0..count, |seed| seed..seed + 1);
     let mut all = Seen::default();
     for seed in seeds {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         in_namespace(&[&[("ip", "iproute2"), ("sysctl", "procps")]], move || {
-            tell.send(play(seed, steps)).unwrap();
+            sender.send(play(seed, steps)).unwrap();
         });
         // The test was skipped.
-        let Ok(seen) = told.recv() else { return };
+        let Ok(seen) = receiver.recv() else { return };
         all = Seen { agreed: all.agreed + seen.agreed, closed: all.closed + seen.closed };
     }
     println!("{} answers agreed, {} prefixes were closed", all.agreed, all.closed);

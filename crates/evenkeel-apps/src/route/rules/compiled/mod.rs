@@ -18,7 +18,7 @@ use super::address::Family;
 use super::evaluate::{Course, Decision, Effect, Surroundings};
 use super::headers::Headers;
 use super::rule::{Action, Rule, RuleSet};
-use super::tally::Tally;
+use super::tally::Counters;
 
 /// A set of rules, ready to decide about packets as [`RuleSet::decide`] does.
 ///
@@ -88,7 +88,7 @@ impl Compiled {
         packet: &[u8],
         interface: u8,
         surroundings: &mut impl Surroundings,
-        tally: &Tally,
+        tally: &Counters,
     ) -> Decision {
         let Ok(headers) = Headers::read(packet) else {
             tally.count_malformed();
@@ -114,7 +114,7 @@ impl Compiled {
         headers: &Headers,
         interface: u8,
         course: &mut Course<'_, S>,
-        tally: &Tally,
+        tally: &Counters,
     ) {
         let probe = Probe::new(headers, interface);
         let asked = Asked { rules: self, finder, headers, interface, lists: finder.lists(&probe), probe };
@@ -157,7 +157,7 @@ impl Taken {
         index: usize,
         headers: &Headers,
         course: &mut Course<'_, S>,
-        tally: &Tally,
+        tally: &Counters,
     ) -> bool {
         let Some(rule) = rules.set.rules.get(index).filter(|_| self.end.is_none_or(|end| index < end)) else {
             return false;

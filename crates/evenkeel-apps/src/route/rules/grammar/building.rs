@@ -54,7 +54,7 @@ impl<'a, 's> Building<'a, 's> {
         Err(self.sources.error_at(at.at, what))
     }
 
-    fn note(&mut self, at: usize, what: &str) {
+    fn record(&mut self, at: usize, what: &str) {
         self.done.notes.0.push(self.sources.error_at(at, what).to_string());
     }
 
@@ -77,14 +77,14 @@ impl<'a, 's> Building<'a, 's> {
                 let (line, at, note) = (self.line_of(draft.at), draft.at, draft.note);
                 let rule = self.rule(*draft)?;
                 if let Some(note) = note {
-                    self.note(at, note);
+                    self.record(at, note);
                 }
                 self.done.rules.push(Rule { line, ..rule });
             }
             Statement::Skip(links) => self.done.skip.extend(links),
             Statement::BlockPolicy(action) => self.block_policy = action,
             Statement::Idle(token, why) => {
-                self.note(token.at, &format!("`set {}` changes nothing: {why}", token.text));
+                self.record(token.at, &format!("`set {}` changes nothing: {why}", token.text));
             }
             Statement::Antispoof(antispoof) => self.antispoof(antispoof)?,
         }
@@ -205,7 +205,7 @@ impl<'a, 's> Building<'a, 's> {
                     let what = "`!` in a list adds all other addresses, as in pf, so that nearly every \
                         address \
                         is in it; to except some, use a table: table <name> { 10.0.0.0/8, !10.1.0.0/16 }";
-                    self.note(not.at, what);
+                    self.record(not.at, what);
                 }
                 let all: Result<_, _> = all.into_iter().map(|entry| self.host(entry)).collect();
                 Hosts::List(all?)
@@ -297,7 +297,7 @@ impl<'a, 's> Building<'a, 's> {
                 _ => return self.error_at(at, "a packet that is blocked is not changed: leave this out"),
             },
             Opt::Idle("") => {}
-            Opt::Idle(why) => self.note(at.at, &format!("`{}` changes nothing: {why}", at.text)),
+            Opt::Idle(why) => self.record(at.at, &format!("`{}` changes nothing: {why}", at.text)),
         }
         Ok(())
     }

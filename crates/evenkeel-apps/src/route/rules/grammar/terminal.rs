@@ -33,7 +33,7 @@ impl Default for Furthest {
 }
 
 impl Trace {
-    pub(super) fn note(&self, left: usize, expected: &'static str) {
+    pub(super) fn record(&self, left: usize, expected: &'static str) {
         let mut furthest = self.0.borrow_mut();
         if left < furthest.left {
             furthest.left = left;
@@ -66,7 +66,7 @@ where
             input.next_token();
             return Ok(accepted);
         }
-        input.state.note(input.eof_offset(), what);
+        input.state.record(input.eof_offset(), what);
         Err(EmptyError)
     }
 }

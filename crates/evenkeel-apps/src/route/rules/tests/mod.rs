@@ -55,7 +55,7 @@ impl Surroundings for World {
 /// evaluation.
 fn decided(set: &RuleSet, packet: &[u8], interface: u8) -> Decision {
     let compiled = Compiled::new(set.clone());
-    let tallies = [(); 2].map(|()| Tally::new(set));
+    let tallies = [(); 2].map(|()| Counters::new(set));
     let decision = compiled.decide(packet, interface, &mut World::default(), &tallies[0]);
     assert_eq!(decision, set.decide(packet, interface, &mut World::default(), &tallies[1]));
     assert_eq!(tallies[0].counts(), tallies[1].counts());
@@ -331,7 +331,7 @@ fn extension_headers_are_walked() {
 #[test]
 fn counters_of_rules() {
     let set = rules("pass proto udp\nblock quick proto tcp\nblock all");
-    let tally = Tally::new(&set);
+    let tally = Counters::new(&set);
     let compiled = Compiled::new(set.clone());
     let decide = |packet: &[u8]| compiled.decide(packet, 0, &mut World::default(), &tally);
     decide(&udp("1.1.1.1", 1, "2.2.2.2", 2).bytes());
@@ -342,7 +342,7 @@ fn counters_of_rules() {
     assert_eq!((tally.malformed(), tally.unmatched()), (1, 0));
 
     let next = rules("block all\npass to 1.2.3.4\npass proto udp");
-    let after = Tally::new(&next);
+    let after = Counters::new(&next);
     after.carry(&tally, &next.succession(&set));
     let carried: Vec<_> = after.counts().iter().map(|c| c.evaluations).collect();
     assert_eq!(carried, [1, 0, 2], "a rule that is written the same goes on counting");
@@ -352,10 +352,10 @@ fn counters_of_rules() {
 #[test]
 fn rules_behind_a_quick_one_go_on_counting() {
     let set = rules("block quick proto tcp\npass all");
-    let [before, after] = [(); 2].map(|()| Tally::new(&set));
+    let [before, after] = [(); 2].map(|()| Counters::new(&set));
     let compiled = Compiled::new(set.clone());
-    let decide = |packet: &[u8], tally: &Tally| compiled.decide(packet, 0, &mut World::default(), tally);
-    let evaluations = |tally: &Tally| tally.counts().iter().map(|c| c.evaluations).collect::<Vec<_>>();
+    let decide = |packet: &[u8], tally: &Counters| compiled.decide(packet, 0, &mut World::default(), tally);
+    let evaluations = |tally: &Counters| tally.counts().iter().map(|c| c.evaluations).collect::<Vec<_>>();
     decide(&tcp("1.1.1.1", "2.2.2.2", 2, 0).bytes(), &before);
     decide(&udp("1.1.1.1", 1, "2.2.2.2", 2).bytes(), &before);
     assert_eq!(evaluations(&before), [2, 1]);

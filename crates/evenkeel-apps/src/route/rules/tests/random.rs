@@ -233,7 +233,7 @@ fn cases() -> ProptestConfig {
 fn compare(set: &RuleSet, packets: &[(Vec<u8>, u8)]) -> usize {
     let [small, parts, lists] = cut(set);
     let compiled = [Compiled::new(set.clone()), small, parts, lists];
-    let tallies = [(); 5].map(|()| Tally::new(set));
+    let tallies = [(); 5].map(|()| Counters::new(set));
     let mut worlds = [(); 5].map(|()| World::default());
     let mut matched = 0;
     for (packet, interface) in packets {
