@@ -1,4 +1,4 @@
-//! How processes come, make calls from outside, and go.
+//! Processes of a host: how they come, make calls from outside, and go.
 
 use super::run::Host;
 use super::work_item::Level;

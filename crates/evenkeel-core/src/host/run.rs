@@ -1,4 +1,4 @@
-//! What a host owns; what runs next on the core, what it does, and who is charged for it.
+//! The host and its work: which work item runs next, what it does, and who is charged for it.
 
 use super::work_item::{Completed, Level, Next, WorkItem};
 use crate::config::PaperPolicies;

@@ -1,4 +1,4 @@
-//! UDP sockets.
+//! UDP sockets: bind, groups, receive and send.
 
 use super::handle::handle;
 use super::lazy_receive::Receiver;
@@ -18,7 +18,7 @@ use crate::time::Instant;
 use crate::wire::IpAddress;
 use crate::work::Work;
 
-/// A UDP socket.
+/// A UDP socket: datagrams to and from one port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UdpSocket(Fd);
 
