@@ -89,7 +89,8 @@ impl Engine {
 
     /// Runs the host in the calling thread until a descriptor of `process` can be read, or has a connection
     /// to accept, or has ended ([`Ended::Done`]), or until another condition ends the wait. To wait for
-    /// several descriptors, wait for the event queue of the process ([`EventQueue::of_all`](evenkeel_core::system::EventQueue::of_all)).
+    /// several descriptors, wait for the event queue of the process
+    /// ([`EventQueue::of_all`](evenkeel_core::system::EventQueue::of_all)).
     ///
     /// # Errors
     /// If `process` is not attached, or halting fails: the kernel is out of memory.

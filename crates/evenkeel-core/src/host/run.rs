@@ -18,7 +18,7 @@ use crate::frame::PoolLimit;
 use crate::net::Net;
 use crate::schedule::Scheduler;
 
-/// One core's network subsystem. See the [module's description](self) for the order of calls.
+/// One core's network subsystem. See the [module's description](crate::host) for the order of calls.
 ///
 /// Time never goes back: every `now` is at least the one before.
 #[derive(Debug)]

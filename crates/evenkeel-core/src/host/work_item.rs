@@ -74,7 +74,8 @@ pub struct Next {
     pub level: Level,
     /// The process, at process level.
     pub process: Option<ProcessId>,
-    /// The process is in the middle of a step: the driver goes on with it, and does not call [`Host::turn`].
+    /// The process is in the middle of a step: the driver goes on with it, and does not call
+    /// [`Host::turn`](super::Host::turn).
     pub resuming: bool,
 }
 

@@ -133,8 +133,8 @@ impl TcpStream {
         Ok(system.net.tcp.with_stream(id, |endpoint, id| endpoint.write(id, data))?)
     }
 
-    /// Writes as [`TcpStream::write`] does, for data that more will follow at once: a segment that is not full
-    /// waits for it.
+    /// Writes as [`TcpStream::write`] does, for data that more will follow at once: a segment that is not
+    /// full waits for it.
     ///
     /// # Errors
     /// As [`TcpStream::write`].
@@ -143,8 +143,8 @@ impl TcpStream {
         Ok(system.net.tcp.with_stream(id, |endpoint, id| endpoint.write_more(id, data))?)
     }
 
-    /// Bytes that [`TcpStream::write`] would take now, unless memory becomes scarce in between; 0 also if this
-    /// direction was shut down.
+    /// Returns the bytes that [`TcpStream::write`] would take now, unless memory becomes scarce in between; 0
+    /// also if this direction was shut down.
     ///
     /// # Errors
     /// The connection is over.

@@ -103,8 +103,8 @@ impl TcpChannels<'_> {
         Ok(())
     }
 
-    /// Opens a ring for a connection on each adaptor that demultiplexes, if there are any to spare, and if its
-    /// segments leave by one of these. Without one they come by its listener's.
+    /// Opens a ring for a connection on each adaptor that demultiplexes, if there are any to spare, and if
+    /// its segments leave by one of these. Without one they come by its listener's.
     pub(crate) fn open_ring(&mut self, id: Id) {
         if !self.below.links.has_demultiplexer()
             || self.tcp.owner(id).is_none_or(|owner| owner.channel.is_some())
