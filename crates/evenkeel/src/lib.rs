@@ -87,6 +87,7 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+mod ended;
 mod engine;
 mod error;
 mod group;
@@ -98,6 +99,7 @@ mod soft;
 mod test_host;
 
 pub use driver::{Replacer, Rest};
+pub use ended::{Ended, Next};
 pub use engine::Engine;
 pub use error::Error;
 pub use evenkeel_core as core;
@@ -106,7 +108,6 @@ pub use evenkeel_timers::SoftEvent;
 pub use group::{Group, Remote};
 pub use notice::Notice;
 pub use observer::{CoreUse, DeviceCounters, Observer};
-pub use running::{Ended, Next};
 pub use soft::{SoftEvents, SoftHandler};
 
 /// The programs in README are compiled.

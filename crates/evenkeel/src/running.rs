@@ -11,38 +11,15 @@ use std::task::{Wake, Waker};
 use evenkeel_core::host::{Host, NotAttached, System};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::socket::{Fd, Kinds};
-use evenkeel_core::time::{Duration, Instant};
+use evenkeel_core::time::Instant;
 
 use crate::driver::Rest;
+use crate::ended::{Ended, Next};
 use crate::engine::Engine;
 use crate::error::Error;
 
 /// Units of work between two calls of a thread that never has to wait.
 const UNITS_BETWEEN: usize = 16;
-
-/// The reason why [`Engine::run`] returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// The time given has come.
-    Time,
-    /// The condition given holds.
-    Done,
-    /// The process was asked to end.
-    Stopped,
-    /// No device will bring another frame: a capture has been played to its end, or the device is gone.
-    DevicesEnded,
-}
-
-/// The action that an event loop takes after a call of [`Engine::advance`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// More work is pending. Handle other events if they are due, then call [`Engine::advance`] again at
-    /// once.
-    Again,
-    /// No work is pending. Wait until one of [`Engine::descriptors`] is readable, for at most this long;
-    /// `None` means without a limit.
-    Wait(Option<Duration>),
-}
 
 /// A flag that a waker sets when the call that a thread waits for can go on.
 #[derive(Debug, Default)]

@@ -1,7 +1,8 @@
 //! The calls `select` and `poll`, with and without memory.
 
-use super::queues::{Queues, status_of};
-use super::{Caller, CallerId, Object, Readiness};
+use super::event_queues::{Queues, status_of};
+use super::names::{CallerId, Object};
+use super::state::{Caller, Readiness};
 use crate::call::{Answer, PollEntry, Wait};
 use crate::descriptors::{BadDescriptor, Descriptors, ProcessId};
 use crate::kinds::Kinds;

@@ -1,6 +1,7 @@
 //! Calls that open, duplicate and close descriptors.
 
-use super::{Object, Readiness};
+use super::names::Object;
+use super::state::Readiness;
 use crate::descriptors::{BadDescriptor, Closed, DupError, FileId, Opened, ProcessId};
 use crate::numbers::TooManyOpen;
 use crate::watches::{Watch, Watcher};

@@ -1,10 +1,18 @@
 use proptest::prelude::*;
 
-use super::*;
+use evenkeel_base::Slab;
+
+use super::event_queues::{QueueError, Queues};
+use super::names::CallerId;
+use super::state::{Caller, Readiness};
 use crate::call::Wait;
 use crate::descriptors::Opened;
+use crate::descriptors::{FileId, ProcessId};
+use crate::kinds::Kinds;
+use crate::numbers::Allocation;
 use crate::queue::{Event, Interest, Trigger};
 use crate::set::FdSets;
+use crate::watches::Watcher;
 
 /// Descriptors, callers and event queues come and go; those that are gone have no watches and are not
 /// watched.

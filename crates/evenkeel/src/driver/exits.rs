@@ -4,10 +4,27 @@ use std::io;
 use std::ops::ControlFlow;
 
 use evenkeel_core::host::Host;
-use evenkeel_core::time::Instant;
+use evenkeel_core::time::{Duration, Instant};
+use evenkeel_link as link;
 
-use super::{Driver, Exit};
-use crate::running::{Ended, Next};
+use super::drive::{Driver, Exit};
+use crate::ended::{Ended, Next};
+
+impl Driver {
+    /// Runs the host until `until`, until `done` returns true, or until another reason to end. The time of
+    /// the thread is not read at the end, for callers that soon run the host again.
+    pub(crate) fn run(&mut self, until: Instant, done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
+        // The kernel may otherwise wake this thread 50 µs late, to save a little power.
+        link::set_timer_slack(Duration::from_nanos(1))?;
+        self.drive(&mut Run { until, done })
+    }
+
+    /// Runs at most `units` units without sleeping.
+    pub(crate) fn advance(&mut self, units: usize) -> io::Result<Next> {
+        let has_looked = self.outside.awake();
+        self.drive(&mut Advance::new(units, has_looked))
+    }
+}
 
 /// An exit at a time, under a condition, or when the run is to end. An idle core halts.
 pub(crate) struct Run<F> {

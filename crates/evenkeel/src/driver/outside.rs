@@ -11,10 +11,11 @@ use evenkeel_link::{Device, EventFd, Halt, Woken};
 
 use super::callbacks::{Attend, Callbacks};
 use super::devices::Devices;
+use super::following;
 use super::looks::Looks;
+use super::replacer::Replacer;
 use super::rest::{Rest, Sleeper};
 use super::units::Units;
-use super::{Replacer, following};
 use crate::observer::Observer;
 
 /// Everything outside of a host that can bring it work.
