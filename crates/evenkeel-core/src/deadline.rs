@@ -49,6 +49,7 @@ deadlines! {
     Fragments => "fragments", Fragments,
         "fragments whose first one is missing are looked at though the core is busy";
     Timers => "timers", Timers, "the earliest of the timers that programs have set";
+    Buffers => "buffers", Buffers, "a sender that found too few free buffers is tried again";
     Decay => "decay", Scheduler, "the scheduler lets recent use of the core count for less";
 }
 
@@ -62,11 +63,12 @@ pub(crate) enum Handler {
     Tcp,
     Timers,
     Fragments,
+    Buffers,
     Scheduler,
 }
 
 impl Handler {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Poller,
         Self::Interfaces,
         Self::Transmit,
@@ -74,6 +76,7 @@ impl Handler {
         Self::Tcp,
         Self::Timers,
         Self::Fragments,
+        Self::Buffers,
         Self::Scheduler,
     ];
 }
@@ -136,7 +139,7 @@ impl Sleepers {
 
 /// The parts of a host that have to act at one clock interrupt.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Due(u8);
+pub(crate) struct Due(u16);
 
 impl Due {
     pub(crate) fn insert(&mut self, deadline: Deadline) {

@@ -112,7 +112,8 @@ pub enum SendError {
     NotLocal,
     /// The payload is more than a UDP datagram can carry.
     TooBig,
-    /// The pool has too few free buffers now: try again when frames have left.
+    /// The pool has too few free buffers now. The socket is writable again when there are enough: wait for
+    /// [`Kinds::WRITABLE`](crate::socket::Kinds::WRITABLE).
     NoBuffer,
     /// The destination is this host itself; nothing loops back here.
     Loopback,

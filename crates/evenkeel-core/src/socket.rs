@@ -165,6 +165,8 @@ pub(crate) struct Socket {
     pub(crate) next_channel: usize,
     /// Datagrams on which all protocol work is done.
     pub(crate) ready: Queue<Datagram>,
+    /// Whether the last datagram to be sent found too few free buffers.
+    pub(crate) lacks_buffers: bool,
     /// The route of the last datagram sent.
     pub(crate) route: RouteHandle,
     pub(crate) counters: SocketCounters,

@@ -15,6 +15,7 @@ mod channels;
 mod descriptors;
 mod monitors;
 mod readiness;
+mod senders;
 mod state;
 mod timers;
 

@@ -39,7 +39,10 @@ impl Status<'_> {
             Some(descriptor) => {
                 let readable = asked.is_readable()
                     && (descriptor.len() > 0 || self.is_lazy && arm(descriptor, self.channels));
-                let writable = matches!(descriptor, Descriptor::Udp(_) | Descriptor::UserEvent(_));
+                let writable = match descriptor {
+                    Descriptor::Udp(socket) => !socket.lacks_buffers,
+                    descriptor => matches!(descriptor, Descriptor::UserEvent(_)),
+                };
                 Kinds::READABLE.when(readable).union(Kinds::WRITABLE.when(writable))
             }
         }

@@ -3,6 +3,7 @@
 use evenkeel_timers::Timers;
 
 use super::descriptors::DescriptorTable;
+use super::senders::BlockedSenders;
 use crate::config::Config;
 use crate::context::Cx;
 use crate::drop::QueueDrop;
@@ -22,6 +23,7 @@ pub(crate) struct Sockets {
     pub(crate) ready: ReadyTable,
     /// The timers that programs have opened.
     pub(super) timers: Timers<SocketId>,
+    pub(super) senders: BlockedSenders,
     /// The queue that a process read last in the step that runs.
     pub(crate) last_read: Option<SocketId>,
     /// Whether somebody has asked for screening: from then on nothing passes unscreened.
@@ -34,6 +36,7 @@ impl Sockets {
             descriptors: DescriptorTable::new(),
             ready: ReadyTable::new(config.select, config.allocation, config.descriptors_max),
             timers: Timers::new(),
+            senders: BlockedSenders::new(),
             last_read: None,
             screened: false,
         }

@@ -69,6 +69,7 @@ impl UdpSocket {
                 channels: Vec::new(),
                 next_channel: 0,
                 ready: Queue::new(limit, gate),
+                lacks_buffers: false,
                 route: RouteHandle::default(),
                 counters: SocketCounters::default(),
             })),
@@ -211,6 +212,9 @@ impl UdpSocket {
     /// Sends a datagram from the socket's address and port. The payload is copied once, into the frame that
     /// leaves.
     ///
+    /// If the host has too few free buffers ([`SendError::NoBuffer`]), the socket is not writable until there
+    /// are enough: [`System::wait`] and the other calls report when it is.
+    ///
     /// A socket that is bound to no address sends from the one that suits the way there. That is right for
     /// requests only: [`UdpSocket::reply`] sends an answer from the address that its request came to.
     ///
@@ -262,7 +266,12 @@ impl UdpSocket {
             Err(OutputError::NoAddress) if from.address.is_some_and(|asked| !stack.is_own(&asked)) => {
                 Err(SendError::NotLocal)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                if error == OutputError::NoBuffer {
+                    sockets.block_sender(id, payload.len(), pool.capacity(), system.now);
+                }
+                Err(error.into())
+            }
         }
     }
 
