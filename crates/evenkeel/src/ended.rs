@@ -18,10 +18,10 @@ pub enum Ended {
 /// The action that an event loop takes after a call of [`Engine::advance`](crate::Engine::advance).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// More work is pending. Handle other events if they are due, then call [`Engine::advance`](crate::Engine::advance) again at
-    /// once.
+    /// More work is pending. Handle other events if they are due, then call
+    /// [`Engine::advance`](crate::Engine::advance) again at once.
     Again,
-    /// No work is pending. Wait until one of [`Engine::descriptors`](crate::Engine::descriptors) is readable, for at most this long;
-    /// `None` means without a limit.
+    /// No work is pending. Wait until one of [`Engine::descriptors`](crate::Engine::descriptors) is readable,
+    /// for at most this long; `None` means without a limit.
     Wait(Option<Duration>),
 }
