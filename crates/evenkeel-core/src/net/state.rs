@@ -187,7 +187,7 @@ impl Net {
     /// Notifies programs of the events that TCP reported in this work item, and of buffers that it freed. To
     /// be called at the end of every work item.
     pub(crate) fn notify_programs(&mut self) {
-        if self.sockets.has_blocked_senders() {
+        if !self.sockets.senders.is_empty() {
             self.sockets.unblock_senders(self.pool.available());
         }
         if !self.tcp.pending {
@@ -240,7 +240,7 @@ impl Net {
         hear(Deadline::Tcp, self.tcp.next_deadline());
         hear(Deadline::Fragments, self.rx.fragments_deadline());
         hear(Deadline::Timers, self.sockets.next_timer());
-        hear(Deadline::Buffers, self.sockets.next_sender_look());
+        hear(Deadline::Buffers, self.sockets.senders.next_look());
     }
 
     /// Handles the clock interrupt: has every part act that is due.
@@ -257,7 +257,10 @@ impl Net {
                 }
                 Handler::Tcp => self.tcp.advance(now),
                 Handler::Timers => self.sockets.expire_timers(now),
-                Handler::Buffers => self.sockets.look_for_buffers(self.pool.available(), now),
+                Handler::Buffers => {
+                    self.sockets.unblock_senders(self.pool.available());
+                    self.sockets.senders.look_again(now);
+                }
                 Handler::Fragments => {
                     self.rx.next_fragment_look = now + FRAGMENT_PERIOD;
                     self.input_fragments(now);

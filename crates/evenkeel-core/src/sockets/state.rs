@@ -23,7 +23,7 @@ pub(crate) struct Sockets {
     pub(crate) ready: ReadyTable,
     /// The timers that programs have opened.
     pub(super) timers: Timers<SocketId>,
-    pub(super) senders: BlockedSenders,
+    pub(crate) senders: BlockedSenders,
     /// The queue that a process read last in the step that runs.
     pub(crate) last_read: Option<SocketId>,
     /// Whether somebody has asked for screening: from then on nothing passes unscreened.
@@ -85,6 +85,12 @@ impl Sockets {
         let descriptor = self.descriptors.remove(id)?;
         self.ready.retire(id);
         Some(descriptor)
+    }
+
+    /// Notifies the senders that find enough buffers free.
+    pub(crate) fn unblock_senders(&mut self, available: usize) {
+        let Self { senders, descriptors, ready, .. } = self;
+        senders.unblock(available, descriptors, ready);
     }
 
     /// Returns when the next timer of a program expires.

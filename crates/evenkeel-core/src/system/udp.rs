@@ -268,7 +268,7 @@ impl UdpSocket {
             }
             Err(error) => {
                 if error == OutputError::NoBuffer {
-                    sockets.block_sender(id, payload.len(), pool.capacity(), system.now);
+                    sockets.senders.block(id, socket, payload.len(), pool.capacity(), system.now);
                 }
                 Err(error.into())
             }
