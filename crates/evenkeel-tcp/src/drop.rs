@@ -25,7 +25,7 @@ pub enum TcpDrop {
     Checksum,
     /// Sent to a broadcast or a group.
     NotUnicast,
-    /// For no connection, and nobody listens on the port; answered with a reset, within their rate limit.
+    /// For no connection, and no socket listens at the port; answered with a reset, within their rate limit.
     NoSocket,
     /// Data beyond the receive window, or more than buffers may hold.
     NoRoom,

@@ -23,7 +23,7 @@
 //!
 //! - After anything has gone in, take segments and events until there are none, then ask for the deadline.
 //! - The time never goes back. It may be any time: of a clock, or of a simulation.
-//! - The [`Secret`] must be random, and nobody else may know it: initial sequence numbers (RFC 6528), ports
+//! - The [`Secret`] must be random, and no other host may know it: initial sequence numbers (RFC 6528), ports
 //!   (RFC 6056), SYN cookies and the hash of the table of connections come from it. With the same secret, the
 //!   same input gives the same output, to the byte.
 //! - Who gives segments has checked that the packet was whole and for an address of ours, no group and no

@@ -1,7 +1,7 @@
 //! Rate-based clocking (Aron and Druschel, "Soft timers", TOCS 2000, 4.1): one packet an event, at a target
 //! rate on the average, whatever the timer that clocks them is late.
 //!
-//! The clock has no timer. It says when the next packet may leave; whoever sends waits for that, with one
+//! The clock has no timer. It returns when the next packet may leave; the sender waits for that, with one
 //! pending event, and sends one packet when it fires. What events are late is made up for by packets at the
 //! minimum interval, never by several at once:
 //!

@@ -11,7 +11,7 @@ use siphasher::sip::{SipHasher13, SipHasher24};
 use super::tuple::{FourTuple, bytes_of};
 use crate::wire::IpAddress;
 
-/// 128 random bits. Whoever makes the host draws them anew at each start, and nobody else may learn them.
+/// 128 random bits. The program that makes the host draws them anew at each start, and must keep them secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 

@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 
 /// Something for each of many four-tuples: a slab, and a hash table of places in it.
 ///
-/// The hash is keyed, so nobody outside can choose tuples that collide (Crosby and Wallach, "Denial of
+/// The hash is keyed, so no other host can choose tuples that collide (Crosby and Wallach, "Denial of
 /// service via algorithmic complexity attacks", 2003). There is no scan but [`iter`](Self::iter), which is
 /// for reports, and nothing depends on the order of the hash table.
 ///

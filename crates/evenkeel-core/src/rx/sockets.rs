@@ -17,7 +17,7 @@ pub(crate) trait SocketFloor {
     /// Shows a frame to the packet monitors. Those that fall behind pause `sources`.
     fn watch(&mut self, tapped: &Tapped<'_>, sources: Sources, cx: &mut Cx<'_>);
 
-    /// Returns the channel of a segment. `None` if nobody has it.
+    /// Returns the channel of a segment. `None` if no socket has it.
     fn segment_channel(
         &mut self,
         tuple: &FourTuple,

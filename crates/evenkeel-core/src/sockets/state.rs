@@ -26,7 +26,7 @@ pub(crate) struct Sockets {
     pub(crate) senders: BlockedSenders,
     /// The queue that a process read last in the step that runs.
     pub(crate) last_read: Option<SocketId>,
-    /// Whether somebody has asked for screening: from then on nothing passes unscreened.
+    /// Whether a process has asked for screening: from then on nothing passes unscreened.
     pub(crate) screened: bool,
 }
 

@@ -25,7 +25,7 @@ impl<'a> Screened<'a> {
     }
 
     /// Returns the packet, from the IP header to its end, to be changed before it is forwarded. Its length
-    /// stays, and whoever changes it keeps its checksums right.
+    /// stays, and a caller that changes it keeps its checksums right.
     pub fn packet_mut(&mut self) -> &mut [u8] {
         self.transit.packet_mut()
     }

@@ -85,7 +85,7 @@ impl TcpListener {
         Ok(socket)
     }
 
-    /// Has its connections that nobody has accepted end, and closes its channels.
+    /// Ends the connections that were not accepted, and closes the listener's channels.
     pub(super) fn closed(net: &mut Net, socket: SocketId, listener: &ListeningSocket, now: Instant) {
         net.tcp.forget_listener(socket, &listener.at);
         for (channel, opens) in [(listener.syns, true), (listener.handshakes, false)] {

@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    /// A datagram that waits for somebody else keeps its verdict until the table changes.
+    /// A datagram that waits for another socket keeps its verdict until the table changes.
     #[test]
     fn a_socket_that_comes_and_goes_is_one_change_each_of_the_table() {
         let mut net = Net::new(Config::of(Architecture::SoftLrp)).expect("there is memory");

@@ -210,7 +210,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Forgets everything: nobody will read it.
+    /// Forgets everything: it will not be read.
     pub fn clear(&mut self) {
         *self = Self::new(self.next);
     }

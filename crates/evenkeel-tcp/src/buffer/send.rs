@@ -92,7 +92,7 @@ impl SendBuffer {
         spares.take(&mut self.bytes, Whose::Sender(id));
     }
 
-    /// Forgets everything: nobody will have it.
+    /// Forgets everything: it will not be sent.
     pub fn clear(&mut self) {
         *self = Self::new(self.end());
     }

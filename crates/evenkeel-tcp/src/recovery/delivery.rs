@@ -69,7 +69,7 @@ pub(super) struct Delivery {
     /// Until so much is delivered.
     app_limited: Option<u64>,
     newest: Option<Newest>,
-    /// Since the last time somebody asked, if somebody does.
+    /// Since the last call that asked, if there was one.
     losses: Vec<Lost>,
     reports_losses: bool,
     /// The last sample that the user did not limit, or a higher one that he did.

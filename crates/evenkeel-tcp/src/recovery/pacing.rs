@@ -89,7 +89,7 @@ pub(super) struct Leaving {
 impl Dispersion {
     /// Fewer bytes than in so many segments tell nothing.
     const SEGMENTS_MIN: u64 = 4;
-    /// Whoever has sent less than an initial window may still be in its first flight.
+    /// A sender of less than an initial window may still be in its first flight.
     const FLIGHT: u64 = 10;
 
     /// So many bytes arrived, as was heard at `now`. Says the rate when the flight is over: `SND.UNA` has

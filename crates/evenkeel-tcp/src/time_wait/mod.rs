@@ -98,7 +98,7 @@ impl Waits for Entry {
 }
 
 impl TimeWait {
-    /// Nobody waits yet. `numbers` is what connections have their timestamps from.
+    /// Creates a table without connections. `numbers` is what connections have their timestamps from.
     #[must_use]
     pub const fn new(config: TimeWaitConfig, secret: Secret, numbers: InitialSequence) -> Self {
         Self { table: Table::new(secret, config.connections), queue: Queue::new(config.wait), numbers }

@@ -31,7 +31,7 @@ pub(crate) enum Sleeper {
     /// It does not wait.
     #[default]
     Awake,
-    /// It waits until this time at the latest, and nobody enters the host before it is awake.
+    /// It waits until this time at the latest, and no thread makes calls on the host before it is awake.
     Waits { until: Instant },
     /// It waits until this time at the latest, while others may enter the host.
     Rests { until: Instant },

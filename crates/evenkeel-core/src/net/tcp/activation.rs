@@ -59,8 +59,8 @@ impl Activation<'_> {
         self.tcp.called.push(process);
     }
 
-    /// Whose business a channel is. What is nobody's, and what is left of the connections of a process that
-    /// has ended, the daemon for control traffic minds.
+    /// Returns the process that processes the segments of a channel. The daemon for control traffic has those
+    /// without an owner, and those of connections whose process has ended.
     pub(crate) fn process_for(&mut self, segments_for: SegmentKind) -> ProcessId {
         let process = self.tcp.owner_for(segments_for, &self.sockets.descriptors);
         process

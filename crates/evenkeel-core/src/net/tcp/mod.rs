@@ -10,9 +10,9 @@
 //! no more connections: a flood of them then ends there. Whatever else comes for its port (the last ACK of a
 //! handshake) has the other. A connection has a channel while segments wait for it; with an adaptor that
 //! demultiplexes, from when it has a socket until it ends, if the adaptor has one to spare, or else its
-//! listener's. All connections in TIME-WAIT have one channel together: they are nobody's any more, so the
+//! listener's. All connections in TIME-WAIT have one channel together: no process has them any more, so the
 //! daemon for control traffic minds it. An adaptor does not know them, and has what comes for them go where
-//! other segments for nobody go: to the listener of the port, or else to that daemon.
+//! other segments without a connection go: to the listener of the port, or else to that daemon.
 //!
 //! | looking for | file |
 //! | --- | --- |
