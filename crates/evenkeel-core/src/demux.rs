@@ -179,6 +179,34 @@ impl LastClass {
     }
 }
 
+/// Recognises the plain datagrams that lead to one channel.
+#[derive(Debug)]
+pub(crate) struct PlainTo<'a> {
+    table: &'a DemuxTable,
+    channel: ChannelId,
+    last: Option<LastClass>,
+}
+
+impl<'a> PlainTo<'a> {
+    pub(crate) const fn new(table: &'a DemuxTable, channel: ChannelId) -> Self {
+        Self { table, channel, last: None }
+    }
+
+    /// Parses `frame` if it is a plain datagram that leads to the channel.
+    #[inline]
+    pub(crate) fn parse(&mut self, frame: &[u8]) -> Option<Plain> {
+        if let Some(plain) = self.last.and_then(|last| last.next(frame)) {
+            return Some(plain);
+        }
+        let plain = Plain::of(frame)?;
+        if self.table.classify_plain(frame, plain)? != self.channel {
+            return None;
+        }
+        self.last = LastClass::of(frame, plain, self.channel);
+        Some(plain)
+    }
+}
+
 /// The addresses the host answers to. They are few.
 #[derive(Debug, Clone, Default)]
 struct Addresses {

@@ -209,6 +209,11 @@ impl Datagrams {
 
 impl TakesDatagrams for Datagrams {
     #[inline]
+    fn room(&self) -> usize {
+        self.max.saturating_sub(self.datagrams.len())
+    }
+
+    #[inline]
     fn has_room(&self) -> bool {
         self.datagrams.len() < self.max
     }

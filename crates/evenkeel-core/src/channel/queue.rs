@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::frame::{Frame, Pool};
+use crate::frame::{Frame, Metadata, Pool};
 use crate::id::{InterfaceId, SocketId};
-use crate::interface::RxQueue;
+use crate::interface::{Burst, RxQueue, Seen};
 use crate::plain::Plain;
 use crate::poll::Gate;
 use crate::tcp::table::Id;
@@ -81,6 +81,34 @@ pub(crate) struct Verdict {
     pub(crate) plain: Plain,
     /// Of the demultiplexing table that led it here.
     pub(crate) generation: u32,
+}
+
+/// Frames on their way from a ring on an interface to the channel's queue.
+struct Drawn<'a, V> {
+    pool: &'a mut Pool,
+    queue: &'a mut VecDeque<Waiting>,
+    interface: InterfaceId,
+    verdict: V,
+}
+
+impl<V: FnMut(&[u8]) -> Option<Verdict>> Burst for Drawn<'_, V> {
+    fn pool(&mut self) -> &mut Pool {
+        self.pool
+    }
+
+    fn records(&self) -> bool {
+        false
+    }
+
+    fn see(&mut self, _bytes: &[u8], _metadata: &Metadata) -> Seen {
+        Seen::Take
+    }
+
+    fn take(&mut self, frame: Frame) -> bool {
+        let verdict = (self.verdict)(frame.bytes());
+        self.queue.push_back(Waiting { frame, interface: self.interface, verdict });
+        true
+    }
 }
 
 /// A bounded queue of received frames, not yet processed by any protocol.
@@ -218,6 +246,38 @@ impl Channel {
         self.queue.pop_front()
     }
 
+    /// Moves the oldest frames of a ring into the queue: at most `limit`, and at most as many as the queue
+    /// may hold. Rings are served round robin. Each frame gets the result of `verdict`. Never allocates.
+    ///
+    /// Returns the interface of the ring and the number of frames, which have not been counted as received
+    /// yet. The result is `None` if the queue is not empty, or no ring has a frame.
+    pub(crate) fn draw(
+        &mut self,
+        limit: usize,
+        pool: &mut Pool,
+        mut verdict: impl FnMut(&[u8]) -> Option<Verdict>,
+    ) -> Option<(InterfaceId, usize)> {
+        if !self.queue.is_empty() {
+            return None;
+        }
+        let limit = limit.min(self.capacity_pkts);
+        for _ in 0..self.rings.len() {
+            let (interface, ring) = self.rings.get_mut(self.next_ring)?;
+            let (queue, interface) = (&mut self.queue, *interface);
+            ring.receive(limit, &mut Drawn { pool: &mut *pool, queue, interface, verdict: &mut verdict });
+            self.next_ring = (self.next_ring + 1) % self.rings.len();
+            if !self.queue.is_empty() {
+                return Some((interface, self.queue.len()));
+            }
+        }
+        None
+    }
+
+    /// Returns an iterator over the frames of the queue, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+        self.queue.iter()
+    }
+
     /// Takes the oldest frame. Rings on interfaces are served round robin, after the host's own queue.
     ///
     /// The second part says whether the frame comes from an interface's ring, and so has not been counted as
@@ -308,7 +368,7 @@ impl Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::{Burst, Effort, RxCounters};
+    use crate::interface::{Effort, Frames, RxCounters};
 
     const IF: InterfaceId = InterfaceId(0);
 
@@ -389,6 +449,55 @@ mod tests {
         fn counters(&self, _: Effort) -> Option<RxCounters> {
             Some(RxCounters::missed(self.0))
         }
+    }
+
+    /// A ring with frames of an adaptor.
+    #[derive(Debug)]
+    struct Filled(VecDeque<Frame>);
+
+    impl RxQueue for Filled {
+        fn pending(&self) -> usize {
+            self.0.len()
+        }
+
+        fn receive(&mut self, limit: usize, burst: &mut dyn Burst) -> usize {
+            burst.take_vector(&mut Frames::first(&mut self.0, limit), &mut Vec::new())
+        }
+
+        fn arm(&mut self) -> bool {
+            !self.0.is_empty()
+        }
+
+        fn counters(&self, _: Effort) -> Option<RxCounters> {
+            Some(RxCounters::missed(0))
+        }
+    }
+
+    #[test]
+    fn frames_are_drawn_from_rings_in_turn_and_wait_in_order() {
+        let (mut channel, mut pool) = (Channel::new(4, Gate::open()), Pool::new(16));
+        let frame = |pool: &mut Pool, byte: u8| {
+            let mut frame = pool.take().unwrap();
+            assert!(frame.resize(1));
+            frame.bytes_mut()[0] = byte;
+            frame
+        };
+        for ring in [0, 10] {
+            let frames = (ring..ring + 6).map(|byte| frame(&mut pool, byte)).collect();
+            channel.add_ring(InterfaceId(ring), Box::new(Filled(frames)));
+        }
+        assert_eq!(channel.draw(2, &mut pool, |_| None), Some((InterfaceId(0), 2)));
+        assert_eq!((channel.queued(), channel.len()), (2, 12));
+        assert_eq!(channel.draw(2, &mut pool, |_| None), None, "frames wait already");
+        let mut take = || channel.take(&mut pool).map(|(waiting, new)| (waiting.frame.bytes()[0], new));
+        assert_eq!([take(), take()], [Some((0, false)), Some((1, false))]);
+        assert_eq!(channel.draw(64, &mut pool, |_| None), Some((InterfaceId(10), 4)), "the capacity");
+        while channel.pop().is_some() {}
+        assert_eq!(channel.draw(64, &mut pool, |_| None), Some((InterfaceId(0), 4)));
+        while channel.pop().is_some() {}
+        assert_eq!(channel.draw(64, &mut pool, |_| None), Some((InterfaceId(10), 2)));
+        while channel.pop().is_some() {}
+        assert_eq!(channel.draw(64, &mut pool, |_| None), None);
     }
 
     #[test]

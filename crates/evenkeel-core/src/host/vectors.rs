@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use crate::cable::{End, Options, pair};
+use crate::capture::Capture;
 use crate::demux::{Class, LastClass};
 use crate::frame::Pool;
 use crate::host::{Config, Host, System};
@@ -15,7 +16,7 @@ use crate::process::{Program, Step};
 use crate::receive::Architecture;
 use crate::socket::{Datagrams, SocketId};
 use crate::stack::{self, Datagram, InterfaceId};
-use crate::system::{UdpSocket, close};
+use crate::system::{CaptureSocket, UdpSocket, close};
 use crate::tcp::Checksum;
 use crate::time::{Duration, Instant};
 use crate::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint, Ipv4Address, Ipv6Address};
@@ -232,6 +233,27 @@ impl Program for Recorder {
     }
 }
 
+/// Captures all that comes.
+#[derive(Debug, Default)]
+struct Watcher {
+    queue: Option<CaptureSocket>,
+    captured: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Program for Watcher {
+    fn step(&mut self, system: &mut System<'_>) -> Step {
+        let Some(queue) = self.queue else {
+            let wanted = Capture { limit_pkts: 512, feedback: false, ..Capture::default() };
+            self.queue = Some(CaptureSocket::open(system, wanted).unwrap());
+            return Step::Again;
+        };
+        let Ok(captured) = queue.front(system) else { return Step::Wait(queue.fd()) };
+        self.captured.lock().unwrap().push(captured.bytes.to_vec());
+        queue.pop(system);
+        Step::Again
+    }
+}
+
 /// The configuration of a host's receive path.
 #[derive(Debug, Clone, Copy)]
 struct How {
@@ -240,6 +262,8 @@ struct How {
     vector: usize,
     /// Every frame takes the long way up.
     long_way: bool,
+    /// A packet monitor captures what comes.
+    watched: bool,
     role: Role,
 }
 
@@ -254,7 +278,7 @@ enum Role {
 
 impl How {
     fn of(architecture: Architecture, vector: usize) -> Self {
-        Self { architecture, vector, long_way: false, role: Role::Host }
+        Self { architecture, vector, long_way: false, watched: false, role: Role::Host }
     }
 }
 
@@ -262,6 +286,7 @@ impl How {
 #[derive(Debug, PartialEq)]
 struct Outcome {
     heard: Vec<Heard>,
+    captured: Vec<Vec<u8>>,
     /// Received, duplicated, delivered, consumed, forwarded, originated.
     counts: [u64; 6],
     drops: Vec<(String, u64, u64)>,
@@ -276,6 +301,7 @@ struct World {
     pool: Pool,
     now: Instant,
     heard: Arc<Mutex<Vec<Heard>>>,
+    captured: Arc<Mutex<Vec<Vec<u8>>>>,
     sent: Vec<Vec<u8>>,
     /// Sockets that nobody reads, by their ports.
     unread: Vec<(u16, SocketId)>,
@@ -283,7 +309,7 @@ struct World {
 
 impl World {
     fn new(how: How, channel_pkts: usize) -> Self {
-        let How { architecture, vector, long_way, role } = how;
+        let How { architecture, vector, long_way, watched, role } = how;
         let demultiplexes = architecture == Architecture::NiLrp;
         let (mut wire, end) = pair(
             Options { ring_pkts: 512, ..Options::new("wire", 1) },
@@ -302,9 +328,20 @@ impl World {
         host.add_interface(Box::new(end), &addresses, Instant::ZERO).unwrap();
         let mut pool = Pool::with_limit(2_048);
         wire.attach(&mut pool).unwrap();
-        let heard = Arc::default();
-        let mut world =
-            Self { host, wire, pool, now: Instant::ZERO, heard, sent: Vec::new(), unread: Vec::new() };
+        let mut world = Self {
+            host,
+            wire,
+            pool,
+            now: Instant::ZERO,
+            heard: Arc::default(),
+            captured: Arc::default(),
+            sent: Vec::new(),
+            unread: Vec::new(),
+        };
+        if watched {
+            let watcher = Watcher { queue: None, captured: Arc::clone(&world.captured) };
+            world.host.spawn("watcher", 0, Box::new(watcher));
+        }
         world.spawn(None, PORTS[0], Some(Ipv4Address::new(224, 0, 0, 9).into()), vector);
         world.spawn(Some(v4(2).into()), PORTS[1], None, vector);
         world.spawn(None, PORTS[2], None, vector);
@@ -354,7 +391,8 @@ impl World {
         ];
         let drops = ledger.drops().map(|(reason, input, output)| (format!("{reason:?}"), input, output));
         let heard = core::mem::take(&mut *self.heard.lock().unwrap());
-        Outcome { heard, counts, drops: drops.collect(), sent: self.sent, free: self.host.pool().0 }
+        let captured = core::mem::take(&mut *self.captured.lock().unwrap());
+        Outcome { heard, captured, counts, drops: drops.collect(), sent: self.sent, free: self.host.pool().0 }
     }
 }
 
@@ -447,16 +485,19 @@ proptest! {
     fn vectors_of_any_length_deliver_and_drop_the_same(
         mut events in proptest::collection::vec(event(), 1..8),
         vector in 2..=64_usize,
+        watched in any::<bool>(),
     ) {
         events.retain(|event| !is_timed(event));
         for architecture in Architecture::ALL {
-            let how = |vector| How::of(architecture, vector);
+            let how = |vector| How { watched, ..How::of(architecture, vector) };
             let (mut one, mut many) = (play(how(1), &events), play(how(vector), &events));
             // How many buffers a ring has been given back is its own business, and which of two programs has
             // its turn first the scheduler's.
             (one.free, many.free) = (0, 0);
             for outcome in [&mut one, &mut many] {
                 outcome.heard.sort_by_key(|heard| heard.0);
+                // Each channel of `ni-lrp` is a ring of its own, and which is served first the scheduler's.
+                outcome.captured.sort();
                 // TCP answers at the end of a unit, ICMP in the middle.
                 outcome.sent.sort();
             }
@@ -525,17 +566,54 @@ fn a_vector_ends_at_the_frame_that_closes_a_gate() {
 /// Frames that the short way takes do take it: else these tests compare the long way with itself.
 #[test]
 fn plain_datagrams_take_the_short_way() {
-    let how = How::of(Architecture::SoftLrp, 16);
-    let mut world = World::new(how, 128);
-    let before = world.host.net.stack.long_ways.get();
-    world.send(&flood(PORTS[0], 50));
+    for architecture in [Architecture::SoftLrp, Architecture::NiLrp] {
+        // Port 0 has a group, so its socket two channels: under `ni-lrp` it takes frame by frame.
+        let port = PORTS[1];
+        let mut world = World::new(How::of(architecture, 16), 128);
+        let before = world.host.net.stack.long_ways.get();
+        world.send(&flood(port, 50));
+        world.settle();
+        assert_eq!(world.host.net.stack.long_ways.get(), before, "{architecture}");
+        let wrong = Spec { options: 4, ..plain(port) };
+        world.send(&[wrong.frame()]);
+        world.settle();
+        assert_eq!(world.host.net.stack.long_ways.get(), before + 1, "{architecture}");
+        assert_eq!(world.outcome().heard.len(), 51, "{architecture}");
+    }
+}
+
+/// A capture under `ni-lrp` has all frames of a vector, in order, once.
+#[test]
+fn a_monitor_sees_each_frame_of_a_vector_from_a_ring() {
+    for vector in [1, 2, 7, 16, 64] {
+        let mut world = World::new(How { watched: true, ..How::of(Architecture::NiLrp, vector) }, 128);
+        let mut frames = flood(PORTS[2], 20);
+        // One that takes the long way stands in the middle.
+        frames.insert(10, Spec { options: 4, ..plain(PORTS[2]) }.frame());
+        world.send(&frames);
+        world.settle();
+        let outcome = world.outcome();
+        let payloads: Vec<_> = outcome.heard.iter().map(|heard| heard.3.clone()).collect();
+        let mut expected: Vec<_> = (0..20_usize).map(|n| n.to_be_bytes().to_vec()).collect();
+        expected.insert(10, vec![7]);
+        assert_eq!(outcome.captured, frames, "{vector}");
+        assert_eq!(payloads, expected, "{vector}");
+        // Received, duplicated for the monitor, delivered to both.
+        assert_eq!(outcome.counts[..3], [21, 21, 42], "{vector}");
+    }
+}
+
+/// An adaptor has demultiplexed by its own table, before a socket was bound to one address of the port: what
+/// waits in the ring of the other socket is the new one's, as the host's table says.
+#[test]
+fn a_frame_that_an_older_table_put_into_a_ring_goes_by_the_hosts() {
+    let mut world = World::new(How::of(Architecture::NiLrp, 16), 128);
+    world.send(&flood(PORTS[2], 5));
+    world.happens(&Event::Socket(true, PORTS[2]));
     world.settle();
-    assert_eq!(world.host.net.stack.long_ways.get(), before);
-    let wrong = Spec { options: 4, ..plain(PORTS[0]) };
-    world.send(&[wrong.frame()]);
-    world.settle();
-    assert_eq!(world.host.net.stack.long_ways.get(), before + 1);
-    assert_eq!(world.outcome().heard.len(), 51);
+    let (_, socket) = world.unread[0];
+    let queued = world.host.net.sockets.descriptors.udp(socket).unwrap().ready.len();
+    assert_eq!((queued, world.heard.lock().unwrap().len()), (5, 0));
 }
 
 #[test]

@@ -160,12 +160,21 @@ impl Datagram {
 
 /// A receiver of datagrams as they come up.
 pub(crate) trait TakesDatagrams {
+    /// Returns the number of datagrams that there is room for.
+    fn room(&self) -> usize;
+
+    /// Returns whether there is room for one more datagram.
     fn has_room(&self) -> bool;
+
     fn put(&mut self, datagram: Datagram);
 }
 
 /// One of them, if there is one.
 impl TakesDatagrams for Option<Datagram> {
+    fn room(&self) -> usize {
+        usize::from(self.is_none())
+    }
+
     fn has_room(&self) -> bool {
         self.is_none()
     }

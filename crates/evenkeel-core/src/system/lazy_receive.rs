@@ -1,7 +1,9 @@
 //! Lazy receiver processing (Druschel and Banga, OSDI 1996, section 3.3): the receive calls of UDP sockets do
 //! the protocol input of what they receive, in the name of the process that calls.
 
-use crate::channel::Waiting;
+use crate::channel::{Verdict, Waiting};
+use crate::context::Cx;
+use crate::demux::PlainTo;
 use crate::id::{QueueId, SocketId};
 use crate::net::Net;
 use crate::stack::{Io, TakesDatagrams};
@@ -36,7 +38,7 @@ impl<'a> Receiver<'a> {
         }
         let mut left = FRAMES_PER_RECEIVE;
         while left > 0 && to.has_room() {
-            if self.input_plain(to, &mut left) {
+            if self.input_plain(to, &mut left) || self.draw(to.room().min(left)) {
                 continue;
             }
             left -= 1;
@@ -121,6 +123,34 @@ impl<'a> Receiver<'a> {
         if let Some(waiting) = refused {
             self.input(waiting, to);
         }
+        true
+    }
+
+    /// Draws at most `limit` frames from a ring of the socket's only channel into the channel's queue, if that
+    /// is empty. Returns whether there were any.
+    ///
+    /// Plain datagrams that lead to this channel get their verdict here, by the host's own table: the adaptor
+    /// may have put them into the ring by an older state of the table.
+    // The loop over plain datagrams needs the registers itself.
+    #[inline(never)]
+    fn draw(&mut self, limit: usize) -> bool {
+        let Net { config, sockets, rx, links, pool, ledger, work, poller, .. } = &mut *self.net;
+        let socket = sockets.descriptors.udp(self.id).filter(|_| !config.listen_only);
+        let Some(&[(id, None)]) = socket.map(|socket| socket.channels.as_slice()) else { return false };
+        let Some(channel) = rx.channels.get_mut(id) else { return false };
+        let (mut plain_here, generation) = (PlainTo::new(&rx.table, id), rx.table.generation());
+        let verdict = |bytes: &[u8]| plain_here.parse(bytes).map(|plain| Verdict { plain, generation });
+        let Some((interface, frames)) = channel.draw(limit, pool, verdict) else { return false };
+        links.count_received(interface, frames as u64, ledger);
+        work.add_times(Work::Receive, frames as u32);
+        if sockets.is_watched() {
+            let mut cx = Cx { now: self.now, pool, ledger, work, poller };
+            for waiting in channel.iter() {
+                sockets.watch_outside_rings(interface, &waiting.frame, false, &mut cx);
+            }
+        }
+        // Messages that came before these frames may change neighbours.
+        self.net.keep_order(self.now);
         true
     }
 
