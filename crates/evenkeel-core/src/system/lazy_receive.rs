@@ -126,8 +126,8 @@ impl<'a> Receiver<'a> {
         true
     }
 
-    /// Draws at most `limit` frames from a ring of the socket's only channel into the channel's queue, if that
-    /// is empty. Returns whether there were any.
+    /// Draws at most `limit` frames from a ring of the socket's only channel into the channel's queue, if
+    /// that is empty. Returns whether there were any.
     ///
     /// Plain datagrams that lead to this channel get their verdict here, by the host's own table: the adaptor
     /// may have put them into the ring by an older state of the table.
