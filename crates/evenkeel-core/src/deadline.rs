@@ -13,6 +13,7 @@ macro_rules! deadlines {
     ($($variant:ident => $name:literal, $handler:ident, $meaning:literal;)*) => {
         /// A part of a host, or a process, that is to be woken at a certain time.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
         pub enum Deadline {
             $(#[doc = $meaning] $variant,)*
             /// A process sleeps no longer than until then.

@@ -9,6 +9,7 @@ macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($variant:ident => $text:literal, $meaning:literal;)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[non_exhaustive]
         pub enum $name { $(#[doc = $meaning] $variant,)* }
 
         impl $name {
@@ -98,6 +99,7 @@ reasons! {
 
 /// A reason of any layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Reason {
     /// At or just above the link.
     Link(LinkDrop),

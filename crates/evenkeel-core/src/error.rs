@@ -28,6 +28,7 @@ pub use crate::tcp::Fault;
 
 /// A descriptor that the call cannot be made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BadDescriptor {
     /// This process has no such descriptor open: it is closed, or another process's.
     NotOpen,
@@ -41,6 +42,7 @@ pub struct TooManyOpen;
 
 /// The reason why a descriptor has no duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DupError {
     /// The descriptor is not open.
     BadDescriptor(BadDescriptor),
@@ -52,6 +54,7 @@ pub enum DupError {
 
 /// The reason why a call on an event queue did nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RegisterError {
     /// One of the descriptors is not open, or what should be an event queue is none.
     BadDescriptor(BadDescriptor),
@@ -67,6 +70,7 @@ pub enum RegisterError {
 
 /// The reason why nothing was taken from a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReceiveError {
     /// Nothing has come yet. The call may succeed later.
     WouldBlock,
@@ -78,6 +82,7 @@ pub enum ReceiveError {
 
 /// A socket could not be bound, or a group not joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BindError {
     /// The descriptor that is to join a group is no UDP socket of this process.
     BadDescriptor(BadDescriptor),
@@ -99,6 +104,7 @@ pub enum BindError {
 
 /// A datagram was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SendError {
     /// The descriptor is no UDP socket of this process.
     BadDescriptor(BadDescriptor),
@@ -121,6 +127,7 @@ pub enum SendError {
 
 /// The reason why no socket listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ListenError {
     /// Another socket listens at that address and port.
     InUse,
@@ -138,6 +145,7 @@ pub enum ListenError {
 
 /// The reason why no connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// There is a connection between these sockets, or was until recently: take another port.
     InUse,
@@ -161,6 +169,7 @@ pub enum ConnectError {
 
 /// The reason why a call on a stream did nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StreamError {
     /// Nothing has come yet, or there is no room. The call may succeed later.
     WouldBlock,

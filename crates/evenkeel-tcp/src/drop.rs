@@ -18,6 +18,7 @@ impl Fate {
 
 /// Why a segment, or the bytes in it, went no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum TcpDrop {
     /// Bad header length, or a port of zero.
     Malformed,

@@ -9,6 +9,7 @@ use evenkeel_link::{Address, MTU_MAX};
 
 /// An external event that concerns a host, for the program that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notice {
     /// The MTU of a device has changed. From now on packets are limited to the new MTU.
     Mtu {

@@ -343,7 +343,7 @@ fn now<T>(result: Result<T, StreamError>) -> Result<Option<T>, Fault> {
         Ok(done) => Ok(Some(done)),
         Err(StreamError::WouldBlock) => Ok(None),
         Err(StreamError::Failed(error)) => Err(fault(error)),
-        Err(StreamError::Closed | StreamError::BadDescriptor(_)) => Err(Fault::Reset),
+        Err(_) => Err(Fault::Reset),
     }
 }
 

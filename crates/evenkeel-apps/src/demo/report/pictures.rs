@@ -169,7 +169,7 @@ fn work_wasted(reason: &str) -> u8 {
         Some(Reason::Udp(_) | Reason::Tcp(_)) => 4,
         Some(Reason::Queue(QueueDrop::Screen | QueueDrop::Unscreened | QueueDrop::Capture)) => 4,
         Some(Reason::Queue(QueueDrop::Socket | QueueDrop::Closed | QueueDrop::Output)) => 5,
-        None => 6,
+        _ => 6,
     }
 }
 
