@@ -61,8 +61,8 @@
 //!             self.socket = UdpSocket::bind(system, None, 7).ok();
 //!             return if self.socket.is_some() { Step::Again } else { Step::Exit };
 //!         };
-//!         // Under the lazy architectures, protocol work happens in this call: at this program's priority,
-//!         // on its bill.
+//!         // Under the lazy architectures, this call does the protocol work, at this program's priority.
+//!         // The program is charged for it.
 //!         let Ok(request) = socket.receive(system) else { return Step::Wait(socket.fd()) };
 //!         if let Some(payload) = request.as_slice() {
 //!             let _ = socket.reply(system, &request, payload);

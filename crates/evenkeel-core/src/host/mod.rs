@@ -1,16 +1,18 @@
-//! A host: one core's network subsystem, and the choice of what runs next on that core.
+//! A host: the network subsystem of one core, which chooses what runs next on that core.
 //!
-//! All work is cut into work items (units). Every work item runs at a level; the highest level that has work
-//! runs first. The driver of the host makes time pass: a real core while the work item runs, a simulated one
-//! afterwards, according to its machine model. The order of calls is [`Host::turn`], [`Host::charge`] (in
-//! parts if need be), [`Host::finish`]; when `turn` finds nothing, [`Host::halt`].
+//! All work is divided into work items. Every work item runs at a level. The highest level that has work runs
+//! first. The driver of the host makes time pass. On a real core, time passes while the work item runs. In a
+//! simulation it passes afterwards, according to a machine model.
 //!
-//! | looking for | file |
+//! For each work item, a driver calls [`Host::turn`], then [`Host::charge`] (in parts if need be), then
+//! [`Host::finish`]. When `turn` finds nothing to do, the driver calls [`Host::halt`].
+//!
+//! | subject | file |
 //! | --- | --- |
-//! | processes come, make calls from outside, and go | `processes.rs` |
+//! | starting, attaching and ending processes; calls from outside the host | `processes.rs` |
 //! | interfaces, addresses, routes, neighbours | `configure.rs` |
 //! | levels and work items | `work_item.rs` |
-//! | what a host owns; which work item runs next, what it does, who is charged, when to halt | `run.rs` |
+//! | choosing, running and charging work items; halting | `run.rs` |
 //! | counters, bills, deadlines | `report.rs` |
 
 mod configure;

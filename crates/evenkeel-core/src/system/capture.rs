@@ -1,4 +1,4 @@
-//! Capture queues: copies of the frames that a packet monitor wants.
+//! Capture queues: copies of the frames that a packet monitor selects.
 
 use super::handle::handle;
 use super::state::System;
@@ -9,17 +9,18 @@ use crate::net::Net;
 use crate::poll::Gate;
 use crate::socket::{BadDescriptor, BindError, Descriptor, Kind, ReceiveError};
 
-/// A queue that gets copies of frames, from and to any host.
+/// A capture queue, which gets copies of frames from and to any host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CaptureSocket(Fd);
 
 handle!(CaptureSocket);
 
 impl CaptureSocket {
-    /// Opens a queue that gets copies of the frames selected by `wanted`, from and to any host.
+    /// Opens a capture queue. It gets copies of the frames that `wanted` selects, from and to any host.
     ///
     /// # Errors
     /// [`BindError::NoMemory`] if the host's memory limit does not allow the copies.
+    /// [`BindError::TooManyOpen`] if the process has reached its limit of descriptors.
     pub fn open(system: &mut System<'_>, wanted: Capture) -> Result<Self, BindError> {
         system.call();
         let System { net, process, .. } = system;
@@ -37,17 +38,18 @@ impl CaptureSocket {
         net.ledger.drop_input(QueueDrop::Closed, capture.len() as u64);
     }
 
-    /// Returns the oldest captured frame, which stays until [`CaptureSocket::pop`].
+    /// Returns the oldest captured frame. It stays in the queue until [`CaptureSocket::pop`].
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    /// [`ReceiveError::WouldBlock`] if the queue is empty: return [`crate::process::Step::Wait`].
+    /// [`ReceiveError::BadDescriptor`] if the descriptor is no capture queue of this process.
     #[inline]
     pub fn front<'a>(self, system: &'a mut System<'_>) -> Result<Captured<'a>, ReceiveError> {
         let id = system.begin(self.0, Kind::Capture)?;
         system.net.sockets.captured(id).ok_or(ReceiveError::WouldBlock)
     }
 
-    /// Takes the oldest captured frame off the queue, if there is one.
+    /// Removes the oldest captured frame from the queue, if there is one.
     #[inline]
     pub fn pop(self, system: &mut System<'_>) {
         if let Ok((id, _)) = system.descriptor(self.0) {
@@ -56,10 +58,10 @@ impl CaptureSocket {
         }
     }
 
-    /// Returns the counters of the queue.
+    /// Returns the counters of the capture queue.
     ///
     /// # Errors
-    /// It is no capture queue of this process.
+    /// [`BadDescriptor`] if the descriptor is no capture queue of this process.
     pub fn counters(self, system: &System<'_>) -> Result<CaptureCounters, BadDescriptor> {
         match system.descriptor(self.0)?.1 {
             Descriptor::Capture(capture) => Ok(capture.counters()),

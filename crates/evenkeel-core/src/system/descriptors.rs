@@ -1,4 +1,4 @@
-//! Descriptors: the numbers by which a process names its open objects.
+//! Descriptors: the numbers with which a process names its open objects.
 
 use super::capture::CaptureSocket;
 use super::listener::TcpListener;
@@ -12,36 +12,37 @@ use crate::socket::Descriptor;
 use crate::time::Instant;
 
 impl System<'_> {
-    /// Closes a descriptor. If it was the last one of what it refers to, that is closed, and what waits in it
-    /// is dropped and counted. One that is not open stays closed.
+    /// Closes a descriptor, and does nothing if it is not open. With the last descriptor of an object, closes
+    /// the object. What is queued in the object is then dropped and counted.
     pub fn close(&mut self, fd: impl Into<Fd>) {
         self.call();
         self.close_number(fd.into());
     }
 
-    /// Makes the lowest free number refer to the same object as `fd`, and returns that number.
+    /// Duplicates `fd`: the lowest free number then refers to the same object. Returns that number.
     ///
     /// # Errors
-    /// [`DupError`]
+    /// [`DupError`] if `fd` is not open, or the process has reached its limit of descriptors.
     pub fn dup<T: Into<Fd> + From<Fd>>(&mut self, fd: T) -> Result<T, DupError> {
         self.dup_from(fd, Fd(0))
     }
 
-    /// Makes the lowest free number that is not below `lowest` refer to the same object as `fd` (`F_DUPFD`),
-    /// and returns that number.
+    /// Duplicates `fd` as [`System::dup`] does, to the lowest free number that is not below `lowest`
+    /// (`F_DUPFD`).
     ///
     /// # Errors
-    /// [`DupError`]
+    /// [`DupError`] if `fd` is not open, `lowest` is above the process's limit, or the process has reached
+    /// that limit.
     pub fn dup_from<T: Into<Fd> + From<Fd>>(&mut self, fd: T, lowest: Fd) -> Result<T, DupError> {
         self.call();
         self.net.readiness().dup_from(self.process, fd.into(), lowest.0).map(T::from)
     }
 
-    /// Makes the number `new` refer to the same object as `fd`; the descriptor that `new` was before is
-    /// closed. If both are the same number, nothing is done.
+    /// Makes the number `new` refer to the same object as `fd`. The descriptor that `new` was before is
+    /// closed. Does nothing if both numbers are equal.
     ///
     /// # Errors
-    /// [`DupError`]; nothing is changed then.
+    /// [`DupError`] if `fd` is not open, or `new` is above the process's limit. Nothing is changed then.
     pub fn dup2(&mut self, fd: impl Into<Fd>, new: Fd) -> Result<(), DupError> {
         self.call();
         if let Some(displaced) = self.net.readiness().dup2(self.process, fd.into(), new)? {
@@ -50,14 +51,15 @@ impl System<'_> {
         Ok(())
     }
 
-    /// Sets how many descriptors this process may have: new ones have lower numbers. Those above stay open.
-    /// At first it is [`Config::descriptors_max`](crate::host::Config::descriptors_max).
+    /// Sets the limit of descriptors of this process: new descriptors get numbers below `limit`. Open
+    /// descriptors with higher numbers stay open. The initial limit is
+    /// [`Config::descriptors_max`](crate::host::Config::descriptors_max).
     pub fn set_descriptor_limit(&mut self, limit: u32) {
         self.call();
         self.net.sockets.ready.set_limit(self.process, limit);
     }
 
-    /// Closes a descriptor number, and with the last number its object.
+    /// Closes a descriptor number. With the last number of an object, closes the object.
     pub(super) fn close_number(&mut self, fd: Fd) {
         if let Some((id, true)) = self.net.sockets.ready.close(self.process, fd) {
             close(self.net, id, self.now);
@@ -65,7 +67,7 @@ impl System<'_> {
     }
 }
 
-/// Closes an object that no number refers to any more. What waits in it is dropped and counted.
+/// Closes an object to which no number refers any more. What is queued in it is dropped and counted.
 pub(crate) fn close(net: &mut Net, id: SocketId, now: Instant) {
     let Some(descriptor) = net.sockets.remove(id) else { return };
     net.poller.forget(QueueId::Socket(id));

@@ -1,4 +1,4 @@
-//! Event queues: readiness that is declared once, and reported as it changes.
+//! Event queues: a program registers its interest once, and the queue reports changes of readiness.
 
 use super::handle::handle;
 use super::state::System;
@@ -6,11 +6,11 @@ use crate::id::Fd;
 use crate::ready::{Event, Interest, Registering};
 use crate::socket::{BadDescriptor, ReceiveError, RegisterError, TooManyOpen};
 
-/// An event queue (`kqueue`, `epoll`). Descriptors are [added](EventQueue::add) to it once, and
-/// [`EventQueue::take`] returns which of them are ready. A descriptor costs nothing until something has
-/// come for it, so their number does not matter.
+/// An event queue (`kqueue`, `epoll`). A program [adds](EventQueue::add) each descriptor once, and
+/// [`EventQueue::take`] returns those that are ready. A descriptor without events costs nothing, so the cost
+/// does not grow with the number of descriptors.
 ///
-/// It is a descriptor itself: to be waited for, selected, and added to another one.
+/// The queue is a descriptor itself. A program can wait for it, select it, and add it to another event queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventQueue(Fd);
 
@@ -20,30 +20,31 @@ impl EventQueue {
     /// Opens an event queue.
     ///
     /// # Errors
-    /// The process has as many descriptors as it may have.
+    /// [`TooManyOpen`] if the process has reached its limit of descriptors.
     pub fn open(system: &mut System<'_>) -> Result<Self, TooManyOpen> {
         system.call();
         system.net.readiness().open_queue(system.process).map(Self)
     }
 
-    /// Returns the event queue that reports all descriptors of this process: those that it has, and those
-    /// that it will have. Each was added with [`Trigger::Edge`](crate::socket::Trigger::Edge), for all kinds
-    /// of event, and with its own number as the token ([`Fd::of`]).
+    /// Returns the event queue that reports all descriptors of this process, present and future ones. Each is
+    /// registered with [`Trigger::Edge`](crate::socket::Trigger::Edge), for all kinds of event. Its token is
+    /// its own number ([`Fd::of`]).
     ///
-    /// So read, write, accept or receive until there is nothing more: a descriptor is mentioned again when
-    /// more has come.
+    /// The queue reports a descriptor again only after more has come. So read, write, accept or receive until
+    /// the call would block.
     ///
     /// # Errors
-    /// The process has as many descriptors as it may have.
+    /// [`TooManyOpen`] if the process has reached its limit of descriptors.
     pub fn of_all(system: &mut System<'_>) -> Result<Self, TooManyOpen> {
         system.net.readiness().open_events(system.process).map(Self)
     }
 
-    /// Adds a descriptor to the queue, until it is [deleted](Self::delete) or closed. See
-    /// [`Trigger`](crate::socket::Trigger) for when it reports.
+    /// Adds a descriptor to the queue. It stays there until it is [deleted](Self::delete) or closed.
+    /// [`Trigger`](crate::socket::Trigger) says when the queue reports it.
     ///
     /// # Errors
-    /// [`RegisterError`]
+    /// [`RegisterError`] if one of the descriptors is not valid, or `fd` is in the queue already. Also if
+    /// `fd` is this queue, or if event queues would be nested too deeply or in a circle.
     pub fn add(
         self,
         system: &mut System<'_>,
@@ -53,10 +54,11 @@ impl EventQueue {
         self.register(system, Registering::Add, fd.into(), interest)
     }
 
-    /// Changes the interest of a descriptor that was added. The queue then checks it as if it were new.
+    /// Changes the interest of a descriptor in the queue. The queue then checks the descriptor as if it were
+    /// new.
     ///
     /// # Errors
-    /// [`RegisterError`]
+    /// [`RegisterError`] if one of the descriptors is not valid, or `fd` is not in the queue.
     pub fn modify(
         self,
         system: &mut System<'_>,
@@ -77,20 +79,21 @@ impl EventQueue {
         system.net.readiness().set_interest(registering, system.process, self.0, fd, interest)
     }
 
-    /// Takes a descriptor out of the queue.
+    /// Removes a descriptor from the queue.
     ///
     /// # Errors
-    /// [`RegisterError`]
+    /// [`RegisterError`] if one of the descriptors is not valid, or `fd` is not in the queue.
     pub fn delete(self, system: &mut System<'_>, fd: impl Into<Fd>) -> Result<(), RegisterError> {
         system.call();
         Ok(system.net.sockets.ready.delete(system.process, self.0, fd.into())?)
     }
 
-    /// Takes events from the queue, as many as there are and `events` has room for: they are at its
-    /// beginning. Returns how many. If none, [`Step::Wait`](crate::process::Step::Wait) for the queue.
+    /// Moves events from the queue to the beginning of `events`, as many as it has room for. Returns their
+    /// number. If it is 0, return [`Step::Wait`](crate::process::Step::Wait) for the queue.
     ///
     /// # Errors
-    /// It is no event queue of this process, or there is no room for any event.
+    /// [`BadDescriptor`] if the descriptor is no event queue of this process, or if `events` has room for
+    /// none.
     pub fn take(self, system: &mut System<'_>, events: &mut [Event]) -> Result<usize, BadDescriptor> {
         system.call();
         match system.net.readiness().take_events(system.process, self.0, events) {
@@ -103,7 +106,8 @@ impl EventQueue {
     /// Takes the event that has waited longest.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    /// [`ReceiveError::WouldBlock`] if the queue is empty: return [`crate::process::Step::Wait`].
+    /// [`ReceiveError::BadDescriptor`] if the descriptor is no event queue of this process.
     pub fn next(self, system: &mut System<'_>) -> Result<Event, ReceiveError> {
         let mut event = [Event::default()];
         let taken = self.take(system, &mut event)?;

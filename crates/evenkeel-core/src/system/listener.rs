@@ -1,4 +1,4 @@
-//! TCP sockets that listen (RFC 9293 3.9.1, passive OPEN).
+//! Listening TCP sockets (RFC 9293 3.9.1, passive OPEN).
 
 use std::sync::Arc;
 
@@ -15,18 +15,19 @@ use crate::time::Instant;
 use crate::wire::{IpAddress, IpEndpoint};
 use crate::work::Work;
 
-/// A TCP socket that listens.
+/// A listening TCP socket, which accepts connections to one port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TcpListener(Fd);
 
 handle!(TcpListener);
 
 impl TcpListener {
-    /// Listens for connections to `port` of `address`, or of all the host's addresses. With port 0 the host
-    /// chooses one, which [`TcpListener::port`] returns.
+    /// Opens a socket that listens at `port` of `address`, or of all the host's addresses if `address` is
+    /// `None`. Port 0 lets the host choose a port, which [`TcpListener::port`] returns.
     ///
     /// # Errors
-    /// [`ListenError`]; nothing listens then.
+    /// [`ListenError`] if the address or the port cannot be used, or a limit is reached. No socket listens
+    /// then.
     pub fn listen(
         system: &mut System<'_>,
         address: Option<IpAddress>,
@@ -38,11 +39,11 @@ impl TcpListener {
         Ok(Self(system.opened(id)))
     }
 
-    /// Listens as [`TcpListener::listen`] does. Accepted streams use `options` in place of the host's
-    /// [`Config::tcp`](crate::host::Config::tcp).
+    /// Opens a listening socket as [`TcpListener::listen`] does. Accepted streams use `options` instead of
+    /// the host's [`Config::tcp`](crate::host::Config::tcp).
     ///
     /// # Errors
-    /// [`ListenError`]; nothing listens then.
+    /// [`ListenError`], as for [`TcpListener::listen`].
     pub fn listen_with(
         system: &mut System<'_>,
         address: Option<IpAddress>,
@@ -85,7 +86,7 @@ impl TcpListener {
         Ok(socket)
     }
 
-    /// Ends the connections that were not accepted, and closes the listener's channels.
+    /// Closes a listener: ends the connections that were not accepted, and closes its channels.
     pub(super) fn closed(net: &mut Net, socket: SocketId, listener: &ListeningSocket, now: Instant) {
         net.tcp.forget_listener(socket, &listener.at);
         for (channel, opens) in [(listener.syns, true), (listener.handshakes, false)] {
@@ -97,12 +98,13 @@ impl TcpListener {
         }
     }
 
-    /// Accepts the connection that has waited longest. Returns it as a stream of this process, with its
-    /// peer.
+    /// Accepts the connection that has waited longest. Returns it as a stream of this process, with the
+    /// peer's address and port.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if none waits: then [`crate::process::Step::Wait`]. If the process has as
-    /// many descriptors as it may have, the connection waits on.
+    /// [`ReceiveError::WouldBlock`] if no connection waits: return [`crate::process::Step::Wait`].
+    /// [`ReceiveError::TooManyOpen`] if the process has reached its limit of descriptors; the connection
+    /// keeps waiting. [`ReceiveError::BadDescriptor`] if the descriptor is no listener of this process.
     pub fn accept(self, system: &mut System<'_>) -> Result<(TcpStream, IpEndpoint), ReceiveError> {
         let listener = system.begin(self.0, Kind::Listener)?;
         let System { net, process, .. } = &mut *system;
@@ -125,10 +127,10 @@ impl TcpListener {
         Ok((TcpStream::from(system.opened(socket)), tuple.remote))
     }
 
-    /// Returns the port that the socket listens at.
+    /// Returns the port at which the socket listens.
     ///
     /// # Errors
-    /// It is no listener of this process.
+    /// [`BadDescriptor`] if the descriptor is no listener of this process.
     pub fn port(self, system: &System<'_>) -> Result<u16, BadDescriptor> {
         match system.descriptor(self.0)?.1 {
             Descriptor::Listener(listener) => Ok(listener.at.port),

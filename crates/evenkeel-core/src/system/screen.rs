@@ -1,4 +1,4 @@
-//! The screening queue: packets to be forwarded wait in it for a process's verdict.
+//! The screening queue: packets in transit wait in it for the verdict of a process.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::stack::{Received, Screened, Transit};
 use crate::time::Instant;
 use crate::work::Work;
 
-/// Frames of the forwarding channel that one call looks at, at most.
+/// The largest number of frames that one call takes from the forwarding channel.
 const FRAMES_PER_CALL: usize = 64;
 
 /// The screening queue. Every packet that the host is to forward waits in it for a verdict.
@@ -25,12 +25,14 @@ pub struct Screen(Fd);
 handle!(Screen);
 
 impl Screen {
-    /// Makes this process the one that screens: from now on every packet that the host is to forward waits in
-    /// a queue of at most `limit_pkts` for its verdict. If the process ends, nothing is forwarded until
-    /// another one screens.
+    /// Opens the screening queue. From now on every packet that the host is to forward waits there for a
+    /// verdict of this process. The queue holds at most `limit_pkts` packets. After the process has ended,
+    /// nothing is forwarded until another process opens the queue.
     ///
     /// # Errors
-    /// [`BindError::InUse`] if another process screens, or [`BindError::NoMemory`].
+    /// [`BindError::InUse`] if the screening queue is open already. [`BindError::NoMemory`] if the host's
+    /// memory limit does not allow its packets. [`BindError::TooManyOpen`] if the process has reached its
+    /// limit of descriptors.
     pub fn open(system: &mut System<'_>, limit_pkts: usize) -> Result<Self, BindError> {
         system.call();
         let System { net, process, .. } = system;
@@ -48,8 +50,8 @@ impl Screen {
         Ok(Self(system.opened(id)))
     }
 
-    /// Ends screening: drops the packets that wait for a verdict, and wakes the forwarding daemon, which
-    /// drops those in its channel.
+    /// Ends screening: drops the packets that wait for a verdict, and wakes the forwarding daemon. The daemon
+    /// drops the packets in its channel.
     pub(super) fn closed(net: &mut Net, screen: ScreenQueue) {
         net.pool.shrink(2 * screen.queue.limit());
         for transit in screen.judging.into_iter().chain(screen.queue.into_items()) {
@@ -60,12 +62,13 @@ impl Screen {
         daemon.into_iter().for_each(|daemon| net.sockets.ready.wakeups.wake_process(daemon));
     }
 
-    /// Screens the next packet: it is forwarded or not, according to the verdict of `decide`.
+    /// Screens the next packet: calls `decide` with it, and applies the [`Verdict`].
     ///
-    /// Under the lazy architectures this is where IP input happens, on the caller's bill.
+    /// Under the lazy architectures this call does the IP input, and the caller is charged for it.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    /// [`ReceiveError::WouldBlock`] if no packet waits: return [`crate::process::Step::Wait`].
+    /// [`ReceiveError::BadDescriptor`] if the descriptor is no screening queue of this process.
     pub fn decide(
         self,
         system: &mut System<'_>,
@@ -74,11 +77,11 @@ impl Screen {
         self.decide_with(system, |screened| decide(screened.transit()))
     }
 
-    /// Screens the next packet as [`Screen::decide`] does. `decide` may also ask the host's tables about its
-    /// addresses, and change the packet.
+    /// Screens the next packet as [`Screen::decide`] does. `decide` may also look up the packet's addresses
+    /// in the host's tables, and change the packet.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if there is none.
+    /// [`ReceiveError`], as for [`Screen::decide`].
     pub fn decide_with(
         self,
         system: &mut System<'_>,
@@ -96,13 +99,14 @@ impl Screen {
         Ok(())
     }
 
-    /// Shows the next packet to be screened, and keeps it for a later verdict through [`Screen::judge`].
+    /// Calls `see` with the next packet, and keeps the packet for a later verdict through [`Screen::judge`].
     ///
-    /// For programs that cannot judge at once, because another thread does. Packets kept when the process
-    /// ends are dropped.
+    /// Use it if another thread decides, so that the program cannot decide at once. Packets that are still
+    /// kept when the process ends are dropped.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if there is none, or as many as the queue's limit are kept.
+    /// [`ReceiveError::WouldBlock`] if no packet waits, or if the queue's limit of packets is kept already.
+    /// [`ReceiveError::BadDescriptor`] if the descriptor is no screening queue of this process.
     pub fn show(self, system: &mut System<'_>, see: impl FnOnce(&Transit)) -> Result<(), ReceiveError> {
         let id = system.begin(self.0, Kind::Screen)?;
         let System { net, now, .. } = system;
@@ -117,10 +121,11 @@ impl Screen {
         Ok(())
     }
 
-    /// Applies a verdict to the oldest packet of those shown.
+    /// Applies a verdict to the oldest packet that [`Screen::show`] has kept.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if none waits for its verdict.
+    /// [`ReceiveError::WouldBlock`] if no packet is kept. [`ReceiveError::BadDescriptor`] if the descriptor
+    /// is no screening queue of this process.
     pub fn judge(self, system: &mut System<'_>, verdict: Verdict) -> Result<(), ReceiveError> {
         let id = system.begin(self.0, Kind::Screen)?;
         let System { net, now, .. } = system;
@@ -133,8 +138,8 @@ impl Screen {
     }
 }
 
-/// Returns the next packet to be screened. Under the lazy architectures IP input happens here, on the bill of
-/// the process that screens.
+/// Returns the next packet to be screened. Under the lazy architectures this function does the IP input, and
+/// the screening process is charged for it.
 fn next_transit(net: &mut Net, id: SocketId, now: Instant) -> Option<Transit> {
     net.sockets.last_read = Some(id);
     let Descriptor::Screen(screen) = net.sockets.descriptors.get_mut(id)? else { return None };

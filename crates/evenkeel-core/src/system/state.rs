@@ -1,4 +1,4 @@
-//! A program's view of its host, and the beginning and the end of its calls.
+//! A program's view of its host, and the beginning and end of each call.
 
 use core::fmt;
 
@@ -10,19 +10,21 @@ use crate::time::{Duration, Instant};
 use crate::wire::IpAddress;
 use crate::work::Work;
 
-/// A program's view of its host, for the length of one step.
+/// A program's view of its host during one step.
 ///
-/// A program names its open objects by numbers of its own ([`Fd`]), the lowest free one first, as in UNIX.
-/// It cannot name the objects of other programs. Each kind of object has a type that wraps the number, its
-/// handle, and the calls on the object are methods of the handle: [`UdpSocket`](super::UdpSocket),
-/// [`TcpListener`](super::TcpListener), [`TcpStream`](super::TcpStream), [`EventQueue`](super::EventQueue),
-/// [`Timer`](super::Timer), [`UserEvent`](super::UserEvent), [`Screen`](super::Screen) and
-/// [`CaptureSocket`](super::CaptureSocket). Calls that any kind of object knows are methods of `System`.
+/// A program names its open objects by small numbers, its descriptors ([`Fd`]). As in UNIX, a new descriptor
+/// gets the lowest free number. A program cannot name the objects of other programs. Each kind of object has
+/// a handle, a type that wraps the descriptor. Calls on an object are methods of its handle:
+/// [`UdpSocket`](super::UdpSocket), [`TcpListener`](super::TcpListener), [`TcpStream`](super::TcpStream),
+/// [`EventQueue`](super::EventQueue), [`Timer`](super::Timer), [`UserEvent`](super::UserEvent),
+/// [`Screen`](super::Screen) and [`CaptureSocket`](super::CaptureSocket). Calls that apply to every kind of
+/// object are methods of `System`.
 ///
-/// An error states whose fault it is that a call failed: see [`error`](crate::error).
+/// The `fault()` of an error says whether the caller, the network or a limit made the call fail: see
+/// [`error`](crate::error).
 ///
-/// A [`Program`](crate::process::Program) gets a `System` for each step. A thread outside gets one when it
-/// makes calls through [`Host::enter`](crate::host::Host::enter):
+/// A [`Program`](crate::process::Program) gets a `System` for each step. A thread outside the host gets one
+/// for the calls that it makes through [`Host::enter`](crate::host::Host::enter):
 ///
 /// ```
 /// use evenkeel_core::cable::{self, Options};
@@ -44,11 +46,11 @@ use crate::work::Work;
 ///     socket.send(system, IpEndpoint::new(IpAddress::v4(10, 0, 0, 1), 9), b"hello")?;
 ///     match socket.receive(system) {
 ///         Ok(request) => {
-///             // From the address that the request came to.
+///             // The answer leaves from the address that the request came to.
 ///             request.as_slice().map(|payload| socket.reply(system, &request, payload)).transpose()?;
 ///             system.recycle(request);
 ///         }
-///         // Nothing has come yet: wait until the host says that something has.
+///         // Nothing has arrived yet: wait until the host reports the socket as readable.
 ///         Err(error) => assert_eq!(error, ReceiveError::WouldBlock),
 ///     }
 ///     system.close(socket);
@@ -62,19 +64,19 @@ pub struct System<'a> {
     pub(super) net: &'a mut Net,
     pub(super) process: ProcessId,
     pub(super) now: Instant,
-    /// The driver's work at the ends of calls, if there may be any.
+    /// The driver's work at the ends of calls. With `None`, calls end without trigger states.
     between_calls: Option<&'a mut dyn BetweenCalls>,
     /// Calls since the last trigger state.
     calls: u32,
 }
 
-/// The clock is read once in so many calls: a call on a datagram takes a fraction of a microsecond, and
-/// reading the clock takes a twentieth of that.
+/// The number of calls after which the clock is read once. A call on a datagram takes a fraction of a
+/// microsecond. Reading the clock takes a twentieth of that.
 const CALLS_A_LOOK: u32 = 8;
 
 /// The driver's work in the trigger states within a step.
 pub(crate) trait BetweenCalls: fmt::Debug {
-    /// Does what is due. Returns the time if anything was.
+    /// Does the work that is due. Returns the time if there was any work, else `None`.
     fn pass(&mut self, net: &mut Net) -> Option<Instant>;
 }
 
@@ -91,15 +93,17 @@ impl<'a> System<'a> {
 }
 
 impl System<'_> {
-    /// Returns the time at which this step began, or at which a soft event was last handled in it.
+    /// Returns the time at which this step began. After a trigger state that had work, returns the time of
+    /// that trigger state.
     #[must_use]
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Handles a trigger state: calls the handlers of soft events that are due, and sends paced segments.
-    /// Every call on a stream is a trigger state, and so is every eighth of the other calls. This is for
-    /// programs that compute for long without making any.
+    /// Handles a trigger state: calls the handlers of due soft events, and sends due paced segments.
+    ///
+    /// Every call on a stream is a trigger state, and so is every eighth of the other calls. A program that
+    /// computes for a long time without such calls should call this method meanwhile.
     #[inline(never)]
     pub fn trigger(&mut self) {
         let Some(between_calls) = &mut self.between_calls else { return };
@@ -109,8 +113,8 @@ impl System<'_> {
         }
     }
 
-    /// Begins a call. The call before ends there, which may be a trigger state. (The last call of a step
-    /// ends with its work item.)
+    /// Begins a call. This ends the previous call, and its end may be a trigger state. The last call of a
+    /// step ends with its work item.
     #[inline]
     pub(super) fn call(&mut self) {
         self.net.work.add(Work::SystemCall);
@@ -122,7 +126,8 @@ impl System<'_> {
         }
     }
 
-    /// Begins a call that may copy many bytes. Trigger states come before it and before the next call.
+    /// Begins a call that may copy many bytes. One trigger state precedes this call, and another the next
+    /// call.
     #[inline]
     pub(super) fn long_call(&mut self) {
         self.net.work.add(Work::SystemCall);
@@ -139,33 +144,33 @@ impl System<'_> {
         self.process
     }
 
-    /// Gives back a received datagram's buffers: faster than dropping it.
+    /// Returns the buffers of a received datagram to the host. This is faster than dropping the datagram.
     pub fn recycle(&mut self, datagram: Datagram) {
         datagram.recycle(&mut self.net.pool);
     }
 
-    /// Returns the first hop of packets to `destination`. The host requests the hop's hardware address if
-    /// that is neither known nor requested already, so that a program may wait until the first datagram can
-    /// leave.
+    /// Returns the first hop of packets to `destination`. The host requests the hop's hardware address if it
+    /// is neither known nor requested already. A program can thus wait until its first datagram can leave.
     ///
     /// # Errors
-    /// [`SendError`]; nothing is asked then.
+    /// [`SendError`] if the host cannot send to `destination`; it requests no address then.
     pub fn first_hop(&mut self, destination: IpAddress) -> Result<ResolvedHop, SendError> {
         self.call();
         let hop = self.net.with_stack(self.now, |stack, io| stack.first_hop(destination, io));
         Ok(hop?)
     }
 
-    /// Returns the socket that a descriptor refers to, for queries of the host
-    /// ([`Host::socket_counters`](crate::host::Host::socket_counters) and others).
+    /// Returns the identifier of the socket that a descriptor refers to. Queries of the host take it, for
+    /// example [`Host::socket_counters`](crate::host::Host::socket_counters).
     ///
     /// # Errors
-    /// It is not open.
+    /// [`BadDescriptor::NotOpen`] if this process has no such descriptor open.
     pub fn socket(&self, fd: impl Into<Fd>) -> Result<SocketId, BadDescriptor> {
         Ok(self.descriptor(fd.into())?.0)
     }
 
-    /// Burns CPU: the work a program does with what it received. Takes effect when the step is over.
+    /// Adds `time` to the CPU time of this step: the time in which the program works on what it received. The
+    /// time passes when the step is over.
     pub fn compute(&mut self, time: Duration) {
         self.net.work.compute += time;
     }
@@ -179,15 +184,15 @@ impl System<'_> {
         Ok((id, self.net.sockets.descriptors.get(id).ok_or(BadDescriptor::NotOpen)?))
     }
 
-    /// Returns the descriptor of a socket that was just opened, after adding it to the process's queue of
-    /// all events, if it has one.
+    /// Returns the descriptor of a socket that was just opened. If the process has an event queue of all its
+    /// descriptors, adds the descriptor to it.
     pub(super) fn opened(&mut self, id: SocketId) -> Fd {
         let fd = self.net.sockets.ready.fd(id);
         self.net.readiness().add_opened_to_events(self.process, fd);
         fd
     }
 
-    /// Begins a call on a descriptor that has to be of a certain kind.
+    /// Begins a call on a descriptor, and checks that the descriptor is of this kind.
     #[inline]
     pub(super) fn begin(&mut self, fd: Fd, kind: Kind) -> Result<SocketId, BadDescriptor> {
         self.call();
@@ -196,7 +201,7 @@ impl System<'_> {
     }
 }
 
-/// Returns [`ReceiveError::WouldBlock`] unless a call has taken something from a queue.
+/// Returns [`ReceiveError::WouldBlock`] unless `taken`, which says that a call took something from a queue.
 pub(super) const fn there_was(taken: bool) -> Result<(), ReceiveError> {
     if taken { Ok(()) } else { Err(ReceiveError::WouldBlock) }
 }

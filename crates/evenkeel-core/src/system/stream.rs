@@ -13,7 +13,7 @@ use crate::time::Instant;
 use crate::wire::IpEndpoint;
 use crate::work::Work;
 
-/// One end of a TCP connection.
+/// A TCP stream: the local end of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TcpStream(Fd);
 
@@ -22,20 +22,22 @@ handle!(TcpStream);
 impl TcpStream {
     // --- Open and close ---
 
-    /// Opens a connection to `to`, from an address of the host that suits it and a free port. The stream can
-    /// be written to at once; an event reports when it is connected.
+    /// Opens a connection to `to`. The host chooses a free local port, and a local address that suits the
+    /// route. The program may write to the stream at once. An event reports when the stream is connected.
     ///
     /// # Errors
-    /// [`ConnectError`]; nothing was opened.
+    /// [`ConnectError`] if the destination cannot be used, no route or local address leads to it, or a limit
+    /// is reached. Nothing was opened then.
     pub fn connect(system: &mut System<'_>, to: IpEndpoint) -> Result<Self, ConnectError> {
         Self::connect_with(system, to, &ConnectOptions::default()).map(|(stream, _)| stream)
     }
 
-    /// Opens a connection to `to` as `options` say. Returns the stream, and the number of bytes of their
-    /// data that were taken; the caller writes the rest.
+    /// Opens a connection to `to` with `options`. Returns the stream, and the number of bytes that it took
+    /// from the data in `options`; the caller writes the rest.
     ///
     /// # Errors
-    /// [`ConnectError`]; nothing was opened.
+    /// [`ConnectError`], as for [`TcpStream::connect`]. [`ConnectError::NotLocal`] if the host does not have
+    /// the local address in `options`. Nothing was opened then.
     pub fn connect_with(
         system: &mut System<'_>,
         to: IpEndpoint,
@@ -91,11 +93,12 @@ impl TcpStream {
         net.tcp_channels().open_ring(id);
     }
 
-    /// Closes the stream at once: its peer gets a reset, and what was not sent is lost. Other descriptors of
-    /// it stay open, of a connection that is over.
+    /// Aborts the connection and closes the stream at once. The peer gets a reset, and unsent data are lost.
+    /// Other descriptors of the stream stay open, but their connection is over.
     ///
     /// # Errors
-    /// The connection was over before. The stream is closed all the same.
+    /// [`StreamError`] if the connection was over before; the stream is closed all the same. Also if the
+    /// descriptor is no stream of this process.
     pub fn abort(self, system: &mut System<'_>) -> Result<(), StreamError> {
         let id = self.begin(system)?;
         let aborted = system.net.activation().abort_stream(id);
@@ -105,67 +108,71 @@ impl TcpStream {
 
     // --- Read and write ---
 
-    /// Reads bytes that have arrived, and returns their number: 0 at the end of the stream.
+    /// Reads bytes that have arrived. Returns their number, or 0 at the end of the stream.
     ///
     /// # Errors
-    /// [`StreamError::WouldBlock`] if nothing has come: then [`crate::process::Step::Wait`].
+    /// [`StreamError::WouldBlock`] if no byte has arrived: return [`crate::process::Step::Wait`]. Another
+    /// [`StreamError`] if the stream is closed or has failed, or is no stream of this process.
     pub fn read(self, system: &mut System<'_>, to: &mut [u8]) -> Result<usize, StreamError> {
         let id = self.begin(system)?;
         system.net.work.add(Work::Deliver);
         Ok(system.net.tcp.read_stream(id, to, system.now)?)
     }
 
-    /// Reads as [`TcpStream::read`] does, and leaves the bytes there to be read again.
+    /// Copies bytes that have arrived, as [`TcpStream::read`] does, but leaves them in the stream. A later
+    /// call reads them again.
     ///
     /// # Errors
-    /// As [`TcpStream::read`].
+    /// [`StreamError`], as for [`TcpStream::read`].
     pub fn peek(self, system: &mut System<'_>, to: &mut [u8]) -> Result<usize, StreamError> {
         let id = self.begin(system)?;
         Ok(system.net.tcp.with_stream(id, |endpoint, id| endpoint.peek(id, to))?)
     }
 
-    /// Takes as many bytes to send as there is room for, and returns their number.
+    /// Queues as many bytes of `data` for sending as there is room for. Returns their number.
     ///
     /// # Errors
-    /// [`StreamError::WouldBlock`] if there is no room: an event says when there is.
+    /// [`StreamError::WouldBlock`] if there is no room: an event reports when there is. Another
+    /// [`StreamError`] if the stream is closed or has failed, or is no stream of this process.
     pub fn write(self, system: &mut System<'_>, data: &[u8]) -> Result<usize, StreamError> {
         let id = self.begin(system)?;
         Ok(system.net.tcp.with_stream(id, |endpoint, id| endpoint.write(id, data))?)
     }
 
-    /// Writes as [`TcpStream::write`] does, for data that more will follow at once: a segment that is not
-    /// full waits for it.
+    /// Queues bytes as [`TcpStream::write`] does, for a caller that will write more at once. A segment that
+    /// is not full waits for the further data.
     ///
     /// # Errors
-    /// As [`TcpStream::write`].
+    /// [`StreamError`], as for [`TcpStream::write`].
     pub fn write_more(self, system: &mut System<'_>, data: &[u8]) -> Result<usize, StreamError> {
         let id = self.begin(system)?;
         Ok(system.net.tcp.with_stream(id, |endpoint, id| endpoint.write_more(id, data))?)
     }
 
-    /// Returns the bytes that [`TcpStream::write`] would take now, unless memory becomes scarce in between; 0
-    /// also if this direction was shut down.
+    /// Returns the number of bytes that [`TcpStream::write`] would take now. The write takes fewer if memory
+    /// becomes scarce in between. Returns 0 if the sending direction was shut down.
     ///
     /// # Errors
-    /// The connection is over.
+    /// [`StreamError`] if the connection is over, or the descriptor is no stream of this process.
     pub fn room(self, system: &System<'_>) -> Result<usize, StreamError> {
         system.net.tcp.stream_room(self.connection(system)?)
     }
 
-    /// Closes the sending direction of a stream. Data written before are still sent, and reading goes on.
+    /// Closes the sending direction of a stream. Data written before are still sent. The receiving direction
+    /// stays open.
     ///
     /// # Errors
-    /// The connection is over.
+    /// [`StreamError`] if the connection is over, or the descriptor is no stream of this process.
     pub fn shutdown(self, system: &mut System<'_>) -> Result<(), StreamError> {
         let id = self.begin(system)?;
         system.net.tcp.change_stream(id, tcp::Endpoint::shutdown)
     }
 
-    /// Closes the receiving direction of a stream. Data that were not read, and data that still arrive, are
-    /// acknowledged and discarded; writing goes on.
+    /// Closes the receiving direction of a stream. Unread data, and data that still arrive, are acknowledged
+    /// and discarded. The sending direction stays open.
     ///
     /// # Errors
-    /// The connection is over.
+    /// [`StreamError`] if the connection is over, or the descriptor is no stream of this process.
     pub fn shutdown_read(self, system: &mut System<'_>) -> Result<(), StreamError> {
         let id = self.begin(system)?;
         system.net.tcp.change_stream(id, tcp::Endpoint::shutdown_read)
@@ -173,47 +180,47 @@ impl TcpStream {
 
     // --- Settings and questions ---
 
-    /// Chooses something for one stream; at first all is as configured for the host. What is chosen in the
-    /// step that opened the stream is in its SYN, too.
+    /// Sets an option of one stream. Until then the configured value applies. An option set in the step that
+    /// opened the stream also applies to its SYN.
     ///
     /// # Errors
-    /// The connection is over.
+    /// [`StreamError`] if the connection is over, or the descriptor is no stream of this process.
     pub fn set(self, system: &mut System<'_>, option: StreamOption) -> Result<(), StreamError> {
         let id = self.begin(system)?;
         system.net.tcp.set_stream(id, option, system.now)
     }
 
-    /// Sets the Differentiated Services codepoint of packets that a stream sends from now on. The low six
-    /// bits count. The initial value is 0.
+    /// Sets the Differentiated Services codepoint (DSCP) of packets that the stream sends from now on. The
+    /// low six bits of `dscp` count. The initial value is 0.
     ///
     /// # Errors
-    /// The connection is over.
+    /// [`StreamError`] if the connection is over, or the descriptor is no stream of this process.
     pub fn set_dscp(self, system: &mut System<'_>, dscp: u8) -> Result<(), StreamError> {
         let id = self.begin(system)?;
         system.net.tcp.change_stream(id, |endpoint, id| endpoint.set_dscp(id, dscp))
     }
 
-    /// Returns the local port.
+    /// Returns the local port of a stream.
     ///
     /// # Errors
-    /// It is no stream of this process.
+    /// [`BadDescriptor`] if the descriptor is no stream of this process.
     pub fn port(self, system: &System<'_>) -> Result<u16, BadDescriptor> {
         Ok(self.info(system)?.0.local.port)
     }
 
-    /// Returns the addresses and ports of a stream, and its figures.
+    /// Returns the addresses and ports of a stream, and its measured state ([`Info`]).
     ///
     /// # Errors
-    /// It is no stream of this process.
+    /// [`BadDescriptor`] if the descriptor is no stream of this process.
     pub fn info(self, system: &System<'_>) -> Result<(FourTuple, Info), BadDescriptor> {
         system.net.tcp.stream_info(self.connection(system)?).ok_or(BadDescriptor::NotOpen)
     }
 
-    /// Returns why a stream has failed, if it has, and only once. Other calls then fail because the stream
-    /// is closed.
+    /// Returns the reason why a stream has failed, or `None` if it has not. The reason is returned only once.
+    /// Other calls then fail with [`StreamError::Closed`].
     ///
     /// # Errors
-    /// It is no stream of this process.
+    /// [`BadDescriptor`] if the descriptor is no stream of this process.
     pub fn take_error(
         self,
         system: &mut System<'_>,
@@ -224,7 +231,7 @@ impl TcpStream {
 
     // --- The connection ---
 
-    /// Begins a call on the stream, which may copy many bytes.
+    /// Begins a call on the stream that may copy many bytes. Returns the connection.
     #[inline]
     fn begin(self, system: &mut System<'_>) -> Result<Id, BadDescriptor> {
         system.long_call();

@@ -1,4 +1,4 @@
-//! Timers that a program waits for as for a socket.
+//! Timers: descriptors that become readable when a time has come.
 
 use super::handle::handle;
 use super::state::{System, there_was};
@@ -6,7 +6,7 @@ use crate::id::Fd;
 use crate::socket::{BadDescriptor, Kind, ReceiveError, TooManyOpen};
 use crate::time::{Duration, Instant};
 
-/// A timer: a descriptor that is ready to read when it has expired (`timerfd`).
+/// A timer: a descriptor that is readable after it has expired (`timerfd`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timer(Fd);
 
@@ -16,18 +16,18 @@ impl Timer {
     /// Opens a timer. It does not run until it is [set](Self::set).
     ///
     /// # Errors
-    /// The process has as many descriptors as it may have.
+    /// [`TooManyOpen`] if the process has reached its limit of descriptors.
     pub fn open(system: &mut System<'_>) -> Result<Self, TooManyOpen> {
         system.call();
         let timer = system.net.sockets.open_timer(system.process, &mut system.net.work)?;
         Ok(Self(system.opened(timer)))
     }
 
-    /// Sets the timer to expire at a time, or never, and then after each `interval` if there is one. How
-    /// often it had expired before is forgotten.
+    /// Sets the timer to expire at `at`, and then after each `interval` if there is one. With
+    /// [`Instant::NEVER`] it does not expire. Earlier expirations are no longer reported.
     ///
     /// # Errors
-    /// It is no timer of this process.
+    /// [`BadDescriptor`] if the descriptor is no timer of this process.
     pub fn set(
         self,
         system: &mut System<'_>,
@@ -39,10 +39,11 @@ impl Timer {
         Ok(())
     }
 
-    /// Returns how often the timer has expired since it was set, or since the last such call.
+    /// Returns how often the timer has expired since it was set, or since the last call of this method.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if it has not: then [`crate::process::Step::Wait`].
+    /// [`ReceiveError::WouldBlock`] if it has not expired: return [`crate::process::Step::Wait`].
+    /// [`ReceiveError::BadDescriptor`] if the descriptor is no timer of this process.
     pub fn expirations(self, system: &mut System<'_>) -> Result<u64, ReceiveError> {
         let id = system.begin(self.0, Kind::Timer)?;
         let expirations = system.net.sockets.take_expirations(id);

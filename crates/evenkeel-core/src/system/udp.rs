@@ -1,4 +1,4 @@
-//! UDP sockets: bind, groups, receive and send.
+//! UDP sockets: binding, multicast groups, receiving and sending.
 
 use super::handle::handle;
 use super::lazy_receive::Receiver;
@@ -18,7 +18,7 @@ use crate::time::Instant;
 use crate::wire::IpAddress;
 use crate::work::Work;
 
-/// A UDP socket: datagrams to and from one port.
+/// A UDP socket, which sends and receives datagrams at one port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UdpSocket(Fd);
 
@@ -27,20 +27,23 @@ handle!(UdpSocket);
 impl UdpSocket {
     // --- Open and close ---
 
-    /// Opens a UDP socket bound to `port` of `address`, or of all the host's addresses. Port 0 chooses one.
+    /// Opens a UDP socket bound to `port` of `address`, or of all the host's addresses if `address` is
+    /// `None`. Port 0 lets the host choose a free port.
     ///
-    /// Bound to a multicast group, it joins the group and receives nothing else; any number of sockets may.
+    /// A socket bound to a multicast group joins that group and receives only its datagrams. Any number of
+    /// sockets may bind to one group and port.
     ///
     /// # Errors
-    /// [`BindError`]; nothing is open then.
+    /// [`BindError`] if the address or the port cannot be used, or a limit is reached. No socket is open
+    /// then.
     pub fn bind(system: &mut System<'_>, address: Option<IpAddress>, port: u16) -> Result<Self, BindError> {
         system.call();
         let id = Self::open(system.net, Some(system.process), address, port, system.now)?;
         Ok(Self(system.opened(id)))
     }
 
-    /// Opens a socket of `owner`. Bound to a multicast group it joins the group, and shares the channel of
-    /// the sockets that have.
+    /// Opens a socket of `owner`. A socket bound to a multicast group joins it, and shares a channel with the
+    /// other sockets of that group and port.
     pub(crate) fn open(
         net: &mut Net,
         owner: Option<ProcessId>,
@@ -88,8 +91,8 @@ impl UdpSocket {
         Ok(id)
     }
 
-    /// Lets the socket receive from the channel of `address` and `port`, which is opened if there is none
-    /// yet.
+    /// Adds the socket to the receivers of the channel for `address` and `port`. Opens that channel if there
+    /// is none yet.
     fn receive_at(
         net: &mut Net,
         id: SocketId,
@@ -110,7 +113,8 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// Drops what waits, leaves the groups, and closes the channels that no other socket shares.
+    /// Closes a socket: drops its queued datagrams, leaves its groups, and closes channels that no other
+    /// socket shares.
     pub(super) fn closed(net: &mut Net, id: SocketId, socket: Socket, now: Instant) {
         net.pool.shrink(socket.ready.limit());
         for datagram in socket.ready.into_items() {
@@ -136,11 +140,12 @@ impl UdpSocket {
 
     // --- Groups ---
 
-    /// Joins a multicast group on every interface: its datagrams to the socket's port are received by the
-    /// socket. All sockets of a group and port share one channel.
+    /// Joins a multicast group on every interface. The socket then receives the group's datagrams to its
+    /// port. All sockets of a group and port share one channel.
     ///
     /// # Errors
-    /// [`BindError`]; the socket is unchanged then.
+    /// [`BindError`] if `group` is no multicast address, if its channel cannot be opened, or if the
+    /// descriptor is no UDP socket of this process. The socket is unchanged then.
     pub fn join(self, system: &mut System<'_>, group: IpAddress) -> Result<(), BindError> {
         let id = system.begin(self.0, Kind::Udp)?;
         let port = self.port(system)?;
@@ -150,7 +155,8 @@ impl UdpSocket {
         Ok(Self::join_group(system.net, id, port, group, system.now)?)
     }
 
-    /// Lets a socket, which is bound to `port`, receive what is sent to a group.
+    /// Adds a socket, bound to `port`, to the receivers of a multicast group. Does nothing if it has joined
+    /// already.
     fn join_group(
         net: &mut Net,
         id: SocketId,
@@ -175,12 +181,13 @@ impl UdpSocket {
 
     /// Receives a datagram.
     ///
-    /// Under the lazy architectures this is where protocol input happens, on the caller's bill. The datagram
-    /// stays in the frames it came in. When it is dropped their buffers go back; [`System::recycle`] is the
-    /// faster way.
+    /// Under the lazy architectures this call does the protocol input, and the caller is charged for it. The
+    /// datagram stays in the frames that it arrived in. Dropping the datagram returns their buffers;
+    /// [`System::recycle`] returns them faster.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    /// [`ReceiveError::WouldBlock`] if no datagram is available: return [`crate::process::Step::Wait`].
+    /// [`ReceiveError::BadDescriptor`] if the descriptor is no UDP socket of this process.
     pub fn receive(self, system: &mut System<'_>) -> Result<Datagram, ReceiveError> {
         let id = system.begin(self.0, Kind::Udp)?;
         let mut datagram = None;
@@ -188,14 +195,15 @@ impl UdpSocket {
         datagram.ok_or(ReceiveError::WouldBlock)
     }
 
-    /// Receives as many datagrams as there are and `datagrams` has room for, of 64 frames at most that wait
-    /// in a channel. Those that it held before are given back first.
+    /// Receives as many datagrams as are available and `datagrams` has room for. One call takes at most 64
+    /// frames from a channel. Datagrams that `datagrams` held before are recycled first.
     ///
-    /// It costs a fraction of as many calls of [`UdpSocket::receive`], and what is sent in answer leaves
+    /// A burst costs a fraction of as many calls of [`UdpSocket::receive`]. Answers to the burst leave
     /// together.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] if there is none: then [`crate::process::Step::Wait`].
+    /// [`ReceiveError::WouldBlock`] if no datagram is available: return [`crate::process::Step::Wait`].
+    /// [`ReceiveError::BadDescriptor`] if the descriptor is no UDP socket of this process.
     pub fn receive_burst(
         self,
         system: &mut System<'_>,
@@ -212,33 +220,36 @@ impl UdpSocket {
     /// Sends a datagram from the socket's address and port. The payload is copied once, into the frame that
     /// leaves.
     ///
-    /// If the host has too few free buffers ([`SendError::NoBuffer`]), the socket is not writable until there
-    /// are enough: [`System::wait`] and the other calls report when it is.
+    /// If the host has too few free buffers, the call fails with [`SendError::NoBuffer`]. The socket is then
+    /// not writable until enough buffers are free. [`System::wait`] and the other waiting calls report when
+    /// it is.
     ///
-    /// A socket that is bound to no address sends from the one that suits the way there. That is right for
+    /// A socket that is bound to no address sends from the host's address that suits the route. Use this for
     /// requests only: [`UdpSocket::reply`] sends an answer from the address that its request came to.
     ///
     /// # Errors
-    /// [`SendError`]; nothing was sent.
+    /// [`SendError`] if the host has no route, no suitable address or too few buffers, if the payload is too
+    /// long, or if the destination is the host itself. Also if the descriptor is no UDP socket of this
+    /// process. Nothing was sent then.
     pub fn send(self, system: &mut System<'_>, to: IpEndpoint, payload: &[u8]) -> Result<(), SendError> {
         self.send_from(system, Origin::default(), to, payload)
     }
 
-    /// Answers a datagram: sends `payload` to its sender, from the address that it was sent to and by the
-    /// interface that it came by ([`Datagram::reply_origin`]).
+    /// Answers the datagram `request`: sends `payload` to its sender. The answer leaves from the address that
+    /// the request was sent to, through the interface that received it ([`Datagram::reply_origin`]).
     ///
     /// # Errors
-    /// [`SendError`]; nothing was sent.
+    /// [`SendError`], as for [`UdpSocket::send_from`]; nothing was sent then.
     pub fn reply(self, system: &mut System<'_>, request: &Datagram, payload: &[u8]) -> Result<(), SendError> {
         self.send_from(system, request.reply_origin(), request.source(), payload)
     }
 
-    /// Sends a datagram from an address and by an interface of the caller's choice, as `IP_PKTINFO` does: for
-    /// answers that leave later than in the step that received the request.
+    /// Sends a datagram from an address and through an interface that the caller chooses, as `IP_PKTINFO`
+    /// does. Use it for answers that are sent in a later step than the one that received the request.
     ///
     /// # Errors
-    /// [`SendError`], and [`SendError::NotLocal`] if `from` is no address of this host, or another one than
-    /// the socket is bound to; nothing was sent.
+    /// [`SendError`], as for [`UdpSocket::send`]. [`SendError::NotLocal`] if the address in `from` is no
+    /// address of this host, or differs from the address that the socket is bound to. Nothing was sent then.
     pub fn send_from(
         self,
         system: &mut System<'_>,
@@ -280,7 +291,7 @@ impl UdpSocket {
     /// Returns the port that the socket is bound to.
     ///
     /// # Errors
-    /// It is no UDP socket of this process.
+    /// [`BadDescriptor`] if the descriptor is no UDP socket of this process.
     pub fn port(self, system: &System<'_>) -> Result<u16, BadDescriptor> {
         match system.descriptor(self.0)?.1 {
             Descriptor::Udp(socket) => Ok(socket.port),

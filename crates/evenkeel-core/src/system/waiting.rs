@@ -1,4 +1,4 @@
-//! Waiting for what is ready: `select`, `poll`, and wakers of threads and tasks outside.
+//! Waiting for readiness: `select`, `poll`, and wakers of threads and tasks outside the host.
 
 use core::task::Waker;
 
@@ -8,58 +8,59 @@ use crate::ready::{FdSets, Kinds, PollEntry, Waiter};
 use crate::socket::BadDescriptor;
 
 impl System<'_> {
-    /// Sets `found` to those of `selecting` that are ready. Returns how many there are, counting a
-    /// descriptor once for each set that it is in. If there are none,
-    /// [`Step::Block`](crate::process::Step::Block) sleeps until there is one.
+    /// Sets `found` to the descriptors of `selecting` that are ready. Returns their number; a descriptor
+    /// counts once for each set that it is in. If it is 0, return
+    /// [`Step::Block`](crate::process::Step::Block) to sleep until a descriptor is ready.
     ///
-    /// The host remembers the result. The next call checks only descriptors that are new, those that were
-    /// ready, and those for which something has come. See [`evenkeel_ready::Readiness::select`].
+    /// The host remembers the result. The next call checks only new descriptors, those that were ready, and
+    /// those with an event since. See [`evenkeel_ready::Readiness::select`].
     ///
     /// # Errors
-    /// One of them is not open; `found` is empty then.
+    /// [`BadDescriptor`] if a descriptor of `selecting` is not open; `found` is empty then.
     pub fn select(&mut self, selecting: &FdSets, found: &mut FdSets) -> Result<usize, BadDescriptor> {
         self.begin_or_continue();
         self.net.readiness().select(self.process, selecting, found)
     }
 
-    /// Writes into each entry what its descriptor is ready for. Returns the number of entries that are
-    /// ready, or not open. If there are none, [`Step::Block`](crate::process::Step::Block) sleeps until
-    /// there is one.
+    /// Writes into each entry the kinds for which its descriptor is ready. Returns the number of entries that
+    /// are ready or not open. If it is 0, return [`Step::Block`](crate::process::Step::Block) to sleep until
+    /// a descriptor is ready.
     pub fn poll(&mut self, entries: &mut [PollEntry]) -> usize {
         self.begin_or_continue();
         self.net.readiness().poll_descriptors(self.process, entries)
     }
 
-    /// Continues the call in which the process has slept, or begins a new one.
+    /// Continues the call in which the process slept, or begins a new one.
     fn begin_or_continue(&mut self) {
         if !self.net.sockets.ready.is_woken_in_call(self.process) {
             self.call();
         }
     }
 
-    /// Has `waker` woken, once, when the last call of [`System::select`] or [`System::poll`], which has
-    /// found nothing, would find something. This is for threads and tasks outside, which do not sleep
-    /// through [`Step::Block`](crate::process::Step::Block). Returns whether the call would find something
-    /// already; then `waker` is not woken.
+    /// Registers `waker` for the last call of [`System::select`] or [`System::poll`], which found nothing.
+    /// The host wakes it once, when that call would find something. Threads and tasks outside the host use
+    /// this method, because they do not sleep through [`Step::Block`](crate::process::Step::Block). Returns
+    /// whether the call would find something already; `waker` is not woken then.
     ///
-    /// A process is in one call at a time: the next call replaces this one, and wakers registered for this
-    /// one are then woken for that.
+    /// A process is in one call at a time. The next call replaces this one, and wakers registered for this
+    /// call are then woken for the next.
     pub fn block(&mut self, waker: &Waker) -> bool {
         self.call();
         self.net.readiness().wait_in_call(self.process, waker)
     }
 
-    /// Ends the call in which nothing was found: wakers that [wait](System::block) in it are no longer woken
-    /// for it.
+    /// Ends the call that found nothing. Wakers that [`System::block`] registered for it are no longer woken.
     pub fn give_up(&mut self) {
         self.net.sockets.ready.leave_call(self.process);
     }
 
-    /// Has `waker` woken, once, when the descriptor is ready for one of `kinds`, or has ended. This is for
-    /// threads and tasks outside, which do not sleep through [`Step::Wait`](crate::process::Step::Wait).
+    /// Registers `waker` for a descriptor. The host wakes it once, when the descriptor is ready for one of
+    /// `kinds` or has ended. Threads and tasks outside the host use this method, because they do not sleep
+    /// through [`Step::Wait`](crate::process::Step::Wait).
     ///
-    /// Returns what of `kinds` it is ready for already, and whether it has ended; if anything, `waker` is not
-    /// woken. A descriptor that is not open is [`Kinds::INVALID`]: the next call on it returns the error.
+    /// Returns those of `kinds` for which the descriptor is ready already, and whether it has ended. Unless
+    /// the result is empty, `waker` is not woken. Returns [`Kinds::INVALID`] if the descriptor is not open;
+    /// the next call on it returns the error.
     pub fn wait(&mut self, fd: impl Into<Fd>, kinds: Kinds, waker: &Waker) -> Kinds {
         self.call();
         let Ok((id, _)) = self.descriptor(fd.into()) else { return Kinds::INVALID };
@@ -70,7 +71,7 @@ impl System<'_> {
         ready
     }
 
-    /// Cancels the waking of `waker` for the descriptor.
+    /// Cancels the registration of `waker` for a descriptor.
     pub fn forget(&mut self, fd: impl Into<Fd>, waker: &Waker) {
         if let Ok((id, _)) = self.descriptor(fd.into()) {
             self.net.sockets.ready.forget_waker(id, waker);
