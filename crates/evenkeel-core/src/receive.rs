@@ -1,8 +1,8 @@
 //! The receive architectures.
 //!
-//! An architecture is nothing but a choice: which level runs which unit of work, where queues stand between
-//! them, and what happens when one is full. The choices are written down here, as data; the units themselves
-//! are in `net` and know of no architecture.
+//! An architecture is a set of choices: the level that runs each work item, the queues between work items,
+//! and what happens when a queue is full. This module describes these choices as data. The work items are in
+//! `net` and do not depend on the architecture.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,15 +10,15 @@ use core::str::FromStr;
 /// The receive architecture of a host: the code that processes received frames, and when it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Architecture {
-    /// 4.2BSD: device work in the interrupt, protocol input in the software interrupt, through one shared IP
-    /// queue.
+    /// 4.2BSD: device work runs in the interrupt, and protocol input in the software interrupt. One shared IP
+    /// queue connects them.
     Eager,
-    /// Mogul and Ramakrishnan: interrupts only start polling; the polling thread processes each frame to
-    /// completion, with a quota, round robin, and feedback from full queues.
+    /// Mogul and Ramakrishnan: interrupts only start polling. The polling thread processes each frame to
+    /// completion, with a quota, round robin, and with feedback from full queues.
     Polled,
-    /// Demultiplexing in the interrupt, early discard if the socket queue or the accept queue is full,
-    /// protocol input still eager. Segments of connections always reach protocol input: their windows limit
-    /// the sender. A control experiment.
+    /// A control experiment: the interrupt demultiplexes, and discards a frame early if the socket queue or
+    /// the accept queue is full. Protocol input is still eager. Segments of connections always reach protocol
+    /// input, because their windows limit the sender.
     EarlyDemux,
     /// Lazy receiver processing with demultiplexing in software.
     SoftLrp,
@@ -27,7 +27,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// All five, from the most eager to the laziest.
+    /// All five architectures, from the most eager to the laziest.
     pub const ALL: [Self; 5] = [Self::Eager, Self::EarlyDemux, Self::Polled, Self::SoftLrp, Self::NiLrp];
 
     /// Returns the name used on the command line and in reports.
@@ -49,7 +49,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// The name is none of the five.
+/// An architecture name that is none of the five.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownArchitecture(String);
 
@@ -76,20 +76,22 @@ pub enum DeviceWork {
     Interrupt,
     /// In the polling thread.
     Polled,
-    /// Nowhere: the interface puts frames into channels itself.
+    /// Nowhere on the host: the interface puts frames into channels itself.
     None,
 }
 
 /// The next step for a frame after device work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterDevice {
-    /// Into the shared IP queue.
+    /// The frame enters the shared IP queue.
     IpQueue,
-    /// Demultiplexed; dropped if its socket's queue is full; else into the shared IP queue.
+    /// The frame is demultiplexed. It is dropped if its socket's queue is full, and else enters the shared IP
+    /// queue.
     DemultiplexThenIpQueue,
-    /// Protocol input in the same call, to completion.
+    /// Protocol input processes the frame in the same call, to completion.
     Input,
-    /// Demultiplexed into its channel, or dropped if that is full. Protocol input waits for the receiver.
+    /// The frame is demultiplexed into its channel, or dropped if that is full. Protocol input waits for the
+    /// receiver.
     Channel,
 }
 
@@ -103,13 +105,14 @@ pub struct ReceivePath {
 }
 
 impl ReceivePath {
-    /// A driver that knows nothing of polling: 4.2BSD's, with the shared IP queue.
+    /// The receive path of a driver that cannot poll: that of 4.2BSD, with the shared IP queue.
     pub const LEGACY: Self = Self { device: DeviceWork::Interrupt, after_device: AfterDevice::IpQueue };
 
-    /// Returns the receive path of an architecture. Two architectures leave open where device work is done:
-    /// `soft-lrp` (in the interrupt, as in its paper, or polled, as both papers suggest) and `polled` (all
-    /// of it at interrupt level is the paper's alternative without a polling thread). For these,
-    /// [`DeviceWork::None`], which is for `ni-lrp` only, counts as polled.
+    /// Returns the receive path of an architecture. `device_work` applies only to `soft-lrp` and `polled`.
+    ///
+    /// The paper of `soft-lrp` does device work in the interrupt; both papers suggest polling. Device work of
+    /// `polled` at interrupt level is its paper's alternative without a polling thread. [`DeviceWork::None`]
+    /// is for `ni-lrp` only, and counts as polled here.
     #[must_use]
     pub const fn of(architecture: Architecture, device_work: DeviceWork) -> Self {
         let device_work = match device_work {
@@ -126,8 +129,7 @@ impl ReceivePath {
         Self { device, after_device }
     }
 
-    /// Returns whether the interface demultiplexes, and the host does no device work for the frames it
-    /// receives.
+    /// Returns whether the interface demultiplexes. The host then does no device work for received frames.
     #[must_use]
     pub const fn is_on_interface(self) -> bool {
         matches!(self.device, DeviceWork::None)

@@ -1,4 +1,4 @@
-//! Runs a host of [`evenkeel_core`] on a real core, driven by the machine's clock, on the devices of
+//! Runs a host of [`evenkeel_core`] on a real core: with the machine's clock, and on the devices of
 //! [`evenkeel_link`].
 //!
 //! [`Engine::open`] opens a host on a TAP device or a network interface. A thread
@@ -28,9 +28,9 @@
 //! }
 //! ```
 //!
-//! A thread that waits runs the host meanwhile, so protocol work runs at the priority of that thread and is
-//! charged to it. An event loop that also waits for other things runs a bounded number of work units at a
-//! time ([`Engine::advance`]).
+//! A thread runs the host while it waits, so protocol work runs at the priority of that thread and is charged
+//! to it. An event loop that also waits for other things runs a bounded number of work items at a time
+//! ([`Engine::advance`]).
 //!
 //! # Several programs on a host
 //!

@@ -1,6 +1,5 @@
-//! Ways to run a host. A thread runs it until a time or a condition, makes calls on it and waits for
-//! descriptors, and runs the host while it waits. Alternatively, its own event loop runs the host, a bounded
-//! number of work units at a time.
+//! Ways to run a host. A thread runs it until a time or a condition, or makes calls and runs the host while
+//! it waits. Alternatively, an event loop runs the host, a bounded number of work items at a time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,10 +17,10 @@ use crate::ended::{Ended, Next};
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// Units of work between two calls of a thread that never has to wait.
+/// Work items that run between two calls of a thread that never has to wait.
 const UNITS_BETWEEN: usize = 16;
 
-/// A flag that a waker sets when the call that a thread waits for can go on.
+/// A flag that a waker sets when the call that a thread waits for can continue.
 #[derive(Debug, Default)]
 struct Flag(AtomicBool);
 
@@ -33,12 +32,13 @@ impl Wake for Flag {
 
 impl Engine {
     /// Runs the host until `until`, until `done` returns true, or until another reason to end ([`Ended`]).
-    /// `done` is called whenever the core is about to halt or poll its devices, so at least every 20 µs, or
-    /// 1 ms while a program computes. A unit in which a program computes beyond the end is interrupted, and
-    /// continues in the next call.
+    ///
+    /// `done` is called whenever the core is about to halt or to poll its devices. This is at least every 20
+    /// µs, or every 1 ms while a program computes. A work item in which a program computes beyond the end is
+    /// interrupted, and continues in the next call.
     ///
     /// # Errors
-    /// If halting fails: the kernel is out of memory.
+    /// [`io::Error`] if halting fails because the kernel is out of memory.
     pub fn run(&mut self, until: Instant, done: impl FnMut(&Host) -> bool) -> io::Result<Ended> {
         let ended = self.driver.run(until, done);
         // The kernel forgets the time of this thread once it has ended.
@@ -52,7 +52,7 @@ impl Engine {
         self.host_mut().attach(name, 0, now)
     }
 
-    /// Makes calls as an attached process and charges their time to it ([`Host::enter`]).
+    /// Makes calls as an attached process, and charges their time to that process ([`Host::enter`]).
     ///
     /// # Errors
     /// [`NotAttached`] if the process is not attached; `call` has then not been called.
@@ -64,22 +64,23 @@ impl Engine {
         self.driver.enter(process, call)
     }
 
-    /// Runs the host in the calling thread until a descriptor of `process` can be read, or has a connection
-    /// to accept, or has ended ([`Ended::Done`]), or until another condition ends the wait. To wait for
-    /// several descriptors, wait for the event queue of the process
+    /// Runs the host in the calling thread until a descriptor of `process` can be read, has a connection to
+    /// accept, or has ended ([`Ended::Done`]). Another condition may end the wait earlier ([`Ended`]).
+    ///
+    /// To wait for several descriptors, wait for the event queue of the process
     /// ([`EventQueue::of_all`](evenkeel_core::system::EventQueue::of_all)).
     ///
     /// # Errors
-    /// If `process` is not attached, or halting fails: the kernel is out of memory.
+    /// [`Error`] if `process` is not attached, or if halting fails because the kernel is out of memory.
     pub fn wait(&mut self, process: ProcessId, fd: impl Into<Fd>, until: Instant) -> Result<Ended, Error> {
         self.wait_for(process, fd, Kinds::READABLE, until)
     }
 
-    /// Runs the host as [`Engine::wait`] does until the descriptor is ready for one of `kinds`, for example
-    /// until a stream has room ([`Kinds::WRITABLE`]): what has come to be read does not end that wait.
+    /// Runs the host as [`Engine::wait`] does, until the descriptor is ready for one of `kinds`. For example,
+    /// [`Kinds::WRITABLE`] waits until a stream has room; data to be read do not end that wait.
     ///
     /// # Errors
-    /// If `process` is not attached, or halting fails: the kernel is out of memory.
+    /// [`Error`] if `process` is not attached, or if halting fails because the kernel is out of memory.
     pub fn wait_for(
         &mut self,
         process: ProcessId,
@@ -96,12 +97,12 @@ impl Engine {
     }
 
     /// Runs the host in the calling thread until the last [`System::select`] or [`System::poll`] call of
-    /// `process`, which found nothing, would find something ([`Ended::Done`]), or until another condition
-    /// ends the wait. The caller then repeats that call. If the last call found something, `block` does not
+    /// `process` would find something ([`Ended::Done`]). Another condition may end the wait earlier
+    /// ([`Ended`]). The caller then repeats the call. If the last call found something, `block` does not
     /// sleep.
     ///
     /// # Errors
-    /// If `process` is not attached, or halting fails: the kernel is out of memory.
+    /// [`Error`] if `process` is not attached, or if halting fails because the kernel is out of memory.
     pub fn block(&mut self, process: ProcessId, until: Instant) -> Result<Ended, Error> {
         let flag = Arc::new(Flag::default());
         let waker = Arc::clone(&flag).into();
@@ -109,8 +110,8 @@ impl Engine {
         self.run_until_raised(process, is_over, &flag, until, |system| system.give_up())
     }
 
-    /// Runs the host until the flag is raised, unless `is_ready` already holds. If the wait ends without
-    /// the flag, calls `forget`.
+    /// Runs the host until the flag is raised. Does not wait if `is_ready` is true. Calls `forget` if the
+    /// wait ends for another reason.
     fn run_until_raised(
         &mut self,
         process: ProcessId,
@@ -131,28 +132,29 @@ impl Engine {
         Ok(ended)
     }
 
-    /// Runs at most `units` units of the host's work, then returns. It never sleeps, so it suits event
-    /// loops that have other work, too.
+    /// Runs at most `units` work items, then returns what the caller does next. Never sleeps, so it suits
+    /// event loops that have other work, too.
     ///
     /// # Errors
-    /// If polling the devices fails: the kernel is out of memory.
+    /// [`Error`] if polling the devices fails because the kernel is out of memory.
     pub fn advance(&mut self, units: usize) -> Result<Next, Error> {
         Ok(self.driver.advance(units)?)
     }
 
-    /// Returns a waker that makes one of [`Engine::descriptors`] readable, or the next call of
-    /// [`Engine::advance`] due at once. An event loop passes it to [`System::wait`] when it does the
-    /// waiting itself.
+    /// Returns a waker for an event loop that waits itself, which passes the waker to [`System::wait`]. The
+    /// waker makes one of [`Engine::descriptors`] readable, or the next call of [`Engine::advance`] due at
+    /// once.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.driver.outside.halt.waker()
     }
 
-    /// Returns what a thread waits for that sleeps without holding the engine, after a call of
-    /// [`Engine::advance`] has returned [`Next::Wait`]. Until its next call of `advance`, other threads may
-    /// [enter](Engine::enter) the host, but not run it; a call that makes work due before [`Rest::until`]
-    /// makes a descriptor readable. After another change, such as one through [`Engine::host_mut`], its
-    /// author has to use [`Engine::waker`].
+    /// Returns the events that end the sleep of a thread that does not hold the engine meanwhile. Call it
+    /// after [`Engine::advance`] has returned [`Next::Wait`].
+    ///
+    /// Until the thread next calls `advance`, other threads may [enter](Engine::enter) the host, but not run
+    /// it. A call that makes work due before [`Rest::until`] makes a descriptor readable. A thread that makes
+    /// another change, such as one through [`Engine::host_mut`], has to wake [`Engine::waker`].
     #[must_use]
     pub fn rest(&mut self) -> Rest {
         self.driver.rest()

@@ -10,15 +10,15 @@ use crate::time::Instant;
 use crate::wire::{EthernetAddress, IpAddress, IpCidr};
 
 impl Host {
-    /// Adds an interface, with the host's addresses on it. An IPv6 link-local address is added
-    /// automatically.
+    /// Adds an interface, with the host's addresses on it. An IPv6 link-local address is added automatically.
     ///
-    /// Its frames are received according to the host's architecture. Under both lazy architectures, an
-    /// interface that demultiplexes does so itself, and for any other the host does. Both kinds may share a
-    /// host.
+    /// The host's architecture determines how frames of the interface are received. Under both lazy
+    /// architectures, an interface that demultiplexes does so itself. For any other interface, the host
+    /// demultiplexes. Both kinds may share a host.
     ///
     /// # Errors
-    /// [`AddInterfaceError`] says what to change.
+    /// [`AddInterfaceError`] if the interface does not suit the architecture, or a limit of rings, queues or
+    /// memory is reached. The error says what to change.
     pub fn add_interface(
         &mut self,
         interface: Box<dyn Interface>,
@@ -28,11 +28,12 @@ impl Host {
         self.add_interface_as(interface, addresses, None, now)
     }
 
-    /// Adds an interface with a receive path of its own, `plan`. Interfaces with other receive paths may
-    /// share the host. A lazy receive path needs a lazy host.
+    /// Adds an interface with its own receive path, `plan`. Interfaces with different receive paths may share
+    /// a host. A lazy receive path needs a host whose architecture is lazy.
     ///
     /// # Errors
-    /// [`AddInterfaceError`]; nothing is changed then.
+    /// [`AddInterfaceError`], as for [`Host::add_interface`]. [`AddInterfaceError::NotLazy`] if `plan` is
+    /// lazy and the host's architecture is not. Nothing is changed then.
     pub fn add_interface_with(
         &mut self,
         interface: Box<dyn Interface>,
@@ -43,11 +44,12 @@ impl Host {
         self.add_interface_as(interface, addresses, Some(plan), now)
     }
 
-    /// Adds an interface whose driver cannot poll. Its device work is done in the interrupt, with the shared
-    /// IP queue, as in 4.2BSD; other interfaces of the host may be polled. It can still livelock the host.
+    /// Adds an interface whose driver cannot poll. Its device work runs in the interrupt, and its frames pass
+    /// through the shared IP queue, as in 4.2BSD. Other interfaces of the host may be polled. A flood on this
+    /// interface can still livelock the host.
     ///
     /// # Errors
-    /// [`AddInterfaceError`]
+    /// [`AddInterfaceError`], as for [`Host::add_interface`].
     pub fn add_legacy_interface(
         &mut self,
         interface: Box<dyn Interface>,
@@ -69,12 +71,11 @@ impl Host {
         Ok(id)
     }
 
-    /// Puts another device in the place of an interface's, which is gone: addresses, routes, queues and
-    /// limits stay. The hardware address and the MTU are the new one's, and all addresses are announced
-    /// again.
+    /// Replaces the device of an interface after the device is gone. Addresses, routes, queues and limits
+    /// stay. The hardware address and the MTU are those of the new device. All addresses are announced again.
     ///
     /// # Errors
-    /// [`AddInterfaceError`]; the earlier one stays.
+    /// [`AddInterfaceError`] if the new device cannot replace the earlier one, which then stays.
     pub fn replace_interface(
         &mut self,
         id: InterfaceId,
@@ -86,10 +87,12 @@ impl Host {
         Ok(())
     }
 
-    /// Adds a static route; `0.0.0.0/0` and `::/0` for the default gateway.
+    /// Adds a static route to `to` through `gateway`. The default route has the destination `0.0.0.0/0` or
+    /// `::/0`.
     ///
     /// # Errors
-    /// [`RouteError`]; nothing is changed then.
+    /// [`RouteError`] if the interface does not exist, the gateway does not suit the route, or the table is
+    /// full. Nothing is changed then.
     pub fn add_route(
         &mut self,
         to: IpCidr,
@@ -99,11 +102,12 @@ impl Host {
         self.net.stack.add_route(to, gateway, interface)
     }
 
-    /// Adds a route, or replaces the one with the same prefix, interface and metric. It holds from the next
-    /// packet on.
+    /// Adds a route, or replaces the one with the same prefix, interface and metric. The route applies from
+    /// the next packet on.
     ///
     /// # Errors
-    /// [`RouteError`]; nothing is changed then.
+    /// [`RouteError`] if the interface does not exist, the gateway does not suit the route, or the table is
+    /// full. Nothing is changed then.
     pub fn set_route(&mut self, route: Route) -> Result<(), RouteError> {
         self.net.stack.set_route(route)
     }
@@ -113,21 +117,22 @@ impl Host {
         self.net.stack.remove_route(route)
     }
 
-    /// Returns the number of routes, those of the host's own prefixes included.
+    /// Returns the number of routes, including those of the host's own prefixes.
     #[must_use]
     pub fn route_count(&self) -> usize {
         self.net.stack.route_count()
     }
 
-    /// Returns an iterator over all routes, those of the host's own prefixes included.
+    /// Returns an iterator over all routes, including those of the host's own prefixes.
     pub fn routes(&self) -> impl Iterator<Item = Route> {
         self.net.stack.routes()
     }
 
-    /// Sets a permanent hardware address of a neighbour: the host never asks for it, and never forgets it.
+    /// Sets a permanent hardware address of a neighbour. The host never requests it and never forgets it.
     ///
     /// # Errors
-    /// [`NeighborError`]; nothing is changed then.
+    /// [`NeighborError`] if the interface does not exist, or an address is not unicast. Nothing is changed
+    /// then.
     pub fn set_neighbor(
         &mut self,
         interface: InterfaceId,
@@ -146,7 +151,7 @@ impl Host {
         self.net.with_stack(now, |stack, io| stack.remove_neighbor(interface, address, io))
     }
 
-    /// Returns an iterator over the neighbours that are known or asked for, in their state at `now`.
+    /// Returns an iterator over the neighbours that are known or requested, in their state at `now`.
     pub fn neighbors(&self, now: Instant) -> impl Iterator<Item = Neighbor> {
         self.net.stack.neighbors(now)
     }
@@ -158,19 +163,20 @@ impl Host {
         self.net.stack.next_neighbor_update()
     }
 
-    /// Removes and returns the oldest unreported claim of another host on an address of this one.
+    /// Removes and returns the oldest unreported address conflict: another host claims an address of this
+    /// one.
     pub fn next_conflict(&mut self) -> Option<AddressConflict> {
         self.net.stack.next_conflict()
     }
 
-    /// Brings what is known of neighbours in sync with another host that has the same interfaces, in the same
+    /// Applies a neighbour update from another host. That host must have the same interfaces, in the same
     /// order, and the same addresses.
     pub fn sync_neighbor(&mut self, update: NeighborUpdate, now: Instant) {
         self.net.with_stack(now, |stack, io| stack.sync_neighbor(update, io));
         self.net.output(now).transmit();
     }
 
-    /// Gives an interface one more address; its prefix is on-link from now on.
+    /// Adds an address to an interface. The prefix of the address is on-link from now on.
     pub fn add_address(&mut self, interface: InterfaceId, address: IpCidr, now: Instant) {
         self.net.add_address(interface, address, now);
         self.net.output(now).transmit();
@@ -181,13 +187,13 @@ impl Host {
         self.net.remove_address(interface, address)
     }
 
-    /// Sets the largest IP packet that leaves by an interface: 576 to 1906 bytes.
+    /// Sets the size of the largest IP packet that leaves through an interface, from 576 to 1906 bytes.
     pub fn set_mtu(&mut self, interface: InterfaceId, mtu: usize) {
         self.net.stack.set_mtu(interface, mtu);
     }
 
-    /// Stops forwarding of packets that no process has screened. Without this call only the first process
-    /// that screens stops it, and packets may pass before that process first runs.
+    /// Stops the forwarding of unscreened packets from now on. Without this call, forwarding stops only when
+    /// the first process screens. Packets may pass before that process first runs.
     pub fn require_screening(&mut self) {
         self.net.sockets.screened = true;
     }
@@ -197,7 +203,7 @@ impl Host {
         self.net.links.iter()
     }
 
-    /// Returns an interface, for its driver's own calls.
+    /// Returns an interface, through which the caller can make its driver's own calls.
     pub fn interface_mut(&mut self, id: InterfaceId) -> Option<&mut (dyn Interface + 'static)> {
         self.net.links.interface_mut(id)
     }

@@ -1,4 +1,4 @@
-//! Processes of a host: how they come, make calls from outside, and go.
+//! Processes of a host: starting, attaching and ending them, and calls from outside the host.
 
 use super::run::Host;
 use super::work_item::Level;
@@ -13,35 +13,35 @@ use crate::trigger::Trigger;
 use crate::trigger::{Within, pass_state};
 
 impl Host {
-    /// Sets the host's secret, as in [`Config::secret`], and returns whether it could. A secret that was
-    /// configured stays. So does that of a host which has used TCP: numbers and cookies that the host has
-    /// sent depend on it.
+    /// Sets the host's secret ([`Config::secret`]), and returns whether it was set. A host keeps a configured
+    /// secret. A host that has used TCP also keeps its secret, because numbers and cookies that it has sent
+    /// depend on it.
     pub fn set_secret(&mut self, secret: Secret) -> bool {
         self.net.set_secret(secret)
     }
 
-    /// Starts a program. `nice` from -20 to 20, as in UNIX.
+    /// Starts a program as a new process. `nice` ranges from -20 to 20, as in UNIX.
     pub fn spawn(&mut self, name: &str, nice: i8, program: Box<dyn Program>) -> ProcessId {
         self.admit(name, nice, Body::Program(program))
     }
 
-    /// Admits a process whose program is a thread outside: it enters the host to make its calls
-    /// ([`Host::enter`]), and leaves again. It has sockets, a share of the core for its protocol processing,
-    /// and a bill, as any other. [`Host::kill`] ends it.
+    /// Registers a thread outside the host as a process. The thread makes its calls through [`Host::enter`].
+    /// The process has sockets, a share of the core for its protocol processing, and a bill, as any other.
+    /// [`Host::kill`] ends it.
     pub fn attach(&mut self, name: &str, nice: i8, now: Instant) -> ProcessId {
         let id = self.admit(name, nice, Body::Attached);
         self.put_to_sleep(id, Sleep { on: SleepsOn::Nothing, until: Instant::NEVER }, now);
         id
     }
 
-    /// Makes calls, for a thread outside, as the process that it was [attached](Host::attach) as. Segments
-    /// that have arrived for that process are processed first, at most one work item of them. Frames that
-    /// result from the calls leave before this returns.
+    /// Makes the calls in `call` as an [attached](Host::attach) process, for a thread outside the host. First
+    /// processes segments that have arrived for that process, at most one work item of them. Frames that
+    /// result from the calls leave before this method returns.
     ///
-    /// To be called between two work items. [`Host::charge_process`] charges the time it took.
+    /// Call it between two work items. [`Host::charge_process`] charges the time that it took.
     ///
     /// # Errors
-    /// [`NotAttached`]: nothing was called.
+    /// [`NotAttached`] if `process` is not attached; `call` was not called then.
     pub fn enter<T>(
         &mut self,
         process: ProcessId,
@@ -51,10 +51,11 @@ impl Host {
         self.enter_with(process, now, None, call)
     }
 
-    /// Makes calls as [`Host::enter`] does, with trigger states at the ends of calls.
+    /// Makes calls as [`Host::enter`] does. The ends of these calls are trigger states, which `trigger`
+    /// handles.
     ///
     /// # Errors
-    /// [`NotAttached`]: nothing was called.
+    /// [`NotAttached`] if `process` is not attached; `call` was not called then.
     pub fn enter_with<T>(
         &mut self,
         process: ProcessId,
@@ -80,10 +81,10 @@ impl Host {
         Ok(result)
     }
 
-    /// Handles a trigger state between two work items: handlers of soft events that are due make calls, and
-    /// paced segments that are due leave. Resulting frames leave before this returns.
+    /// Handles a trigger state between two work items: runs the handlers of due soft events, and sends due
+    /// paced segments. Frames that result leave before this method returns.
     ///
-    /// A program may be in the middle of a step, whose effects are done and whose time is not over.
+    /// A program may be in the middle of a step: the effects of the step are done, but its time is not over.
     pub fn trigger(&mut self, now: Instant, trigger: &mut dyn Trigger) {
         pass_state(trigger, &mut self.net, &self.processes, now);
         self.after_calls(now);
@@ -98,7 +99,7 @@ impl Host {
         self.wake(now);
     }
 
-    /// Charges a process for time that it has used outside of units: in [`Host::enter`].
+    /// Charges a process for time that it used outside work items, in [`Host::enter`].
     pub fn charge_process(&mut self, process: ProcessId, elapsed: Duration) {
         self.cpu[Level::Process as usize] += elapsed;
         self.scheduler.charge(process, elapsed);
@@ -125,7 +126,7 @@ impl Host {
         id
     }
 
-    /// Ends a process; its sockets are closed, and what waited in them is counted.
+    /// Ends a process and closes its sockets. What was queued in them is dropped and counted.
     pub fn kill(&mut self, process: ProcessId, now: Instant) {
         self.exit(process, now);
     }

@@ -16,8 +16,8 @@ use crate::tcp::{self};
 use crate::time::{Duration, Instant};
 
 impl Host {
-    /// Returns an iterator over all deadlines: the part or process that waits, its name in reports, and its
-    /// time. In no particular order.
+    /// Returns an iterator over all deadlines, in no particular order. An item is the part or process that
+    /// waits, its name in reports, and its time.
     pub fn deadlines(&self) -> impl Iterator<Item = (Deadline, &str, Instant)> {
         let mut parts = Vec::new();
         self.each_deadline(|who, deadline| parts.push((who, who.name(), deadline)));
@@ -29,28 +29,28 @@ impl Host {
         parts.into_iter().filter(|&(_, _, deadline)| deadline != Instant::NEVER).chain(processes)
     }
 
-    /// Returns the counters of what became of every frame.
+    /// Returns the ledger, whose counters say what became of every frame.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.net.ledger
     }
 
-    /// Balances the counters.
+    /// Checks that the ledger balances, so that every frame is accounted for.
     ///
     /// # Errors
-    /// [`Imbalance`]: a bug.
+    /// [`Imbalance`] if it does not balance, which is a bug of the host.
     pub fn check(&self) -> Result<(), Imbalance> {
         self.net.ledger.check(self.net.queued(), self.net.stack.held() + self.net.links.output_queued())
     }
 
-    /// Frames queued on the way up.
+    /// Returns the number of frames that are queued in the receive direction.
     #[must_use]
     pub fn queued(&self) -> u64 {
         self.net.queued()
     }
 
-    /// Frames on the way out: they wait for a neighbour's address or in an output queue, or have left and
-    /// their buffers have not been taken back.
+    /// Returns the number of frames in the transmit direction. They wait for a neighbour's address or in an
+    /// output queue, or have left and their buffers were not reclaimed yet.
     #[must_use]
     pub fn waiting_to_leave(&self) -> u64 {
         self.net.stack.held() + self.net.links.output_queued() + self.net.links.unreclaimed()
@@ -62,8 +62,9 @@ impl Host {
         self.net.links.traffic(interface)
     }
 
-    /// Returns the counters of messages that change how to send and were processed ahead of frames that came
-    /// after them. They also count how often this was not done because too many messages had come.
+    /// Returns the counters of messages that change how the host sends, and that it processed ahead of frames
+    /// that came after them. They also count how often the host did not do so, because too many messages had
+    /// come.
     #[must_use]
     pub fn ahead_counters(&self) -> channel::AheadCounters {
         self.net.rx.ahead.counters
@@ -81,13 +82,15 @@ impl Host {
         self.net.links.interrupts()
     }
 
-    /// Frames that one callback of the polling thread may take at present; `usize::MAX` without a quota.
+    /// Returns the number of frames that one callback of the polling thread may take now. It is `usize::MAX`
+    /// without a quota.
     #[must_use]
     pub fn quota_pkts(&self) -> usize {
         self.net.poller.quota_pkts()
     }
 
-    /// Frames in the interfaces' receive rings: not taken yet, and so not in the ledger.
+    /// Returns the number of frames in the receive rings of the interfaces. The host has not taken them yet,
+    /// so the ledger does not count them.
     #[must_use]
     pub fn in_rings(&self) -> u64 {
         self.net.in_rings()
@@ -112,13 +115,14 @@ impl Host {
         Some(self.process(process)?.bill)
     }
 
-    /// Returns an iterator over the living processes, daemons included: id, name, bill.
+    /// Returns an iterator over the living processes, including daemons. An item is an identifier, a name and
+    /// a bill.
     pub fn processes(&self) -> impl Iterator<Item = (ProcessId, &str, Bill)> {
         let all = self.processes.iter().enumerate();
         all.filter_map(|(i, p)| p.as_ref().map(|p| (ProcessId(i as u32), p.name.as_str(), p.bill)))
     }
 
-    /// Counters of a UDP socket, or of the screening queue.
+    /// Returns the counters of a UDP socket or of the screening queue; `None` for another object.
     #[must_use]
     pub fn socket_counters(&self, socket: SocketId) -> Option<socket::SocketCounters> {
         match self.net.sockets.descriptors.get(socket)? {
@@ -141,13 +145,13 @@ impl Host {
         Some(self.net.sockets.descriptors.get(socket)?.len())
     }
 
-    /// Counters of a capture queue.
+    /// Returns the counters of a capture queue.
     #[must_use]
     pub fn capture_counters(&self, capture: SocketId) -> Option<CaptureCounters> {
         self.net.sockets.capture_counters(capture)
     }
 
-    /// Counters of a socket's own channel; of a listener, that of SYNs.
+    /// Returns the counters of a socket's own channel. For a listener, this is the channel of its SYNs.
     #[must_use]
     pub fn channel_counters(&self, socket: SocketId) -> Option<channel::ChannelCounters> {
         let own = match self.net.sockets.descriptors.get(socket)? {
@@ -158,7 +162,7 @@ impl Host {
         Some(self.net.rx.channels.get(own)?.counters())
     }
 
-    /// Returns the number of channels, those included that are empty and wait to be reused.
+    /// Returns the number of channels, including empty ones that wait to be reused.
     #[must_use]
     pub fn channel_count(&self) -> usize {
         self.net.rx.channels.len()
@@ -170,7 +174,7 @@ impl Host {
         self.net.tcp.endpoint.counters()
     }
 
-    /// Returns TCP of this host for inspection: how many connections there are, and each of them.
+    /// Returns the TCP endpoint of this host, for inspection of its connections.
     #[must_use]
     pub fn tcp(&self) -> &tcp::Endpoint<FirstHop> {
         &self.net.tcp.endpoint
@@ -182,7 +186,7 @@ impl Host {
         self.net.tcp.owner_of(connection)
     }
 
-    /// Segments that wait in the channels of connections.
+    /// Returns the number of segments that wait in the channels of connections.
     #[must_use]
     pub fn segments_waiting(&self) -> usize {
         self.net.tcp.segments.held_pkts()
@@ -194,13 +198,13 @@ impl Host {
         self.net.sockets.descriptors.of(process).collect::<Vec<_>>()
     }
 
-    /// Returns the counts of why the polling thread resumed input.
+    /// Returns the counts of the reasons why the polling thread resumed input.
     #[must_use]
     pub fn resumes(&self) -> Resumes {
         self.net.poller.resumes()
     }
 
-    /// Returns the numbers of free frame buffers, and of all reserved ones.
+    /// Returns the number of free frame buffers, and the number of all reserved ones.
     #[must_use]
     pub fn pool(&self) -> (usize, usize) {
         (self.net.pool.available(), self.net.pool.capacity())

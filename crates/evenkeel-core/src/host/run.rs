@@ -1,4 +1,4 @@
-//! The host and its work: which work item runs next, what it does, and who is charged for it.
+//! The host: it chooses the next work item, runs it, and charges its time.
 
 use super::work_item::{Completed, Level, Next, WorkItem};
 use crate::config::PaperPolicies;
@@ -18,9 +18,9 @@ use crate::frame::PoolLimit;
 use crate::net::Net;
 use crate::schedule::Scheduler;
 
-/// One core's network subsystem. See the [module's description](crate::host) for the order of calls.
+/// The network subsystem of one core. The [module's description](crate::host) gives the order of calls.
 ///
-/// Time never goes back: every `now` is at least the one before.
+/// Time never goes back: each `now` must be at least the previous one.
 #[derive(Debug)]
 pub struct Host {
     pub(super) net: Net,
@@ -28,9 +28,9 @@ pub struct Host {
     pub(super) scheduler: Scheduler,
     /// Processes that sleep until a certain time.
     pub(super) sleepers: Sleepers,
-    /// The process that ran last, and goes on unless another comes before it.
+    /// The process that ran last. It continues unless another process precedes it.
     pub(super) current: Option<ProcessId>,
-    /// A software interrupt is being served: further frames need no new dispatch.
+    /// Whether a software interrupt is being served. Further frames then need no new dispatch.
     pub(super) in_soft_interrupt: bool,
     pub(super) cpu: [Duration; Level::ALL.len()],
 }
@@ -39,7 +39,7 @@ impl Host {
     /// Creates a host with no interface and no program.
     ///
     /// # Errors
-    /// [`PoolLimit`] if `config.memory_pkts` does not even allow the host's own queues.
+    /// [`PoolLimit`] if `config.memory_pkts` is too small for the host's own queues.
     pub fn new(config: Config) -> Result<Self, PoolLimit> {
         let scheduler = Scheduler::new(config.scheduler);
         let mut host = Self {
@@ -59,7 +59,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Returns the work item that runs next. Calling it has no effect on what runs or in which order.
+    /// Returns the work item that runs next. Changes nothing, so a call has no effect on the order of work
+    /// items.
     pub(super) fn select(&self, now: Instant) -> Option<WorkItem> {
         if now >= self.next_deadline() {
             return Some(WorkItem::Clock);
@@ -94,13 +95,14 @@ impl Host {
         self.net.rx.channels.has_listed().then_some(WorkItem::Idle)
     }
 
-    /// Returns the work item of an interface that the host polls while it is idle, once there is no other.
+    /// Returns the work item of an interface that the host polls while it is idle. It runs only if there is
+    /// no other.
     #[inline]
     pub(super) fn select_when_idle(&self) -> Option<WorkItem> {
         self.net.links.interrupting_port_when_idle(&self.net.poller).map(WorkItem::Device)
     }
 
-    /// Returns the work item that runs next, and begins or ends the polling of idle time.
+    /// Returns the work item that runs next. Also begins or ends the polling in idle time.
     #[inline]
     pub(super) fn select_and_settle(&mut self, now: Instant) -> Option<WorkItem> {
         let mut unit = self.select(now);
@@ -118,17 +120,17 @@ impl Host {
         if self.scheduler.has_runnable() { self.scheduler.next_deadline() } else { Instant::NEVER }
     }
 
-    /// Asks all that wait for a time until when they do, but for processes.
+    /// Calls `hear` with each part of the host that waits for a time, and its deadline. Excludes processes.
     #[inline]
     pub(super) fn each_deadline(&self, mut hear: impl FnMut(Deadline, Instant)) {
         self.net.each_deadline(&mut hear);
         hear(Deadline::Decay, self.decay_deadline());
     }
 
-    /// Returns the work item that [`Host::turn`] would run, with its level; `None` if there is nothing to
-    /// do.
+    /// Returns the work item that [`Host::turn`] would run, with its level. Returns `None` if there is
+    /// nothing to do.
     ///
-    /// Looking changes nothing. It is exact once [deadlines are](Host::settle_deadlines).
+    /// Changes nothing. The result is exact once the deadlines are [settled](Host::settle_deadlines).
     #[must_use]
     pub fn peek(&self, now: Instant) -> Option<Next> {
         let unit = self.select(now).or_else(|| self.select_when_idle())?;
@@ -148,16 +150,16 @@ impl Host {
         self.net.tcp.has_segments(id) && self.process(id).is_some_and(Process::prefers_protocol)
     }
 
-    /// Runs one work item of the highest level that has work. Its effects happen now; [`Host::work`] then
-    /// lists what it did.
+    /// Runs one work item of the highest level that has work. Its effects happen at once. [`Host::work`]
+    /// lists them afterwards.
     ///
     /// Returns `None` if there is nothing to do, or only a suspended step to continue.
     pub fn turn(&mut self, now: Instant) -> Option<Completed> {
         self.turn_with(now, None)
     }
 
-    /// Runs one work item as [`Host::turn`] does, with trigger states at the ends of the calls that a
-    /// program makes.
+    /// Runs one work item as [`Host::turn`] does. The ends of the calls that a program makes are trigger
+    /// states, which `trigger` handles.
     pub fn turn_with(&mut self, now: Instant, trigger: Option<&mut dyn Trigger>) -> Option<Completed> {
         self.net.tcp.settle_due(now);
         let unit = self.select_and_settle(now)?;
@@ -200,11 +202,12 @@ impl Host {
         Some(Completed { level, process, payer, limited: self.is_limited(unit), protocol })
     }
 
-    /// Sends what TCP has to send, unless it may soon be sent together with more.
+    /// Sends what TCP has to send, or defers it if it may soon be sent together with more.
     ///
-    /// Protocol processing that wakes its own program is followed by that program's step, which will often
-    /// answer, or close, or make room in its window: the acknowledgment then goes with it (RFC 9293 3.8.6.3,
-    /// RFC 1122 4.2.3.2). It waits for that step, if it comes within a few units.
+    /// After protocol processing that wakes its own program, that program runs a step. The step will often
+    /// answer, close, or make room in its window, and the acknowledgment then leaves with it (RFC 9293
+    /// 3.8.6.3, RFC 1122 4.2.3.2). The acknowledgment waits for that step if it comes within a few work
+    /// items.
     #[inline]
     pub(super) fn send_segments(&mut self, unit: WorkItem, now: Instant) {
         if !self.net.tcp.is_pending() {
@@ -217,8 +220,8 @@ impl Host {
         }
     }
 
-    /// Returns whether a process has done protocol processing that ends its own sleep, and its program has
-    /// not run a step since.
+    /// Returns whether protocol processing has ended the sleep of its own process, and the program has not
+    /// run a step since.
     pub(super) fn may_be_answered_soon(&self, unit: WorkItem) -> bool {
         let held = self.net.tcp.holds_segments();
         let WorkItem::Process(id) = unit else { return held };
@@ -228,8 +231,8 @@ impl Host {
         held || process.sleep.is_some() && self.net.sockets.ready.wakeups.has_process(id)
     }
 
-    /// Continues a suspended step, which [`Host::peek`] has announced: the process is the current one again.
-    /// [`Host::work`] then shows whether that took a switch.
+    /// Continues a suspended step that [`Host::peek`] has returned, and makes its process the current one.
+    /// [`Host::work`] then shows whether the host switched processes.
     pub fn resume(&mut self, process: ProcessId) {
         self.net.work.clear();
         self.switch_to(process);
@@ -249,9 +252,8 @@ impl Host {
         }
     }
 
-    /// Runs a step of a process: its protocol processing or its program. Returns the time of the last
-    /// trigger state in the step that had something to do, or else `now`; `None` if the process had no step
-    /// to begin.
+    /// Runs a step of a process: its protocol processing or its program. Returns the time of the last trigger
+    /// state in the step that had work, or else `now`. Returns `None` if the process had no step to begin.
     pub(super) fn step(
         &mut self,
         id: ProcessId,
@@ -308,7 +310,7 @@ impl Host {
         Some(end)
     }
 
-    /// Handles the clock interrupt: runs the parts, and wakes the processes, whose deadlines have come.
+    /// Handles the clock interrupt: runs the parts and wakes the processes whose deadlines have passed.
     pub(super) fn clock(&mut self, now: Instant) {
         let mut due = Due::default();
         self.each_deadline(|who, deadline| {
@@ -346,7 +348,7 @@ impl Host {
         }
     }
 
-    /// Makes processes run that have segments to process, whatever their programs wait for.
+    /// Makes processes with segments to process runnable, whatever their programs wait for.
     pub(super) fn wake_protocol(&mut self, now: Instant) {
         while let Some(id) = self.net.tcp.called.pop() {
             if self.process(id).is_some() {
@@ -358,14 +360,13 @@ impl Host {
         }
     }
 
-    /// Wakes a process from outside of the host: what it waits for has come by a way the host knows nothing
-    /// of.
+    /// Wakes a process from outside the host, for an event that the host cannot see.
     pub fn wake_process(&mut self, process: ProcessId, now: Instant) {
         self.net.sockets.ready.wakeups.wake_process(process);
         self.wake(now);
     }
 
-    /// Returns whether a work item is part of taking packets in, and so counts against the cycle limit.
+    /// Returns whether a work item is receive work, which counts against the cycle limit.
     pub(super) fn is_limited(&self, unit: WorkItem) -> bool {
         let PaperPolicies { limit_interrupts, limit_counts_interrupts, .. } = self.net.config.paper_policies;
         match unit {
@@ -383,7 +384,7 @@ impl Host {
         }
     }
 
-    /// Charges the time that a work item has taken to its level, and to the process that pays for it.
+    /// Charges the time of a work item to its level, and to the process that pays for it.
     pub fn charge(&mut self, ran: &Completed, elapsed: Duration) {
         self.cpu[ran.level as usize] += elapsed;
         self.net.poller.charge(elapsed, ran.limited);
@@ -405,8 +406,8 @@ impl Host {
         }
     }
 
-    /// Charges time of the polling thread: what of it went to frames that were discarded. The process that
-    /// they were for pays what exceeds the share that discarding has.
+    /// Charges the part of the polling thread's time that went to discarded frames. Discarding has a share of
+    /// the core. The process that the frames were for pays for the excess.
     pub(super) fn charge_discards(&mut self, elapsed: Duration) {
         let Some((source, spent, receiver)) = self.net.spent_on_discards(elapsed) else { return };
         let fair_percent = self.scheduler.fair_percent(receiver);
@@ -421,14 +422,14 @@ impl Host {
         }
     }
 
-    /// Charges time that was spent on the host's behalf outside of its units: to the level of processes, and
-    /// to none of them.
+    /// Charges time that was spent on the host's behalf outside its work items. The time counts at
+    /// [`Level::Process`], and no process pays for it.
     pub fn charge_control(&mut self, elapsed: Duration) {
         self.cpu[Level::Process as usize] += elapsed;
     }
 
-    /// Returns the time that the scheduler charges for `elapsed` time of a process: all of it; or, with
-    /// feedback by queue length, the less the fuller the queue is that the process reads.
+    /// Returns the time that the scheduler charges a process for `elapsed`. Without feedback by queue length,
+    /// this is all of it. With it, the charge falls as the queue that the process reads fills.
     pub(super) fn by_queue_length(&self, process: ProcessId, elapsed: Duration) -> Duration {
         if self.net.config.feedback.is_none_or(|f| f.by != FeedbackBy::Length) {
             return elapsed;
@@ -445,8 +446,8 @@ impl Host {
         elapsed * 100 / (100 + 3 * u32::from(filled_percent))
     }
 
-    /// Ends a work item. A process that asked to sleep does so now, unless the event that it waits for has
-    /// come meanwhile.
+    /// Ends a work item. A process that asked to sleep now sleeps, unless the event that it waits for has
+    /// already come.
     pub fn finish(&mut self, ran: &Completed, now: Instant) {
         if ran.level == Level::SoftInterrupt {
             // It returns when the IP queue is empty; while it is not, frames that come meanwhile need no new
@@ -486,7 +487,8 @@ impl Host {
         }
     }
 
-    /// Ends a step of protocol processing. If it was the last, the process continues as its program does.
+    /// Ends a step of protocol processing. After the last such step, the process sleeps if its program
+    /// sleeps.
     pub(super) fn finish_protocol(&mut self, id: ProcessId, now: Instant) {
         let more = self.net.tcp.has_segments(id);
         let Some(Some(process)) = self.processes.get_mut(id.0 as usize) else { return };
@@ -508,7 +510,7 @@ impl Host {
         }
     }
 
-    /// Puts a process to sleep in its call, unless that call would find something by now.
+    /// Puts a process to sleep in its call, unless that call would already find something.
     pub(super) fn block(&mut self, id: ProcessId, until: Instant, now: Instant) {
         if until > now && !self.net.sockets.ready.is_call_over(id) {
             self.put_to_sleep(id, Sleep { on: SleepsOn::Call, until }, now);
@@ -526,40 +528,40 @@ impl Host {
         }
     }
 
-    /// Finds out exactly when there will be something to do, which a busy host does not keep up to date. So
-    /// it is until the next unit or call.
+    /// Computes the exact deadlines, which a busy host does not keep up to date. They stay exact until the
+    /// next work item or call.
     pub fn settle_deadlines(&mut self) {
         self.net.tcp.settle_deadline();
     }
 
-    /// Returns the time at which there will be something to do even if nothing arrives. Exact once the host
-    /// has [halted](Host::halt), or its deadlines have been [settled](Host::settle_deadlines). Before that
-    /// it may be too early: [`Host::turn`] then finds nothing to do.
+    /// Returns the time at which the host next has work even if nothing arrives. The time is exact once the
+    /// host has [halted](Host::halt), or its deadlines are [settled](Host::settle_deadlines). Before that it
+    /// may be too early: [`Host::turn`] then finds nothing to do.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Instant {
         self.sleepers.next_deadline().min(self.net.next_deadline()).min(self.decay_deadline())
     }
 
-    /// Returns the earliest of the deadlines that must be met exactly: when a paced segment is to leave.
-    /// Other deadlines may be late by the time it takes to wake a core that has halted. As exact as
-    /// [`Host::next_deadline`], which is no later.
+    /// Returns the earliest deadline that must be met exactly: the time at which a paced segment leaves.
+    /// Other deadlines may be late by the time that waking a halted core takes. The result is as exact as
+    /// [`Host::next_deadline`], which is never later.
     #[must_use]
     #[inline]
     pub const fn exact_deadline(&self) -> Instant {
         self.net.tcp.next_paced()
     }
 
-    /// Sends the frames that are batched while one work item follows another, for a driver that is about to
-    /// do something else.
+    /// Sends the frames that are batched between work items. A driver calls this method before it does
+    /// something else.
     pub fn start_output(&mut self, now: Instant) {
         if self.net.links.coalesces() {
             self.net.output(now).start();
         }
     }
 
-    /// Enables the interrupts of all interfaces before halting. Returns false if something is pending after
-    /// all.
+    /// Enables the interrupts of all interfaces before the driver halts. Returns `false` if work is pending
+    /// after all.
     pub fn halt(&mut self, now: Instant) -> bool {
         if !self.scheduler.has_runnable() {
             self.net.poller.idle();
