@@ -58,7 +58,7 @@ impl EventQueue {
     /// new.
     ///
     /// # Errors
-    /// [`RegisterError`] if one of the descriptors is not valid, or `fd` is not in the queue.
+    /// [`RegisterError`] if one of the descriptors is not valid, or `fd` is not in the queue or is the queue.
     pub fn modify(
         self,
         system: &mut System<'_>,
@@ -82,7 +82,7 @@ impl EventQueue {
     /// Removes a descriptor from the queue.
     ///
     /// # Errors
-    /// [`RegisterError`] if one of the descriptors is not valid, or `fd` is not in the queue.
+    /// [`RegisterError`] if one of the descriptors is not valid, or `fd` is not in the queue or is the queue.
     pub fn delete(self, system: &mut System<'_>, fd: impl Into<Fd>) -> Result<(), RegisterError> {
         system.call();
         Ok(system.net.sockets.ready.delete(system.process, self.0, fd.into())?)
