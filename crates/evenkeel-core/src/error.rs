@@ -173,7 +173,7 @@ pub enum ConnectError {
 pub enum StreamError {
     /// Nothing has come yet, or there is no room. The call may succeed later.
     WouldBlock,
-    /// It is no stream of this process.
+    /// The descriptor is no stream of this process.
     BadDescriptor(BadDescriptor),
     /// This direction was shut down, or the connection is over and the program knows: it has read to the end,
     /// or taken the error.

@@ -76,7 +76,7 @@ struct Member {
     events: Option<Fd>,
     /// Whether the process's last call of `select` or `poll` has found nothing, so that it may sleep in it.
     is_in_call: bool,
-    /// It is to be woken from it.
+    /// Whether the process is to be woken from that call.
     is_woken: bool,
     /// Threads and tasks outside that are to be woken then.
     wakers: Vec<Waker>,

@@ -1,7 +1,7 @@
 //! Links: the interfaces of a host, the sides of them that it serves, and what waits to leave by each.
 //!
-//! What is done with a frame that was taken from a link is not decided here, nor who runs next: units of work
-//! ask.
+//! Work items of the coordinator ask the links for frames. The coordinator decides what happens to a frame,
+//! and which work item runs next.
 
 mod moderation;
 mod port;

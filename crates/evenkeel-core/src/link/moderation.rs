@@ -84,7 +84,7 @@ impl Adaptive {
 }
 
 /// Clocked interrupts: at each tick every source that has something may interrupt until it is found empty.
-/// What comes to the others waits for the next tick.
+/// Frames that come to the others wait for the next tick.
 #[derive(Debug)]
 pub(super) struct Clocked {
     period: Period,

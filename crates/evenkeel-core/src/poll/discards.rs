@@ -18,7 +18,7 @@ use crate::time::{Duration, Instant};
 /// something to read meanwhile.
 const WINDOW: Duration = Duration::from_micros(50);
 /// The longest time until the cost beyond the share is paid for. Beyond it sources are paused until then.
-/// It is long because rings keep arrivals during a pause, and each pause costs something.
+/// This time is long because rings keep arrivals during a pause, and each pause costs something.
 const EXTRA_WINDOW: Duration = Duration::from_micros(500);
 /// The limit of the cost beyond the share, in multiples of the share.
 const TIMES: u32 = 3;
@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 /// The CPU time spent on discarding, and the sources whose frames were discarded.
 ///
-/// It is paid for with time in which they are held back: three times as much if it may take a quarter.
+/// The sources pay for that time with pauses: three times as long if discarding may take a quarter.
 #[derive(Debug)]
 pub(super) struct Discards {
     percent: u8,
