@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What people depend on.
+/// The crates that people depend on.
 const LIBRARY: [&str; 12] = [
     "evenkeel",
     "evenkeel-base",

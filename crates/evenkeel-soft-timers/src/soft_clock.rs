@@ -130,8 +130,8 @@ pub enum Backing {
     /// A one-shot timer of the kernel for the earliest deadline. A process in which nothing is pending is not
     /// woken, but once for what was aimed at before.
     ///
-    /// It is never aimed later than that. If the event happens before, it is left as it is, goes off in vain
-    /// and is aimed anew: to move it with every event would cost a system call each.
+    /// The timer is never set later than that deadline. If the event happens before, the timer stays, fires
+    /// needlessly and is set anew: moving it with every event would cost a system call each.
     Deadline,
     /// A periodic timer of the kernel, as in the paper, that wakes the process at its frequency whether or
     /// not there is anything to do. It knows of no deadlines.
@@ -195,7 +195,7 @@ pub struct Counts {
 /// as many events were pending before. In a trigger state at which nothing is due there is no lock: a clock
 /// read and a comparison.
 ///
-/// It is not to be used by the child after `fork`, which starts its own: the backing's thread is the
+/// A child must not use the clock after `fork`, and starts its own: the backing's thread is the
 /// parent's. That thread blocks the signals that the thread that starts it blocks: whoever waits for signals
 /// blocks them before.
 pub struct SoftClock<H: Handler = Call> {

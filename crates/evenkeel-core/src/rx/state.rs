@@ -32,7 +32,7 @@ pub(crate) struct Receive {
     /// The number of frames that may come for any queue after the one that has it pause its rings, without
     /// being lost: the smallest such room that there is.
     pub(crate) headroom_pkts: usize,
-    /// What the last burst has left for the floors above.
+    /// The frames and wake-ups that the last burst left for the floors above.
     pub(crate) handover: Handover,
 }
 

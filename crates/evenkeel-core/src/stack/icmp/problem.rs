@@ -23,9 +23,9 @@ pub(crate) enum Problem {
     },
     /// Its source address means nothing where it is going (IPv6).
     BeyondScope,
-    /// It has passed as many routers as it may.
+    /// The packet has passed as many routers as it may.
     HopLimit,
-    /// It is larger than the next link takes, and must not be fragmented.
+    /// The packet is larger than the next link takes, and must not be fragmented.
     TooBig {
         /// The MTU of the next link, in bytes.
         mtu: u32,
