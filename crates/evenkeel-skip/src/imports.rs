@@ -1,9 +1,9 @@
 //! The imports of the files of a crate from one another. Without a circle each file can be read, and changed,
 //! knowing only those below it.
 //!
-//! A `mod.rs` imports the names that it re-exports. So a file that took a name from its own room's `mod.rs` would be in a
-//! circle with it: it takes the name from the file that defines it. Methods need no import, and are not
-//! looked at.
+//! A `mod.rs` imports the names that it re-exports. So a file that took a name from its own room's `mod.rs`
+//! would be in a circle with it: it takes the name from the file that defines it. Methods need no import, and
+//! are not looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
