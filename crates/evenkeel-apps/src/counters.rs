@@ -370,13 +370,13 @@ mod tests {
         assert!((cpu.idle - 0.2).abs() < 1e-9 && (sum(&cpu) - 1.0).abs() < 1e-9, "{cpu:?}");
     }
 
-    /// `docs/results.md` explains each reason to users, in the words of the code.
+    /// `docs/reference/drop-reasons.md` explains each reason to users, in the words of the code.
     #[test]
     fn every_drop_reason_is_documented() {
-        let documented = include_str!("../../../docs/results.md");
+        let documented = include_str!("../../../docs/reference/drop-reasons.md");
         for reason in Reason::all() {
             let row = format!("| `{}` | {} |", reason.name(), reason.meaning());
-            assert!(documented.contains(&row), "docs/results.md lacks: {row}");
+            assert!(documented.contains(&row), "docs/reference/drop-reasons.md lacks: {row}");
         }
     }
 }

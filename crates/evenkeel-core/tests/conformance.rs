@@ -19,7 +19,7 @@ fn sources(folder: &Path, text: &mut String) {
 #[test]
 fn every_test_that_the_page_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("../../docs/conformance.md")).unwrap();
+    let page = fs::read_to_string(root.join("../../docs/reference/conformance.md")).unwrap();
     let mut text = String::new();
     let tcp = root.join("../evenkeel-tcp/src");
     sources(&root.join("src"), &mut text);

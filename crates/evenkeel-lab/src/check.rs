@@ -87,7 +87,7 @@ impl Origin {
 pub enum Basis {
     /// A parameter was fitted to the expected value, or the value follows from fitted parameters, so the
     /// check shows little. A path (`cost.receive`) is one of the machine model; any other parameter is
-    /// described in `docs/machine-models.md`.
+    /// described in `docs/evidence/machine-models.md`.
     Calibrated(&'static str),
     /// Nothing was fitted to the value, so the check supports the modelled mechanisms.
     Predicted,

@@ -4,7 +4,7 @@
 //! A model gives nanoseconds per piece of work ([`Work`]). If the code of one receive architecture differs
 //! from the others', it has a cost for that architecture alone. It also has the differences of *variants* of
 //! the system, and the times of the programs that the paper ran. A kind without a cost is free. See
-//! `docs/machine-models.md`.
+//! `docs/evidence/machine-models.md`.
 
 use std::collections::BTreeMap;
 use std::fmt;

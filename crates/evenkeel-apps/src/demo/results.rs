@@ -1,6 +1,6 @@
 //! The results of a demonstration: plain data, and the machine-readable contract of `evenkeel demo --json`.
 //!
-//! `docs/results.md` describes these fields for readers of the JSON. Change both together.
+//! `docs/reference/json.md` describes these fields for readers of the JSON. Change both together.
 
 use serde::{Deserialize, Serialize};
 

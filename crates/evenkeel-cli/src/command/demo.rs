@@ -31,7 +31,7 @@ Examples:
   evenkeel demo --json | jq '.architectures[] | {name, retention}'
 
 Exit status: 0 if every frame is accounted for and the page is written, 1 if not, 2 for bad arguments.
-docs/results.md explains every field of the JSON.")]
+docs/reference/json.md explains every field of the JSON.")]
 pub(crate) struct Arguments {
     /// Measure fewer, shorter points: about ten seconds, less exact.
     #[arg(long)]

@@ -55,7 +55,7 @@ Examples:
   sudo evenkeel lab run l97-fig6 --real --on packet
 
 Exit status: 0 if all checks hold except known misses, whose reason is printed; 1 if another check
-fails, or something could not be measured or written; 2 for bad arguments. docs/results.md explains
+fails, or something could not be measured or written; 2 for bad arguments. docs/reference/json.md explains
 the JSON.")]
 struct RunArguments {
     /// Run these experiments, named as in `evenkeel lab list`; `all` for all of them, `t00` for those of that

@@ -64,7 +64,7 @@ as root:
   evenkeel load http://10.77.0.1:8080/ --on tap:keel0 --kernel-address 10.77.0.1/24 --rate 5k
 
 Exit status: 0 if any request was answered, also at Ctrl-C, which prints the report so far; 1 if
-none was; 2 for bad arguments. docs/results.md explains every field of the JSON.")]
+none was; 2 for bad arguments. docs/reference/json.md explains every field of the JSON.")]
 pub(crate) struct Arguments {
     /// Ask for `http://HOST[:PORT][/PATH]`.
     #[arg(value_name = "URL")]
