@@ -59,7 +59,10 @@
 //! | `select` and `poll` | [`Readiness::select`], [`Readiness::poll`] |
 //! | `select` and `poll` that remember nothing | [`classic`] |
 //! | the event queue: what it reports and when | [`Readiness::open_queue`], [`Trigger`] |
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
 
 mod call;
 pub mod classic;

@@ -12,7 +12,10 @@
 //! | so many a second | [`rate`] |
 //! | at a steady interval, without drift | [`every`] |
 //! | points in time | [`time`] |
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
 
 pub mod every;
 mod heap;

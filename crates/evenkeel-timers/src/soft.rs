@@ -3,6 +3,7 @@
 //! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
 //! processing", ACM TOCS 18(3), 2000.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::time::Instant;

@@ -4,6 +4,8 @@
 //! Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 7. Each slot is a heap instead of a
 //! list, so that the next deadline is known exactly.
 
+use alloc::boxed::Box;
+use alloc::vec;
 use core::fmt;
 
 use crate::heap::{NOBODY, Nodes};

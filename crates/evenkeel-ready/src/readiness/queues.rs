@@ -1,13 +1,14 @@
 //! The calls on event queues.
 
-use std::collections::VecDeque;
-
 use crate::call::{Answer, Wait};
 use crate::descriptors::{BadDescriptor, FileId, Opened, ProcessId};
 use crate::kinds::Kinds;
 use crate::numbers::TooManyOpen;
 use crate::queue::{Event, EventQueue, Interest, Trigger};
 use crate::watches::{Watch, Watcher};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::event_queues::{DEPTH, Queue, QueueError, has_event, status_of, take_events};
 use super::names::{CallerId, Object, QueueId};
