@@ -7,15 +7,15 @@
 )]
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use evenkeel_tcp::endpoint::{ListenAt, Packet};
 use evenkeel_tcp::time::Instant;
-use evenkeel_tcp::wire::{IpAddress, IpEndpoint};
 use evenkeel_tcp::{Ecn, Endpoint, EndpointConfig, FourTuple, ListenerConfig, Secret};
 
-const CLIENT: IpAddress = IpAddress::v4(192, 0, 2, 1);
-const SERVER: IpAddress = IpAddress::v4(192, 0, 2, 2);
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 const MSS: u16 = 1_460;
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -37,7 +37,7 @@ pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
     let mut now = Instant::ZERO;
     let at = ListenAt { address: None, port: 7 };
     ends[1].listen(at, &ListenerConfig::default(), None).expect("nobody listens there yet");
-    let tuple = FourTuple::new(IpEndpoint::new(CLIENT, 0), IpEndpoint::new(SERVER, at.port));
+    let tuple = FourTuple::new((CLIENT, 0), (SERVER, at.port));
     let client = ends[0].connect(tuple, MSS, now).expect("a port is free");
     let (mut server, mut written, mut back, mut buffer) = (None, 0, Vec::new(), [0; 2_000]);
     let (mut pipe, mut count, mut lost) = (VecDeque::new(), 0, 0);

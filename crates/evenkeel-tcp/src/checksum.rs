@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071), over data that may lie in several places.
 
-use crate::wire::IpAddress;
+use core::net::IpAddr;
 
 /// A ones' complement sum in the making.
 ///
@@ -18,10 +18,10 @@ impl Checksum {
     ///
     /// IPv4 and IPv6 differ only in the addresses: the other fields add up to the same.
     #[inline]
-    pub fn pseudo(source: &IpAddress, destination: &IpAddress, protocol: u8, len: usize) -> Self {
-        let with_address = |sum: Self, address: &IpAddress| match address {
-            IpAddress::Ipv4(a) => sum.add(&a.octets()),
-            IpAddress::Ipv6(a) => sum.add(&a.octets()),
+    pub fn pseudo(source: &IpAddr, destination: &IpAddr, protocol: u8, len: usize) -> Self {
+        let with_address = |sum: Self, address: &IpAddr| match address {
+            IpAddr::V4(a) => sum.add(&a.octets()),
+            IpAddr::V6(a) => sum.add(&a.octets()),
         };
         let sum = with_address(with_address(Self::default(), source), destination);
         let rest = u64::from((len as u32).to_be()) + u64::from(u16::from(protocol).to_be());
@@ -166,7 +166,7 @@ mod tests {
             cuts.extend([0, bytes.len()]);
             cuts.sort_unstable();
             let sum = cuts.windows(2).fold(Checksum::default(), |sum, w| sum.add(&bytes[w[0]..w[1]]));
-            prop_assert_eq!(sum.finish(), !crate::wire::checksum::data(&bytes));
+            prop_assert_eq!(sum.finish(), !smoltcp::wire::checksum::data(&bytes));
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
             let mut copy = vec![0; bytes.len()];
             let (to_a, to_b) = copy.split_at_mut(a.len());
             let sum = Checksum::default().add_copied(a, to_a).add_copied(b, to_b);
-            prop_assert_eq!(sum.finish(), !crate::wire::checksum::data(&bytes));
+            prop_assert_eq!(sum.finish(), !smoltcp::wire::checksum::data(&bytes));
             prop_assert_eq!(copy, bytes);
         }
 

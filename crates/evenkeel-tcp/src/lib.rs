@@ -119,8 +119,6 @@ pub use seq::{SeqNumber, SeqRange};
 pub use state::State;
 pub use table::Table;
 pub use time_wait::{TimeWait, TimeWaitConfig};
-pub use tuple::FourTuple;
+pub use tuple::{AddrPort, FourTuple};
 
 pub use evenkeel_timers::{Wheel, time};
-/// Packet formats: parsing and emitting is left to smoltcp.
-pub use smoltcp::wire;

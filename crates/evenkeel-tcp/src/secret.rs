@@ -5,11 +5,11 @@
 
 use core::fmt;
 use core::hash::Hasher;
+use core::net::IpAddr;
 
 use siphasher::sip::{SipHasher13, SipHasher24};
 
 use super::tuple::{FourTuple, bytes_of};
-use crate::wire::IpAddress;
 
 /// 128 random bits. The program that makes the host draws them anew at each start, and must keep them secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Secret {
     }
 
     /// Hashes a pair of addresses with SipHash-2-4, for values that must not be guessed.
-    pub(super) fn pair_hash(&self, purpose: Purpose, from: &IpAddress, to: &IpAddress) -> u64 {
+    pub(super) fn pair_hash(&self, purpose: Purpose, from: &IpAddr, to: &IpAddr) -> u64 {
         let mut buffer = [0; 32];
         let (first, second) = buffer.split_at_mut(16);
         first.copy_from_slice(&bytes_of(from));

@@ -1,15 +1,18 @@
 //! A segment: what its header says, and its payload (RFC 9293, 3.1).
 
 use core::fmt;
+use core::net::IpAddr;
 use core::ops::BitOr;
 
 use super::options::Options;
 use super::seq::{SeqNumber, SeqRange};
 use crate::checksum::Checksum;
-use crate::wire::{IpAddress, IpProtocol, TcpPacket};
 
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;
+
+/// The protocol number of TCP in an IP header.
+pub const PROTOCOL: u8 = 6;
 
 /// The control bits of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -170,6 +173,35 @@ impl Header {
     pub fn bytes(&self) -> usize {
         HEADER_LEN + self.options.len()
     }
+
+    /// Returns the header without options (RFC 9293, 3.1). The checksum is zero.
+    fn fixed_part(&self, header_len: usize) -> [u8; HEADER_LEN] {
+        let [s0, s1] = self.source.to_be_bytes();
+        let [d0, d1] = self.destination.to_be_bytes();
+        let [n0, n1, n2, n3] = self.seq.to_u32().to_be_bytes();
+        let [a0, a1, a2, a3] = self.ack.to_u32().to_be_bytes();
+        let [w0, w1] = self.window.to_be_bytes();
+        let [u0, u1] = self.urgent.to_be_bytes();
+        let offset = (header_len as u8 / 4) << 4;
+        [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, offset, self.flags.0, w0, w1, 0, 0, u0, u1]
+    }
+
+    /// Reads the header without options. Returns the header and its length with options, in bytes.
+    fn read(fixed: &[u8; HEADER_LEN], ecn: Ecn) -> (Self, usize) {
+        let [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, offset, flags, w0, w1, _, _, u0, u1] = *fixed;
+        let header = Self {
+            source: u16::from_be_bytes([s0, s1]),
+            destination: u16::from_be_bytes([d0, d1]),
+            seq: SeqNumber::new(u32::from_be_bytes([n0, n1, n2, n3])),
+            ack: SeqNumber::new(u32::from_be_bytes([a0, a1, a2, a3])),
+            flags: Flags(flags),
+            window: u16::from_be_bytes([w0, w1]),
+            urgent: u16::from_be_bytes([u0, u1]),
+            options: Options::default(),
+            ecn,
+        };
+        (header, usize::from(offset >> 4) * 4)
+    }
 }
 
 /// Why bytes are not a segment.
@@ -218,31 +250,22 @@ impl<'a> Segment<'a> {
     /// The bytes are not a segment, or not the one that was sent.
     pub fn parse(
         bytes: &'a [u8],
-        source: &IpAddress,
-        destination: &IpAddress,
+        source: &IpAddr,
+        destination: &IpAddr,
         ecn: Ecn,
     ) -> Result<Self, Malformed> {
-        let packet = TcpPacket::new_checked(bytes).map_err(|_| Malformed::Short)?;
-        let sum = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), bytes.len()).add(bytes);
-        if sum.finish() != 0 {
+        let (fixed, rest) = bytes.split_first_chunk().ok_or(Malformed::Short)?;
+        let (header, header_len) = Header::read(fixed, ecn);
+        let options_len = header_len.checked_sub(HEADER_LEN).ok_or(Malformed::Short)?;
+        let (options, payload) = rest.split_at_checked(options_len).ok_or(Malformed::Short)?;
+        if Checksum::pseudo(source, destination, PROTOCOL, bytes.len()).add(bytes).finish() != 0 {
             return Err(Malformed::Checksum);
         }
-        let header = Header {
-            source: packet.src_port(),
-            destination: packet.dst_port(),
-            seq: SeqNumber::new(packet.seq_number().0.cast_unsigned()),
-            ack: SeqNumber::new(packet.ack_number().0.cast_unsigned()),
-            // `new_checked` vouches for the whole header; the control bits are its fourteenth byte.
-            flags: Flags(bytes.get(13).copied().unwrap_or_default()),
-            window: packet.window_len(),
-            urgent: packet.urgent_at(),
-            options: Options::parse(packet.options()),
-            ecn,
-        };
         if header.source == 0 || header.destination == 0 {
             return Err(Malformed::Port);
         }
-        Ok(Self { header, payload: [packet.payload(), &[]] })
+        let header = Header { options: Options::parse(options), ..header };
+        Ok(Self { header, payload: [payload, &[]] })
     }
 
     /// Returns the number of bytes of payload.
@@ -283,15 +306,15 @@ impl<'a> Segment<'a> {
 
     /// Writes it, with its checksum, to the beginning of `to`; says how many bytes. `None` if `to` is shorter
     /// than [`Segment::len`].
-    pub fn emit(&self, to: &mut [u8], source: &IpAddress, destination: &IpAddress) -> Option<usize> {
+    pub fn emit(&self, to: &mut [u8], source: &IpAddr, destination: &IpAddr) -> Option<usize> {
         let header_len = self.header.bytes();
         let len = header_len + self.payload_len();
         let to = to.get_mut(..len)?;
         let (head, mut rest) = to.split_at_mut(header_len);
         let (fixed, room) = head.split_first_chunk_mut()?;
-        *fixed = self.fixed_part(header_len);
+        *fixed = self.header.fixed_part(header_len);
         self.header.options.write_to(room)?;
-        let pseudo = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), len);
+        let pseudo = Checksum::pseudo(source, destination, PROTOCOL, len);
         let sum = match self.payload {
             [bulk, []] if bulk.len() >= BULK => pseudo.add(head).add_copied(bulk, rest),
             parts => {
@@ -306,32 +329,20 @@ impl<'a> Segment<'a> {
         *to.get_mut(16..)?.first_chunk_mut()? = sum.finish().to_be_bytes();
         Some(len)
     }
-
-    /// Returns the header without options (RFC 9293, 3.1). The checksum is zero.
-    fn fixed_part(&self, header_len: usize) -> [u8; HEADER_LEN] {
-        let header = &self.header;
-        let [s0, s1] = header.source.to_be_bytes();
-        let [d0, d1] = header.destination.to_be_bytes();
-        let [n0, n1, n2, n3] = header.seq.to_u32().to_be_bytes();
-        let [a0, a1, a2, a3] = header.ack.to_u32().to_be_bytes();
-        let [w0, w1] = header.window.to_be_bytes();
-        let [u0, u1] = header.urgent.to_be_bytes();
-        let offset = (header_len as u8 / 4) << 4;
-        [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, offset, header.flags.0, w0, w1, 0, 0, u0, u1]
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::options::{SackBlocks, Timestamps};
     use super::*;
-    use crate::wire::{IpAddress, Ipv4Address, Ipv6Address, TcpControl, TcpRepr};
+    use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
+    use smoltcp::wire::{TcpControl, TcpPacket, TcpRepr};
 
-    const A: IpAddress = IpAddress::Ipv4(Ipv4Address::new(10, 0, 0, 1));
-    const B: IpAddress = IpAddress::Ipv4(Ipv4Address::new(10, 0, 0, 2));
-    const A6: IpAddress = IpAddress::Ipv6(Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
-    const B6: IpAddress = IpAddress::Ipv6(Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
+    const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+    const A6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
+    const B6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
 
     fn header() -> Header {
         let sack = SackBlocks::from_iter([SeqRange::at(SeqNumber::new(500), 10)]);
@@ -359,7 +370,7 @@ mod tests {
         let len = segment.emit(&mut bytes, &A, &B).unwrap();
         assert_eq!(len, segment.len());
         let packet = TcpPacket::new_checked(&bytes[..len]).unwrap();
-        let read = TcpRepr::parse(&packet, &A, &B, &Default::default()).unwrap();
+        let read = TcpRepr::parse(&packet, &A.into(), &B.into(), &Default::default()).unwrap();
         assert_eq!(
             (read.src_port, read.dst_port, read.window_len, read.control),
             (80, 40_000, 4321, TcpControl::Psh)

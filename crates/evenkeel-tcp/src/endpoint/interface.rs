@@ -2,6 +2,7 @@
 //! the calls of its user.
 
 use core::fmt;
+use core::net::IpAddr;
 
 use super::super::connection::{Connection, Info};
 use super::super::counters::{Counter, Counters};
@@ -11,7 +12,7 @@ use super::super::secret::Secret;
 use super::super::segment::Flags;
 use super::super::seq::SeqNumber;
 use super::super::table::Id;
-use super::super::tuple::FourTuple;
+use super::super::tuple::{AddrPort, FourTuple};
 use super::config::EndpointConfig;
 use super::egress::{EgressSet, RouteHandle, Routes};
 use super::entry::Holder;
@@ -22,7 +23,6 @@ use super::output::{Output, Transmit};
 use super::report::ListenerInfo;
 use super::state::EndpointState;
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpEndpoint};
 
 /// The TCP of a host, sans-IO.
 ///
@@ -150,7 +150,7 @@ impl<R: Copy> Endpoint<R> {
     }
 
     /// Returns the listener for a local address and port: that of the address, else that of all addresses.
-    pub fn listener_for(&self, local: &IpEndpoint) -> Option<ListenAt> {
+    pub fn listener_for(&self, local: &AddrPort) -> Option<ListenAt> {
         self.state.listeners.at_endpoint(local).map(|(at, _)| at)
     }
 
@@ -194,7 +194,7 @@ impl<R: Copy> Endpoint<R> {
     /// Returns whether a segment that belongs to no connection or listener would have no effect, not even
     /// an answer. If so, it is counted, and the caller need not give it to [`Endpoint::input`]. Its
     /// checksum is not verified.
-    pub fn drops_unanswered(&mut self, from: &IpAddress, flags: Flags, now: Instant) -> bool {
+    pub fn drops_unanswered(&mut self, from: &IpAddr, flags: Flags, now: Instant) -> bool {
         self.state.answers.drops(from, flags, &mut self.state.counters, now)
     }
 

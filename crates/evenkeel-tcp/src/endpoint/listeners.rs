@@ -1,5 +1,6 @@
 //! All listeners of a host, by address and port and by deadline.
 
+use core::net::IpAddr;
 use core::num::NonZeroU32;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +10,14 @@ use super::super::counters::Counters;
 use super::super::listener::{Arrival, Listener, Reaction};
 use super::super::table::TupleHash;
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpEndpoint};
+use crate::tuple::AddrPort;
 use evenkeel_timers::Wheel;
 
 /// The address and port at which a listener listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenAt {
     /// A local address; `None` for all of them.
-    pub address: Option<IpAddress>,
+    pub address: Option<IpAddr>,
     /// The local port.
     pub port: u16,
 }
@@ -106,7 +107,7 @@ impl Listeners {
     }
 
     /// Returns the listener for a local address and port: that of the address, else that of all addresses.
-    pub(super) fn at_endpoint(&self, local: &IpEndpoint) -> Option<(ListenAt, ListenerId)> {
+    pub(super) fn at_endpoint(&self, local: &AddrPort) -> Option<(ListenAt, ListenerId)> {
         let at = |address| ListenAt { address, port: local.port };
         [at(Some(local.addr)), at(None)].into_iter().find_map(|at| Some((at, self.find(&at)?)))
     }

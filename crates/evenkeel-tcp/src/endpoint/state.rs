@@ -1,5 +1,6 @@
 //! The state of an endpoint: its connections, and the owners of all that stands beside them.
 
+use core::net::IpAddr;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -24,7 +25,6 @@ use super::memory::Memory;
 use super::ports::Ports;
 use super::send_queue::SendQueue;
 use crate::time::Instant;
-use crate::wire::IpAddress;
 
 /// The state of an endpoint.
 pub(super) struct EndpointState<R> {
@@ -99,7 +99,7 @@ impl<R: Copy> EndpointState<R> {
         Open {
             local_port: tuple.local.port,
             remote_port: tuple.remote.port,
-            ipv6: matches!(tuple.remote.addr, IpAddress::Ipv6(_)),
+            ipv6: matches!(tuple.remote.addr, IpAddr::V6(_)),
             mss,
             iss,
             // The offset is that of answers by listeners and TIME-WAIT in place of the connection.

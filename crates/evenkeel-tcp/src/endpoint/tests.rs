@@ -7,6 +7,7 @@ mod options;
 mod over;
 mod reuse;
 
+use core::net::{IpAddr, Ipv4Addr};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -22,11 +23,10 @@ use crate::segment::Ecn;
 use crate::seq::SeqNumber;
 use crate::table::Id;
 use crate::time::{Duration, Instant};
-use crate::tuple::FourTuple;
-use crate::wire::{IpAddress, IpEndpoint};
+use crate::tuple::{AddrPort, FourTuple};
 
-const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 1);
-const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const HTTP: ListenAt = ListenAt { address: None, port: 80 };
 const MSS: u16 = 1_460;
 /// The IP header's part of a packet from the client.
@@ -194,7 +194,7 @@ impl World {
 }
 
 fn tuple(port: u16) -> FourTuple {
-    FourTuple::new(IpEndpoint::new(CLIENT, port), IpEndpoint::new(SERVER, 80))
+    FourTuple::new(AddrPort::new(CLIENT, port), AddrPort::new(SERVER, 80))
 }
 
 fn byte(place: usize) -> u8 {
@@ -576,7 +576,7 @@ fn a_peer_that_missed_the_last_ack_is_set_right() {
 }
 
 fn some_port() -> FourTuple {
-    FourTuple::new(IpEndpoint::new(CLIENT, 0), tuple(1).remote)
+    FourTuple::new(AddrPort::new(CLIENT, 0), tuple(1).remote)
 }
 
 #[test]
@@ -596,8 +596,8 @@ fn ports_are_chosen_in_turn_and_from_where_nobody_can_tell() {
     let here = tuple(1).remote;
     assert_eq!(first(1, here), first(1, here));
     assert_ne!(first(1, here), first(2, here));
-    assert_ne!(first(1, here), first(1, IpEndpoint { port: 81, ..here }));
-    assert_ne!(first(1, here), first(1, IpEndpoint { addr: IpAddress::v4(10, 0, 0, 3), ..here }));
+    assert_ne!(first(1, here), first(1, AddrPort { port: 81, ..here }));
+    assert_ne!(first(1, here), first(1, AddrPort { addr: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)), ..here }));
 }
 
 #[test]
@@ -618,7 +618,7 @@ fn when_no_port_is_free_nothing_is_opened_until_one_is() {
     world.pass(Duration::from_millis(50));
     assert_eq!(open(&mut world), Err(OpenError::NoPort));
     assert_eq!(open(&mut world), Err(OpenError::NoPort));
-    let other = FourTuple { remote: IpEndpoint::new(SERVER, 81), ..some_port() };
+    let other = FourTuple { remote: AddrPort::new(SERVER, 81), ..some_port() };
     assert!(
         world.ends[0].connect(other, MSS, world.now).is_ok(),
         "to another port of the peer's all are free"
