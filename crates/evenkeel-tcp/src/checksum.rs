@@ -18,12 +18,17 @@ impl Checksum {
     ///
     /// IPv4 and IPv6 differ only in the addresses: the other fields add up to the same.
     #[inline]
-    pub fn pseudo(source: &IpAddr, destination: &IpAddr, protocol: u8, len: usize) -> Self {
-        let with_address = |sum: Self, address: &IpAddr| match address {
+    pub fn pseudo(
+        source: impl Into<IpAddr>,
+        destination: impl Into<IpAddr>,
+        protocol: u8,
+        len: usize,
+    ) -> Self {
+        let with_address = |sum: Self, address| match address {
             IpAddr::V4(a) => sum.add(&a.octets()),
             IpAddr::V6(a) => sum.add(&a.octets()),
         };
-        let sum = with_address(with_address(Self::default(), source), destination);
+        let sum = with_address(with_address(Self::default(), source.into()), destination.into());
         let rest = u64::from((len as u32).to_be()) + u64::from(u16::from(protocol).to_be());
         Self { sum: add_word(sum.sum, rest), ..sum }
     }

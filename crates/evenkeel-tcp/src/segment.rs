@@ -250,8 +250,8 @@ impl<'a> Segment<'a> {
     /// The bytes are not a segment, or not the one that was sent.
     pub fn parse(
         bytes: &'a [u8],
-        source: &IpAddr,
-        destination: &IpAddr,
+        source: impl Into<IpAddr>,
+        destination: impl Into<IpAddr>,
         ecn: Ecn,
     ) -> Result<Self, Malformed> {
         let (fixed, rest) = bytes.split_first_chunk().ok_or(Malformed::Short)?;
@@ -306,7 +306,12 @@ impl<'a> Segment<'a> {
 
     /// Writes it, with its checksum, to the beginning of `to`; says how many bytes. `None` if `to` is shorter
     /// than [`Segment::len`].
-    pub fn emit(&self, to: &mut [u8], source: &IpAddr, destination: &IpAddr) -> Option<usize> {
+    pub fn emit(
+        &self,
+        to: &mut [u8],
+        source: impl Into<IpAddr>,
+        destination: impl Into<IpAddr>,
+    ) -> Option<usize> {
         let header_len = self.header.bytes();
         let len = header_len + self.payload_len();
         let to = to.get_mut(..len)?;
@@ -367,7 +372,7 @@ mod tests {
     fn what_is_sent_is_what_smoltcp_reads() {
         let segment = Segment { header: header(), payload: [b"hello ", b"world"] };
         let mut bytes = [0xaa; 100];
-        let len = segment.emit(&mut bytes, &A, &B).unwrap();
+        let len = segment.emit(&mut bytes, A, B).unwrap();
         assert_eq!(len, segment.len());
         let packet = TcpPacket::new_checked(&bytes[..len]).unwrap();
         let read = TcpRepr::parse(&packet, &A.into(), &B.into(), &Default::default()).unwrap();
@@ -383,12 +388,12 @@ mod tests {
     fn a_wrong_bit_anywhere_is_noticed() {
         let segment = Segment { header: header(), payload: [b"hello", b""] };
         let mut bytes = [0; 100];
-        let len = segment.emit(&mut bytes, &A6, &B6).unwrap();
-        assert_eq!(Segment::parse(&bytes[..len], &A6, &B6, Ecn::Capable), Ok(segment));
-        assert_eq!(Segment::parse(&bytes[..len], &A6, &A6, Ecn::Capable), Err(Malformed::Checksum));
+        let len = segment.emit(&mut bytes, A6, B6).unwrap();
+        assert_eq!(Segment::parse(&bytes[..len], A6, B6, Ecn::Capable), Ok(segment));
+        assert_eq!(Segment::parse(&bytes[..len], A6, A6, Ecn::Capable), Err(Malformed::Checksum));
         for bit in 0..8 * len {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Segment::parse(&bytes[..len], &A6, &B6, Ecn::Capable).is_err(), "bit {bit}");
+            assert!(Segment::parse(&bytes[..len], A6, B6, Ecn::Capable).is_err(), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
@@ -406,12 +411,12 @@ mod tests {
         let payload: Vec<u8> = (0..1_460_u32).map(|n| (n * 7 % 251) as u8).collect();
         let emitted = |payload| {
             let mut bytes = [0xaa; 1_600];
-            let len = Segment { header: header(), payload }.emit(&mut bytes, &A, &B).unwrap();
+            let len = Segment { header: header(), payload }.emit(&mut bytes, A, B).unwrap();
             bytes[..len].to_vec()
         };
         for len in [BULK - 1, BULK, BULK + 1, 1_447, 1_448] {
             let whole = emitted([&payload[..len], b""]);
-            let read = Segment::parse(&whole, &A, &B, Ecn::Capable).unwrap();
+            let read = Segment::parse(&whole, A, B, Ecn::Capable).unwrap();
             assert_eq!(read.payload[0], &payload[..len]);
             for cut in [0, 1, 100, len / 2, len - 1] {
                 let (a, b) = payload[..len].split_at(cut);
@@ -423,7 +428,7 @@ mod tests {
     #[test]
     fn a_buffer_too_small_gets_nothing() {
         let segment = Segment { header: header(), payload: [b"hello", b""] };
-        assert_eq!(segment.emit(&mut vec![0; segment.len() - 1], &A, &B), None);
+        assert_eq!(segment.emit(&mut vec![0; segment.len() - 1], A, B), None);
     }
 
     proptest! {
@@ -435,14 +440,14 @@ mod tests {
             if fix && bytes.len() >= HEADER_LEN {
                 bytes[12] = (bytes[12] & 0x0f) | ((5 + bytes[12] / 16 % 11) << 4);
                 bytes[16..18].fill(0);
-                let sum = Checksum::pseudo(&A, &B, 6, bytes.len()).add(&bytes).finish();
+                let sum = Checksum::pseudo(A, B, 6, bytes.len()).add(&bytes).finish();
                 bytes[16..18].copy_from_slice(&sum.to_be_bytes());
             }
-            if let Ok(segment) = Segment::parse(&bytes, &A, &B, Ecn::NotCapable) {
+            if let Ok(segment) = Segment::parse(&bytes, A, B, Ecn::NotCapable) {
                 prop_assert!(segment.payload_len() + HEADER_LEN <= bytes.len());
                 let mut again = [0; 200];
-                let len = segment.emit(&mut again, &A, &B).unwrap();
-                let read = Segment::parse(&again[..len], &A, &B, Ecn::NotCapable).unwrap();
+                let len = segment.emit(&mut again, A, B).unwrap();
+                let read = Segment::parse(&again[..len], A, B, Ecn::NotCapable).unwrap();
                 prop_assert_eq!(read.header.seq, segment.header.seq);
                 prop_assert_eq!(read.header.flags, segment.header.flags);
                 prop_assert_eq!(read.payload, segment.payload);
