@@ -1,9 +1,8 @@
 //! A queue of future events in order of time. Events due at one time happen in the order in which they were
 //! scheduled.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use alloc::collections::BinaryHeap;
+use core::cmp::{Ordering, Reverse};
 use evenkeel_timers::Instant;
 
 /// A queue of future events.
@@ -27,12 +26,12 @@ impl<T> PartialEq for Entry<T> {
 }
 impl<T> Eq for Entry<T> {}
 impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 impl<T> Ord for Entry<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         (self.due, self.order).cmp(&(other.due, other.order))
     }
 }

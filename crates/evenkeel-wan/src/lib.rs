@@ -16,7 +16,10 @@
 //! | frames that vanish, one by one or in bursts | [`loss`] |
 //! | what will happen, in order of time | [`event`] |
 //! | dice | [`rng`] |
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
 
 pub mod event;
 pub mod loss;

@@ -1,7 +1,7 @@
 //! One direction of a link.
 
-use std::collections::VecDeque;
-
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use evenkeel_timers::{Duration, Instant};
 
 use crate::event::Events;
@@ -222,9 +222,8 @@ impl<F: Frame> Path<F> {
             self.counters.corrupted += 1;
             frame.flip(self.rng.below(frame.bytes() as u64 * 8));
         }
-        if self.rng.chance(self.settings.duplication)
-            && let Some(copy) = copy(&frame)
-        {
+        let copy = if self.rng.chance(self.settings.duplication) { copy(&frame) } else { None };
+        if let Some(copy) = copy {
             self.counters.duplicated += 1;
             self.send(now, copy);
         }

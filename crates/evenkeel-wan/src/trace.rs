@@ -1,8 +1,9 @@
 //! Traces of links, in mahimahi's format: when so much could be delivered.
 
-use std::str::FromStr;
-use std::sync::Arc;
-
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::str::FromStr;
 use evenkeel_timers::{Duration, Instant};
 
 /// The number of bytes that one delivery opportunity carries.
