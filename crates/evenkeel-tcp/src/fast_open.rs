@@ -1,8 +1,10 @@
 //! TCP Fast Open (RFC 7413): data in the SYN, for those who have shown before that they are where they say
 //! they are.
 
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
 use core::net::IpAddr;
-use std::collections::VecDeque;
 
 use super::options::Cookie;
 use super::secret::{Purpose, Secret};

@@ -1,6 +1,8 @@
 //! A cache of the rates to destinations (RFC 9040, temporal sharing), for connections that
 //! [start](crate::recovery::Start::Remembered) from there.
 
+use alloc::boxed::Box;
+use alloc::vec;
 use core::net::IpAddr;
 
 use super::rate::Rate;

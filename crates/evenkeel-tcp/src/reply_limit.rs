@@ -14,6 +14,7 @@
 //! them; no host is answered then. An attacker can average the noise away with some million answers for one
 //! bit at a limit of a thousand a second. One prefix in 256 shares the bucket of another.
 
+use alloc::boxed::Box;
 use core::net::IpAddr;
 
 use super::secret::{Purpose, Secret};

@@ -4,7 +4,8 @@
 //! One byte in a buffer takes all of its memory, for as long as the byte stays. So what others get is small.
 //! Bulk data fills a large one again and again: the last waits for whose it was, until he needs it.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use super::super::table::Id;
 

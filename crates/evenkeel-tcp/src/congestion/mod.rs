@@ -13,6 +13,8 @@ mod cubic;
 mod newreno;
 mod slow_start;
 
+use alloc::boxed::Box;
+
 pub use bbr::Bbr;
 pub use control::{Arrival, CongestionControl, Lost, Recovering, Sample, Window};
 pub use cubic::Cubic;

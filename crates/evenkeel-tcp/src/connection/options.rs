@@ -3,7 +3,7 @@
 //! Options that are set before the SYN has left are in the SYN: maximum segment size, window, and window
 //! scale.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use super::config::{Config, Keepalive};
 use super::tcb::Tcb;

@@ -1,8 +1,8 @@
 //! Answers on behalf of a listener, of TIME-WAIT, or of no connection, and the rate limit of resets among
 //! them.
 
+use alloc::collections::VecDeque;
 use core::net::IpAddr;
-use std::collections::VecDeque;
 
 use super::super::counters::{Counter, Counters};
 use super::super::reply_limit::ReplyLimit;

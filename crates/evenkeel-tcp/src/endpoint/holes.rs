@@ -1,6 +1,6 @@
 //! The connections with data out of order, which give way while memory is scarce.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use super::super::counters::Counters;
 use super::super::table::{Id, Table};

@@ -1,6 +1,7 @@
 //! An endpoint as its caller sees it: packets and time in; segments, deadlines and events out. `user.rs` has
 //! the calls of its user.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 

@@ -1,9 +1,10 @@
 //! All listeners of a host, by address and port and by deadline.
 
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::num::NonZeroU32;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::super::connection::Config;
 use super::super::counters::Counters;

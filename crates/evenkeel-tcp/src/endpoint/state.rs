@@ -1,8 +1,8 @@
 //! The state of an endpoint: its connections, and the owners of all that stands beside them.
 
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use core::net::IpAddr;
-use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::super::connection::{Config, Connection, Open};
 use super::super::counters::Counters;

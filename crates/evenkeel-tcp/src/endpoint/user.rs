@@ -1,6 +1,6 @@
 //! The user's calls (RFC 9293, 3.10.1 to 3.10.6).
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use super::super::connection::{Config, Connection, Error, StreamOption, Unavailable};
 use super::super::counters::Counter;

@@ -5,6 +5,7 @@ mod listen;
 mod opening;
 mod syn_received;
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use self::accept_queue::AcceptQueue;

@@ -6,7 +6,9 @@
 //! of sending if that was longer, so that acknowledgments that come together do not make it too high.
 //! Connections that need none of it have none.
 
-use std::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use crate::rate::Rate;
 use crate::time::{Duration, Instant};

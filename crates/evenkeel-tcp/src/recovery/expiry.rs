@@ -1,6 +1,8 @@
 //! The processing of a deadline of loss recovery: reordering (RFC 8985, 6.3), tail loss probe (7) and
 //! retransmission (RFC 6298, 5).
 
+use alloc::boxed::Box;
+
 use super::episode::{Episode, Frto, Kind};
 use super::expired::Expired;
 use super::parts::Parts;

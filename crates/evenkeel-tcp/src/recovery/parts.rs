@@ -1,6 +1,7 @@
 //! The parts of loss recovery, and what concerns several of them.
 
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 use super::arrived::{Arrived, Before};
 use super::config::{RecoveryConfig, Restart, Start};

@@ -17,8 +17,9 @@
 //! sent again in segments, too. Of a segment that was sent twice only the later transmission counts as in
 //! flight.
 
+use alloc::boxed::Box;
+use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 
 use super::delivery::Delivery;
 use crate::time::{Duration, Instant};
