@@ -121,8 +121,7 @@ impl Cookie {
     /// there are none.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
-        let right =
-            bytes.is_empty() || (4..=COOKIE_MAX).contains(&bytes.len()) && bytes.len().is_multiple_of(2);
+        let right = bytes.is_empty() || (4..=COOKIE_MAX).contains(&bytes.len()) && bytes.len() % 2 == 0;
         let mut cookie = Self { len: u8::try_from(bytes.len()).ok().filter(|_| right)?, ..Self::REQUEST };
         cookie.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(cookie)
@@ -151,11 +150,11 @@ impl Options {
     pub fn parse(mut bytes: &[u8]) -> Self {
         let mut options = Self::default();
         // What nearly every segment has (RFC 7323, appendix A).
-        if let &[NOP, NOP, TIMESTAMPS, 10, ref clocks @ ..] = bytes
-            && clocks.len() == 8
-        {
-            options.read(TIMESTAMPS, clocks);
-            return options;
+        if let &[NOP, NOP, TIMESTAMPS, 10, ref clocks @ ..] = bytes {
+            if clocks.len() == 8 {
+                options.read(TIMESTAMPS, clocks);
+                return options;
+            }
         }
         while let Some((&kind, rest)) = bytes.split_first() {
             match kind {
@@ -176,8 +175,8 @@ impl Options {
             (MSS, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])),
             (WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift),
             (SACK_PERMITTED, []) => self.sack_permitted = true,
-            (SACK, blocks) if !blocks.is_empty() && blocks.len().is_multiple_of(8) => {
-                self.sack = blocks.as_chunks::<8>().0.iter().map(read_block).collect();
+            (SACK, blocks) if !blocks.is_empty() && blocks.len() % 8 == 0 => {
+                self.sack = blocks.chunks_exact(8).filter_map(read_block).collect();
             }
             (TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => {
                 let (value, echo) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
@@ -213,10 +212,9 @@ impl Options {
     /// Writes them to `room`, which is as long as they are.
     #[inline]
     pub(super) fn write_to(&self, room: &mut [u8]) -> Option<()> {
-        if let Some(clocks) = self.clocks_alone()
-            && let Ok(room) = room.try_into()
+        if let (Some(clocks), Ok(room)) =
+            (self.clocks_alone(), <&mut [u8; TIMESTAMPS_LEN]>::try_from(&mut *room))
         {
-            let room: &mut [u8; TIMESTAMPS_LEN] = room;
             *room = write_timestamps([NOP, NOP], clocks);
             return Some(());
         }
@@ -294,10 +292,10 @@ fn split_option(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(len).checked_sub(2)?)
 }
 
-fn read_block(bytes: &[u8; 8]) -> SeqRange {
-    let [a, b, c, d, e, f, g, h] = *bytes;
+fn read_block(bytes: &[u8]) -> Option<SeqRange> {
+    let [a, b, c, d, e, f, g, h] = *bytes.first_chunk()?;
     let number = |bytes| SeqNumber::new(u32::from_be_bytes(bytes));
-    SeqRange::new(number([a, b, c, d]), number([e, f, g, h]))
+    Some(SeqRange::new(number([a, b, c, d]), number([e, f, g, h])))
 }
 
 fn write_block(block: SeqRange) -> [u8; 8] {

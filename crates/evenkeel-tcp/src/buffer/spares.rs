@@ -53,11 +53,11 @@ impl Spares {
         if to.len() + more > SMALL / 2 {
             self.lend_own(to, whose);
         }
-        if to.capacity() == 0
-            && let Some(buffer) = self.small.pop()
-        {
-            self.small_bytes -= buffer.capacity();
-            *to = buffer;
+        if to.capacity() == 0 {
+            if let Some(buffer) = self.small.pop() {
+                self.small_bytes -= buffer.capacity();
+                *to = buffer;
+            }
         }
     }
 

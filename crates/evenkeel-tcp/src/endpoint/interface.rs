@@ -227,13 +227,18 @@ impl<R: Copy> Endpoint<R> {
             if entry.is_some_and(|entry| entry.connection.on_unreachable(seq, hard)) {
                 return self.state.touch(id);
             }
-        } else if let Some(at) = self.listener_for(&tuple.local)
-            && let Some(listener) = self.state.listeners.get_mut(&at)
-            && listener.handle_unreachable(tuple, seq, hard, &mut self.state.counters)
-        {
+        } else if self.opening_unreachable(tuple, seq, hard) {
             return;
         }
         self.count_stray_icmp();
+    }
+
+    /// Passes an ICMP error about a half-open connection to its listener. Returns whether the error counted.
+    fn opening_unreachable(&mut self, tuple: &FourTuple, seq: SeqNumber, hard: bool) -> bool {
+        let at = self.listener_for(&tuple.local);
+        let listener = at.and_then(|at| self.state.listeners.get_mut(&at));
+        let counters = &mut self.state.counters;
+        listener.is_some_and(|listener| listener.handle_unreachable(tuple, seq, hard, counters))
     }
 
     /// Records that the segment that began at `seq` did not leave: its next hop answers neither ARP nor
@@ -242,10 +247,9 @@ impl<R: Copy> Endpoint<R> {
     ///
     /// The host finds this out itself, without a message from the network, so it cannot be forged.
     pub fn next_hop_silent(&mut self, tuple: &FourTuple, seq: SeqNumber) {
-        if let Some(id) = self.state.connections.find(tuple)
-            && let Some(entry) = self.state.connections.get_mut(id)
-            && entry.connection.on_next_hop_silent(seq)
-        {
+        let Some(id) = self.state.connections.find(tuple) else { return };
+        let entry = self.state.connections.get_mut(id);
+        if entry.is_some_and(|entry| entry.connection.on_next_hop_silent(seq)) {
             self.state.touch(id);
         }
     }

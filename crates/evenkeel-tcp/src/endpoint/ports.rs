@@ -67,10 +67,9 @@ impl Ports {
             // begin.
             self.next = (self.next + 1) % count;
             let port = first.saturating_add(place as u16);
-            if port != 0
-                && let Some(free) = test(port)
-            {
-                return Some(free);
+            let free = if port == 0 { None } else { test(port) };
+            if free.is_some() {
+                return free;
             }
         }
         None

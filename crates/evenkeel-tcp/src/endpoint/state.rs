@@ -209,15 +209,17 @@ impl<R: Copy> EndpointState<R> {
         }
         // Deadlines whose answers find no room stay due.
         let Self { listeners, answers, counters, .. } = self;
-        while answers.has_room()
-            && listeners.advance(now, |listener| {
-                while answers.has_room()
-                    && let Some((tuple, header)) = listener.poll_transmit(now, counters)
-                {
+        while answers.has_room() {
+            let was_due = listeners.advance(now, |listener| {
+                while answers.has_room() {
+                    let Some((tuple, header)) = listener.poll_transmit(now, counters) else { return };
                     answers.repeat(tuple, header);
                 }
-            })
-        {}
+            });
+            if !was_due {
+                return;
+            }
+        }
     }
 
     /// Removes a connection that is over from the table. Its counts stay in the counters.
