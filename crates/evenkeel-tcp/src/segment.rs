@@ -206,6 +206,7 @@ impl Header {
 
 /// Why bytes are not a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Malformed {
     /// Shorter than the header, or than the header says it is.
     Short,

@@ -13,6 +13,7 @@ use crate::time::{Duration, Instant};
 
 /// An option of one connection, as set with `setsockopt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StreamOption {
     /// Whether small segments wait for the acknowledgment of others (RFC 9293, 3.7.4).
     Nagle(bool),
