@@ -2,10 +2,27 @@
 
 use core::net::IpAddr;
 
-/// A ones' complement sum in the making.
+/// A ones' complement sum that data is added to.
 ///
 /// It adds native-endian 64-bit words, with the carry brought round, and folds once at the end (RFC 1071 2 B
 /// and C).
+///
+/// ```
+/// use std::net::Ipv4Addr;
+///
+/// use evenkeel_tcp::Checksum;
+///
+/// // A UDP header and its payload, which lie in two places.
+/// let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+/// let mut header = [0x9c, 0x40, 0, 7, 0, 13, 0, 0];
+/// let payload = b"hello";
+/// let sum = Checksum::pseudo(source, destination, 17, header.len() + payload.len());
+/// let checksum = sum.add(&header).add(payload).finish();
+/// header[6..].copy_from_slice(&checksum.to_be_bytes());
+///
+/// // With a correct checksum in the data, the result is zero.
+/// assert_eq!(sum.add(&header).add(payload).finish(), 0);
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Checksum {
     sum: u64,
@@ -53,8 +70,7 @@ impl Checksum {
         Self { sum: add_word(self.sum, sum), odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
-    /// The sum with `bytes` appended, to an even number of them: few, and how many is known when this is
-    /// compiled.
+    /// Returns the sum with an array of `bytes` appended, to an even number of bytes. The compiler unrolls it.
     #[must_use]
     #[inline(always)]
     pub fn add_array<const N: usize>(self, bytes: &[u8; N]) -> Self {

@@ -1,5 +1,8 @@
-//! TCP Fast Open (RFC 7413): data in the SYN, for those who have shown before that they are where they say
-//! they are.
+//! TCP Fast Open (RFC 7413): data in the SYN, for clients that have proved their address before.
+//!
+//! An endpoint does all of this by itself: a listener if [`ListenerConfig::fast_open`](crate::ListenerConfig)
+//! is not zero, a client if it opens with [`Endpoint::connect_with`](crate::Endpoint::connect_with). The types
+//! here are for servers that share a key, and for other implementations.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -14,7 +17,34 @@ use crate::time::{Duration, Instant};
 /// a stolen cookie could send SYNs and resets from other addresses without end (RFC 7413, 5.1).
 const RESET_COUNTS: Duration = Duration::from_secs(60);
 
-/// The server's side: gives cookies, knows its own again, and limits what they are good for.
+/// The server's side: creates cookies, recognizes its own, and limits their use.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+///
+/// use evenkeel_tcp::fast_open::{FastOpenServer, Presented};
+/// use evenkeel_tcp::time::Instant;
+/// use evenkeel_tcp::{Cookie, Secret};
+///
+/// // Servers behind one address share the secret. At most one connection at a time may carry early data.
+/// let mut server = FastOpenServer::new(Secret::of_seed(1), 1);
+/// let client = IpAddr::from(Ipv4Addr::new(192, 0, 2, 1));
+/// let address = IpAddr::from(Ipv4Addr::new(192, 0, 2, 2));
+///
+/// // A client requests a cookie, and presents it on its next connection.
+/// assert_eq!(server.judge(&client, &address, &Cookie::REQUEST), Presented::Request);
+/// let cookie = server.cookie(&client, &address);
+/// assert_eq!(server.judge(&client, &address, &cookie), Presented::Good);
+/// assert!(server.admit(Instant::ZERO));
+/// assert!(!server.admit(Instant::ZERO), "one waits for the end of its handshake");
+/// server.finish(false, Instant::ZERO);
+///
+/// // The cookie outlives one change of the key.
+/// server.rotate(Secret::of_seed(2));
+/// assert_eq!(server.judge(&client, &address, &cookie), Presented::GoodOld);
+/// server.rotate(Secret::of_seed(3));
+/// assert_eq!(server.judge(&client, &address, &cookie), Presented::Wrong);
+/// ```
 #[derive(Debug)]
 pub struct FastOpenServer {
     secret: Secret,
@@ -29,13 +59,13 @@ pub struct FastOpenServer {
 /// The validity of a Fast Open cookie that a client presents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presented {
-    /// It is ours.
+    /// The cookie is valid.
     Good,
-    /// It is ours, but of the key before: good this once, and the SYN-ACK gives a new one (RFC 7413, 4.1.2).
+    /// The cookie is of the previous key. It is valid, and the SYN-ACK gives a new one (RFC 7413, 4.1.2).
     GoodOld,
-    /// It asks for one: the SYN-ACK gives it, and the handshake is an ordinary one.
+    /// The option requests a cookie. The SYN-ACK gives it, and the handshake is an ordinary one.
     Request,
-    /// It is not ours: as if it asked for one.
+    /// The cookie is not valid. The SYN is treated like a request.
     Wrong,
 }
 
@@ -110,10 +140,10 @@ const WAYS: usize = 4;
 const LEFT_ALONE: Duration = Duration::from_secs(3_600);
 const DOUBLINGS_MAX: u32 = 4;
 
-/// The client's side: what servers gave us, and which not to bother (RFC 7413, 4.1.3).
+/// The client's side: a cache of servers' cookies, and of paths that lose SYNs with data (RFC 7413, 4.1.3).
 ///
-/// Bounded, and never searched: an address leads to four entries, of which the one that was used longest ago
-/// gives way. A cookie that is lost costs one round trip.
+/// The cache is bounded, and never searched: an address leads to four entries, of which a new one replaces the
+/// least recently used. A cookie that is replaced costs one round trip.
 #[derive(Debug)]
 pub struct FastOpenCache {
     secret: Secret,

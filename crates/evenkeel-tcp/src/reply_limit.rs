@@ -28,11 +28,25 @@ const SHARE: u32 = 4;
 /// A burst is not made smaller than that: a traceroute sends a few at once.
 const BURST_MIN: u32 = 8;
 
-/// A rate limit of answers to strangers.
+/// A rate limit of answers to unverified senders.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+///
+/// use evenkeel_tcp::time::Instant;
+/// use evenkeel_tcp::{ReplyLimit, Secret};
+///
+/// // 1000 answers per second on average, and 200 at once. One prefix has a quarter of that.
+/// let mut limit = ReplyLimit::new(Secret::of_seed(1), 0, 1_000, 200);
+/// let attacker = IpAddr::from(Ipv4Addr::new(203, 0, 113, 5));
+/// let passed = (0..10_000).filter(|_| limit.pass(&attacker, Instant::ZERO)).count();
+/// assert!((20..100).contains(&passed));
+/// assert!(limit.pass(&IpAddr::from(Ipv4Addr::new(198, 51, 100, 1)), Instant::ZERO));
+/// ```
 #[derive(Debug)]
 pub struct ReplyLimit {
     secret: Secret,
-    /// Tells it from others with the same secret.
+    /// The label that distinguishes limits with the same secret.
     label: u64,
     /// Answers that left.
     count: u64,
@@ -43,8 +57,8 @@ pub struct ReplyLimit {
 }
 
 impl ReplyLimit {
-    /// So many a second on average, and so many at once. One that lets nothing pass has zero of either.
-    /// Limits with one secret have different labels, of 56 bits.
+    /// Creates a limit of `per_s` answers per second on average and `burst` at once. If either is zero, no
+    /// answer passes. Limits with one secret need different labels, of 56 bits.
     #[must_use]
     pub fn new(secret: Secret, label: u64, per_s: u32, burst: u32) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The key behind everything a stranger must not be able to guess or to steer.
+//! The key of everything that another host must not be able to guess or to steer.
 //!
 //! The hash is SipHash (Aumasson and Bernstein, 2012), which was made for this: keyed, short inputs, fast.
 //! RFC 6528 suggests MD5, which is slower and no stronger here; Linux and the BSDs went to SipHash, too.
@@ -11,7 +11,19 @@ use siphasher::sip::{SipHasher13, SipHasher24};
 
 use super::tuple::{FourTuple, bytes_of};
 
-/// 128 random bits. The program that makes the host draws them anew at each start, and must keep them secret.
+/// 128 random bits. The program draws new ones at each start, from the operating system, and keeps them secret.
+///
+/// ```
+/// use evenkeel_tcp::Secret;
+///
+/// # fn os_random(bits: &mut [u8]) {
+/// #     bits.fill(7);
+/// # }
+/// let mut bits = [0; 16];
+/// os_random(&mut bits); // For example `getrandom::fill`.
+/// let secret = Secret::new(bits);
+/// # let _ = secret;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 

@@ -1,4 +1,4 @@
-//! A segment: what its header says, and its payload (RFC 9293, 3.1).
+//! A segment: its header and its payload (RFC 9293, 3.1).
 
 use core::fmt;
 use core::net::IpAddr;
@@ -153,13 +153,13 @@ pub struct Header {
     pub destination: u16,
     /// SEG.SEQ: of the SYN, or of the first byte of payload.
     pub seq: SeqNumber,
-    /// SEG.ACK: the next byte the sender expects. Means something only beside [`Flags::ACK`].
+    /// SEG.ACK: the next byte the sender expects. Valid only with [`Flags::ACK`].
     pub ack: SeqNumber,
     /// The control bits.
     pub flags: Flags,
     /// SEG.WND as it stands in the header, not scaled.
     pub window: u16,
-    /// SEG.UP. Means something only beside [`Flags::URG`].
+    /// SEG.UP. Valid only with [`Flags::URG`].
     pub urgent: u16,
     /// The options of the segment.
     pub options: Options,
@@ -204,11 +204,11 @@ impl Header {
     }
 }
 
-/// Why bytes are not a segment.
+/// The reason why bytes are not a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// Shorter than the header, or than the header says it is.
+    /// The bytes are fewer than the header, or than its length field.
     Short,
     /// The checksum is wrong.
     Checksum,
@@ -229,6 +229,35 @@ impl fmt::Display for Malformed {
 impl core::error::Error for Malformed {}
 
 /// A header and a payload, which may lie in two places, as in a ring.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+///
+/// use evenkeel_tcp::{Ecn, Flags, Header, Malformed, Options, Segment, SeqNumber, Timestamps};
+///
+/// let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+/// let timestamps = Some(Timestamps { value: 7, echo: 3 });
+/// let header = Header {
+///     source: 40_000,
+///     destination: 80,
+///     seq: SeqNumber::new(1_000),
+///     flags: Flags::ACK | Flags::PSH,
+///     options: Options { timestamps, ..Options::default() },
+///     ..Header::default()
+/// };
+/// let segment = Segment { header, payload: [b"GET ", b"/\r\n"] };
+///
+/// let mut bytes = [0; 100];
+/// let len = segment.emit(&mut bytes, source, destination).expect("room for 40 bytes");
+/// let parsed = Segment::parse(&bytes[..len], source, destination, Ecn::NotCapable)?;
+/// assert_eq!((parsed.header, parsed.payload[0]), (header, &b"GET /\r\n"[..]));
+/// assert_eq!(parsed.range().end, SeqNumber::new(1_007));
+///
+/// bytes[30] ^= 1;
+/// let damaged = Segment::parse(&bytes[..len], source, destination, Ecn::NotCapable);
+/// assert_eq!(damaged, Err(Malformed::Checksum));
+/// # Ok::<(), Malformed>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segment<'a> {
     /// The header of the segment.
@@ -244,11 +273,11 @@ impl<'a> Segment<'a> {
         Self { header, payload: [&[], &[]] }
     }
 
-    /// Reads what an IP packet carries from `source` to `destination`; `ecn` is what the IP header says.
-    /// Payload stays where it is.
+    /// Parses the payload of an IP packet from `source` to `destination`, whose header has the codepoint `ecn`.
+    /// The segment's payload is not copied.
     ///
     /// # Errors
-    /// The bytes are not a segment, or not the one that was sent.
+    /// [`Malformed`] if the bytes are not a whole segment, or were damaged.
     pub fn parse(
         bytes: &'a [u8],
         source: impl Into<IpAddr>,
@@ -305,8 +334,8 @@ impl<'a> Segment<'a> {
         self.payload_len() == 0
     }
 
-    /// Writes it, with its checksum, to the beginning of `to`; says how many bytes. `None` if `to` is shorter
-    /// than [`Segment::len`].
+    /// Writes the segment with its checksum to the beginning of `to`. Returns the number of bytes; `None` if
+    /// `to` is shorter than [`Segment::len`].
     pub fn emit(
         &self,
         to: &mut [u8],

@@ -32,8 +32,54 @@ use crate::time::Instant;
 /// ([`Endpoint::poll_transmit`]) and events for the user ([`Endpoint::poll_event`]), each until there is
 /// none, then asks for the next deadline ([`Endpoint::next_deadline`]). Time never goes back.
 ///
-/// `R` is the user's type of a route ([`Routes::Route`]). Each connection keeps its
-/// own.
+/// `R` is the user's type of a route ([`Routes::Route`]). Each connection keeps its own.
+///
+/// A server that echoes all data, without the packets' way to the network:
+///
+/// ```
+/// use evenkeel_tcp::endpoint::{EndpointEvent, ListenAt, Packet};
+/// use evenkeel_tcp::time::Instant;
+/// use evenkeel_tcp::{Endpoint, EndpointConfig, ListenerConfig, Secret};
+///
+/// /// Does everything that is due at `now`. Returns the time to come back if no packet arrives before.
+/// fn serve(
+///     tcp: &mut Endpoint,
+///     received: &[(Packet, Vec<u8>)],
+///     mut send: impl FnMut(&[u8]),
+///     now: Instant,
+/// ) -> Option<Instant> {
+///     tcp.advance(now);
+///     for (packet, segment) in received {
+///         tcp.input(segment, packet, now);
+///     }
+///     let mut buffer = [0; 2_048];
+///     while let Some(event) = tcp.poll_event() {
+///         match event {
+///             EndpointEvent::Acceptable(at) => while tcp.accept(&at).is_some() {},
+///             EndpointEvent::Connection(id, _) => {
+///                 // Reads no more than can be written.
+///                 while let Ok(len @ 1..) = tcp.peek(id, &mut buffer)
+///                     && let Ok(written) = tcp.write(id, &buffer[..len])
+///                 {
+///                     let _ = tcp.read(id, &mut buffer[..written], now);
+///                 }
+///                 if tcp.readiness(id).ended {
+///                     tcp.close(id, now);
+///                 }
+///             }
+///         }
+///     }
+///     while let Some(sent) = tcp.poll_transmit(now, &(), &mut buffer) {
+///         send(&buffer[..sent.len]);
+///     }
+///     tcp.next_deadline()
+/// }
+///
+/// let mut tcp = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+/// tcp.listen(ListenAt::any(7), &ListenerConfig::default(), None)?;
+/// assert_eq!(serve(&mut tcp, &[], |_| {}, Instant::ZERO), None);
+/// # Ok::<(), evenkeel_tcp::endpoint::InUse>(())
+/// ```
 pub struct Endpoint<R = ()> {
     pub(super) state: EndpointState<R>,
 }
@@ -176,6 +222,32 @@ impl<R: Copy> Endpoint<R> {
 /// Packets and ICMP errors.
 impl<R: Copy> Endpoint<R> {
     /// Processes a packet with `bytes`, from the TCP header on. Returns their fate.
+    ///
+    /// ```
+    /// use std::net::Ipv4Addr;
+    ///
+    /// use evenkeel_tcp::endpoint::Packet;
+    /// use evenkeel_tcp::time::Instant;
+    /// use evenkeel_tcp::{Ecn, Endpoint, EndpointConfig, Fate, Flags, Header, Secret, Segment, TcpDrop};
+    ///
+    /// let mut tcp = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+    /// let (peer, host) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+    ///
+    /// // A SYN to a port without a listener.
+    /// let header = Header { source: 40_000, destination: 80, flags: Flags::SYN, ..Header::default() };
+    /// let mut bytes = [0; 60];
+    /// let len = Segment::bare(header).emit(&mut bytes, peer, host).expect("room for a header");
+    /// let packet =
+    ///     Packet { source: peer.into(), destination: host.into(), ecn: Ecn::NotCapable, mss: 1_460 };
+    /// let fate = tcp.input(&bytes[..len], &packet, Instant::ZERO);
+    /// assert_eq!(fate, Fate::Dropped(TcpDrop::NoSocket));
+    ///
+    /// // The answer is a reset.
+    /// let sent = tcp.poll_transmit(Instant::ZERO, &(), &mut bytes).expect("an answer");
+    /// let reset = Segment::parse(&bytes[..sent.len], host, peer, sent.ecn)?;
+    /// assert!(reset.header.flags.contains(Flags::RST));
+    /// # Ok::<(), evenkeel_tcp::Malformed>(())
+    /// ```
     pub fn input(&mut self, bytes: &[u8], packet: &Packet, now: Instant) -> Fate {
         self.input_expected(None, bytes, packet, now)
     }
