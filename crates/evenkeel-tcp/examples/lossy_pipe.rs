@@ -48,10 +48,9 @@ pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
             back.extend_from_slice(&buffer[..len]);
         }
         server = server.or_else(|| ends[1].accept(&at));
-        while let Some(id) = server
-            && let Ok(len @ 1..) = ends[1].peek(id, &mut buffer)
-            && let Ok(taken) = ends[1].write(id, &buffer[..len])
-        {
+        while let Some(id) = server {
+            let Ok(len @ 1..) = ends[1].peek(id, &mut buffer) else { break };
+            let Ok(taken) = ends[1].write(id, &buffer[..len]) else { break };
             ends[1].read(id, &mut buffer[..taken], now).expect("it was there");
         }
         if back.len() == text.len() {
@@ -71,7 +70,8 @@ pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
         // Time goes on to whatever is next, and what has arrived goes in.
         let deadlines = ends.iter_mut().filter_map(Endpoint::next_deadline);
         now = pipe.front().map(|first| first.0).into_iter().chain(deadlines).min().expect("it goes on");
-        while let Some((_, to, segment)) = pipe.pop_front_if(|first| first.0 <= now) {
+        while pipe.front().is_some_and(|first| first.0 <= now) {
+            let Some((_, to, segment)) = pipe.pop_front() else { break };
             let (source, destination) = if to == 1 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
             let packet = Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS };
             ends[to].input(&segment, &packet, now);

@@ -58,9 +58,8 @@ use crate::time::Instant;
 ///             EndpointEvent::Acceptable(at) => while tcp.accept(&at).is_some() {},
 ///             EndpointEvent::Connection(id, _) => {
 ///                 // Reads no more than can be written.
-///                 while let Ok(len @ 1..) = tcp.peek(id, &mut buffer)
-///                     && let Ok(written) = tcp.write(id, &buffer[..len])
-///                 {
+///                 while let Ok(len @ 1..) = tcp.peek(id, &mut buffer) {
+///                     let Ok(written) = tcp.write(id, &buffer[..len]) else { break };
 ///                     let _ = tcp.read(id, &mut buffer[..written], now);
 ///                 }
 ///                 if tcp.readiness(id).ended {
