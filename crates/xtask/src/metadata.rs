@@ -76,6 +76,11 @@ pub(crate) fn cargo_of(toolchain: &str) -> Command {
     command
 }
 
+/// Returns whether a toolchain is installed.
+pub(crate) fn has_toolchain(toolchain: &str) -> bool {
+    cargo_of(toolchain).arg("--version").output().is_ok_and(|asked| asked.status.success())
+}
+
 /// Runs a command. Returns whether it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> io::Result<bool> {
     Ok(command.status()?.success())
