@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// The category of crates that need no standard library.
 const NO_STD: &str = "no-std";
 
-/// All packages.
+/// The packages of the tree, and those of all dependencies.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,

@@ -10,8 +10,8 @@ use crate::metadata::{Metadata, Package, cargo_of, has_toolchain, succeeds};
 /// A target that has no standard library.
 const BARE: &str = "x86_64-unknown-none";
 
-/// Checks each published crate by itself, so that no other crate's features hide a missing one. Returns whether
-/// all compile. A compiler that cannot be installed is reported, and its crates are left out.
+/// Checks each published crate by itself, so that no other crate's features hide a missing one. Returns
+/// whether all compile. A compiler that cannot be installed is reported, and its crates are left out.
 pub(crate) fn check(root: &Path) -> io::Result<bool> {
     let mut all = true;
     for package in Metadata::read(root)?.published() {

@@ -1,8 +1,8 @@
 //! `cargo xtask package`: the published crates, as their users get them.
 //!
-//! Each is packaged, and the package is built by itself. Then a workspace outside the tree has the packages and
-//! a program that names three of them as dependencies. The program's output is compared, and the packages'
-//! documentation is built as docs.rs does.
+//! Each is packaged, and the package is built by itself. Then a workspace outside the tree has the packages
+//! and a program that names three of them as dependencies. The program's output is compared, and the
+//! packages' documentation is built as docs.rs does.
 
 use std::fmt::Write as _;
 use std::fs;
