@@ -1,4 +1,4 @@
-//! `ARCHITECTURE.md` is true about places: the files that it names exist, and it names every crate.
+//! Places that the project's own pages and settings name exist, and `ARCHITECTURE.md` names every crate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,4 +50,14 @@ fn the_map_names_every_crate() {
         let name = path.file_name().and_then(|name| name.to_str()).expect("a plain name");
         assert!(!path.join("Cargo.toml").exists() || named.contains(&name), "ARCHITECTURE.md lacks {name}");
     }
+}
+
+#[test]
+fn files_whose_mutants_are_tested_exist() {
+    let settings = fs::read_to_string(crates().join("../.cargo/mutants.toml")).expect("mutants.toml");
+    let globs = settings.lines().filter_map(|line| line.trim().strip_prefix("\"crates/"));
+    let places: Vec<_> = globs.filter_map(|glob| glob.split(['"', '*']).next()).collect();
+    assert!(places.len() >= 10, "{places:?}");
+    let missing: Vec<_> = places.iter().filter(|place| !crates().join(place).exists()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
