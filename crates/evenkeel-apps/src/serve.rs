@@ -119,6 +119,7 @@ pub struct Datagrams {
 
 /// The results of a service over TCP.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Streams {
     /// Connections accepted.
     pub accepted: u64,
