@@ -2,12 +2,18 @@
 //!
 //! `cargo xtask long` runs the long tier of tests: the papers' experiments, and everything else that takes
 //! minutes. `cargo test` runs the rest. `cargo xtask voice` finds docs that are hard to read, and
-//! `cargo xtask house` finds types that are too wide.
+//! `cargo xtask house` finds types that are too wide. The others are about the crates that are published:
+//! `api`, `licences`, `oldest` and `package`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "commands talk to people")]
 
+mod api;
 mod book;
 mod house;
+mod licences;
+mod metadata;
+mod oldest;
+mod package;
 mod voice;
 
 use std::io;
@@ -64,6 +70,16 @@ enum Task {
         #[command(subcommand)]
         task: Option<book::Task>,
     },
+    /// Compares the public interfaces of the published crates with the files `api.txt` that list them
+    Api(api::Options),
+    /// Checks licences and sources of all dependencies by the rules of `deny.toml`
+    Licences,
+    /// Compiles the published crates with the oldest compilers that they name, and without the standard library
+    /// if they need none
+    Oldest,
+    /// Packages the published crates, builds a program outside the tree from the packages, and their
+    /// documentation as docs.rs does
+    Package,
 }
 
 fn main() -> ExitCode {
@@ -72,6 +88,10 @@ fn main() -> ExitCode {
         Task::Voice => status(voice::check(&root())),
         Task::House(options) => status(house::check(&root(), &options)),
         Task::Book { task } => status(book::perform(&root(), task)),
+        Task::Api(options) => status(api::check(&root(), &options)),
+        Task::Licences => status(licences::check(&root())),
+        Task::Oldest => status(oldest::check(&root())),
+        Task::Package => status(package::check(&root())),
     }
 }
 
