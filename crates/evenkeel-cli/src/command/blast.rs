@@ -108,11 +108,11 @@ pub(crate) const GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, send 100 000 requests a second to a program of this machine, on 16 flows.",
-            command: "evenkeel blast tap:keel0 --kernel-address 10.77.0.1/24 --rate 100k \\\n  --flows 16",
+            command: "evenkeel blast tap:keel0 --kernel-address 10.77.0.1/24 --rate 100k \\\n    --flows 16",
         },
         Example {
             says: "As root, send a million requests through a network card, as fast as the machine can.",
-            command: "evenkeel blast packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:5000 \\\n  \
+            command: "evenkeel blast packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:5000 \\\n    \
                       --rate max --count 1M --json",
         },
     ],

@@ -103,7 +103,7 @@ pub(crate) const ECHO_GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, answer the programs of this machine at 10.77.0.2, and report every second.",
-            command: "evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 \\\n  --stats-interval 1s --connections",
+            command: "evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 \\\n    --stats-interval 1s --connections",
         },
         Example {
             says: "In another terminal, talk to it.",
@@ -129,7 +129,7 @@ pub(crate) const SINK_GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, receive requests to port 5000 through a network card.",
-            command: "evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 \\\n  --stats-interval 1s",
+            command: "evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 \\\n    --stats-interval 1s",
         },
         Example {
             says: "Count the requests in a capture.",

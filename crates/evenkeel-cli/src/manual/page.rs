@@ -36,7 +36,7 @@ impl Page {
             text += &rendered(|out| man.render_subcommands_section(out));
         }
         text += &rendered(|out| guide.roff().to_writer(out));
-        Self { file: format!("{}.{SECTION}", title(words)), text: with_one_preamble(&text) }
+        Self { file: format!("{}.{SECTION}", title(words)), text: tidied(&text) }
     }
 }
 
@@ -72,17 +72,18 @@ fn options(command: &Command, sections: &str) -> String {
     })
 }
 
-/// Returns a page without the preambles of its parts but the first one.
-fn with_one_preamble(text: &str) -> String {
-    let (mut seen, mut page) = (0, String::new());
+/// Returns a page without the preambles of its parts but the first one, and without empty paragraphs.
+fn tidied(text: &str) -> String {
+    // Possible values stand below an empty line.
+    let text = text.replace("\n.br\n\n.br\n", "\n.sp\n");
     let preamble: Vec<String> = Roff::new().render().lines().map(str::to_owned).collect();
-    for line in text.lines() {
-        let is_preamble = preamble.iter().any(|known| known == line);
-        seen += usize::from(is_preamble);
-        if !is_preamble || seen <= preamble.len() {
+    let (mut page, mut before) = (preamble.join("\n") + "\n", "");
+    for line in text.lines().filter(|line| !preamble.iter().any(|known| known == line)) {
+        if line != ".PP" || !before.starts_with(".SH") {
             page.push_str(line);
             page.push('\n');
         }
+        before = line;
     }
     page
 }

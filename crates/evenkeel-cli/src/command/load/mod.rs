@@ -197,7 +197,7 @@ pub(crate) const GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, load a server of this machine from a host with its own TCP.",
-            command: "evenkeel load http://10.77.0.1:8080/ --on tap:keel0 \\\n  \
+            command: "evenkeel load http://10.77.0.1:8080/ --on tap:keel0 \\\n    \
                       --kernel-address 10.77.0.1/24 --rate 5k",
         },
     ],

@@ -59,8 +59,8 @@ pub(crate) struct Arguments {
     )]
     link: Vec<Link>,
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
-    /// Add a route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole
-    /// (unreachable, prohibit). PREFIX may be default.
+    /// Add a route to PREFIX, in one of these forms: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; PREFIX,link=NAME;
+    /// PREFIX,blackhole (or unreachable, prohibit). PREFIX may be default.
     #[arg(long, value_name = "PREFIX,via=GATEWAY")]
     route: Vec<StaticRoute>,
     /// Add a neighbour with a known hardware address.
@@ -165,8 +165,7 @@ pub(crate) const GUIDE: Guide = Guide {
                 "table <bad> { 10.0.0.0/8, !10.1.0.0/16 } file \"bad.txt\"\n\
                  block return log in on wan from <bad>\n\
                  pass quick proto udp to port domain\n\
-                 block proto tcp to port { 80, 443 } flags S/SA label \"no new connections\"\n\
-                 match on wan scrub (max-mss 1440)",
+                 block proto tcp to port { 80, 443 } flags S/SA label \"no new connections\"",
             )],
         },
         Section {
@@ -190,7 +189,7 @@ pub(crate) const GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, route between two network cards, with a default route.",
-            command: "evenkeel route --link packet:eth1,10.0.1.1/24 \\\n  \
+            command: "evenkeel route --link packet:eth1,10.0.1.1/24 \\\n    \
                       --link packet:eth2,10.0.2.1/24 --route default,via=10.0.2.254",
         },
         Example {

@@ -139,11 +139,11 @@ pub(crate) const GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, send a file to a server on this machine, such as `nc -l 9000 > got`.",
-            command: "evenkeel send tap:keel0 --kernel-address 10.77.0.1/24 \\\n  --to 10.77.0.1:9000 some-file",
+            command: "evenkeel send tap:keel0 --kernel-address 10.77.0.1/24 \\\n    --to 10.77.0.1:9000 some-file",
         },
         Example {
             says: "As root, send a file through a network card, on a path of known capacity.",
-            command: "evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:9000 \\\n  \
+            command: "evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:9000 \\\n    \
                       --start known=50mbit some-file",
         },
     ],

@@ -161,8 +161,7 @@ pub(crate) const GUIDE: Guide = Guide {
                  reordering. Settings have the names of tc-netem, which differs in this order and in these \
                  points: a lost frame is not duplicated here, and a copy has the flipped bit, too. --reorder \
                  delays frames; netem sends them early. --jitter keeps the order without --jitter-reorders. \
-                 --queue counts only frames that wait for the rate. --loss gemodel is netem's model. At its \
-                 end a trace begins again.",
+                 --queue counts only frames that wait for the rate. --loss gemodel is netem's model.",
             )],
         },
         Section {
@@ -170,8 +169,7 @@ pub(crate) const GUIDE: Guide = Guide {
             blocks: &[
                 Block::Text(
                     "Settings in a file of --config can change: SIGHUP reads it again. Options of the command \
-                     line override it. Frames in transit keep their deadlines; links, --seed and similar \
-                     options stay. If the file cannot be used, a message says so, and nothing changes.",
+                     line override it. Links, --seed and similar options stay.",
                 ),
                 Block::Code("delay = \"20ms\"\nlink = [\"packet:eth1\", \"packet:eth2\"]"),
             ],
@@ -184,17 +182,12 @@ pub(crate) const GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, put a path of 50 Mbit/s and 50 ms between two network cards.",
-            command: "evenkeel wan --link packet:eth1 --link packet:eth2 \\\n  --rate 50mbit --delay 50ms",
+            command: "evenkeel wan --link packet:eth1 --link packet:eth2 \\\n    --rate 50mbit --delay 50ms",
         },
         Example {
             says: "As root, follow a recorded mobile link.",
-            command: "evenkeel wan --link packet:eth1 --link packet:eth2 --trace lte.down \\\n  \
+            command: "evenkeel wan --link packet:eth1 --link packet:eth2 --trace lte.down \\\n    \
                       --trace lte.up --delay 20ms",
-        },
-        Example {
-            says: "As root, lose frames in bursts, and reorder a few.",
-            command: "evenkeel wan --link packet:eth1 --link packet:eth2 \\\n  \
-                      --loss gemodel:0.1%,20% --reorder 0.5%,5ms",
         },
     ],
     exit_status: texts::EXIT_STATUS,
