@@ -13,6 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
 use common::{assert_described, command, pause, signal, signal_times};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// The device that is always full.
@@ -223,6 +224,24 @@ fn a_report_in_between_reads_as_the_one_at_the_end() {
         stdout.read_to_end(&mut said).unwrap();
         assert!(text(&said).matches(sign).count() == 2, "{arguments:?}: {}", text(&said));
         assert!(end(child, 20).status.success());
+    }
+}
+
+/// The demonstration and the experiments have no report before their end, so signals kill them.
+#[test]
+fn what_measures_step_by_step_ends_at_once() {
+    let demo = ["demo", "--seconds-per-point", "3600", "--no-kernel", "--no-report", "--json"];
+    let lab = ["lab", "run", "l97-fig2", "--real", "--window", "1h", "--no-files", "--json"];
+    for arguments in [&demo[..], &lab] {
+        for kind in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let child = start(arguments);
+            // It has begun when it catches the signal for its progress.
+            signal(&child, "USR1");
+            kill_process(Pid::from_child(&child), kind).unwrap();
+            let output = end(child, 20);
+            assert_eq!(output.status.signal(), Some(kind.as_raw()), "{arguments:?}, {kind:?}");
+            assert!(output.stdout.is_empty(), "{arguments:?}, {kind:?}: {}", text(&output.stdout));
+        }
     }
 }
 
