@@ -4,7 +4,7 @@
 mod common;
 
 use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::{command, evenkeel, json};
 use serde_json::Value;

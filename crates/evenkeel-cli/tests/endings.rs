@@ -263,7 +263,7 @@ fn what_measures_step_by_step_says_at_sigusr1_how_far_it_is() {
     let output = end(child, 60);
     let said = text(&output.stderr);
     assert!(said.contains("evenkeel: ") && said.contains("offered") && said.contains("delivered"), "{said}");
-    let result = common::report(arguments, output.stdout);
+    let result = common::report(&["demo"], output.stdout);
     assert!(result["architectures"].is_array(), "{result}");
 }
 
@@ -295,7 +295,7 @@ fn send_says_when_what_comes_back_cannot_be_written() {
     // when the connection is over.
     for (bytes, why) in [("3M", "\"what came back could not be written\""), ("1000", "")] {
         let output = end(start(&["send", "cable", "--bytes", bytes, "--output", FULL, "--json"]), 20);
-        let result = common::report(arguments, output.stdout);
+        let result = common::report(&["send"], output.stdout);
         assert_eq!((output.status.code(), &result["complete"]), (Some(1), &false.into()), "{result}");
         assert!(result["error"].to_string().contains(why), "{result}");
     }

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// Send PPS frames a second, such as 1500, 500k or 2M, or max.
     #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate)]
     rate: Rate,
-    /// Send the requests to ADDRESS:PORT. On a cable this is the sink's address and port.
+    /// Send the requests to ADDRESS:PORT. On cable this is the sink's address and port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:9", value_parser = address::endpoint)]
     to: IpEndpoint,
     /// Send from ADDRESS with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     /// Stop after N requests.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
-    /// On a cable: the sink computes for TIME on each request.
+    /// On cable: the sink computes for TIME on each request.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     work: Duration,
     /// Write every incoming and outgoing frame to a capture file; not on cable.

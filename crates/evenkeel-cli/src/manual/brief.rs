@@ -40,7 +40,8 @@ fn screen(command: &Command, words: &str) -> String {
     let mut lines: Vec<Line> = command.get_positionals().map(argument).collect();
     for group in manual::guide(words).groups {
         let others: Vec<String> = group.others.iter().filter_map(|name| named(command, name)).collect();
-        let others = if others.is_empty() { String::new() } else { format!("also {}", others.join(" ")) };
+        let also = if group.first.is_empty() || others.is_empty() { "" } else { "also " };
+        let others = format!("{also}{}", others.join(" "));
         lines.push(Line::Heading(group.heading, others));
         lines.extend(group.first.iter().filter_map(|name| explained(command, name)));
     }

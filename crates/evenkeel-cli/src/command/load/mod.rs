@@ -37,7 +37,7 @@ use sources::Sources;
 /// (no coordinated omission).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Ask for `http://HOST[:PORT][/PATH]`.
+    /// Request this URL: `http://HOST[:PORT][/PATH]`.
     #[arg(value_name = "URL", value_hint = clap::ValueHint::Url)]
     url: Target,
     /// Send RPS requests a second, such as 0.5, 1500 or 10k; with --day, on average [default: 1k; with --day

@@ -42,12 +42,8 @@ use crate::{suggest, terminal};
 pub(crate) struct Arguments {
     /// Run a demonstration in memory, which needs nothing: a flood at rising rates through a router between
     /// two cables. The links are called lan, where the flood comes from, and wan.
-    #[arg(value_name = "cable", value_parser = ["cable"])]
+    #[arg(value_name = "cable", value_parser = ["cable"], hide_possible_values = true)]
     place: Option<String>,
-    /// On cable: flood with PPS packets a second, such as 500k, or max [default: several rates, one after
-    /// another].
-    #[arg(long, value_name = "PPS", value_parser = quantity::rate)]
-    rate: Option<Rate>,
     /// Read options from a TOML file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -110,6 +106,10 @@ pub(crate) struct Arguments {
     /// Give frames to a link that is still sending in this MODE.
     #[arg(long, value_name = "MODE", value_enum, default_value_t = TransmitMode::Latency)]
     transmit: TransmitMode,
+    /// On cable: flood with PPS packets a second, such as 500k, or max [default: several rates, one after
+    /// another].
+    #[arg(long, value_name = "PPS", value_parser = quantity::rate)]
+    rate: Option<Rate>,
     /// Print the effect of the rules and options, and end.
     #[arg(long)]
     check: bool,

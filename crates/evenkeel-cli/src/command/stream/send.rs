@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     /// --json it is only counted].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Connect to ADDRESS:PORT. On a cable this is the server's address and port.
+    /// Connect to ADDRESS:PORT. On cable this is the server's address and port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:7", value_parser = address::endpoint)]
     to: IpEndpoint,
     /// Send from ADDRESS with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
         long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
     )]
     mac: Option<Address>,
-    /// On a cable: the other end receives and sends nothing back.
+    /// On cable: the peer receives and sends nothing back.
     #[arg(long)]
     sink: bool,
     /// Send the first bytes with the SYN, which saves a round trip (TCP Fast Open, RFC 7413). A first
@@ -124,8 +124,8 @@ pub(crate) const GUIDE: Guide = Guide {
         heading: "Output",
         blocks: &[Block::Text(
             "Received bytes go to standard output, and the report to standard error. With --bytes, --json or \
-             --output FILE the report goes to standard output. On \
-             cable an evenkeel host at the other end sends all bytes back, or with --sink only receives them.",
+             --output FILE the report goes to standard output. On cable \
+             the peer is an evenkeel host that sends all bytes back, or with --sink only receives them.",
         )],
     }],
     examples: &[

@@ -34,7 +34,7 @@ use settings::{Both, Queue, Reorder, Share};
 pub(crate) struct Arguments {
     /// Run a demonstration in memory, which needs nothing: senders at both ends exceed the rate by a fifth,
     /// and receivers measure what arrives.
-    #[arg(value_name = "cable", value_parser = ["cable"])]
+    #[arg(value_name = "cable", value_parser = ["cable"], hide_possible_values = true)]
     place: Option<String>,
     /// Read options from a TOML file; read it again on SIGHUP.
     #[arg(long, value_name = "FILE")]
@@ -90,12 +90,12 @@ pub(crate) struct Arguments {
     /// machine, spins for that long, and sleeps until then.
     #[arg(long, value_name = "TIME", default_value = "250us", value_parser = quantity::time)]
     spin: Duration,
-    /// Bind the emulator to processor N, best one without other programs [default: wherever the kernel puts
+    /// Bind the emulator to processor N, preferably one without other programs [default: wherever the kernel puts
     /// it].
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
-    /// Run before all ordinary programs (SCHED_FIFO): exact also next to others, but they get no time of its
-    /// processor. Needs root (CAP_SYS_NICE), and a processor to spare.
+    /// Run before all ordinary programs (SCHED_FIFO). The emulator then stays exact next to other programs, but
+    /// they get no time on its processor. Needs root (CAP_SYS_NICE), and a processor to spare.
     #[arg(long)]
     realtime: bool,
     /// Allow memory for N frames, 2 KiB each (jumbo frames more), allocated on demand.
