@@ -13,6 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
 use common::{assert_described, command, pause, signal, signal_times};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// The device that is always full.
@@ -226,6 +227,24 @@ fn a_report_in_between_reads_as_the_one_at_the_end() {
     }
 }
 
+/// The demonstration and the experiments have no report before their end, so signals kill them.
+#[test]
+fn what_measures_step_by_step_ends_at_once() {
+    let demo = ["demo", "--seconds-per-point", "3600", "--no-kernel", "--no-report", "--json"];
+    let lab = ["lab", "run", "l97-fig2", "--real", "--window", "1h", "--no-files", "--json"];
+    for arguments in [&demo[..], &lab] {
+        for kind in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let child = start(arguments);
+            // It has begun when it catches the signal for its progress.
+            signal(&child, "USR1");
+            kill_process(Pid::from_child(&child), kind).unwrap();
+            let output = end(child, 20);
+            assert_eq!(output.status.signal(), Some(kind.as_raw()), "{arguments:?}, {kind:?}");
+            assert!(output.stdout.is_empty(), "{arguments:?}, {kind:?}: {}", text(&output.stdout));
+        }
+    }
+}
+
 #[test]
 fn what_measures_step_by_step_says_at_sigusr1_how_far_it_is() {
     let child = start(&[
@@ -244,7 +263,7 @@ fn what_measures_step_by_step_says_at_sigusr1_how_far_it_is() {
     let output = end(child, 60);
     let said = text(&output.stderr);
     assert!(said.contains("evenkeel: ") && said.contains("offered") && said.contains("delivered"), "{said}");
-    let result = common::report(arguments, output.stdout);
+    let result = common::report(&["demo"], output.stdout);
     assert!(result["architectures"].is_array(), "{result}");
 }
 
@@ -276,7 +295,7 @@ fn send_says_when_what_comes_back_cannot_be_written() {
     // when the connection is over.
     for (bytes, why) in [("3M", "\"what came back could not be written\""), ("1000", "")] {
         let output = end(start(&["send", "cable", "--bytes", bytes, "--output", FULL, "--json"]), 20);
-        let result = common::report(arguments, output.stdout);
+        let result = common::report(&["send"], output.stdout);
         assert_eq!((output.status.code(), &result["complete"]), (Some(1), &false.into()), "{result}");
         assert!(result["error"].to_string().contains(why), "{result}");
     }

@@ -10,6 +10,8 @@ use evenkeel_apps::demo::{self, report, table};
 use evenkeel_apps::quantity::pps;
 
 use crate::failure::Failure;
+use crate::manual::guide::{Example, Group, Guide};
+use crate::manual::texts;
 use crate::output_file::OutputFile;
 use crate::{quantity, suggest, terminal};
 
@@ -23,15 +25,6 @@ use crate::{quantity, suggest, terminal};
 /// The command prints a table and writes the curves to a page for any browser. It needs no root. As root it
 /// also floods the kernel's own UDP socket, on a veth pair in a network namespace that it removes afterwards.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  evenkeel demo
-  evenkeel demo --quick --no-report
-  evenkeel demo --work 5us --architectures eager,soft-lrp
-  evenkeel demo --json | jq '.architectures[] | {name, retention}'
-
-Exit status: 0 if every frame is accounted for and the page is written, 1 if not, 2 for bad arguments.
-docs/reference/json.md explains every field of the JSON.")]
 pub(crate) struct Arguments {
     /// Measure fewer, shorter points: about ten seconds, less exact.
     #[arg(long)]
@@ -73,6 +66,40 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 }
+
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        Group {
+            heading: "Measurement",
+            first: &["quick", "work", "architectures", "queues", "no_kernel"],
+            others: &["seconds_per_point", "points", "seed"],
+        },
+        Group { heading: "Output", first: &["report", "no_report", "json"], others: &[] },
+    ],
+    sections: &[],
+    examples: &[
+        Example {
+            says: "Show livelock and its cure in about ten seconds, with a table and without a page.",
+            command: "evenkeel demo --quick --no-report",
+        },
+        Example {
+            says: "Compare two architectures while the service computes for 5 µs on each request.",
+            command: "evenkeel demo --work 5us --architectures eager,soft-lrp",
+        },
+        Example {
+            says: "Print the share of its peak that each architecture keeps at the highest load.",
+            command: "evenkeel demo --json | jq '.architectures[] | {name, retention}'",
+        },
+    ],
+    exit_status: &[
+        ("0", "Every frame is accounted for, and the page is written."),
+        ("1", "A frame is not accounted for, the page cannot be written, or the machine has too few cores."),
+        ("2", texts::BAD_ARGUMENTS),
+    ],
+    signals: texts::STEP_SIGNALS,
+    files: &[("report.html", "The page with the curves, in the current directory; see --report.")],
+    see_also: &["lab run", "blast", "echo"],
+};
 
 impl Arguments {
     fn open_page(&self) -> Result<OutputFile, Failure> {

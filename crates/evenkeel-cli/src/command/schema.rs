@@ -17,7 +17,8 @@ use super::completions::Completions;
 use super::stream::{send, serve};
 use super::{blast, load, monitor, route, wan};
 use crate::failure::Failure;
-use crate::terminal;
+use crate::manual::guide::{Example, Guide};
+use crate::{suggest, terminal};
 
 /// Print the JSON Schema of the output of a command with --json.
 ///
@@ -25,9 +26,31 @@ use crate::terminal;
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Print the schema of this command, such as blast or lab run.
-    #[arg(required = true, value_name = "COMMAND")]
+    #[arg(
+        required = true, value_name = "COMMAND", value_parser = suggest::command(&[]),
+        hide_possible_values = true
+    )]
     command: Vec<String>,
 }
+
+pub(crate) const GUIDE: Guide = Guide {
+    examples: &[
+        Example { says: "Print the schema of a report.", command: "evenkeel schema blast" },
+        Example {
+            says: "List the fields of a report.",
+            command: "evenkeel schema monitor | jq '.\"$defs\".Monitor.properties | keys'",
+        },
+        Example {
+            says: "Check a report with a validator.",
+            command: "evenkeel schema lab run > schema.json\n\
+                      evenkeel lab run l97-fig1 --no-files --json > report.json\n\
+                      jsonschema schema.json --instance report.json",
+        },
+    ],
+    exit_status: &[("0", "The schema is printed."), ("2", "The command has no --json.")],
+    see_also: &["help"],
+    ..Guide::EMPTY
+};
 
 /// Adds a type to the definitions of a generator, and returns a reference to it.
 type Add = fn(&mut SchemaGenerator) -> Schema;

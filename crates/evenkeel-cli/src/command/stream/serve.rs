@@ -42,7 +42,7 @@ pub(crate) struct TcpArguments {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fast_open: Option<u32>,
-    /// On cable: the other end has N connections open at a time, and at most 128 of them in use [default:
+    /// On cable: open N connections to the service at a time, and use at most 128 of them [default:
     /// 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     clients: Option<u32>,
