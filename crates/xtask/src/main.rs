@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "commands talk to people")]
 
+mod book;
 mod house;
 mod voice;
 
@@ -58,6 +59,11 @@ enum Task {
     Voice,
     /// Finds types of the library crates with too many methods, or with methods in too many files
     House(house::Options),
+    /// Builds the book, or runs pages of it
+    Book {
+        #[command(subcommand)]
+        task: Option<book::Task>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -65,6 +71,7 @@ fn main() -> ExitCode {
         Task::Long { words } => run_long(&words),
         Task::Voice => status(voice::check(&root())),
         Task::House(options) => status(house::check(&root(), &options)),
+        Task::Book { task } => status(book::perform(&root(), task)),
     }
 }
 
@@ -99,7 +106,7 @@ fn status(checked: io::Result<bool>) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("cannot read the sources: {error}");
+            eprintln!("{error}");
             ExitCode::from(2)
         }
     }

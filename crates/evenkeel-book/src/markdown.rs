@@ -1,0 +1,261 @@
+//! Blocks, headings and links of a Markdown file, each with its line.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd};
+
+/// A Markdown file as its parts.
+#[derive(Debug, Default)]
+pub struct Document {
+    /// The fenced blocks, in order.
+    pub blocks: Vec<Block>,
+    /// The headings, in order.
+    pub headings: Vec<Heading>,
+    /// The links and images, in order.
+    pub links: Vec<Link>,
+    /// The paragraphs, items of lists and cells of tables, without code, in order.
+    pub prose: Vec<Prose>,
+}
+
+/// A fenced block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// The line of its fence, counted from 1.
+    pub line: usize,
+    /// What stands behind the fence, such as `rust,no_run`.
+    pub language: String,
+    /// Its text.
+    pub text: String,
+    /// The comments directly before it, each with its line.
+    pub comments: Vec<(usize, String)>,
+}
+
+/// A heading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// 1 is the title's level.
+    pub level: usize,
+    /// The text without markup.
+    pub text: String,
+    /// The anchor that mdBook and GitHub give it.
+    pub anchor: String,
+}
+
+/// A link, or the source of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The destination as written.
+    pub target: String,
+    /// Whether an image is shown.
+    pub is_image: bool,
+}
+
+/// A stretch of text that a person reads as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prose {
+    /// The line where it begins, counted from 1.
+    pub line: usize,
+    /// The text; line breaks are kept, code is replaced by [`CODE`].
+    pub text: String,
+    /// Whether it is the cell of a table.
+    pub is_cell: bool,
+    /// Whether it is a heading.
+    pub is_heading: bool,
+}
+
+/// Stands for inline code in [`Prose`]: one word.
+pub const CODE: &str = "CODE";
+
+impl Document {
+    /// Parses a file.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut reader = Reader::new(text);
+        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
+        for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+            reader.see(event, range);
+        }
+        reader.document
+    }
+
+    /// Returns whether a link to `#anchor` finds something.
+    #[must_use]
+    pub fn has_anchor(&self, anchor: &str) -> bool {
+        self.headings.iter().any(|heading| heading.anchor == anchor)
+    }
+}
+
+/// What is read so far.
+struct Reader {
+    document: Document,
+    /// Where each line begins.
+    starts: Vec<usize>,
+    comments: Vec<(usize, String)>,
+    block: Option<Block>,
+    heading: Option<Heading>,
+    prose: Option<Prose>,
+    anchors: BTreeMap<String, usize>,
+}
+
+impl Reader {
+    fn new(text: &str) -> Self {
+        let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self {
+            document: Document::default(),
+            starts,
+            comments: Vec::new(),
+            block: None,
+            heading: None,
+            prose: None,
+            anchors: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the number of the line at an offset, counted from 1.
+    fn line(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset)
+    }
+
+    fn see(&mut self, event: Event<'_>, range: Range<usize>) {
+        let line = self.line(range.start);
+        match event {
+            Event::Html(html) => return self.html(line, &html),
+            Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => return,
+            Event::Start(Tag::CodeBlock(kind)) => return self.begin_block(line, kind),
+            Event::End(TagEnd::CodeBlock) => self.document.blocks.extend(self.block.take()),
+            Event::Start(Tag::Link { dest_url, .. }) => self.link(line, &dest_url, false),
+            Event::Start(Tag::Image { dest_url, .. }) => self.link(line, &dest_url, true),
+            Event::Start(Tag::Heading { level, .. }) => self.begin_heading(line, level as usize),
+            Event::End(TagEnd::Heading(_)) => self.end_heading(),
+            Event::Start(Tag::Paragraph | Tag::Item) => self.begin_prose(line, false),
+            Event::Start(Tag::TableCell) => self.begin_prose(line, true),
+            Event::End(TagEnd::Paragraph | TagEnd::Item | TagEnd::TableCell) => self.end_prose(),
+            Event::Text(text) => self.text(&text),
+            Event::Code(code) => self.code(&code),
+            Event::SoftBreak | Event::HardBreak => self.words("\n"),
+            _ => {}
+        }
+        self.comments.clear();
+    }
+
+    fn html(&mut self, line: usize, html: &str) {
+        for (number, text) in (line..).zip(html.lines()) {
+            let comment = text.trim().strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->"));
+            self.comments.extend(comment.map(|comment| (number, comment.trim().to_owned())));
+        }
+    }
+
+    fn begin_block(&mut self, line: usize, kind: CodeBlockKind<'_>) {
+        self.end_prose();
+        let language = match kind {
+            CodeBlockKind::Fenced(language) => language.into_string(),
+            CodeBlockKind::Indented => String::new(),
+        };
+        let comments = std::mem::take(&mut self.comments);
+        self.block = Some(Block { line, language, text: String::new(), comments });
+    }
+
+    fn link(&mut self, line: usize, target: &CowStr<'_>, is_image: bool) {
+        self.document.links.push(Link { line, target: target.to_string(), is_image });
+    }
+
+    fn begin_heading(&mut self, line: usize, level: usize) {
+        self.end_prose();
+        self.heading = Some(Heading { line, level, text: String::new(), anchor: String::new() });
+        self.prose = Some(Prose { line, text: String::new(), is_cell: false, is_heading: true });
+    }
+
+    fn end_heading(&mut self) {
+        self.end_prose();
+        let Some(mut heading) = self.heading.take() else { return };
+        let slug = slug(&heading.text);
+        let before = self.anchors.entry(slug.clone()).or_insert(0);
+        heading.anchor = if *before == 0 { slug } else { format!("{slug}-{before}") };
+        *before += 1;
+        self.document.headings.push(heading);
+    }
+
+    fn begin_prose(&mut self, line: usize, is_cell: bool) {
+        self.end_prose();
+        self.prose = Some(Prose { line, text: String::new(), is_cell, is_heading: false });
+    }
+
+    fn end_prose(&mut self) {
+        let prose = self.prose.take().filter(|prose| !prose.text.trim().is_empty());
+        self.document.prose.extend(prose);
+    }
+
+    fn text(&mut self, text: &str) {
+        if let Some(block) = &mut self.block {
+            block.text.push_str(text);
+            return;
+        }
+        if let Some(heading) = &mut self.heading {
+            heading.text.push_str(text);
+        }
+        self.words(text);
+    }
+
+    fn code(&mut self, code: &str) {
+        if let Some(heading) = &mut self.heading {
+            heading.text.push_str(code);
+        }
+        self.words(CODE);
+    }
+
+    fn words(&mut self, text: &str) {
+        if let Some(prose) = &mut self.prose {
+            prose.text.push_str(text);
+        }
+    }
+}
+
+/// Returns the anchor of a heading: letters, digits, `-` and `_` are kept, blanks become `-`.
+#[must_use]
+pub fn slug(heading: &str) -> String {
+    let kept = heading.trim().chars().filter_map(|letter| match letter {
+        letter if letter.is_alphanumeric() || letter == '_' || letter == '-' => Some(letter),
+        letter if letter.is_whitespace() => Some('-'),
+        _ => None,
+    });
+    kept.flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_has_its_line_and_the_comments_directly_before_it() {
+        let text = "# T\n\n<!-- run: background -->\n<!-- run: status 3 -->\n```console\n$ a\n```\n\n\
+                    <!-- run: no it -->\n\nWords.\n\n```sh\nb\n```\n";
+        let blocks = Document::parse(text).blocks;
+        assert_eq!(blocks[0].line, 5);
+        assert_eq!(blocks[0].comments, [(3, "run: background".to_owned()), (4, "run: status 3".to_owned())]);
+        assert_eq!((blocks[1].line, &*blocks[1].text, blocks[1].comments.len()), (13, "b\n", 0));
+    }
+
+    #[test]
+    fn headings_have_anchors_as_the_book_and_the_repository_show_them() {
+        let document = Document::parse("# A `--json` run, twice!\n\n## Über uns\n\n## Über uns\n");
+        let anchors: Vec<&str> = document.headings.iter().map(|heading| &*heading.anchor).collect();
+        assert_eq!(anchors, ["a---json-run-twice", "über-uns", "über-uns-1"]);
+    }
+
+    #[test]
+    fn prose_is_text_without_code() {
+        let document = Document::parse("One `x y`\ntwo [link](a.md).\n\n- item\n\n| a | b |\n|---|---|\n| c | d |\n");
+        let prose: Vec<(&str, bool)> =
+            document.prose.iter().map(|prose| (&*prose.text, prose.is_cell)).collect();
+        assert_eq!(
+            prose,
+            [("One CODE\ntwo link.", false), ("item", false), ("a", true), ("b", true), ("c", true), ("d", true)]
+        );
+        assert_eq!(document.links, [Link { line: 2, target: "a.md".to_owned(), is_image: false }]);
+    }
+}
