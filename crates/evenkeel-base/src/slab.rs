@@ -5,9 +5,10 @@
 //! | [`Latest`] | the one that became vacant last | of as many values as there were at any one time |
 //! | [`Lowest`] | the lowest vacant one | given back when a quarter of it is used |
 
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::mem;
-use std::collections::BinaryHeap;
 
 /// The number that stands for no place.
 pub const NONE: u32 = u32::MAX;
@@ -85,13 +86,13 @@ impl<T> Slab<T, Lowest> {
 
     /// Returns the number of values.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.places.len() - self.vacant.count
     }
 
     /// Returns whether the slab has no values.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }

@@ -177,7 +177,8 @@ fn cargo_is_not_run_but_for_the_command_itself() {
 #[test]
 fn a_page_for_root_has_a_network_of_its_own() {
     if !session::is_root() {
-        return;
+        let lack = evenkeel_skip::Lack::Root("a namespace");
+        return evenkeel_skip::skip("a_page_for_root_has_a_network_of_its_own", &lack);
     }
     assert_right(
         "```console\n# ip netns add here && ip netns list\nhere\n# ip -brief link show up\nlo UNKNOWN MAC <LOOPBACK,UP,LOWER_UP>\n\

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use command::{blast, brief, completions, demo, help, lab, load, monitor, route, serve, stream, wan};
+use command::{blast, brief, completions, demo, help, lab, load, monitor, route, schema, serve, stream, wan};
 use failure::Failure;
 
 /// A network subsystem that keeps its peak under any load.
@@ -68,6 +68,7 @@ enum Command {
     Wan(Box<wan::Arguments>),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
+    Schema(schema::Arguments),
     Help(help::Arguments),
 }
 
@@ -98,6 +99,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Wan(arguments) => wan::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
         Command::Help(arguments) => help::run(&arguments),
     }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let not_run = NotRun::default();
     let mut pages = links::pages(root).unwrap();
     pages.push(root.join("README.md"));
-    let trials = pages.into_iter().map(|path| trial(root, path, &not_run)).collect();
+    let trials = pages.iter().filter_map(|path| trial(root, path, &not_run)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     let mut not_run = not_run.lock().unwrap();
     not_run.sort();
@@ -35,15 +35,16 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Returns the test of a page, which has its path as its name.
-fn trial(root: &'static Path, path: PathBuf, not_run: &NotRun) -> Trial {
+/// Returns the test of a page, which has its path as its name; `None` if the page has nothing to run.
+fn trial(root: &'static Path, path: &Path, not_run: &NotRun) -> Option<Trial> {
+    let page = Page::parse(&fs::read_to_string(path).unwrap());
     let name = path.strip_prefix(root).unwrap().display().to_string();
     let not_run = not_run.clone();
-    Trial::test(name.clone(), move || test(root, &name, &path, &not_run))
+    let is_empty = page.steps.is_empty() && page.mistakes.is_empty();
+    (!is_empty).then(|| Trial::test(name.clone(), move || test(root, &name, &page, &not_run)))
 }
 
-fn test(root: &Path, name: &str, path: &Path, not_run: &NotRun) -> Result<(), Failed> {
-    let page = Page::parse(&fs::read_to_string(path)?);
+fn test(root: &Path, name: &str, page: &Page, not_run: &NotRun) -> Result<(), Failed> {
     if page.needs_root() && !session::is_root() {
         skip(name, &Lack::Root("its prompts are those of root"));
         return Ok(());
@@ -54,7 +55,7 @@ fn test(root: &Path, name: &str, path: &Path, not_run: &NotRun) -> Result<(), Fa
     }
     let evenkeel = Path::new(env!("CARGO_BIN_EXE_evenkeel"));
     let options = Options { evenkeel, repository: root, limit: LIMIT, observe: |_, _| () };
-    let report = runner::run(name, &page, &options)?;
+    let report = runner::run(name, page, &options)?;
     let blocks = report.not_run.iter().map(|(line, reason)| format!("{name}:{line}: {reason}"));
     not_run.lock().unwrap().extend(blocks);
     if report.failures.is_empty() { Ok(()) } else { Err(report.failures.join("\n\n").into()) }

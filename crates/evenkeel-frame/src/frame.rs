@@ -5,12 +5,14 @@
 //! region. A frame that is dropped goes into the list of its owner, who takes it from there; if there is no
 //! owner any more, it ends.
 
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
-use std::sync::Arc;
 
 use crate::list::{Link, List, Taken};
 use crate::memory::Memory;

@@ -12,6 +12,9 @@
 //! | memory that regions lie over | `memory.rs` |
 //! | the frame buffers of a host | `pool.rs` |
 //! | a driver's own memory | `region.rs` |
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
 
 mod frame;
 mod list;

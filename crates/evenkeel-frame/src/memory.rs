@@ -1,7 +1,7 @@
 //! Memory that regions lie over.
 
+use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use core::ptr::NonNull;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
 /// Memory that a region can lie over.
 ///

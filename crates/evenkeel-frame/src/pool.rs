@@ -1,5 +1,6 @@
 //! The frame buffers of a host.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
@@ -238,15 +239,22 @@ impl Pool {
             frame.tally().fetch_add(1, Ordering::Relaxed);
         }
         let mut surplus = self.spare.len() - free;
-        let needless = self.spare.extract_if(.., |frame| is_needless(frame, &mut surplus));
-        self.allocated -= needless.map(Frame::retire).count();
+        let mut kept = 0;
+        for at in 0..self.spare.len() {
+            if !is_needless(&self.spare[at], &mut surplus) {
+                self.spare.swap(kept, at);
+                kept += 1;
+            }
+        }
+        self.allocated -= self.spare.len() - kept;
+        self.spare.drain(kept..).for_each(Frame::retire);
         self.free.extend(self.spare.drain(self.spare.len() - free..));
         self.spare_max = self.next_spare_max();
     }
 
     /// Each look takes time for all buffers, so some must have become spare between two; fewer, the fewer
     /// are left, so that the last region is not kept for ever.
-    const fn next_spare_max(&self) -> usize {
+    fn next_spare_max(&self) -> usize {
         self.spare.len() + (self.allocated - self.spare.len()) / 8
     }
 

@@ -2,6 +2,7 @@
 
 use crate::frame::{Cut, Frame, Owner};
 use crate::memory::Memory;
+use alloc::vec::Vec;
 
 /// Memory of a driver's, cut into chunks: it hands out frames over them, and hears which came back.
 ///
@@ -26,7 +27,7 @@ impl Region {
 
     /// Returns the number of chunks of the region.
     #[must_use]
-    pub const fn chunks(&self) -> usize {
+    pub fn chunks(&self) -> usize {
         self.home.len()
     }
 

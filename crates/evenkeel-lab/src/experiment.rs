@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::check::{Basis, Check, Figure, round};
@@ -16,7 +17,7 @@ use evenkeel_apps::quantity::short;
 const REFERENCES: [&str; 2] = ["paper: ", "derived: "];
 
 /// The clock of an experiment: virtual or real time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Virtual time on a machine model: exact and repeatable.
@@ -67,7 +68,7 @@ impl Experiment {
 }
 
 /// The measurements of an experiment, and its checks.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Outcome {
     /// The label of the points' `x`, with the unit.
     pub x: &'static str,
@@ -114,7 +115,7 @@ impl Outcome {
 }
 
 /// A point of a curve.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Point {
     /// The name of the curve.
     pub series: String,
@@ -213,13 +214,13 @@ fn quoted(text: &str) -> String {
 }
 
 /// A report on a run of an experiment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
-    /// [`Experiment::id`].
+    /// The name of the experiment on the command line.
     pub id: &'static str,
-    /// [`Experiment::title`].
+    /// The title, which says what the experiment shows.
     pub title: &'static str,
-    /// [`Experiment::source`].
+    /// The paper and the place in it.
     pub source: &'static str,
     /// The clock of the run.
     pub mode: Mode,
@@ -238,7 +239,7 @@ pub struct Report {
 }
 
 /// Checks of one kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Count {
     /// Checks of this kind.
     pub checks: usize,
@@ -255,7 +256,7 @@ impl fmt::Display for Count {
 }
 
 /// Checks by what they show.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Summary {
     /// Checks to which nothing was fitted.
     pub predicted: Count,

@@ -78,7 +78,7 @@ fn monotonic() -> u64 {
 
 #[cfg(target_arch = "x86_64")]
 mod tsc {
-    use core::arch::x86_64::{__cpuid, _rdtsc};
+    use core::arch::x86_64::{__cpuid, _rdtsc, CpuidResult};
     use std::fs;
     use std::hint;
     use std::sync::OnceLock;
@@ -124,12 +124,19 @@ mod tsc {
         unsafe { _rdtsc() }
     }
 
+    #[expect(unsafe_code, reason = "the one instruction that describes the processor")]
+    #[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
+    fn cpuid(leaf: u32) -> CpuidResult {
+        // SAFETY: every x86-64 processor has CPUID.
+        unsafe { __cpuid(leaf) }
+    }
+
     /// Runs at a constant rate in every power state (CPUID 8000_0007h, EDX bit 8), and passed the kernel's
     /// own watchdog: a counter found to jump or to differ between processors is struck off the list of clock
     /// sources.
     fn trusted() -> bool {
-        let leaves = __cpuid(0x8000_0000).eax;
-        let invariant = leaves >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
+        let leaves = cpuid(0x8000_0000).eax;
+        let invariant = leaves >= 0x8000_0007 && cpuid(0x8000_0007).edx & (1 << 8) != 0;
         let list = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/available_clocksource");
         invariant && list.is_ok_and(|list| list.split_whitespace().any(|source| source == "tsc"))
     }

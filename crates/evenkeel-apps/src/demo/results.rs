@@ -2,6 +2,7 @@
 //!
 //! `docs/reference/json.md` describes these fields for readers of the JSON. Change both together.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::counters::{CpuShares, Drop};
@@ -18,7 +19,7 @@ const DISTURBED: f64 = 0.95;
 const UNKNOWN: f64 = 0.90;
 
 /// The results of one run of the demonstration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Demonstration {
     /// The version of evenkeel that measured.
     pub version: String,
@@ -33,7 +34,7 @@ pub struct Demonstration {
 }
 
 /// The conditions of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setup {
     /// The processor's name, if the machine gives one.
     pub machine: Option<String>,
@@ -58,7 +59,7 @@ pub struct Setup {
 /// The results of one receive architecture over all loads.
 ///
 /// All values except `mlfrr_pps`, `peak_pps` and `conserved` are for the highest offered load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Architecture {
     /// The architecture's name: `eager`, `polled`, `early-demux`, `soft-lrp` or `ni-lrp`; `soft-lrp, 1
     /// queue` with one receive queue where the others have several.
@@ -94,7 +95,7 @@ pub struct Architecture {
 }
 
 /// The measurements of one receive architecture at one load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// The load that the generator was asked for, in pps.
     pub target_pps: f64,
@@ -122,7 +123,7 @@ pub struct Point {
 
 /// The results of the kernel's own UDP socket under the same load, on a veth pair. Receive packet steering
 /// puts protocol input on the service's core.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kernel {
     /// The release of the kernel.
     pub release: String,
@@ -141,7 +142,7 @@ pub struct Kernel {
 }
 
 /// The measurements of the kernel's socket at one load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelPoint {
     /// The load that was really offered, in pps.
     pub offered_pps: f64,

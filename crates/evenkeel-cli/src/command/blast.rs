@@ -14,6 +14,7 @@ use evenkeel_apps::host_setup::HostSetup;
 use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
 use evenkeel_apps::service;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Place, account};
@@ -94,8 +95,10 @@ pub(crate) struct Arguments {
 }
 
 /// The report that `blast --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Blast")]
+pub(crate) struct Output<'a> {
+    /// The link, as given on the command line.
     link: String,
     #[serde(flatten)]
     flooded: &'a Flooded,

@@ -13,6 +13,7 @@ pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod monitor;
 pub(crate) mod route;
+pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stream;
 pub(crate) mod wan;

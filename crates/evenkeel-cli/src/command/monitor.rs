@@ -17,6 +17,7 @@ use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::monitor::{self, Glance, Monitored, News, Setup, What};
 use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::account;
@@ -130,8 +131,10 @@ pub(crate) struct Arguments {
 }
 
 /// The report that `monitor --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Monitor")]
+pub(crate) struct Output<'a> {
+    /// The link, as given on the command line.
     link: String,
     #[serde(flatten)]
     monitored: &'a Monitored,

@@ -27,9 +27,12 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-#[derive(serde::Serialize)]
-struct Completions {
+/// The report that `completions --json` prints.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub(crate) struct Completions {
+    /// The shell.
     shell: String,
+    /// The script.
     script: String,
 }
 

@@ -19,6 +19,7 @@ use evenkeel_apps::load::{
 };
 use evenkeel_apps::quantity::per_s;
 use evenkeel_apps::text::read_text;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -154,15 +155,25 @@ pub(crate) struct Arguments {
 }
 
 /// The report that `load --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Load")]
+pub(crate) struct Output<'a> {
+    /// The URL.
     url: String,
+    /// The server's address in use; the first of its addresses if none accepted a connection.
     to: String,
+    /// The place of the generator: `kernel`, or the link of `--on`.
     on: String,
+    /// The mode of the generator: `open` or `closed`.
     mode: &'static str,
+    /// The spacing of the requests in an open loop: `poisson` or `constant`; `None` in a closed loop.
     arrivals: Option<&'static str>,
+    /// The addresses that were tried before and failed.
     unreached: Vec<Unreached>,
+    /// The day that was played; `None` without `--day`.
     day: Option<DayOutput>,
+    /// The reasons why the figures may be the generator's and not the server's: `busy`, `disturbed`, `late`
+    /// or `not_offered`.
     doubts: Vec<&'static str>,
     #[serde(flatten)]
     report: &'a Report,
@@ -171,9 +182,11 @@ struct Output<'a> {
 }
 
 /// An address of the server to which no connection could be made.
-#[derive(Debug, Clone, Serialize)]
-struct Unreached {
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Unreached {
+    /// The address and port.
     address: String,
+    /// The failure, by its name among the failures of requests.
     failed: &'static str,
 }
 
@@ -185,10 +198,13 @@ impl Unreached {
 }
 
 /// The day that was played.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct DayOutput {
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct DayOutput {
+    /// The factor by which the day was played faster.
     compress: f64,
+    /// The mean rate, in requests a second.
     mean_rps: f64,
+    /// The rate of the busiest part, in requests a second on average.
     peak_rps: f64,
 }
 

@@ -1,6 +1,6 @@
 //! `evenkeel route`: runs a router with screening rules.
 
-mod cable;
+pub(crate) mod cable;
 mod describe;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ use evenkeel_apps::route::router::{Changing, Reread, Router};
 use evenkeel_apps::route::running;
 use evenkeel_apps::route::tables::{Unusable, Written};
 use evenkeel_apps::text::read_text;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::config_file::{self, File};
@@ -173,8 +174,10 @@ enum TransmitMode {
 }
 
 /// The report that `route --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Route")]
+pub(crate) struct Output<'a> {
+    /// The receive architecture of the router.
     architecture: &'static str,
     #[serde(flatten)]
     routed: &'a Routed,

@@ -19,6 +19,7 @@ use evenkeel_apps::host_setup::{HostSetup, Limits, Occasion};
 use evenkeel_apps::quantity::{count, three_digits};
 use evenkeel_apps::sending::{self, Errand, Place, Sent, Way};
 use evenkeel_apps::stream::{Drain, Options, Pattern, Source, Stdio};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::serve::FAST_OPEN_WAITING;
@@ -128,10 +129,14 @@ pub(crate) struct Arguments {
 }
 
 /// The report that `send --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Send")]
+pub(crate) struct Output<'a> {
+    /// The link, as given on the command line.
     link: String,
+    /// The receive architecture of the host.
     architecture: &'static str,
+    /// The address and port of the peer.
     to: String,
     #[serde(flatten)]
     sent: &'a Sent,

@@ -14,6 +14,7 @@ use evenkeel_apps::text::read_text;
 use evenkeel_apps::wan::cable::{self, Demonstrated, Demonstration, News};
 use evenkeel_apps::wan::{self, Options, RealTime, Report, Reread, Wan, WanError};
 use evenkeel_wan::{Loss, Rate, Settings, Size, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::config_file;
@@ -158,8 +159,10 @@ pub(crate) struct Arguments {
 }
 
 /// The report that `wan --json` prints.
-#[derive(Serialize)]
-struct Output<'a, T> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Wan_{T}")]
+pub(crate) struct Output<'a, T> {
+    /// The settings of the two directions, in words: forward, and back.
     settings: [String; 2],
     #[serde(flatten)]
     what: &'a T,
