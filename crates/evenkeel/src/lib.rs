@@ -135,8 +135,3 @@ pub use group::{Group, Remote};
 pub use notice::Notice;
 pub use observer::{CoreUse, DeviceCounters, Observer};
 pub use soft::{SoftEvents, SoftHandler};
-
-/// The programs in README are compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
