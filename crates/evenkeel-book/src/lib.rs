@@ -7,12 +7,19 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod links;
 pub mod markdown;
 pub mod page;
 pub mod programs;
 pub mod runner;
 pub mod session;
 pub mod shell;
+
+/// The Rust blocks of README, CONTRIBUTING and all pages are compiled and run, one module for each page.
+#[cfg(doctest)]
+mod snippets {
+    include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+}
 
 pub use markdown::Document;
 pub use page::Page;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use regex_lite::Regex;
 
 /// A Markdown file as its parts.
 #[derive(Debug, Default)]
@@ -14,6 +16,8 @@ pub struct Document {
     pub headings: Vec<Heading>,
     /// The links and images, in order.
     pub links: Vec<Link>,
+    /// Anchors that HTML sets.
+    pub anchors: Vec<String>,
     /// The paragraphs, items of lists and cells of tables, without code, in order.
     pub prose: Vec<Prose>,
 }
@@ -87,8 +91,13 @@ impl Document {
     #[must_use]
     pub fn has_anchor(&self, anchor: &str) -> bool {
         self.headings.iter().any(|heading| heading.anchor == anchor)
+            || self.anchors.iter().any(|set| set == anchor)
     }
 }
+
+/// The attributes of HTML that make links and their ends.
+static ATTRIBUTE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"\b(href|src|id|name)="([^"]*)""#).expect("a pattern"));
 
 /// What is read so far.
 struct Reader {
@@ -125,6 +134,7 @@ impl Reader {
         let line = self.line(range.start);
         match event {
             Event::Html(html) => return self.html(line, &html),
+            Event::InlineHtml(html) => self.html(line, &html),
             Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => return,
             Event::Start(Tag::CodeBlock(kind)) => return self.begin_block(line, kind),
             Event::End(TagEnd::CodeBlock) => self.document.blocks.extend(self.block.take()),
@@ -145,6 +155,13 @@ impl Reader {
 
     fn html(&mut self, line: usize, html: &str) {
         for (number, text) in (line..).zip(html.lines()) {
+            for attribute in ATTRIBUTE.captures_iter(text) {
+                let [name, value] = attribute.extract().1;
+                match name {
+                    "id" | "name" => self.document.anchors.push(value.to_owned()),
+                    _ => self.link(number, value, name == "src"),
+                }
+            }
             let comment = text.trim().strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->"));
             self.comments.extend(comment.map(|comment| (number, comment.trim().to_owned())));
         }
@@ -160,7 +177,7 @@ impl Reader {
         self.block = Some(Block { line, language, text: String::new(), comments });
     }
 
-    fn link(&mut self, line: usize, target: &CowStr<'_>, is_image: bool) {
+    fn link(&mut self, line: usize, target: &str, is_image: bool) {
         self.document.links.push(Link { line, target: target.to_string(), is_image });
     }
 
@@ -249,12 +266,20 @@ mod tests {
 
     #[test]
     fn prose_is_text_without_code() {
-        let document = Document::parse("One `x y`\ntwo [link](a.md).\n\n- item\n\n| a | b |\n|---|---|\n| c | d |\n");
+        let document =
+            Document::parse("One `x y`\ntwo [link](a.md).\n\n- item\n\n| a | b |\n|---|---|\n| c | d |\n");
         let prose: Vec<(&str, bool)> =
             document.prose.iter().map(|prose| (&*prose.text, prose.is_cell)).collect();
         assert_eq!(
             prose,
-            [("One CODE\ntwo link.", false), ("item", false), ("a", true), ("b", true), ("c", true), ("d", true)]
+            [
+                ("One CODE\ntwo link.", false),
+                ("item", false),
+                ("a", true),
+                ("b", true),
+                ("c", true),
+                ("d", true)
+            ]
         );
         assert_eq!(document.links, [Link { line: 2, target: "a.md".to_owned(), is_image: false }]);
     }

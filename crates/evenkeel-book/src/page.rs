@@ -134,7 +134,10 @@ impl Directives {
         let rest = rest.trim();
         let wants_more = ["file", "instead", "no", "status"].contains(&word);
         if wants_more == rest.is_empty() {
-            return Err(format!("`run: {text}`: {}", if wants_more { "something is missing" } else { "too much" }));
+            return Err(format!(
+                "`run: {text}`: {}",
+                if wants_more { "something is missing" } else { "too much" }
+            ));
         }
         match word {
             "file" => self.file = Some(rest.to_owned()),
@@ -165,7 +168,9 @@ impl Directives {
             "sh" => shell(block),
             "bash" | "shell" | "zsh" => return Err(format!("`{language}`: say `console` or `sh`")),
             _ if self.background || self.instead.is_some() || self.status.is_some() => {
-                return Err("a directive for commands, and the block is neither `console` nor `sh`".to_owned());
+                return Err(
+                    "a directive for commands, and the block is neither `console` nor `sh`".to_owned()
+                );
             }
             _ => return Ok(None),
         };
@@ -199,9 +204,9 @@ fn shown(block_line: usize, text: &str) -> Vec<Shown> {
 fn console(block: &Block) -> Result<Vec<Command>, String> {
     let mut commands: Vec<Command> = Vec::new();
     for (line, text) in lines(block.line, &block.text) {
-        let prompt = [("$ ", false), ("# ", true)].into_iter().find_map(|(prompt, is_root)| {
-            text.strip_prefix(prompt).map(|command| (command, is_root))
-        });
+        let prompt = [("$ ", false), ("# ", true)]
+            .into_iter()
+            .find_map(|(prompt, is_root)| text.strip_prefix(prompt).map(|command| (command, is_root)));
         let last = commands.last_mut();
         match (prompt, last) {
             (_, Some(last)) if continues(&last.text) => append(last, text.strip_prefix("> ").unwrap_or(text)),
@@ -268,7 +273,8 @@ mod tests {
     #[test]
     fn lines_of_an_sh_block_are_commands() {
         let Step::Run(commands) = only("```sh\na 1\n# why\n\nb # 2\n```\n") else { panic!() };
-        let texts: Vec<(usize, &str)> = commands.iter().map(|command| (command.line, &*command.text)).collect();
+        let texts: Vec<(usize, &str)> =
+            commands.iter().map(|command| (command.line, &*command.text)).collect();
         assert_eq!(texts, [(2, "a 1"), (5, "b # 2")]);
         assert!(commands[0].output.is_none());
     }
@@ -277,22 +283,39 @@ mod tests {
     fn directives_say_how_a_block_is_run() {
         assert!(matches!(only("<!-- run: file a/b.toml -->\n```toml\nx = 1\n```\n"),
             Step::File { name, text } if name == "a/b.toml" && text == "x = 1\n"));
-        assert!(matches!(only("<!-- run: background -->\n```sh\na\nb\n```\n"), Step::Background(two) if two.len() == 2));
+        assert!(
+            matches!(only("<!-- run: background -->\n```sh\na\nb\n```\n"), Step::Background(two) if two.len() == 2)
+        );
         assert!(matches!(only("<!-- run: interrupt -->\n```console\nend\n```\n"), Step::Interrupt(ending)
             if ending.by_signal && ending.output[0].line == 3));
-        assert!(matches!(only("<!-- run: no a card -->\n```sh\na\n```\n"), Step::No { reason, .. } if reason == "a card"));
-        assert!(matches!(only("<!-- run: instead short -->\n<!-- run: status 2 -->\n```console\n$ long\nx\n```\n"),
+        assert!(
+            matches!(only("<!-- run: no a card -->\n```sh\na\n```\n"), Step::No { reason, .. } if reason == "a card")
+        );
+        assert!(
+            matches!(only("<!-- run: instead short -->\n<!-- run: status 2 -->\n```console\n$ long\nx\n```\n"),
             Step::Instead { shown, command } if shown.text == "long" && command.text == "short"
-                && command.status == Some(2) && command.output.is_none()));
+                && command.status == Some(2) && command.output.is_none())
+        );
     }
 
     #[test]
     fn mistakes_in_the_notation_are_found() {
-        assert_eq!(mistake("```console\nno prompt\n```\n"), "a `console` block begins with a prompt, `$ ` or `# `");
+        assert_eq!(
+            mistake("```console\nno prompt\n```\n"),
+            "a `console` block begins with a prompt, `$ ` or `# `"
+        );
         assert_eq!(mistake("```bash\na\n```\n"), "`bash`: say `console` or `sh`");
-        assert_eq!(mistake("<!-- run: backround -->\n```sh\na\n```\n"), "`run: backround`: no such directive");
+        assert_eq!(
+            mistake("<!-- run: backround -->\n```sh\na\n```\n"),
+            "`run: backround`: no such directive"
+        );
         assert_eq!(mistake("<!-- run: no -->\n```sh\na\n```\n"), "`run: no`: something is missing");
-        assert!(mistake("<!-- run: instead x -->\n```sh\na\nb\n```\n").starts_with("`run: instead` stands for one"));
-        assert!(mistake("<!-- run: background -->\n```text\na\n```\n").starts_with("a directive for commands"));
+        assert!(
+            mistake("<!-- run: instead x -->\n```sh\na\nb\n```\n")
+                .starts_with("`run: instead` stands for one")
+        );
+        assert!(
+            mistake("<!-- run: background -->\n```text\na\n```\n").starts_with("a directive for commands")
+        );
     }
 }

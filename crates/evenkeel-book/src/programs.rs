@@ -35,7 +35,9 @@ const PACKAGES: [(&str, &str); 22] = [
 #[must_use]
 pub fn missing(line: &str) -> Option<(&'static str, &'static str)> {
     let words: Vec<String> = shell::simple_commands(line).concat();
-    PACKAGES.into_iter().find(|(program, _)| words.iter().any(|word| word == program) && !is_installed(program))
+    PACKAGES
+        .into_iter()
+        .find(|(program, _)| words.iter().any(|word| word == program) && !is_installed(program))
 }
 
 /// Returns whether a program is on the search path.

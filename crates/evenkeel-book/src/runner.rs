@@ -278,8 +278,11 @@ fn missing_in_repository(repository: &Path, arguments: &[String]) -> Vec<String>
         [option, value] => Some((option.as_str(), value.as_str())),
         _ => None,
     });
-    let packages: Vec<&str> =
-        pairs.clone().filter(|(option, _)| ["-p", "--package"].contains(option)).map(|(_, name)| name).collect();
+    let packages: Vec<&str> = pairs
+        .clone()
+        .filter(|(option, _)| ["-p", "--package"].contains(option))
+        .map(|(_, name)| name)
+        .collect();
     let is_target = |folder: &str, name: &str| {
         packages.iter().any(|package| {
             let path = repository.join("crates").join(package).join(folder).join(name);

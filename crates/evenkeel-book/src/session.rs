@@ -165,7 +165,8 @@ impl Drop for Session {
 /// Returns the processes with a variable in their environment that are not dead yet.
 fn marked(variable: &[u8]) -> Vec<Pid> {
     let is_marked = |process: &PathBuf| {
-        fs::read(process.join("environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == variable))
+        fs::read(process.join("environ"))
+            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == variable))
     };
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let number = |process: PathBuf| process.file_name()?.to_str()?.parse().ok().and_then(Pid::from_raw);

@@ -12,7 +12,8 @@ pub fn simple_commands(line: &str) -> Vec<Vec<String>> {
             '\'' => reader.quote(letters.by_ref().take_while(|next| *next != '\'')),
             '"' => reader.double_quote(&mut letters),
             // A backslash at the end of a line joins it with the next one.
-            '\\' => reader.quote(letters.next().filter(|next| *next != '\n').into_iter()),
+            '\\' if letters.next_if_eq(&'\n').is_some() => {}
+            '\\' => reader.quote(letters.next().into_iter()),
             '#' if reader.word.is_none() => drop(letters.by_ref().find(|next| *next == '\n')),
             ' ' | '\t' => reader.end_word(),
             '\n' | '|' | ';' | '(' | ')' => reader.end_command(),

@@ -70,7 +70,8 @@ fn run(path: &Path, options: &Options<'_>) -> io::Result<bool> {
 /// Builds the command, and returns the path of the binary.
 fn build(root: &Path) -> io::Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let built = Command::new(cargo).current_dir(root).args(["build", "--quiet", "--bin", "evenkeel"]).status()?;
+    let built =
+        Command::new(cargo).current_dir(root).args(["build", "--quiet", "--bin", "evenkeel"]).status()?;
     if !built.success() {
         return Err(io::Error::other("the command `evenkeel` cannot be built"));
     }

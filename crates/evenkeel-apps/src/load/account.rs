@@ -127,7 +127,10 @@ impl JsonSchema for Failures {
         let count = generator.subschema_for::<u64>();
         let described = |failure: Failure| {
             let mut schema = count.clone();
-            schema.insert("description".to_owned(), format!("Requests that failed: {}.", failure.words()).into());
+            schema.insert(
+                "description".to_owned(),
+                format!("Requests that failed: {}.", failure.words()).into(),
+            );
             (failure.name().to_owned(), schema.to_value())
         };
         json_schema!({
