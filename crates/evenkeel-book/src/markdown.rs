@@ -22,7 +22,7 @@ pub struct Document {
     pub prose: Vec<Prose>,
 }
 
-/// A fenced block.
+/// A fenced block of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     /// The line of its fence, counted from 1.
@@ -35,7 +35,7 @@ pub struct Block {
     pub comments: Vec<(usize, String)>,
 }
 
-/// A heading.
+/// A heading of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
     /// The line, counted from 1.
@@ -78,7 +78,7 @@ pub struct Prose {
 pub const CODE: &str = "CODE";
 
 impl Document {
-    /// Parses a file.
+    /// Parses the text of a file.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut reader = Reader::new(text);
@@ -105,7 +105,7 @@ impl Document {
 static ATTRIBUTE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"\b(href|src|id|name)="([^"]*)""#).expect("a pattern"));
 
-/// What is read so far.
+/// The state of reading a file.
 struct Reader<'a> {
     source: &'a str,
     document: Document,

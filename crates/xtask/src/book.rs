@@ -9,7 +9,7 @@ use evenkeel_book::runner::{self, Options};
 use evenkeel_book::{Page, links, page};
 use serde_json::Value;
 
-/// What to do with the book.
+/// A command on the book.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Task {
     /// Runs the commands of pages, and compares what they print
