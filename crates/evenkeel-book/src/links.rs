@@ -100,6 +100,39 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
+/// Returns the text of a page of the book with links to the repository's other files turned into addresses
+/// below `repository`. The page's path is relative to `docs`.
+#[must_use]
+pub fn to_repository(page: &Path, text: &str, repository: &str, root: &Path) -> String {
+    let mut links = Document::parse(text).links;
+    links.sort_by_key(|link| link.at.start);
+    let (mut rewritten, mut done) = (String::new(), 0);
+    for link in links {
+        let Some(address) = address(page, &link, repository, root) else { continue };
+        rewritten.push_str(text.get(done..link.at.start).unwrap_or_default());
+        rewritten.push_str(&address);
+        done = link.at.end;
+    }
+    rewritten.push_str(text.get(done..).unwrap_or_default());
+    rewritten
+}
+
+/// Returns the address of what a page links to; `None` if it is part of the book, or has one already.
+fn address(page: &Path, link: &Link, repository: &str, root: &Path) -> Option<String> {
+    if link.target.contains(':') || link.target.starts_with('#') {
+        return None;
+    }
+    let (path, anchor) = link.target.split_once('#').unwrap_or((&link.target, ""));
+    let path = normal(&Path::new("docs").join(page).parent()?.join(path));
+    if path.starts_with("docs") {
+        return None;
+    }
+    let kind = if root.join(&path).is_dir() { "tree" } else { "blob" };
+    let raw = if link.is_image { "?raw=true" } else { "" };
+    let hash = if anchor.is_empty() { "" } else { "#" };
+    Some(format!("{repository}/{kind}/main/{}{raw}{hash}{anchor}", path.display()))
+}
+
 /// The files that are read so far.
 struct Checker {
     root: PathBuf,
@@ -144,5 +177,21 @@ impl Checker {
             anchor.split('-').map(|part| part.strip_prefix('L').and_then(|digits| digits.parse().ok()));
         let is_there = |number: Option<usize>| number.is_some_and(|number| (1..=lines).contains(&number));
         Ok((!numbers.into_iter().all(is_there)).then_some("there is no such line"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_leave_the_book_become_addresses() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+        let text = "[a](../../README.md#x) [b](../start/b.md) [c](../../crates) [d](https://e.org/../x) [e][e]\n\n\
+                    [e]: ../../LICENSE-MIT\n";
+        let expected = "[a](https://r.org/blob/main/README.md#x) [b](../start/b.md) \
+                        [c](https://r.org/tree/main/crates) [d](https://e.org/../x) [e][e]\n\n\
+                        [e]: https://r.org/blob/main/LICENSE-MIT\n";
+        assert_eq!(to_repository(Path::new("guides/a.md"), text, "https://r.org", root), expected);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 use regex_lite::Regex;
 
 /// A Markdown file as its parts.
@@ -22,7 +22,7 @@ pub struct Document {
     pub prose: Vec<Prose>,
 }
 
-/// A fenced block.
+/// A fenced block of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     /// The line of its fence, counted from 1.
@@ -35,7 +35,7 @@ pub struct Block {
     pub comments: Vec<(usize, String)>,
 }
 
-/// A heading.
+/// A heading of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
     /// The line, counted from 1.
@@ -55,6 +55,8 @@ pub struct Link {
     pub line: usize,
     /// The destination as written.
     pub target: String,
+    /// Where in the file the destination stands.
+    pub at: Range<usize>,
     /// Whether an image is shown.
     pub is_image: bool,
 }
@@ -76,13 +78,17 @@ pub struct Prose {
 pub const CODE: &str = "CODE";
 
 impl Document {
-    /// Parses a file.
+    /// Parses the text of a file.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut reader = Reader::new(text);
         let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
-        for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+        let mut events = Parser::new_ext(text, options).into_offset_iter();
+        for (event, range) in &mut events {
             reader.see(event, range);
+        }
+        for (_, definition) in events.reference_definitions().iter() {
+            reader.link(definition.span.clone(), &definition.dest, false);
         }
         reader.document
     }
@@ -99,8 +105,9 @@ impl Document {
 static ATTRIBUTE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"\b(href|src|id|name)="([^"]*)""#).expect("a pattern"));
 
-/// What is read so far.
-struct Reader {
+/// The state of reading a file.
+struct Reader<'a> {
+    source: &'a str,
     document: Document,
     /// Where each line begins.
     starts: Vec<usize>,
@@ -111,10 +118,11 @@ struct Reader {
     anchors: BTreeMap<String, usize>,
 }
 
-impl Reader {
-    fn new(text: &str) -> Self {
+impl<'a> Reader<'a> {
+    fn new(text: &'a str) -> Self {
         let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Self {
+            source: text,
             document: Document::default(),
             starts,
             comments: Vec::new(),
@@ -133,13 +141,19 @@ impl Reader {
     fn see(&mut self, event: Event<'_>, range: Range<usize>) {
         let line = self.line(range.start);
         match event {
-            Event::Html(html) => return self.html(line, &html),
-            Event::InlineHtml(html) => self.html(line, &html),
+            Event::Html(html) => return self.html(range.start, &html),
+            Event::InlineHtml(html) => self.html(range.start, &html),
             Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => return,
             Event::Start(Tag::CodeBlock(kind)) => return self.begin_block(line, kind),
             Event::End(TagEnd::CodeBlock) => self.document.blocks.extend(self.block.take()),
-            Event::Start(Tag::Link { dest_url, .. }) => self.link(line, &dest_url, false),
-            Event::Start(Tag::Image { dest_url, .. }) => self.link(line, &dest_url, true),
+            Event::Start(Tag::Link {
+                link_type: LinkType::Inline | LinkType::Autolink, dest_url, ..
+            }) => {
+                self.link(range, &dest_url, false);
+            }
+            Event::Start(Tag::Image { link_type: LinkType::Inline, dest_url, .. }) => {
+                self.link(range, &dest_url, true);
+            }
             Event::Start(Tag::Heading { level, .. }) => self.begin_heading(line, level as usize),
             Event::End(TagEnd::Heading(_)) => self.end_heading(),
             Event::Start(Tag::Paragraph | Tag::Item) => self.begin_prose(line, false),
@@ -153,15 +167,16 @@ impl Reader {
         self.comments.clear();
     }
 
-    fn html(&mut self, line: usize, html: &str) {
-        for (number, text) in (line..).zip(html.lines()) {
-            for attribute in ATTRIBUTE.captures_iter(text) {
-                let [name, value] = attribute.extract().1;
-                match name {
-                    "id" | "name" => self.document.anchors.push(value.to_owned()),
-                    _ => self.link(number, value, name == "src"),
-                }
+    fn html(&mut self, start: usize, html: &str) {
+        for attribute in ATTRIBUTE.captures_iter(html) {
+            let [name, value] = attribute.extract().1;
+            let end = start + attribute.get(0).map_or(0, |whole| whole.end());
+            match name {
+                "id" | "name" => self.document.anchors.push(value.to_owned()),
+                _ => self.link(start..end, value, name == "src"),
             }
+        }
+        for (number, text) in (self.line(start)..).zip(html.lines()) {
             let comment = text.trim().strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->"));
             self.comments.extend(comment.map(|comment| (number, comment.trim().to_owned())));
         }
@@ -177,8 +192,13 @@ impl Reader {
         self.block = Some(Block { line, language, text: String::new(), comments });
     }
 
-    fn link(&mut self, line: usize, target: &str, is_image: bool) {
-        self.document.links.push(Link { line, target: target.to_string(), is_image });
+    /// Adds the link that stands in a range of the file.
+    fn link(&mut self, range: Range<usize>, target: &str, is_image: bool) {
+        let line = self.line(range.start);
+        let found = self.source.get(range.clone()).and_then(|text| text.rfind(target));
+        let start = range.start + found.unwrap_or_default();
+        let at = start..start + found.map_or(0, |_| target.len());
+        self.document.links.push(Link { line, target: target.to_owned(), at, is_image });
     }
 
     fn begin_heading(&mut self, line: usize, level: usize) {
@@ -281,6 +301,24 @@ mod tests {
                 ("d", true)
             ]
         );
-        assert_eq!(document.links, [Link { line: 2, target: "a.md".to_owned(), is_image: false }]);
+    }
+
+    #[test]
+    fn links_are_found_where_they_stand() {
+        let text = "[a.md](a.md#x) ![i](i.svg)\n<img src=\"j.svg\"> [two][two]\n\n[two]: b.md\n";
+        let links = Document::parse(text).links;
+        let found: Vec<(usize, &str, &str, bool)> = links
+            .iter()
+            .map(|link| (link.line, &*link.target, &text[link.at.clone()], link.is_image))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (1, "a.md#x", "a.md#x", false),
+                (1, "i.svg", "i.svg", true),
+                (2, "j.svg", "j.svg", true),
+                (4, "b.md", "b.md", false)
+            ]
+        );
     }
 }

@@ -61,7 +61,7 @@ pub struct Command {
     pub status: Option<i32>,
 }
 
-/// How the command that was left running ends.
+/// The end of the command that was left running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     /// The line of the block, counted from 1.
@@ -74,7 +74,7 @@ pub struct Ending {
     pub status: Option<i32>,
 }
 
-/// What the comments before a block say.
+/// The directives before a block.
 #[derive(Debug, Default)]
 struct Directives {
     file: Option<String>,

@@ -9,7 +9,7 @@ use crate::page::{Command, Ending, Page, Step};
 use crate::session::{Ended, Limit, Running, Session};
 use crate::shell;
 
-/// What a page is run with.
+/// The settings for running a page.
 #[derive(Debug)]
 pub struct Options<'a> {
     /// The binary that is on the search path as `evenkeel`.
@@ -25,7 +25,7 @@ pub struct Options<'a> {
 /// Seconds until a command that is left running must have printed its first line.
 const FIRST_LINE: u32 = 20;
 
-/// What came of a page.
+/// The outcome of running a page.
 #[derive(Debug, Default)]
 pub struct Report {
     /// What is wrong, for people: each begins with page and line.

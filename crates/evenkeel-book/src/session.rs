@@ -27,7 +27,7 @@ const HOLDER: &str = "mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && 
     ip link set lo up && sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 && \
     echo ready && exec sleep infinity";
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// With this exit status, as a shell says it: 128 and the signal, if it was one.

@@ -1,4 +1,5 @@
 //! Links of README, the book and the crates' pages lead somewhere.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

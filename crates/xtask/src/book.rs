@@ -1,4 +1,4 @@
-//! `cargo xtask book`: builds the book, and runs pages for their writers.
+//! `cargo xtask book`: builds the book with mdBook, and runs pages for their writers.
 
 use std::fs;
 use std::io;
@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use evenkeel_book::runner::{self, Options};
-use evenkeel_book::{Page, page};
+use evenkeel_book::{Page, links, page};
+use serde_json::Value;
 
-/// What to do with the book.
+/// A command on the book.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Task {
     /// Runs the commands of pages, and compares what they print
@@ -44,7 +45,60 @@ pub(crate) fn perform(root: &Path, task: Option<Task>) -> io::Result<bool> {
             }
             Ok(right)
         }
-        None => todo!(),
+        None => build_book(root),
+    }
+}
+
+/// Builds the book with mdBook. Returns whether it has nothing to warn of.
+fn build_book(root: &Path) -> io::Result<bool> {
+    let mut mdbook = Command::new("mdbook");
+    let output = mdbook.current_dir(root).args(["build", "docs"]).output().map_err(|error| {
+        let install = "cargo install --locked mdbook --no-default-features --features search";
+        io::Error::other(format!("mdbook: {error}; it is installed by: {install}"))
+    })?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    print!("{said}");
+    Ok(output.status.success() && !said.contains("WARN") && !said.contains("ERROR"))
+}
+
+/// A preprocessor of mdBook. It reads the book as JSON from standard input, and writes it to standard output.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Preprocessor {
+    /// mdBook's question whether a renderer is supported: `supports html`
+    question: Vec<String>,
+}
+
+impl Preprocessor {
+    /// Rewrites the links of all chapters.
+    ///
+    /// # Errors
+    /// If standard input is not what mdBook writes.
+    pub(crate) fn run(&self, root: &Path) -> io::Result<bool> {
+        if !self.question.is_empty() {
+            return Ok(true);
+        }
+        let (context, mut book): (Value, Value) = serde_json::from_reader(io::stdin())?;
+        let address = context.pointer("/config/output/html/git-repository-url").and_then(Value::as_str);
+        let address = address.ok_or_else(|| io::Error::other("book.toml has no git-repository-url"))?;
+        rewrite_chapters(&mut book, address, root);
+        serde_json::to_writer(io::stdout(), &book)?;
+        Ok(true)
+    }
+}
+
+/// Rewrites the links of everything that has a path and a content, at any depth.
+fn rewrite_chapters(value: &mut Value, address: &str, root: &Path) {
+    match value {
+        Value::Object(fields) => {
+            let path = fields.get("path").and_then(Value::as_str).map(PathBuf::from);
+            if let (Some(path), Some(Value::String(content))) = (path, fields.get_mut("content")) {
+                *content = links::to_repository(&path, content, address, root);
+            }
+            fields.values_mut().for_each(|field| rewrite_chapters(field, address, root));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rewrite_chapters(item, address, root)),
+        _ => {}
     }
 }
 
@@ -77,4 +131,20 @@ fn build(root: &Path) -> io::Result<PathBuf> {
     }
     // Beside this program, wherever the folder of built files is.
     Ok(std::env::current_exe()?.with_file_name("evenkeel"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_chapters_at_any_depth_are_rewritten() {
+        let chapter = |path: &str, below: Value| serde_json::json!({"Chapter": {"content": "[a](../x.rs)", "path": path, "sub_items": below}});
+        let mut book =
+            serde_json::json!({"items": [chapter("a.md", chapter("b/c.md", Value::Null)), "Separator"]});
+        rewrite_chapters(&mut book, "https://r.org", Path::new("/none"));
+        let content = |at: &str| book.pointer(at).unwrap().as_str().unwrap().to_owned();
+        assert_eq!(content("/items/0/Chapter/content"), "[a](https://r.org/blob/main/x.rs)");
+        assert_eq!(content("/items/0/Chapter/sub_items/Chapter/content"), "[a](../x.rs)", "within the book");
+    }
 }
