@@ -122,12 +122,13 @@ fn chunks<const N: usize>(bytes: &[u8]) -> (impl Iterator<Item = &[u8; N]>, &[u8
 }
 
 /// Sums words while copying the bytes to `to`.
+#[inline]
 fn copy_words(bytes: &[u8], to: &mut [u8]) -> u64 {
-    let (blocks, rest) = chunks::<128>(bytes);
-    let mut room = to.chunks_exact_mut(128);
-    let rooms = room.by_ref().filter_map(<[u8]>::first_chunk_mut);
-    let sum = blocks.zip(rooms).fold(0, |sum, (block, room)| copy_block(sum, block, room));
-    if let Some(room) = room.into_remainder().get_mut(..rest.len()) {
+    const BLOCK: usize = 128;
+    let (blocks, rest) = bytes.split_at(bytes.len() / BLOCK * BLOCK);
+    let pairs = blocks.chunks_exact(BLOCK).zip(to.chunks_exact_mut(BLOCK));
+    let sum = pairs.fold(0, |sum, (block, room)| copy_block(sum, block, room));
+    if let Some(room) = to.get_mut(blocks.len()..bytes.len()) {
         room.copy_from_slice(rest);
     }
     add_word(sum, sum_words(rest))
@@ -153,11 +154,12 @@ fn add_block<const BYTES: usize>(sum: u64, block: &[u8; BYTES]) -> u64 {
 }
 
 #[inline(always)]
-fn copy_block<const BYTES: usize>(sum: u64, block: &[u8; BYTES], to: &mut [u8; BYTES]) -> u64 {
+fn copy_block(sum: u64, block: &[u8], to: &mut [u8]) -> u64 {
     let (mut sum, mut carry) = (sum, false);
-    for (word, room) in chunks(block).0.zip(to.chunks_exact_mut(8)) {
+    for (word, room) in block.chunks_exact(8).zip(to.chunks_exact_mut(8)) {
         room.copy_from_slice(word);
-        (sum, carry) = add_with_carry(sum, u64::from_ne_bytes(*word), carry);
+        let word = word.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        (sum, carry) = add_with_carry(sum, word, carry);
     }
     add_word(sum, u64::from(carry))
 }

@@ -186,10 +186,16 @@ impl Header {
         [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, offset, self.flags.0, w0, w1, 0, 0, u0, u1]
     }
 
-    /// Reads the header without options. Returns the header and its length with options, in bytes.
-    fn read(fixed: &[u8; HEADER_LEN], ecn: Ecn) -> (Self, usize) {
-        let [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, offset, flags, w0, w1, _, _, u0, u1] = *fixed;
-        let header = Self {
+    /// Returns the number of bytes of options behind the header; `None` if its length is less than its own.
+    fn options_len(fixed: &[u8; HEADER_LEN]) -> Option<usize> {
+        (usize::from(fixed[12] >> 4) * 4).checked_sub(HEADER_LEN)
+    }
+
+    /// Reads a header from its first bytes and its options.
+    #[inline]
+    fn read(fixed: &[u8; HEADER_LEN], options: &[u8], ecn: Ecn) -> Self {
+        let [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, _, flags, w0, w1, _, _, u0, u1] = *fixed;
+        Self {
             source: u16::from_be_bytes([s0, s1]),
             destination: u16::from_be_bytes([d0, d1]),
             seq: SeqNumber::new(u32::from_be_bytes([n0, n1, n2, n3])),
@@ -197,10 +203,9 @@ impl Header {
             flags: Flags(flags),
             window: u16::from_be_bytes([w0, w1]),
             urgent: u16::from_be_bytes([u0, u1]),
-            options: Options::default(),
+            options: Options::parse(options),
             ecn,
-        };
-        (header, usize::from(offset >> 4) * 4)
+        }
     }
 }
 
@@ -285,16 +290,15 @@ impl<'a> Segment<'a> {
         ecn: Ecn,
     ) -> Result<Self, Malformed> {
         let (fixed, rest) = bytes.split_first_chunk().ok_or(Malformed::Short)?;
-        let (header, header_len) = Header::read(fixed, ecn);
-        let options_len = header_len.checked_sub(HEADER_LEN).ok_or(Malformed::Short)?;
+        let options_len = Header::options_len(fixed).ok_or(Malformed::Short)?;
         let (options, payload) = rest.split_at_checked(options_len).ok_or(Malformed::Short)?;
         if Checksum::pseudo(source, destination, PROTOCOL, bytes.len()).add(bytes).finish() != 0 {
             return Err(Malformed::Checksum);
         }
+        let header = Header::read(fixed, options, ecn);
         if header.source == 0 || header.destination == 0 {
             return Err(Malformed::Port);
         }
-        let header = Header { options: Options::parse(options), ..header };
         Ok(Self { header, payload: [payload, &[]] })
     }
 
