@@ -289,10 +289,20 @@ impl<'a> Segment<'a> {
         destination: impl Into<IpAddr>,
         ecn: Ecn,
     ) -> Result<Self, Malformed> {
+        Self::parse_between(bytes, &source.into(), &destination.into(), ecn)
+    }
+
+    pub(crate) fn parse_between(
+        bytes: &'a [u8],
+        source: &IpAddr,
+        destination: &IpAddr,
+        ecn: Ecn,
+    ) -> Result<Self, Malformed> {
         let (fixed, rest) = bytes.split_first_chunk().ok_or(Malformed::Short)?;
         let options_len = Header::options_len(fixed).ok_or(Malformed::Short)?;
         let (options, payload) = rest.split_at_checked(options_len).ok_or(Malformed::Short)?;
-        if Checksum::pseudo(source, destination, PROTOCOL, bytes.len()).add(bytes).finish() != 0 {
+        let pseudo = Checksum::pseudo(*source, *destination, PROTOCOL, bytes.len());
+        if pseudo.add(bytes).finish() != 0 {
             return Err(Malformed::Checksum);
         }
         let header = Header::read(fixed, options, ecn);
@@ -346,6 +356,10 @@ impl<'a> Segment<'a> {
         source: impl Into<IpAddr>,
         destination: impl Into<IpAddr>,
     ) -> Option<usize> {
+        self.emit_between(to, &source.into(), &destination.into())
+    }
+
+    pub(crate) fn emit_between(&self, to: &mut [u8], source: &IpAddr, destination: &IpAddr) -> Option<usize> {
         let header_len = self.header.bytes();
         let len = header_len + self.payload_len();
         let to = to.get_mut(..len)?;
@@ -353,7 +367,7 @@ impl<'a> Segment<'a> {
         let (fixed, room) = head.split_first_chunk_mut()?;
         *fixed = self.header.fixed_part(header_len);
         self.header.options.write_to(room)?;
-        let pseudo = Checksum::pseudo(source, destination, PROTOCOL, len);
+        let pseudo = Checksum::pseudo(*source, *destination, PROTOCOL, len);
         let sum = match self.payload {
             [bulk, []] if bulk.len() >= BULK => pseudo.add(head).add_copied(bulk, rest),
             parts => {

@@ -50,7 +50,7 @@ impl<'e, R: Copy> Input<'e, R> {
     pub(super) fn process(&mut self, expected: Option<Id>, bytes: &[u8], packet: &Packet) -> Fate {
         self.state.counters.count(Counter::InSegs);
         // The segment is not moved: a move takes longer than reading it.
-        let parsed = Segment::parse(bytes, packet.source, packet.destination, packet.ecn);
+        let parsed = Segment::parse_between(bytes, &packet.source, &packet.destination, packet.ecn);
         let segment = match &parsed {
             Ok(segment) => segment,
             Err(why) => return self.count_malformed(*why),
