@@ -386,4 +386,4 @@ impl Drop for Owner {
     }
 }
 
-const _: () = assert!(size_of::<Option<Frame>>() == 16);
+const _: () = assert!(size_of::<Option<Frame>>() == size_of::<(NonNull<Shared>, Place)>());
