@@ -4,6 +4,7 @@ use core::fmt;
 
 /// Whose name a counter has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Group {
     /// RFC 4022, there with `tcp` in front; `Tcp:` of Linux's `/proc/net/snmp`.
     Tcp,
@@ -29,6 +30,7 @@ macro_rules! counters {
     ($($group:ident { $($variant:ident => $name:literal, $meaning:literal;)* })*) => {
         /// One of the things that are counted.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[non_exhaustive]
         pub enum Counter { $($(#[doc = $meaning] $variant,)*)* }
 
         impl Counter {

@@ -26,7 +26,7 @@ impl SeqNumber {
     /// Returns whether `self < other`: less than half the circle lies from `self` up to `other`.
     #[must_use]
     pub const fn before(self, other: Self) -> bool {
-        self.0.wrapping_sub(other.0).cast_signed() < 0
+        (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
     /// Returns whether `self > other` on the circle of sequence numbers.

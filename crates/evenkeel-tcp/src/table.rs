@@ -1,6 +1,7 @@
 //! From the four-tuple of a segment to what is kept for it, at a cost that does not depend on how much is
 //! kept.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use hashbrown::HashTable;

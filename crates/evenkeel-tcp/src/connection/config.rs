@@ -1,6 +1,6 @@
 //! Settings of connections, and the parameters with which each is opened.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use super::super::options::{Cookie, Options};
 use super::super::recovery::RecoveryConfig;

@@ -1,7 +1,7 @@
 //! A connection as its caller sees it: segments and time in; segments and deadlines out. `user.rs` has the
 //! user's calls.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use super::super::buffer::Spares;
 use super::super::counters::CounterSet;

@@ -1,8 +1,8 @@
 //! Settings of an endpoint, and of a connection that is opened.
 
+use alloc::sync::Arc;
 use core::fmt;
 use core::ops::RangeInclusive;
-use std::sync::Arc;
 
 use super::super::connection::Config;
 use super::super::time_wait::TimeWaitConfig;

@@ -66,6 +66,7 @@ impl Default for RecoveryConfig {
 
 /// The way in which a connection starts to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Start {
     /// With the initial window, which doubles with every round trip (RFC 5681, 3.1; RFC 6928).
     #[default]
@@ -89,6 +90,7 @@ pub enum Start {
 /// The way in which a connection resumes after it had nothing to send for longer than a retransmission
 /// timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Restart {
     /// With the initial window (RFC 5681, 4.1).
     #[default]

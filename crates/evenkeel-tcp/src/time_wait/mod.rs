@@ -304,9 +304,8 @@ impl Entry {
 
     /// Records the timestamp of a segment that is in order (RFC 7323, 4.3).
     fn record_timestamp(&mut self, header: &Header) {
-        if let Some(new) = header.options.timestamps.filter(|_| self.timestamps)
-            && self.ts_before(new.value)
-        {
+        let counts = |new: &Timestamps| self.timestamps && self.ts_before(new.value);
+        if let Some(new) = header.options.timestamps.filter(counts) {
             self.ts_recent = new.value;
         }
     }
