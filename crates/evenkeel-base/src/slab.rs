@@ -71,8 +71,8 @@ pub struct Latest(u32);
 
 /// Vacant places of which the lowest is used first.
 ///
-/// Vacant places at the end are removed. Memory is freed when only a quarter of it is used. Each time, at least
-/// as many values were removed before as are moved.
+/// Vacant places at the end are removed. Memory is freed when only a quarter of it is used. Each time, at
+/// least as many values were removed before as are moved.
 #[derive(Debug)]
 pub struct Lowest {
     /// Vacant places, and some that were removed: those lie beyond the end.

@@ -230,8 +230,8 @@ impl Frame {
         fits
     }
 
-    /// Sets the frame to bytes `start..start + len` of its buffer. Returns false, and changes nothing, if they
-    /// are not inside it.
+    /// Sets the frame to bytes `start..start + len` of its buffer. Returns false, and changes nothing, if
+    /// they are not inside it.
     #[must_use]
     #[inline]
     pub const fn set(&mut self, start: usize, len: usize) -> bool {

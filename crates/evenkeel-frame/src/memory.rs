@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 
 /// Memory that a region can lie over.
 ///
-/// The value is dropped, on any thread, when the region and its last frame are gone. [`Region`](crate::Region)
-/// has an example.
+/// The value is dropped, on any thread, when the region and its last frame are gone.
+/// [`Region`](crate::Region) has an example.
 ///
 /// # Safety
 /// `bytes` always returns one and the same initialized memory. It may be read and written from any thread. It

@@ -23,8 +23,8 @@ const fn cut(buffer_bytes: usize) -> Cut {
 
 /// Frame buffers with a limit on their memory. Nothing is allocated for a frame once the pool has grown.
 ///
-/// The pool's size is the sum of what rings and queues have reserved ([`Pool::grow`]). So memory is bounded by
-/// configuration, and a full queue takes no buffers from another.
+/// The pool's size is the sum of what rings and queues have reserved ([`Pool::grow`]). So memory is bounded
+/// by configuration, and a full queue takes no buffers from another.
 ///
 /// Each growth allocates one region. A region is freed when all of its buffers are free and the pool needs
 /// fewer. The pool checks this now and then, so that it costs little. Until then it keeps the buffers for its
@@ -209,8 +209,8 @@ impl Pool {
         Some(frame)
     }
 
-    /// Takes a frame's buffer back, faster than by dropping the frame. A frame of another owner returns to that
-    /// owner.
+    /// Takes a frame's buffer back, faster than by dropping the frame. A frame of another owner returns to
+    /// that owner.
     #[inline]
     pub fn recycle(&mut self, frame: Frame) {
         if self.owner.has(&frame) {

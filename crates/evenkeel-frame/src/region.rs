@@ -53,8 +53,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Creates a region of all whole chunks of `chunk_bytes` in `memory`. A frame can use at most 65 535 bytes
-    /// of each.
+    /// Creates a region of all whole chunks of `chunk_bytes` in `memory`. A frame can use at most 65 535
+    /// bytes of each.
     #[must_use]
     pub fn over(memory: impl Memory, chunk_bytes: usize) -> Self {
         let (owner, mut frames) = (Owner::new(), Vec::new());

@@ -1,18 +1,18 @@
-//! Soft timers on the machine's clock: events every few microseconds without an interrupt for each, in any busy
-//! program on Linux.
+//! Soft timers on the machine's clock: events every few microseconds without an interrupt for each, in any
+//! busy program on Linux.
 //!
 //! A kernel timer costs a system call or two and a context switch for each event. A sleep in user space ends
-//! tens of microseconds late, and in many runtimes a millisecond. But a busy program often passes points where
-//! a function call costs next to nothing: the end of a request, of a system call, of a batch. There it calls
-//! [`SoftClock::trigger`], which reads a counter of the processor and compares. If an event is due, its
+//! tens of microseconds late, and in many runtimes a millisecond. But a busy program often passes points
+//! where a function call costs next to nothing: the end of a request, of a system call, of a batch. There it
+//! calls [`SoftClock::trigger`], which reads a counter of the processor and compares. If an event is due, its
 //! handler is called as a plain function.
 //!
-//! Such a point is a *trigger state*. Events are as precise as trigger states are frequent. A kernel timer, the
-//! *backing*, handles the events for which none has occurred. So there are two bounds:
+//! Such a point is a *trigger state*. Events are as precise as trigger states are frequent. A kernel timer,
+//! the *backing*, handles the events for which none has occurred. So there are two bounds:
 //!
 //! - An event that is scheduled for `T` ticks happens after more than `T`: never early.
-//! - Without trigger states, the backing fires at `T + X + 1`, where `X` is a millisecond by default, or at the
-//!   event's own deadline. Waking takes some 50 µs more.
+//! - Without trigger states, the backing fires at `T + X + 1`, where `X` is a millisecond by default, or at
+//!   the event's own deadline. Waking takes some 50 µs more.
 //!
 //! A tick is a nanosecond. The names are those of the paper: Aron and Druschel, "Soft timers: efficient
 //! microsecond software timer support for network processing", ACM TOCS 18(3), 2000.

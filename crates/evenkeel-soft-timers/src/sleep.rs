@@ -28,9 +28,9 @@ impl SoftClock {
     /// Sleeps until the clock reads at least `ticks`. A trigger state wakes the task, or the backing 50 µs
     /// later if there was none.
     ///
-    /// The future works in every executor. Trigger states are calls of [`SoftClock::trigger`], and each poll of
-    /// a sleeper. With the feature `tokio`, its runtimes have some, too. An idle executor sleeps and has none,
-    /// so the backing's thread must wait ([`Waits::Thread`](crate::Waits::Thread)).
+    /// The future works in every executor. Trigger states are calls of [`SoftClock::trigger`], and each poll
+    /// of a sleeper. With the feature `tokio`, its runtimes have some, too. An idle executor sleeps and has
+    /// none, so the backing's thread must wait ([`Waits::Thread`](crate::Waits::Thread)).
     ///
     /// ```
     /// use core::future::Future;

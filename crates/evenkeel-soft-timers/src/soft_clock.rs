@@ -1,6 +1,7 @@
 //! Soft timers for all threads of a program.
 //!
-//! `tests/interleavings.rs` runs this file with loom's locks and a simulated kernel, in all orders of threads.
+//! `tests/interleavings.rs` runs this file with loom's locks and a simulated kernel, in all orders of
+//! threads.
 
 use core::fmt;
 use core::ops::ControlFlow;
@@ -22,8 +23,8 @@ const RESOLUTION: u64 = 1_000_000_000;
 
 /// The action of an event when it happens.
 ///
-/// [`Call`] is a handler for closures. A program with a few kinds of events can use an `enum`, which is smaller
-/// and needs no pointer to call:
+/// [`Call`] is a handler for closures. A program with a few kinds of events can use an `enum`, which is
+/// smaller and needs no pointer to call:
 ///
 /// ```
 /// use evenkeel_soft_timers::{Handler, Options, SoftClock};
@@ -56,8 +57,8 @@ const RESOLUTION: u64 = 1_000_000_000;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait Handler: Sized + Send + 'static {
-    /// Handles the event, which has happened. No other handler of this clock runs meanwhile, on any thread, so
-    /// a long handler delays all others. It may schedule and cancel events. Its own calls of
+    /// Handles the event, which has happened. No other handler of this clock runs meanwhile, on any thread,
+    /// so a long handler delays all others. It may schedule and cancel events. Its own calls of
     /// [`SoftClock::trigger`] do nothing.
     fn call(self, clock: &SoftClock<Self>);
 }
@@ -158,11 +159,11 @@ impl SoftClock {
 /// The mechanism that handles events for which no trigger state has occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
-    /// A one-shot timer of the kernel for the earliest deadline. A process without pending events is not woken,
-    /// except once for a deadline that was set before.
+    /// A one-shot timer of the kernel for the earliest deadline. A process without pending events is not
+    /// woken, except once for a deadline that was set before.
     ///
-    /// The timer is never set later than that deadline. If the event happens before, the timer is not moved: it
-    /// fires needlessly and is set anew. Moving it with every event would cost a system call each.
+    /// The timer is never set later than that deadline. If the event happens before, the timer is not moved:
+    /// it fires needlessly and is set anew. Moving it with every event would cost a system call each.
     Deadline,
     /// A periodic timer of the kernel, as in the paper. It wakes the process at its frequency, also without
     /// pending events, and ignores the deadlines of events.
@@ -176,8 +177,8 @@ pub enum Waits {
     /// while the program computes without trigger states.
     Thread,
     /// The program. It polls the clock's descriptor with its others (the clock is [`AsFd`]), and calls
-    /// [`SoftClock::interrupt`] when it is readable. So handlers run only on threads of the program. The bound
-    /// on lateness holds as far as the program returns to its `poll`.
+    /// [`SoftClock::interrupt`] when it is readable. So handlers run only on threads of the program. The
+    /// bound on lateness holds as far as the program returns to its `poll`.
     ///
     /// ```
     /// use evenkeel_soft_timers::{Call, Options, SoftClock, Waits};
@@ -230,17 +231,17 @@ pub struct Counts {
 
 /// Soft timers on the machine's clock. The [crate] has an introduction and an example.
 ///
-/// Clones are handles to one clock, usable from all threads. The thread that reaches a trigger state calls the
-/// due handlers, one after the other. When the last clone is dropped, pending events are forgotten. A handler
-/// receives the clock as an argument. It should not hold a clone, which would keep the clock alive while the
-/// event is pending.
+/// Clones are handles to one clock, usable from all threads. The thread that reaches a trigger state calls
+/// the due handlers, one after the other. When the last clone is dropped, pending events are forgotten. A
+/// handler receives the clock as an argument. It should not hold a clone, which would keep the clock alive
+/// while the event is pending.
 ///
 /// Scheduling and cancelling take a lock for a short time. They allocate nothing once as many events were
 /// pending before. A trigger state without due events takes no lock: it is a clock read and a comparison.
 ///
-/// After `fork`, a child must not use the clock but start its own, because the backing's thread stays with the
-/// parent. The backing's thread inherits the signal mask of the thread that starts the clock. A program that
-/// waits for signals blocks them before.
+/// After `fork`, a child must not use the clock but start its own, because the backing's thread stays with
+/// the parent. The backing's thread inherits the signal mask of the thread that starts the clock. A program
+/// that waits for signals blocks them before.
 pub struct SoftClock<H: Handler = Call> {
     shared: Arc<Shared<H>>,
 }
@@ -383,8 +384,8 @@ impl<H: Handler> SoftClock<H> {
     }
 
     /// Calls the handlers of due events, and returns their number. The program calls this in each trigger
-    /// state. If no event is due, the call reads the clock and compares. If another thread is calling handlers,
-    /// it does nothing: events that became due since then wait for the next trigger state.
+    /// state. If no event is due, the call reads the clock and compares. If another thread is calling
+    /// handlers, it does nothing: events that became due since then wait for the next trigger state.
     #[inline]
     pub fn trigger(&self) -> usize {
         let now = self.measure_time();

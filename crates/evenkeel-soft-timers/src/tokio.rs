@@ -9,7 +9,8 @@ use crate::idle::IdleLoop;
 use crate::soft_clock::SoftClock;
 
 impl SoftClock {
-    /// Makes a trigger state of each time that a thread of the runtime parks or is woken. Returns the builder.
+    /// Makes a trigger state of each time that a thread of the runtime parks or is woken. Returns the
+    /// builder.
     ///
     /// The builder has one function for each of both, so functions that were set before are no longer called.
     /// While all threads of a runtime are busy or asleep, the only other trigger states are polls of sleepers
@@ -20,13 +21,14 @@ impl SoftClock {
         builder.on_thread_park(move || _ = parks.trigger()).on_thread_unpark(move || _ = wakes.trigger())
     }
 
-    /// Runs a future on a runtime, and makes a trigger state of its idle loop while an event is due soon. Then
-    /// the runtime does not park its thread, but polls tasks, descriptors and this clock again and again. If
-    /// no event is due within [an interval of the backing](Self::idle), it sleeps.
+    /// Runs a future on a runtime, and makes a trigger state of its idle loop while an event is due soon.
+    /// Then the runtime does not park its thread, but polls tasks, descriptors and this clock again and
+    /// again. If no event is due within [an interval of the backing](Self::idle), it sleeps.
     ///
-    /// A runtime of one thread (`new_current_thread`) suits best. In a runtime of several threads, the calling
-    /// thread does this while the others run tasks. Use it on one thread at a time. A second thread with the
-    /// same clock would spin as well, and of two that sleep, only one is woken for newly scheduled events.
+    /// A runtime of one thread (`new_current_thread`) suits best. In a runtime of several threads, the
+    /// calling thread does this while the others run tasks. Use it on one thread at a time. A second thread
+    /// with the same clock would spin as well, and of two that sleep, only one is woken for newly scheduled
+    /// events.
     ///
     /// ```
     /// use core::time::Duration;

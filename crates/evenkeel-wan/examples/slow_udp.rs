@@ -1,5 +1,5 @@
-//! Forwards the datagrams that one address receives to another one, as a link of 1 Mbit/s with 50 ms of delay and
-//! 1 % of loss would.
+//! Forwards the datagrams that one address receives to another one, as a link of 1 Mbit/s with 50 ms of delay
+//! and 1 % of loss would.
 //!
 //! `cargo run -p evenkeel-wan --example slow_udp -- 127.0.0.1:7000 127.0.0.1:7001`, then for example
 //! `nc -ul 7001` in a second terminal and `nc -u 127.0.0.1 7000` in a third.

@@ -38,8 +38,8 @@ pub struct Settings {
     pub reordering_delay: Duration,
 }
 
-/// The number of bytes as which a frame counts: its own from the Ethernet header on, but at least `least`, plus
-/// `extra`.
+/// The number of bytes as which a frame counts: its own from the Ethernet header on, but at least `least`,
+/// plus `extra`.
 ///
 /// ```
 /// use evenkeel_wan::Size;
@@ -107,8 +107,8 @@ impl Size {
     }
 }
 
-/// The counters of one direction of a link. Each offered frame, and each copy, was delivered, lost or dropped,
-/// or is [under way](Path::under_way).
+/// The counters of one direction of a link. Each offered frame, and each copy, was delivered, lost or
+/// dropped, or is [under way](Path::under_way).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames that entered the path.
@@ -268,8 +268,8 @@ impl<F: Frame> Path<F> {
         self.handle_frame_with(now, frame, |frame| Some(frame.clone()));
     }
 
-    /// Accepts a frame of a type that needs `copy` for duplication. If `copy` returns [`None`], for example for
-    /// lack of memory, no duplicate is made.
+    /// Accepts a frame of a type that needs `copy` for duplication. If `copy` returns [`None`], for example
+    /// for lack of memory, no duplicate is made.
     pub fn handle_frame_with(&mut self, now: Instant, mut frame: F, copy: impl FnOnce(&F) -> Option<F>) {
         self.counters.offered += 1;
         if self.settings.loss.strikes(&mut self.bad, &mut self.rng) {

@@ -14,7 +14,7 @@ use std::path::Path;
 use crate::metadata::{Metadata, Package};
 use listing::Listing;
 
-/// What the command does with the files.
+/// The options of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Writes the files anew, instead of comparing them with the sources

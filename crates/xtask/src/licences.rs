@@ -1,7 +1,7 @@
 //! `cargo xtask licences`: licences and sources of everything that the tree depends on.
 //!
-//! The rules are those of `deny.toml`. `cargo deny` checks more by them, but has to be installed: it reads the
-//! texts of licences, and knows the advisories.
+//! The rules are those of `deny.toml`. `cargo deny` checks more by them, but has to be installed: it reads
+//! the texts of licences, and knows the advisories.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,8 +57,8 @@ impl Rules {
     }
 }
 
-/// Returns whether an SPDX expression is met by the allowed licences. `AND` binds more strongly than `OR`, and
-/// the older `/` means `OR`.
+/// Returns whether an SPDX expression is met by the allowed licences. `AND` binds more strongly than `OR`,
+/// and the older `/` means `OR`.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     parts(expression, " OR ").iter().flat_map(|part| parts(part, "/")).any(|choice| {
         let all = parts(choice, " AND ");

@@ -77,8 +77,8 @@ enum Task {
     Api(api::Options),
     /// Checks licences and sources of all dependencies by the rules of `deny.toml`
     Licences,
-    /// Compiles the published crates with the oldest compilers that they name, and without the standard library
-    /// if they need none
+    /// Compiles the published crates with the oldest compilers that they name, and without the standard
+    /// library if they need none
     Oldest,
     /// Packages the published crates, builds a program outside the tree from the packages, and their
     /// documentation as docs.rs does

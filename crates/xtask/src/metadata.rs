@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// The category of crates that need no standard library.
 const NO_STD: &str = "no-std";
 
-/// All packages.
+/// The packages of the tree, and those of all dependencies.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
@@ -74,6 +74,11 @@ pub(crate) fn cargo_of(toolchain: &str) -> Command {
         command.env_remove(variable);
     }
     command
+}
+
+/// Returns whether a toolchain is installed.
+pub(crate) fn has_toolchain(toolchain: &str) -> bool {
+    cargo_of(toolchain).arg("--version").output().is_ok_and(|asked| asked.status.success())
 }
 
 /// Runs a command. Returns whether it succeeded.

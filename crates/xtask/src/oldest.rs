@@ -5,13 +5,13 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::metadata::{Metadata, Package, cargo_of, succeeds};
+use crate::metadata::{Metadata, Package, cargo_of, has_toolchain, succeeds};
 
 /// A target that has no standard library.
 const BARE: &str = "x86_64-unknown-none";
 
-/// Checks each published crate by itself, so that no other crate's features hide a missing one. Returns whether
-/// all compile. A compiler that cannot be installed is reported, and its crates are left out.
+/// Checks each published crate by itself, so that no other crate's features hide a missing one. Returns
+/// whether all compile. A compiler that cannot be installed is reported, and its crates are left out.
 pub(crate) fn check(root: &Path) -> io::Result<bool> {
     let mut all = true;
     for package in Metadata::read(root)?.published() {
@@ -51,7 +51,7 @@ fn is_installed(toolchain: &str, target: Option<&str>) -> bool {
         command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
         succeeds(&mut command).unwrap_or(false)
     };
-    let has_compiler = rustup(&["run", toolchain, "cargo", "--version"])
+    let has_compiler = has_toolchain(toolchain)
         || rustup(&["toolchain", "install", toolchain, "--profile", "minimal", "--no-self-update"]);
     has_compiler && target.is_none_or(|target| rustup(&["target", "add", target, "--toolchain", toolchain]))
 }
