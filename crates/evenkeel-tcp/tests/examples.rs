@@ -1,4 +1,5 @@
 //! Tests that the examples work as described.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

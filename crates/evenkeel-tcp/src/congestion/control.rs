@@ -8,16 +8,16 @@ use crate::time::{Duration, Instant};
 /// The congestion window and what belongs to it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Bytes that may be on their way.
+    /// The bytes that may be in flight.
     pub cwnd: u32,
-    /// Slow start ends here. [`Window::UNKNOWN`] before the first loss.
+    /// The window at which slow start ends; [`Window::UNKNOWN`] before the first loss.
     pub ssthresh: u32,
     /// The payload of a full segment: SMSS of RFC 5681.
     pub mss: u32,
 }
 
 impl Window {
-    /// "Arbitrarily high" (RFC 5681, 3.1).
+    /// The threshold before the first loss: "arbitrarily high" (RFC 5681, 3.1).
     pub const UNKNOWN: u32 = u32::MAX;
 
     /// Returns whether the window grows exponentially.
@@ -36,7 +36,7 @@ impl Window {
     }
 }
 
-/// New data arrived at the receiver, and the window was in use.
+/// An acknowledgment of new data, which arrived while the window was in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
     /// The number of bytes that were acknowledged.
@@ -57,7 +57,7 @@ pub struct Arrival {
 /// of draft-ietf-ccwg-bbr, 2.3, and the state of the connection, 2.2. Volumes are bytes of payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// `RS.delivery_rate`; [`None`] if nothing reliable can be told.
+    /// `RS.delivery_rate`; [`None`] if it is not reliable.
     pub rate: Option<Rate>,
     /// `RS.delivered`: what arrived since the segment left that arrived last.
     pub volume: u64,
@@ -79,7 +79,7 @@ pub struct Sample {
     pub cwnd_limited: bool,
     /// `C.has_selective_acks`.
     pub selective: bool,
-    /// A router has marked a packet (RFC 3168), for the first time in a window of data.
+    /// Whether a router has marked a packet (RFC 3168), for the first time in a window of data.
     pub marked: bool,
     /// The kind of loss recovery that is in progress.
     pub recovering: Recovering,
@@ -94,15 +94,15 @@ pub struct Sample {
 /// The kind of loss recovery that is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovering {
-    /// No.
+    /// No recovery.
     No,
-    /// By fast recovery.
+    /// Fast recovery.
     Fast,
-    /// After a timeout.
+    /// Recovery after a timeout.
     Timeout,
 }
 
-/// A segment was lost.
+/// A lost segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     /// The position of the segment's first byte. Positions count bytes and do not wrap.

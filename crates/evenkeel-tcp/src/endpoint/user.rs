@@ -313,6 +313,21 @@ impl<R: Copy> Endpoint<R> {
     /// Sets an option of a connection as [`Connection::set`] does, within the limit of
     /// [`Endpoint::limit_receive_buffers`].
     ///
+    /// ```
+    /// use std::net::Ipv4Addr;
+    ///
+    /// use evenkeel_tcp::connection::StreamOption;
+    /// use evenkeel_tcp::time::{Duration, Instant};
+    /// use evenkeel_tcp::{Endpoint, EndpointConfig, FourTuple, Secret};
+    ///
+    /// let mut tcp: Endpoint = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+    /// let (here, there) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+    /// let id = tcp.connect(FourTuple::new((here, 0), (there, 80)), 1_460, Instant::ZERO)?;
+    /// tcp.set(id, StreamOption::Nagle(false), Instant::ZERO)?;
+    /// tcp.set(id, StreamOption::UserTimeout(Duration::from_secs(30)), Instant::ZERO)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The connection is over, or there is none.
     pub fn set(&mut self, id: Id, option: StreamOption, now: Instant) -> Result<(), NotConnected> {
