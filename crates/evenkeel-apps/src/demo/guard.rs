@@ -79,6 +79,27 @@ impl Judgement {
     }
 }
 
+impl Doubt {
+    /// Returns the rank of the kind of doubt; that which weighs most is 0.
+    pub(super) fn rank(self) -> u8 {
+        match self {
+            Self::Core(_) => 0,
+            Self::Valley(_) => 1,
+            Self::Load(_) => 2,
+        }
+    }
+
+    /// Returns the graver of two doubts of one kind; `None` if their kinds differ.
+    pub(super) fn graver(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Core(a), Self::Core(b)) => Some(Self::Core(a.min(b))),
+            (Self::Valley(a), Self::Valley(b)) => Some(Self::Valley(a.max(b))),
+            (Self::Load(a), Self::Load(b)) => Some(Self::Load(a.min(b))),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

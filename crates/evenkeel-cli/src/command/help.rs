@@ -5,7 +5,6 @@ use clap::{Arg, ArgAction, Args as _, Command, CommandFactory as _};
 use evenkeel_apps::text::nearest;
 
 use crate::failure::Failure;
-use crate::manual::guide::{Example, Guide};
 use crate::receiving::{self, Receiving};
 use crate::sending::{self, Sending};
 use crate::{Cli, manual, suggest, terminal};
@@ -47,17 +46,6 @@ pub(crate) struct Arguments {
     )]
     topic: Vec<String>,
 }
-
-pub(crate) const GUIDE: Guide = Guide {
-    examples: &[
-        Example { says: "Show the help of a command.", command: "evenkeel help lab run" },
-        Example { says: "Show the options for receiving packets.", command: "evenkeel help receiving" },
-        Example { says: "Show the options for sending over TCP.", command: "evenkeel help sending" },
-    ],
-    exit_status: &[("0", "The help is printed."), ("2", "There is no such command or page.")],
-    see_also: &["man"],
-    ..Guide::EMPTY
-};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(page) = PAGES.iter().find(|page| arguments.topic == [page.name]) {

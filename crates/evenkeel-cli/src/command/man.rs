@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command, CommandFactory as _, ValueHint};
 
 use crate::failure::Failure;
-use crate::manual::guide::{Example, Group, Guide};
 use crate::manual::page::Page;
 use crate::{manual, suggest, terminal};
 
@@ -25,26 +24,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: Option<PathBuf>,
 }
-
-pub(crate) const GUIDE: Guide = Guide {
-    groups: &[Group { heading: "Output", first: &["dir"], others: &[] }],
-    examples: &[
-        Example { says: "Read the page of a command.", command: "evenkeel man route | man -l -" },
-        Example { says: "Read the page of evenkeel itself.", command: "evenkeel man | man -l -" },
-        Example {
-            says: "As root, install all pages.",
-            command: "evenkeel man --dir /usr/local/share/man/man1",
-        },
-    ],
-    exit_status: &[
-        ("0", "The page is printed, or all are written."),
-        ("1", "A page could not be written."),
-        ("2", "There is no such command."),
-    ],
-    files: &[("DIR/evenkeel-route.1", "The page of a command, written with --dir.")],
-    see_also: &["help", "completions", "man(1)"],
-    ..Guide::EMPTY
-};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut program = manual::grouped(crate::Cli::command(), "").disable_help_subcommand(true);

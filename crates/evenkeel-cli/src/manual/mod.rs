@@ -11,7 +11,7 @@ pub(crate) mod texts;
 use clap::{Arg, Command};
 
 use crate::command::stream::{http, send};
-use crate::command::{blast, completions, demo, help, lab, load, man, monitor, route, schema, serve, wan};
+use crate::command::{blast, completions, demo, lab, load, monitor, route, schema, serve, wan};
 use guide::{Block, Example, Group, Guide, Section};
 
 /// The guide to the program as a whole.
@@ -35,10 +35,13 @@ const PROGRAM: Guide = Guide {
         },
         Section {
             heading: "Shared options",
-            blocks: &[Block::Text(
-                "Options for receiving packets and for sending over TCP, which many commands have, are in \
-                 evenkeel help receiving and evenkeel help sending.",
-            )],
+            blocks: &[Block::Terms(&[
+                (
+                    "evenkeel help receiving",
+                    "Shows the options for receiving packets, which most commands have.",
+                ),
+                ("evenkeel help sending", "Shows the options for sending over TCP."),
+            ])],
         },
     ],
     examples: &[
@@ -65,6 +68,39 @@ const PROGRAM: Guide = Guide {
     see_also: &["demo", "help", "man"],
 };
 
+/// The guide to the command that shows help.
+const HELP: Guide = Guide {
+    examples: &[
+        Example { says: "Show the help of a command.", command: "evenkeel help lab run" },
+        Example { says: "Show the options for receiving packets.", command: "evenkeel help receiving" },
+        Example { says: "Show the options for sending over TCP.", command: "evenkeel help sending" },
+    ],
+    exit_status: &[("0", "The help is printed."), ("2", "There is no such command or page.")],
+    see_also: &["man"],
+    ..Guide::EMPTY
+};
+
+/// The guide to the command that prints manual pages.
+const MAN: Guide = Guide {
+    groups: &[Group { heading: "Output", first: &["dir"], others: &[] }],
+    examples: &[
+        Example { says: "Read the page of a command.", command: "evenkeel man route | man -l -" },
+        Example { says: "Read the page of evenkeel itself.", command: "evenkeel man | man -l -" },
+        Example {
+            says: "As root, install all pages.",
+            command: "evenkeel man --dir /usr/local/share/man/man1",
+        },
+    ],
+    exit_status: &[
+        ("0", "The page is printed, or all are written."),
+        ("1", "A page could not be written."),
+        ("2", "There is no such command."),
+    ],
+    files: &[("DIR/evenkeel-route.1", "The page of a command, written with --dir.")],
+    see_also: &["help", "completions", "man(1)"],
+    ..Guide::EMPTY
+};
+
 /// The guides, each with the words of its command.
 const GUIDES: [(&str, &Guide); 18] = [
     ("", &PROGRAM),
@@ -83,8 +119,8 @@ const GUIDES: [(&str, &Guide); 18] = [
     ("lab run", &lab::RUN_GUIDE),
     ("completions", &completions::GUIDE),
     ("schema", &schema::GUIDE),
-    ("man", &man::GUIDE),
-    ("help", &help::GUIDE),
+    ("man", &MAN),
+    ("help", &HELP),
 ];
 
 /// Returns the guide to the command with these words, such as `lab run`; those of the program are empty.
@@ -115,6 +151,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+    use crate::command::help;
 
     /// Calls `see` with every command and its words.
     fn each(command: &Command, words: &str, see: &mut impl FnMut(&Command, &str)) {

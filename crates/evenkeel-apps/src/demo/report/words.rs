@@ -3,9 +3,9 @@
 use core::fmt::Write as _;
 
 use crate::chart::escape;
-use crate::demo::guard::{Doubt, Judgement};
+use crate::demo::guard::Doubt;
 use crate::demo::results::{Architecture, Demonstration, LOSS_FREE_TOLERANCE, Setup};
-use crate::demo::{table, verdict};
+use crate::demo::table;
 use crate::quantity::{count, in_words, percent, pps, three_digits_at_most};
 
 /// Names of the architectures, each with a description for newcomers.
@@ -66,11 +66,7 @@ pub(super) fn headline(results: &Demonstration) -> String {
 /// Returns the doubt about one of our architectures that weighs most.
 fn gravest_doubt(results: &Demonstration) -> Option<Doubt> {
     let doubts = results.architectures.iter().filter_map(|a| a.judgement().doubt());
-    doubts.min_by_key(|doubt| match doubt {
-        Doubt::Core(_) => 0,
-        Doubt::Valley(_) => 1,
-        Doubt::Load(_) => 2,
-    })
+    doubts.min_by_key(|doubt| doubt.rank())
 }
 
 /// Returns the shares of the peak that are left: of the default architecture, its poorest case first, and of
@@ -107,11 +103,17 @@ fn queues(queues: usize) -> String {
 
 /// Returns a few sentences for readers who have never heard of receive livelock.
 pub(super) fn lead(results: &Demonstration) -> String {
-    let offered = results.architectures.iter().map(|a| a.offered_max_pps).fold(0.0, f64::max);
+    let of_all =
+        |figure: fn(&Architecture) -> f64| results.architectures.iter().map(figure).fold(0.0, f64::max);
+    let (offered, peak) = (of_all(|a| a.offered_max_pps), of_all(|a| a.peak_pps));
+    let overload = match gravest_doubt(results) {
+        None if peak > 0.0 => format!(", {:.0} times as many as it can serve", offered / peak),
+        _ => String::new(),
+    };
     format!(
         "A computer that works on every packet as it arrives can be flooded until it does nothing else: this \
-         is receive livelock. Here one UDP service on one core is offered up to {} requests a second, far more \
-         than it can serve. Each curve shows how many it still serves under one receive architecture, which \
+         is receive livelock. Here one UDP service on one core is offered up to {} requests a second{overload}. \
+         Each curve shows how many it still serves under one receive architecture, which \
          decides when the host works on a packet and where packets wait. The service and the protocol code \
          are the same on {}.{}",
         in_words(offered),
@@ -137,24 +139,38 @@ fn second_socket(results: &Demonstration) -> String {
 
 /// Returns what the measurements do not tell, and why; nothing if they tell all.
 pub(super) fn doubts(results: &Demonstration) -> String {
-    let doubts = doubtful(results);
-    if doubts.is_empty() {
-        return String::new();
+    match doubtful(results) {
+        None => String::new(),
+        Some(doubtful) => {
+            format!(
+                "{doubtful} The page claims nothing about this. Run the demonstration again on an idle machine."
+            )
+        }
     }
-    format!(
-        "{}. Nothing is claimed about these. Run the demonstration again on an idle machine.",
-        doubts.join("; ")
-    )
 }
 
-/// Returns each curve that the measurements do not tell, with the reason.
-fn doubtful(results: &Demonstration) -> Vec<String> {
-    let ours = results.architectures.iter().map(|a| (a.name.as_str(), a.judgement(), a.retention));
-    let kernel = results.kernel.iter().map(|k| ("Linux", k.judgement(), k.retention));
-    ours.chain(kernel)
-        .filter(|(_, judgement, _)| matches!(judgement, Judgement::Doubtful(_)))
-        .map(|(name, judgement, retention)| format!("{name}: {}", verdict::course(judgement, retention)))
-        .collect()
+/// Returns a sentence on the curves that the measurements do not tell, with a reason for each kind of doubt.
+fn doubtful(results: &Demonstration) -> Option<String> {
+    let ours = results.architectures.iter().map(|a| (a.name.as_str(), a.judgement()));
+    let kernel = results.kernel.iter().map(|k| ("Linux", k.judgement()));
+    let mut kinds: Vec<(Vec<&str>, Doubt)> = Vec::new();
+    for (name, judgement) in ours.chain(kernel) {
+        let Some(doubt) = judgement.doubt() else { continue };
+        match kinds.iter_mut().find(|(_, known)| known.graver(doubt).is_some()) {
+            Some((names, known)) => {
+                names.push(name);
+                *known = known.graver(doubt).unwrap_or(doubt);
+            }
+            None => kinds.push((vec![name], doubt)),
+        }
+    }
+    let sentence = |(names, doubt): &(Vec<&str>, Doubt)| {
+        let names: Vec<String> =
+            names.iter().map(|name| name.replace(", 1 queue", " with 1 queue")).collect();
+        format!("Cannot tell for {}: {doubt}.", names.join(", "))
+    };
+    let sentences: Vec<String> = kinds.iter().map(sentence).collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 /// Returns the small print of the picture for documents: conditions, doubts, machine and date.
@@ -167,10 +183,7 @@ pub(super) fn small_print(results: &Demonstration) -> Vec<String> {
             pps(kernel.offered_max_pps)
         ));
     }
-    let doubts = doubtful(results);
-    if !doubts.is_empty() {
-        lines.push(format!("{}.", doubts.join("; ")));
-    }
+    lines.extend(doubtful(results));
     let setup = &results.setup;
     let facts = [setup.machine.clone(), setup.system.clone(), started(setup)];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
@@ -414,11 +427,21 @@ mod tests {
         assert_eq!(doubts(&results), "");
         results.architectures[2].points[0].core_share = 0.5;
         assert_eq!(headline(&results), "This machine was too busy to tell what a flood does");
-        let name = &results.architectures[2].name;
-        let doubt = "cannot tell: at one load the host had only 50.0 % of its core";
-        assert!(doubts(&results).starts_with(&format!("{name}: {doubt}. ")), "{}", doubts(&results));
-        results.architectures[0].points[0].core_share = 0.5;
-        assert!(!lead(&results).contains("loses"), "{}", lead(&results));
+        let said = doubts(&results);
+        assert!(
+            said.starts_with("Cannot tell for polled: at one load the host had only 50.0 % of"),
+            "{said}"
+        );
+        results.architectures[0].points[0].core_share = 0.4;
+        let said = doubts(&results);
+        assert!(
+            said.starts_with(
+                "Cannot tell for soft-lrp with 1 queue, polled: at one load the host had only 40.0 %"
+            ),
+            "{said}"
+        );
+        let said = lead(&results);
+        assert!(!said.contains("loses") && !said.contains("times as many"), "{said}");
     }
 
     /// A doubt about the kernel's curve is told, and takes nothing from what is known of ours.
@@ -428,7 +451,7 @@ mod tests {
         let before = headline(&results);
         results.kernel.as_mut().unwrap().points[0].core_share = 0.5;
         assert_eq!(headline(&results), before);
-        assert!(doubts(&results).starts_with("Linux: cannot tell"), "{}", doubts(&results));
+        assert!(doubts(&results).starts_with("Cannot tell for Linux: "), "{}", doubts(&results));
     }
 
     #[test]
