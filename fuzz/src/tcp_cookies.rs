@@ -6,21 +6,21 @@
 //! it hard to guess.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use evenkeel_core::tcp::cookie::SynCookies;
 use evenkeel_core::tcp::fast_open::{FastOpenCache, FastOpenServer, Presented};
 use evenkeel_core::tcp::listener::{Arrival, Handshake, Listener, Reaction};
 use evenkeel_core::tcp::{
-    Cookie, Counters, Flags, FourTuple, Header, InitialSequence, ListenerConfig, Options, Secret, Segment,
-    SeqNumber, Timestamps,
+    AddrPort, Cookie, Counters, Flags, FourTuple, Header, InitialSequence, ListenerConfig, Options, Secret,
+    Segment, SeqNumber, Timestamps,
 };
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpAddress, IpEndpoint};
 
 use super::Script;
 
-const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
-const SERVER_V6: IpAddress = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const SERVER_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
 const PEERS: u8 = 6;
 const EPOCH: Duration = Duration::from_secs(60);
 /// The values of the MSS that a cookie can encode: see [`SynCookies`].
@@ -252,7 +252,7 @@ impl World {
         let (peer, which) = (script.byte() % PEERS, script.byte());
         let (client, server) = (tuple(peer).remote.addr, tuple(peer).local.addr);
         let cookie_of =
-            |key_of: u8, client: &IpAddress| FastOpenServer::new(key(key_of), 0).cookie(client, &server);
+            |key_of: u8, client: &IpAddr| FastOpenServer::new(key(key_of), 0).cookie(client, &server);
         let cookie = match which % 6 {
             0 => cookie_of(self.key, &client),
             1 => cookie_of(self.key.wrapping_sub(1), &client),
@@ -353,12 +353,12 @@ fn tuple(peer: u8) -> FourTuple {
     let port = 5_000 + u16::from(peer / 4);
     if peer.is_multiple_of(2) {
         return FourTuple::new(
-            IpEndpoint::new(SERVER, 80),
-            IpEndpoint::new(IpAddress::v4(10, 0, 1, peer), port),
+            AddrPort::new(SERVER, 80),
+            AddrPort::new(IpAddr::V4(Ipv4Addr::new(10, 0, 1, peer)), port),
         );
     }
-    let client = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 1, peer.into());
-    FourTuple::new(IpEndpoint::new(SERVER_V6, 80), IpEndpoint::new(client, port))
+    let client = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, peer.into()));
+    FourTuple::new(AddrPort::new(SERVER_V6, 80), AddrPort::new(client, port))
 }
 
 fn long(script: &mut Script<'_>) -> u32 {

@@ -1,17 +1,21 @@
 //! Options and headers: any bytes are parsed, with the result of an independent parser; and written options
 //! parse to themselves.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use evenkeel_core::tcp::options::OPTIONS_MAX;
 use evenkeel_core::tcp::segment::HEADER_LEN;
 use evenkeel_core::tcp::{
     Cookie, Ecn, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, Timestamps,
 };
-use evenkeel_core::wire::{IpAddress, TcpOption};
+use evenkeel_core::wire::TcpOption;
 
 use super::Script;
 
-const FROM: [IpAddress; 2] = [IpAddress::v4(10, 0, 0, 1), IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 1)];
-const TO: [IpAddress; 2] = [IpAddress::v4(10, 0, 0, 2), IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 2)];
+const FROM: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1))];
+const TO: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2))];
 
 /// The options or the segment that an input encodes.
 #[derive(Debug, Default)]
@@ -126,13 +130,13 @@ fn whole(script: &mut Script<'_>) -> Option<Header> {
     if bytes.len() >= HEADER_LEN {
         super::tcp_segment::seal(&mut bytes, &from, &to);
     }
-    let Ok(segment) = Segment::parse(&bytes, &from, &to, Ecn::NotCapable) else { return None };
+    let Ok(segment) = Segment::parse(&bytes, from, to, Ecn::NotCapable) else { return None };
     assert!(segment.header.source != 0 && segment.header.destination != 0);
     let mut written = vec![0xaa; segment.len() + 4];
-    let len = segment.emit(&mut written, &from, &to).expect("room for all of it");
+    let len = segment.emit(&mut written, from, to).expect("room for all of it");
     assert!(len == segment.len() && written[len..] == [0xaa; 4]);
-    assert_eq!(segment.emit(&mut vec![0; len - 1], &from, &to), None);
-    let again = Segment::parse(&written[..len], &from, &to, Ecn::NotCapable).expect("its checksum is right");
+    assert_eq!(segment.emit(&mut vec![0; len - 1], from, to), None);
+    let again = Segment::parse(&written[..len], from, to, Ecn::NotCapable).expect("its checksum is right");
     let mut header = segment.header;
     header.options.sack.truncate(again.header.options.sack.as_slice().len());
     assert_eq!((again.header, again.payload.concat()), (header, segment.payload.concat()));
@@ -142,7 +146,7 @@ fn whole(script: &mut Script<'_>) -> Option<Header> {
     // A change of one bit makes the checksum wrong.
     let bit = usize::from(script.word()) % (8 * len);
     written[bit / 8] ^= 1 << (bit % 8);
-    let spoiled = Segment::parse(&written[..len], &from, &to, Ecn::NotCapable);
+    let spoiled = Segment::parse(&written[..len], from, to, Ecn::NotCapable);
     assert!(spoiled.is_err(), "a flipped bit went unseen");
     Some(read)
 }

@@ -4,10 +4,12 @@
 //! every frame of the TCP/IP family, fragments included. Source: early demultiplexing, Druschel
 //! and Banga, OSDI 1996, section 3.
 
+use std::net::IpAddr;
+
 use crate::drop::{IpDrop, LinkDrop, Reason};
 use crate::id::ChannelId;
 use crate::plain::Plain;
-use crate::tcp::{Flags, FourTuple, Secret, Table as Connections};
+use crate::tcp::{AddrPort, Flags, FourTuple, Secret, Table as Connections};
 use crate::wire::{EthernetAddress, IpAddress, IpEndpoint, Ipv4Address, Ipv6Address};
 
 /// A set of frames that can be bound to a channel.
@@ -463,7 +465,8 @@ impl DemuxTable {
         if plain.is_udp() {
             return None;
         }
-        let [source, destination] = self.ends_of_plain(frame, plain)?;
+        let ends = self.ends_of_plain(frame, plain)?;
+        let [source, destination] = ends.map(|end| AddrPort::from((end.addr, end.port)));
         let &flags = frame.get(plain.transport() + 13)?;
         Some((FourTuple::new(destination, source), Flags::from_bits(flags)))
     }
@@ -624,7 +627,7 @@ impl DemuxTable {
     ) -> Class {
         let channel = match (protocol, payload) {
             (6, &[s0, s1, d0, d1, _, _, _, _, _, _, _, _, _, flags, ..]) if key.is_none() => {
-                let end = |address, port| IpEndpoint::new(address, u16::from_be_bytes(port));
+                let end = |address, port| AddrPort::from((address, u16::from_be_bytes(port)));
                 let tuple = FourTuple::new(end(destination, [d0, d1]), end(source, [s0, s1]));
                 return self.classify_segment(tuple, flags);
             }
@@ -651,7 +654,7 @@ impl DemuxTable {
     /// control traffic, where the segment is refused.
     pub(crate) fn segments_for_nobody(&self, tuple: &FourTuple, opens: bool) -> Option<ChannelId> {
         let ports = if opens { &self.opening } else { &self.other };
-        let listening = ports.find(&tuple.local.addr, tuple.local.port);
+        let listening = ports.find(&tuple.local.addr.into(), tuple.local.port);
         listening.or((self.control != NO_CHANNEL).then_some(self.control))
     }
 
@@ -767,9 +770,9 @@ pub fn flow_hash(frame: &[u8]) -> u32 {
 /// to steer it to a certain queue.
 #[must_use]
 pub fn flow_hash_to(flow: &FourTuple) -> u32 {
-    let word = |end: &IpEndpoint| match end.addr {
-        IpAddress::Ipv4(address) => ipv4_word(address.to_bits(), end.port),
-        IpAddress::Ipv6(address) => ipv6_word(&address.octets(), end.port),
+    let word = |end: &AddrPort| match end.addr {
+        IpAddr::V4(address) => ipv4_word(address.to_bits(), end.port),
+        IpAddr::V6(address) => ipv6_word(&address.octets(), end.port),
     };
     flow_between(word(&flow.remote), steered(word(&flow.local)))
 }

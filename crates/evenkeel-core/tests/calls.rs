@@ -437,7 +437,7 @@ fn a_stream_is_opened_from_where_it_shall_be_with_options_of_its_own_and_data() 
         };
         let (ours, theirs) = two.connected_by(listener, &options);
         let (tuple, info) = two.call(A, |system| ours.info(system)).unwrap();
-        assert_eq!(tuple.local, IpEndpoint::new(second.address(), 1_234), "{architecture}");
+        assert_eq!(tuple.local, (second.address(), 1_234).into(), "{architecture}");
         assert_eq!(two.call(A, |system| ours.port(system)), Ok(1_234));
         // Less the time stamps that it has.
         assert_eq!((info.mss, info.sack), (588, false), "{architecture}");

@@ -113,7 +113,7 @@ impl Scene {
         let frame = scene.bench.sent().into_iter().find(is_tcp).expect("a SYN-ACK");
         let packet = Ipv4Packet::new_checked(&frame[14..]).unwrap();
         let ecn = tcp::Ecn::NotCapable;
-        let syn_ack = Segment::parse(packet.payload(), &HOST.into(), &PEER.into(), ecn).unwrap();
+        let syn_ack = Segment::parse(packet.payload(), HOST, PEER, ecn).unwrap();
         scene.seq += 1;
         scene.ack = syn_ack.header.seq + 1;
         let ack = scene.segment(4_000, Flags::ACK, b"");

@@ -163,7 +163,7 @@ struct Heard {
 fn parse(frame: &[u8]) -> Option<Segment<'_>> {
     (frame[12..14] == [8, 0] && frame[23] == 6).then(|| {
         let packet = Ipv4Packet::new_checked(&frame[14..]).unwrap();
-        Segment::parse(packet.payload(), &HOST.into(), &PEER.into(), tcp::Ecn::NotCapable).unwrap()
+        Segment::parse(packet.payload(), HOST, PEER, tcp::Ecn::NotCapable).unwrap()
     })
 }
 

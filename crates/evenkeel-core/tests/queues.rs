@@ -37,7 +37,7 @@ fn flow(frame: &[u8]) -> FourTuple {
     };
     let (from, to, ports) = if frame[12] == 8 { (26, 30, 34) } else { (22, 38, 54) };
     let port = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-    FourTuple::new(IpEndpoint::new(address(from), port(ports)), IpEndpoint::new(address(to), port(ports + 2)))
+    FourTuple::new((address(from), port(ports)), (address(to), port(ports + 2)))
 }
 
 fn addresses(last: u8) -> [IpCidr; 2] {
@@ -102,7 +102,7 @@ fn a_host_has_the_ports_that_lead_to_its_queue_and_no_others() {
         let mut host = Host::new(config).unwrap();
         let peer = IpEndpoint::new(addresses(1)[0].address(), 80);
         let local = addresses(2)[0].address();
-        let to = |port| FourTuple::new(IpEndpoint::new(local, port), peer);
+        let to = |port| FourTuple::new((local, port), (peer.addr, peer.port));
         let fit: Vec<u16> =
             (50_000..=50_399).filter(|&port| end.properties().flows.contains(&to(port))).collect();
         host.add_interface(Box::new(end), &addresses(2), Instant::ZERO).unwrap();

@@ -2,6 +2,8 @@
 //! full size.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use std::net::Ipv6Addr;
+
 use allocation_counter::measure;
 use evenkeel_core::tcp::listener::{Arrival, Reaction};
 use evenkeel_core::tcp::time_wait::Remains;
@@ -10,15 +12,13 @@ use evenkeel_core::tcp::{
     Segment, SeqNumber, Table, TimeWait, TimeWaitConfig, Timestamps, Wheel,
 };
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpAddress, IpEndpoint, Ipv6Address};
 
 const WARM_UP: u32 = 20_000;
 const MEASURED: u32 = 20_000;
 
 fn tuple(n: u32) -> FourTuple {
-    let remote = Ipv6Address::from_bits(0xfd00 << 112 | u128::from(n));
-    let local = IpEndpoint::new(IpAddress::Ipv6(Ipv6Address::from_bits(0xfd00 << 112 | 1 << 64)), 80);
-    FourTuple::new(local, IpEndpoint::new(remote.into(), 4_321))
+    let remote = Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(n));
+    FourTuple::new((Ipv6Addr::from_bits(0xfd00 << 112 | 1 << 64), 80), (remote, 4_321))
 }
 
 fn secret() -> Secret {

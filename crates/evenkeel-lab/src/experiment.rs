@@ -1,6 +1,6 @@
 //! Experiments and their reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::check::{Basis, Check, Figure, round};
 use crate::seeds::{self, Seeds};
 use crate::statistics::median;
-use evenkeel_apps::chart::{Axis, Curve, LineChart, Scale};
+use evenkeel_apps::chart::{self, Axis, Curve, LineChart, Scale};
 use evenkeel_apps::quantity::short;
 
 /// The prefixes of series that were not measured.
@@ -340,13 +340,15 @@ impl Report {
         };
         let measured =
             |name: &str| REFERENCES.iter().find_map(|prefix| name.strip_prefix(prefix)).map(str::to_owned);
-        let mut styles: Vec<String> = Vec::new();
+        let subject = |name: &str| measured(name).unwrap_or_else(|| name.to_owned());
+        let mut subjects: Vec<String> = self.series().into_iter().map(subject).collect();
+        let mut seen = BTreeSet::new();
+        subjects.retain(|subject| seen.insert(subject.clone()));
+        let styles = chart::styles(&subjects);
         let curves = self.series().into_iter().map(|name| {
-            let subject = measured(name).unwrap_or_else(|| name.to_owned());
-            let style = styles.iter().position(|known| *known == subject).unwrap_or_else(|| {
-                styles.push(subject);
-                styles.len() - 1
-            });
+            let subject = subject(name);
+            let place = subjects.iter().position(|known| *known == subject);
+            let style = place.and_then(|place| styles.get(place)).copied().unwrap_or_default();
             let of_series = self.outcome.points.iter().filter(|point| point.series == name);
             let points = of_series.map(|point| (point.x, Some(point.y))).collect();
             Curve { name: name.into(), style, dashed: measured(name).is_some(), points }
@@ -387,15 +389,28 @@ impl Report {
         text
     }
 
-    /// Returns the report for a reader: the curves as a table, then the comparison with the paper.
+    /// Returns the picture as a file, with the paper and the conditions as small print; `None` for a table. The
+    /// file names `command`, which made it.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn picture_file(&self, command: &str) -> Option<String> {
+        let notes: Vec<String> =
+            [Some(self.circumstances()), self.conditions.clone()].into_iter().flatten().collect();
+        Some(self.picture()?.file(&notes, command))
+    }
+
+    /// Returns the paper, the kind of time and the seeds.
+    fn circumstances(&self) -> String {
         let seeds = match self.seeds {
             1 => format!("seed {}", self.seed),
             n => format!("medians of {n} seeds from {} on", self.seed),
         };
-        let mut text =
-            format!("{}: {}\n{} ({} time, {seeds})\n", self.id, self.title, self.source, self.mode);
+        format!("{} ({} time, {seeds})", self.source, self.mode)
+    }
+
+    /// Returns the report for a reader: the curves as a table, then the comparison with the paper.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!("{}: {}\n{}\n", self.id, self.title, self.circumstances());
         if let Some(conditions) = &self.conditions {
             let _ = writeln!(text, "{conditions}");
         }

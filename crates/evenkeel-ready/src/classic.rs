@@ -5,6 +5,17 @@
 //! the kinds that matter; it returns which of them hold now, or `None` if there is no such descriptor.
 //!
 //! Source: Banga and Mogul, WRL 98/6, section 2.2.
+//!
+//! ```
+//! use evenkeel_ready::{FdSets, Kinds, classic};
+//!
+//! let (mut selecting, mut found) = (FdSets::new(), FdSets::new());
+//! selecting.read.extend([0, 3, 5]);
+//! let answer = classic::select(&selecting, &mut found, |fd, _| Some(Kinds::READABLE.when(fd == 3)))?;
+//! assert_eq!((answer.ready, answer.tests), (1, 3));
+//! assert!(found.read.contains(3));
+//! # Ok::<(), evenkeel_ready::BadDescriptor>(())
+//! ```
 
 use crate::call::{Answer, InSets, PollEntry};
 use crate::descriptors::BadDescriptor;

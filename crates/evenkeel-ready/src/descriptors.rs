@@ -1,6 +1,7 @@
 //! The descriptors of processes: from a number to an open file, and from a file to all numbers that refer to
 //! it.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::numbers::{Allocation, AnyNumbers, Numbers, TooManyOpen};

@@ -7,6 +7,15 @@ use core::fmt;
 /// The kinds are those of `poll`. `select` has three: a call to read or to write does not block either if
 /// it fails at once. So a caller that selects a descriptor to read or to write also receives [a hang-up or
 /// an error](Self::HANG_UP_OR_ERROR).
+///
+/// ```
+/// use evenkeel_ready::Kinds;
+///
+/// let (received, room) = (512, 0);
+/// let ready = Kinds::READABLE.when(received > 0).union(Kinds::WRITABLE.when(room > 0));
+/// assert!(ready.is_readable() && !ready.is_writable());
+/// assert_eq!(format!("{ready:?}"), r#"{"readable"}"#);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Kinds(u8);
 

@@ -14,6 +14,7 @@ use crate::call::{Answer, InSets, PollEntry};
 use crate::descriptors::BadDescriptor;
 use crate::kinds::Kinds;
 use crate::set::{Bits, FdSet, FdSets};
+use alloc::vec::Vec;
 
 /// Descriptors, and the kinds of event that a caller asks for.
 #[derive(Debug, Default)]

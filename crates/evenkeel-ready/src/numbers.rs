@@ -1,5 +1,6 @@
 //! The numbers of a process's descriptors: which are open, and which is the lowest free one.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::set::Bits;

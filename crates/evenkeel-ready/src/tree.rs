@@ -10,6 +10,8 @@
 //! Adding a number, removing it and finding the next one take at most as many steps as there are levels,
 //! and mostly one. Source: Banga and Mogul, WRL 98/6, section 4.2, generalised to any depth.
 
+use alloc::vec::Vec;
+
 /// A set of numbers whose words have `1 << LOG` bits, of the 64 that would fit: tests have deep trees of
 /// few numbers.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! The watchers of each file: callers that have asked for a descriptor of it, and registrations of event
 //! queues.
 
+use alloc::vec::Vec;
 #[cfg(test)]
 use core::cell::Cell;
 
@@ -63,9 +64,7 @@ impl Watches {
     /// Adds a watch behind all others of the file.
     pub(crate) fn add_last(&mut self, file: FileId, watch: Watch) {
         let mut last = self.first(file);
-        while let Some(&Link { next, .. }) = self.link(last)
-            && next != NONE
-        {
+        while let Some(next) = self.link(last).map(|link| link.next).filter(|next| *next != NONE) {
             last = next;
         }
         if last == NONE {

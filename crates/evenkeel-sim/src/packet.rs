@@ -49,7 +49,7 @@ pub fn segment_frame(from: Station, to: Station, header: Header, payload: &[u8])
     let mut bytes = ip_frame(from, to, IpProtocol::Tcp, 20 + options_len + payload.len());
     if let Some(room) = bytes.get_mut(IP_HEADERS_BYTES..) {
         let segment = Segment { header, payload: [payload, b""] };
-        let _ = segment.emit(room, &from.address.into(), &to.address.into());
+        let _ = segment.emit(room, from.address, to.address);
     }
     bytes
 }

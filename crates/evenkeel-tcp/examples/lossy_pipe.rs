@@ -7,15 +7,15 @@
 )]
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use evenkeel_tcp::endpoint::{ListenAt, Packet};
 use evenkeel_tcp::time::Instant;
-use evenkeel_tcp::wire::{IpAddress, IpEndpoint};
 use evenkeel_tcp::{Ecn, Endpoint, EndpointConfig, FourTuple, ListenerConfig, Secret};
 
-const CLIENT: IpAddress = IpAddress::v4(192, 0, 2, 1);
-const SERVER: IpAddress = IpAddress::v4(192, 0, 2, 2);
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 const MSS: u16 = 1_460;
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -37,7 +37,7 @@ pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
     let mut now = Instant::ZERO;
     let at = ListenAt { address: None, port: 7 };
     ends[1].listen(at, &ListenerConfig::default(), None).expect("nobody listens there yet");
-    let tuple = FourTuple::new(IpEndpoint::new(CLIENT, 0), IpEndpoint::new(SERVER, at.port));
+    let tuple = FourTuple::new((CLIENT, 0), (SERVER, at.port));
     let client = ends[0].connect(tuple, MSS, now).expect("a port is free");
     let (mut server, mut written, mut back, mut buffer) = (None, 0, Vec::new(), [0; 2_000]);
     let (mut pipe, mut count, mut lost) = (VecDeque::new(), 0, 0);
@@ -48,10 +48,9 @@ pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
             back.extend_from_slice(&buffer[..len]);
         }
         server = server.or_else(|| ends[1].accept(&at));
-        while let Some(id) = server
-            && let Ok(len @ 1..) = ends[1].peek(id, &mut buffer)
-            && let Ok(taken) = ends[1].write(id, &buffer[..len])
-        {
+        while let Some(id) = server {
+            let Ok(len @ 1..) = ends[1].peek(id, &mut buffer) else { break };
+            let Ok(taken) = ends[1].write(id, &buffer[..len]) else { break };
             ends[1].read(id, &mut buffer[..taken], now).expect("it was there");
         }
         if back.len() == text.len() {
@@ -71,7 +70,8 @@ pub(crate) fn echo(text: &[u8]) -> (Vec<u8>, u32, Duration) {
         // Time goes on to whatever is next, and what has arrived goes in.
         let deadlines = ends.iter_mut().filter_map(Endpoint::next_deadline);
         now = pipe.front().map(|first| first.0).into_iter().chain(deadlines).min().expect("it goes on");
-        while let Some((_, to, segment)) = pipe.pop_front_if(|first| first.0 <= now) {
+        while pipe.front().is_some_and(|first| first.0 <= now) {
+            let Some((_, to, segment)) = pipe.pop_front() else { break };
             let (source, destination) = if to == 1 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
             let packet = Packet { source, destination, ecn: Ecn::NotCapable, mss: MSS };
             ends[to].input(&segment, &packet, now);

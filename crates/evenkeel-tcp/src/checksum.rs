@@ -1,11 +1,28 @@
 //! The Internet checksum (RFC 1071), over data that may lie in several places.
 
-use crate::wire::IpAddress;
+use core::net::IpAddr;
 
-/// A ones' complement sum in the making.
+/// A ones' complement sum that data is added to.
 ///
 /// It adds native-endian 64-bit words, with the carry brought round, and folds once at the end (RFC 1071 2 B
 /// and C).
+///
+/// ```
+/// use std::net::Ipv4Addr;
+///
+/// use evenkeel_tcp::Checksum;
+///
+/// // A UDP header and its payload, which lie in two places.
+/// let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+/// let mut header = [0x9c, 0x40, 0, 7, 0, 13, 0, 0];
+/// let payload = b"hello";
+/// let sum = Checksum::pseudo(source, destination, 17, header.len() + payload.len());
+/// let checksum = sum.add(&header).add(payload).finish();
+/// header[6..].copy_from_slice(&checksum.to_be_bytes());
+///
+/// // With a correct checksum in the data, the result is zero.
+/// assert_eq!(sum.add(&header).add(payload).finish(), 0);
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Checksum {
     sum: u64,
@@ -18,12 +35,17 @@ impl Checksum {
     ///
     /// IPv4 and IPv6 differ only in the addresses: the other fields add up to the same.
     #[inline]
-    pub fn pseudo(source: &IpAddress, destination: &IpAddress, protocol: u8, len: usize) -> Self {
-        let with_address = |sum: Self, address: &IpAddress| match address {
-            IpAddress::Ipv4(a) => sum.add(&a.octets()),
-            IpAddress::Ipv6(a) => sum.add(&a.octets()),
+    pub fn pseudo(
+        source: impl Into<IpAddr>,
+        destination: impl Into<IpAddr>,
+        protocol: u8,
+        len: usize,
+    ) -> Self {
+        let with_address = |sum: Self, address| match address {
+            IpAddr::V4(a) => sum.add(&a.octets()),
+            IpAddr::V6(a) => sum.add(&a.octets()),
         };
-        let sum = with_address(with_address(Self::default(), source), destination);
+        let sum = with_address(with_address(Self::default(), source.into()), destination.into());
         let rest = u64::from((len as u32).to_be()) + u64::from(u16::from(protocol).to_be());
         Self { sum: add_word(sum.sum, rest), ..sum }
     }
@@ -48,14 +70,13 @@ impl Checksum {
         Self { sum: add_word(self.sum, sum), odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
-    /// The sum with `bytes` appended, to an even number of them: few, and how many is known when this is
-    /// compiled.
+    /// Returns the sum with an array of `bytes` appended, to an even number of bytes. The compiler unrolls it.
     #[must_use]
     #[inline(always)]
     pub fn add_array<const N: usize>(self, bytes: &[u8; N]) -> Self {
-        const { assert!(N.is_multiple_of(4)) };
-        let (words, rest) = bytes.as_chunks();
-        let sum = words.iter().fold(self.sum, |sum, word| add_word(sum, u64::from_ne_bytes(*word)));
+        const { assert!(N % 4 == 0) };
+        let (words, rest) = chunks(bytes);
+        let sum = words.fold(self.sum, |sum, word| add_word(sum, u64::from_ne_bytes(*word)));
         let half = rest.first_chunk().map_or(0, |half| u32::from_ne_bytes(*half));
         Self { sum: add_word(sum, u64::from(half)), ..self }
     }
@@ -80,28 +101,34 @@ impl Checksum {
 /// Returns the ones' complement sum of native-endian words. Folded, it does not depend on their width
 /// (RFC 1071 2 B). The next carry goes in with the next word, so a block takes one addition for each word.
 fn sum_words(bytes: &[u8]) -> u64 {
-    let (blocks, rest) = bytes.as_chunks::<128>();
-    let sum = blocks.iter().fold(0, add_block);
-    let (blocks, rest) = rest.as_chunks::<32>();
-    let sum = blocks.iter().fold(sum, add_block);
-    let (words, rest) = rest.as_chunks();
-    let add = |sum, word: &[u8; 8]| add_word(sum, u64::from_ne_bytes(*word));
-    // Written out, as it is most of what a short payload costs.
-    let sum = match words {
-        [] => sum,
-        [a] => add(sum, a),
-        [a, b] => add(add(sum, a), b),
-        [a, b, c, ..] => add(add(add(sum, a), b), c),
-    };
+    let (blocks, rest) = chunks::<128>(bytes);
+    let sum = blocks.fold(0, add_block);
+    let (blocks, mut rest) = chunks::<32>(rest);
+    let mut sum = blocks.fold(sum, add_block);
+    // The number is known, so the loop is unrolled: it is most of what a short payload costs.
+    for _ in 0..3 {
+        let Some((word, after)) = rest.split_first_chunk() else { break };
+        (sum, rest) = (add_word(sum, u64::from_ne_bytes(*word)), after);
+    }
     add_word(sum, last_word(bytes, rest.len()))
 }
 
+/// Returns the parts of `bytes` that have N bytes each, and what is left at the end.
+#[inline(always)]
+fn chunks<const N: usize>(bytes: &[u8]) -> (impl Iterator<Item = &[u8; N]>, &[u8]) {
+    let chunks = bytes.chunks_exact(N);
+    let rest = chunks.remainder();
+    (chunks.filter_map(<[u8]>::first_chunk), rest)
+}
+
 /// Sums words while copying the bytes to `to`.
+#[inline]
 fn copy_words(bytes: &[u8], to: &mut [u8]) -> u64 {
-    let (blocks, rest) = bytes.as_chunks::<128>();
-    let (room, rest_room) = to.as_chunks_mut::<128>();
-    let sum = blocks.iter().zip(room).fold(0, |sum, (block, room)| copy_block(sum, block, room));
-    if let Some(room) = rest_room.get_mut(..rest.len()) {
+    const BLOCK: usize = 128;
+    let (blocks, rest) = bytes.split_at(bytes.len() / BLOCK * BLOCK);
+    let pairs = blocks.chunks_exact(BLOCK).zip(to.chunks_exact_mut(BLOCK));
+    let sum = pairs.fold(0, |sum, (block, room)| copy_block(sum, block, room));
+    if let Some(room) = to.get_mut(blocks.len()..bytes.len()) {
         room.copy_from_slice(rest);
     }
     add_word(sum, sum_words(rest))
@@ -121,20 +148,28 @@ fn last_word(bytes: &[u8], len: usize) -> u64 {
 
 #[inline(always)]
 fn add_block<const BYTES: usize>(sum: u64, block: &[u8; BYTES]) -> u64 {
-    let add = |(sum, carry): (u64, bool), word: &[u8; 8]| sum.carrying_add(u64::from_ne_bytes(*word), carry);
-    let (sum, carry) = block.as_chunks().0.iter().fold((sum, false), add);
+    let add = |(sum, carry), word: &[u8; 8]| add_with_carry(sum, u64::from_ne_bytes(*word), carry);
+    let (sum, carry) = chunks(block).0.fold((sum, false), add);
     add_word(sum, u64::from(carry))
 }
 
 #[inline(always)]
-fn copy_block<const BYTES: usize>(sum: u64, block: &[u8; BYTES], to: &mut [u8; BYTES]) -> u64 {
+fn copy_block(sum: u64, block: &[u8], to: &mut [u8]) -> u64 {
     let (mut sum, mut carry) = (sum, false);
-    for (word, room) in block.as_chunks::<8>().0.iter().zip(to.as_chunks_mut::<8>().0) {
-        let word = u64::from_ne_bytes(*word);
-        *room = word.to_ne_bytes();
-        (sum, carry) = sum.carrying_add(word, carry);
+    for (word, room) in block.chunks_exact(8).zip(to.chunks_exact_mut(8)) {
+        room.copy_from_slice(word);
+        let word = word.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        (sum, carry) = add_with_carry(sum, word, carry);
     }
     add_word(sum, u64::from(carry))
+}
+
+/// Adds two words and a carry. Returns the sum and its carry.
+#[inline(always)]
+const fn add_with_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
+    let (sum, first) = a.overflowing_add(b);
+    let (sum, second) = sum.overflowing_add(carry as u64);
+    (sum, first | second)
 }
 
 /// Adds a word to a sum. The carry comes back in at the low end.
@@ -166,7 +201,7 @@ mod tests {
             cuts.extend([0, bytes.len()]);
             cuts.sort_unstable();
             let sum = cuts.windows(2).fold(Checksum::default(), |sum, w| sum.add(&bytes[w[0]..w[1]]));
-            prop_assert_eq!(sum.finish(), !crate::wire::checksum::data(&bytes));
+            prop_assert_eq!(sum.finish(), !smoltcp::wire::checksum::data(&bytes));
         }
     }
 
@@ -180,7 +215,7 @@ mod tests {
             let mut copy = vec![0; bytes.len()];
             let (to_a, to_b) = copy.split_at_mut(a.len());
             let sum = Checksum::default().add_copied(a, to_a).add_copied(b, to_b);
-            prop_assert_eq!(sum.finish(), !crate::wire::checksum::data(&bytes));
+            prop_assert_eq!(sum.finish(), !smoltcp::wire::checksum::data(&bytes));
             prop_assert_eq!(copy, bytes);
         }
 

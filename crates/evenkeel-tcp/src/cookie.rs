@@ -1,7 +1,6 @@
-//! SYN cookies (RFC 4987, 3.6): a handshake for which nothing is kept.
+//! SYN cookies (RFC 4987, 3.6): a handshake for which the listener keeps no state.
 //!
-//! What a listener would have to remember goes into the numbers of the SYN-ACK, which the last ACK of the
-//! handshake brings back:
+//! The state goes into the numbers of the SYN-ACK, which the last ACK of the handshake brings back:
 //!
 //! ```text
 //!   initial sequence number = base(sockets) + irs + (epoch << 24)
@@ -33,15 +32,35 @@ const EPOCHS_GOOD: u8 = 2;
 const DATA_BITS: u32 = 24;
 const DATA_MASK: u32 = (1 << DATA_BITS) - 1;
 
-/// Makes cookies, and knows its own again.
+/// Makes SYN cookies, and recognizes its own.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+///
+/// use evenkeel_tcp::cookie::SynCookies;
+/// use evenkeel_tcp::time::{Duration, Instant};
+/// use evenkeel_tcp::{FourTuple, Secret, SeqNumber};
+///
+/// let cookies = SynCookies::new(Secret::of_seed(1));
+/// let tuple = FourTuple::new((Ipv4Addr::new(192, 0, 2, 1), 80), (Ipv4Addr::new(192, 0, 2, 2), 40_000));
+/// let (irs, now) = (SeqNumber::new(1_000), Instant::ZERO);
+///
+/// // The number of the SYN-ACK. Nothing is kept.
+/// let cookie = cookies.make(&tuple, irs, 1_460, now).expect("a real link has such an MSS");
+///
+/// // The last ACK of the handshake brings it back.
+/// let later = now + Duration::from_secs(2);
+/// assert_eq!(cookies.check(&tuple, irs, cookie, later), Some(1_460));
+/// assert_eq!(cookies.check(&tuple, irs, cookie, now + 2 * SynCookies::LIFETIME), None);
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct SynCookies(Secret);
 
 impl SynCookies {
-    /// For how long after it was made a cookie may be good.
+    /// The longest time for which a cookie is valid.
     pub const LIFETIME: Duration = Duration::from_secs(EPOCH.as_secs() * EPOCHS_GOOD as u64);
 
-    /// Cookies that only the holder of `secret` can make.
+    /// Creates the maker of cookies that only the holder of `secret` can make.
     #[must_use]
     pub const fn new(secret: Secret) -> Self {
         Self(secret)
@@ -93,11 +112,11 @@ const fn epoch(now: Instant) -> u64 {
 /// timestamps these options are not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CookieOptions {
-    /// The shift that the peer asked for.
+    /// The window scale that the peer requested.
     pub window_scale: Option<u8>,
-    /// The peer takes SACK blocks.
+    /// Whether the peer accepts SACK blocks.
     pub sack_permitted: bool,
-    /// The peer asked for ECN.
+    /// Whether the peer requested ECN.
     pub ecn: bool,
 }
 

@@ -2,14 +2,15 @@
 
 use core::fmt;
 
-/// Whose name a counter has.
+/// The source of a counter's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Group {
-    /// RFC 4022, there with `tcp` in front; `Tcp:` of Linux's `/proc/net/snmp`.
+    /// The counter is in RFC 4022, with `tcp` in front, and in Linux's `/proc/net/snmp` behind `Tcp:`.
     Tcp,
-    /// `TcpExt:` of Linux's `/proc/net/netstat`.
+    /// The counter is in Linux's `/proc/net/netstat`, behind `TcpExt:`.
     TcpExt,
-    /// Ours alone.
+    /// The counter is of this crate only.
     Evenkeel,
 }
 
@@ -27,12 +28,13 @@ impl Group {
 
 macro_rules! counters {
     ($($group:ident { $($variant:ident => $name:literal, $meaning:literal;)* })*) => {
-        /// One of the things that are counted.
+        /// An event that is counted.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[non_exhaustive]
         pub enum Counter { $($(#[doc = $meaning] $variant,)*)* }
 
         impl Counter {
-            /// All of them, in the order of declaration.
+            /// Every counter, in the order of declaration.
             pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
 
             /// Returns the name of the counter.

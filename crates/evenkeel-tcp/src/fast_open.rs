@@ -1,18 +1,50 @@
-//! TCP Fast Open (RFC 7413): data in the SYN, for those who have shown before that they are where they say
-//! they are.
+//! TCP Fast Open (RFC 7413): data in the SYN, for clients that have proved their address before.
+//!
+//! An endpoint does all of this by itself: a listener if [`ListenerConfig::fast_open`](crate::ListenerConfig)
+//! is not zero, a client if it opens with [`Endpoint::connect_with`](crate::Endpoint::connect_with). The types
+//! here are for servers that share a key, and for other implementations.
 
-use std::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use core::net::IpAddr;
 
 use super::options::Cookie;
 use super::secret::{Purpose, Secret};
 use crate::time::{Duration, Instant};
-use crate::wire::IpAddress;
 
 /// The time for which a connection that a reset ended still counts as waiting. Without it an attacker with
 /// a stolen cookie could send SYNs and resets from other addresses without end (RFC 7413, 5.1).
 const RESET_COUNTS: Duration = Duration::from_secs(60);
 
-/// The server's side: gives cookies, knows its own again, and limits what they are good for.
+/// The server's side: creates cookies, recognizes its own, and limits their use.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+///
+/// use evenkeel_tcp::fast_open::{FastOpenServer, Presented};
+/// use evenkeel_tcp::time::Instant;
+/// use evenkeel_tcp::{Cookie, Secret};
+///
+/// // Servers behind one address share the secret. At most one connection at a time may carry early data.
+/// let mut server = FastOpenServer::new(Secret::of_seed(1), 1);
+/// let client = IpAddr::from(Ipv4Addr::new(192, 0, 2, 1));
+/// let address = IpAddr::from(Ipv4Addr::new(192, 0, 2, 2));
+///
+/// // A client requests a cookie, and presents it on its next connection.
+/// assert_eq!(server.judge(&client, &address, &Cookie::REQUEST), Presented::Request);
+/// let cookie = server.cookie(&client, &address);
+/// assert_eq!(server.judge(&client, &address, &cookie), Presented::Good);
+/// assert!(server.admit(Instant::ZERO));
+/// assert!(!server.admit(Instant::ZERO), "one waits for the end of its handshake");
+/// server.finish(false, Instant::ZERO);
+///
+/// // The cookie outlives one change of the key.
+/// server.rotate(Secret::of_seed(2));
+/// assert_eq!(server.judge(&client, &address, &cookie), Presented::GoodOld);
+/// server.rotate(Secret::of_seed(3));
+/// assert_eq!(server.judge(&client, &address, &cookie), Presented::Wrong);
+/// ```
 #[derive(Debug)]
 pub struct FastOpenServer {
     secret: Secret,
@@ -27,13 +59,13 @@ pub struct FastOpenServer {
 /// The validity of a Fast Open cookie that a client presents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presented {
-    /// It is ours.
+    /// The cookie is valid.
     Good,
-    /// It is ours, but of the key before: good this once, and the SYN-ACK gives a new one (RFC 7413, 4.1.2).
+    /// The cookie is of the previous key. It is valid, and the SYN-ACK gives a new one (RFC 7413, 4.1.2).
     GoodOld,
-    /// It asks for one: the SYN-ACK gives it, and the handshake is an ordinary one.
+    /// The option requests a cookie. The SYN-ACK gives it, and the handshake is an ordinary one.
     Request,
-    /// It is not ours: as if it asked for one.
+    /// The cookie is not valid. The SYN is treated like a request.
     Wrong,
 }
 
@@ -54,13 +86,13 @@ impl FastOpenServer {
     /// Returns the cookie for this client (RFC 7413, 4.1.2): of eight bytes, and good for the address
     /// `server` of ours only.
     #[must_use]
-    pub fn cookie(&self, client: &IpAddress, server: &IpAddress) -> Cookie {
+    pub fn cookie(&self, client: &IpAddr, server: &IpAddr) -> Cookie {
         cookie(&self.secret, client, server)
     }
 
     /// Returns the validity of a cookie that came in a SYN from `client`.
     #[must_use]
-    pub fn judge(&self, client: &IpAddress, server: &IpAddress, presented: &Cookie) -> Presented {
+    pub fn judge(&self, client: &IpAddr, server: &IpAddr, presented: &Cookie) -> Presented {
         if presented.is_request() {
             Presented::Request
         } else if *presented == self.cookie(client, server) {
@@ -95,7 +127,7 @@ impl FastOpenServer {
     }
 }
 
-fn cookie(secret: &Secret, client: &IpAddress, server: &IpAddress) -> Cookie {
+fn cookie(secret: &Secret, client: &IpAddr, server: &IpAddr) -> Cookie {
     let hash = secret.pair_hash(Purpose::FastOpenServer, client, server);
     // Eight bytes are a length that cookies may have.
     Cookie::new(&hash.to_be_bytes()).unwrap_or(Cookie::REQUEST)
@@ -108,10 +140,10 @@ const WAYS: usize = 4;
 const LEFT_ALONE: Duration = Duration::from_secs(3_600);
 const DOUBLINGS_MAX: u32 = 4;
 
-/// The client's side: what servers gave us, and which not to bother (RFC 7413, 4.1.3).
+/// The client's side: a cache of servers' cookies, and of paths that lose SYNs with data (RFC 7413, 4.1.3).
 ///
-/// Bounded, and never searched: an address leads to four entries, of which the one that was used longest ago
-/// gives way. A cookie that is lost costs one round trip.
+/// The cache is bounded, and never searched: an address leads to four entries, of which a new one replaces the
+/// least recently used. A cookie that is replaced costs one round trip.
 #[derive(Debug)]
 pub struct FastOpenCache {
     secret: Secret,
@@ -120,8 +152,8 @@ pub struct FastOpenCache {
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    local: IpAddress,
-    server: IpAddress,
+    local: IpAddr,
+    server: IpAddr,
     cookie: Cookie,
     mss: u16,
     failures: u8,
@@ -149,7 +181,7 @@ impl FastOpenCache {
 
     /// Returns the Fast Open content of a SYN from `local` to `server`; `None` if the SYN is to have no
     /// Fast Open option, because the path is left alone for now.
-    pub fn offer(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) -> Option<FastOpenOffer> {
+    pub fn offer(&mut self, local: &IpAddr, server: &IpAddr, now: Instant) -> Option<FastOpenOffer> {
         let Some(entry) = self.find(local, server) else {
             return Some(FastOpenOffer { cookie: Cookie::REQUEST, mss: 0 });
         };
@@ -158,20 +190,13 @@ impl FastOpenCache {
     }
 
     /// Records that a SYN-ACK of `server` brought a cookie, with the `mss` of that SYN-ACK.
-    pub fn remember(
-        &mut self,
-        local: &IpAddress,
-        server: &IpAddress,
-        cookie: Cookie,
-        mss: u16,
-        now: Instant,
-    ) {
+    pub fn remember(&mut self, local: &IpAddr, server: &IpAddr, cookie: Cookie, mss: u16, now: Instant) {
         let entry = self.find_or_replace(local, server, now);
         (entry.cookie, entry.mss) = (cookie, mss);
     }
 
     /// Records that data in a SYN to `server` was acknowledged: the path is good.
-    pub fn worked(&mut self, local: &IpAddress, server: &IpAddress) {
+    pub fn worked(&mut self, local: &IpAddr, server: &IpAddr) {
         if let Some(entry) = self.find(local, server) {
             entry.failures = 0;
         }
@@ -180,7 +205,7 @@ impl FastOpenCache {
     /// Records that a SYN with a cookie, or with the request for one, was not answered, while one without
     /// was: a middlebox on the path drops them. Fast Open pauses for an hour, next time for two (RFC 7413,
     /// 4.1.3.1 and 7.1).
-    pub fn vanished(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) {
+    pub fn vanished(&mut self, local: &IpAddr, server: &IpAddr, now: Instant) {
         let entry = self.find_or_replace(local, server, now);
         entry.left_alone_until = now + LEFT_ALONE * (1 << u32::from(entry.failures).min(DOUBLINGS_MAX));
         entry.failures = entry.failures.saturating_add(1);
@@ -188,27 +213,27 @@ impl FastOpenCache {
 
     /// Forgets the server's cookie, because the server did not take the data and gave no cookie: it no
     /// longer does Fast Open.
-    pub fn forget(&mut self, local: &IpAddress, server: &IpAddress) {
+    pub fn forget(&mut self, local: &IpAddr, server: &IpAddr) {
         if let Some(entry) = self.find(local, server) {
             entry.cookie = Cookie::REQUEST;
         }
     }
 
-    fn place(&self, local: &IpAddress, server: &IpAddress) -> usize {
+    fn place(&self, local: &IpAddr, server: &IpAddr) -> usize {
         let hash = self.secret.pair_hash(Purpose::FastOpenCache, local, server);
         (hash % self.sets.len() as u64) as usize
     }
 
-    fn set(&mut self, local: &IpAddress, server: &IpAddress) -> &mut [Option<Entry>; WAYS] {
+    fn set(&mut self, local: &IpAddr, server: &IpAddr) -> &mut [Option<Entry>; WAYS] {
         &mut self.sets[self.place(local, server)]
     }
 
-    fn find(&mut self, local: &IpAddress, server: &IpAddress) -> Option<&mut Entry> {
+    fn find(&mut self, local: &IpAddr, server: &IpAddr) -> Option<&mut Entry> {
         let same = |entry: &&mut Entry| entry.local == *local && entry.server == *server;
         self.set(local, server).iter_mut().flatten().find(same)
     }
 
-    fn find_or_replace(&mut self, local: &IpAddress, server: &IpAddress, now: Instant) -> &mut Entry {
+    fn find_or_replace(&mut self, local: &IpAddr, server: &IpAddr, now: Instant) -> &mut Entry {
         let set = self.set(local, server);
         let same = |entry: &Option<Entry>| entry.is_some_and(|e| e.local == *local && e.server == *server);
         let place = set.iter().position(same).unwrap_or_else(|| {
@@ -236,19 +261,19 @@ impl FastOpenCache {
 
 #[cfg(test)]
 mod tests {
+    use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::{IpAddress, Ipv6Address};
 
-    const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
+    const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
-    fn client(n: u16) -> IpAddress {
+    fn client(n: u16) -> IpAddr {
         let [high, low] = n.to_be_bytes();
         if n.is_multiple_of(2) {
-            IpAddress::v4(192, 168, high, low)
+            IpAddr::V4(Ipv4Addr::new(192, 168, high, low))
         } else {
-            Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, n).into()
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n).into()
         }
     }
 
@@ -268,7 +293,7 @@ mod tests {
         let judge = |from, to| server.judge(&from, &to, &cookie);
         assert_eq!(judge(client(2), SERVER), Presented::Good);
         assert_eq!(judge(client(4), SERVER), Presented::Wrong);
-        assert_eq!(judge(client(2), IpAddress::v4(10, 0, 0, 3)), Presented::Wrong);
+        assert_eq!(judge(client(2), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3))), Presented::Wrong);
         assert_eq!(judge(SERVER, client(2)), Presented::Wrong);
         assert_eq!(server.judge(&client(2), &SERVER, &Cookie::REQUEST), Presented::Request);
     }

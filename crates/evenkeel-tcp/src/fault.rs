@@ -1,12 +1,11 @@
 //! Whose fault it is that a call failed.
 
-/// Whose fault it is that a call failed, and so who can do something about it.
+/// The cause of a failed call, and so the party that can do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The caller's: the call asks for what cannot be, or was made too late. The same call fails again.
+    /// The caller: the call is impossible, or was made too late. Repeating it fails again.
     Misuse,
-    /// The network's or the peer's: no route, no answer, a reset. It may go better at another time, or with
-    /// another peer.
+    /// The network or the peer: no route, no answer, a reset. Another time, or another peer, may succeed.
     Network,
     /// A limit was met: of memory, connections, ports, rings, descriptors. The same call may succeed once
     /// something is given back, or the limit is raised.

@@ -1,4 +1,4 @@
-//! The options of a segment (RFC 9293, 3.2), those that mean something here.
+//! The options of a segment (RFC 9293, 3.2).
 
 use super::seq::{SeqNumber, SeqRange};
 
@@ -6,12 +6,12 @@ use super::seq::{SeqNumber, SeqRange};
 pub const OPTIONS_MAX: usize = 40;
 /// The most bytes of a Fast Open cookie (RFC 7413, 2).
 pub const COOKIE_MAX: usize = 16;
-/// SACK blocks that fit beside nothing else (RFC 2018, 3).
+/// The most SACK blocks of a segment, without other options (RFC 2018, 3).
 pub const SACK_BLOCKS_MAX: usize = 4;
 
-/// The least MSS that is believed of a peer: 48, as in Linux (`TCP_MIN_SND_MSS`). 40 bytes of options may
-/// come off it, and what is left must be something; a peer that could make us send a byte at a time would
-/// need very little to keep us busy (CVE-2019-11479). Not more, for small devices do say 48, and mean it.
+/// The least MSS that a peer can announce: 48, as in Linux (`TCP_MIN_SND_MSS`). Less counts as 48. Options
+/// take up to 40 bytes of it; a peer that made us send single bytes would keep us busy with little effort
+/// (CVE-2019-11479). It is not more, because small devices do announce 48.
 pub const MSS_MIN: u16 = 48;
 /// The MSS of a peer that does not announce one, for IPv4 (RFC 9293, 3.7.1, MUST-15).
 pub const MSS_DEFAULT_V4: u16 = 536;
@@ -30,19 +30,29 @@ const FAST_OPEN: u8 = 34;
 const TIMESTAMPS_LEN: usize = 12;
 
 /// The options of a segment.
+///
+/// ```
+/// use evenkeel_tcp::Options;
+///
+/// // Those of a SYN.
+/// let options = Options { mss: Some(1_460), window_scale: Some(7), sack_permitted: true, ..Options::default() };
+/// let (bytes, len) = options.emit();
+/// assert_eq!(&bytes[..len], [2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 7]);
+/// assert_eq!(Options::parse(&bytes[..len]), options);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// Bytes of payload the sender can take in a segment (RFC 9293, 3.7.1). In SYNs.
     pub mss: Option<u16>,
     /// The shift of the sender's later windows (RFC 7323, 2). In SYNs.
     pub window_scale: Option<u8>,
-    /// The sender can use SACK blocks (RFC 2018, 2). In SYNs.
+    /// Whether the sender accepts SACK blocks (RFC 2018, 2). In SYNs.
     pub sack_permitted: bool,
-    /// RFC 7323, 3.
+    /// The timestamps (RFC 7323, 3).
     pub timestamps: Option<Timestamps>,
     /// The ranges beyond the acknowledgment number that the sender has received (RFC 2018, 3).
     pub sack: SackBlocks,
-    /// RFC 7413, 2. In SYNs.
+    /// The Fast Open cookie, or a request for one (RFC 7413, 2). In SYNs.
     pub fast_open: Option<Cookie>,
 }
 
@@ -51,7 +61,7 @@ pub struct Options {
 pub struct Timestamps {
     /// TSval: the sender's clock.
     pub value: u32,
-    /// TSecr: what it last heard of the receiver's. Means something only beside an ACK.
+    /// TSecr: the last value that came from the receiver. Valid only with an ACK.
     pub echo: u32,
 }
 
@@ -83,7 +93,7 @@ impl SackBlocks {
         self.len == 0
     }
 
-    /// Keeps the first `len`.
+    /// Keeps the first `len` blocks.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(u8::try_from(len).unwrap_or(u8::MAX));
     }
@@ -106,7 +116,7 @@ impl FromIterator<SeqRange> for SackBlocks {
     }
 }
 
-/// A Fast Open cookie; an empty one asks for one.
+/// A Fast Open cookie. An empty one is a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cookie {
     bytes: [u8; COOKIE_MAX],
@@ -121,8 +131,7 @@ impl Cookie {
     /// there are none.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
-        let right =
-            bytes.is_empty() || (4..=COOKIE_MAX).contains(&bytes.len()) && bytes.len().is_multiple_of(2);
+        let right = bytes.is_empty() || (4..=COOKIE_MAX).contains(&bytes.len()) && bytes.len() % 2 == 0;
         let mut cookie = Self { len: u8::try_from(bytes.len()).ok().filter(|_| right)?, ..Self::REQUEST };
         cookie.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(cookie)
@@ -144,18 +153,17 @@ impl Cookie {
 impl Options {
     /// Reads the bytes between header and payload.
     ///
-    /// It never fails: an option whose length is illegal ends the list (RFC 9293, MUST-7, asks to be prepared
-    /// for it), one of a known kind and a wrong length is passed over, and so is one of an unknown kind
-    /// (MUST-6).
+    /// Parsing never fails. An option with an illegal length ends the list (RFC 9293, MUST-7). Options of
+    /// unknown kinds (MUST-6), and of known kinds with a wrong length, are skipped.
     #[must_use]
     pub fn parse(mut bytes: &[u8]) -> Self {
         let mut options = Self::default();
         // What nearly every segment has (RFC 7323, appendix A).
-        if let &[NOP, NOP, TIMESTAMPS, 10, ref clocks @ ..] = bytes
-            && clocks.len() == 8
-        {
-            options.read(TIMESTAMPS, clocks);
-            return options;
+        if let &[NOP, NOP, TIMESTAMPS, 10, ref clocks @ ..] = bytes {
+            if clocks.len() == 8 {
+                options.read(TIMESTAMPS, clocks);
+                return options;
+            }
         }
         while let Some((&kind, rest)) = bytes.split_first() {
             match kind {
@@ -176,8 +184,8 @@ impl Options {
             (MSS, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])),
             (WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift),
             (SACK_PERMITTED, []) => self.sack_permitted = true,
-            (SACK, blocks) if !blocks.is_empty() && blocks.len().is_multiple_of(8) => {
-                self.sack = blocks.as_chunks::<8>().0.iter().map(read_block).collect();
+            (SACK, blocks) if !blocks.is_empty() && blocks.len() % 8 == 0 => {
+                self.sack = blocks.chunks_exact(8).filter_map(read_block).collect();
             }
             (TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => {
                 let (value, echo) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
@@ -213,10 +221,9 @@ impl Options {
     /// Writes them to `room`, which is as long as they are.
     #[inline]
     pub(super) fn write_to(&self, room: &mut [u8]) -> Option<()> {
-        if let Some(clocks) = self.clocks_alone()
-            && let Ok(room) = room.try_into()
+        if let (Some(clocks), Ok(room)) =
+            (self.clocks_alone(), <&mut [u8; TIMESTAMPS_LEN]>::try_from(&mut *room))
         {
-            let room: &mut [u8; TIMESTAMPS_LEN] = room;
             *room = write_timestamps([NOP, NOP], clocks);
             return Some(());
         }
@@ -255,10 +262,10 @@ impl Options {
         *self == Self::default()
     }
 
-    /// Writes them, and says how many bytes they take. SACK blocks that find no room are left out, the last
+    /// Returns the bytes of the options, and their number. SACK blocks without room are left out, the last
     /// first.
     ///
-    /// Aligned as RFC 7323, appendix A, advises and everybody does.
+    /// The options are aligned as in RFC 7323, appendix A.
     #[must_use]
     pub fn emit(&self) -> ([u8; OPTIONS_MAX], usize) {
         let mut to = Writer { bytes: [NOP; OPTIONS_MAX], len: 0 };
@@ -294,10 +301,10 @@ fn split_option(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(len).checked_sub(2)?)
 }
 
-fn read_block(bytes: &[u8; 8]) -> SeqRange {
-    let [a, b, c, d, e, f, g, h] = *bytes;
+fn read_block(bytes: &[u8]) -> Option<SeqRange> {
+    let [a, b, c, d, e, f, g, h] = *bytes.first_chunk()?;
     let number = |bytes| SeqNumber::new(u32::from_be_bytes(bytes));
-    SeqRange::new(number([a, b, c, d]), number([e, f, g, h]))
+    Some(SeqRange::new(number([a, b, c, d]), number([e, f, g, h])))
 }
 
 fn write_block(block: SeqRange) -> [u8; 8] {

@@ -4,7 +4,16 @@ use core::fmt;
 
 use crate::time::{Duration, nanos};
 
-/// So many bytes a second; never none.
+/// A rate in bytes per second, at least one.
+///
+/// ```
+/// use evenkeel_tcp::Rate;
+/// use evenkeel_tcp::time::Duration;
+///
+/// let rate = Rate::bits_per_s(100_000_000);
+/// assert_eq!(rate.time_for(1_500), Duration::from_micros(120));
+/// assert_eq!(Rate::of(125_000, Duration::from_millis(10)), Some(rate));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 

@@ -1,10 +1,13 @@
 //! A cache of the rates to destinations (RFC 9040, temporal sharing), for connections that
 //! [start](crate::recovery::Start::Remembered) from there.
 
+use alloc::boxed::Box;
+use alloc::vec;
+use core::net::IpAddr;
+
 use super::rate::Rate;
 use super::secret::{Purpose, Secret};
 use crate::time::{Duration, Instant};
-use crate::wire::IpAddress;
 
 /// Entries that one hash value leads to.
 const WAYS: usize = 4;
@@ -24,8 +27,8 @@ pub(super) struct Remembered {
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    local: IpAddress,
-    remote: IpAddress,
+    local: IpAddr,
+    remote: IpAddr,
     remembered: Remembered,
 }
 
@@ -45,7 +48,7 @@ impl RateCache {
     }
 
     /// A connection is over.
-    pub(super) fn remember(&mut self, local: &IpAddress, remote: &IpAddress, remembered: Remembered) {
+    pub(super) fn remember(&mut self, local: &IpAddr, remote: &IpAddr, remembered: Remembered) {
         let place = self.place(local, remote);
         let Some(set) = self.sets.get_mut(place) else { return };
         let same = |entry: &Option<Entry>| entry.is_some_and(|e| e.local == *local && e.remote == *remote);
@@ -57,13 +60,13 @@ impl RateCache {
     }
 
     /// Returns the remembered rate of a destination, if it is not too old.
-    pub(super) fn recall(&self, local: &IpAddress, remote: &IpAddress, now: Instant) -> Option<Remembered> {
+    pub(super) fn recall(&self, local: &IpAddr, remote: &IpAddr, now: Instant) -> Option<Remembered> {
         let same = |entry: &&Entry| entry.local == *local && entry.remote == *remote;
         let entry = self.sets.get(self.place(local, remote))?.iter().flatten().find(same)?;
         (now.since(entry.remembered.at) <= LIFETIME).then_some(entry.remembered)
     }
 
-    fn place(&self, local: &IpAddress, remote: &IpAddress) -> usize {
+    fn place(&self, local: &IpAddr, remote: &IpAddr) -> usize {
         let hash = self.secret.pair_hash(Purpose::RateCache, local, remote);
         (hash % self.sets.len() as u64) as usize
     }
@@ -71,13 +74,15 @@ impl RateCache {
 
 #[cfg(test)]
 mod tests {
+    use core::net::Ipv4Addr;
+
     use super::*;
 
-    const HERE: IpAddress = IpAddress::v4(10, 0, 0, 1);
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
-    fn there(n: u16) -> IpAddress {
+    fn there(n: u16) -> IpAddr {
         let [high, low] = n.to_be_bytes();
-        IpAddress::v4(192, 168, high, low)
+        IpAddr::V4(Ipv4Addr::new(192, 168, high, low))
     }
 
     fn remembered(n: u16) -> Remembered {

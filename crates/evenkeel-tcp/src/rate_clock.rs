@@ -1,9 +1,9 @@
-//! Rate-based clocking (Aron and Druschel, "Soft timers", TOCS 2000, 4.1): one packet an event, at a target
-//! rate on the average, whatever the timer that clocks them is late.
+//! Rate-based clocking (Aron and Druschel, "Soft timers", TOCS 2000, 4.1): one packet for each timer event, at
+//! a target rate on average, even if the timer is late.
 //!
-//! The clock has no timer. It returns when the next packet may leave; the sender waits for that, with one
-//! pending event, and sends one packet when it fires. What events are late is made up for by packets at the
-//! minimum interval, never by several at once:
+//! The clock has no timer. It returns when the next packet may leave. The sender waits for that time with one
+//! pending event, and sends one packet when it fires. Packets at the minimum interval make up for late events,
+//! never several packets at once:
 //!
 //! ```text
 //!   target     |       |       |       |       |       |       |
@@ -23,10 +23,10 @@ use crate::time::{Duration, Instant};
 /// The distances between the packets of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
-    /// On the average.
+    /// The average distance.
     pub target: Duration,
-    /// At least, while the clock makes up for events that were late. More than the target is taken for the
-    /// target.
+    /// The least distance, while the clock makes up for events that were late. A minimum above the target
+    /// counts as the target.
     pub minimum: Duration,
     /// The limit on the lateness that is made up for. A timer's lateness beyond it is lost.
     pub credit: Duration,
@@ -34,9 +34,33 @@ pub struct Spacing {
 
 /// A clock that computes when the next packet may leave.
 ///
-/// For each packet: ask [`RateClock::release_time`]; if there is one, [`RateClock::wait`], and come back
-/// then, or later. Otherwise send, and say so ([`RateClock::on_sent`]); or if there is nothing to send any
-/// more, say that ([`RateClock::stop`]).
+/// For each packet the sender asks for the [`RateClock::release_time`]. If there is one, it calls
+/// [`RateClock::wait`] and comes back then, or later. Otherwise it sends, and calls [`RateClock::on_sent`]. If
+/// nothing is left to send, it calls [`RateClock::stop`].
+///
+/// ```
+/// use evenkeel_tcp::RateClock;
+/// use evenkeel_tcp::rate_clock::Spacing;
+/// use evenkeel_tcp::time::{Duration, Instant};
+///
+/// // A packet every 100 µs on average, at least 20 µs apart.
+/// let us = Duration::from_micros;
+/// let spacing = Spacing { target: us(100), minimum: us(20), credit: us(1_000) };
+///
+/// let (mut clock, mut now) = (RateClock::new(), Instant::ZERO);
+/// let mut sent = Vec::new();
+/// while sent.len() < 6 {
+///     if let Some(release) = clock.release_time(now) {
+///         clock.wait();
+///         // The second timer is 130 µs late.
+///         now = release + if sent.len() == 2 { us(130) } else { us(0) };
+///     }
+///     clock.on_sent(spacing, now);
+///     sent.push(now.as_nanos() / 1_000);
+/// }
+/// // The packets behind it follow at the minimum, until the average is right again.
+/// assert_eq!(sent, [0, 100, 330, 350, 400, 500]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct RateClock {
     /// The time at which the next packet of the train would be due if none had been late.

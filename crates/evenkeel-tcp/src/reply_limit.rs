@@ -14,9 +14,11 @@
 //! them; no host is answered then. An attacker can average the noise away with some million answers for one
 //! bit at a limit of a thousand a second. One prefix in 256 shares the bucket of another.
 
+use alloc::boxed::Box;
+use core::net::IpAddr;
+
 use super::secret::{Purpose, Secret};
 use crate::time::Instant;
-use crate::wire::IpAddress;
 use evenkeel_timers::{Bucket, RateLimit};
 
 /// The number of buckets for prefixes.
@@ -26,11 +28,25 @@ const SHARE: u32 = 4;
 /// A burst is not made smaller than that: a traceroute sends a few at once.
 const BURST_MIN: u32 = 8;
 
-/// A rate limit of answers to strangers.
+/// A rate limit of answers to unverified senders.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+///
+/// use evenkeel_tcp::time::Instant;
+/// use evenkeel_tcp::{ReplyLimit, Secret};
+///
+/// // 1000 answers per second on average, and 200 at once. One prefix has a quarter of that.
+/// let mut limit = ReplyLimit::new(Secret::of_seed(1), 0, 1_000, 200);
+/// let attacker = IpAddr::from(Ipv4Addr::new(203, 0, 113, 5));
+/// let passed = (0..10_000).filter(|_| limit.pass(&attacker, Instant::ZERO)).count();
+/// assert!((20..100).contains(&passed));
+/// assert!(limit.pass(&IpAddr::from(Ipv4Addr::new(198, 51, 100, 1)), Instant::ZERO));
+/// ```
 #[derive(Debug)]
 pub struct ReplyLimit {
     secret: Secret,
-    /// Tells it from others with the same secret.
+    /// The label that distinguishes limits with the same secret.
     label: u64,
     /// Answers that left.
     count: u64,
@@ -41,8 +57,8 @@ pub struct ReplyLimit {
 }
 
 impl ReplyLimit {
-    /// So many a second on average, and so many at once. One that lets nothing pass has zero of either.
-    /// Limits with one secret have different labels, of 56 bits.
+    /// Creates a limit of `per_s` answers per second on average and `burst` at once. If either is zero, no
+    /// answer passes. Limits with one secret need different labels, of 56 bits.
     #[must_use]
     pub fn new(secret: Secret, label: u64, per_s: u32, burst: u32) -> Self {
         Self {
@@ -58,12 +74,12 @@ impl ReplyLimit {
 
     /// Returns whether one more answer may be sent to `to` now. Does not count it.
     #[must_use]
-    pub fn may_pass(&self, to: &IpAddress, now: Instant) -> bool {
+    pub fn may_pass(&self, to: &IpAddr, now: Instant) -> bool {
         self.place_with_tokens(to, now).is_some()
     }
 
     /// Returns the place of the prefix's bucket, if there are tokens in it, and in that of all.
-    fn place_with_tokens(&self, to: &IpAddress, now: Instant) -> Option<usize> {
+    fn place_with_tokens(&self, to: &IpAddr, now: Instant) -> Option<usize> {
         if !self.all.has_token(&self.bucket, now) {
             return None;
         }
@@ -73,7 +89,7 @@ impl ReplyLimit {
     }
 
     /// Returns whether one more answer may be sent to `to`. If so, counts it as sent.
-    pub fn pass(&mut self, to: &IpAddress, now: Instant) -> bool {
+    pub fn pass(&mut self, to: &IpAddr, now: Instant) -> bool {
         let Some(place) = self.place_with_tokens(to, now) else { return false };
         let draw = self.secret.hash(Purpose::ReplyTokens, &self.count.to_be_bytes(), self.label);
         let tokens = (draw % 3) as u32;
@@ -87,13 +103,13 @@ impl ReplyLimit {
 }
 
 /// Returns the prefix of a site: 24 bits of an IPv4 address, 48 of an IPv6 address (RFC 6177).
-fn prefix(address: &IpAddress) -> [u8; 6] {
+fn prefix(address: &IpAddr) -> [u8; 6] {
     match address {
-        IpAddress::Ipv4(address) => {
+        IpAddr::V4(address) => {
             let [a, b, c, _] = address.octets();
             [a, b, c, 0, 0, 0]
         }
-        IpAddress::Ipv6(address) => {
+        IpAddr::V6(address) => {
             let [a, b, c, d, e, f, ..] = address.octets();
             [a, b, c, d, e, f]
         }
@@ -104,6 +120,7 @@ fn prefix(address: &IpAddress) -> [u8; 6] {
 mod tests {
     use super::*;
     use crate::time::Duration;
+    use core::net::{Ipv4Addr, Ipv6Addr};
 
     fn limit(secret: u8, per_s: u32, burst: u32) -> ReplyLimit {
         ReplyLimit::new(Secret::new([secret; 16]), 7, per_s, burst)
@@ -113,7 +130,7 @@ mod tests {
     fn passed(limit: &mut ReplyLimit, prefixes: u32) -> u32 {
         let from = |n: u32| {
             let [_, b, c, _] = ((n % prefixes) << 8).to_be_bytes();
-            IpAddress::v4(11, b, c, 1)
+            IpAddr::V4(Ipv4Addr::new(11, b, c, 1))
         };
         let at = |n: u32| Instant::from_millis(1_000) + Duration::from_micros(10) * n;
         (0..100_000).map(|n| u32::from(limit.pass(&from(n), at(n)))).sum()
@@ -142,9 +159,10 @@ mod tests {
         let of_one = passed(&mut limit, 1);
         assert!((250..=350).contains(&of_one), "{of_one} of 300");
         let end = Instant::from_millis(2_000);
-        let answered = (0..50u8).filter(|n| limit.pass(&IpAddress::v4(12, 0, *n, 1), end)).count();
+        let answered =
+            (0..50u8).filter(|n| limit.pass(&IpAddr::V4(Ipv4Addr::new(12, 0, *n, 1)), end)).count();
         assert!(answered >= 49, "one prefix in 256 shares the bucket that is empty: {answered}");
-        let site = |host| IpAddress::v6(0x2001, 0xdb8, 1, host, 0, 0, 0, host);
+        let site = |host| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, host, 0, 0, 0, host));
         let of_a_site = (0..1_000).filter(|host| limit.pass(&site(*host), end)).count();
         assert!(of_a_site < 100, "an IPv6 site is one: {of_a_site}");
     }

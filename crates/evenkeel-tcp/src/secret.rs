@@ -1,17 +1,29 @@
-//! The key behind everything a stranger must not be able to guess or to steer.
+//! The key of everything that another host must not be able to guess or to steer.
 //!
 //! The hash is SipHash (Aumasson and Bernstein, 2012), which was made for this: keyed, short inputs, fast.
 //! RFC 6528 suggests MD5, which is slower and no stronger here; Linux and the BSDs went to SipHash, too.
 
 use core::fmt;
 use core::hash::Hasher;
+use core::net::IpAddr;
 
 use siphasher::sip::{SipHasher13, SipHasher24};
 
 use super::tuple::{FourTuple, bytes_of};
-use crate::wire::IpAddress;
 
-/// 128 random bits. The program that makes the host draws them anew at each start, and must keep them secret.
+/// 128 random bits. The program draws new ones at each start, from the operating system, and keeps them secret.
+///
+/// ```
+/// use evenkeel_tcp::Secret;
+///
+/// # fn os_random(bits: &mut [u8]) {
+/// #     bits.fill(7);
+/// # }
+/// let mut bits = [0; 16];
+/// os_random(&mut bits); // For example `getrandom::fill`.
+/// let secret = Secret::new(bits);
+/// # let _ = secret;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 
@@ -65,7 +77,7 @@ impl Secret {
     }
 
     /// Hashes a pair of addresses with SipHash-2-4, for values that must not be guessed.
-    pub(super) fn pair_hash(&self, purpose: Purpose, from: &IpAddress, to: &IpAddress) -> u64 {
+    pub(super) fn pair_hash(&self, purpose: Purpose, from: &IpAddr, to: &IpAddr) -> u64 {
         let mut buffer = [0; 32];
         let (first, second) = buffer.split_at_mut(16);
         first.copy_from_slice(&bytes_of(from));

@@ -1,15 +1,18 @@
-//! A segment: what its header says, and its payload (RFC 9293, 3.1).
+//! A segment: its header and its payload (RFC 9293, 3.1).
 
 use core::fmt;
+use core::net::IpAddr;
 use core::ops::BitOr;
 
 use super::options::Options;
 use super::seq::{SeqNumber, SeqRange};
 use crate::checksum::Checksum;
-use crate::wire::{IpAddress, IpProtocol, TcpPacket};
 
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;
+
+/// The protocol number of TCP in an IP header.
+pub const PROTOCOL: u8 = 6;
 
 /// The control bits of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -150,13 +153,13 @@ pub struct Header {
     pub destination: u16,
     /// SEG.SEQ: of the SYN, or of the first byte of payload.
     pub seq: SeqNumber,
-    /// SEG.ACK: the next byte the sender expects. Means something only beside [`Flags::ACK`].
+    /// SEG.ACK: the next byte the sender expects. Valid only with [`Flags::ACK`].
     pub ack: SeqNumber,
     /// The control bits.
     pub flags: Flags,
     /// SEG.WND as it stands in the header, not scaled.
     pub window: u16,
-    /// SEG.UP. Means something only beside [`Flags::URG`].
+    /// SEG.UP. Valid only with [`Flags::URG`].
     pub urgent: u16,
     /// The options of the segment.
     pub options: Options,
@@ -170,12 +173,47 @@ impl Header {
     pub fn bytes(&self) -> usize {
         HEADER_LEN + self.options.len()
     }
+
+    /// Returns the header without options (RFC 9293, 3.1). The checksum is zero.
+    fn fixed_part(&self, header_len: usize) -> [u8; HEADER_LEN] {
+        let [s0, s1] = self.source.to_be_bytes();
+        let [d0, d1] = self.destination.to_be_bytes();
+        let [n0, n1, n2, n3] = self.seq.to_u32().to_be_bytes();
+        let [a0, a1, a2, a3] = self.ack.to_u32().to_be_bytes();
+        let [w0, w1] = self.window.to_be_bytes();
+        let [u0, u1] = self.urgent.to_be_bytes();
+        let offset = (header_len as u8 / 4) << 4;
+        [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, offset, self.flags.0, w0, w1, 0, 0, u0, u1]
+    }
+
+    /// Returns the number of bytes of options behind the header; `None` if its length is less than its own.
+    fn options_len(fixed: &[u8; HEADER_LEN]) -> Option<usize> {
+        (usize::from(fixed[12] >> 4) * 4).checked_sub(HEADER_LEN)
+    }
+
+    /// Reads a header from its first bytes and its options.
+    #[inline]
+    fn read(fixed: &[u8; HEADER_LEN], options: &[u8], ecn: Ecn) -> Self {
+        let [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, _, flags, w0, w1, _, _, u0, u1] = *fixed;
+        Self {
+            source: u16::from_be_bytes([s0, s1]),
+            destination: u16::from_be_bytes([d0, d1]),
+            seq: SeqNumber::new(u32::from_be_bytes([n0, n1, n2, n3])),
+            ack: SeqNumber::new(u32::from_be_bytes([a0, a1, a2, a3])),
+            flags: Flags(flags),
+            window: u16::from_be_bytes([w0, w1]),
+            urgent: u16::from_be_bytes([u0, u1]),
+            options: Options::parse(options),
+            ecn,
+        }
+    }
 }
 
-/// Why bytes are not a segment.
+/// The reason why bytes are not a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Malformed {
-    /// Shorter than the header, or than the header says it is.
+    /// The bytes are fewer than the header, or than its length field.
     Short,
     /// The checksum is wrong.
     Checksum,
@@ -196,6 +234,35 @@ impl fmt::Display for Malformed {
 impl core::error::Error for Malformed {}
 
 /// A header and a payload, which may lie in two places, as in a ring.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+///
+/// use evenkeel_tcp::{Ecn, Flags, Header, Malformed, Options, Segment, SeqNumber, Timestamps};
+///
+/// let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+/// let timestamps = Some(Timestamps { value: 7, echo: 3 });
+/// let header = Header {
+///     source: 40_000,
+///     destination: 80,
+///     seq: SeqNumber::new(1_000),
+///     flags: Flags::ACK | Flags::PSH,
+///     options: Options { timestamps, ..Options::default() },
+///     ..Header::default()
+/// };
+/// let segment = Segment { header, payload: [b"GET ", b"/\r\n"] };
+///
+/// let mut bytes = [0; 100];
+/// let len = segment.emit(&mut bytes, source, destination).expect("room for 40 bytes");
+/// let parsed = Segment::parse(&bytes[..len], source, destination, Ecn::NotCapable)?;
+/// assert_eq!((parsed.header, parsed.payload[0]), (header, &b"GET /\r\n"[..]));
+/// assert_eq!(parsed.range().end, SeqNumber::new(1_007));
+///
+/// bytes[30] ^= 1;
+/// let damaged = Segment::parse(&bytes[..len], source, destination, Ecn::NotCapable);
+/// assert_eq!(damaged, Err(Malformed::Checksum));
+/// # Ok::<(), Malformed>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segment<'a> {
     /// The header of the segment.
@@ -211,38 +278,28 @@ impl<'a> Segment<'a> {
         Self { header, payload: [&[], &[]] }
     }
 
-    /// Reads what an IP packet carries from `source` to `destination`; `ecn` is what the IP header says.
-    /// Payload stays where it is.
+    /// Parses the payload of an IP packet from `source` to `destination`, whose header has the codepoint `ecn`.
+    /// The segment's payload is not copied.
     ///
     /// # Errors
-    /// The bytes are not a segment, or not the one that was sent.
+    /// [`Malformed`] if the bytes are not a whole segment, or were damaged.
     pub fn parse(
         bytes: &'a [u8],
-        source: &IpAddress,
-        destination: &IpAddress,
+        source: impl Into<IpAddr>,
+        destination: impl Into<IpAddr>,
         ecn: Ecn,
     ) -> Result<Self, Malformed> {
-        let packet = TcpPacket::new_checked(bytes).map_err(|_| Malformed::Short)?;
-        let sum = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), bytes.len()).add(bytes);
-        if sum.finish() != 0 {
+        let (fixed, rest) = bytes.split_first_chunk().ok_or(Malformed::Short)?;
+        let options_len = Header::options_len(fixed).ok_or(Malformed::Short)?;
+        let (options, payload) = rest.split_at_checked(options_len).ok_or(Malformed::Short)?;
+        if Checksum::pseudo(source, destination, PROTOCOL, bytes.len()).add(bytes).finish() != 0 {
             return Err(Malformed::Checksum);
         }
-        let header = Header {
-            source: packet.src_port(),
-            destination: packet.dst_port(),
-            seq: SeqNumber::new(packet.seq_number().0.cast_unsigned()),
-            ack: SeqNumber::new(packet.ack_number().0.cast_unsigned()),
-            // `new_checked` vouches for the whole header; the control bits are its fourteenth byte.
-            flags: Flags(bytes.get(13).copied().unwrap_or_default()),
-            window: packet.window_len(),
-            urgent: packet.urgent_at(),
-            options: Options::parse(packet.options()),
-            ecn,
-        };
+        let header = Header::read(fixed, options, ecn);
         if header.source == 0 || header.destination == 0 {
             return Err(Malformed::Port);
         }
-        Ok(Self { header, payload: [packet.payload(), &[]] })
+        Ok(Self { header, payload: [payload, &[]] })
     }
 
     /// Returns the number of bytes of payload.
@@ -281,17 +338,22 @@ impl<'a> Segment<'a> {
         self.payload_len() == 0
     }
 
-    /// Writes it, with its checksum, to the beginning of `to`; says how many bytes. `None` if `to` is shorter
-    /// than [`Segment::len`].
-    pub fn emit(&self, to: &mut [u8], source: &IpAddress, destination: &IpAddress) -> Option<usize> {
+    /// Writes the segment with its checksum to the beginning of `to`. Returns the number of bytes; `None` if
+    /// `to` is shorter than [`Segment::len`].
+    pub fn emit(
+        &self,
+        to: &mut [u8],
+        source: impl Into<IpAddr>,
+        destination: impl Into<IpAddr>,
+    ) -> Option<usize> {
         let header_len = self.header.bytes();
         let len = header_len + self.payload_len();
         let to = to.get_mut(..len)?;
         let (head, mut rest) = to.split_at_mut(header_len);
         let (fixed, room) = head.split_first_chunk_mut()?;
-        *fixed = self.fixed_part(header_len);
+        *fixed = self.header.fixed_part(header_len);
         self.header.options.write_to(room)?;
-        let pseudo = Checksum::pseudo(source, destination, IpProtocol::Tcp.into(), len);
+        let pseudo = Checksum::pseudo(source, destination, PROTOCOL, len);
         let sum = match self.payload {
             [bulk, []] if bulk.len() >= BULK => pseudo.add(head).add_copied(bulk, rest),
             parts => {
@@ -306,32 +368,20 @@ impl<'a> Segment<'a> {
         *to.get_mut(16..)?.first_chunk_mut()? = sum.finish().to_be_bytes();
         Some(len)
     }
-
-    /// Returns the header without options (RFC 9293, 3.1). The checksum is zero.
-    fn fixed_part(&self, header_len: usize) -> [u8; HEADER_LEN] {
-        let header = &self.header;
-        let [s0, s1] = header.source.to_be_bytes();
-        let [d0, d1] = header.destination.to_be_bytes();
-        let [n0, n1, n2, n3] = header.seq.to_u32().to_be_bytes();
-        let [a0, a1, a2, a3] = header.ack.to_u32().to_be_bytes();
-        let [w0, w1] = header.window.to_be_bytes();
-        let [u0, u1] = header.urgent.to_be_bytes();
-        let offset = (header_len as u8 / 4) << 4;
-        [s0, s1, d0, d1, n0, n1, n2, n3, a0, a1, a2, a3, offset, header.flags.0, w0, w1, 0, 0, u0, u1]
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::options::{SackBlocks, Timestamps};
     use super::*;
-    use crate::wire::{IpAddress, Ipv4Address, Ipv6Address, TcpControl, TcpRepr};
+    use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
+    use smoltcp::wire::{TcpControl, TcpPacket, TcpRepr};
 
-    const A: IpAddress = IpAddress::Ipv4(Ipv4Address::new(10, 0, 0, 1));
-    const B: IpAddress = IpAddress::Ipv4(Ipv4Address::new(10, 0, 0, 2));
-    const A6: IpAddress = IpAddress::Ipv6(Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
-    const B6: IpAddress = IpAddress::Ipv6(Ipv6Address::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
+    const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+    const A6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
+    const B6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
 
     fn header() -> Header {
         let sack = SackBlocks::from_iter([SeqRange::at(SeqNumber::new(500), 10)]);
@@ -356,10 +406,10 @@ mod tests {
     fn what_is_sent_is_what_smoltcp_reads() {
         let segment = Segment { header: header(), payload: [b"hello ", b"world"] };
         let mut bytes = [0xaa; 100];
-        let len = segment.emit(&mut bytes, &A, &B).unwrap();
+        let len = segment.emit(&mut bytes, A, B).unwrap();
         assert_eq!(len, segment.len());
         let packet = TcpPacket::new_checked(&bytes[..len]).unwrap();
-        let read = TcpRepr::parse(&packet, &A, &B, &Default::default()).unwrap();
+        let read = TcpRepr::parse(&packet, &A.into(), &B.into(), &Default::default()).unwrap();
         assert_eq!(
             (read.src_port, read.dst_port, read.window_len, read.control),
             (80, 40_000, 4321, TcpControl::Psh)
@@ -372,12 +422,12 @@ mod tests {
     fn a_wrong_bit_anywhere_is_noticed() {
         let segment = Segment { header: header(), payload: [b"hello", b""] };
         let mut bytes = [0; 100];
-        let len = segment.emit(&mut bytes, &A6, &B6).unwrap();
-        assert_eq!(Segment::parse(&bytes[..len], &A6, &B6, Ecn::Capable), Ok(segment));
-        assert_eq!(Segment::parse(&bytes[..len], &A6, &A6, Ecn::Capable), Err(Malformed::Checksum));
+        let len = segment.emit(&mut bytes, A6, B6).unwrap();
+        assert_eq!(Segment::parse(&bytes[..len], A6, B6, Ecn::Capable), Ok(segment));
+        assert_eq!(Segment::parse(&bytes[..len], A6, A6, Ecn::Capable), Err(Malformed::Checksum));
         for bit in 0..8 * len {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Segment::parse(&bytes[..len], &A6, &B6, Ecn::Capable).is_err(), "bit {bit}");
+            assert!(Segment::parse(&bytes[..len], A6, B6, Ecn::Capable).is_err(), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
@@ -395,12 +445,12 @@ mod tests {
         let payload: Vec<u8> = (0..1_460_u32).map(|n| (n * 7 % 251) as u8).collect();
         let emitted = |payload| {
             let mut bytes = [0xaa; 1_600];
-            let len = Segment { header: header(), payload }.emit(&mut bytes, &A, &B).unwrap();
+            let len = Segment { header: header(), payload }.emit(&mut bytes, A, B).unwrap();
             bytes[..len].to_vec()
         };
         for len in [BULK - 1, BULK, BULK + 1, 1_447, 1_448] {
             let whole = emitted([&payload[..len], b""]);
-            let read = Segment::parse(&whole, &A, &B, Ecn::Capable).unwrap();
+            let read = Segment::parse(&whole, A, B, Ecn::Capable).unwrap();
             assert_eq!(read.payload[0], &payload[..len]);
             for cut in [0, 1, 100, len / 2, len - 1] {
                 let (a, b) = payload[..len].split_at(cut);
@@ -412,7 +462,7 @@ mod tests {
     #[test]
     fn a_buffer_too_small_gets_nothing() {
         let segment = Segment { header: header(), payload: [b"hello", b""] };
-        assert_eq!(segment.emit(&mut vec![0; segment.len() - 1], &A, &B), None);
+        assert_eq!(segment.emit(&mut vec![0; segment.len() - 1], A, B), None);
     }
 
     proptest! {
@@ -424,14 +474,14 @@ mod tests {
             if fix && bytes.len() >= HEADER_LEN {
                 bytes[12] = (bytes[12] & 0x0f) | ((5 + bytes[12] / 16 % 11) << 4);
                 bytes[16..18].fill(0);
-                let sum = Checksum::pseudo(&A, &B, 6, bytes.len()).add(&bytes).finish();
+                let sum = Checksum::pseudo(A, B, 6, bytes.len()).add(&bytes).finish();
                 bytes[16..18].copy_from_slice(&sum.to_be_bytes());
             }
-            if let Ok(segment) = Segment::parse(&bytes, &A, &B, Ecn::NotCapable) {
+            if let Ok(segment) = Segment::parse(&bytes, A, B, Ecn::NotCapable) {
                 prop_assert!(segment.payload_len() + HEADER_LEN <= bytes.len());
                 let mut again = [0; 200];
-                let len = segment.emit(&mut again, &A, &B).unwrap();
-                let read = Segment::parse(&again[..len], &A, &B, Ecn::NotCapable).unwrap();
+                let len = segment.emit(&mut again, A, B).unwrap();
+                let read = Segment::parse(&again[..len], A, B, Ecn::NotCapable).unwrap();
                 prop_assert_eq!(read.header.seq, segment.header.seq);
                 prop_assert_eq!(read.header.flags, segment.header.flags);
                 prop_assert_eq!(read.payload, segment.payload);

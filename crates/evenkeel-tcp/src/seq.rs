@@ -1,23 +1,33 @@
-//! Sequence numbers (RFC 9293, 3.4): 32 bits that wrap, so that "before" is a matter of less than half the
-//! circle.
+//! Sequence numbers (RFC 9293, 3.4): 32 bits that wrap, so that a number is before another if less than half
+//! the circle lies between them.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
 /// The number of a byte in a stream, or of the SYN or FIN.
 ///
-/// There is no `Ord`: numbers on a circle have none. All arithmetic wraps, whatever a peer sends.
+/// There is no `Ord`, because numbers on a circle have none. All arithmetic wraps, whatever a peer sends.
+///
+/// ```
+/// use evenkeel_tcp::SeqNumber;
+///
+/// let last = SeqNumber::new(u32::MAX);
+/// let next = last + 1;
+/// assert_eq!(next, SeqNumber::new(0));
+/// assert!(last.before(next));
+/// assert_eq!((next + 9).since(last), 10);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct SeqNumber(u32);
 
 impl SeqNumber {
-    /// Creates the number as a segment carries it.
+    /// Creates a number from that of a segment.
     #[must_use]
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// Returns the number for a segment to carry.
+    /// Returns the number for a segment.
     #[must_use]
     pub const fn to_u32(self) -> u32 {
         self.0
@@ -26,7 +36,7 @@ impl SeqNumber {
     /// Returns whether `self < other`: less than half the circle lies from `self` up to `other`.
     #[must_use]
     pub const fn before(self, other: Self) -> bool {
-        self.0.wrapping_sub(other.0).cast_signed() < 0
+        (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
     /// Returns whether `self > other` on the circle of sequence numbers.
@@ -86,7 +96,7 @@ impl AddAssign<u32> for SeqNumber {
     }
 }
 
-/// The number so many bytes earlier. The way between two numbers is [`SeqNumber::since`].
+/// Subtracts bytes from a number. [`SeqNumber::since`] returns the distance of two numbers.
 impl Sub<u32> for SeqNumber {
     type Output = Self;
     fn sub(self, bytes: u32) -> Self {

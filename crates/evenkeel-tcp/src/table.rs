@@ -1,6 +1,7 @@
 //! From the four-tuple of a segment to what is kept for it, at a cost that does not depend on how much is
 //! kept.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use hashbrown::HashTable;
@@ -18,7 +19,20 @@ const ENTRIES_MAX: usize = 1 << 31;
 /// No number of a slot or a piece.
 const NONE: u32 = u32::MAX;
 
-/// Something for each of many four-tuples: a slab, and a hash table of places in it.
+/// A table with a value for each of many four-tuples: a slab, and a hash table of places in it.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+///
+/// use evenkeel_tcp::{FourTuple, Secret, Table};
+///
+/// let mut table = Table::new(Secret::of_seed(1), 100_000);
+/// let tuple = FourTuple::new((Ipv4Addr::new(192, 0, 2, 1), 80), (Ipv4Addr::new(192, 0, 2, 2), 40_000));
+/// let id = table.insert(tuple, "a connection").expect("there is room");
+/// assert_eq!((table.find(&tuple), table.get(id)), (Some(id), Some(&"a connection")));
+/// assert_eq!(table.remove(id), Some("a connection"));
+/// assert_eq!(table.get(id), None);
+/// ```
 ///
 /// The hash is keyed, so no other host can choose tuples that collide (Crosby and Wallach, "Denial of
 /// service via algorithmic complexity attacks", 2003). There is no scan but [`iter`](Self::iter), which is
@@ -149,7 +163,8 @@ impl TupleHash {
     }
 }
 
-/// Names an entry as long as it is there; afterwards it names nothing (until the slot has had 2^32 holders).
+/// The name of an entry, as long as the entry exists. Afterwards it names nothing, until the slot has had 2^32
+/// entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
     index: u32,
@@ -170,7 +185,7 @@ impl Id {
     }
 }
 
-/// Why nothing was inserted.
+/// The reason why nothing was inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// The table holds as many entries as it may.

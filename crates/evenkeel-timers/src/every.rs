@@ -4,18 +4,18 @@ use crate::time::{Duration, Instant};
 
 /// The due times of an event that repeats at a steady interval.
 ///
-/// The next time is reckoned from when the last one was due, not from when it was taken care of, so lateness
-/// does not add up. If that was late by more than half an interval, the next one follows after half an
-/// interval, until all have been made up for: there is no burst, and the mean is kept.
+/// Each due time is computed from the previous due time, not from the time at which the event was handled.
+/// So lateness does not add up. If an event is late by more than half an interval, the next one follows after
+/// half an interval, until the lateness is made up for. So there is no burst, and the mean rate is kept.
 ///
 /// ```
 /// use evenkeel_timers::{Duration, Every, Instant};
 ///
 /// let mut every = Every::new(Duration::from_micros(20), Instant::ZERO);
 /// assert_eq!(every.due(), Instant::from_micros(20));
-/// // It was late by 3 µs.
+/// // The event is handled 3 µs late.
 /// assert_eq!(every.next(Instant::from_micros(23)), Instant::from_micros(40));
-/// // And by 25 µs.
+/// // The next one is handled 25 µs late.
 /// assert_eq!(every.next(Instant::from_micros(65)), Instant::from_micros(75));
 /// assert_eq!(every.next(Instant::from_micros(75)), Instant::from_micros(85));
 /// assert_eq!(every.next(Instant::from_micros(85)), Instant::from_micros(100));
@@ -23,27 +23,27 @@ use crate::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Every {
     interval: Duration,
-    /// The next due time if nothing were late.
+    /// The next due time if no event were late.
     steady: Instant,
     due: Instant,
 }
 
 impl Every {
-    /// Creates one that is due one interval after `start`, and then after each further one. An interval of
-    /// zero is taken as two nanoseconds.
+    /// Creates an event that is due one interval after `start`. An interval below two nanoseconds counts as
+    /// two nanoseconds.
     #[must_use]
     pub fn new(interval: Duration, start: Instant) -> Self {
         let interval = interval.max(Duration::from_nanos(2));
         Self { interval, steady: start + interval, due: start + interval }
     }
 
-    /// Returns when it is due.
+    /// Returns the next due time.
     #[must_use]
     pub const fn due(&self) -> Instant {
         self.due
     }
 
-    /// Takes it as done at `now`, and returns when it is due next: later than that.
+    /// Records that the event was handled at `now`. Returns the next due time, which is later than `now`.
     pub fn next(&mut self, now: Instant) -> Instant {
         self.steady += self.interval;
         self.due = self.steady.max(now + self.interval / 2);

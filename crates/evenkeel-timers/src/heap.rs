@@ -3,6 +3,8 @@
 //! Source: Fredman, Sedgewick, Sleator and Tarjan, "The pairing heap: a new form of self-adjusting heap",
 //! Algorithmica 1, 1986.
 
+use alloc::vec::Vec;
+
 /// In place of a key: there is none.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
@@ -151,11 +153,11 @@ impl Nodes {
 
     fn link(&mut self, one: u32, other: u32) -> u32 {
         self.count_step();
-        let Ok([a, b]) = self.nodes.get_disjoint_mut([one as usize, other as usize]) else { return one };
+        let filed = |key: u32| (self.nodes[key as usize].filed, key);
         // Of equals the lower key is first, so that the order depends on nothing but what is set.
-        let (first, upper, second, lower) =
-            if (b.filed, other) < (a.filed, one) { (other, b, one, a) } else { (one, a, other, b) };
-        let child = core::mem::replace(&mut upper.child, second);
+        let (first, second) = if filed(other) < filed(one) { (other, one) } else { (one, other) };
+        let child = core::mem::replace(&mut self.node(first).child, second);
+        let lower = self.node(second);
         (lower.next, lower.previous) = (child, first);
         if child != NOBODY {
             self.node(child).previous = second;

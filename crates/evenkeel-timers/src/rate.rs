@@ -1,8 +1,29 @@
-//! Token buckets, each kept as one instant.
+//! Token buckets, each of which is one instant.
 
 use crate::time::{Duration, Instant};
 
-/// So many events a second in the long run, and so many at once: of each bucket.
+/// A limit on events: a mean rate, and a number of events that may pass at once.
+///
+/// One limit serves many buckets, for example one bucket for each peer.
+///
+/// ```
+/// use evenkeel_timers::{Bucket, Duration, Instant, RateLimit};
+///
+/// // 100 answers a second, at most 3 at once.
+/// let limit = RateLimit::new(100, 3);
+/// let mut bucket = Bucket::default();
+/// let mut passes = |now| {
+///     let has_token = limit.has_token(&bucket, now);
+///     if has_token {
+///         limit.take(&mut bucket, 1, now);
+///     }
+///     has_token
+/// };
+///
+/// let now = Instant::from_millis(1_000);
+/// assert_eq!([(); 4].map(|()| passes(now)), [true, true, true, false]);
+/// assert!(passes(now + Duration::from_millis(10)));
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimit {
     interval: Option<Duration>,
@@ -11,8 +32,8 @@ pub struct RateLimit {
 
 /// The remaining events that a [`RateLimit`] lets pass. A new bucket is full.
 ///
-/// Instead of a count of tokens it keeps the instant at which it will be full again (the generic cell rate
-/// algorithm): nothing has to be refilled.
+/// A bucket stores the instant at which it will be full again, instead of a count of tokens (the generic cell
+/// rate algorithm). So nothing has to be refilled.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
     full_at: Instant,
@@ -25,8 +46,8 @@ impl Default for Bucket {
 }
 
 impl RateLimit {
-    /// Creates a limit of `per_s` events a second on average and `burst` at once. A limit that lets nothing
-    /// pass has zero of either.
+    /// Creates a limit of `per_s` events a second on average and `burst` events at once. If either is zero,
+    /// no event passes.
     #[must_use]
     pub fn new(per_s: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1).checked_div(per_s).filter(|_| burst > 0);
@@ -34,13 +55,13 @@ impl RateLimit {
         Self { interval, tolerance }
     }
 
-    /// Returns whether there is a token in the bucket.
+    /// Returns whether the bucket has a token.
     #[must_use]
     pub fn has_token(&self, bucket: &Bucket, now: Instant) -> bool {
         self.interval.is_some() && bucket.full_at.since(now) <= self.tolerance
     }
 
-    /// Takes tokens, also more than there are: the bucket owes them.
+    /// Takes tokens from the bucket. If it has fewer, it owes the rest, and is refilled later.
     pub fn take(&self, bucket: &mut Bucket, tokens: u32, now: Instant) {
         bucket.full_at = bucket.full_at.max(now) + self.interval.unwrap_or_default() * tokens;
     }

@@ -3,24 +3,25 @@
 //! Source: Aron and Druschel, "Soft timers: efficient microsecond software timer support for network
 //! processing", ACM TOCS 18(3), 2000.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::time::Instant;
 use crate::timers::{Timer, Timers};
 use crate::wheel::Wheel;
 
-/// Events that happen when the program comes by anyway, and at the latest when an interrupt does.
+/// Events that the program takes wherever it passes by, backed by an infrequent interrupt.
 ///
-/// A program often reaches states in which it costs nothing to call a handler: at the end of a system call,
-/// of a request, of a batch, in its idle loop. In such a **trigger state** it reads its clock and compares
-/// ([`is_due`](Self::is_due)), and if something is due it takes it ([`poll_event`](Self::poll_event)) and
-/// calls its handler as a plain function. So events are as fine as the trigger states are frequent. An
-/// interrupt, the **backing**, comes seldom and takes care of what is overdue.
+/// A program often reaches states in which calling a handler costs nothing extra: the end of a system call,
+/// of a request or of a batch, or its idle loop. In such a **trigger state** it reads its clock and compares
+/// ([`is_due`](Self::is_due)). If an event is due, it takes the event ([`poll_event`](Self::poll_event)) and
+/// calls its handler as a plain function. So events are as precise as trigger states are frequent. An
+/// interrupt, the **backing**, comes seldom and handles overdue events.
 ///
-/// The names are the paper's. Time is a number of *ticks* of the program's clock, its start does not matter:
-/// `measure_time` is what the clock reads now. An event that is scheduled for `T` ticks happens when the
-/// clock has advanced by at least `T + 1`, as it may be scheduled just before a tick. With a backing that
-/// comes at its resolution, every `X` ticks, the time that really passes is, in ticks,
+/// The names are the paper's. Time is a number of *ticks* of the program's clock, whose start does not
+/// matter. `measure_time` is the present reading of the clock. An event that is scheduled for `T` ticks
+/// happens when the clock has advanced by at least `T + 1`, because it may be scheduled just before a tick.
+/// With a backing every `X` ticks, the time that really passes is, in ticks,
 ///
 /// ```text
 ///   T  <  actual  <  T + X + 1
@@ -28,16 +29,15 @@ use crate::wheel::Wheel;
 ///
 /// never less, and close to `T` where trigger states are frequent.
 ///
-/// The backing can also be a one-shot timer, aimed at [`next_deadline`](Self::next_deadline): each event has
-/// a latest time, which is `X` after it is due or what
-/// [`schedule_with_deadline`](Self::schedule_with_deadline) says, and the one-shot goes off only for those
-/// that no trigger state has come by for.
+/// The backing can also be a one-shot timer, set to [`next_deadline`](Self::next_deadline). Each event has a
+/// latest time: `X` after it is due, or the one given to
+/// [`schedule_with_deadline`](Self::schedule_with_deadline). The one-shot fires only for events that no
+/// trigger state has handled by then.
 ///
-/// An event is made by scheduling it and gone when it happens or is cancelled. It is a timer of [`Timers`]
-/// that is registered, set and released, in the same [`Wheel`]: to schedule it, to cancel it and to take it
-/// costs the same however many are pending, and allocates nothing once there were as many before. A handler
-/// that is to be called at every trigger state, to measure how far these are apart, schedules itself anew
-/// with `T` = 0: it is due as soon as the clock has ticked.
+/// An event exists from being scheduled until it happens or is cancelled. Each is a timer of [`Timers`] in a
+/// [`Wheel`]. So scheduling, cancelling and taking an event cost the same however many are pending, and
+/// allocate nothing once as many were pending before. A handler that measures the distance of trigger states
+/// schedules itself anew with `T` = 0: it is due as soon as the clock has ticked.
 ///
 /// ```
 /// use evenkeel_timers::SoftTimers;
@@ -45,7 +45,7 @@ use crate::wheel::Wheel;
 /// // A clock that ticks every microsecond, an interrupt every millisecond.
 /// let mut events = SoftTimers::new(1_000_000, 1_000);
 ///
-/// // At 7 000 µs: a packet is to leave in 20 µs.
+/// // The clock reads 7 000 µs. A packet is to leave in 20 µs.
 /// events.schedule_soft_event(7_000, 20, "send a packet");
 ///
 /// // Trigger states, as they come.
@@ -57,7 +57,7 @@ use crate::wheel::Wheel;
 /// }
 /// assert_eq!(called, [(7_023, "send a packet")]);
 ///
-/// // One that is to wait for no longer than 50 µs, and one that is not wanted any more.
+/// // An event that waits no longer than 50 µs, and one of the backing. The first is cancelled.
 /// let event = events.schedule_with_deadline(7_040, 20, 50, "acknowledge");
 /// events.schedule_soft_event(7_040, 500, "poll the network");
 /// assert_eq!(events.next_deadline(), Some(7_091));
@@ -81,8 +81,8 @@ struct Pending<W> {
     number: u64,
 }
 
-/// An event that was scheduled, for who wants to cancel it. After it has happened it names nothing: its place
-/// may be another's, its number never is.
+/// The name of a scheduled event, with which it can be cancelled. After the event has happened, the name
+/// refers to nothing: it is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SoftEvent {
     key: u32,
@@ -106,18 +106,18 @@ impl SoftEvent {
 /// The activity of a core that has nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
-    /// Check for events: its loop is a trigger state.
+    /// The core checks for events: its loop is a trigger state.
     Spin,
-    /// Halt.
+    /// The core halts.
     Halt {
-        /// Until then at the latest; if nothing is pending and no interrupt comes, until something happens.
+        /// The time at which it continues, in ticks. [`None`] if no event is pending and no interrupt comes.
         until: Option<u64>,
     },
 }
 
 impl<W> SoftTimers<W> {
-    /// No events. The clock has so many ticks a second, the backing comes so often a second; no less than
-    /// once, and no more often than the clock ticks.
+    /// Creates an empty set of events. The clock has `measure_resolution` ticks a second. The backing comes
+    /// `interrupt_clock_resolution` times a second: at least once, and at most once a tick.
     #[must_use]
     pub fn new(measure_resolution: u64, interrupt_clock_resolution: u64) -> Self {
         let measure_resolution = measure_resolution.max(1);
@@ -191,7 +191,7 @@ impl<W> SoftTimers<W> {
         event
     }
 
-    /// Cancels an event and returns who waited for it; nobody if it has happened, or was cancelled before.
+    /// Cancels an event and returns its owner, or [`None`] if it has happened or was cancelled before.
     pub fn cancel(&mut self, event: SoftEvent) -> Option<W> {
         if !self.is_pending(event) {
             return None;
@@ -200,7 +200,7 @@ impl<W> SoftTimers<W> {
         Some(self.timers.release(Timer(event.key))?.who)
     }
 
-    /// Cancels all events and returns who waited for them.
+    /// Cancels all events and returns their owners.
     pub fn clear(&mut self) -> Vec<W> {
         self.deadlines = Wheel::new();
         core::mem::take(&mut self.timers).into_whose().map(|pending| pending.who).collect()
@@ -219,18 +219,17 @@ impl<W> SoftTimers<W> {
         measure_time >= self.timers.next_deadline().as_nanos()
     }
 
-    /// In a trigger state, and when a periodic backing comes: who waits for an event that is due. Call again
-    /// until there is nobody. They come in the order in which they are due.
+    /// Takes an event that is due and returns its owner. Call it in each trigger state and when a periodic
+    /// backing comes, until it returns [`None`]. Events come in the order in which they are due.
     ///
-    /// What a handler schedules is not due before the clock's next tick, so this ends.
+    /// An event that a handler schedules is not due before the clock's next tick, so the loop ends.
     #[inline]
     pub fn poll_event(&mut self, measure_time: u64) -> Option<W> {
         if self.is_due(measure_time) { self.take_due(measure_time) } else { None }
     }
 
-    /// Takes an event whose deadline has passed and returns its owner. To be called after a one-shot has
-    /// gone off, until it returns [`None`]. Other due events wait for a trigger state until their own
-    /// deadlines.
+    /// Takes an event whose deadline has passed and returns its owner. Call it after a one-shot has fired,
+    /// until it returns [`None`]. Other due events wait for a trigger state until their own deadlines.
     pub fn poll_overdue(&mut self, measure_time: u64) -> Option<W> {
         if let Some(key) = self.deadlines.poll_expired(at(measure_time)) {
             return Some(self.timers.release(Timer(key))?.who);
@@ -242,26 +241,26 @@ impl<W> SoftTimers<W> {
         overdue
     }
 
-    /// Returns when the next event is due, in ticks.
+    /// Returns the time at which the next event is due, in ticks.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
         ticks(self.timers.next_deadline())
     }
 
-    /// The earliest deadline of all events: what a one-shot is to be aimed at, which is to be set anew when
-    /// this changes.
+    /// Returns the earliest deadline of all events. A one-shot backing is set to it, and set anew when it
+    /// changes.
     pub fn next_deadline(&mut self) -> Option<u64> {
         let own = self.deadlines.next_deadline().unwrap_or(Instant::NEVER);
         // No deadline is later than this: so those that have it need not be looked for.
         ticks(own.min(self.timers.next_deadline().plus_nanos(self.interrupt_interval)))
     }
 
-    /// Returns what an idle core does when the clock reads `measure_time`. The core halts if nothing falls
+    /// Returns the action of an idle core when the clock reads `measure_time`. The core halts if no event is
     /// due before the backing comes, or if another idle core checks for events.
     ///
-    /// A periodic backing comes at `next_interrupt`. If there is none, the one-shot comes at
-    /// [`next_deadline`](Self::next_deadline), and instead of at each interrupt at which nothing would be due
-    /// the core is to be woken an [`interrupt_interval`](Self::interrupt_interval) before something is.
+    /// A periodic backing comes at `next_interrupt`. Without one, the one-shot comes at
+    /// [`next_deadline`](Self::next_deadline). Then the core wakes an
+    /// [`interrupt_interval`](Self::interrupt_interval) before the next event is due, not at each interrupt.
     pub fn idle(&mut self, measure_time: u64, next_interrupt: Option<u64>, another_checks: bool) -> Idle {
         let backed = next_interrupt.into_iter().chain(self.next_deadline()).min();
         let due = self.next_due().filter(|due| backed.is_none_or(|backed| *due < backed));
@@ -312,8 +311,8 @@ fn ticks(at: Instant) -> Option<u64> {
     (at != Instant::NEVER).then_some(at.as_nanos())
 }
 
-/// Returns the ticks for which to schedule an event that is to be due when the clock reads `until`: one less
-/// than there are until then, because an event is due a tick after its time.
+/// Returns the `ticks` with which an event is due when the clock reads `until`. That is one less than the
+/// difference, because an event is due a tick after its time.
 ///
 /// ```
 /// use evenkeel_timers::{SoftTimers, soft::ticks_before};

@@ -1,19 +1,32 @@
-//! Virtual or real, time is a number that the caller passes in.
+//! Points in time. Real or virtual, time is a number that the caller passes in.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 pub use core::time::Duration;
 
-/// A point in time: nanoseconds since the engine started.
+/// A point in time, in nanoseconds since a start that the caller chooses.
 ///
-/// It never goes back. What it counts (the TSC, or a simulator's virtual time) is the caller's business.
+/// The caller decides which clock it comes from: a processor's counter, the kernel's monotonic clock, or the
+/// virtual time of a simulator. Arithmetic saturates: no sum exceeds [`Instant::NEVER`], and no difference is
+/// below zero.
+///
+/// ```
+/// use evenkeel_timers::{Duration, Instant};
+///
+/// let start = Instant::from_millis(5);
+/// let end = start + Duration::from_micros(250);
+/// assert_eq!((end.as_nanos(), end - start), (5_250_000, Duration::from_micros(250)));
+/// assert_eq!(start.since(end), Duration::ZERO);
+/// assert_eq!(Instant::NEVER + Duration::from_secs(1), Instant::NEVER);
+/// assert_eq!(format!("{end:?}"), "0.005250000s");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The instant at which the engine started.
+    /// The start of time.
     pub const ZERO: Self = Self(0);
-    /// Later than anything that happens.
+    /// The instant of no event: later than all others.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// Creates the instant `nanos` ns after the start.
@@ -34,13 +47,13 @@ impl Instant {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start, for reports.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for reports only")]
     pub fn as_secs_f64(self) -> f64 {
@@ -66,7 +79,7 @@ impl Instant {
     }
 }
 
-/// So many nanoseconds; of centuries, as many as there can be.
+/// Returns the nanoseconds of a duration, saturating at `u64::MAX` (584 years).
 #[must_use]
 pub const fn nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)

@@ -1,4 +1,4 @@
-//! All the deadlines of something that has many reasons to wake up, each with who wants it.
+//! The deadlines of a program, each with its owner.
 
 use core::fmt;
 
@@ -6,12 +6,12 @@ use crate::time::Instant;
 use crate::wheel::Wheel;
 use evenkeel_base::Slab;
 
-/// Timers that know who wants them: `W` is what the caller calls them by.
+/// Timers with owners. A value of type `W` names the owner of each timer.
 ///
-/// [`Timers::register`] makes a timer, once for each of those who may want to be woken. To set it, move it
-/// and cancel it, and to take what has expired, allocates nothing and takes as long as the [`Wheel`] says,
-/// however many others there are. The next deadline is kept: [`Timers::is_due`] is one comparison, cheap
-/// enough to be made wherever the program comes by anyway.
+/// [`Timers::register`] creates a timer, once for each owner. Setting, moving and cancelling it, and taking
+/// an expired one, allocate nothing. They cost as much as the [`Wheel`] documents, whatever the number of
+/// timers. The next deadline is kept, so [`Timers::is_due`] is one comparison. A program can afford it after
+/// every piece of work.
 ///
 /// ```
 /// use evenkeel_timers::{Instant, Timers};
@@ -28,11 +28,11 @@ use evenkeel_base::Slab;
 /// timers.set(&retransmission, Instant::from_millis(200));
 /// timers.set(&sleeper, Instant::from_millis(50));
 ///
-/// // Who waits for what, for reports.
+/// // A report of all timers that are set.
 /// let waiting: Vec<_> = timers.iter().collect();
 /// assert_eq!(waiting[1], (Wants::Process(7), Instant::from_millis(50)));
 ///
-/// // Sleep until then. Nobody is woken for a timer that was cancelled, nor before its time.
+/// // The program sleeps until the next deadline. It does not wake for a cancelled timer.
 /// assert_eq!(timers.next_deadline(), Instant::from_millis(50));
 /// timers.cancel(&sleeper);
 /// assert_eq!(timers.next_deadline(), Instant::from_millis(200));
@@ -46,7 +46,7 @@ pub struct Timers<W> {
     next: Instant,
 }
 
-/// A timer of [`Timers`]. Whoever has it is the only one who can set it.
+/// A timer of [`Timers`]. Only its holder can set, cancel or release it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Timer(pub(crate) u32);
 
@@ -57,7 +57,7 @@ impl<W> Timers<W> {
         Self { wheel: Wheel::new(), whose: Slab::new(), next: Instant::NEVER }
     }
 
-    /// Registers a timer for `who`, which is not set.
+    /// Registers a timer for the owner `who`. The timer is not set.
     ///
     /// # Panics
     /// At 2^32 - 1 timers.
@@ -72,8 +72,8 @@ impl<W> Timers<W> {
         self.whose.remove(timer.0)
     }
 
-    /// Takes a timer that has expired at `now` or before, for who wants it no more then; its key, which is
-    /// free again, and who had it.
+    /// Takes a timer that has expired at `now` or before, and releases it. Returns its key, which is free
+    /// again, and its owner.
     pub(crate) fn release_expired(&mut self, now: Instant) -> Option<(u32, W)> {
         let Timer(key) = self.take_expired(now)?;
         Some((key, self.whose.remove(key)?))
@@ -89,8 +89,8 @@ impl<W> Timers<W> {
         self.whose.get(timer.0)
     }
 
-    /// Sets a timer, or moves it; at [`Instant::NEVER`], cancels it. One that is set to a time that has
-    /// passed expires at once.
+    /// Sets a timer, or moves it. [`Instant::NEVER`] cancels it. A timer whose deadline has passed expires at
+    /// once.
     pub fn set(&mut self, timer: &Timer, deadline: Instant) {
         if deadline == Instant::NEVER {
             self.cancel(timer);
@@ -108,7 +108,8 @@ impl<W> Timers<W> {
         }
     }
 
-    /// Cancels a timer; says whether it was set. One that has expired and was not handed out yet still is.
+    /// Cancels a timer. Returns whether it was set. An expired timer is set until
+    /// [`poll_expired`](Self::poll_expired) returns its owner.
     pub fn cancel(&mut self, timer: &Timer) -> bool {
         let before = self.wheel.deadline(timer.0);
         let was_set = self.wheel.cancel(timer.0);
@@ -116,13 +117,13 @@ impl<W> Timers<W> {
         was_set
     }
 
-    /// Returns when a timer expires; [`Instant::NEVER`] if it is not set.
+    /// Returns the deadline of a timer, or [`Instant::NEVER`] if it is not set.
     #[must_use]
     pub fn deadline(&self, timer: &Timer) -> Instant {
         self.wheel.deadline(timer.0).unwrap_or(Instant::NEVER)
     }
 
-    /// Returns when the next timer expires or has expired; [`Instant::NEVER`] if none is set.
+    /// Returns the earliest deadline of all timers, or [`Instant::NEVER`] if none is set. It may have passed.
     #[must_use]
     pub const fn next_deadline(&self) -> Instant {
         self.next
@@ -186,7 +187,7 @@ impl<W> Timers<W> {
 
 impl<W: Copy> Timers<W> {
     /// Takes a timer that expired at `now` or before and returns its owner. The timer is then no longer
-    /// set. To be called until it returns [`None`]. Timers come in the order of their deadlines.
+    /// set. Call it until it returns [`None`]. Timers come in the order of their deadlines.
     pub fn poll_expired(&mut self, now: Instant) -> Option<W> {
         let timer = self.take_expired(now)?;
         self.who(&timer).copied()

@@ -1,9 +1,11 @@
-//! Timers of very many connections: a hierarchical timing wheel.
+//! A hierarchical timing wheel, for the timers of very many connections.
 //!
 //! Setting, cancelling and expiring cost the same however many other timers there are. Source: Varghese and
 //! Lauck, "Hashed and hierarchical timing wheels", SOSP 1987, scheme 7. Each slot is a heap instead of a
 //! list, so that the next deadline is known exactly.
 
+use alloc::boxed::Box;
+use alloc::vec;
 use core::fmt;
 
 use crate::heap::{NOBODY, Nodes};
@@ -17,7 +19,24 @@ const LEVELS: usize = u64::BITS.div_ceil(LEVEL_BITS) as usize;
 /// In place of a slot: the timer is in none.
 const NO_SLOT: u16 = u16::MAX;
 
-/// One timer for each of many keys, which are small numbers: places in the caller's slab.
+/// A timing wheel: one timer for each key. Keys are small numbers, such as places in the caller's slab.
+///
+/// ```
+/// use evenkeel_timers::{Instant, Wheel};
+///
+/// let mut wheel = Wheel::new();
+/// wheel.set(3, Instant::from_millis(200));
+/// wheel.set(9, Instant::from_millis(50));
+///
+/// let now = wheel.next_deadline().unwrap();
+/// assert_eq!(now, Instant::from_millis(50));
+/// assert_eq!(wheel.poll_expired(now), Some(9));
+/// assert_eq!(wheel.poll_expired(now), None);
+/// assert!(wheel.cancel(3));
+/// assert_eq!(wheel.next_deadline(), None);
+/// ```
+///
+/// # Design
 ///
 /// ```text
 ///   bits of an instant               63..60      11..6    5..0
@@ -29,20 +48,22 @@ const NO_SLOT: u16 = u16::MAX;
 ///                                                                 level 0 when the wheel turns to 23|0
 /// ```
 ///
-/// So every timer of a level is earlier than any of the levels above, and within a level slots are in the
-/// order of time. A slot is a pairing heap with its earliest timer on top. So the next deadline is that of a
-/// timer that is set: nobody is woken only for the wheel to turn, nor for a timer that was cancelled.
+/// Every timer of a level is earlier than all timers of the levels above. Within a level, slots are in the
+/// order of time. A slot is a pairing heap with its earliest timer on top. So the next deadline is the
+/// deadline of a timer that is set: no caller wakes only to turn the wheel, or for a cancelled timer.
 ///
-/// A timer that is put off stays where it is, as a retransmission timer is at each acknowledgment; so does
-/// one that is cancelled, which mostly is set again before long. It is filed anew, or left out, when it comes
-/// first in its slot and somebody asks for the next deadline, or the wheel turns there.
+/// A postponed timer stays where it is, such as a retransmission timer at each acknowledgment. So does a
+/// cancelled timer, which is often set again soon. The wheel files it anew, or leaves it out, when it comes
+/// first in its slot and the caller asks for the next deadline, or the wheel turns there.
 ///
-/// Setting a timer, moving it and cancelling it take constant time, and so does expiring, but for what a slot
-/// costs whose earliest timer goes: in the long run the logarithm of how many share it, which are few unless
-/// their deadlines are far away. To put a timer off or to cancel it takes no more than to compare and to
-/// store; what filing it anew takes comes at most once for each time, and mostly for many times at once.
+/// # Cost
 ///
-/// A timer costs 32 bytes, whether set or not, up to the highest key in use; the wheel itself 3 KiB.
+/// Setting, moving and cancelling a timer take constant time. Postponing and cancelling are one comparison
+/// and one store. Filing a postponed timer anew happens at most once for each postponement, and often once
+/// for many. Expiring takes constant time too, except for the heap of a slot. That costs the logarithm of the
+/// number of timers in the slot, in the long run. They are few unless their deadlines are far away.
+///
+/// A timer takes 32 bytes, set or not, up to the highest key in use. The wheel itself takes 3 KiB.
 pub struct Wheel {
     turned: u64,
     timers: Nodes,
@@ -90,8 +111,8 @@ impl Wheel {
         self.file(key);
     }
 
-    /// Cancels the timer of `key`; whether it was set, which one that has expired but was not yet handed out
-    /// still is.
+    /// Cancels the timer of `key`. Returns whether it was set. An expired timer is set until
+    /// [`poll_expired`](Self::poll_expired) returns its key.
     pub fn cancel(&mut self, key: u32) -> bool {
         let Some(timer) = self.timers.get_mut(key) else { return false };
         let was_set = core::mem::replace(&mut timer.set, false);
@@ -99,19 +120,19 @@ impl Wheel {
         was_set
     }
 
-    /// Returns when the timer of `key` expires, if it is set.
+    /// Returns the deadline of the timer of `key`, if it is set.
     #[must_use]
     pub fn deadline(&self, key: u32) -> Option<Instant> {
         let timer = self.timers.get(key)?;
         timer.set.then_some(Instant::from_nanos(timer.deadline))
     }
 
-    /// Returns the deadline of the earliest timer, if any is set: when to call
-    /// [`poll_expired`](Self::poll_expired) next. If that timer has expired already, returns some time up
-    /// to which the wheel has turned.
+    /// Returns the deadline of the earliest timer, if any is set. The caller calls
+    /// [`poll_expired`](Self::poll_expired) then. If that timer has expired already, returns a time that has
+    /// passed.
     ///
-    /// To know it, those timers are filed anew that were put off, and left out that were cancelled, as far as
-    /// they come before it.
+    /// The call files postponed timers anew and leaves cancelled ones out, as far as they come before the
+    /// earliest timer.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         loop {
             let (slot, _) = self.next_slot()?;
@@ -123,9 +144,9 @@ impl Wheel {
         }
     }
 
-    /// An instant before which no timer expires, for who is asked often and waits seldom: nothing is filed
-    /// anew for it. Not later than [`next_deadline`](Self::next_deadline), and earlier only if timers were
-    /// put off or cancelled that come before it.
+    /// Returns an instant before which no timer expires, without filing any timer anew. It suits callers that
+    /// ask often and wait seldom. It is never later than [`next_deadline`](Self::next_deadline), and earlier
+    /// only if a timer before that was postponed or cancelled.
     #[must_use]
     pub fn not_before(&self) -> Option<Instant> {
         let (slot, _) = self.next_slot()?;
@@ -133,11 +154,11 @@ impl Wheel {
         Some(Instant::from_nanos(earliest.filed.max(self.turned)))
     }
 
-    /// Takes a timer whose deadline is at or before `now`. It is then no longer set. To be called until it
-    /// returns [`None`].
+    /// Takes a timer whose deadline is at or before `now`, and returns its key. The timer is then no longer
+    /// set. Call it until it returns [`None`].
     ///
-    /// None is handed out before its deadline. Those that expire between two calls come in the order of their
-    /// deadlines, and of equal ones in that of their keys.
+    /// No timer is taken before its deadline. Timers come in the order of their deadlines, and those of one
+    /// deadline in the order of their keys.
     pub fn poll_expired(&mut self, now: Instant) -> Option<u32> {
         let now = now.as_nanos();
         while let Some((slot, start)) = self.next_slot().filter(|&(_, start)| start <= now) {

@@ -1,12 +1,23 @@
 //! A queue of future events in order of time. Events due at one time happen in the order in which they were
 //! scheduled.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use alloc::collections::BinaryHeap;
+use core::cmp::{Ordering, Reverse};
 use evenkeel_timers::Instant;
 
 /// A queue of future events.
+///
+/// ```
+/// use evenkeel_timers::Instant;
+/// use evenkeel_wan::event::Events;
+///
+/// let mut events = Events::new();
+/// events.schedule(Instant::from_millis(20), "second");
+/// events.schedule(Instant::from_millis(10), "first");
+/// assert_eq!(events.next_due(), Instant::from_millis(10));
+/// assert_eq!(events.pop_due(Instant::from_millis(10)), Some("first"));
+/// assert_eq!(events.pop_due(Instant::from_millis(10)), None);
+/// ```
 #[derive(Debug)]
 pub struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
@@ -27,12 +38,12 @@ impl<T> PartialEq for Entry<T> {
 }
 impl<T> Eq for Entry<T> {}
 impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 impl<T> Ord for Entry<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         (self.due, self.order).cmp(&(other.due, other.order))
     }
 }
@@ -56,7 +67,7 @@ impl<T> Events<T> {
         self.scheduled += 1;
     }
 
-    /// Returns when the next event is due; [`Instant::NEVER`] if there is none.
+    /// Returns the time at which the next event is due, or [`Instant::NEVER`] if there is none.
     #[must_use]
     pub fn next_due(&self) -> Instant {
         self.heap.peek().map_or(Instant::NEVER, |Reverse(entry)| entry.due)

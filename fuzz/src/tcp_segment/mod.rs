@@ -15,6 +15,7 @@
 
 mod peer;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use evenkeel_core::tcp::congestion::Algorithm;
@@ -24,19 +25,18 @@ use evenkeel_core::tcp::fast_open::FastOpenServer;
 use evenkeel_core::tcp::recovery::{RecoveryConfig, Restart, Start};
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::tcp::{
-    Counter, Counters, Ecn, Endpoint, EndpointConfig, Flags, FourTuple, ListenerConfig, Rate, Secret,
-    Segment, SeqNumber, State, TimeWaitConfig,
+    AddrPort, Counter, Counters, Ecn, Endpoint, EndpointConfig, Flags, FourTuple, ListenerConfig, Rate,
+    Secret, Segment, SeqNumber, State, TimeWaitConfig,
 };
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpAddress, IpEndpoint};
 
 use super::Script;
 use peer::{Made, Peer, byte};
 
-const US: IpAddress = IpAddress::v4(10, 0, 0, 1);
-const THEM: IpAddress = IpAddress::v4(10, 0, 0, 2);
-const US_V6: IpAddress = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 1);
-const THEM_V6: IpAddress = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+const US: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const THEM: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+const US_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
+const THEM_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
 
 /// The ports of the listeners: an ordinary one, one with room for nearly nothing, and one with Fast Open.
 const PORTS: [u16; 3] = [80, 81, 82];
@@ -155,18 +155,18 @@ struct World {
 impl World {
     fn new(script: &mut Script<'_>) -> Self {
         let config = config(script);
-        let ours = |port| IpEndpoint::new(US, port);
-        let ours_v6 = |port| IpEndpoint::new(US_V6, port);
+        let ours = |port| AddrPort::new(US, port);
+        let ours_v6 = |port| AddrPort::new(US_V6, port);
         let peers = vec![
-            Peer::new(ours(80), IpEndpoint::new(THEM, 5_000), 1_000),
-            Peer::new(ours(80), IpEndpoint::new(THEM, 5_001), u32::MAX - 10_000),
-            Peer::new(ours_v6(80), IpEndpoint::new(THEM_V6, 5_000), 1 << 31),
-            Peer::new(ours(81), IpEndpoint::new(THEM, 5_002), 0),
-            Peer::new(ours_v6(82), IpEndpoint::new(THEM_V6, 5_003), 77),
-            Peer::new(ours(82), IpEndpoint::new(THEM, 5_004), u32::MAX),
+            Peer::new(ours(80), AddrPort::new(THEM, 5_000), 1_000),
+            Peer::new(ours(80), AddrPort::new(THEM, 5_001), u32::MAX - 10_000),
+            Peer::new(ours_v6(80), AddrPort::new(THEM_V6, 5_000), 1 << 31),
+            Peer::new(ours(81), AddrPort::new(THEM, 5_002), 0),
+            Peer::new(ours_v6(82), AddrPort::new(THEM_V6, 5_003), 77),
+            Peer::new(ours(82), AddrPort::new(THEM, 5_004), u32::MAX),
             // The user connects to these peers.
-            Peer::new(ours(9_000), IpEndpoint::new(THEM, 7), 12_345),
-            Peer::new(ours_v6(9_000), IpEndpoint::new(THEM_V6, 7), u32::MAX - 1_000),
+            Peer::new(ours(9_000), AddrPort::new(THEM, 7), 12_345),
+            Peer::new(ours_v6(9_000), AddrPort::new(THEM_V6, 7), u32::MAX - 1_000),
         ];
         let mut endpoint = Endpoint::new(config.clone(), Secret::new([7; 16]));
         PORTS.iter().for_each(|port| listen(&mut endpoint, *port));
@@ -222,7 +222,7 @@ impl World {
         let (source, destination) = (tuple.remote.addr, tuple.local.addr);
         let mut bytes = vec![0; 60 + made.payload.len()];
         let segment = Segment { header: made.header, payload: [&made.payload, &[]] };
-        let Some(len) = segment.emit(&mut bytes, &source, &destination) else { panic!("room for all") };
+        let Some(len) = segment.emit(&mut bytes, source, destination) else { panic!("room for all") };
         bytes.truncate(len);
         if !edits.is_empty() {
             spoil(&mut bytes, edits, &source, &destination);
@@ -244,12 +244,12 @@ impl World {
         let tuple = self.peers[peer].tuple;
         let (source, destination) = (tuple.remote.addr, tuple.local.addr);
         let packet = Packet { source, destination, ecn, mss: MSS };
-        let Ok(segment) = Segment::parse(bytes, &source, &destination, ecn) else {
+        let Ok(segment) = Segment::parse(bytes, source, destination, ecn) else {
             self.endpoint.input(bytes, &packet, self.now);
             return;
         };
-        let local = IpEndpoint::new(destination, segment.header.destination);
-        let tuple = FourTuple::new(local, IpEndpoint::new(source, segment.header.source));
+        let local = AddrPort::new(destination, segment.header.destination);
+        let tuple = FourTuple::new(local, AddrPort::new(source, segment.header.source));
         let Some(peer) = self.peers.iter().position(|peer| peer.tuple == tuple) else {
             // The segment is from an unknown sender, or for an unknown receiver.
             self.endpoint.input(bytes, &packet, self.now);
@@ -372,7 +372,7 @@ impl World {
         for _ in 0..SEGMENTS_MAX {
             let Some(transmit) = self.endpoint.poll_transmit(self.now, &(), &mut bytes) else { return };
             let (local, remote) = (transmit.tuple.local, transmit.tuple.remote);
-            let segment = Segment::parse(&bytes[..transmit.len], &local.addr, &remote.addr, transmit.ecn)
+            let segment = Segment::parse(&bytes[..transmit.len], local.addr, remote.addr, transmit.ecn)
                 .expect("a segment with its checksum");
             assert_eq!((segment.header.source, segment.header.destination), (local.port, remote.port));
             assert!(segment.payload_len() + segment.header.options.len() <= usize::from(MSS));
@@ -550,7 +550,7 @@ impl World {
     }
 
     fn serve_newcomer(&mut self) {
-        let mut peer = Peer::new(IpEndpoint::new(US, 80), IpEndpoint::new(THEM, 6_000), 1 << 30);
+        let mut peer = Peer::new(AddrPort::new(US, 80), AddrPort::new(THEM, 6_000), 1 << 30);
         let syn = peer.make(&mut Script(&[3]), self.now);
         peer.note_given(&Segment::bare(syn.header));
         self.peers.push(peer);
@@ -615,7 +615,7 @@ fn first_unread(connection: &Connection) -> SeqNumber {
 
 /// Changes bytes of the header, and cuts or lengthens the packet. Then corrects the payload, which identifies
 /// its bytes, and the checksum.
-fn spoil(bytes: &mut Vec<u8>, edits: &[u8], source: &IpAddress, destination: &IpAddress) {
+fn spoil(bytes: &mut Vec<u8>, edits: &[u8], source: &IpAddr, destination: &IpAddr) {
     let header_len = |bytes: &[u8]| (usize::from(bytes[12] >> 4) * 4).min(bytes.len());
     let head = header_len(bytes).max(20);
     for edit in edits.chunks(2) {
@@ -643,7 +643,7 @@ fn spoil(bytes: &mut Vec<u8>, edits: &[u8], source: &IpAddress, destination: &Ip
 }
 
 /// Corrects the checksum (RFC 9293, 3.1).
-pub(super) fn seal(bytes: &mut [u8], source: &IpAddress, destination: &IpAddress) {
+pub(super) fn seal(bytes: &mut [u8], source: &IpAddr, destination: &IpAddr) {
     bytes[16..18].fill(0);
     let len = (bytes.len() as u32).to_be_bytes();
     let pseudo = [&address(source)[..], &address(destination), &len, &[0, 0, 0, 6]].concat();
@@ -657,9 +657,9 @@ pub(super) fn seal(bytes: &mut [u8], source: &IpAddress, destination: &IpAddress
     bytes[16..18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
-fn address(address: &IpAddress) -> Vec<u8> {
+fn address(address: &IpAddr) -> Vec<u8> {
     match address {
-        IpAddress::Ipv4(address) => address.octets().to_vec(),
-        IpAddress::Ipv6(address) => address.octets().to_vec(),
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
     }
 }

@@ -2,10 +2,10 @@
 //! the endpoint.
 
 use evenkeel_core::tcp::{
-    Cookie, Ecn, Flags, FourTuple, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange, Timestamps,
+    AddrPort, Cookie, Ecn, Flags, FourTuple, Header, Options, SackBlocks, Segment, SeqNumber, SeqRange,
+    Timestamps,
 };
 use evenkeel_core::time::Instant;
-use evenkeel_core::wire::IpEndpoint;
 
 use super::super::Script;
 
@@ -79,9 +79,9 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) const fn new(local: IpEndpoint, remote: IpEndpoint, first: u32) -> Self {
+    pub(super) const fn new(local: AddrPort, remote: AddrPort, first: u32) -> Self {
         Self {
-            tuple: FourTuple::new(local, remote),
+            tuple: FourTuple { local, remote },
             next: SeqNumber::new(first),
             sent: SeqNumber::new(0),
             iss: None,

@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::guard::{Judgement, Load};
 pub use crate::counters::{CpuShares, Drop};
 
 /// The share of the offered frames that may be missing at a load that still counts as loss-free.
@@ -15,8 +16,6 @@ pub const LOSS_FREE_TOLERANCE: f64 = 0.005;
 
 /// The share of the time below which a host's core counts as disturbed. Figures are then low and uneven.
 const DISTURBED: f64 = 0.95;
-/// The share of the time below which a host's core gives no information about the architecture.
-const UNKNOWN: f64 = 0.90;
 
 /// The results of one run of the demonstration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +24,8 @@ pub struct Demonstration {
     pub version: String,
     /// The conditions of the run, and the machine it ran on.
     pub setup: Setup,
-    /// The results of each receive architecture, in the order they ran.
+    /// The results of each receive architecture, in the order they ran: one with a single receive queue comes
+    /// before all that have several.
     pub architectures: Vec<Architecture>,
     /// The results of the kernel's own socket under the same load, if it could be measured.
     pub kernel: Option<Kernel>,
@@ -54,6 +54,18 @@ pub struct Setup {
     pub seconds_per_point: f64,
     /// The seed of everything that is random.
     pub seed: u64,
+    /// The operating system and its release. `None` in results of old versions, like all that follow.
+    #[serde(default)]
+    pub system: Option<String>,
+    /// The time at which the run began, as of RFC 3339 in UTC.
+    #[serde(default)]
+    pub started: Option<String>,
+    /// The time that the whole run took, in seconds.
+    #[serde(default)]
+    pub took_s: Option<f64>,
+    /// The command that repeats the run.
+    #[serde(default)]
+    pub command: Option<String>,
 }
 
 /// The results of one receive architecture over all loads.
@@ -159,12 +171,6 @@ const fn whole() -> f64 {
     1.0
 }
 
-/// Returns the least of some shares of a core if it is so small that the measurement gives no information.
-fn unknown(shares: impl Iterator<Item = f64>) -> Option<f64> {
-    let least = shares.fold(1.0, f64::min);
-    (least < UNKNOWN).then_some(least)
-}
-
 impl Architecture {
     /// Sums up `points`, which may come in any order.
     ///
@@ -200,14 +206,16 @@ impl Architecture {
         let offered = self.points.iter().filter(|p| p.offered_pps > 0.0);
         offered.map(|p| p.victim_loss).fold(0.0, f64::max)
     }
-}
 
-impl Architecture {
-    /// Returns the share of its core that the host had in the most disturbed measurement, if it is so small
-    /// that the results give no information about this architecture.
+    /// Returns the judgement on the architecture's course.
     #[must_use]
-    pub fn unknown(&self) -> Option<f64> {
-        unknown(self.points.iter().map(|p| p.core_share))
+    pub fn judgement(&self) -> Judgement {
+        let load = |p: &Point| Load {
+            offered_pps: p.offered_pps,
+            delivered_pps: p.delivered_pps,
+            core_share: p.core_share,
+        };
+        Judgement::of(&self.points.iter().map(load).collect::<Vec<_>>(), self.retention)
     }
 }
 
@@ -224,11 +232,15 @@ impl Demonstration {
 }
 
 impl Kernel {
-    /// Returns the share of its core that the service had in the most disturbed measurement, if it is so
-    /// small that the results give no information about the kernel's socket.
+    /// Returns the judgement on the socket's course, by the guard that judges our architectures.
     #[must_use]
-    pub fn unknown(&self) -> Option<f64> {
-        unknown(self.points.iter().map(|p| p.core_share))
+    pub fn judgement(&self) -> Judgement {
+        let load = |p: &KernelPoint| Load {
+            offered_pps: p.offered_pps,
+            delivered_pps: p.delivered_pps,
+            core_share: p.core_share,
+        };
+        Judgement::of(&self.points.iter().map(load).collect::<Vec<_>>(), self.retention)
     }
 
     /// Sums up `points`, which may come in any order.

@@ -358,9 +358,9 @@ const fn unconnected(error: ConnectError) -> Fault {
 const fn fault(error: Error) -> Fault {
     match error {
         Error::Refused => Fault::Refused,
-        Error::Reset | Error::Aborted => Fault::Reset,
         Error::TimedOut => Fault::TimedOut,
         Error::Unreachable => Fault::Unreachable,
+        _ => Fault::Reset,
     }
 }
 

@@ -269,10 +269,31 @@ impl RunArguments {
         if reports.iter().all(Report::as_known) { Ok(()) } else { Err(Failure::ChecksFailed) }
     }
 
+    /// Returns the option that runs the same seeds again.
+    fn seeds_option(&self) -> String {
+        match self.seeds() {
+            Seeds { first, count: 1 } => format!("--seed {first}"),
+            Seeds { count, .. } => format!("--seeds {count}"),
+        }
+    }
+
+    /// Returns the command line that draws the picture of the experiment `id`.
+    fn picture_command(&self, id: &str) -> String {
+        let RealOptions { on, points, window, repeats, work } = &self.real_options;
+        let how = match self.real {
+            false => self.seeds_option(),
+            true => format!(
+                "--real --on {on} --points {points} --window {}ns --repeats {repeats} --work {}ns",
+                window.as_nanos(),
+                work.as_nanos()
+            ),
+        };
+        format!("evenkeel lab run {id} {how} --svg .")
+    }
+
     /// Returns the command line that writes the page `file`.
     fn command(&self, file: &Path) -> String {
-        let Seeds { first, count } = self.seeds();
-        let seeds = if count == 1 { format!("--seed {first}") } else { format!("--seeds {count}") };
+        let seeds = self.seeds_option();
         format!("evenkeel lab run {} {seeds} --no-files --markdown {}", self.ids.join(" "), file.display())
     }
 
@@ -348,7 +369,11 @@ impl RunArguments {
         let mut written = Vec::new();
         for file in self.files(report.id) {
             let is_picture = file.extension().is_some_and(|ending| ending == "svg");
-            let text = if is_picture { report.picture().map(|it| it.file()) } else { Some(report.csv()) };
+            let text = if is_picture {
+                report.picture_file(&self.picture_command(report.id))
+            } else {
+                Some(report.csv())
+            };
             // A table has no picture.
             let Some(text) = text else { continue };
             OutputFile::open_in_directory(&file)?.write(&text)?;

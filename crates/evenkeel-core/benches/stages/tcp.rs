@@ -11,7 +11,7 @@ use evenkeel_core::tcp::{
     SeqNumber, Table, TimeWait, TimeWaitConfig, Wheel,
 };
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpAddress, IpEndpoint, Ipv4Address};
+use evenkeel_core::wire::{IpAddress, Ipv4Address};
 
 use crate::batch::{BATCH, Batch, Stage, each};
 
@@ -56,8 +56,7 @@ const fn secret() -> Secret {
 
 fn tuple(n: u32) -> FourTuple {
     let remote = Ipv4Address::from_bits(0x0b00_0000 + n / 50_000);
-    let local = IpEndpoint::new(IpAddress::v4(10, 0, 0, 2), 80);
-    FourTuple::new(local, IpEndpoint::new(remote.into(), (1_024 + n % 50_000) as u16))
+    FourTuple::new((IpAddress::v4(10, 0, 0, 2), 80), (remote, (1_024 + n % 50_000) as u16))
 }
 
 fn table(entries: u32) -> Table<u32> {

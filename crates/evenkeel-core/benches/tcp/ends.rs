@@ -1,34 +1,34 @@
 //! Two endpoints, and what lies between them.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use evenkeel_core::tcp::endpoint::{ListenAt, Packet};
 use evenkeel_core::tcp::table::Id;
 use evenkeel_core::tcp::{
-    Config, Ecn, Endpoint, EndpointConfig, FourTuple, ListenerConfig, Secret, TimeWaitConfig,
+    AddrPort, Config, Ecn, Endpoint, EndpointConfig, FourTuple, ListenerConfig, Secret, TimeWaitConfig,
 };
 use evenkeel_core::time::Instant;
-use evenkeel_core::wire::{IpAddress, IpEndpoint, Ipv4Address};
 
 /// The bytes that Ethernet frames of 1500 bytes leave for TCP's header options and data.
 pub(crate) const MSS: u16 = 1_460;
 /// Bytes of data in a full segment, which has timestamps.
 pub(crate) const PAYLOAD: usize = 1_448;
 const ROOM: usize = 2_048;
-const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 1);
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const PORT: u16 = 80;
 const HTTP: ListenAt = ListenAt { address: None, port: PORT };
 /// As an ordinary host may have before anything waits for TIME-WAIT to end.
 const PORTS: u32 = 50_000;
 
 /// Returns the client's end of connection `n`. The client's address changes when it has no more ports.
-fn client(n: u32) -> IpEndpoint {
-    let address = Ipv4Address::from_bits(0x0a01_0000 + n / PORTS);
-    IpEndpoint::new(address.into(), (10_000 + n % PORTS) as u16)
+fn client(n: u32) -> AddrPort {
+    let address = Ipv4Addr::from_bits(0x0a01_0000 + n / PORTS);
+    AddrPort::new(address.into(), (10_000 + n % PORTS) as u16)
 }
 
-fn server() -> IpEndpoint {
-    IpEndpoint::new(SERVER, PORT)
+fn server() -> AddrPort {
+    AddrPort::new(SERVER, PORT)
 }
 
 /// Segments on their way, each in a frame's place.

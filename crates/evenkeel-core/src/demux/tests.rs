@@ -67,7 +67,7 @@ fn table() -> DemuxTable {
 
 /// Returns the tuple of the segments that [`tcp`] creates.
 fn tuple(local: u8) -> FourTuple {
-    FourTuple::new(IpEndpoint::new(v4(local).into(), 9), IpEndpoint::new(v4(1).into(), 7))
+    FourTuple::new((v4(local), 9), (v4(1), 7))
 }
 
 fn ethernet(to: EthernetAddress, kind: u16, packet: &[u8]) -> Vec<u8> {
@@ -207,8 +207,7 @@ fn segments_are_for_a_connection_or_for_those_who_listen() {
     assert_eq!(channel_of(&table, SYN), None);
     // Over IPv6, behind options; and what is no whole header.
     let frame = ipv6(v6(2), OPTIONS, &extension(6, 1, &tcp(SYN)));
-    let local = IpEndpoint::new(v6(2).into(), 9);
-    let expected = FourTuple::new(local, IpEndpoint::new(v6(1).into(), 7));
+    let expected = FourTuple::new((v6(2), 9), (v6(1), 7));
     assert!(matches!(table.classify(&frame), Class::Segment { tuple, opens: true, .. } if tuple == expected));
     assert_eq!(self::channel_of(&ipv4(v4(2), 6, 0, 0, &tcp(SYN)[..13])), CONTROL);
 }

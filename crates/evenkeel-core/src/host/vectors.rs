@@ -170,7 +170,7 @@ impl Spec {
         let mut bytes = [&[0x10, 0xe1], &self.port.to_be_bytes()[..]].concat();
         if self.protocol == 6 {
             bytes.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0x40, 0, 0, 0, 0, 0]);
-            let pseudo = Checksum::pseudo(source, destination, 6, bytes.len());
+            let pseudo = Checksum::pseudo(*source, *destination, 6, bytes.len());
             let sum = pseudo.add(&bytes).finish();
             bytes[16..18].copy_from_slice(&sum.to_be_bytes());
             return bytes;
@@ -180,7 +180,7 @@ impl Spec {
         bytes.extend([0, 0]);
         bytes.extend(&self.payload);
         if self.sum != 1 {
-            let pseudo = Checksum::pseudo(source, destination, 17, bytes.len());
+            let pseudo = Checksum::pseudo(*source, *destination, 17, bytes.len());
             let sum = pseudo.add(&bytes).finish();
             bytes[6..8].copy_from_slice(&sum.wrapping_add(u16::from(self.sum == 2)).to_be_bytes());
         }

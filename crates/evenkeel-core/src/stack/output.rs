@@ -81,7 +81,7 @@ impl<'io> Output<'_, 'io> {
         frame: Frame,
         &Transmit { ref tuple, dscp, ecn, route, .. }: &Transmit<FirstHop>,
     ) -> Result<(), OutputError> {
-        let (source, destination) = (tuple.local.addr, tuple.remote.addr);
+        let (source, destination) = (tuple.local.addr.into(), tuple.remote.addr.into());
         let header = Header {
             dscp,
             ecn,
@@ -235,7 +235,7 @@ impl<'io> Output<'_, 'io> {
         let start = match header.source {
             IpAddress::Ipv4(_) => Checksum::default(),
             IpAddress::Ipv6(_) => {
-                Checksum::pseudo(&header.source, &header.destination, header.protocol.into(), len)
+                Checksum::pseudo(header.source, header.destination, header.protocol.into(), len)
             }
         };
         let sum = body.clone().fold(start.add(&head), Checksum::add).finish();

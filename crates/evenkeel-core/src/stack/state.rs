@@ -660,7 +660,7 @@ impl Routes for Stack {
     }
 
     fn lookup(&self, tuple: &FourTuple) -> FirstHop {
-        FirstHop::new(self.routing.path_again(Some(tuple.local.addr), &tuple.remote.addr))
+        FirstHop::new(self.routing.path_again(Some(tuple.local.addr.into()), &tuple.remote.addr.into()))
     }
 
     fn egress(&self, route: &FirstHop) -> Option<Egress> {

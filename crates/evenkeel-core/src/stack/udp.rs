@@ -215,7 +215,7 @@ fn check(packet: &mut Packet) -> Result<(), Reason> {
     }
     packet.payload.truncate(sum.len);
     if sum.summed {
-        let pseudo = Checksum::pseudo(&packet.source, &packet.destination, IpProtocol::Udp.into(), sum.len);
+        let pseudo = Checksum::pseudo(packet.source, packet.destination, IpProtocol::Udp.into(), sum.len);
         if packet.payload.chunks().fold(pseudo, Checksum::add).finish() != 0 {
             return Err(UdpDrop::Checksum.into());
         }
@@ -232,7 +232,7 @@ pub(super) fn head(source: IpAddress, port: u16, to: IpEndpoint, len: usize, pay
     head[..2].copy_from_slice(&port.to_be_bytes());
     head[2..4].copy_from_slice(&to.port.to_be_bytes());
     head[4..6].copy_from_slice(&(len as u16).to_be_bytes());
-    let pseudo = Checksum::pseudo(&source, &to.addr, IpProtocol::Udp.into(), len);
+    let pseudo = Checksum::pseudo(source, to.addr, IpProtocol::Udp.into(), len);
     // A sum of zero is sent as its other form: zero means "no checksum".
     let sum = match pseudo.add(&head).add(payload).finish() {
         0 => 0xffff,

@@ -35,7 +35,13 @@ impl TcpListener {
         config: &ListenerConfig,
     ) -> Result<Self, ListenError> {
         system.call();
-        let id = Self::open(system.net, system.process, ListenAt { address, port }, config, None)?;
+        let id = Self::open(
+            system.net,
+            system.process,
+            ListenAt { address: address.map(Into::into), port },
+            config,
+            None,
+        )?;
         Ok(Self(system.opened(id)))
     }
 
@@ -52,7 +58,13 @@ impl TcpListener {
         options: &Arc<tcp::Config>,
     ) -> Result<Self, ListenError> {
         system.call();
-        let id = Self::open(system.net, system.process, ListenAt { address, port }, config, Some(options))?;
+        let id = Self::open(
+            system.net,
+            system.process,
+            ListenAt { address: address.map(Into::into), port },
+            config,
+            Some(options),
+        )?;
         Ok(Self(system.opened(id)))
     }
 
@@ -64,7 +76,7 @@ impl TcpListener {
         config: &ListenerConfig,
         options: Option<&Arc<tcp::Config>>,
     ) -> Result<SocketId, ListenError> {
-        if at.address.is_some_and(|address| address.is_multicast() || !net.stack.is_local(&address)) {
+        if at.address.is_some_and(|address| address.is_multicast() || !net.stack.is_local(&address.into())) {
             return Err(ListenError::NotLocal);
         }
         let taken = if at.port == 0 { ListenError::NoPort } else { ListenError::InUse };
@@ -92,7 +104,7 @@ impl TcpListener {
         for (channel, opens) in [(listener.syns, true), (listener.handshakes, false)] {
             if let Some(channel) = channel {
                 net.activation().deactivate(channel, listener.owner);
-                let ListenAt { address, port } = listener.at;
+                let (address, port) = (listener.at.address.map(Into::into), listener.at.port);
                 net.close_channel(channel, Binding::Tcp { address, port, opens }, now);
             }
         }
@@ -124,7 +136,10 @@ impl TcpListener {
         net.tcp.pending = true;
         net.work.add(Work::Deliver);
         TcpStream::install(net, socket, id, *process);
-        Ok((TcpStream::from(system.opened(socket)), tuple.remote))
+        Ok((
+            TcpStream::from(system.opened(socket)),
+            IpEndpoint::new(tuple.remote.addr.into(), tuple.remote.port),
+        ))
     }
 
     /// Returns the port at which the socket listens.

@@ -69,15 +69,12 @@ impl TcpStream {
         // Without them no segment of the peer's would ever find room.
         net.tcp_channels().reserve_segments().map_err(|_| ConnectError::Full)?;
         let socket = net.sockets.reserve(Some(owner), false, &mut net.work)?;
-        let local = |port| IpEndpoint::new(address, port);
-        let port_fits = |port| {
-            let flow = FourTuple::new(local(port), to);
-            route.interface().is_none_or(|interface| net.links.receives(interface, &flow))
-        };
+        let tuple = |port| FourTuple::new((address, port), (to.addr, to.port));
+        let port_fits =
+            |port| route.interface().is_none_or(|interface| net.links.receives(interface, &tuple(port)));
         let opening =
             Opening { mss, options: options.stream, data: options.data, port_fits: Some(&port_fits) };
-        let tuple = FourTuple::new(local(options.port), to);
-        let connected = net.tcp.endpoint.connect_as(tuple, &opening, now);
+        let connected = net.tcp.endpoint.connect_as(tuple(options.port), &opening, now);
         let (id, taken) = connected.inspect_err(|_| net.sockets.ready.retire(socket))?;
         net.tcp.endpoint.set_route(id, route, net.stack.generation());
         net.tcp.pending = true;

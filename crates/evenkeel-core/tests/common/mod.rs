@@ -261,7 +261,7 @@ pub(crate) fn tcp(header: Header, payload: &[u8]) -> Vec<u8> {
 fn tcp_from(from: Ipv4Address, header: Header, payload: &[u8]) -> Vec<u8> {
     let segment = Segment { header, payload: [payload, b""] };
     let mut bytes = vec![0; segment.len()];
-    segment.emit(&mut bytes, &from.into(), &HOST.into()).unwrap();
+    segment.emit(&mut bytes, from, HOST).unwrap();
     let ip = Ipv4Repr {
         src_addr: from,
         dst_addr: HOST,

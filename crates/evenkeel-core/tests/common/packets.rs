@@ -86,7 +86,7 @@ pub(crate) fn datagram(
     let len = 8 + payload.len() as u16;
     let mut body = [source.port, destination.port, len, 0].map(u16::to_be_bytes).concat();
     body.extend(payload);
-    let pseudo = Checksum::pseudo(&source.addr, &destination.addr, UDP, body.len());
+    let pseudo = Checksum::pseudo(source.addr, destination.addr, UDP, body.len());
     let sum = pseudo.add(&body).finish();
     body[6..8].copy_from_slice(&sum.to_be_bytes());
     frame(hardware, source.addr, destination.addr, UDP, &body)
@@ -98,7 +98,7 @@ pub(crate) fn syn(hardware: EthernetAddress, source: IpEndpoint, destination: Ip
         Header { source: source.port, destination: destination.port, flags: Flags::SYN, ..Header::default() };
     let segment = Segment { header, payload: [b"", b""] };
     let mut bytes = vec![0; segment.len()];
-    segment.emit(&mut bytes, &source.addr, &destination.addr).unwrap();
+    segment.emit(&mut bytes, source.addr, destination.addr).unwrap();
     frame(hardware, source.addr, destination.addr, TCP, &bytes)
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn icmp(
 ) -> Vec<u8> {
     let (protocol, start) = match source {
         IpAddress::Ipv4(_) => (ICMP, Checksum::default()),
-        IpAddress::Ipv6(_) => (ICMPV6, Checksum::pseudo(&source, &destination, ICMPV6, message.len())),
+        IpAddress::Ipv6(_) => (ICMPV6, Checksum::pseudo(source, destination, ICMPV6, message.len())),
     };
     let mut message = message.to_vec();
     let sum = start.add(&message).finish();

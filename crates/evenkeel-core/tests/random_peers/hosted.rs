@@ -14,7 +14,7 @@ use evenkeel_core::system::{EventQueue, TcpListener, TcpStream};
 use evenkeel_core::tcp::connection::Info;
 use evenkeel_core::tcp::{Checksum, Ecn, FourTuple};
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{EthernetAddress, IpCidr};
+use evenkeel_core::wire::{EthernetAddress, IpCidr, IpEndpoint};
 
 use crate::model::ours::{Notice, OUR_PORT, Ours, PEER, PEER_PORT, Refusal, US, end, ip};
 use crate::model::plan::{BEGIN, Plan};
@@ -54,9 +54,9 @@ impl Hosted {
             Options { ring_pkts, demultiplexes, ..Options::new("host", 2) },
         );
         let mut host = Host::new(Config { tcp: plan.endpoint.clone(), ..config }).unwrap();
-        let address = IpCidr::new(ip(US), 24);
+        let address = IpCidr::new(ip(US).into(), 24);
         host.add_interface(Box::new(end), &[address], BEGIN).unwrap();
-        host.set_neighbor(InterfaceId(0), ip(PEER), EthernetAddress(PEER_MAC), BEGIN).unwrap();
+        host.set_neighbor(InterfaceId(0), ip(PEER).into(), EthernetAddress(PEER_MAC), BEGIN).unwrap();
         let mut pool = Pool::with_limit(2 * ring_pkts);
         wire.attach(&mut pool).unwrap();
         let me = host.attach("program", 0, BEGIN);
@@ -136,7 +136,7 @@ impl Hosted {
     fn get_cookie(&mut self, plan: &Plan, now: Instant) -> Result<(), String> {
         let ours = OUR_PORT + 1;
         let options = ConnectOptions { port: ours, data: Some(&[]), ..ConnectOptions::default() };
-        let to = end(PEER, PEER_PORT);
+        let to = IpEndpoint::new(ip(PEER).into(), PEER_PORT);
         let opened = self.call(now, |system| TcpStream::connect_with(system, to, &options));
         let (stream, _) = opened.map_err(|why| why.to_string())?;
         let syn = self.exchange(None, now).ok_or("no SYN")?;
@@ -188,7 +188,7 @@ impl Ours for Hosted {
             self.get_cookie(plan, now)?;
         }
         let options = ConnectOptions { port: OUR_PORT, data, ..ConnectOptions::default() };
-        let to = end(PEER, PEER_PORT);
+        let to = IpEndpoint::new(ip(PEER).into(), PEER_PORT);
         let opened = self.call(now, |system| TcpStream::connect_with(system, to, &options));
         let (stream, taken) = opened.map_err(|why| why.to_string())?;
         self.stream = Some(stream);

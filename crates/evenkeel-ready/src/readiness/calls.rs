@@ -79,6 +79,21 @@ impl<T: Copy> Readiness<T> {
     ///
     /// The call shares its memory with [`select`](Self::select): each uses what the other has found out. A
     /// caller that slept here and is woken calls `poll` again with the same entries.
+    ///
+    /// ```
+    /// use evenkeel_ready::{Allocation, Kinds, PollEntry, Readiness, Wait};
+    ///
+    /// let mut host = Readiness::new(Allocation::Bitmap);
+    /// let process = host.spawn(16);
+    /// let thread = host.attach(process);
+    /// let socket = host.open(process, "socket")?;
+    ///
+    /// let mut entries = [PollEntry::new(socket.fd, Kinds::READABLE), PollEntry::new(9, Kinds::READABLE)];
+    /// let answer = host.poll(thread, &mut entries, Wait::No, |_, _| Kinds::READABLE);
+    /// assert_eq!((answer.ready, answer.tests), (2, 1));
+    /// assert_eq!((entries[0].ready, entries[1].ready), (Kinds::READABLE, Kinds::INVALID));
+    /// # Ok::<(), evenkeel_ready::TooManyOpen>(())
+    /// ```
     pub fn poll(
         &mut self,
         caller: CallerId,

@@ -1,7 +1,7 @@
 //! Event queues: their registrations, candidates and waiting callers.
 
+use alloc::collections::VecDeque;
 use core::fmt;
-use std::collections::VecDeque;
 
 use crate::call::Answer;
 use crate::descriptors::{BadDescriptor, Descriptors, FileId, ProcessId};
@@ -98,13 +98,12 @@ impl Queue {
     /// Wakes the caller that has slept for longest, if any event may be there. Returns whether there was one.
     #[inline]
     pub(super) fn wake_one(&mut self, woken: &mut VecDeque<CallerId>) -> bool {
-        if self.events.listed() > 0
-            && let Some(sleeper) = self.sleepers.pop_front()
-        {
-            woken.push_back(sleeper);
-            return true;
+        if self.events.listed() == 0 {
+            return false;
         }
-        false
+        let Some(sleeper) = self.sleepers.pop_front() else { return false };
+        woken.push_back(sleeper);
+        true
     }
 }
 

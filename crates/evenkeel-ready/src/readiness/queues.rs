@@ -1,13 +1,14 @@
 //! The calls on event queues.
 
-use std::collections::VecDeque;
-
 use crate::call::{Answer, Wait};
 use crate::descriptors::{BadDescriptor, FileId, Opened, ProcessId};
 use crate::kinds::Kinds;
 use crate::numbers::TooManyOpen;
 use crate::queue::{Event, EventQueue, Interest, Trigger};
 use crate::watches::{Watch, Watcher};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::event_queues::{DEPTH, Queue, QueueError, has_event, status_of, take_events};
 use super::names::{CallerId, Object, QueueId};
@@ -127,6 +128,28 @@ impl<T: Copy> Readiness<T> {
     /// A hint for the file reaches every registration that is not exclusive. It reaches the exclusive ones
     /// in the order in which they were added, until it has woken one caller that sleeps at such an event
     /// queue itself. So at least one has the event, and each has it if no caller sleeps.
+    ///
+    /// ```
+    /// use evenkeel_ready::{Allocation, Event, Interest, Kinds, Readiness, Trigger, Wait};
+    ///
+    /// let mut host = Readiness::new(Allocation::Bitmap);
+    /// let process = host.spawn(16);
+    /// let listener = host.open(process, "listener")?;
+    /// let interest = Interest { events: Kinds::READABLE, trigger: Trigger::Level, token: 0 };
+    /// let mut events = [Event::default(); 1];
+    ///
+    /// // Two threads wait for the listener, each at an event queue of its own.
+    /// for _ in 0..2 {
+    ///     let (thread, queue) = (host.attach(process), host.open_queue(process)?.fd);
+    ///     host.add_exclusive(process, queue, listener.fd, interest, |_, _| Kinds::NONE)?;
+    ///     host.wait(thread, queue, &mut events, Wait::UntilReady, |_, _| Kinds::NONE)?;
+    /// }
+    ///
+    /// // A connection arrives: one thread is woken, not both.
+    /// host.hint(listener.file, Kinds::READABLE);
+    /// assert!(host.next_woken().is_some() && host.next_woken().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// See [`QueueError`].

@@ -3,7 +3,8 @@
 
 use super::event_queues::Queues;
 use super::names::{CallerId, Object, QueueId};
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use crate::descriptors::{Descriptors, FileId, ProcessId};
 use crate::kinds::Kinds;

@@ -1,11 +1,12 @@
 //! Nodes, links, and the schedule of events.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use core::fmt;
 
 use evenkeel_core::tcp::endpoint::{EndpointEvent, Packet as Arrival};
-use evenkeel_core::tcp::{Counter, Ecn, Endpoint, EndpointConfig, FourTuple, Secret, SeqNumber};
+use evenkeel_core::tcp::{AddrPort, Counter, Ecn, Endpoint, EndpointConfig, FourTuple, Secret, SeqNumber};
 use evenkeel_core::time::{Duration, Instant};
-use evenkeel_core::wire::{IpAddress, IpEndpoint};
 
 use super::middlebox::Middlebox;
 use super::packet::{Content, Packet};
@@ -65,7 +66,7 @@ impl fmt::Display for Stuck {
 
 struct Node {
     endpoint: Endpoint,
-    addresses: [IpAddress; 2],
+    addresses: [IpAddr; 2],
     deadline: Instant,
     touched: bool,
 }
@@ -128,12 +129,12 @@ impl Network {
     pub fn add(&mut self, config: EndpointConfig) -> usize {
         let number = self.nodes.len();
         let [high, low] = (number as u16 + 1).to_be_bytes();
-        let v6 = IpAddress::v6(0xfd00, 0, 0, 0, 0, 0, 0, number as u16 + 1);
+        let v6 = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number as u16 + 1));
         let mut secret = [0; 16];
         secret[..8].copy_from_slice(&self.rng.next_u64().to_le_bytes());
         self.nodes.push(Node {
             endpoint: Endpoint::new(config, Secret::new(secret)),
-            addresses: [IpAddress::v4(10, 0, high, low), v6],
+            addresses: [IpAddr::V4(Ipv4Addr::new(10, 0, high, low)), v6],
             deadline: Instant::NEVER,
             touched: false,
         });
@@ -194,19 +195,19 @@ impl Network {
     #[must_use]
     pub fn tuple(&self, from: (usize, u16), to: (usize, u16), ipv6: bool) -> FourTuple {
         let end =
-            |(node, port): (usize, u16)| IpEndpoint::new(self.nodes[node].addresses[usize::from(ipv6)], port);
+            |(node, port): (usize, u16)| AddrPort::new(self.nodes[node].addresses[usize::from(ipv6)], port);
         FourTuple::new(end(from), end(to))
     }
 
     /// Returns the node with this address.
     #[must_use]
-    pub fn node_of(&self, address: &IpAddress) -> Option<usize> {
+    pub fn node_of(&self, address: &IpAddr) -> Option<usize> {
         let number = match address {
-            IpAddress::Ipv4(address) => {
+            IpAddr::V4(address) => {
                 let [_, _, high, low] = address.octets();
                 u16::from_be_bytes([high, low])
             }
-            IpAddress::Ipv6(address) => address.segments()[7],
+            IpAddr::V6(address) => address.segments()[7],
         };
         usize::from(number).checked_sub(1).filter(|node| *node < self.nodes.len())
     }
@@ -338,7 +339,7 @@ impl Network {
         } else if let Some(tuple) = tuple_of(&bytes, destination, source) {
             user.arrived(self, number, &tuple, &bytes);
         }
-        let ipv6 = matches!(source, IpAddress::Ipv6(_));
+        let ipv6 = matches!(source, IpAddr::V6(_));
         let arrival = Arrival { source, destination, ecn, mss: Self::mss(ipv6) };
         let node = &mut self.nodes[number];
         node.touched = true;
@@ -407,7 +408,7 @@ impl Network {
         if way.hole {
             return;
         }
-        let ipv6 = matches!(source, IpAddress::Ipv6(_));
+        let ipv6 = matches!(source, IpAddr::V6(_));
         let (ip, least) = if ipv6 { (40, IPV6_MTU_MIN) } else { (20, 0) };
         let mtu = way.mtu.max(least);
         if bytes.len() + ip > usize::from(mtu) {
@@ -444,10 +445,10 @@ impl fmt::Debug for Network {
 }
 
 /// Returns the sockets that a segment names, as its receiver sees them.
-fn tuple_of(bytes: &[u8], local: IpAddress, remote: IpAddress) -> Option<FourTuple> {
+fn tuple_of(bytes: &[u8], local: IpAddr, remote: IpAddr) -> Option<FourTuple> {
     let [a, b, c, d] = *bytes.first_chunk()?;
     let (from, to) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-    Some(FourTuple::new(IpEndpoint::new(local, to), IpEndpoint::new(remote, from)))
+    Some(FourTuple::new(AddrPort::new(local, to), AddrPort::new(remote, from)))
 }
 
 /// Creates a router's message about a segment that exceeds the MTU.

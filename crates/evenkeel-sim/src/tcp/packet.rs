@@ -1,15 +1,16 @@
 //! Packets that travel between endpoints.
 
+use std::net::IpAddr;
+
 use evenkeel_core::tcp::{Ecn, FourTuple, SeqNumber};
-use evenkeel_core::wire::IpAddress;
 
 use crate::net::Frame;
 
 /// A packet, with the fields of its IP header that matter.
 #[derive(Debug, Clone)]
 pub struct Packet {
-    pub(super) source: IpAddress,
-    pub(super) destination: IpAddress,
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
     pub(super) content: Content,
     /// The network has changed it.
     pub(super) damaged: bool,

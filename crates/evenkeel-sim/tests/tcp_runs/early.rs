@@ -2,15 +2,15 @@
 //! accept.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use evenkeel_core::tcp::FourTuple;
-use evenkeel_core::wire::IpAddress;
 
 use crate::referee::{ACK, SYN, Seen};
 use crate::run::HTTP;
 
 /// A client's address, and the server's.
-type Path = (IpAddress, IpAddress);
+type Path = (IpAddr, IpAddr);
 
 /// A cookie that a server gave, with its key at that time.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Early {
                 self.arrived.entry(*tuple).or_default().push(syn);
             }
             (true, true, Some(cookie)) if !cookie.is_empty() => {
-                let default = if matches!(tuple.local.addr, IpAddress::Ipv6(_)) { 1_220 } else { 536 };
+                let default = if matches!(tuple.local.addr, IpAddr::V6(_)) { 1_220 } else { 536 };
                 let mss = seen.option(2).and_then(|mss| mss.first_chunk().copied());
                 let mss = mss.map_or(default, u16::from_be_bytes);
                 self.got.entry(path(tuple)).or_default().push(Got { cookie: cookie.to_vec(), mss });

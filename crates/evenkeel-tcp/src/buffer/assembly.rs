@@ -1,5 +1,7 @@
 //! Which bytes have come out of order, and what SACK says of them.
 
+use alloc::vec::Vec;
+
 use super::super::options::SackBlocks;
 use super::super::seq::{SeqNumber, SeqRange};
 

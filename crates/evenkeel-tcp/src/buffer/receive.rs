@@ -1,6 +1,7 @@
 //! Bytes that have come and that the user has not read, with holes where some are missing.
 
-use std::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 
 use super::super::options::SackBlocks;
 use super::super::seq::{SeqNumber, SeqRange};

@@ -1,6 +1,6 @@
 //! Bytes the user has written and the peer has not acknowledged.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use super::super::seq::{SeqNumber, SeqRange};
 use super::super::table::Id;

@@ -1,6 +1,6 @@
 //! Ranges of a ring of bytes, each in the two places where it lies.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// Returns the `len` bytes from `offset` on, in the two places where they lie.
 #[inline]

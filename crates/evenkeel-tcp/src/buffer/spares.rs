@@ -4,7 +4,8 @@
 //! One byte in a buffer takes all of its memory, for as long as the byte stays. So what others get is small.
 //! Bulk data fills a large one again and again: the last waits for whose it was, until he needs it.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use super::super::table::Id;
 
@@ -52,11 +53,11 @@ impl Spares {
         if to.len() + more > SMALL / 2 {
             self.lend_own(to, whose);
         }
-        if to.capacity() == 0
-            && let Some(buffer) = self.small.pop()
-        {
-            self.small_bytes -= buffer.capacity();
-            *to = buffer;
+        if to.capacity() == 0 {
+            if let Some(buffer) = self.small.pop() {
+                self.small_bytes -= buffer.capacity();
+                *to = buffer;
+            }
         }
     }
 

@@ -415,6 +415,10 @@ impl CongestionControl for Bbr {
         "bbr"
     }
 
+    fn is_model_based(&self) -> bool {
+        true
+    }
+
     fn on_arrival(&mut self, _window: &mut Window, _arrival: &Arrival) {}
 
     /// Updates the model and the controls for a sample: `UpdateOnACK`.

@@ -8,16 +8,16 @@ use crate::time::{Duration, Instant};
 /// The congestion window and what belongs to it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Bytes that may be on their way.
+    /// The bytes that may be in flight.
     pub cwnd: u32,
-    /// Slow start ends here. [`Window::UNKNOWN`] before the first loss.
+    /// The window at which slow start ends; [`Window::UNKNOWN`] before the first loss.
     pub ssthresh: u32,
     /// The payload of a full segment: SMSS of RFC 5681.
     pub mss: u32,
 }
 
 impl Window {
-    /// "Arbitrarily high" (RFC 5681, 3.1).
+    /// The threshold before the first loss: "arbitrarily high" (RFC 5681, 3.1).
     pub const UNKNOWN: u32 = u32::MAX;
 
     /// Returns whether the window grows exponentially.
@@ -36,7 +36,7 @@ impl Window {
     }
 }
 
-/// New data arrived at the receiver, and the window was in use.
+/// An acknowledgment of new data, which arrived while the window was in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
     /// The number of bytes that were acknowledged.
@@ -57,7 +57,7 @@ pub struct Arrival {
 /// of draft-ietf-ccwg-bbr, 2.3, and the state of the connection, 2.2. Volumes are bytes of payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// `RS.delivery_rate`; [`None`] if nothing reliable can be told.
+    /// `RS.delivery_rate`; [`None`] if it is not reliable.
     pub rate: Option<Rate>,
     /// `RS.delivered`: what arrived since the segment left that arrived last.
     pub volume: u64,
@@ -79,7 +79,7 @@ pub struct Sample {
     pub cwnd_limited: bool,
     /// `C.has_selective_acks`.
     pub selective: bool,
-    /// A router has marked a packet (RFC 3168), for the first time in a window of data.
+    /// Whether a router has marked a packet (RFC 3168), for the first time in a window of data.
     pub marked: bool,
     /// The kind of loss recovery that is in progress.
     pub recovering: Recovering,
@@ -94,15 +94,15 @@ pub struct Sample {
 /// The kind of loss recovery that is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovering {
-    /// No.
+    /// No recovery.
     No,
-    /// By fast recovery.
+    /// Fast recovery.
     Fast,
-    /// After a timeout.
+    /// Recovery after a timeout.
     Timeout,
 }
 
-/// A segment was lost.
+/// A lost segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     /// The position of the segment's first byte. Positions count bytes and do not wrap.
@@ -123,26 +123,36 @@ pub struct Lost {
     pub now: Instant,
 }
 
-/// An algorithm of congestion control.
+/// An algorithm of congestion control, with its state for one connection.
 ///
-/// It changes `cwnd` in [`CongestionControl::on_arrival`] only. Elsewhere it sets `ssthresh`; its caller
-/// brings the window there.
+/// The algorithm changes `cwnd` in [`CongestionControl::on_arrival`] only. Elsewhere it sets `ssthresh`, and
+/// loss recovery brings the window there.
 ///
-/// One [with a model](super::Algorithm::is_model_based) is told of each acknowledgment by
-/// [`CongestionControl::on_sample`] instead, where it sets `cwnd` to what it likes; nobody reduces it but
-/// after a timeout. How fast segments leave it says by [`CongestionControl::pacing_rate`].
+/// An algorithm [with a model](CongestionControl::is_model_based) of the path receives each acknowledgment
+/// through [`CongestionControl::on_sample`] instead, where it sets `cwnd` freely. Loss recovery then reduces
+/// the window after a timeout only. [`CongestionControl::pacing_rate`] returns the rate at which segments
+/// leave.
+///
+/// An example of an algorithm is at [`Custom`](super::Custom).
 pub trait CongestionControl: fmt::Debug + Send {
     /// Returns the name of the algorithm in Linux.
     fn name(&self) -> &'static str;
 
+    /// Returns whether the algorithm has a model of the path. Such an algorithm needs samples, its segments
+    /// are paced, and it alone decides how large the window is. The answer must not change.
+    fn is_model_based(&self) -> bool {
+        false
+    }
+
     /// Grows the window. It is called if data arrived while the window was the limit.
     fn on_arrival(&mut self, window: &mut Window, arrival: &Arrival);
 
-    /// Reduces the window. It is called if a segment was lost, or a router marked one (RFC 3168), of a
-    /// flight of `flight` bytes. Sets `ssthresh`. Called at most once for a window of data.
+    /// Sets `ssthresh`, after a segment of a flight of `flight` bytes was lost, or a router marked one (RFC
+    /// 3168). It is called at most once for a window of data.
     fn on_congestion(&mut self, window: &mut Window, flight: u32);
 
-    /// The retransmission timer expired: as [`CongestionControl::on_congestion`].
+    /// Reduces the window after the retransmission timer expired, as [`CongestionControl::on_congestion`]
+    /// does.
     fn on_timeout(&mut self, window: &mut Window, flight: u32) {
         self.on_congestion(window, flight);
     }
@@ -154,8 +164,8 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// send, or less than the window.
     fn on_idle(&mut self, _since: Instant, _now: Instant) {}
 
-    /// Something is sent again after a pause longer than a retransmission timeout. Asked of those with a
-    /// model: of others the window tells.
+    /// Adapts to a pause longer than a retransmission timeout that has ended. It is called for algorithms with
+    /// a model only.
     fn on_restart(&mut self, _window: &mut Window, _now: Instant) {}
 
     /// Updates the window for a rate sample.

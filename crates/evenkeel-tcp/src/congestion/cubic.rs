@@ -3,6 +3,8 @@
 //!
 //! Integers throughout, so that a run can be repeated anywhere: windows in bytes, times in microseconds.
 
+use alloc::boxed::Box;
+
 use super::control::{Arrival, Carry, CongestionControl, Window};
 use super::slow_start::SlowStart;
 use crate::time::{Duration, Instant};

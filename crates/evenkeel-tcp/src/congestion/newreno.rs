@@ -19,7 +19,7 @@ impl NewReno {
         Self { slow_start, carry, segments_per_ack: SlowStart::SEGMENTS_PER_ACK }
     }
 
-    /// In slow start an acknowledgment counts for so many segments at most (`L` of RFC 3465).
+    /// Sets the most segments that an acknowledgment counts for in slow start (`L` of RFC 3465).
     #[must_use]
     pub const fn with_segments_per_ack(mut self, segments: u8) -> Self {
         self.segments_per_ack = segments;

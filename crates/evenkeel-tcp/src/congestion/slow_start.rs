@@ -1,6 +1,8 @@
 //! Slow start (RFC 5681, 3.1), and HyStart++, which ends it when the round trip grows, before anything is
 //! lost (RFC 9406).
 
+use alloc::boxed::Box;
+
 use super::control::{Arrival, Window};
 use crate::time::nanos;
 

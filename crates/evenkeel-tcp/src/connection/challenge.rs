@@ -1,5 +1,7 @@
 //! Challenge ACKs: the limit on answers to segments out of place (RFC 5961, 7).
 
+use alloc::boxed::Box;
+
 use super::config::Config;
 use crate::time::Instant;
 

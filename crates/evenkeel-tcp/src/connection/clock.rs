@@ -46,14 +46,14 @@ impl Clock {
     /// Returns whether the timestamp `value` is older than TS.Recent: the segment is from an earlier round
     /// of the sequence numbers (PAWS, RFC 7323, 5.3, R1).
     pub(super) fn is_old(&self, value: u32, now: Instant) -> bool {
-        value.wrapping_sub(self.recent).cast_signed() < 0
+        (value.wrapping_sub(self.recent) as i32) < 0
             && seconds(now).wrapping_sub(self.recent_at) <= Self::OUTDATED_SECONDS
     }
 
     /// Returns the time since we sent the timestamp that the peer echoes; `None` if `echo` is later than
     /// `now`.
     pub(super) fn age(&self, echo: u32, now: Instant) -> Option<Duration> {
-        let ticks = self.value(now).wrapping_sub(echo).cast_signed();
+        let ticks = self.value(now).wrapping_sub(echo) as i32;
         u64::try_from(ticks).ok().map(Duration::from_millis)
     }
 }

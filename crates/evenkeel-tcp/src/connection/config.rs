@@ -1,6 +1,6 @@
 //! Settings of connections, and the parameters with which each is opened.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use super::super::options::{Cookie, Options};
 use super::super::recovery::RecoveryConfig;
@@ -9,6 +9,21 @@ use super::super::seq::SeqNumber;
 use crate::time::{Duration, Instant};
 
 /// The settings of a connection, usually shared by many.
+///
+/// ```
+/// use evenkeel_tcp::Config;
+/// use evenkeel_tcp::connection::Keepalive;
+/// use evenkeel_tcp::time::Duration;
+///
+/// // Many connections with small requests: small buffers, and peers that vanish are found after some minutes.
+/// let config = Config {
+///     send_buffer_max: 256 << 10,
+///     receive_buffer_max: 256 << 10,
+///     keepalive: Some(Keepalive { idle: Duration::from_secs(120), ..Keepalive::default() }),
+///     ..Config::default()
+/// };
+/// # let _ = config;
+/// ```
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The initial size of the send buffer: bytes that the user may write ahead of what is acknowledged.

@@ -2,6 +2,7 @@
 
 /// Counters of a connection since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// Segments received.
     pub segments_in: u64,

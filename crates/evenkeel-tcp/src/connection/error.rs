@@ -6,6 +6,7 @@ use super::super::fault::Fault;
 
 /// The reason why a connection is over, other than by closing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Error {
     /// The peer refused the connection: nothing listens there.
     Refused,

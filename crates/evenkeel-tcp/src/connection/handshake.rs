@@ -1,5 +1,7 @@
 //! The state that only the handshake needs, with Fast Open (RFC 7413).
 
+use alloc::boxed::Box;
+
 use super::super::options::Cookie;
 use super::super::segment::Header;
 use super::super::seq::SeqNumber;

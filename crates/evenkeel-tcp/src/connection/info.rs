@@ -8,6 +8,7 @@ use super::tcb::Tcb;
 
 /// A snapshot of a connection's state and counters, for people and for tests.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Info {
     /// The state of the connection (RFC 9293, 3.3.2).
     pub state: State,

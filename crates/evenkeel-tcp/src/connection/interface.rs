@@ -1,7 +1,7 @@
 //! A connection as its caller sees it: segments and time in; segments and deadlines out. `user.rs` has the
 //! user's calls.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use super::super::buffer::Spares;
 use super::super::counters::CounterSet;
@@ -34,6 +34,35 @@ use crate::time::{Duration, Instant};
 /// ([`Connection::poll_transmit`], until there is none), then asks for the next deadline
 /// ([`Connection::deadline`]), which any of them may have changed. Time never goes back. Once
 /// [`Connection::is_over`], the caller can drop it.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use evenkeel_tcp::connection::Open;
+/// use evenkeel_tcp::time::Instant;
+/// use evenkeel_tcp::{Config, Connection, Flags, Header, Segment, SeqNumber, State};
+///
+/// let (mut now, iss) = (Instant::ZERO, SeqNumber::new(1_000));
+/// let open =
+///     Open { local_port: 40_000, remote_port: 80, ipv6: false, mss: 1_460, iss, timestamp_offset: 0 };
+/// let mut connection = Connection::connect(&Arc::new(Config::default()), &open, None, now);
+/// let syn = connection.poll_transmit(now).expect("a SYN").segment.header;
+/// assert!(syn.flags.opens());
+///
+/// // The peer's answer, 20 ms later.
+/// now = Instant::from_millis(20);
+/// let flags = Flags::SYN | Flags::ACK;
+/// let (seq, ack) = (SeqNumber::new(5_000), syn.seq + 1);
+/// let answer =
+///     Header { source: 80, destination: 40_000, seq, ack, flags, window: 65_535, ..Header::default() };
+/// connection.on_segment(&Segment::bare(answer), now);
+/// assert_eq!(connection.state(), State::Established);
+///
+/// connection.write(b"GET / HTTP/1.0\r\n\r\n")?;
+/// let request = connection.poll_transmit(now).expect("a request").segment;
+/// assert_eq!((request.header.ack, request.payload_len()), (seq + 1, 18));
+/// # Ok::<(), evenkeel_tcp::connection::Unavailable>(())
+/// ```
 #[derive(Debug)]
 pub struct Connection {
     pub(super) tcb: Tcb,

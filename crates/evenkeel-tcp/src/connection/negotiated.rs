@@ -105,10 +105,8 @@ impl Negotiated {
     /// sent (RFC 7323, 4.3).
     #[inline]
     pub(super) fn on_segment(&mut self, header: &Header, last_ack: SeqNumber, now: Instant) {
-        if let Some(clocks) = header.options.timestamps
-            && self.timestamps
-            && header.seq.at_or_before(last_ack)
-        {
+        let in_order = self.timestamps && header.seq.at_or_before(last_ack);
+        if let Some(clocks) = header.options.timestamps.filter(|_| in_order) {
             self.clock.set_recent(clocks.value, now);
         }
     }

@@ -3,7 +3,7 @@
 //! Options that are set before the SYN has left are in the SYN: maximum segment size, window, and window
 //! scale.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use super::config::{Config, Keepalive};
 use super::tcb::Tcb;
@@ -13,6 +13,7 @@ use crate::time::{Duration, Instant};
 
 /// An option of one connection, as set with `setsockopt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StreamOption {
     /// Whether small segments wait for the acknowledgment of others (RFC 9293, 3.7.4).
     Nagle(bool),

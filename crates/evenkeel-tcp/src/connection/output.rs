@@ -64,10 +64,10 @@ impl<'c> Transmission<'c> {
         }
         // Only while opening: later SND.UNA comes round to ISS, after 4 GiB.
         let opening = matches!(self.tcb.state, State::SynSent | State::SynReceived);
-        if (opening || self.tcb.reset.is_some())
-            && let Some((header, payload, again)) = self.reset_or_syn()
-        {
-            return Some(self.count(header, payload, again));
+        if opening || self.tcb.reset.is_some() {
+            if let Some((header, payload, again)) = self.reset_or_syn() {
+                return Some(self.count(header, payload, again));
+            }
         }
         let Some(Next { seq, flags, payload, ecn, again }) = self.next_segment() else {
             self.after_last();

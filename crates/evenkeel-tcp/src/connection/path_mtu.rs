@@ -4,6 +4,8 @@
 //! where routers do not report (RFC 4821, 7.7, RFC 2923, 2.1). After ten minutes it returns to the size of
 //! the handshake, because paths change (RFC 8201, 5.3).
 
+use alloc::boxed::Box;
+
 use super::super::options::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN};
 use super::super::recovery::Recovery;
 use super::negotiated::Negotiated;

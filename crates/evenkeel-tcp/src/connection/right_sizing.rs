@@ -32,9 +32,7 @@ impl RightSizing {
         let round_trip = srtt_nanos.unwrap_or(Self::ROUND_TRIP_NANOS);
         self.read = self.read.saturating_add(u32::try_from(len).unwrap_or(u32::MAX));
         let passed = now.nanos_since(self.since);
-        if passed <= round_trip.saturating_mul(2)
-            && let Some(most) = most
-        {
+        if let Some(most) = most.filter(|_| passed <= round_trip.saturating_mul(2)) {
             self.limit = self.limit.max(self.read.saturating_mul(2).min(most));
         }
         if passed >= round_trip {

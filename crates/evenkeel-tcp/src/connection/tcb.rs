@@ -1,6 +1,6 @@
 //! The transmission control block (RFC 9293, 3.3.1): the whole state of a connection.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use super::super::counters::{Counter, CounterSet};
 use super::super::recovery::Recovery;

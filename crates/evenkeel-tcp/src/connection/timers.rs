@@ -9,6 +9,7 @@ use crate::time::Instant;
 
 /// The purpose of a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Timer {
     /// Loss recovery: retransmission, reordering, or a tail loss probe.
     Recovery,

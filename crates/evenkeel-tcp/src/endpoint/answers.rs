@@ -1,7 +1,8 @@
 //! Answers on behalf of a listener, of TIME-WAIT, or of no connection, and the rate limit of resets among
 //! them.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use core::net::IpAddr;
 
 use super::super::counters::{Counter, Counters};
 use super::super::reply_limit::ReplyLimit;
@@ -10,7 +11,6 @@ use super::super::segment::{Flags, Header, Segment};
 use super::super::tuple::FourTuple;
 use super::config::EndpointConfig;
 use crate::time::Instant;
-use crate::wire::IpAddress;
 
 /// The largest number of answers that wait to be sent on behalf of no connection. Further segments are not
 /// answered: the senders of so many can wait.
@@ -97,13 +97,7 @@ impl Answers {
     /// Returns whether a segment from `from` that belongs to no connection or listener would get no answer.
     /// Counts it if so.
     #[inline]
-    pub(super) fn drops(
-        &self,
-        from: &IpAddress,
-        flags: Flags,
-        counters: &mut Counters,
-        now: Instant,
-    ) -> bool {
+    pub(super) fn drops(&self, from: &IpAddr, flags: Flags, counters: &mut Counters, now: Instant) -> bool {
         let is_reset = flags.contains(Flags::RST);
         if !is_reset && self.resets.may_pass(from, now) {
             return false;

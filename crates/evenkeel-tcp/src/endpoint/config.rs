@@ -1,13 +1,21 @@
 //! Settings of an endpoint, and of a connection that is opened.
 
+use alloc::sync::Arc;
 use core::fmt;
 use core::ops::RangeInclusive;
-use std::sync::Arc;
 
 use super::super::connection::Config;
 use super::super::time_wait::TimeWaitConfig;
 
 /// The settings of an endpoint, common to all of its connections.
+///
+/// ```
+/// use evenkeel_tcp::EndpointConfig;
+///
+/// // A small host: at most 10 000 connections, and 16 MiB of buffers.
+/// let config = EndpointConfig { connections: 10_000, buffers: 16 << 20, ..EndpointConfig::default() };
+/// # let _ = config;
+/// ```
 #[derive(Debug, Clone)]
 pub struct EndpointConfig {
     /// The default settings of each connection.

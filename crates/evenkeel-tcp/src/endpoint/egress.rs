@@ -15,6 +15,39 @@ pub struct Egress(u8);
 pub struct EgressSet(u64);
 
 /// The IP layer's routes to peers.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+///
+/// use evenkeel_tcp::FourTuple;
+/// use evenkeel_tcp::endpoint::{Egress, EgressSet, Routes};
+///
+/// /// A host with a private network at interface 0, and everything else at interface 1.
+/// struct TwoInterfaces;
+///
+/// impl Routes for TwoInterfaces {
+///     type Route = Egress;
+///
+///     fn generation(&self) -> u32 {
+///         0
+///     }
+///
+///     fn lookup(&self, tuple: &FourTuple) -> Egress {
+///         let is_private = matches!(tuple.remote.addr, IpAddr::V4(address) if address.is_private());
+///         Egress::new(if is_private { 0 } else { 1 })
+///     }
+///
+///     fn egress(&self, route: &Egress) -> Option<Egress> {
+///         Some(*route)
+///     }
+/// }
+///
+/// let tuple = FourTuple::new((Ipv4Addr::new(10, 0, 0, 1), 40_000), (Ipv4Addr::new(10, 0, 0, 2), 80));
+/// assert_eq!(TwoInterfaces.lookup(&tuple), Egress::new(0));
+///
+/// // With this set, `Endpoint::set_full` makes connections of interface 1 wait, and no others.
+/// assert!(!EgressSet::one(Egress::new(1)).contains(Egress::new(0)));
+/// ```
 pub trait Routes {
     /// The result of a lookup. Each connection keeps its own.
     type Route: Copy;

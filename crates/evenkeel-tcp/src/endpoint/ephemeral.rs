@@ -1,5 +1,6 @@
 //! The choice of a local port if the user leaves it open (RFC 6056).
 
+use core::net::{IpAddr, Ipv4Addr};
 use core::ops::RangeInclusive;
 
 use super::super::connection::Config;
@@ -7,13 +8,12 @@ use super::super::secret::{Purpose, Secret};
 use super::super::seq::SeqNumber;
 use super::super::table::{Id, Table, TupleHash};
 use super::super::time_wait::TimeWait;
-use super::super::tuple::FourTuple;
+use super::super::tuple::{AddrPort, FourTuple};
 use super::entry::Entry;
 use super::error::OpenError;
 use super::listeners::{ListenAt, Listeners};
 use super::ports::Ports;
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpEndpoint};
 
 /// A pair of addresses and ports between which a connection may be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl<R> Places<'_, R> {
             if fits.is_some_and(|fits| !fits(port)) {
                 return None;
             }
-            let local = IpEndpoint::new(local, port);
+            let local = AddrPort::new(local, port);
             let listens = self.taken.listeners.at_endpoint(&local).is_some();
             if listens { None } else { self.taken.if_free(FourTuple::new(local, remote), options, now) }
         });
@@ -72,8 +72,8 @@ impl<R> Places<'_, R> {
     }
 
     /// Returns a place for a listener that leaves the choice of the port to us; `None` if no port is free.
-    pub(super) fn free_listener_port(self, address: Option<IpAddress>) -> Option<ListenAt> {
-        let anywhere = IpEndpoint::new(address.unwrap_or(IpAddress::v4(0, 0, 0, 0)), 0);
+    pub(super) fn free_listener_port(self, address: Option<IpAddr>) -> Option<ListenAt> {
+        let anywhere = AddrPort::new(address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), 0);
         let offset = offset(&self.secret, &FourTuple::new(anywhere, anywhere));
         self.ports.find(self.range, offset, |port| {
             let at = ListenAt { address, port };

@@ -29,7 +29,7 @@ impl fmt::Display for NotConnected {
 impl core::error::Error for NotConnected {}
 
 impl NotConnected {
-    /// Returns whose fault it is: the caller's, who was notified of the end.
+    /// Returns whose fault it is: the caller's, because it was notified of the end.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         Fault::Misuse

@@ -1,6 +1,6 @@
 //! The connections with data out of order, which give way while memory is scarce.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use super::super::counters::Counters;
 use super::super::table::{Id, Table};
@@ -58,9 +58,8 @@ impl Holes {
         memory: &mut Memory,
         counters: &mut Counters,
     ) {
-        while memory.is_scarce()
-            && let Some(id) = self.0.pop_front()
-        {
+        while memory.is_scarce() {
+            let Some(id) = self.0.pop_front() else { return };
             let Some(entry) = connections.get_mut(id) else { continue };
             entry.has_holes = false;
             entry.connection.renege();

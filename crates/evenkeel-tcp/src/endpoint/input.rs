@@ -1,6 +1,8 @@
 //! The dispatch of an incoming segment: to a connection, to TIME-WAIT, to a listener, or to a reset (RFC
 //! 9293, 3.10.7).
 
+use core::net::IpAddr;
+
 use super::super::connection::{Connection, SynAck, SynReceived};
 use super::super::counters::Counter;
 use super::super::drop::{Fate, TcpDrop};
@@ -10,21 +12,20 @@ use super::super::segment::{Ecn, Malformed, Segment};
 use super::super::state::State;
 use super::super::table::{Id, TupleHash};
 use super::super::time_wait;
-use super::super::tuple::FourTuple;
+use super::super::tuple::{AddrPort, FourTuple};
 use super::entry::{Entry, Holder};
 use super::event::EndpointEvent;
 use super::listeners::{ListenAt, ListenerId};
 use super::state::EndpointState;
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpEndpoint};
 
 /// The fields of a packet's IP header, and the size of segments in return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
     /// The sender's address.
-    pub source: IpAddress,
+    pub source: IpAddr,
     /// The destination: a unicast address of ours, neither broadcast nor multicast.
-    pub destination: IpAddress,
+    pub destination: IpAddr,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
     /// The largest segment that fits the path to the sender, in bytes after the 20 of its header.
@@ -49,14 +50,14 @@ impl<'e, R: Copy> Input<'e, R> {
     pub(super) fn process(&mut self, expected: Option<Id>, bytes: &[u8], packet: &Packet) -> Fate {
         self.state.counters.count(Counter::InSegs);
         // The segment is not moved: a move takes longer than reading it.
-        let parsed = Segment::parse(bytes, &packet.source, &packet.destination, packet.ecn);
+        let parsed = Segment::parse(bytes, packet.source, packet.destination, packet.ecn);
         let segment = match &parsed {
             Ok(segment) => segment,
             Err(why) => return self.count_malformed(*why),
         };
         let header = &segment.header;
-        let local = IpEndpoint::new(packet.destination, header.destination);
-        let tuple = FourTuple::new(local, IpEndpoint::new(packet.source, header.source));
+        let local = AddrPort::new(packet.destination, header.destination);
+        let tuple = FourTuple::new(local, AddrPort::new(packet.source, header.source));
         if let Some(id) = expected.filter(|&id| self.is_between(id, &tuple)) {
             return self.deliver(id, segment);
         }

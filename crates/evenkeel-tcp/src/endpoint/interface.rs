@@ -1,7 +1,9 @@
 //! An endpoint as its caller sees it: packets and time in; segments, deadlines and events out. `user.rs` has
 //! the calls of its user.
 
+use alloc::vec::Vec;
 use core::fmt;
+use core::net::IpAddr;
 
 use super::super::connection::{Connection, Info};
 use super::super::counters::{Counter, Counters};
@@ -11,7 +13,7 @@ use super::super::secret::Secret;
 use super::super::segment::Flags;
 use super::super::seq::SeqNumber;
 use super::super::table::Id;
-use super::super::tuple::FourTuple;
+use super::super::tuple::{AddrPort, FourTuple};
 use super::config::EndpointConfig;
 use super::egress::{EgressSet, RouteHandle, Routes};
 use super::entry::Holder;
@@ -22,7 +24,6 @@ use super::output::{Output, Transmit};
 use super::report::ListenerInfo;
 use super::state::EndpointState;
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpEndpoint};
 
 /// The TCP of a host, sans-IO.
 ///
@@ -31,8 +32,53 @@ use crate::wire::{IpAddress, IpEndpoint};
 /// ([`Endpoint::poll_transmit`]) and events for the user ([`Endpoint::poll_event`]), each until there is
 /// none, then asks for the next deadline ([`Endpoint::next_deadline`]). Time never goes back.
 ///
-/// `R` is the user's type of a route ([`Routes::Route`]). Each connection keeps its
-/// own.
+/// `R` is the user's type of a route ([`Routes::Route`]). Each connection keeps its own.
+///
+/// A server that echoes all data, without the packets' way to the network:
+///
+/// ```
+/// use evenkeel_tcp::endpoint::{EndpointEvent, ListenAt, Packet};
+/// use evenkeel_tcp::time::Instant;
+/// use evenkeel_tcp::{Endpoint, EndpointConfig, ListenerConfig, Secret};
+///
+/// /// Does everything that is due at `now`. Returns the time to come back if no packet arrives before.
+/// fn serve(
+///     tcp: &mut Endpoint,
+///     received: &[(Packet, Vec<u8>)],
+///     mut send: impl FnMut(&[u8]),
+///     now: Instant,
+/// ) -> Option<Instant> {
+///     tcp.advance(now);
+///     for (packet, segment) in received {
+///         tcp.input(segment, packet, now);
+///     }
+///     let mut buffer = [0; 2_048];
+///     while let Some(event) = tcp.poll_event() {
+///         match event {
+///             EndpointEvent::Acceptable(at) => while tcp.accept(&at).is_some() {},
+///             EndpointEvent::Connection(id, _) => {
+///                 // Reads no more than can be written.
+///                 while let Ok(len @ 1..) = tcp.peek(id, &mut buffer) {
+///                     let Ok(written) = tcp.write(id, &buffer[..len]) else { break };
+///                     let _ = tcp.read(id, &mut buffer[..written], now);
+///                 }
+///                 if tcp.readiness(id).ended {
+///                     tcp.close(id, now);
+///                 }
+///             }
+///         }
+///     }
+///     while let Some(sent) = tcp.poll_transmit(now, &(), &mut buffer) {
+///         send(&buffer[..sent.len]);
+///     }
+///     tcp.next_deadline()
+/// }
+///
+/// let mut tcp = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+/// tcp.listen(ListenAt::any(7), &ListenerConfig::default(), None)?;
+/// assert_eq!(serve(&mut tcp, &[], |_| {}, Instant::ZERO), None);
+/// # Ok::<(), evenkeel_tcp::endpoint::InUse>(())
+/// ```
 pub struct Endpoint<R = ()> {
     pub(super) state: EndpointState<R>,
 }
@@ -150,7 +196,7 @@ impl<R: Copy> Endpoint<R> {
     }
 
     /// Returns the listener for a local address and port: that of the address, else that of all addresses.
-    pub fn listener_for(&self, local: &IpEndpoint) -> Option<ListenAt> {
+    pub fn listener_for(&self, local: &AddrPort) -> Option<ListenAt> {
         self.state.listeners.at_endpoint(local).map(|(at, _)| at)
     }
 
@@ -175,6 +221,32 @@ impl<R: Copy> Endpoint<R> {
 /// Packets and ICMP errors.
 impl<R: Copy> Endpoint<R> {
     /// Processes a packet with `bytes`, from the TCP header on. Returns their fate.
+    ///
+    /// ```
+    /// use std::net::Ipv4Addr;
+    ///
+    /// use evenkeel_tcp::endpoint::Packet;
+    /// use evenkeel_tcp::time::Instant;
+    /// use evenkeel_tcp::{Ecn, Endpoint, EndpointConfig, Fate, Flags, Header, Secret, Segment, TcpDrop};
+    ///
+    /// let mut tcp = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+    /// let (peer, host) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+    ///
+    /// // A SYN to a port without a listener.
+    /// let header = Header { source: 40_000, destination: 80, flags: Flags::SYN, ..Header::default() };
+    /// let mut bytes = [0; 60];
+    /// let len = Segment::bare(header).emit(&mut bytes, peer, host).expect("room for a header");
+    /// let packet =
+    ///     Packet { source: peer.into(), destination: host.into(), ecn: Ecn::NotCapable, mss: 1_460 };
+    /// let fate = tcp.input(&bytes[..len], &packet, Instant::ZERO);
+    /// assert_eq!(fate, Fate::Dropped(TcpDrop::NoSocket));
+    ///
+    /// // The answer is a reset.
+    /// let sent = tcp.poll_transmit(Instant::ZERO, &(), &mut bytes).expect("an answer");
+    /// let reset = Segment::parse(&bytes[..sent.len], host, peer, sent.ecn)?;
+    /// assert!(reset.header.flags.contains(Flags::RST));
+    /// # Ok::<(), evenkeel_tcp::Malformed>(())
+    /// ```
     pub fn input(&mut self, bytes: &[u8], packet: &Packet, now: Instant) -> Fate {
         self.input_expected(None, bytes, packet, now)
     }
@@ -194,7 +266,7 @@ impl<R: Copy> Endpoint<R> {
     /// Returns whether a segment that belongs to no connection or listener would have no effect, not even
     /// an answer. If so, it is counted, and the caller need not give it to [`Endpoint::input`]. Its
     /// checksum is not verified.
-    pub fn drops_unanswered(&mut self, from: &IpAddress, flags: Flags, now: Instant) -> bool {
+    pub fn drops_unanswered(&mut self, from: &IpAddr, flags: Flags, now: Instant) -> bool {
         self.state.answers.drops(from, flags, &mut self.state.counters, now)
     }
 
@@ -226,13 +298,18 @@ impl<R: Copy> Endpoint<R> {
             if entry.is_some_and(|entry| entry.connection.on_unreachable(seq, hard)) {
                 return self.state.touch(id);
             }
-        } else if let Some(at) = self.listener_for(&tuple.local)
-            && let Some(listener) = self.state.listeners.get_mut(&at)
-            && listener.handle_unreachable(tuple, seq, hard, &mut self.state.counters)
-        {
+        } else if self.opening_unreachable(tuple, seq, hard) {
             return;
         }
         self.count_stray_icmp();
+    }
+
+    /// Passes an ICMP error about a half-open connection to its listener. Returns whether the error counted.
+    fn opening_unreachable(&mut self, tuple: &FourTuple, seq: SeqNumber, hard: bool) -> bool {
+        let at = self.listener_for(&tuple.local);
+        let listener = at.and_then(|at| self.state.listeners.get_mut(&at));
+        let counters = &mut self.state.counters;
+        listener.is_some_and(|listener| listener.handle_unreachable(tuple, seq, hard, counters))
     }
 
     /// Records that the segment that began at `seq` did not leave: its next hop answers neither ARP nor
@@ -241,10 +318,9 @@ impl<R: Copy> Endpoint<R> {
     ///
     /// The host finds this out itself, without a message from the network, so it cannot be forged.
     pub fn next_hop_silent(&mut self, tuple: &FourTuple, seq: SeqNumber) {
-        if let Some(id) = self.state.connections.find(tuple)
-            && let Some(entry) = self.state.connections.get_mut(id)
-            && entry.connection.on_next_hop_silent(seq)
-        {
+        let Some(id) = self.state.connections.find(tuple) else { return };
+        let entry = self.state.connections.get_mut(id);
+        if entry.is_some_and(|entry| entry.connection.on_next_hop_silent(seq)) {
             self.state.touch(id);
         }
     }

@@ -1,24 +1,55 @@
 //! All listeners of a host, by address and port and by deadline.
 
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU32;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::super::connection::Config;
 use super::super::counters::Counters;
 use super::super::listener::{Arrival, Listener, Reaction};
 use super::super::table::TupleHash;
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpEndpoint};
+use crate::tuple::AddrPort;
 use evenkeel_timers::Wheel;
 
 /// The address and port at which a listener listens.
+///
+/// ```
+/// use std::net::SocketAddr;
+///
+/// use evenkeel_tcp::endpoint::ListenAt;
+///
+/// let address: SocketAddr = "192.0.2.1:80".parse()?;
+/// assert_eq!(ListenAt::from(address), ListenAt { address: Some(address.ip()), port: 80 });
+///
+/// let unspecified: SocketAddr = "[::]:80".parse()?;
+/// assert_eq!(ListenAt::from(unspecified), ListenAt::any(80));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenAt {
     /// A local address; `None` for all of them.
-    pub address: Option<IpAddress>,
-    /// The local port.
+    pub address: Option<IpAddr>,
+    /// The local port; 0 lets the endpoint choose one.
     pub port: u16,
+}
+
+impl ListenAt {
+    /// Creates the place of a listener at `port` of all local addresses, IPv4 and IPv6.
+    #[must_use]
+    pub const fn any(port: u16) -> Self {
+        Self { address: None, port }
+    }
+}
+
+/// An unspecified address (`0.0.0.0`, `::`) stands for all local addresses of both families.
+impl From<SocketAddr> for ListenAt {
+    fn from(address: SocketAddr) -> Self {
+        let specified = !address.ip().is_unspecified();
+        Self { address: specified.then_some(address.ip()), port: address.port() }
+    }
 }
 
 /// The listeners of a host. Their deadlines are in a timer wheel, so no operation but `iter` goes through
@@ -106,7 +137,7 @@ impl Listeners {
     }
 
     /// Returns the listener for a local address and port: that of the address, else that of all addresses.
-    pub(super) fn at_endpoint(&self, local: &IpEndpoint) -> Option<(ListenAt, ListenerId)> {
+    pub(super) fn at_endpoint(&self, local: &AddrPort) -> Option<(ListenAt, ListenerId)> {
         let at = |address| ListenAt { address, port: local.port };
         [at(Some(local.addr)), at(None)].into_iter().find_map(|at| Some((at, self.find(&at)?)))
     }

@@ -163,6 +163,6 @@ fn write<R>(
     route: Option<R>,
     to: &mut [u8],
 ) -> Option<Transmit<R>> {
-    let len = segment.emit(to, &tuple.local.addr, &tuple.remote.addr)?;
+    let len = segment.emit(to, tuple.local.addr, tuple.remote.addr)?;
     Some(Transmit { tuple: *tuple, len, dscp, ecn: segment.header.ecn, route })
 }

@@ -1,9 +1,10 @@
 //! The order in which ports are tried if the user leaves the choice open (RFC 6056).
 
+use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use crate::time::{Duration, Instant};
-use crate::wire::{IpAddress, IpEndpoint};
+use crate::tuple::AddrPort;
 
 /// The time for which the search for a port is not repeated where there was none, unless a connection
 /// ends.
@@ -22,8 +23,8 @@ pub(super) struct Ports {
 /// The addresses between which no port was free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Exhausted {
-    local: IpAddress,
-    remote: IpEndpoint,
+    local: IpAddr,
+    remote: AddrPort,
     gone: u64,
     until: Instant,
 }
@@ -35,7 +36,7 @@ impl Ports {
     }
 
     /// Returns whether a search between these addresses would be in vain again.
-    pub(super) fn is_exhausted(&self, local: IpAddress, remote: IpEndpoint, now: Instant) -> bool {
+    pub(super) fn is_exhausted(&self, local: IpAddr, remote: AddrPort, now: Instant) -> bool {
         let in_vain = |was: Exhausted| {
             was == Exhausted { local, remote, gone: self.gone, until: was.until } && now < was.until
         };
@@ -43,7 +44,7 @@ impl Ports {
     }
 
     /// Records that no port is free between these addresses.
-    pub(super) fn on_exhausted(&mut self, local: IpAddress, remote: IpEndpoint, now: Instant) {
+    pub(super) fn on_exhausted(&mut self, local: IpAddr, remote: AddrPort, now: Instant) {
         self.exhausted = Some(Exhausted { local, remote, gone: self.gone, until: now + EXHAUSTED });
     }
 
@@ -66,10 +67,9 @@ impl Ports {
             // begin.
             self.next = (self.next + 1) % count;
             let port = first.saturating_add(place as u16);
-            if port != 0
-                && let Some(free) = test(port)
-            {
-                return Some(free);
+            let free = if port == 0 { None } else { test(port) };
+            if free.is_some() {
+                return free;
             }
         }
         None

@@ -5,6 +5,7 @@ use super::listeners::ListenAt;
 
 /// The state of a listener's queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ListenerInfo {
     /// The address and port at which it listens.
     pub at: ListenAt,

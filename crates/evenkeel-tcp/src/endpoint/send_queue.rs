@@ -1,6 +1,6 @@
 //! The order in which connections send: one segment each in turn, if their interfaces have room.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use super::super::table::Id;
 use super::egress::{Egress, EgressSet};

@@ -1,7 +1,8 @@
 //! The state of an endpoint: its connections, and the owners of all that stands beside them.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::net::IpAddr;
 
 use super::super::connection::{Config, Connection, Open};
 use super::super::counters::Counters;
@@ -24,7 +25,6 @@ use super::memory::Memory;
 use super::ports::Ports;
 use super::send_queue::SendQueue;
 use crate::time::Instant;
-use crate::wire::IpAddress;
 
 /// The state of an endpoint.
 pub(super) struct EndpointState<R> {
@@ -99,7 +99,7 @@ impl<R: Copy> EndpointState<R> {
         Open {
             local_port: tuple.local.port,
             remote_port: tuple.remote.port,
-            ipv6: matches!(tuple.remote.addr, IpAddress::Ipv6(_)),
+            ipv6: matches!(tuple.remote.addr, IpAddr::V6(_)),
             mss,
             iss,
             // The offset is that of answers by listeners and TIME-WAIT in place of the connection.
@@ -209,15 +209,17 @@ impl<R: Copy> EndpointState<R> {
         }
         // Deadlines whose answers find no room stay due.
         let Self { listeners, answers, counters, .. } = self;
-        while answers.has_room()
-            && listeners.advance(now, |listener| {
-                while answers.has_room()
-                    && let Some((tuple, header)) = listener.poll_transmit(now, counters)
-                {
+        while answers.has_room() {
+            let was_due = listeners.advance(now, |listener| {
+                while answers.has_room() {
+                    let Some((tuple, header)) = listener.poll_transmit(now, counters) else { return };
                     answers.repeat(tuple, header);
                 }
-            })
-        {}
+            });
+            if !was_due {
+                return;
+            }
+        }
     }
 
     /// Removes a connection that is over from the table. Its counts stay in the counters.

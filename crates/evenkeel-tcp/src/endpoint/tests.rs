@@ -7,6 +7,7 @@ mod options;
 mod over;
 mod reuse;
 
+use core::net::{IpAddr, Ipv4Addr};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -22,11 +23,10 @@ use crate::segment::Ecn;
 use crate::seq::SeqNumber;
 use crate::table::Id;
 use crate::time::{Duration, Instant};
-use crate::tuple::FourTuple;
-use crate::wire::{IpAddress, IpEndpoint};
+use crate::tuple::{AddrPort, FourTuple};
 
-const CLIENT: IpAddress = IpAddress::v4(10, 0, 0, 1);
-const SERVER: IpAddress = IpAddress::v4(10, 0, 0, 2);
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const HTTP: ListenAt = ListenAt { address: None, port: 80 };
 const MSS: u16 = 1_460;
 /// The IP header's part of a packet from the client.
@@ -194,7 +194,7 @@ impl World {
 }
 
 fn tuple(port: u16) -> FourTuple {
-    FourTuple::new(IpEndpoint::new(CLIENT, port), IpEndpoint::new(SERVER, 80))
+    FourTuple::new(AddrPort::new(CLIENT, port), AddrPort::new(SERVER, 80))
 }
 
 fn byte(place: usize) -> u8 {
@@ -460,7 +460,7 @@ fn deadlines_of_listeners_come_when_they_are_due() {
         let at = ListenAt { address: Some(SERVER), port: 1_000 + port };
         end.listen(at, &ListenerConfig::default(), None).unwrap();
         let syn = Header { source: 4_000, destination: at.port, flags: Flags::SYN, ..Header::default() };
-        let len = Segment::bare(syn).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        let len = Segment::bare(syn).emit(&mut bytes, CLIENT, SERVER).unwrap();
         let now = start + Duration::from_millis(port.into());
         end.input(&bytes[..len], &FROM_CLIENT, now);
         assert!(end.poll_transmit(now, &ONE_WAY, &mut bytes).is_some());
@@ -486,7 +486,7 @@ fn a_syn_flood_does_not_keep_anybody_out() {
     let mut bytes = [0; 100];
     for port in 1..2_000 {
         let syn = Header { flags: Flags::SYN, ..tuple(port).header() };
-        let len = Segment::bare(syn).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        let len = Segment::bare(syn).emit(&mut bytes, CLIENT, SERVER).unwrap();
         world.ends[1].input(&bytes[..len], &FROM_CLIENT, world.now);
         // What is answered goes nowhere.
         while world.ends[1].poll_transmit(world.now, &world.routes, &mut bytes).is_some() {}
@@ -576,7 +576,7 @@ fn a_peer_that_missed_the_last_ack_is_set_right() {
 }
 
 fn some_port() -> FourTuple {
-    FourTuple::new(IpEndpoint::new(CLIENT, 0), tuple(1).remote)
+    FourTuple::new(AddrPort::new(CLIENT, 0), tuple(1).remote)
 }
 
 #[test]
@@ -596,8 +596,8 @@ fn ports_are_chosen_in_turn_and_from_where_nobody_can_tell() {
     let here = tuple(1).remote;
     assert_eq!(first(1, here), first(1, here));
     assert_ne!(first(1, here), first(2, here));
-    assert_ne!(first(1, here), first(1, IpEndpoint { port: 81, ..here }));
-    assert_ne!(first(1, here), first(1, IpEndpoint { addr: IpAddress::v4(10, 0, 0, 3), ..here }));
+    assert_ne!(first(1, here), first(1, AddrPort { port: 81, ..here }));
+    assert_ne!(first(1, here), first(1, AddrPort { addr: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)), ..here }));
 }
 
 #[test]
@@ -618,7 +618,7 @@ fn when_no_port_is_free_nothing_is_opened_until_one_is() {
     world.pass(Duration::from_millis(50));
     assert_eq!(open(&mut world), Err(OpenError::NoPort));
     assert_eq!(open(&mut world), Err(OpenError::NoPort));
-    let other = FourTuple { remote: IpEndpoint::new(SERVER, 81), ..some_port() };
+    let other = FourTuple { remote: AddrPort::new(SERVER, 81), ..some_port() };
     assert!(
         world.ends[0].connect(other, MSS, world.now).is_ok(),
         "to another port of the peer's all are free"
@@ -660,7 +660,7 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
     let options = Options { mss: Some(1_000), fast_open: Some(cookie), ..Default::default() };
     let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(40_000).header() };
     let mut bytes = [0; 2_000];
-    let len = Segment { header: syn, payload: [b"GET /", b""] }.emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+    let len = Segment { header: syn, payload: [b"GET /", b""] }.emit(&mut bytes, CLIENT, SERVER).unwrap();
     world.ends[1].input(&bytes[..len], &FROM_CLIENT, world.now);
     let id = world.ends[1].accept(&HTTP).unwrap();
     let mut data = [0; 10];
@@ -671,10 +671,10 @@ fn a_server_takes_data_in_a_syn_with_its_cookie() {
     );
     assert_eq!(world.ends[1].write(id, b"200"), Ok(3));
     let syn_ack = world.ends[1].poll_transmit(world.now, &world.routes, &mut bytes).unwrap();
-    let read = Segment::parse(&bytes[..syn_ack.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
+    let read = Segment::parse(&bytes[..syn_ack.len], SERVER, CLIENT, Ecn::NotCapable).unwrap();
     assert_eq!((read.header.flags, read.header.ack), (Flags::SYN | Flags::ACK, syn.seq + 6));
     let answer = world.ends[1].poll_transmit(world.now, &world.routes, &mut bytes).unwrap();
-    let read = Segment::parse(&bytes[..answer.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
+    let read = Segment::parse(&bytes[..answer.len], SERVER, CLIENT, Ecn::NotCapable).unwrap();
     assert_eq!(read.payload[0], b"200");
 }
 
@@ -742,7 +742,7 @@ fn the_network_refuses_a_half_open_connection() {
     let server = &mut world.ends[1];
     let mut bytes = [0; 100];
     let syn = Header { flags: Flags::SYN, ..tuple(40_000).header() };
-    let len = Segment::bare(syn).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+    let len = Segment::bare(syn).emit(&mut bytes, CLIENT, SERVER).unwrap();
     server.input(&bytes[..len], &FROM_CLIENT, world.now);
     let seq = next_seq(server, world.now);
     let back = FourTuple::new(tuple(40_000).remote, tuple(40_000).local);
@@ -1046,7 +1046,7 @@ fn no_more_data_go_with_a_syn_than_the_server_took_last_time() {
         world.pass(Duration::from_millis(50));
         world.ends[0].abort(id).unwrap();
         world.pass(Duration::from_millis(50));
-        Segment::parse(&bytes[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap().payload_len()
+        Segment::parse(&bytes[..len], CLIENT, SERVER, Ecn::NotCapable).unwrap().payload_len()
     };
     assert_eq!(open(&mut world), 0);
     // 40 bytes of options: MSS, SACK permitted, timestamps, window scale, cookie of eight bytes.
@@ -1069,7 +1069,7 @@ fn early_connections_that_fail_give_their_place_back() {
     let mut now = world.now;
     for port in 40_000..40_006 {
         let syn = Header { flags: Flags::SYN, window: 1_000, options, ..tuple(port).header() };
-        let len = Segment { header: syn, payload: [b"hi", b""] }.emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        let len = Segment { header: syn, payload: [b"hi", b""] }.emit(&mut bytes, CLIENT, SERVER).unwrap();
         end.input(&bytes[..len], &FROM_CLIENT, now);
         let id = end.accept(&HTTP).expect("its data came early");
         match port % 3 {
@@ -1171,14 +1171,14 @@ fn what_became_of_a_segment_is_told() {
     world.ends[0].write(id, &[1; 1_000]).unwrap();
     let mut bytes = [0; 2_000];
     let len = world.ends[0].poll_transmit(world.now, &world.routes, &mut bytes).unwrap().len;
-    let first = Segment::parse(&bytes[..len], &CLIENT, &SERVER, Ecn::NotCapable).unwrap();
+    let first = Segment::parse(&bytes[..len], CLIENT, SERVER, Ecn::NotCapable).unwrap();
     let more = Header { seq: first.header.seq + first.payload_len() as u32, ..first.header };
     let old =
         more.options.timestamps.map(|clocks| Timestamps { value: clocks.value.wrapping_sub(50), ..clocks });
     let old = Header { options: Options { timestamps: old, ..more.options }, ..more };
     let mut input = |segment: Segment<'_>| {
         let mut bytes = [0; 2_000];
-        let len = segment.emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        let len = segment.emit(&mut bytes, CLIENT, SERVER).unwrap();
         world.ends[1].input(&bytes[..len], &FROM_CLIENT, world.now)
     };
     assert_eq!(input(first), Fate::Data);

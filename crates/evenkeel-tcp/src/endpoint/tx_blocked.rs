@@ -1,7 +1,8 @@
 //! Connections that wait for their egress interface, which is full, for instance of other traffic. Each
 //! waits for the interface of its present route, and delays none that leaves through another.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use super::super::table::Id;
 use super::egress::{Egress, EgressSet};

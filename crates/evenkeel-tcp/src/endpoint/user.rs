@@ -1,6 +1,6 @@
 //! The user's calls (RFC 9293, 3.10.1 to 3.10.6).
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use super::super::connection::{Config, Connection, Error, StreamOption, Unavailable};
 use super::super::counters::Counter;
@@ -22,6 +22,21 @@ impl<R: Copy> Endpoint<R> {
     /// Adds a listener, and returns where it listens: if the port is zero, one is chosen. Window and
     /// options are those of connections, whatever `config` says of them; `fast_open` accepts data in SYNs.
     ///
+    /// ```
+    /// use evenkeel_tcp::endpoint::ListenAt;
+    /// use evenkeel_tcp::{Endpoint, EndpointConfig, ListenerConfig, Secret};
+    ///
+    /// let mut tcp: Endpoint = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+    /// let config = ListenerConfig { backlog: 1_024, syn_queue: 8_192, ..ListenerConfig::default() };
+    /// let at = tcp.listen(ListenAt::any(80), &config, None)?;
+    /// assert!(tcp.listen(at, &config, None).is_err(), "another listener is there");
+    ///
+    /// // The endpoint chooses the port.
+    /// let chosen = tcp.listen(ListenAt::any(0), &config, None)?;
+    /// assert!(tcp.config().ports.contains(&chosen.port));
+    /// # Ok::<(), evenkeel_tcp::endpoint::InUse>(())
+    /// ```
+    ///
     /// # Errors
     /// Another listener is there, or at all ports to choose from.
     pub fn listen(
@@ -36,6 +51,20 @@ impl<R: Copy> Endpoint<R> {
 
     /// Adds a listener as [`Endpoint::listen`] does. Its connections have the settings `options`, as an
     /// accepted connection inherits those of the listening socket.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use evenkeel_tcp::connection::Keepalive;
+    /// use evenkeel_tcp::endpoint::ListenAt;
+    /// use evenkeel_tcp::{Config, Endpoint, EndpointConfig, ListenerConfig, Secret};
+    ///
+    /// let mut tcp: Endpoint = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+    /// let keepalive = Some(Keepalive::default());
+    /// let options = Arc::new(Config { keepalive, receive_buffer_max: 1 << 20, ..Config::default() });
+    /// tcp.listen_with(ListenAt::any(80), &ListenerConfig::default(), options, None)?;
+    /// # Ok::<(), evenkeel_tcp::endpoint::InUse>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Endpoint::listen`].
@@ -102,6 +131,31 @@ impl<R: Copy> Endpoint<R> {
     /// If an earlier connection between these ends is in TIME-WAIT, timestamps may allow a new one in its
     /// place: see [`TimeWait::may_open`](crate::TimeWait::may_open).
     ///
+    /// ```
+    /// use std::net::Ipv4Addr;
+    ///
+    /// use evenkeel_tcp::time::{Duration, Instant};
+    /// use evenkeel_tcp::{Endpoint, EndpointConfig, FourTuple, Secret, Segment};
+    ///
+    /// let mut tcp = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+    /// let (here, there) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+    /// let now = Instant::ZERO;
+    /// let id = tcp.connect(FourTuple::new((here, 0), (there, 80)), 1_460, now)?;
+    /// assert_ne!(tcp.tuple(id).expect("it is open").local.port, 0);
+    ///
+    /// let mut buffer = [0; 60];
+    /// let sent = tcp.poll_transmit(now, &(), &mut buffer).expect("a SYN");
+    /// let syn = Segment::parse(&buffer[..sent.len], here, there, sent.ecn)?;
+    /// assert!(syn.header.flags.opens());
+    ///
+    /// // Without an answer the SYN leaves again after a second.
+    /// let deadline = tcp.next_deadline().expect("the retransmission timer runs");
+    /// assert_eq!(deadline, now + Duration::from_secs(1));
+    /// tcp.advance(deadline);
+    /// assert!(tcp.poll_transmit(deadline, &(), &mut buffer).is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Nothing was opened.
     pub fn connect(&mut self, tuple: FourTuple, mss: u16, now: Instant) -> Result<Id, OpenError> {
@@ -135,6 +189,26 @@ impl<R: Copy> Endpoint<R> {
     /// twice (RFC 7413, 6.1). The first SYN to a server only requests a cookie, and the data follow the
     /// handshake; so they do where a SYN with a cookie was lost not long ago. Otherwise this is like
     /// [`Endpoint::connect`].
+    ///
+    /// ```
+    /// use std::net::Ipv4Addr;
+    ///
+    /// use evenkeel_tcp::time::Instant;
+    /// use evenkeel_tcp::{Cookie, Endpoint, EndpointConfig, FourTuple, Secret, Segment};
+    ///
+    /// let mut tcp = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+    /// let (here, there) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+    /// let tuple = FourTuple::new((here, 0), (there, 80));
+    /// let (_, taken) = tcp.connect_with(tuple, 1_460, b"GET / HTTP/1.0\r\n\r\n", Instant::ZERO)?;
+    /// assert_eq!(taken, 18);
+    ///
+    /// // The first SYN to a server requests a cookie, and has no data yet.
+    /// let mut buffer = [0; 1_520];
+    /// let sent = tcp.poll_transmit(Instant::ZERO, &(), &mut buffer).expect("a SYN");
+    /// let syn = Segment::parse(&buffer[..sent.len], here, there, sent.ecn)?;
+    /// assert_eq!((syn.header.options.fast_open, syn.payload_len()), (Some(Cookie::REQUEST), 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Nothing was opened.
@@ -238,6 +312,21 @@ impl<R: Copy> Endpoint<R> {
 
     /// Sets an option of a connection as [`Connection::set`] does, within the limit of
     /// [`Endpoint::limit_receive_buffers`].
+    ///
+    /// ```
+    /// use std::net::Ipv4Addr;
+    ///
+    /// use evenkeel_tcp::connection::StreamOption;
+    /// use evenkeel_tcp::time::{Duration, Instant};
+    /// use evenkeel_tcp::{Endpoint, EndpointConfig, FourTuple, Secret};
+    ///
+    /// let mut tcp: Endpoint = Endpoint::new(EndpointConfig::default(), Secret::of_seed(1));
+    /// let (here, there) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+    /// let id = tcp.connect(FourTuple::new((here, 0), (there, 80)), 1_460, Instant::ZERO)?;
+    /// tcp.set(id, StreamOption::Nagle(false), Instant::ZERO)?;
+    /// tcp.set(id, StreamOption::UserTimeout(Duration::from_secs(30)), Instant::ZERO)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The connection is over, or there is none.

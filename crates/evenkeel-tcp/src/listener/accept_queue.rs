@@ -1,6 +1,6 @@
 //! The connections that wait to be accepted.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use super::super::table::Id;
 

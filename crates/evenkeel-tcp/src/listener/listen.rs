@@ -1,6 +1,8 @@
 //! The LISTEN state: a SYN begins a connection, or gets a cookie; an ACK may bring one back (RFC 9293,
 //! 3.10.7.2).
 
+use core::net::IpAddr;
+
 use super::{
     ANSWER_INTERVAL, Arrival, HalfOpen, Handshake, Listener, Reaction, WINDOW_SCALE_MAX, millis, overflow,
     reset,
@@ -13,7 +15,6 @@ use crate::queue::Place;
 use crate::segment::Flags;
 use crate::seq::SeqNumber;
 use crate::table::TupleHash;
-use crate::wire::IpAddress;
 
 impl Listener {
     pub(super) fn handle_syn(
@@ -89,8 +90,8 @@ impl Listener {
         let (header, config) = (&arrival.segment.header, &self.config);
         let options = &header.options;
         let default = match arrival.tuple.remote.addr {
-            IpAddress::Ipv4(_) => MSS_DEFAULT_V4,
-            IpAddress::Ipv6(_) => MSS_DEFAULT_V6,
+            IpAddr::V4(_) => MSS_DEFAULT_V4,
+            IpAddr::V6(_) => MSS_DEFAULT_V6,
         };
         Handshake {
             tuple: arrival.tuple,

@@ -5,6 +5,7 @@ mod listen;
 mod opening;
 mod syn_received;
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use self::accept_queue::AcceptQueue;
@@ -35,6 +36,22 @@ const RETRIES_UNDER_PRESSURE: usize = 2;
 const COOKIE_SENT_MAX: u8 = 2;
 
 /// The bounds and options of a listener. See [`Listener`].
+///
+/// ```
+/// use evenkeel_tcp::ListenerConfig;
+/// use evenkeel_tcp::time::Duration;
+///
+/// // A busy server: a longer queue, peers that do not answer are given up sooner, and Fast Open for at most
+/// // 1000 connections at a time.
+/// let config = ListenerConfig {
+///     backlog: 16_384,
+///     syn_ack_retries: 3,
+///     syn_ack_timeout: Duration::from_millis(500),
+///     fast_open: 1_000,
+///     ..ListenerConfig::default()
+/// };
+/// # let _ = config;
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerConfig {
     /// The most connections that wait to be accepted. A further one is not established until there is room.

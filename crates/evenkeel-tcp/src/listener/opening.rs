@@ -1,9 +1,10 @@
 //! The conversion of a listener's handshake to a connection.
 
+use core::net::IpAddr;
+
 use super::{Handshake, ListenerConfig};
 use crate::connection::{self, Agreement, Config, Open, SynAck};
 use crate::isn::InitialSequence;
-use crate::wire::IpAddress;
 
 impl ListenerConfig {
     /// Returns a configuration whose SYN-ACKs offer the options of connections of this kind. Its bounds are
@@ -29,7 +30,7 @@ impl Handshake {
         Open {
             local_port: self.tuple.local.port,
             remote_port: self.tuple.remote.port,
-            ipv6: matches!(self.tuple.remote.addr, IpAddress::Ipv6(_)),
+            ipv6: matches!(self.tuple.remote.addr, IpAddr::V6(_)),
             mss: self.mss,
             iss: self.iss,
             timestamp_offset: numbers.timestamp_offset(&self.tuple),
@@ -95,7 +96,7 @@ mod tests {
         Open {
             local_port: tuple.remote.port,
             remote_port: tuple.local.port,
-            ipv6: matches!(tuple.remote.addr, IpAddress::Ipv6(_)),
+            ipv6: matches!(tuple.remote.addr, IpAddr::V6(_)),
             mss: MSS,
             iss: SeqNumber::new(u32::MAX - 1),
             timestamp_offset: 99,

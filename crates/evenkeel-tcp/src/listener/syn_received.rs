@@ -78,9 +78,8 @@ impl Listener {
         let mut handshake = entry.handshake(&arrival.tuple);
         // RFC 7323, 4.3: the timestamp of the segment that is next in order.
         let header = &arrival.segment.header;
-        if let (Some(ts_recent), Some(new)) = (&mut handshake.ts_recent, header.options.timestamps)
-            && header.seq == entry.irs + 1
-        {
+        let in_order = header.options.timestamps.filter(|_| header.seq == entry.irs + 1);
+        if let (Some(ts_recent), Some(new)) = (&mut handshake.ts_recent, in_order) {
             *ts_recent = new.value;
         }
         Handshake { sent_at, ..handshake }

@@ -6,18 +6,36 @@ use crate::rate::Rate;
 use crate::time::Duration;
 
 /// The configuration of a connection's loss recovery and sending rate.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use evenkeel_tcp::congestion::Algorithm;
+/// use evenkeel_tcp::recovery::{RecoveryConfig, Restart};
+/// use evenkeel_tcp::{Config, Rate};
+///
+/// // BBR, at most 50 Mbit/s, and after a pause at the last rate.
+/// let recovery = RecoveryConfig {
+///     algorithm: Algorithm::Bbr,
+///     rate_max: Some(Rate::bits_per_s(50_000_000)),
+///     restart: Restart::LastRate,
+///     ..RecoveryConfig::default()
+/// };
+/// let connection = Config { recovery: Arc::new(recovery), ..Config::default() };
+/// # let _ = connection;
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryConfig {
     /// The congestion control algorithm, which decides how large the window is. Default CUBIC.
     pub algorithm: Algorithm,
-    /// Slow start ends when the round trip grows (HyStart++, RFC 9406). Default yes.
+    /// Whether slow start ends when the round trip grows (HyStart++, RFC 9406). Default yes.
     pub hystart: bool,
-    /// In slow start an acknowledgment counts for so many segments at most: `L` of RFC 3465, 2.2. Default 8
-    /// (RFC 9406, 4.2). With 1 the window grows as RFC 2581 has it: behind a receiver that acknowledges every
-    /// second segment by a half in a round trip. Zero is taken for 1.
+    /// The most segments that an acknowledgment counts for in slow start: `L` of RFC 3465, 2.2. Default 8 (RFC
+    /// 9406, 4.2). With 1 the window grows as in RFC 2581: by a half in a round trip, if the receiver
+    /// acknowledges every second segment. Zero counts as 1.
     pub segments_per_ack: u8,
-    /// CUBIC gives up more than it must when its share shrinks, so that new flows have theirs sooner. Default
-    /// yes; RFC 9438, 4.7 says no where a flow is alone, which it cannot know.
+    /// Whether CUBIC gives up more than it must when its share shrinks, so that new flows reach theirs sooner.
+    /// Default yes. RFC 9438, 4.7 advises against it for a flow that is alone, which the flow cannot know.
     pub fast_convergence: bool,
     /// The window in the beginning and after a pause, in segments. Default 10 (RFC 6928).
     pub initial_window_segments: u32,
@@ -28,9 +46,9 @@ pub struct RecoveryConfig {
     pub ack_delay_max: Duration,
     /// The tick of the clock of our timestamp option. Default 1 ms.
     pub timestamp_tick: Duration,
-    /// Segments leave spread over the round trip, one at each event of a timer. Default no: on short paths
-    /// that needs a timer of microseconds. Some algorithms always do, and so does whoever chooses a
-    /// `rate_max`, a `start` or a `restart`.
+    /// Whether segments are paced: they leave spread over the round trip, one at each timer event. Default no,
+    /// because short paths need a timer of microseconds. Some algorithms always pace, and so does a connection
+    /// with a `rate_max`, a `start` or a `restart`.
     pub pacing: bool,
     /// The highest rate at which the connection sends, IP and TCP headers included. Default no bound.
     pub rate_max: Option<Rate>,
@@ -66,6 +84,7 @@ impl Default for RecoveryConfig {
 
 /// The way in which a connection starts to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Start {
     /// With the initial window, which doubles with every round trip (RFC 5681, 3.1; RFC 6928).
     #[default]
@@ -89,6 +108,7 @@ pub enum Start {
 /// The way in which a connection resumes after it had nothing to send for longer than a retransmission
 /// timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Restart {
     /// With the initial window (RFC 5681, 4.1).
     #[default]

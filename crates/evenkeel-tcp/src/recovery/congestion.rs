@@ -1,5 +1,7 @@
 //! The congestion window, the algorithm that changes it, and how much of it is in use.
 
+use alloc::boxed::Box;
+
 use super::config::RecoveryConfig;
 use super::scoreboard::Position;
 use crate::congestion::{Arrival, CongestionControl, Sample, Window};

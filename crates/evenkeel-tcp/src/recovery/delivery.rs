@@ -6,7 +6,9 @@
 //! of sending if that was longer, so that acknowledgments that come together do not make it too high.
 //! Connections that need none of it have none.
 
-use std::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use crate::rate::Rate;
 use crate::time::{Duration, Instant};
@@ -190,9 +192,8 @@ impl Delivery {
 
     /// Keeps the sample's rate, unless it tells more of the user than of the path.
     pub(super) fn keep(&mut self, sample: &RateSample) {
-        if let Some(rate) = sample.rate
-            && (!sample.app_limited || self.rate.is_none_or(|old| old < rate))
-        {
+        let counts = |rate: &Rate| !sample.app_limited || self.rate.is_none_or(|old| old < *rate);
+        if let Some(rate) = sample.rate.filter(counts) {
             self.rate = Some(rate);
         }
     }

@@ -1,6 +1,8 @@
 //! A time in which the window is being reduced or refilled, and how to take that back when it was for
 //! nothing (Eifel, DSACK, F-RTO).
 
+use alloc::boxed::Box;
+
 use super::prr::Prr;
 use super::scoreboard::{Position, bytes};
 use crate::congestion::Window;

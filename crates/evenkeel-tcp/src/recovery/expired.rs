@@ -5,7 +5,7 @@
 pub enum Expired {
     /// Nothing: it was moved, or is not there yet. Ask for the deadline again.
     Nothing,
-    /// The time for reordering is over: so many bytes are lost, and may be sent again.
+    /// The time for reordering is over: bytes are lost, and may be sent again.
     Reordering {
         /// Newly lost.
         lost: u32,

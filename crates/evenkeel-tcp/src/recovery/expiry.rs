@@ -1,6 +1,8 @@
 //! The processing of a deadline of loss recovery: reordering (RFC 8985, 6.3), tail loss probe (7) and
 //! retransmission (RFC 6298, 5).
 
+use alloc::boxed::Box;
+
 use super::episode::{Episode, Frto, Kind};
 use super::expired::Expired;
 use super::parts::Parts;
@@ -60,9 +62,8 @@ impl<'r> Expiry<'r> {
             return Expired::Nothing;
         }
         let reduced = parts.reduce(Kind::FastRecovery, &before, false, now);
-        if let Some(Episode { kind: Kind::FastRecovery, prr, .. }) = parts.episodes.current.as_deref_mut()
-            && !parts.has_model
-        {
+        let episode = parts.episodes.current.as_deref_mut().filter(|_| !parts.has_model);
+        if let Some(Episode { kind: Kind::FastRecovery, prr, .. }) = episode {
             let delivery = Delivery { delivered: 0, in_flight: parts.board.pipe(), safe: false };
             let window = &mut parts.congestion.window;
             window.cwnd = prr.window(delivery, window.ssthresh, window.mss);

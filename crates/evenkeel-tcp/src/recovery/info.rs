@@ -30,6 +30,7 @@ pub struct AckInfo<'a> {
 
 /// The changes that an acknowledgment made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Acked {
     /// Bytes (SYN and FIN count one each) by which `SND.UNA` advanced.
     pub newly_acked: u32,
@@ -63,6 +64,7 @@ pub enum RecoveryState {
 
 /// A connection's figures. Bytes where not said otherwise; counters since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecoveryInfo {
     /// The state of loss recovery.
     pub state: RecoveryState,

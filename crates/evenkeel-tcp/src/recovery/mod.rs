@@ -64,7 +64,8 @@ pub use config::{RecoveryConfig, Restart, RtoConfig, Start};
 pub use expired::Expired;
 pub use info::{AckInfo, Acked, RecoveryInfo, RecoveryState};
 
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 use self::ack::Acknowledgment;
 use self::congestion::initial_window;

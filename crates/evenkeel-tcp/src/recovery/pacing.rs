@@ -5,6 +5,8 @@
 //! as fast as it would in slow start: after a start at a known, remembered or estimated rate, and after a
 //! pause, a round trip is paced at that rate and no faster.
 
+use alloc::boxed::Box;
+
 use super::config::{self, RecoveryConfig, Restart};
 use super::scoreboard::{FIRST, Position};
 use crate::congestion::Window;

@@ -1,6 +1,7 @@
 //! The parts of loss recovery, and what concerns several of them.
 
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 use super::arrived::{Arrived, Before};
 use super::config::{RecoveryConfig, Restart, Start};
@@ -52,7 +53,7 @@ impl Parts {
     pub(super) fn new(config: &Arc<RecoveryConfig>, iss: SeqNumber, mss: u16) -> Self {
         let mut board = Scoreboard::new(iss);
         let congestion = Congestion::new(config, u32::from(mss.max(1)), board.una());
-        let has_model = config.algorithm.is_model_based();
+        let has_model = congestion.control.is_model_based();
         let pacing = Pacing::new(config, has_model);
         let remembers = config.start == Start::Remembered || config.restart == Restart::LastRate;
         if pacing.is_some() && (has_model || remembers) {

@@ -159,7 +159,7 @@ impl RttEstimator {
 /// Returns `value` moved by 1/`steps` of the way to `target`.
 fn approach(value: u64, target: u64, steps: u32) -> u64 {
     // The way there may lead up or down; no time is so long that it would not fit.
-    let way = target.wrapping_sub(value).cast_signed();
+    let way = target.wrapping_sub(value) as i64;
     value.wrapping_add_signed(way / i64::from(steps))
 }
 

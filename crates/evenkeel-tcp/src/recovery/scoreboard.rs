@@ -17,8 +17,9 @@
 //! sent again in segments, too. Of a segment that was sent twice only the later transmission counts as in
 //! flight.
 
+use alloc::boxed::Box;
+use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 
 use super::delivery::Delivery;
 use crate::time::{Duration, Instant};
@@ -139,7 +140,7 @@ impl Scoreboard {
     /// Returns the position of a sequence number within half the circle of `SND.UNA`.
     pub(super) fn position(&self, seq: SeqNumber) -> Position {
         let una = self.seq(self.una);
-        let away = seq.to_u32().wrapping_sub(una.to_u32()).cast_signed();
+        let away = seq.to_u32().wrapping_sub(una.to_u32()) as i32;
         self.una.saturating_add_signed(i64::from(away))
     }
 

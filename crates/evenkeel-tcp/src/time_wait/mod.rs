@@ -1,4 +1,4 @@
-//! Connections in TIME-WAIT: what is left of them, which is little.
+//! Connections in TIME-WAIT, of which a small remainder is kept.
 
 use core::fmt;
 
@@ -23,11 +23,11 @@ const OPEN_AFTER: Duration = Duration::from_secs(1);
 /// The limits of TIME-WAIT: the time and the number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeWaitConfig {
-    /// Twice the maximum segment lifetime. 60 s, as Linux has it: RFC 9293, 3.4.2 says 4 minutes, but also
-    /// that it is a choice.
+    /// Twice the maximum segment lifetime. Default 60 s, as in Linux. RFC 9293, 3.4.2 proposes 4 minutes, and
+    /// calls that a choice.
     pub wait: Duration,
-    /// The most connections to keep here, 96 bytes each; one more ends the wait of the one that has waited
-    /// longest. 131 072.
+    /// The most connections in TIME-WAIT, of 96 bytes each. One more ends the wait of the connection that has
+    /// waited longest. Default 131 072.
     pub connections: usize,
 }
 
@@ -40,9 +40,9 @@ impl Default for TimeWaitConfig {
 /// The state of a connection that is kept when it enters TIME-WAIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remains {
-    /// SND.NXT: behind our FIN.
+    /// SND.NXT, after our FIN.
     pub snd_nxt: SeqNumber,
-    /// RCV.NXT: behind the peer's FIN.
+    /// RCV.NXT, after the peer's FIN.
     pub rcv_nxt: SeqNumber,
     /// The window as the header of our last ACK had it.
     pub window: u16,
@@ -53,15 +53,15 @@ pub struct Remains {
 /// The reaction of TIME-WAIT to a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing.
+    /// The segment needs no answer.
     Nothing,
-    /// Send this.
+    /// The caller sends this header.
     Send(Header),
-    /// It is a SYN that may begin a new incarnation (RFC 6191): give it to the listener, whose initial
-    /// sequence number is to follow `previous`; if the listener takes it, [`TimeWait::recycle`] this one.
-    /// Without a listener, answer as for any SYN to a closed port.
+    /// The segment is a SYN that may begin a new incarnation (RFC 6191). The caller gives it to the listener,
+    /// whose initial sequence number must follow `previous`. If the listener takes it, the caller
+    /// [recycles](TimeWait::recycle) the old connection. Without a listener, the SYN is one to a closed port.
     Reopen {
-        /// SND.NXT of the old one.
+        /// SND.NXT of the old connection.
         previous: SeqNumber,
     },
 }
@@ -304,9 +304,8 @@ impl Entry {
 
     /// Records the timestamp of a segment that is in order (RFC 7323, 4.3).
     fn record_timestamp(&mut self, header: &Header) {
-        if let Some(new) = header.options.timestamps.filter(|_| self.timestamps)
-            && self.ts_before(new.value)
-        {
+        let counts = |new: &Timestamps| self.timestamps && self.ts_before(new.value);
+        if let Some(new) = header.options.timestamps.filter(counts) {
             self.ts_recent = new.value;
         }
     }

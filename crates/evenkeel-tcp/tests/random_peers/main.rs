@@ -8,6 +8,10 @@
 //! `EVENKEEL_SEED=n` runs that seed alone and prints it, segment by segment; `EVENKEEL_SEEDS=n` runs the
 //! first `n`; `EVENKEEL_LONG=1` runs 100 000.
 
+#![allow(
+    clippy::incompatible_msrv,
+    reason = "the oldest Rust is for those who use the crate, not for its tests"
+)]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::print_stdout, reason = "what happened is for people")]
 

@@ -160,7 +160,7 @@ mod tests {
         };
         let (source, destination) =
             if at == 20 { (address(12, 4), address(16, 4)) } else { (address(8, 16), address(24, 16)) };
-        Checksum::pseudo(&source, &destination, 6, packet.len() - at).add(&packet[at..]).finish()
+        Checksum::pseudo(source, destination, 6, packet.len() - at).add(&packet[at..]).finish()
     }
 
     fn is_right(packet: &[u8], at: usize) -> bool {

@@ -56,7 +56,7 @@ impl TcpChannels<'_> {
             return Ok(());
         }
         self.reserve_segments().map_err(ListenError::NoMemory)?;
-        let ListenAt { address, port } = at;
+        let (address, port) = (at.address.map(Into::into), at.port);
         for (opens, segments_for) in
             [(true, SegmentKind::Syns(socket)), (false, SegmentKind::Handshakes(socket))]
         {

@@ -26,8 +26,8 @@ impl Segments<'_> {
     pub(crate) fn input(&mut self, packet: TcpPacket, expected: Option<Id>) {
         self.cx.work.add(Work::Segment);
         let of = Packet {
-            source: packet.source,
-            destination: packet.destination,
+            source: packet.source.into(),
+            destination: packet.destination.into(),
             ecn: packet.ecn,
             mss: self.stack.mss_by(packet.interface, &packet.source),
         };
@@ -51,9 +51,10 @@ impl Segments<'_> {
         match kind {
             IcmpErrorKind::Unreachable { hard } => self.tcp.endpoint.unreachable(&tuple, seq, hard),
             IcmpErrorKind::TooBig { mtu } => {
-                let mss = segment_max(mtu, &tuple.remote.addr);
+                let peer = tuple.remote.addr.into();
+                let mss = segment_max(mtu, &peer);
                 if self.tcp.endpoint.packet_too_big(&tuple, seq, mss, self.cx.now) {
-                    self.stack.learn_path_mtu(tuple.remote.addr, mtu, self.cx.now);
+                    self.stack.learn_path_mtu(peer, mtu, self.cx.now);
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::tcp::FourTuple;
 use crate::tcp::ListenerConfig;
 use crate::tcp::endpoint::ListenAt;
 use crate::time::Instant;
-use crate::wire::{IpAddress, IpEndpoint};
+use crate::wire::IpAddress;
 
 /// Descriptors and channels looked at when programs are notified on a host with so many listeners.
 fn looks(listeners: u16) -> u64 {
@@ -60,7 +60,7 @@ fn a_listener_that_stops_gives_no_feedback_until_it_goes_on() {
 fn a_connection_with_one_segment_is_visited_once() {
     let mut net = Net::new(Config { batch_pkts: 1, ..Config::of(Architecture::SoftLrp) }).unwrap();
     net.tcp_channels().reserve_segments().unwrap();
-    let end = |last, port| IpEndpoint::new(IpAddress::v4(10, 0, 0, last), port);
+    let end = |last, port| (IpAddress::v4(10, 0, 0, last), port);
     let tuple = FourTuple::new(end(1, 1_000), end(2, 7));
     let id = net.tcp.endpoint.connect(tuple, 1_460, Instant::ZERO).unwrap();
     let program = ProcessId(5);
@@ -89,7 +89,7 @@ fn what_comes_for_a_process_that_has_ended_is_the_daemons() {
     let daemon = ProcessId(1);
     let control = net.rx.channels.daemons().control.unwrap();
     net.rx.channels.set_reader(control, daemon);
-    let end = |last, port| IpEndpoint::new(IpAddress::v4(10, 0, 0, last), port);
+    let end = |last, port| (IpAddress::v4(10, 0, 0, last), port);
     let tuple = FourTuple::new(end(1, 1_000), end(2, 7));
     let id = net.tcp.endpoint.connect(tuple, 1_460, Instant::ZERO).unwrap();
     let program = ProcessId(5);

@@ -80,7 +80,7 @@ impl<'io> Control<'_, 'io> {
     /// Processes an ICMPv6 message: which goes where (RFC 4443).
     pub(crate) fn input_icmpv6(&mut self, packet: Packet) -> Option<Received> {
         let protocol = IpProtocol::Icmpv6.into();
-        let pseudo = Checksum::pseudo(&packet.source, &packet.destination, protocol, packet.payload.len());
+        let pseudo = Checksum::pseudo(packet.source, packet.destination, protocol, packet.payload.len());
         let sum = packet.payload.chunks().fold(pseudo, Checksum::add).finish();
         let Some(&[kind, _, _, _, a, b, c, d]) = packet.payload.head().get(..8).filter(|_| sum == 0) else {
             return self.drop_bad(packet);

@@ -66,7 +66,7 @@ impl Errors<'_, '_> {
     /// dropped.
     pub(crate) fn within_rate(&mut self, to: &IpAddress) -> bool {
         let io = &mut *self.output.io;
-        let passes = self.limit.pass(to, io.now);
+        let passes = self.limit.pass(&(*to).into(), io.now);
         if !passes {
             io.ledger.originated += 1;
             io.ledger.drop_output(IpDrop::RateLimited);

@@ -1,10 +1,12 @@
 //! Segments of this host that are quoted: by ICMP errors, or by itself when it gives them up.
 
+use std::net::IpAddr;
+
 use crate::id::InterfaceId;
 use crate::stack::address::interfaces::Interfaces;
 use crate::stack::extension::upper_of;
 use crate::tcp::endpoint::Quote;
-use crate::wire::{IpAddress, IpProtocol, Ipv4Address, Ipv6Address};
+use crate::wire::{IpProtocol, Ipv4Address, Ipv6Address};
 
 /// An ICMP error about a segment of this host. The segment's connection decides whether to trust it (RFC
 /// 5927 4.1).
@@ -42,7 +44,7 @@ impl IcmpError {
             _ => return None,
         };
         let quote = quote_v4(quoted)?;
-        let IpAddress::Ipv4(source) = quote.tuple.local.addr else { return None };
+        let IpAddr::V4(source) = quote.tuple.local.addr else { return None };
         interfaces.owns_v4(source).then_some(Self { quote, kind })
     }
 
@@ -59,7 +61,7 @@ impl IcmpError {
             _ => return None,
         };
         let quote = quote_v6(quoted)?;
-        let IpAddress::Ipv6(source) = quote.tuple.local.addr else { return None };
+        let IpAddr::V6(source) = quote.tuple.local.addr else { return None };
         interfaces.owns_v6(source, interface).then_some(Self { quote, kind })
     }
 }

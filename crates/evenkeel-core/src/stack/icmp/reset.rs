@@ -83,7 +83,7 @@ fn reset_of(segment: &[u8], source: &IpAddress, destination: &IpAddress) -> Opti
     put(4, &seq.to_be_bytes());
     put(8, &ack.to_be_bytes());
     put(12, &[(RESET as u8 / 4) << 4, answer]);
-    let sum = Checksum::pseudo(destination, source, IpProtocol::Tcp.into(), RESET).add(&header).finish();
+    let sum = Checksum::pseudo(*destination, *source, IpProtocol::Tcp.into(), RESET).add(&header).finish();
     header.iter_mut().skip(16).zip(sum.to_be_bytes()).for_each(|(to, from)| *to = from);
     Some(header)
 }

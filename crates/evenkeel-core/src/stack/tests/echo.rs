@@ -78,7 +78,7 @@ fn pings_of_every_size_are_answered_over_ipv6() {
         let answer = join(&b.sent(), if whole { 54 } else { 62 });
         assert_eq!((answer[0], answer.len()), (129, len + 8));
         assert_eq!(answer[4..], request[4..]);
-        let sum = crate::tcp::Checksum::pseudo(&v6(2), &v6(1), 58, answer.len()).add(&answer).finish();
+        let sum = crate::tcp::Checksum::pseudo(v6(2), v6(1), 58, answer.len()).add(&answer).finish();
         assert_eq!(sum, 0);
     }
 }

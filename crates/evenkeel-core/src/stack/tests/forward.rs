@@ -114,7 +114,7 @@ pub(super) fn told(sent: &[(InterfaceId, Vec<u8>)]) -> Told {
             IpAddress::Ipv6(Ipv6Address::from(<[u8; 16]>::try_from(&packet[at..at + 16]).unwrap()))
         };
         let (by, to) = (address(8), address(24));
-        let pseudo = crate::tcp::Checksum::pseudo(&by, &to, 58, packet.len() - 40);
+        let pseudo = crate::tcp::Checksum::pseudo(by, to, 58, packet.len() - 40);
         assert_eq!(pseudo.add(&packet[40..]).finish(), 0);
         (by, to, &packet[40..])
     };

@@ -237,7 +237,7 @@ pub(in crate::stack) fn udp_bytes(from: IpAddress, to: IpAddress, payload: &[u8]
     bytes.extend((len as u16).to_be_bytes());
     bytes.extend([0, 0]);
     bytes.extend(payload);
-    let sum = crate::tcp::Checksum::pseudo(&from, &to, 17, len).add(&bytes).finish();
+    let sum = crate::tcp::Checksum::pseudo(from, to, 17, len).add(&bytes).finish();
     bytes[6..8].copy_from_slice(&sum.to_be_bytes());
     bytes
 }
@@ -245,7 +245,7 @@ pub(in crate::stack) fn udp_bytes(from: IpAddress, to: IpAddress, payload: &[u8]
 /// Returns an ICMP message with a right checksum; over IPv6 from node 1 to `to`.
 pub(in crate::stack) fn icmp_bytes(to: Option<IpAddress>, from: IpAddress, mut bytes: Vec<u8>) -> Vec<u8> {
     let start = to.map_or(crate::tcp::Checksum::default(), |to| {
-        crate::tcp::Checksum::pseudo(&from, &to, 58, bytes.len())
+        crate::tcp::Checksum::pseudo(from, to, 58, bytes.len())
     });
     bytes[2..4].fill(0);
     let sum = start.add(&bytes).finish();

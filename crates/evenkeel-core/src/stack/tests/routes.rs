@@ -100,7 +100,7 @@ proptest! {
             }
             let path = node.stack.routing.sourced_path(handle, &Origin::default(), &destination);
             prop_assert_eq!(path.map(|sourced| sourced.path), fresh);
-            let end = IpEndpoint::new(destination, 80);
+            let end = (destination, 80);
             let now = (node.stack.generation(), node.stack.lookup(&FourTuple::new(end, end)));
             match known.insert(destination, now) {
                 Some((generation, route)) if generation == now.0 => prop_assert_eq!(route, now.1),

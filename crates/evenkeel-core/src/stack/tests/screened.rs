@@ -20,7 +20,7 @@ fn transit_of(node: &mut Node, frame: &[u8]) -> Transit {
 fn tcp_frame(from: IpAddress, to: IpAddress, flags: u8, data: &[u8]) -> Vec<u8> {
     let mut segment = vec![0, 7, 0, 9, 0, 0, 3, 0xe8, 0, 0, 7, 0xd0, 0x50, flags, 0x10, 0, 0, 0, 0, 0];
     segment.extend(data);
-    let sum = crate::tcp::Checksum::pseudo(&from, &to, 6, segment.len()).add(&segment).finish();
+    let sum = crate::tcp::Checksum::pseudo(from, to, 6, segment.len()).add(&segment).finish();
     segment[16..18].copy_from_slice(&sum.to_be_bytes());
     let mut frame = udp_frame(from, to, &vec![0; segment.len() - 8]);
     let at = frame.len() - segment.len();
@@ -52,7 +52,7 @@ fn a_refused_segment_may_be_answered_by_a_reset() {
             assert_eq!(reset[..4], [0, 9, 0, 7]);
             let field = |at: usize| u32::from_be_bytes(reset[at..at + 4].try_into().unwrap());
             assert_eq!((field(4), field(8), reset[13]), (seq, ack, answer));
-            let sum = crate::tcp::Checksum::pseudo(&to, &from, 6, 20).add(reset).finish();
+            let sum = crate::tcp::Checksum::pseudo(to, from, 6, 20).add(reset).finish();
             assert_eq!(sum, 0);
             match (to, from) {
                 (IpAddress::Ipv4(to), IpAddress::Ipv4(from)) => {

@@ -271,7 +271,7 @@ fn a_sum_of_zero_is_sent_as_all_ones() {
     for word in 0..=u16::MAX {
         let head = IpEndpoint::new(v4(2), 2000);
         let payload = word.to_be_bytes();
-        if crate::tcp::Checksum::pseudo(&v4(1), &v4(2), 17, 10)
+        if crate::tcp::Checksum::pseudo(v4(1), v4(2), 17, 10)
             .add(&[0x03, 0xe8, 0x07, 0xd0, 0, 10, 0, 0])
             .add(&payload)
             .finish()

@@ -59,9 +59,8 @@ impl MaxBw {
 
     /// Raises the present maximum to a sample, unless the application limited it: `UpdateMaxBw`.
     pub(super) fn update(&mut self, sample: &Sample) {
-        if let Some(rate) = sample.rate
-            && (!sample.app_limited || self.get().is_none_or(|max| rate >= max))
-        {
+        let counts = |rate: &Rate| !sample.app_limited || self.get().is_none_or(|max| *rate >= max);
+        if let Some(rate) = sample.rate.filter(counts) {
             self.0[0] = self.0[0].max(Some(rate));
         }
     }
@@ -101,9 +100,8 @@ impl MinRtt {
     pub(super) fn update(&mut self, sample: &Sample) {
         let now = sample.now;
         self.is_expired = self.rtt.is_some() && now > self.probed_stamp + PROBE_RTT_INTERVAL;
-        if let Some(rtt) = sample.rtt
-            && (self.probed_delay.is_none_or(|least| rtt < least) || self.is_expired)
-        {
+        let counts = |rtt: &Duration| self.probed_delay.is_none_or(|least| *rtt < least) || self.is_expired;
+        if let Some(rtt) = sample.rtt.filter(counts) {
             self.probed_delay = Some(rtt);
             self.probed_stamp = now;
         }

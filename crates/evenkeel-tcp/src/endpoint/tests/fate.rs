@@ -19,7 +19,7 @@ fn what_became_of_a_segment_is_said_of_each() {
     let header = Header { seq, ack, flags: Flags::ACK, window: 1_000, options, ..tuple(PORT).header() };
     let mut give = |header: Header, payload: &[u8]| {
         let mut bytes = [0; 2_000];
-        let len = Segment { header, payload: [payload, b""] }.emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        let len = Segment { header, payload: [payload, b""] }.emit(&mut bytes, CLIENT, SERVER).unwrap();
         world.ends[1].input(&bytes[..len], &FROM_CLIENT, world.now)
     };
     let reset = |seq| Header { seq, flags: Flags::RST, ..header };
@@ -57,7 +57,7 @@ fn what_leaves_again_is_known_without_a_look_at_the_counters() {
     let mut bytes = [0; 100];
     let mut give = |world: &mut World, port: u16| {
         let syn = Header { flags: Flags::SYN, ..tuple(port).header() };
-        let len = Segment::bare(syn).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        let len = Segment::bare(syn).emit(&mut bytes, CLIENT, SERVER).unwrap();
         world.ends[1].input(&bytes[..len], &FROM_CLIENT, world.now)
     };
     assert_eq!(give(&mut world, 1), Fate::Control);

@@ -19,11 +19,11 @@ impl Flood {
         let mut bytes = [0; 100];
         for n in core::mem::replace(&mut self.sent, due)..due {
             let [.., b, c, d] = (n as u32).to_be_bytes();
-            let source = IpAddress::v4(11, b, c, d);
+            let source = IpAddr::V4(Ipv4Addr::new(11, b, c, d));
             let options = Options { mss: Some(1_460), ..Default::default() };
             let ports = Header { source: 1_024 + n as u16 % 50_000, destination: 80, ..Header::default() };
             let syn = Header { flags: Flags::SYN, window: 1_000, options, ..ports };
-            let len = Segment::bare(syn).emit(&mut bytes, &source, &SERVER).unwrap();
+            let len = Segment::bare(syn).emit(&mut bytes, source, SERVER).unwrap();
             world.ends[1].input(&bytes[..len], &Packet { source, ..FROM_CLIENT }, world.now);
             // What is answered goes nowhere; the queue of answers is a thousand long.
             if n % 500 == 499 {
@@ -96,10 +96,10 @@ fn requests_go_on_beside_a_slow_flood_and_a_fast_one() {
 /// Gives the server a segment of no connection; returns the number of resets that leave.
 fn resets_to(world: &mut World, source: u32, port: u16, flags: Flags) -> u64 {
     let [_, b, c, d] = source.to_be_bytes();
-    let source = IpAddress::v4(11, b, c, d);
+    let source = IpAddr::V4(Ipv4Addr::new(11, b, c, d));
     let mut bytes = [0; 2_000];
     let header = Header { source: 1_024, destination: port, flags, ..Header::default() };
-    let len = Segment::bare(header).emit(&mut bytes, &source, &SERVER).unwrap();
+    let len = Segment::bare(header).emit(&mut bytes, source, SERVER).unwrap();
     world.ends[1].input(&bytes[..len], &Packet { source, ..FROM_CLIENT }, world.now);
     let before = world.ends[1].counters().get(Counter::OutRsts);
     while world.ends[1].poll_transmit(world.now, &world.routes, &mut bytes).is_some() {}

@@ -28,7 +28,7 @@ fn leaves(world: &mut World, end: usize) -> Option<(Header, usize)> {
     let mut bytes = [0; 2_000];
     let left = world.ends[end].poll_transmit(world.now, &world.routes, &mut bytes)?;
     let (local, remote) = (left.tuple.local.addr, left.tuple.remote.addr);
-    let segment = Segment::parse(&bytes[..left.len], &local, &remote, Ecn::NotCapable).unwrap();
+    let segment = Segment::parse(&bytes[..left.len], local, remote, Ecn::NotCapable).unwrap();
     Some((segment.header, segment.payload_len()))
 }
 

@@ -40,10 +40,10 @@ impl Opened {
     /// Gives the server a segment of the client's, and returns the header of the answer.
     fn answer(&mut self, header: Header) -> Option<Header> {
         let mut bytes = [0; 2_000];
-        let len = Segment::bare(header).emit(&mut bytes, &CLIENT, &SERVER).unwrap();
+        let len = Segment::bare(header).emit(&mut bytes, CLIENT, SERVER).unwrap();
         self.world.ends[1].input(&bytes[..len], &FROM_CLIENT, self.world.now);
         let answer = self.world.ends[1].poll_transmit(self.world.now, &self.world.routes, &mut bytes)?;
-        let segment = Segment::parse(&bytes[..answer.len], &SERVER, &CLIENT, Ecn::NotCapable).unwrap();
+        let segment = Segment::parse(&bytes[..answer.len], SERVER, CLIENT, Ecn::NotCapable).unwrap();
         Some(segment.header)
     }
 

@@ -4,7 +4,7 @@ use super::script::{MSS, Script, ms};
 use crate::SeqNumber;
 use std::sync::Arc;
 
-use crate::congestion::Algorithm;
+use crate::congestion::{Algorithm, Arrival, CongestionControl, Custom, Sample, Window};
 use crate::rate::Rate;
 use crate::recovery::{Recovery, RecoveryConfig, Restart, Start};
 use crate::time::{Duration, Instant};
@@ -42,6 +42,43 @@ fn a_window_that_is_not_filled_does_not_grow() {
         16,
         "in slow start more than half of it is use enough: until it is twice as large as what was on its way"
     );
+}
+
+/// A window of as many segments as it says, with a model if so.
+#[derive(Debug)]
+struct Fixed(u32, bool);
+
+impl CongestionControl for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+    fn is_model_based(&self) -> bool {
+        self.1
+    }
+    fn on_arrival(&mut self, window: &mut Window, _: &Arrival) {
+        window.cwnd = self.0 * window.mss;
+    }
+    fn on_sample(&mut self, window: &mut Window, _: &Sample) {
+        window.cwnd = 2 * self.0 * window.mss;
+    }
+    fn on_congestion(&mut self, _: &mut Window, _: u32) {}
+    fn on_undo(&mut self, _: &Window) {}
+}
+
+#[test]
+fn an_algorithm_of_the_caller_sets_the_window_on_arrivals_or_with_a_model_on_samples() {
+    let algorithms = [Custom::new(|| Box::new(Fixed(17, false))), Custom::new(|| Box::new(Fixed(17, true)))];
+    for (algorithm, cwnd) in algorithms.into_iter().zip([17, 34]) {
+        let algorithm = Algorithm::Custom(algorithm);
+        let mut script = Script::with(&RecoveryConfig { algorithm, ..RecoveryConfig::default() }, true);
+        assert_eq!((script.recovery.info().algorithm, script.cwnd()), ("fixed", 10));
+        script.write(10);
+        script.after(ms(100));
+        (1..=10).for_each(|upto| _ = script.ack(upto));
+        assert_eq!(script.cwnd(), cwnd);
+    }
+    assert_ne!(algorithms[0], algorithms[1]);
+    assert_eq!(algorithms[0], algorithms[0]);
 }
 
 #[test]

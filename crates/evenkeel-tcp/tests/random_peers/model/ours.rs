@@ -1,9 +1,10 @@
 //! The interface of our side in a run: an endpoint alone, or a host that has one.
 
-use evenkeel_tcp::Ecn;
+use std::net::{IpAddr, Ipv4Addr};
+
 use evenkeel_tcp::connection::Info;
 use evenkeel_tcp::time::Instant;
-use evenkeel_tcp::wire::{IpAddress, IpEndpoint};
+use evenkeel_tcp::{AddrPort, Ecn};
 
 use super::plan::Plan;
 
@@ -75,10 +76,10 @@ pub(crate) trait Ours {
     fn left(&mut self, now: Instant) -> Option<String>;
 }
 
-pub(crate) const fn end(address: [u8; 4], port: u16) -> IpEndpoint {
-    IpEndpoint::new(ip(address), port)
+pub(crate) const fn end(address: [u8; 4], port: u16) -> AddrPort {
+    AddrPort::new(ip(address), port)
 }
 
-pub(crate) const fn ip([a, b, c, d]: [u8; 4]) -> IpAddress {
-    IpAddress::v4(a, b, c, d)
+pub(crate) const fn ip([a, b, c, d]: [u8; 4]) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(a, b, c, d))
 }
