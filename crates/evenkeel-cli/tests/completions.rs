@@ -20,8 +20,8 @@ fn completions_know_values() {
     }
 }
 
-/// Runs a script of a shell with the path of the program and a line, and returns what it prints. Returns `None`
-/// if the shell is missing.
+/// Runs a script of a shell with the path of the program and a line, and returns what it prints. Returns
+/// `None` if the shell is missing.
 fn run(shell: &[&str], script: &str, line: &str) -> Option<Vec<String>> {
     Command::new(shell[0]).arg("--version").output().ok()?;
     let arguments = [&shell[1..], &["-c", script]].concat();
@@ -38,8 +38,8 @@ fn run(shell: &[&str], script: &str, line: &str) -> Option<Vec<String>> {
 
 /// Returns the completions that bash offers for the last word of a line.
 fn offered_in_bash(line: &str) -> Vec<String> {
-    // The function for completions is called as bash calls it. Its builtin compopt works only within bash's own
-    // call.
+    // The function for completions is called as bash calls it. Bash's builtin compopt works only within its
+    // own call.
     let script = r#"
         compopt() { :; }
         source <("$0" completions bash)
@@ -105,8 +105,8 @@ fn check(test: &str, shell: &'static str, offered: impl Fn(&str) -> Option<Vec<S
             return evenkeel_skip::skip(test, &Lack::Program { program: shell, package: shell });
         };
         let has = |word: &&str| offered.iter().any(|offered| offered == *word);
-        assert!(wanted.iter().all(|word| has(word)), "{shell}: {line}: not all of {wanted:?}: {offered:?}");
-        assert!(!unwanted.iter().any(|word| has(word)), "{shell}: {line}: some of {unwanted:?}: {offered:?}");
+        assert!(wanted.iter().all(&has), "{shell}: {line}: not all of {wanted:?}: {offered:?}");
+        assert!(!unwanted.iter().any(has), "{shell}: {line}: some of {unwanted:?}: {offered:?}");
     }
 }
 

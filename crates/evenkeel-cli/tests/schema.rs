@@ -119,7 +119,7 @@ fn reports_are_as_their_schemas_describe_them() {
         "load http://10.77.0.1/ --on cable --closed --connections 2 --duration 200ms --warm-up 0",
         "monitor cable --rate 5k --duration 200ms",
         "route cable --rate 5k --duration 200ms",
-        "route --check --link packet:a,10.0.1.1/24 --link packet:b,10.0.2.1/24 --route 10.9.0.0/16,via=10.0.2.2",
+        "route --check --link packet:a,10.0.1.1/24 --link packet:b,10.0.2.1/24 --route 10.9.0.0/16,link=b",
         "wan cable --duration 300ms --loss 1%",
         "lab list",
         "lab run l97-fig1 --no-files --seed 1",

@@ -352,7 +352,7 @@ fn ctrl_c_ends_a_server_and_a_client_with_their_counters_that_add_up() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "{said}");
         assert_eq!(said.contains("not complete"), status == 1, "{said}");
-        let result = common::report(&arguments, output.stdout);
+        let result = common::report(arguments, output.stdout);
         assert_eq!(result["counters"]["conserved"], true, "{result}");
     }
 }

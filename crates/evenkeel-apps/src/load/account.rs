@@ -127,10 +127,8 @@ impl JsonSchema for Failures {
         let count = generator.subschema_for::<u64>();
         let described = |failure: Failure| {
             let mut schema = count.clone();
-            schema.insert(
-                "description".to_owned(),
-                format!("Requests that failed: {}.", failure.words()).into(),
-            );
+            let description = format!("Requests that failed: {}.", failure.words());
+            schema.insert("description".to_owned(), description.into());
             (failure.name().to_owned(), schema.to_value())
         };
         json_schema!({

@@ -120,8 +120,8 @@ pub(crate) const GUIDE: Guide = Guide {
             blocks: &[Block::Terms(&[
                 (
                     "NAME",
-                    "An existing network interface, also lo, through AF_PACKET. Write packet:NAME if it has the \
-                     name of a link below. The filter runs in the kernel. It needs root (CAP_NET_RAW).",
+                    "An existing network interface, also lo, through AF_PACKET. Write packet:NAME if it has \
+                     the name of a link below. The filter runs in the kernel. It needs root (CAP_NET_RAW).",
                 ),
                 ("any", "All interfaces that exist at the start and are up."),
                 texts::TAP,
@@ -133,9 +133,9 @@ pub(crate) const GUIDE: Guide = Guide {
             heading: "Filters",
             blocks: &[Block::Text(
                 "EXPRESSION is that of tcpdump. libpcap compiles it for the link, so a filter needs libpcap. \
-                 Frames are kept whole, also jumbo frames and frames that an adaptor has joined or is to split. \
-                 If --snaplen cuts them, --print shows how much was kept ([|96]). Files of a series have names \
-                 like those of dumpcap, NAME_00001_20261121130000.pcapng, with the time in UTC.",
+                 Frames are kept whole, also jumbo frames and frames that an adaptor has joined or is to \
+                 split. If --snaplen cuts them, --print shows how much was kept ([|96]). Files of a series \
+                 have names like those of dumpcap, NAME_00001_20261121130000.pcapng, with the time in UTC.",
             )],
         },
     ],

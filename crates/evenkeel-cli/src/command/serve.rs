@@ -86,9 +86,9 @@ pub(crate) const ECHO_GUIDE: Guide = Guide {
         Section {
             heading: "Answers",
             blocks: &[Block::Text(
-                "Over TCP the window stops a peer that sends and does not read; a stopped peer costs nothing. \
-                 Over UDP the service answers neither broadcasts nor requests from ports whose program may \
-                 answer in turn: its own port, and 7, 11, 13, 17, 19, 37, 53, 69 and 123.",
+                "Over TCP the window stops a peer that sends and does not read; a stopped peer costs \
+                 nothing. Over UDP the service answers neither broadcasts nor requests from ports whose \
+                 program may answer in turn: its own port, and 7, 11, 13, 17, 19, 37, 53, 69 and 123.",
             )],
         },
     ],
@@ -103,7 +103,8 @@ pub(crate) const ECHO_GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, answer the programs of this machine at 10.77.0.2, and report every second.",
-            command: "evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 \\\n    --stats-interval 1s --connections",
+            command: "evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 \\\n\
+                      \x20   --stats-interval 1s --connections",
         },
         Example {
             says: "In another terminal, talk to it.",
@@ -129,7 +130,8 @@ pub(crate) const SINK_GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, receive requests to port 5000 through a network card.",
-            command: "evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 \\\n    --stats-interval 1s",
+            command: "evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 \\\n\
+                      \x20   --stats-interval 1s",
         },
         Example {
             says: "Count the requests in a capture.",

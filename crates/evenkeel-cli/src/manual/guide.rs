@@ -1,5 +1,5 @@
-//! What the manual of a command has beyond the definitions of its arguments: how its options are grouped,
-//! examples, exit status, and more. `-h`, `--help` and the man pages are made from it.
+//! Guides: the parts of a command's manual beyond the definitions of its arguments. They group its options,
+//! and have examples, exit status and more. `-h`, `--help` and the man pages are made from them.
 
 /// The guide to a command.
 #[derive(Debug)]

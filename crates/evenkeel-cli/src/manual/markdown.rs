@@ -30,19 +30,20 @@ This page lists every option of every command, with its default. It is written f
 program parses its command line with, so it is complete. `evenkeel COMMAND --help` shows the same text with
 examples, and `evenkeel man COMMAND` makes a manual page of it.
 
-A *time* has its unit: `500ns`, `1us`, `2.5ms`, `10s`, `1min`, `1h`. *Rates* and *counts* may have a suffix:
-`500k`, `2M`, `1G`. Bits a second have their unit: `64kbit`, `50mbit`, `1gbit`. An option that is \"repeated for
-more\" may be given several times. [Configuration files](configuration.md) of `route` and `wan` have the options
-of these commands.
+A *time* has its unit: `500ns`, `1us`, `2.5ms`, `10s`, `1min`, `1h`. *Rates* and *counts* may have a
+suffix: `500k`, `2M`, `1G`. Bits a second have their unit: `64kbit`, `50mbit`, `1gbit`. An option that is
+\"repeated for more\" may be given several times. [Configuration files](configuration.md) of `route` and `wan`
+have the options of these commands.
 ";
 
 const END: &str = "
 ## Where to go next
 
-[Exit status and signals](exit-status.md) says how a command ends. [JSON](json.md) explains what `--json` prints.
+[Exit status and signals](exit-status.md) says how a command ends. [JSON](json.md) explains what `--json`
+prints.
 ";
 
-/// Returns the page.
+/// Returns the page with a section for each command.
 fn page() -> String {
     let mut program = manual::grouped(crate::Cli::command(), "");
     program.build();

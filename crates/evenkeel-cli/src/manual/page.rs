@@ -7,7 +7,7 @@ use clap_mangen::roff::{Inline, Roff, bold, roman};
 use super::guide::{Block, Guide, Term};
 use crate::manual;
 
-/// A manual page.
+/// A manual page of one command.
 pub(crate) struct Page {
     /// The name of the file, such as `evenkeel-route.1`.
     pub(crate) file: String,

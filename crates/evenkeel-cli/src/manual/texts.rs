@@ -24,8 +24,8 @@ pub(crate) const HOST_LINKS: Section = Section {
 
 pub(crate) const TAP: Term = (
     "tap:NAME",
-    "A TAP device. The command creates it if it does not exist, and then removes it at the end. It needs root \
-     (CAP_NET_ADMIN).",
+    "A TAP device. The command creates it if it does not exist, and then removes it at the end. It needs \
+     root (CAP_NET_ADMIN).",
 );
 
 pub(crate) const PACKET: Term =
@@ -89,8 +89,8 @@ pub(crate) const REREAD_SIGNALS: &[Term] = &[
     ("SIGINT, SIGTERM", "End the command with its whole report."),
     (
         "SIGHUP",
-        "Reads the files that can change (--config, --rules) again. Without such a file it ends the command with \
-         its whole report.",
+        "Reads the files that can change (--config, --rules) again. Without such a file it ends the command \
+         with its whole report.",
     ),
     SIGUSR1,
 ];

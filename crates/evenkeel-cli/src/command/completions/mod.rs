@@ -43,7 +43,8 @@ pub(crate) const GUIDE: Guide = Guide {
     examples: &[
         Example {
             says: "Install the completions for bash.",
-            command: "evenkeel completions bash > \\\n    ~/.local/share/bash-completion/completions/evenkeel",
+            command: "evenkeel completions bash > \\\n\
+                      \x20   ~/.local/share/bash-completion/completions/evenkeel",
         },
         Example {
             says: "Install the completions for zsh.",

@@ -159,26 +159,26 @@ pub(crate) const GUIDE: Guide = Guide {
                 "A due request takes a kept connection that is idle, or opens another one, up to \
                  --connections; beyond that it waits. Its response time begins when it was due and ends with \
                  the answer. The report also gives the time since it was sent. A request that was given up \
-                 counts with its waiting time. A request that was refused, reset or answered invalidly does not \
-                 count in the response times.",
+                 counts with its waiting time. A request that was refused, reset or answered invalidly does \
+                 not count in the response times.",
             )],
         },
         Section {
             heading: "Addresses",
             blocks: &[Block::Text(
-                "A name may have several addresses. Each is tried 250 ms after the previous one, or when that \
-                 has failed, in the resolver's order with the families in turn (RFC 6724, RFC 8305). All \
-                 connections go to the first address that accepts one, which the report names. If none does, \
-                 the command ends.",
+                "A name may have several addresses. Each is tried 250 ms after the previous one, or when \
+                 that has failed, in the resolver's order with the families in turn (RFC 6724, RFC 8305). \
+                 All connections go to the first address that accepts one, which the report names. If none \
+                 does, the command ends.",
             )],
         },
         Section {
             heading: "Cold connections and days",
             blocks: &[Block::Text(
                 "Cold connections are open and idle, as most connections of a busy server. --cold-rate sends \
-                 requests on randomly chosen ones; their answers are not in the response times. A day follows \
-                 a file with lines of a time and a rate, such as `09:30 55`, or (synthetic) the live trials of \
-                 Banga and Mogul (1998): on average 30.1 requests/s, at noon 58.4.",
+                 requests on randomly chosen ones; their answers are not in the response times. A day \
+                 follows a file with lines of a time and a rate, such as `09:30 55`, or (synthetic) the live \
+                 trials of Banga and Mogul (1998): on average 30.1 requests/s, at noon 58.4.",
             )],
         },
     ],

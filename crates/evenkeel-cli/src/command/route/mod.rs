@@ -55,8 +55,8 @@ pub(crate) struct Arguments {
     )]
     link: Vec<Link>,
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
-    /// Add a route to PREFIX, in one of these forms: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; PREFIX,link=NAME;
-    /// PREFIX,blackhole (or unreachable, prohibit). PREFIX may be default.
+    /// Add a route to PREFIX, in one of these forms: PREFIX,via=GATEWAY[,link=NAME][,metric=N];
+    /// PREFIX,link=NAME; PREFIX,blackhole (or unreachable, prohibit). PREFIX may be default.
     #[arg(long, value_name = "PREFIX,via=GATEWAY")]
     route: Vec<StaticRoute>,
     /// Add a neighbour with a known hardware address.

@@ -63,7 +63,8 @@ pub(crate) const GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, serve 1 GB to the programs of this machine, with BBR.",
-            command: "evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G \\\n    --congestion bbr",
+            command: "evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G \\\n\
+                      \x20   --congestion bbr",
         },
         Example { says: "In another terminal, fetch it.", command: "curl -o document http://10.77.0.2/" },
     ],

@@ -34,8 +34,9 @@ use crate::{address, quantity, suggest, terminal};
 
 /// Send a file or standard input over one TCP connection, and write what comes back.
 ///
-/// With --bytes the command sends made-up bytes, and compares what comes back. After the last byte it closes its direction (half-close), and receives to the end of the peer's.
-/// TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
+/// With --bytes the command sends made-up bytes, and compares what comes back. After the last byte it closes
+/// its direction (half-close), and receives to the end of the peer's. TCP, IP, ARP and neighbour discovery
+/// are evenkeel's; the kernel only moves frames.
 #[derive(Debug, Args)]
 #[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
 pub(crate) struct Arguments {
@@ -139,7 +140,8 @@ pub(crate) const GUIDE: Guide = Guide {
         },
         Example {
             says: "As root, send a file to a server on this machine, such as `nc -l 9000 > got`.",
-            command: "evenkeel send tap:keel0 --kernel-address 10.77.0.1/24 \\\n    --to 10.77.0.1:9000 some-file",
+            command: "evenkeel send tap:keel0 --kernel-address 10.77.0.1/24 \\\n\
+                      \x20   --to 10.77.0.1:9000 some-file",
         },
         Example {
             says: "As root, send a file through a network card, on a path of known capacity.",
@@ -151,8 +153,8 @@ pub(crate) const GUIDE: Guide = Guide {
         ("0", "Both sides have sent all and closed."),
         (
             "1",
-            "Not so: there was no connection or it failed, something could not be read or written, or a signal \
-             or --duration ended it.",
+            "Not so: there was no connection or it failed, something could not be read or written, or a \
+             signal or --duration ended it.",
         ),
         ("2", texts::BAD_ARGUMENTS),
     ],

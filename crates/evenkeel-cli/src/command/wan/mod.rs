@@ -90,12 +90,12 @@ pub(crate) struct Arguments {
     /// machine, spins for that long, and sleeps until then.
     #[arg(long, value_name = "TIME", default_value = "250us", value_parser = quantity::time)]
     spin: Duration,
-    /// Bind the emulator to processor N, preferably one without other programs [default: wherever the kernel puts
-    /// it].
+    /// Bind the emulator to processor N, preferably one without other programs [default: wherever the kernel
+    /// puts it].
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
-    /// Run before all ordinary programs (SCHED_FIFO). The emulator then stays exact next to other programs, but
-    /// they get no time on its processor. Needs root (CAP_SYS_NICE), and a processor to spare.
+    /// Run before all ordinary programs (SCHED_FIFO). The emulator then stays exact next to other programs,
+    /// but they get no time on its processor. Needs root (CAP_SYS_NICE), and a processor to spare.
     #[arg(long)]
     realtime: bool,
     /// Allow memory for N frames, 2 KiB each (jumbo frames more), allocated on demand.
@@ -157,19 +157,20 @@ pub(crate) const GUIDE: Guide = Guide {
         Section {
             heading: "Order",
             blocks: &[Block::Text(
-                "Each frame passes loss, corruption, duplication, queue, rate or trace, delay and jitter, and \
-                 reordering. Settings have the names of tc-netem, which differs in this order and in these \
-                 points: a lost frame is not duplicated here, and a copy has the flipped bit, too. --reorder \
-                 delays frames; netem sends them early. --jitter keeps the order without --jitter-reorders. \
-                 --queue counts only frames that wait for the rate. --loss gemodel is netem's model.",
+                "Each frame passes loss, corruption, duplication, queue, rate or trace, delay and jitter, \
+                 and reordering. Settings have the names of tc-netem, which differs in this order and in \
+                 these points: a lost frame is not duplicated here, and a copy has the flipped bit, too. \
+                 --reorder delays frames; netem sends them early. --jitter keeps the order without \
+                 --jitter-reorders. --queue counts only frames that wait for the rate. --loss gemodel is \
+                 netem's model.",
             )],
         },
         Section {
             heading: "Configuration file",
             blocks: &[
                 Block::Text(
-                    "Settings in a file of --config can change: SIGHUP reads it again. Options of the command \
-                     line override it. Links, --seed and similar options stay.",
+                    "Settings in a file of --config can change: SIGHUP reads it again. Options of the \
+                     command line override it. Links, --seed and similar options stay.",
                 ),
                 Block::Code("delay = \"20ms\"\nlink = [\"packet:eth1\", \"packet:eth2\"]"),
             ],
