@@ -20,7 +20,7 @@ pub struct Shown {
 static VARYING: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
     let unit = "[kMGTmunpµμ]?(?:bit|B|s|Hz|pps)(?:/s)?|[KMGT]i?B?(?:/s)?|k(?:/s)?|[kMGT] ?pps|/s";
     let number = format!(
-        r"[-+]?(?:\d{{1,3}}(?:[ \u{{202f}}]\d{{3}}\b)+|\d+)(?:\.\d+)?(?:e[-+]?\d+)?(?: ?%| ?(?:{unit})\b)?"
+        r"[-+]?(?:\b\d{{1,3}}(?:[ \u{{202f}}]\d{{3}}\b)+|\d+)(?:\.\d+)?(?:e[-+]?\d+)?(?: ?%| ?(?:{unit})\b)?"
     );
     [
         (r"\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b", "MAC"),
@@ -193,6 +193,7 @@ mod tests {
             ("lladdr 02:25:73:e1:26:18 REACHABLE ", "lladdr 02:ff:00:aa:26:99 REACHABLE"),
             ("rtt = 0.116/0.134 ms, time 2034ms", "rtt = 1/2 ms, time 3ms"),
             ("──────", "─"),
+            ("p50 161.481 ms, p99 267 ms", "p50 82.8 ms, p99 1 ms"),
             ("23.95 Gbit/s, 4.2 k/s, 12 k pps", "900 Mbit/s, 17 /s, 1.1 M pps"),
         ];
         for (one, other) in alike_pairs {
