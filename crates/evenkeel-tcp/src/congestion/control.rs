@@ -102,7 +102,7 @@ pub enum Recovering {
     Timeout,
 }
 
-/// A lost segment.
+/// A segment that was lost, with the state of the connection when it left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     /// The position of the segment's first byte. Positions count bytes and do not wrap.
