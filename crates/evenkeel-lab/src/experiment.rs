@@ -389,8 +389,8 @@ impl Report {
         text
     }
 
-    /// Returns the picture as a file, with the paper and the conditions as small print; `None` for a table. The
-    /// file names `command`, which made it.
+    /// Returns the picture as a file, with the paper and the conditions as small print; `None` for a table.
+    /// The file names `command`, which made it.
     #[must_use]
     pub fn picture_file(&self, command: &str) -> Option<String> {
         let notes: Vec<String> =

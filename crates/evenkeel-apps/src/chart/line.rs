@@ -62,6 +62,8 @@ const REGULAR: f64 = 0.93;
 const MARGIN: f64 = 14.0;
 /// The least distance between the names of two curves.
 const NAME_HEIGHT: f64 = 17.0;
+/// The distance of the diagonal from its name, which stands on the left of its upper end.
+const BEFORE_DIAGONAL: f64 = 20.0;
 /// The least distance between the labels of two ticks.
 const TICK_GAP: f64 = 8.0;
 
@@ -193,8 +195,9 @@ impl LineChart {
         let places: Vec<_> = places.filter(|(_, py)| (TOP..=*bottom).contains(py)).collect();
         let Some(&(end, top)) = places.last() else { return };
         let _ = writeln!(svg, "<path class=\"reference\" d=\"{}\"/>", path(&[places]));
-        let has_room = end - 10.0 - text_width(name, LETTERS) > *left;
-        let (at, anchor) = if has_room { (end - 10.0, "end") } else { (end + 8.0, "start") };
+        let before = end - BEFORE_DIAGONAL;
+        let has_room = before - text_width(name, LETTERS) > *left;
+        let (at, anchor) = if has_room { (before, "end") } else { (end + 8.0, "start") };
         let name = escape(name);
         let _ = writeln!(
             svg,

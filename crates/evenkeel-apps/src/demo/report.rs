@@ -122,8 +122,8 @@ fn figures(page: &mut String, results: &Demonstration) {
     figure(
         page,
         &pictures::fate(results),
-        "The reasons for drops are listed from the cheapest to the dearest. A packet that never left the ring \
-         cost the host nothing. A packet that found its socket full cost all of the work.",
+        "The reasons for drops are listed from the cheapest to the dearest. A packet that never left the \
+         ring cost the host nothing. A packet that found its socket full cost all of the work.",
     );
 }
 

@@ -35,7 +35,7 @@ pub fn render(results: &Demonstration) -> String {
         let _ = writeln!(text, "  {:<17} {}", "kernel", verdict::of_kernel(kernel));
         let _ = writeln!(
             text,
-            "\nThe kernel is Linux {}: its own UDP socket on a veth pair, protocol input on its core (RPS), at \
+            "\nThe kernel: Linux {}, its UDP socket on a veth pair, protocol input on its core (RPS), at \
              most {}.",
             kernel.release,
             pps(kernel.offered_max_pps)

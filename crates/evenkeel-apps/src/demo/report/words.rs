@@ -13,15 +13,15 @@ const ARCHITECTURES: [(&str, &str); 6] = [
     (
         "soft-lrp, 1 queue",
         "The architecture soft-lrp with a single receive queue, as TAPs and most virtual machines have. Both \
-         sockets share it, so the host takes every packet out of the ring to see whose it is. It discards the \
-         excess of the flooded socket at once. That costs part of the core, and a full ring loses packets of \
-         both sockets.",
+         sockets share it, so the host takes every packet out of the ring to see whose it is. It \
+         discards the excess of the flooded socket at once. That costs part of the core, and a full ring \
+         loses packets of both sockets.",
     ),
     (
         "eager",
-        "The classic design, from 4.2BSD. Every packet that arrives interrupts the program that runs. The host \
-         processes it through all protocols at once, and only then does it wait for its program. Under a \
-         flood the interrupts never stop, and the program never runs.",
+        "The classic design, from 4.2BSD. Every packet that arrives interrupts the program that runs. \
+         The host processes it through all protocols at once, and only then does it wait for its program. \
+         Under a flood the interrupts never stop, and the program never runs.",
     ),
     (
         "early-demux",
@@ -40,8 +40,8 @@ const ARCHITECTURES: [(&str, &str); 6] = [
         "soft-lrp",
         "After Druschel and Banga (1996): lazy receiver processing. The host only sorts packets into a short \
          queue for each socket, and drops the excess there. It does the protocol work when the program asks \
-         for data, at the program's priority and on its account. The sorting is polled, with a limit and with \
-         feedback from full queues.",
+         for data, at the program's priority and on its account. The sorting is polled, with a limit and \
+         with feedback from full queues.",
     ),
     (
         "ni-lrp",
@@ -112,8 +112,8 @@ pub(super) fn lead(results: &Demonstration) -> String {
     };
     format!(
         "A computer that works on every packet as it arrives can be flooded until it does nothing else: this \
-         is receive livelock. Here one UDP service on one core is offered up to {} requests a second{overload}. \
-         Each curve shows how many it still serves under one receive architecture, which \
+         is receive livelock. Here one UDP service on one core is offered up to {} requests a \
+         second{overload}. Each curve shows how many it still serves under one receive architecture, which \
          decides when the host works on a packet and where packets wait. The service and the protocol code \
          are the same on {}.{}",
         in_words(offered),
@@ -143,7 +143,8 @@ pub(super) fn doubts(results: &Demonstration) -> String {
         None => String::new(),
         Some(doubtful) => {
             format!(
-                "{doubtful} The page claims nothing about this. Run the demonstration again on an idle machine."
+                "{doubtful} The page claims nothing about this. Run the demonstration again on an idle \
+                 machine."
             )
         }
     }
@@ -250,8 +251,8 @@ fn seen(html: &mut String) {
     html.push_str(
         "<section>\n<h2>Livelock and its cure</h2>\n\
          <p>A host that works on every packet as it arrives spends more and more of its time on packets that \
-         it must drop later. Beyond some load it delivers less and less. This is <em>receive livelock</em>. It \
-         takes no malice, only more packets than the program can use.</p>\n\
+         it must drop later. Beyond some load it delivers less and less. This is <em>receive \
+         livelock</em>. It takes no malice, only more packets than the program can use.</p>\n\
          <p>The cure is to decide early and cheaply whether the program can use a packet. The host does the \
          costly work for these packets only, on the account of the program that receives them. If the \
          flood has a receive queue of its own, delivered load then stays at its peak, other sockets lose \
@@ -270,9 +271,9 @@ fn architectures(html: &mut String, results: &Demonstration) {
     if let Some(kernel) = &results.kernel {
         let _ = writeln!(
             html,
-            "<dt>Linux</dt><dd>The kernel's own UDP socket (release {}) on a veth pair, with equal requests and \
-             equal work. Its protocol input is steered to the service's core (RPS). The generator and the \
-             veth's interface work run on the other core.</dd>",
+            "<dt>Linux</dt><dd>The kernel's own UDP socket (release {}) on a veth pair, with equal \
+             requests and equal work. Its protocol input is steered to the service's core (RPS). The \
+             generator and the veth's interface work run on the other core.</dd>",
             escape(&kernel.release)
         );
     }
@@ -300,8 +301,7 @@ fn measured(html: &mut String, results: &Demonstration) {
          <li>The guard: a curve tells nothing if at one load the host had less than 90 % of its core, if it \
          falls by more than a tenth of its peak and rises again, or if the highest load is less than twice \
          the peak. The guard judges the kernel's curve too.</li>\n\
-         <li>Seed {}. The figures for programs: <code>evenkeel demo \
-         --json</code>.</li>\n</ul>\n</section>\n",
+         <li>Seed {}. The figures for programs: <code>evenkeel demo --json</code>.</li>\n</ul>\n</section>\n",
         escape(machine),
         setup.cores,
         rings(setup),
@@ -335,17 +335,17 @@ fn caveats(html: &mut String, results: &Demonstration) {
         "<section>\n<h2>What it does not show</h2>\n<ul>\n\
          <li>The cable costs no device access and no bus. Absolute rates on hardware are lower. Compare the \
          shapes of the curves.</li>\n\
-         <li>An interrupt here is work that goes before everything else on the host's core. There is no trap, \
-         whose cost would make <em>eager</em> look worse.</li>\n\
+         <li>An interrupt here is work that goes before everything else on the host's core. There is no \
+         trap, whose cost would make <em>eager</em> look worse.</li>\n\
          <li>The demultiplexing interface of <em>ni-lrp</em> costs its host nothing. The generator's core \
          does that work here.</li>\n\
-         <li>Other work on the machine shows as noise, most of all in latency. So does a generator that shares \
-         caches or a clock with the host. Compare curves of one run, not of two machines.</li>\n",
+         <li>Other work on the machine shows as noise, most of all in latency. So does a generator that \
+         shares caches or a clock with the host. Compare curves of one run, not of two machines.</li>\n",
     );
     if results.setup.cores < 2 {
         html.push_str(
-            "<li><strong>This machine offered fewer than two cores. Host and generator took turns, so no figure \
-            here is worth much.</strong></li>\n",
+            "<li><strong>This machine offered fewer than two cores. Host and generator took turns, so no \
+             figure here is worth much.</strong></li>\n",
         );
     }
     if let Some(share) = results.disturbed() {
@@ -361,8 +361,8 @@ fn caveats(html: &mut String, results: &Demonstration) {
     }
     if results.kernel.is_some() {
         html.push_str(
-            "<li>The kernel's packets go through a veth pair and system calls, ours through memory. Compare the \
-            shape, not the height. The kernel's generator reaches a lower highest load.</li>\n",
+            "<li>The kernel's packets go through a veth pair and system calls, ours through memory. \
+             Compare the shape, not the height.</li>\n",
         );
     }
     html.push_str("</ul>\n</section>\n");
@@ -390,8 +390,8 @@ mod tests {
         results.architectures[4].retention = 0.95;
         assert_eq!(
             headline(&results),
-            "A flooded service keeps 78.0 % of its peak under soft-lrp with one receive queue, 95.0 % with 4, \
-             and 0.05 % under eager"
+            "A flooded service keeps 78.0 % of its peak under soft-lrp with one receive queue, 95.0 % \
+             with 4, and 0.05 % under eager"
         );
         let said = lead(&results);
         assert!(
