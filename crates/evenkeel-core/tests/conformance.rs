@@ -35,6 +35,8 @@ fn every_test_that_the_page_names_exists() {
     sources(&root.join("../evenkeel-apps/src/route"), &mut text);
     let paragraphs: Vec<&str> = page.split("\n\n").filter_map(|text| text.strip_prefix(SHOWN_BY)).collect();
     assert!(paragraphs.len() > 60);
+    let begun = page.lines().filter(|line| line.starts_with(SHOWN_BY)).count();
+    assert_eq!(begun, paragraphs.len(), "a line that names tests begins no paragraph");
     for paragraph in paragraphs {
         for test in paragraph.trim_end().trim_end_matches('.').split(',').map(|t| t.trim().trim_matches('`'))
         {
@@ -48,7 +50,7 @@ fn every_test_that_the_page_names_exists() {
     }
 }
 
-/// A row of the table without tests is only one of which nothing is implemented.
+/// Each row of the table links to a section that names tests, except rows of which nothing is implemented.
 #[test]
 fn every_row_of_the_table_has_details_with_tests() {
     let page = page();
