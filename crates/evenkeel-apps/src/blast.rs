@@ -12,6 +12,7 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::{Clock, ReportRequests, Stop, cpus, pin_to_cpu};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::blaster::{Blaster, Counters, Options, Trouble};
@@ -23,7 +24,7 @@ use crate::requests::Requests;
 use crate::service::{self, Service};
 
 /// Results of a load generator.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Blasted {
     /// The requested rate; `None` for the highest possible one.
     pub target_pps: Option<u64>,
@@ -42,7 +43,7 @@ pub struct Blasted {
 }
 
 /// Results of a load generator and of the sink at the other end of its cable.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Flooded {
     /// The generator.
     #[serde(flatten)]
@@ -55,6 +56,7 @@ pub struct Flooded {
     pub device_failed: Option<String>,
     /// The reason why no request was sent, such as a next hop without an answer; `None` if some were sent.
     #[serde(serialize_with = "in_words")]
+    #[schemars(with = "Option<String>")]
     pub trouble: Option<Trouble>,
 }
 
@@ -64,7 +66,7 @@ fn in_words<S: Serializer>(trouble: &Option<Trouble>, serializer: S) -> Result<S
 }
 
 /// The sink at the other end of a cable.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Receiver {
     /// The receive architecture of the sink's host.
     pub architecture: String,

@@ -6,10 +6,11 @@ use evenkeel_core::drop::{LinkDrop, Reason};
 use evenkeel_core::host::{Host, Level};
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The account of every frame of a host, and of its core's time.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct HostCounters {
     /// Frames taken from the interface.
     pub received: u64,
@@ -40,7 +41,7 @@ pub struct HostCounters {
 }
 
 /// The operating system's counters of a device.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct InterfaceCounters {
     /// The name of the device.
     pub name: String,
@@ -57,7 +58,7 @@ pub struct InterfaceCounters {
 }
 
 /// Frames that a network device lost, before they reached us or after they left us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct KernelDrops {
     /// Errors on reception.
     pub rx_errors: u64,
@@ -111,9 +112,9 @@ impl KernelDrops {
 }
 
 /// Frames dropped at one place for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drop {
-    /// The name of an [`evenkeel_core::drop::Reason`].
+    /// The reason of the drop, by its name.
     pub reason: String,
     /// The place of the drop: an interface's ring, a named queue, a socket.
     pub place: String,
@@ -139,7 +140,7 @@ impl Drop {
 }
 
 /// The shares of a core's time. They add up to one, without `system`.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CpuShares {
     /// The share at interrupt level.
     pub interrupt: f64,

@@ -11,6 +11,7 @@ use evenkeel_core::stack::{InterfaceId, IpEndpoint};
 use evenkeel_core::tcp::connection::Error;
 use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::captures::{Embedded, EmbeddedCaptured};
@@ -24,7 +25,7 @@ use crate::stream::stdio::{Output, Stdio};
 use crate::stream::{Echo, Options, Sink};
 
 /// The result of a client.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Sent {
     /// The time that the client ran, in seconds.
     pub seconds: f64,

@@ -12,6 +12,7 @@ use evenkeel_core::receive::Architecture;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::blast::{self, Blasted};
@@ -53,7 +54,7 @@ impl<S> Listening<S> {
 }
 
 /// The results of the services of a host.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Served {
     /// The time that the services ran, in seconds.
     pub seconds: f64,
@@ -71,7 +72,7 @@ pub struct Served {
 }
 
 /// The place of a TCP service's results in the JSON report.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Place {
     /// The results of the TCP service stand directly in the report, as there is no UDP service.
@@ -100,7 +101,7 @@ impl Served {
 }
 
 /// The results of a service over UDP.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Datagrams {
     /// Requests received.
     pub requests: u64,
@@ -117,7 +118,8 @@ pub struct Datagrams {
 }
 
 /// The results of a service over TCP.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Streams {
     /// Connections accepted.
     pub accepted: u64,

@@ -9,6 +9,16 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 ///
 /// Small and fast; any two seeds give unrelated sequences. An attacker who sees a number can predict the
 /// following ones.
+///
+/// ```
+/// use evenkeel_base::SplitMix64;
+///
+/// let mut dice = SplitMix64::new(42);
+/// assert!((0..1_000).all(|_| dice.remainder(6) < 6));
+/// // Any number of the sequence is known without those before it.
+/// let first = SplitMix64::new(7).next_u64();
+/// assert_eq!(SplitMix64::new(7).nth(0), first);
+/// ```
 #[derive(Debug, Clone)]
 pub struct SplitMix64(u64);
 

@@ -1,9 +1,9 @@
-//! A slab: values under small numbers, their places. A place whose value is gone is used again.
+//! A slab: a store of values under small numbers, their places. A vacant place is used again.
 //!
 //! | | next place | memory |
 //! | --- | --- | --- |
-//! | [`Latest`] | the one that became vacant last | of as many values as there were at any one time |
-//! | [`Lowest`] | the lowest vacant one | given back when a quarter of it is used |
+//! | [`Latest`] | the one that became vacant last | that of the largest number of values at one time |
+//! | [`Lowest`] | the lowest vacant one | freed when only a quarter of it is used |
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -17,6 +17,21 @@ pub const NONE: u32 = u32::MAX;
 const SMALL: usize = 64;
 
 /// A store with a place for each value. `V` decides which vacant place is used next.
+///
+/// ```
+/// use evenkeel_base::Slab;
+///
+/// let mut descriptors = Slab::lowest_first();
+/// for file in ["in", "out", "err", "log"] {
+///     descriptors.insert(file);
+/// }
+/// descriptors.remove(2);
+/// descriptors.remove(1);
+/// assert_eq!(descriptors.vacant(), 1);
+/// assert_eq!(descriptors.insert("socket"), 1);
+/// assert_eq!(descriptors.get(3), Some(&"log"));
+/// assert_eq!(descriptors.iter().count(), 3);
+/// ```
 #[derive(Debug)]
 pub struct Slab<T, V = Latest> {
     places: Vec<Place<T>>,
@@ -56,8 +71,8 @@ pub struct Latest(u32);
 
 /// Vacant places of which the lowest is used first.
 ///
-/// Vacant places at the end are removed, and memory is given back when a quarter of it is used: each step of
-/// that comes after at least as many removals as values are moved.
+/// Vacant places at the end are removed. Memory is freed when only a quarter of it is used. Each time, at
+/// least as many values were removed before as are moved.
 #[derive(Debug)]
 pub struct Lowest {
     /// Vacant places, and some that were removed: those lie beyond the end.

@@ -4,6 +4,7 @@
 mod address;
 mod command;
 mod failure;
+mod manual;
 mod output_file;
 mod quantity;
 mod receiving;
@@ -18,8 +19,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use command::{blast, brief, completions, demo, help, lab, load, monitor, route, serve, stream, wan};
+use command::{blast, completions, demo, help, lab, load, man, monitor, route, schema, serve, stream, wan};
 use failure::Failure;
+use manual::brief::brief;
 
 /// A network subsystem that keeps its peak under any load.
 ///
@@ -34,25 +36,12 @@ use failure::Failure;
     version,
     subcommand_required = true,
     arg_required_else_help = true,
-    disable_help_subcommand = true,
-    after_long_help = AFTER
+    disable_help_subcommand = true
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
-
-const AFTER: &str = "\
-Exit status: 0 on success, 1 if the machine or a missing privilege prevented the work or a check failed, \
-2 for bad arguments.
-
-Signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP end a command with its whole report. SIGUSR1 prints an \
-interim report to the place of the final one, with --json as one more object, and the command continues; \
-demo and lab run print their progress instead. With a file that can change (route --config, --rules, wan \
---config) SIGHUP reads the file again instead.
-
-Every command has --json and its own --help. Options that many commands share have their own pages: \
-evenkeel help receiving, evenkeel help sending.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -68,6 +57,8 @@ enum Command {
     Wan(Box<wan::Arguments>),
     Lab(lab::Arguments),
     Completions(completions::Arguments),
+    Man(man::Arguments),
+    Schema(schema::Arguments),
     Help(help::Arguments),
 }
 
@@ -76,7 +67,7 @@ fn main() -> ExitCode {
     let command = help::compact(Cli::command());
     // `-h` fits one screen; `--help` shows everything.
     let is_brief = arguments.iter().any(|argument| argument == "-h");
-    let command = if is_brief { brief::brief(command) } else { command };
+    let command = if is_brief { brief(command) } else { command };
     let matches = command.try_get_matches();
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run(cli.command).map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS),
@@ -98,6 +89,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Wan(arguments) => wan::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
         Command::Help(arguments) => help::run(&arguments),
     }
 }
@@ -125,6 +118,6 @@ mod tests {
         use clap::CommandFactory as _;
         let command = super::help::compact(super::Cli::command());
         command.clone().debug_assert();
-        super::brief::brief(command).debug_assert();
+        super::brief(command).debug_assert();
     }
 }

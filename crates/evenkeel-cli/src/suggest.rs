@@ -61,6 +61,32 @@ pub(crate) fn mac() -> impl TypedValueParser<Value = Address> {
     with(Address::from_str, ["own", "device", "random"])
 }
 
+/// The words of commands.
+pub(crate) const COMMANDS: [&str; 17] = [
+    "demo",
+    "echo",
+    "sink",
+    "send",
+    "http",
+    "blast",
+    "load",
+    "monitor",
+    "route",
+    "wan",
+    "lab",
+    "list",
+    "run",
+    "completions",
+    "man",
+    "schema",
+    "help",
+];
+
+/// Returns a parser of words of commands, and of `others`.
+pub(crate) fn command(others: &'static [&str]) -> impl TypedValueParser<Value = String> {
+    with(String::from_str, COMMANDS.into_iter().chain(others.iter().copied()))
+}
+
 /// Returns a parser of the names of experiments and papers, and of `all`.
 pub(crate) fn experiment() -> impl TypedValueParser<Value = String> {
     let ids = evenkeel_lab::experiments().iter().map(|experiment| experiment.id);

@@ -102,6 +102,14 @@ fn width() -> usize {
     said.or_else(asked).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
+/// Returns the columns of help: those of the terminal, at most 100; without a terminal 100.
+pub(crate) fn help_width() -> usize {
+    const WIDEST: usize = 100;
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let asked = || Some(usize::from(terminal_size_of(io::stdout())?.0.0));
+    said.or_else(asked).filter(|columns| *columns > 0).unwrap_or(WIDEST).min(WIDEST)
+}
+
 /// Prints one line about an event to standard error.
 pub(crate) fn say(what: &str) {
     // A live line may be on the terminal.

@@ -3,8 +3,6 @@
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command, CommandFactory as _};
 
-use crate::command::help::compact;
-
 /// Returns clap's error as one line that ends with the command for help.
 pub(crate) fn one_line(error: &Error, arguments: &[String]) -> String {
     format!("{}; see `{} --help`", said(error), command(arguments))
@@ -60,7 +58,7 @@ pub(crate) fn meant(error: Error, arguments: &[String]) -> Error {
     fn everywhere(command: Command, change: &impl Fn(Arg) -> Arg) -> Command {
         command.mut_args(change).mut_subcommands(|command| everywhere(command, change))
     }
-    let command = everywhere(compact(crate::Cli::command()), &takes_hyphens);
+    let command = everywhere(crate::Cli::command(), &takes_hyphens);
     command.try_get_matches_from(arguments).err().unwrap_or(error)
 }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::{command, evenkeel, json};
 use serde_json::Value;
@@ -195,98 +195,4 @@ fn what_is_lost_stands_at_the_beginning_of_a_live_line() {
             assert!(wanted.iter().all(|wanted| shown.contains(wanted)), "{command:?}: {shown}");
         }
     }
-}
-
-/// Completions include the values of options.
-#[test]
-fn completions_know_values() {
-    for shell in ["bash", "zsh", "fish"] {
-        let script = json(&["completions", shell, "--json"])["script"].as_str().unwrap().replace('\\', "");
-        // What clap generates for fish has no values of arguments without a name.
-        let positional = if shell == "fish" { &[][..] } else { &["l97-fig15", "t00"] };
-        let options = ["early-demux", "ni-lrp", "newreno", "packet:", "remembered", "dynamic"];
-        for value in options.iter().chain(positional) {
-            assert!(script.contains(value), "{shell} does not know {value}");
-        }
-    }
-}
-
-/// Returns the completions that bash offers for the last word of a line.
-fn offered_in_bash(line: &str) -> Vec<String> {
-    let script = r#"
-        source <("$0" completions bash)
-        COMP_LINE="$1" COMP_POINT=${#1}
-        _evenkeel_whole evenkeel "" ""
-        printf '%s\n' "${COMPREPLY[@]}""#;
-    let output = Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_evenkeel"), line]).output();
-    let output = output.unwrap();
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
-}
-
-/// The completions include the loopback device, which every machine has.
-#[test]
-fn bash_completes_links_with_the_interfaces_there_are() {
-    let offered = |line: &str| offered_in_bash(line);
-    // The completion continues after the colon, where bash starts a new word.
-    for line in ["echo packet:", "wan --link packet:l", "route --link packet:", "load --on packet:"] {
-        let offered = offered(&format!("evenkeel {line}"));
-        assert!(offered.contains(&"lo".to_owned()), "{line}: {offered:?}");
-        assert!(offered.iter().all(|word| !word.contains(':')), "{line}: {offered:?}");
-    }
-    let prefixed = offered("evenkeel echo pack");
-    assert!(
-        ["packet:", "packet:lo"].iter().all(|word| prefixed.contains(&(*word).to_owned())),
-        "{prefixed:?}"
-    );
-    assert!(!offered("evenkeel echo tap:").contains(&"lo".to_owned()), "it is no TAP");
-    assert!(offered("evenkeel monitor l").contains(&"lo".to_owned()));
-    assert!(offered("evenkeel monitor an").contains(&"any".to_owned()));
-    // Other words are still completed.
-    assert_eq!(offered("evenkeel echo cable --architecture soft"), ["soft-lrp"]);
-    assert_eq!(offered("evenkeel bla"), ["blast"]);
-    assert!(offered("evenkeel echo cable --kernel-").contains(&"--kernel-address".to_owned()));
-}
-
-#[test]
-fn fish_completes_links_with_the_interfaces_there_are() {
-    if Command::new("fish").arg("-v").output().is_err() {
-        let lack = evenkeel_skip::Lack::Program { program: "fish", package: "fish" };
-        return evenkeel_skip::skip("fish_completes_links_with_the_interfaces_there_are", &lack);
-    }
-    let offered = |line: &str| {
-        let script = "source ($argv[1] completions fish | psub); complete -C $argv[2]";
-        let arguments = ["--no-config", "-c", script, env!("CARGO_BIN_EXE_evenkeel"), line];
-        let output = Command::new("fish").args(arguments).output().unwrap();
-        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    for line in ["echo packet:", "monitor packet:", "wan --link packet:", "load --on packet:"] {
-        let offered = offered(&format!("evenkeel {line}"));
-        assert!(offered.lines().any(|line| line.starts_with("packet:lo")), "{line}: {offered}");
-    }
-    assert!(offered("evenkeel monitor l").lines().any(|line| line.starts_with("lo")));
-    assert!(offered("evenkeel echo ca").lines().any(|line| line.starts_with("cable")));
-}
-
-#[test]
-fn zsh_understands_its_script() {
-    if Command::new("zsh").arg("--version").output().is_err() {
-        let lack = evenkeel_skip::Lack::Program { program: "zsh", package: "zsh" };
-        return evenkeel_skip::skip("zsh_understands_its_script", &lack);
-    }
-    // The script calls the function as zsh would for a link, and prints its suggestions.
-    let script = r#"
-        script="$($0 completions zsh)"
-        [[ $script == *'{_evenkeel_links cable tap\: packet\: pcap\:}'* ]] || print missing
-        compdef() { }
-        eval "$script"
-        compadd() { print -l $links }
-        _evenkeel_links any packet:"#;
-    let output = Command::new("zsh").args(["-fc", script, env!("CARGO_BIN_EXE_evenkeel")]).output().unwrap();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let offered: Vec<&str> = said.lines().collect();
-    assert!(errors.is_empty(), "{errors}");
-    assert!(["any", "lo", "packet:", "packet:lo"].iter().all(|word| offered.contains(word)), "{said}");
-    assert!(!offered.contains(&"missing"), "{said}");
 }

@@ -13,7 +13,7 @@ fn json_has_every_architecture_with_every_frame_accounted_for() {
     assert_eq!((&result["setup"]["queues"], &result["setup"]["shared_queue"]), (&4.into(), &false.into()));
     let architectures = result["architectures"].as_array().unwrap();
     let names: Vec<&str> = architectures.iter().map(|a| a["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["eager", "early-demux", "polled", "soft-lrp", "soft-lrp, 1 queue", "ni-lrp"]);
+    assert_eq!(names, ["soft-lrp, 1 queue", "eager", "early-demux", "polled", "soft-lrp", "ni-lrp"]);
     for architecture in architectures {
         assert_eq!(architecture["conserved"], true, "{architecture}");
         assert_eq!(architecture["points"].as_array().unwrap().len(), 3);
@@ -21,6 +21,38 @@ fn json_has_every_architecture_with_every_frame_accounted_for() {
             assert!(architecture[figure].as_f64().is_some_and(|figure| figure >= 0.0), "{architecture}");
         }
     }
+}
+
+/// Page, picture and table of an earlier run come from its JSON alone.
+#[test]
+fn an_earlier_run_is_shown_without_measuring() {
+    let directory = std::env::temp_dir().join(format!("evenkeel-demo-from-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let asked = ["--architectures", "eager,soft-lrp", "--work", "2us", "--no-report", "--json"];
+    let measured = json(&[&SHORT[..], &asked].concat());
+    let command = "evenkeel demo --architectures eager,soft-lrp --points 3 --seconds-per-point 0.05 --work \
+        2000ns --no-kernel";
+    assert_eq!(measured["setup"]["command"], command, "it repeats the run");
+    std::fs::write(file("run.json"), measured.to_string()).unwrap();
+    let shown =
+        ["--from", &file("run.json"), "--report", &file("page.html"), "--picture", &file("picture.svg")];
+    let output = evenkeel(&[&["demo"], &shown[..]].concat());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{said}");
+    assert!(said.contains("2 µs of work") && said.contains("soft-lrp, 1 queue"), "{said}");
+    let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+    let date = measured["setup"]["started"].as_str().unwrap().replace('T', " ").replace('Z', " UTC");
+    assert!(read("page.html").contains(&date) && read("page.html").contains(command));
+    assert!(read("picture.svg").starts_with("<svg") && read("picture.svg").contains(&date));
+    let refused = |more: &[&str]| {
+        let output = evenkeel(&[&["demo", "--no-report"], more].concat());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, said) = refused(&["--from", &file("picture.svg")]);
+    assert!(status == Some(2) && said.contains("no results of `evenkeel demo --json`"), "{said}");
+    assert_eq!(refused(&["--from", &file("run.json"), "--points", "3"]).0, Some(2), "nothing is measured");
+    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn converse(from: &str, to: &str) {
     assert_eq!(heard[..5], *b"hello");
 }
 
-/// Sends the signal `with` to a command, asserts that it ends within 10 s, and returns its result.
+/// Sends the signal `with` to an echo service, asserts that it ends within 10 s, and returns its report.
 fn interrupt(mut child: Child, with: &str) -> serde_json::Value {
     signal(&child, with);
     let ended = (0..200).any(|_| {
@@ -39,11 +39,11 @@ fn interrupt(mut child: Child, with: &str) -> serde_json::Value {
     result(child)
 }
 
-/// Returns the JSON that a command prints when it ends; asserts that it ends without an error.
+/// Returns the report of an echo service when it ends; asserts that it ends without an error.
 fn result(child: Child) -> serde_json::Value {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    common::report(&["echo"], output.stdout)
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn nothing_is_offered_to_a_peer_that_does_not_answer() {
             assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
             assert!(said.contains("99 does not answer") && said.contains("tap:keel0"), "{said}");
             assert!(said.contains(advice), "{said}");
-            let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let result = common::report(&blast, output.stdout);
             for (field, value) in [("sent", 0.0), ("offered_pps", 0.0), ("unsent", 0.0)] {
                 assert_eq!(result[field].as_f64(), Some(value), "{result}");
             }
@@ -425,7 +425,7 @@ fn a_device_that_is_removed_ends_a_command_with_an_error() {
             let said = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(1), "{command}: {said}");
             assert!(said.contains("evenkeel: ek0: the device was removed"), "{command}: {said}");
-            let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let result = common::report(&arguments, output.stdout);
             assert_eq!(result["device_failed"], "ek0: the device was removed", "{command}: {result}");
         }
     });

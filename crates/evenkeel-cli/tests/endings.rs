@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
-use common::{command, pause, signal, signal_times};
+use common::{assert_described, command, pause, signal, signal_times};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// The device that is always full.
@@ -52,7 +53,7 @@ fn a_run_is_over_when_its_time_is_up() {
     ] {
         let output = end(start(arguments), 20);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let result = common::report(arguments, output.stdout);
         // The run takes a tenth of a second, and half a second for connections to end. The rest is for a busy
         // machine.
         assert!(result["seconds"].as_f64().unwrap() < 4.0, "{arguments:?}: {result}");
@@ -106,7 +107,7 @@ fn a_signal_that_comes_twice_at_once_still_leaves_a_whole_report() {
             // `send` has not sent all its data, which is a failure.
             let code = i32::from(arguments[0] == "send");
             assert_eq!(output.status.code(), Some(code), "{arguments:?}, SIG{kind}, {run}: {said}");
-            let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let result = common::report(arguments, output.stdout);
             assert!(result.is_object(), "{arguments:?}, SIG{kind}: {result}");
         });
     }
@@ -159,7 +160,7 @@ fn a_capture_is_whole_however_its_command_is_ended() {
             let output = signalled_twice(&[arguments, &[file.to_str().unwrap()]].concat(), kind);
             let said = text(&output.stderr);
             assert!(output.status.success(), "{arguments:?}, SIG{kind}, {run}: {said}");
-            let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let result = common::report(arguments, output.stdout);
             let written = result.pointer(captured).and_then(Value::as_u64).unwrap();
             assert_eq!(frames_of_whole(&file), written, "{arguments:?}, SIG{kind}, {run}: {result}");
         });
@@ -179,7 +180,7 @@ fn report_twice(arguments: &[&str]) {
         signal(&child, kind);
         let report = reports.next().unwrap_or_else(|| panic!("{arguments:?}: no report after SIG{kind}"));
         let report = report.unwrap();
-        assert!(report.is_object(), "{arguments:?}, SIG{kind}: {report}");
+        assert_described(arguments, &report);
         seconds.extend(report["seconds"].as_f64());
         (0..3).for_each(|_| pause());
     }
@@ -226,6 +227,24 @@ fn a_report_in_between_reads_as_the_one_at_the_end() {
     }
 }
 
+/// The demonstration and the experiments have no report before their end, so signals kill them.
+#[test]
+fn what_measures_step_by_step_ends_at_once() {
+    let demo = ["demo", "--seconds-per-point", "3600", "--no-kernel", "--no-report", "--json"];
+    let lab = ["lab", "run", "l97-fig2", "--real", "--window", "1h", "--no-files", "--json"];
+    for arguments in [&demo[..], &lab] {
+        for kind in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let child = start(arguments);
+            // It has begun when it catches the signal for its progress.
+            signal(&child, "USR1");
+            kill_process(Pid::from_child(&child), kind).unwrap();
+            let output = end(child, 20);
+            assert_eq!(output.status.signal(), Some(kind.as_raw()), "{arguments:?}, {kind:?}");
+            assert!(output.stdout.is_empty(), "{arguments:?}, {kind:?}: {}", text(&output.stdout));
+        }
+    }
+}
+
 #[test]
 fn what_measures_step_by_step_says_at_sigusr1_how_far_it_is() {
     let child = start(&[
@@ -244,7 +263,7 @@ fn what_measures_step_by_step_says_at_sigusr1_how_far_it_is() {
     let output = end(child, 60);
     let said = text(&output.stderr);
     assert!(said.contains("evenkeel: ") && said.contains("offered") && said.contains("delivered"), "{said}");
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = common::report(&["demo"], output.stdout);
     assert!(result["architectures"].is_array(), "{result}");
 }
 
@@ -276,7 +295,7 @@ fn send_says_when_what_comes_back_cannot_be_written() {
     // when the connection is over.
     for (bytes, why) in [("3M", "\"what came back could not be written\""), ("1000", "")] {
         let output = end(start(&["send", "cable", "--bytes", bytes, "--output", FULL, "--json"]), 20);
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let result = common::report(&["send"], output.stdout);
         assert_eq!((output.status.code(), &result["complete"]), (Some(1), &false.into()), "{result}");
         assert!(result["error"].to_string().contains(why), "{result}");
     }
@@ -297,7 +316,7 @@ fn a_capture_that_is_not_complete_is_a_failure() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
         assert!(said.contains("No space left") && said.contains("not complete"), "{arguments:?}: {said}");
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let result = common::report(arguments, output.stdout);
         assert_eq!(result["counters"]["conserved"], true, "{result}");
         assert_eq!(result["capture"]["complete"], false, "{result}");
     }

@@ -34,7 +34,7 @@ fn an_experiment_runs_in_real_time_and_writes_its_files() {
     let output = evenkeel(&[&["lab", "run", "l97-fig2", "--json"], &short[..]].concat());
     // A run this short may not show the paper's result; then the checks and the command fail.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = common::report(&["lab", "run"], output.stdout);
     assert_eq!((&report["id"], &report["mode"]), (&"l97-fig2".into(), &"real".into()));
     assert_eq!(report["points"].as_array().unwrap().len(), 4);
     let csv = fs::read_to_string(directory.join("l97-fig2.csv")).unwrap();
@@ -121,12 +121,12 @@ fn a_run_prints_its_comparison_and_leaves_its_points_and_its_picture() {
     assert!(!run(&["--no-files"]).contains("lab-results"));
     run(&["--json"]);
     assert!(!place.join("lab-results").exists(), "nobody asked for files");
-    let json: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
+    let json = common::report(&["lab", "run"], run(&["--json"]));
     assert_eq!((&json["seed"], &json["seeds"]), (&1.into(), &20.into()));
     assert_eq!(json["summary"]["calibrated"], serde_json::json!({"checks": 5, "hold": 5, "known_misses": 0}));
     let known = json["checks"].as_array().unwrap().iter().filter(|c| c["known_miss"].is_string());
     assert!(known.clone().count() == 1 && known.into_iter().all(|c| c["ok"] == false), "{json}");
-    let one: serde_json::Value = serde_json::from_str(&run(&["--json", "--seed", "7"])).unwrap();
+    let one = common::report(&["lab", "run"], run(&["--json", "--seed", "7"]));
     assert_eq!((&one["seed"], &one["seeds"]), (&7.into(), &1.into()));
     run(&["--no-files", "--seeds", "3", "--markdown", "page.md"]);
     let page = fs::read_to_string(place.join("page.md")).unwrap();

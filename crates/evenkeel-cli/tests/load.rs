@@ -167,7 +167,7 @@ fn hostile(each: impl Fn(TcpStream) + Clone + Send + 'static) -> Value {
         said.contains("no request was answered") && said.contains("is an HTTP server listening"),
         "{said}"
     );
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = common::report(&["load"], output.stdout);
     assert_adds_up(&result);
     assert_eq!((&result["due"], &result["answered_rps"]), (&100.into(), &0.0.into()), "{result}");
     result
@@ -235,7 +235,7 @@ fn nobody_there_is_said_with_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     let complaint = format!("no connection to http://{gone}/: {gone}, refused: is an HTTP server listening");
     assert!(said.contains(&complaint), "{said}");
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = common::report(&["load"], output.stdout);
     assert_eq!((&result["due"], &result["stopped"]), (&0.into(), &true.into()), "{result}");
     assert_eq!(result["unreached"][0], serde_json::json!({"address": gone, "failed": "refused"}), "{result}");
     let output = evenkeel(&["load", "no-such-host.invalid"]);
@@ -276,7 +276,7 @@ fn load_by_name(folder: &Path, addresses: &[&str], port: u16) -> Value {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{addresses:?}: {said}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    common::report(&["load"], output.stdout)
 }
 
 /// The server is at one of the addresses, which need not be tried first.
@@ -405,7 +405,7 @@ fn ctrl_c_ends_it_with_the_report_so_far() {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && said.is_empty(), "{more:?}: {said}");
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let result = common::report(&["load"], output.stdout);
         assert_eq!(result["stopped"], true, "{result}");
         assert!(result["statuses"]["2xx"].as_u64().unwrap() > 0, "{result}");
         assert_adds_up(&result);
@@ -505,7 +505,7 @@ fn on_a_cable_ctrl_c_ends_it_with_the_report_so_far() {
     signal(&child, "INT");
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = common::report(&["load"], output.stdout);
     assert_eq!(result["stopped"], true, "{result}");
     assert!(result["statuses"]["2xx"].as_u64().unwrap() > 0, "{result}");
     assert_adds_up(&result);
@@ -528,7 +528,7 @@ fn nobody_on_a_tap_is_unreachable() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("no connection to http://10.77.0.9/: 10.77.0.9:80, unreachable"), "{said}");
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let result = common::report(&["load"], output.stdout);
         assert_eq!(result["unreached"], unreached("10.77.0.9:80", "unreachable"), "{result}");
         assert_eq!((&result["offered"], &result["bytes_out"]), (&0.into(), &0.into()), "{result}");
     });
@@ -542,7 +542,7 @@ fn on_a_tap_our_own_tcp_asks_the_kernels() {
         let ask = |port: u16, more: &[&str]| {
             let url = format!("http://10.77.0.1:{port}/");
             let output = evenkeel(&[&["load", &url, "--json"], &CALM[..], &ON_A_TAP, more].concat());
-            let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let result = common::report(&["load"], output.stdout);
             assert_adds_up(&result);
             assert_conserved(&result);
             (output.status.code(), result)

@@ -163,7 +163,7 @@ fn captured_and_dropped_add_up_to_sent() {
             if stands_still {
                 monitor.signal("CONT");
             }
-            let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
+            let result = common::report(&["monitor"], monitor.stop().0);
             let captured = number(&result, "captured");
             missed = number(&result, "missed");
             assert_eq!(captured + missed + number(&result, "dropped"), 200_000, "{result}");
@@ -584,7 +584,7 @@ fn files_follow_each_other() {
         let file = scratch.file("row.pcapng");
         let monitor = monitor(&["-w", &file, "-C", "100k", "-W", "3", "--json", UDP]);
         blast(10_000, "50k");
-        let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
+        let result = common::report(&["monitor"], monitor.stop().0);
         assert_eq!(number(&result, "captured") + number(&result, "missed"), 10_000, "{result}");
         let files = scratch.files();
         assert_eq!(files.len(), 3, "{files:?}");
@@ -657,7 +657,7 @@ fn a_full_disk_is_survived() {
         wait_for(&format!("grep -q writing.again {told}"));
         let before = frames_in(Path::new(&file), SHOWN);
         blast(100, "1k");
-        let result: Value = serde_json::from_str(&monitor.stop().0).unwrap();
+        let result = common::report(&["monitor"], monitor.stop().0);
         let captured = number(&result, "captured");
         let lost = number(&result, "missed") + number(&result, "dropped") + number(&result, "discarded");
         assert_eq!(captured + lost, 60_100, "{result}");
@@ -695,7 +695,7 @@ fn any_interface_can_be_listened_to() {
         run("ping -c 3 -i 0.01 127.0.0.1");
         let captured: Vec<_> = monitors
             .into_iter()
-            .map(|monitor| number(&serde_json::from_str(&monitor.stop().0).unwrap(), "captured"))
+            .map(|monitor| number(&common::report(&["monitor"], monitor.stop().0), "captured"))
             .collect();
         assert_eq!(captured, [10, 6, 16], "what goes past the kernel's queues is seen where it arrives");
         let described = output(&format!("capinfos -I {}", files[2].1));
@@ -783,7 +783,7 @@ fn a_capture_inside_an_echo_service() {
         let echo = Running::start(&mut command(&arguments));
         wait_for("ping -c 1 -W 1 10.77.0.2");
         run("ping -c 10 -i 0.01 -W 5 10.77.0.2");
-        let result: Value = serde_json::from_str(&echo.stop().0).unwrap();
+        let result = common::report(&["echo"], echo.stop().0);
         let captured = number(&result["capture"], "captured");
         assert!(captured >= 22, "{result}");
         assert_eq!(frames_in(Path::new(&file), "icmp.type == 8"), captured / 2);

@@ -17,18 +17,21 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running command, which is killed when the test ends in any way.
-struct Running(Option<Child>);
+struct Running {
+    command: String,
+    child: Option<Child>,
+}
 
 impl Running {
     fn start(arguments: &[&str]) -> Self {
         let child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Self(Some(child))
+        Self { command: arguments[0].to_owned(), child: Some(child) }
     }
 
     /// Interrupts the command, and returns the JSON that it prints. Asserts that it ends by itself with
     /// its counters balanced.
     fn interrupt(self) -> Value {
-        signal(self.0.as_ref().unwrap(), "INT");
+        signal(self.child.as_ref().unwrap(), "INT");
         let (status, result, said) = self.end();
         assert_eq!(status, Some(0), "{said}");
         assert_eq!(result["counters"]["conserved"], true, "{result}");
@@ -38,7 +41,7 @@ impl Running {
     /// Waits until the command ends; returns its status, its JSON (`Null` if there is none), and its
     /// standard error.
     fn end(mut self) -> (Option<i32>, Value, String) {
-        let mut child = self.0.take().unwrap();
+        let mut child = self.child.take().unwrap();
         let ended = (0..1_200).any(|_| {
             child.try_wait().unwrap().is_some() || {
                 pause();
@@ -50,14 +53,17 @@ impl Running {
         }
         let output = child.wait_with_output().unwrap();
         assert!(ended, "it does not end: {}", String::from_utf8_lossy(&output.stderr));
-        let result = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        let result = match serde_json::from_slice::<Value>(&output.stdout) {
+            Ok(_) => common::report(&[&self.command], &output.stdout),
+            Err(_) => Value::Null,
+        };
         (output.status.code(), result, String::from_utf8(output.stderr).unwrap())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
+        if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -370,7 +376,7 @@ fn one_process_serves_udp_and_tcp() {
                 expected = "";
             }
             assert_eq!(expected, "", "{command} over UDP: no answer");
-            signal(service.0.as_ref().unwrap(), "INT");
+            signal(service.child.as_ref().unwrap(), "INT");
             let (status, result, said) = service.end();
             assert_eq!(status, Some(0), "{said}");
             let listening =

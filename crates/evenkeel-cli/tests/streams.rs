@@ -275,7 +275,7 @@ fn with_peak(arguments: &[&str]) -> (Value, u64) {
     }
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    (serde_json::from_slice(&output.stdout).unwrap(), peak)
+    (common::report(arguments, output.stdout), peak)
 }
 
 /// Ten thousand connections are open at a time, and take little memory.
@@ -352,7 +352,7 @@ fn ctrl_c_ends_a_server_and_a_client_with_their_counters_that_add_up() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "{said}");
         assert_eq!(said.contains("not complete"), status == 1, "{said}");
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let result = common::report(&arguments, output.stdout);
         assert_eq!(result["counters"]["conserved"], true, "{result}");
     }
 }

@@ -78,7 +78,7 @@ impl Emulator {
         self.said.read_to_string(&mut rest).unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{rest}");
-        let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let done = common::report(&["wan"], output.stdout);
         check(&done);
         done
     }
@@ -404,6 +404,7 @@ fn in_memory_frames_are_treated_as_the_file_says_now() {
         for _ in 0..200 {
             common::signal(&child, "USR1");
             let report = reports.next().unwrap().unwrap();
+            common::assert_described(&["wan"], &report);
             if holds(&report) {
                 return;
             }
@@ -417,6 +418,7 @@ fn in_memory_frames_are_treated_as_the_file_says_now() {
     until("lost", &|report| number(report, "/ways/0/lost") > 0);
     common::signal(&child, "TERM");
     let done = reports.next().unwrap().unwrap();
+    common::assert_described(&["wan"], &done);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(done["settings"][1].as_str().unwrap().contains("60 ms of delay"), "{done}");

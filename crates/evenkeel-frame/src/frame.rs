@@ -17,16 +17,29 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use crate::list::{Link, List, Taken};
 use crate::memory::Memory;
 
-/// Room for one Ethernet frame of a 1500-byte MTU, a VLAN tag, and headers put in front of it.
+/// The size of a pool's usual buffer: room for an Ethernet frame of a 1500-byte MTU, a VLAN tag, and headers
+/// in front.
 pub const BUFFER_BYTES: usize = 2048;
 
-/// Bytes left free in front of a new frame's bytes, for headers that are added on the way down.
+/// The number of bytes left free in front of a new frame, for headers that are added later.
 pub const HEADROOM: usize = 128;
 
 /// One link-layer frame in a buffer of its own, from the Ethernet header on, without FCS.
 ///
-/// A frame is moved, never copied, between the link and the socket. One that is dropped gives its buffer back
-/// to where it came from, on whatever thread that is; [`Pool::recycle`](crate::Pool::recycle) does so faster.
+/// A frame is moved, never copied, between the link and the socket. A dropped frame returns its buffer to the
+/// owner of the buffer, from any thread. [`Pool::recycle`](crate::Pool::recycle) does so faster.
+///
+/// ```
+/// use evenkeel_frame::Pool;
+///
+/// let mut pool = Pool::new(1);
+/// let mut frame = pool.take().expect("the pool has one frame");
+/// assert!(frame.is_empty() && frame.resize(60));
+/// frame.bytes_mut().fill(0xff);
+/// assert!(frame.strip(14));
+/// assert_eq!(frame.bytes(), [0xff; 46]);
+/// pool.recycle(frame);
+/// ```
 pub struct Frame {
     region: NonNull<Shared>,
     /// Inside a chunk of the region.
@@ -63,18 +76,19 @@ impl Place {
 /// The data that a device has about a frame in addition to its bytes. Packet monitors use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Metadata {
-    /// The time at which the frame passed, in nanoseconds since 1970; 0 if the device does not report it.
+    /// The time at which the frame passed the device, in nanoseconds since 1970; 0 if the device does not
+    /// report it.
     pub stamp_nanos: u64,
-    /// Bytes that were cut off its end: by a snapshot length, or because no buffer is that large.
+    /// The number of bytes that were cut off its end, by a snapshot length or for lack of a larger buffer.
     pub cut_bytes: u32,
-    /// Sent by the operating system that this device is shared with, not received.
+    /// Whether the operating system that shares the device has sent the frame. If not, it was received.
     pub sent: bool,
     /// The type of the frame's link layer, which determines its first header.
     pub link_type: LinkType,
 }
 
 impl Metadata {
-    /// The device knows nothing, and its frames are Ethernet's.
+    /// The metadata of an Ethernet frame of which the device reports nothing.
     pub const NONE: Self = Self { stamp_nanos: 0, cut_bytes: 0, sent: false, link_type: LinkType::ETHERNET };
 }
 
@@ -192,7 +206,8 @@ impl Frame {
         fits
     }
 
-    /// Takes `len` bytes off the front (a header that has been read). Returns false if the frame is shorter.
+    /// Removes `len` bytes from the front, such as a header that has been read. Returns false, and changes
+    /// nothing, if the frame is shorter.
     #[must_use]
     #[inline]
     pub const fn strip(&mut self, len: usize) -> bool {
@@ -203,7 +218,8 @@ impl Frame {
         fits
     }
 
-    /// Opens `len` bytes in front (a header to be written). Returns false if the headroom is used up.
+    /// Adds `len` bytes in front, such as a header to be written. Returns false, and changes nothing, if the
+    /// headroom is used up.
     #[must_use]
     #[inline]
     pub const fn prepend(&mut self, len: usize) -> bool {
@@ -214,8 +230,8 @@ impl Frame {
         fits
     }
 
-    /// Declares bytes `start..start + len` of the buffer to be the frame. Returns false if they are not
-    /// inside it.
+    /// Sets the frame to bytes `start..start + len` of its buffer. Returns false, and changes nothing, if
+    /// they are not inside it.
     #[must_use]
     #[inline]
     pub const fn set(&mut self, start: usize, len: usize) -> bool {
@@ -370,4 +386,4 @@ impl Drop for Owner {
     }
 }
 
-const _: () = assert!(size_of::<Option<Frame>>() == 16);
+const _: () = assert!(size_of::<Option<Frame>>() == size_of::<(NonNull<Shared>, Place)>());

@@ -5,12 +5,13 @@ use core::ptr::NonNull;
 
 /// Memory that a region can lie over.
 ///
-/// It is dropped, on any thread, when the region's last frame is gone and nobody hands out others.
+/// The value is dropped, on any thread, when the region and its last frame are gone.
+/// [`Region`](crate::Region) has an example.
 ///
 /// # Safety
-/// `bytes` always gives the same initialized memory, which may be read and written from any thread, and stays
-/// where it is until the value is dropped, even if the value is moved. While a frame lies over a chunk nobody
-/// else touches that chunk, the operating system or a device included.
+/// `bytes` always returns one and the same initialized memory. It may be read and written from any thread. It
+/// stays where it is until the value is dropped, even if the value is moved. While a frame lies over a chunk,
+/// nothing else accesses that chunk, neither the operating system nor a device.
 pub unsafe trait Memory: Send + 'static {
     /// Returns the whole memory.
     fn bytes(&self) -> NonNull<[u8]>;

@@ -21,14 +21,31 @@ const fn cut(buffer_bytes: usize) -> Cut {
     Cut { stride: chunk_bytes + 64, chunk_bytes }
 }
 
-/// Frame buffers of one host. Nothing is allocated per frame once the pool has grown to its size.
+/// Frame buffers with a limit on their memory. Nothing is allocated for a frame once the pool has grown.
 ///
-/// The pool's size is the sum of what was reserved for rings, channels and queues ([`Pool::grow`]), so memory
-/// is bounded by configuration and a full queue cannot starve another of buffers.
+/// The pool's size is the sum of what rings and queues have reserved ([`Pool::grow`]). So memory is bounded
+/// by configuration, and a full queue takes no buffers from another.
 ///
-/// Each growth allocates one region, for what is not there already. A region is freed when all of its buffers
-/// are free and more than the pool needs. That is looked at now and then, so that it costs little; until then
-/// the pool keeps them for its next growth.
+/// Each growth allocates one region. A region is freed when all of its buffers are free and the pool needs
+/// fewer. The pool checks this now and then, so that it costs little. Until then it keeps the buffers for its
+/// next growth.
+///
+/// ```
+/// use evenkeel_frame::Pool;
+///
+/// let mut pool = Pool::with_limit(1_000);
+/// pool.grow(256)?; // a receive ring
+/// pool.grow(256)?; // a socket's queue
+/// assert_eq!(pool.available(), 512);
+/// assert!(pool.grow(1_000).is_err(), "the limit");
+///
+/// let frame = pool.take();
+/// assert_eq!(pool.available(), 511);
+/// drop(frame);
+/// pool.shrink(256);
+/// assert_eq!((pool.available(), pool.capacity()), (256, 256));
+/// # Ok::<(), evenkeel_frame::PoolLimit>(())
+/// ```
 #[derive(Debug)]
 pub struct Pool {
     /// No more than the capacity.
@@ -46,12 +63,12 @@ pub struct Pool {
     exhausted: u64,
 }
 
-/// The pool may not grow by as much as was asked for.
+/// The error of a growth beyond the limit of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLimit {
-    /// Frames asked for.
+    /// The number of frames that were requested.
     pub asked_pkts: usize,
-    /// Frames the pool could still grow by.
+    /// The number of frames by which the pool can still grow.
     pub left_pkts: usize,
 }
 
@@ -100,11 +117,10 @@ impl Pool {
         pool
     }
 
-    /// Adds `pkts` buffers: reserved when a ring, channel or queue of that size comes into being.
-    /// Allocates.
+    /// Adds `pkts` buffers, for a new ring or queue of that size. Allocates.
     ///
     /// # Errors
-    /// [`PoolLimit`] if the limit given at the start would be passed; nothing is added then.
+    /// [`PoolLimit`] if the pool would exceed its limit. Nothing is added then.
     pub fn grow(&mut self, pkts: usize) -> Result<(), PoolLimit> {
         let left_pkts = self.limit - self.capacity;
         let refused = PoolLimit { asked_pkts: pkts, left_pkts };
@@ -132,8 +148,8 @@ impl Pool {
         Some(())
     }
 
-    /// Takes back `pkts` buffers reserved by [`Pool::grow`]. Buffers now in use become spare when they come
-    /// back.
+    /// Removes `pkts` buffers that [`Pool::grow`] has added. Buffers that are in use are removed when they
+    /// return.
     pub fn shrink(&mut self, pkts: usize) {
         self.collect();
         self.capacity = self.capacity.saturating_sub(pkts);
@@ -142,11 +158,10 @@ impl Pool {
         self.trim();
     }
 
-    /// Sets aside the memory of `pkts` buffers, for a queue that keeps its bytes elsewhere: reserved like
-    /// those of [`Pool::grow`].
+    /// Lowers the limit by `pkts` buffers, for a queue that keeps its bytes elsewhere.
     ///
     /// # Errors
-    /// [`PoolLimit`] as there.
+    /// [`PoolLimit`] if fewer than `pkts` buffers are left of the limit.
     pub const fn set_aside(&mut self, pkts: usize) -> Result<(), PoolLimit> {
         let left_pkts = self.limit - self.capacity;
         if pkts > left_pkts {
@@ -194,7 +209,8 @@ impl Pool {
         Some(frame)
     }
 
-    /// Gives a frame's buffer back, faster than by dropping the frame. One of somebody else's goes home.
+    /// Takes a frame's buffer back, faster than by dropping the frame. A frame of another owner returns to
+    /// that owner.
     #[inline]
     pub fn recycle(&mut self, frame: Frame) {
         if self.owner.has(&frame) {
@@ -258,19 +274,19 @@ impl Pool {
         self.spare.len() + (self.allocated - self.spare.len()) / 8
     }
 
-    /// Buffers free now. One that another thread is about to drop may be counted already.
+    /// Returns the number of free buffers. A frame that another thread is about to drop may count already.
     #[must_use]
     pub fn available(&self) -> usize {
         (self.free.len() + self.owner.returned()).min(self.capacity)
     }
 
-    /// Buffers reserved, in use or free.
+    /// Returns the number of reserved buffers, in use or free.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Buffers that there is memory for: those reserved, and spare ones that have not been freed yet.
+    /// Returns the number of allocated buffers: the reserved ones, and those that have not been freed yet.
     #[must_use]
     pub const fn allocated(&self) -> usize {
         self.allocated

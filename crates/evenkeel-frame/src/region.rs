@@ -1,23 +1,60 @@
-//! A driver's own memory.
+//! Frames over a driver's own memory.
 
 use crate::frame::{Cut, Frame, Owner};
 use crate::memory::Memory;
 use alloc::vec::Vec;
 
-/// Memory of a driver's, cut into chunks: it hands out frames over them, and hears which came back.
+/// Memory of a driver, cut into chunks. The driver takes a frame over a chunk, and later learns that it
+/// returned.
 ///
-/// A chunk whose frame is out belongs to whoever has the frame. One that is home is the driver's, to give to
-/// a device or an operating system.
+/// A chunk whose frame is taken belongs to the holder of the frame. All other chunks belong to the driver,
+/// which gives them to a device or an operating system.
+///
+/// ```
+/// use core::ptr::NonNull;
+/// use evenkeel_frame::{Memory, Region};
+///
+/// /// Memory of the heap. A real driver maps it, and unmaps it when it is dropped.
+/// struct Ring(NonNull<[u8]>);
+/// # impl Drop for Ring {
+/// #     fn drop(&mut self) {
+/// #         // SAFETY: it was leaked out of a box, and the last frame is gone.
+/// #         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+/// #     }
+/// # }
+/// // SAFETY: any thread may use the memory.
+/// unsafe impl Send for Ring {}
+/// // SAFETY: it is initialized, stays in place, and is reached through frames only.
+/// unsafe impl Memory for Ring {
+///     fn bytes(&self) -> NonNull<[u8]> {
+///         self.0
+///     }
+/// }
+///
+/// let ring = Ring(NonNull::from(Box::leak(Box::new([7_u8; 4 * 2_048]))));
+/// let mut region = Region::over(ring, 2_048);
+/// assert_eq!(region.chunks(), 4);
+///
+/// // The device has written 60 bytes to the start of chunk 2.
+/// let mut frame = region.take(2).expect("the chunk is home");
+/// assert!(frame.set(0, 60));
+/// assert_eq!(frame.bytes(), [7; 60]);
+///
+/// drop(frame);
+/// let mut home = Vec::new();
+/// region.returned(|chunk| home.push(chunk));
+/// assert_eq!(home, [2]);
+/// ```
 #[derive(Debug)]
 pub struct Region {
-    /// By chunk.
+    /// The frames that are home, by chunk.
     home: Vec<Option<Frame>>,
     owner: Owner,
 }
 
 impl Region {
-    /// Creates a region of all whole chunks of `chunk_bytes` in `memory`. A frame can use no more than
-    /// 65 535 bytes of each.
+    /// Creates a region of all whole chunks of `chunk_bytes` in `memory`. A frame can use at most 65 535
+    /// bytes of each.
     #[must_use]
     pub fn over(memory: impl Memory, chunk_bytes: usize) -> Self {
         let (owner, mut frames) = (Owner::new(), Vec::new());
@@ -40,13 +77,13 @@ impl Region {
         Some(frame)
     }
 
-    /// Gives a frame back, faster than by dropping it, and says which chunk is home. `None` if it is not of
-    /// this region: it goes home.
+    /// Takes a frame back, faster than by dropping it, and returns its chunk. Returns `None` for a frame of
+    /// another owner, to which it returns.
     pub fn recycle(&mut self, frame: Frame) -> Option<usize> {
         self.owner.has(&frame).then(|| keep(&mut self.home, frame))
     }
 
-    /// Tells which chunks came home by being dropped.
+    /// Collects the frames that were dropped, and calls `each` with the chunk of each.
     pub fn returned(&mut self, mut each: impl FnMut(usize)) {
         for frame in self.owner.collect() {
             each(keep(&mut self.home, frame));

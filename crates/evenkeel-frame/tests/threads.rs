@@ -12,12 +12,12 @@ const THREADS: u64 = 3;
 /// Fills a frame with what is told by its number.
 fn write(frame: &mut Frame, number: u64) {
     assert!(frame.resize(64));
-    frame.bytes_mut().as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = number.to_le_bytes());
+    frame.bytes_mut().chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&number.to_le_bytes()));
 }
 
 fn read(frame: &Frame) -> u64 {
     let words: Vec<_> =
-        frame.bytes().as_chunks::<8>().0.iter().map(|&word| u64::from_le_bytes(word)).collect();
+        frame.bytes().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
     assert_eq!(words, [words[0]; 8], "nobody else wrote into it");
     words[0]
 }
@@ -27,7 +27,7 @@ fn pass_on(from: &Receiver<Frame>, to: &Sender<Frame>) {
     for mut frame in from {
         let number = read(&frame);
         write(&mut frame, number + 1);
-        if !number.is_multiple_of(3) {
+        if number % 3 != 0 {
             // The neighbour may be gone: then it is dropped here.
             let _ = to.send(frame);
         }

@@ -3,12 +3,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::statistics::median;
 
 /// A figure of the paper, or of ours.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Figure {
     /// A number.
@@ -55,7 +56,7 @@ pub(crate) fn round(n: f64) -> f64 {
 }
 
 /// The origin of an expected value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// A figure that the paper states.
@@ -82,7 +83,7 @@ impl Origin {
 }
 
 /// The significance of a check that holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "basis", content = "fitted", rename_all = "kebab-case")]
 pub enum Basis {
     /// A parameter was fitted to the expected value, or the value follows from fitted parameters, so the
@@ -198,7 +199,7 @@ impl Claim {
 }
 
 /// A comparison with the paper, made from a [`Claim`].
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Check {
     /// The name of the compared figure, with its unit.
     pub name: String,
@@ -227,7 +228,7 @@ pub struct Check {
 }
 
 /// A check over several seeds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Over {
     /// The number of seeds.
     pub seeds: usize,

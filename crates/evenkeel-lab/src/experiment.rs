@@ -1,22 +1,23 @@
 //! Experiments and their reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::check::{Basis, Check, Figure, round};
 use crate::seeds::{self, Seeds};
 use crate::statistics::median;
-use evenkeel_apps::chart::{Axis, Curve, LineChart, Scale};
+use evenkeel_apps::chart::{self, Axis, Curve, LineChart, Scale};
 use evenkeel_apps::quantity::short;
 
 /// The prefixes of series that were not measured.
 const REFERENCES: [&str; 2] = ["paper: ", "derived: "];
 
 /// The clock of an experiment: virtual or real time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Virtual time on a machine model: exact and repeatable.
@@ -67,7 +68,7 @@ impl Experiment {
 }
 
 /// The measurements of an experiment, and its checks.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Outcome {
     /// The label of the points' `x`, with the unit.
     pub x: &'static str,
@@ -114,7 +115,7 @@ impl Outcome {
 }
 
 /// A point of a curve.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Point {
     /// The name of the curve.
     pub series: String,
@@ -213,13 +214,13 @@ fn quoted(text: &str) -> String {
 }
 
 /// A report on a run of an experiment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
-    /// [`Experiment::id`].
+    /// The name of the experiment on the command line.
     pub id: &'static str,
-    /// [`Experiment::title`].
+    /// The title, which says what the experiment shows.
     pub title: &'static str,
-    /// [`Experiment::source`].
+    /// The paper and the place in it.
     pub source: &'static str,
     /// The clock of the run.
     pub mode: Mode,
@@ -238,7 +239,7 @@ pub struct Report {
 }
 
 /// Checks of one kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Count {
     /// Checks of this kind.
     pub checks: usize,
@@ -255,7 +256,7 @@ impl fmt::Display for Count {
 }
 
 /// Checks by what they show.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Summary {
     /// Checks to which nothing was fitted.
     pub predicted: Count,
@@ -339,13 +340,15 @@ impl Report {
         };
         let measured =
             |name: &str| REFERENCES.iter().find_map(|prefix| name.strip_prefix(prefix)).map(str::to_owned);
-        let mut styles: Vec<String> = Vec::new();
+        let subject = |name: &str| measured(name).unwrap_or_else(|| name.to_owned());
+        let mut subjects: Vec<String> = self.series().into_iter().map(subject).collect();
+        let mut seen = BTreeSet::new();
+        subjects.retain(|subject| seen.insert(subject.clone()));
+        let styles = chart::styles(&subjects);
         let curves = self.series().into_iter().map(|name| {
-            let subject = measured(name).unwrap_or_else(|| name.to_owned());
-            let style = styles.iter().position(|known| *known == subject).unwrap_or_else(|| {
-                styles.push(subject);
-                styles.len() - 1
-            });
+            let subject = subject(name);
+            let place = subjects.iter().position(|known| *known == subject);
+            let style = place.and_then(|place| styles.get(place)).copied().unwrap_or_default();
             let of_series = self.outcome.points.iter().filter(|point| point.series == name);
             let points = of_series.map(|point| (point.x, Some(point.y))).collect();
             Curve { name: name.into(), style, dashed: measured(name).is_some(), points }
@@ -386,15 +389,28 @@ impl Report {
         text
     }
 
-    /// Returns the report for a reader: the curves as a table, then the comparison with the paper.
+    /// Returns the picture as a file, with the paper and the conditions as small print; `None` for a table. The
+    /// file names `command`, which made it.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn picture_file(&self, command: &str) -> Option<String> {
+        let notes: Vec<String> =
+            [Some(self.circumstances()), self.conditions.clone()].into_iter().flatten().collect();
+        Some(self.picture()?.file(&notes, command))
+    }
+
+    /// Returns the paper, the kind of time and the seeds.
+    fn circumstances(&self) -> String {
         let seeds = match self.seeds {
             1 => format!("seed {}", self.seed),
             n => format!("medians of {n} seeds from {} on", self.seed),
         };
-        let mut text =
-            format!("{}: {}\n{} ({} time, {seeds})\n", self.id, self.title, self.source, self.mode);
+        format!("{} ({} time, {seeds})", self.source, self.mode)
+    }
+
+    /// Returns the report for a reader: the curves as a table, then the comparison with the paper.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!("{}: {}\n{}\n", self.id, self.title, self.circumstances());
         if let Some(conditions) = &self.conditions {
             let _ = writeln!(text, "{conditions}");
         }

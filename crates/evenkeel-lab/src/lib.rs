@@ -66,6 +66,7 @@ mod t00_testbed;
 mod t00_workloads;
 mod trace;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use check::{Check, Figure};
@@ -151,7 +152,7 @@ mod nearest_tests {
 }
 
 /// An entry of `evenkeel lab list`, for one experiment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Listing {
     /// The name of the experiment on the command line.
     pub id: &'static str,

@@ -1,10 +1,38 @@
-//! Every system call of evenkeel, and every unsafe block: the machine's clock, halting a thread, and the
-//! network devices.
+//! Links of Linux for evenkeel: TAP devices, packet sockets and captures, with the clock and the sleep of a
+//! thread.
 //!
-//! The core receives frames and the time as arguments; this crate is the source of both. A device has a name,
-//! a [`LinkSpec`] (`tap:NAME`, `packet:NAME`, `pcap:FILE`), and is a [`Device`]: an
-//! [`evenkeel_core::interface::Interface`] with a descriptor that a [`Halt`] can wait for. Dropping a value
-//! of this crate undoes what opening it did.
+//! [`evenkeel_core`] takes frames and the time as arguments; this crate is the source of both. Nearly every
+//! system call of evenkeel is here, with the unsafe code that it needs. Soft timers have a clock and a timer
+//! of their own, in `evenkeel-soft-timers`. Programs open links through the crate `evenkeel`.
+//!
+//! A link has a name, a [`LinkSpec`] (`tap:NAME`, `packet:NAME`, `pcap:FILE`). An open device is a
+//! [`Device`]: an [`evenkeel_core::interface::Interface`] with descriptors that a [`Halt`] can wait for.
+//! Dropping a value of this crate undoes the effects of opening it.
+//!
+//! ```
+//! use evenkeel_link::LinkSpec;
+//!
+//! let link: LinkSpec = "packet:eth0,queues=4".parse()?;
+//! assert_eq!(link.to_string(), "packet:eth0,queues=4");
+//! assert!("eth0".parse::<LinkSpec>().is_err());
+//! # Ok::<(), evenkeel_link::SpecError>(())
+//! ```
+//!
+//! | looking for | see |
+//! | --- | --- |
+//! | opening a link by its name | [`LinkSpec`], [`open`] |
+//! | TAP devices; packet sockets; a driver of your own | [`Tap`]; [`Packet`]; [`Device`] |
+//! | the clock; sleeping and waking | [`Clock`]; [`Halt`], [`EventFd`] |
+//! | captures, pcapng, filters of libpcap | [`capture`] |
+//! | devices that change, go and return | [`DeviceChanges`] |
+//! | routes, rules and next hops of the kernel | [`KernelTables`] |
+//! | signals: stop, reload, report | [`Stop`], [`hangup_events`], [`ReportRequests`] |
+//! | connections on the kernel's sockets, for comparison | [`Connections`], [`Accepted`] |
+//!
+//! The book describes [privileges] and the [driver contract].
+//!
+//! [privileges]: https://github.com/evenkeel/evenkeel/blob/main/docs/start/install.md
+//! [driver contract]: https://github.com/evenkeel/evenkeel/blob/main/docs/decisions/driver-contract.md
 #![cfg(target_os = "linux")]
 
 mod accepted;

@@ -1,5 +1,5 @@
-//! A host with 10 000 sockets of which few are busy, and a program that reads them through an event queue. The
-//! counters show that idle sockets are never tested.
+//! A host with 10 000 sockets of which few are busy, and a program that reads them through an event queue.
+//! The counters show that idle sockets are never tested.
 //!
 //! `cargo run -p evenkeel-ready --example many_sockets`
 #![allow(clippy::print_stdout, reason = "it shows what it did")]

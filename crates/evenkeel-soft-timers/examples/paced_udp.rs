@@ -1,6 +1,5 @@
-//! Paces datagrams on the loopback interface, 20 µs apart, beside a program that is busy with something
-//! else, and prints at what intervals they really left. For comparison the same with the kernel's sleep,
-//! which has the thread for itself.
+//! Paces datagrams on the loopback interface, 20 µs apart, in a program that is busy with other work. Prints
+//! the intervals at which they left. For comparison, the kernel's sleep then paces them on an idle thread.
 //!
 //! `cargo run --release -p evenkeel-soft-timers --example paced_udp -- [interval in µs] [datagrams]`
 #![allow(clippy::print_stdout, reason = "it prints a table")]
@@ -37,7 +36,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A socket that sends to another one, which nobody reads: what it has no room for is dropped.
+/// A socket that sends to another one, which is never read: the kernel drops what finds no room.
 struct Sender {
     socket: UdpSocket,
     _receiver: UdpSocket,
@@ -62,7 +61,7 @@ impl Sender {
 
 /// Sends a paced train of datagrams. One event is pending at a time, as in the paper: its handler sends and
 /// schedules the next one, sooner if the train is behind its target, but never closer than half of it.
-fn paced(clock: &SoftClock, target: u64, datagrams: usize) -> io::Result<(Vec<u64>, u64)> {
+pub(crate) fn paced(clock: &SoftClock, target: u64, datagrams: usize) -> io::Result<(Vec<u64>, u64)> {
     let sender = Arc::new(Mutex::new(Sender::new(datagrams)?));
     let done = Arc::new(AtomicBool::new(false));
     let (sends, is_done) = (Arc::clone(&sender), Arc::clone(&done));

@@ -1,16 +1,25 @@
-//! The machine's clock: nanoseconds since the start, from the time stamp counter where that can be trusted.
+//! The machine's clock: nanoseconds since a start, from the time stamp counter if the kernel trusts it.
 
 use core::fmt;
 
 use evenkeel_timers::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Reads the time.
+/// A clock of the machine, which starts at zero.
 ///
-/// A copy of a clock counts from the same start, on every thread. Where the processor's time stamp counter is
-/// invariant and the kernel trusts it, a read is a few nanoseconds and no system call; otherwise it is
-/// `clock_gettime(CLOCK_MONOTONIC)`. On one thread it never goes back; between threads only as far as the
-/// kernel has verified the counters to agree.
+/// A copy of a clock has the same start, on every thread. If the processor's time stamp counter is invariant
+/// and the kernel trusts it, a read takes a few nanoseconds and no system call. Otherwise it is
+/// `clock_gettime(CLOCK_MONOTONIC)`. On one thread the time never goes back. Between threads, the kernel has
+/// verified that the counters agree.
+///
+/// ```
+/// use evenkeel_soft_timers::Clock;
+///
+/// let clock = Clock::start();
+/// let before = clock.now();
+/// assert!(clock.now() >= before);
+/// assert!(["tsc", "monotonic"].contains(&clock.source()));
+/// ```
 #[derive(Clone, Copy)]
 pub struct Clock {
     source: Source,
@@ -36,7 +45,7 @@ impl Clock {
         Self::start_monotonic()
     }
 
-    /// Starts a clock at zero that asks the kernel at every read.
+    /// Starts a clock at zero that calls the kernel for every read.
     #[must_use]
     pub fn start_monotonic() -> Self {
         Self { source: Source::Monotonic { start: monotonic() } }

@@ -14,7 +14,7 @@ use crate::soft_clock::{Call, SoftClock};
 /// occurs.
 const LATE: u64 = 50_000;
 
-/// Waits until a time; see [`SoftClock::sleep_until`].
+/// A future that waits until a time; see [`SoftClock::sleep_until`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Sleep {
@@ -25,18 +25,35 @@ pub struct Sleep {
 }
 
 impl SoftClock {
-    /// Sleeps until the clock reads `ticks`; not less. The task is woken in a trigger state, or by the
-    /// backing 50 µs later if there was none.
+    /// Sleeps until the clock reads at least `ticks`. A trigger state wakes the task, or the backing 50 µs
+    /// later if there was none.
     ///
-    /// Works in every executor. Trigger states are calls of [`SoftClock::trigger`], which polling a
-    /// sleeper is, too. With the feature `tokio`, those of its runtimes as well. An executor that has nothing
-    /// to do sleeps and has none: so the backing's thread is to wait
-    /// ([`Waits::Thread`](crate::Waits::Thread)).
+    /// The future works in every executor. Trigger states are calls of [`SoftClock::trigger`], and each poll
+    /// of a sleeper. With the feature `tokio`, its runtimes have some, too. An idle executor sleeps and has
+    /// none, so the backing's thread must wait ([`Waits::Thread`](crate::Waits::Thread)).
+    ///
+    /// ```
+    /// use core::future::Future;
+    /// use core::pin::pin;
+    /// use core::task::{Context, Waker};
+    ///
+    /// use evenkeel_soft_timers::{Options, SoftClock};
+    ///
+    /// let clock: SoftClock = SoftClock::start(Options::default())?;
+    /// let until = clock.measure_time() + 50_000;
+    /// let mut sleep = pin!(clock.sleep_until(until));
+    ///
+    /// // The smallest executor: it polls again and again.
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// while sleep.as_mut().poll(&mut context).is_pending() {}
+    /// assert!(clock.measure_time() >= until);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn sleep_until(&self, ticks: u64) -> Sleep {
         Sleep { clock: self.clone(), until: ticks, late: LATE, pending: None }
     }
 
-    /// Sleeps for a time.
+    /// Sleeps for a duration, from now on.
     pub fn sleep(&self, time: Duration) -> Sleep {
         self.sleep_until(self.measure_time().saturating_add(nanos(time)))
     }
@@ -50,7 +67,7 @@ impl Sleep {
         self
     }
 
-    /// Returns the time at which the sleep ends, in ticks.
+    /// Returns the time until which the task sleeps, in ticks.
     #[must_use]
     pub const fn until(&self) -> u64 {
         self.until

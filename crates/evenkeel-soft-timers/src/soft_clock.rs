@@ -1,7 +1,7 @@
-//! The facility, for all threads of a program.
+//! Soft timers for all threads of a program.
 //!
-//! `tests/interleavings.rs` runs this very file with loom's locks and a kernel of its own, in all orders that
-//! threads can come in.
+//! `tests/interleavings.rs` runs this file with loom's locks and a simulated kernel, in all orders of
+//! threads.
 
 use core::fmt;
 use core::ops::ControlFlow;
@@ -23,16 +23,47 @@ const RESOLUTION: u64 = 1_000_000_000;
 
 /// The action of an event when it happens.
 ///
-/// [`Call`] is one for closures. A program with a few kinds of events has an `enum` of its own, which is
-/// smaller and calls without a pointer.
+/// [`Call`] is a handler for closures. A program with a few kinds of events can use an `enum`, which is
+/// smaller and needs no pointer to call:
+///
+/// ```
+/// use evenkeel_soft_timers::{Handler, Options, SoftClock};
+///
+/// enum Event {
+///     SendPacket { left: u32 },
+///     PollDevice,
+/// }
+///
+/// impl Handler for Event {
+///     fn call(self, clock: &SoftClock<Self>) {
+///         match self {
+///             Self::SendPacket { left: 0 } => {}
+///             Self::SendPacket { left } => {
+///                 clock.schedule_soft_event(20_000, Self::SendPacket { left: left - 1 });
+///             }
+///             Self::PollDevice => { /* ... */ }
+///         }
+///     }
+/// }
+///
+/// let clock = SoftClock::start(Options::default())?;
+/// clock.schedule_soft_event(0, Event::SendPacket { left: 3 });
+/// clock.schedule_with_deadline(10_000, 50_000, Event::PollDevice);
+/// while clock.next_due().is_some() {
+///     clock.trigger();
+/// }
+/// let counts = clock.counts();
+/// assert_eq!(counts.triggered + counts.overdue, 5);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait Handler: Sized + Send + 'static {
-    /// The event has happened. No other handler of this clock runs meanwhile, on no thread: so it is to be
-    /// short, as whatever it takes all others are late. It may schedule and cancel. Its own calls of
+    /// Handles the event, which has happened. No other handler of this clock runs meanwhile, on any thread,
+    /// so a long handler delays all others. It may schedule and cancel events. Its own calls of
     /// [`SoftClock::trigger`] do nothing.
     fn call(self, clock: &SoftClock<Self>);
 }
 
-/// Calls a closure, or wakes a task. A clone of it is the same closure: no memory is allocated for it.
+/// A handler that calls a closure, or wakes a task. A clone shares the closure, so cloning allocates nothing.
 #[derive(Clone)]
 pub struct Call(What);
 
@@ -45,7 +76,7 @@ enum What {
 }
 
 impl Call {
-    /// Calls `handler`, each time that an event with a clone of this happens.
+    /// Creates a call of `handler`, which runs each time that an event with a clone of this call happens.
     pub fn new(handler: impl Fn(&SoftClock) + Send + Sync + 'static) -> Self {
         Self::again(move |clock, _| handler(clock))
     }
@@ -81,11 +112,12 @@ impl fmt::Debug for Call {
 }
 
 impl SoftClock {
-    /// Calls `handler` every so many ticks, for the first time after as many, until it breaks.
+    /// Calls `handler` every `ticks` ticks, for the first time after one interval, until it returns
+    /// [`ControlFlow::Break`].
     ///
-    /// The interval does not drift: each call is due when it would be if none had been late. After one that
-    /// was late by more than half an interval the next follows after half an interval, until all have been
-    /// made up for ([`Every`]).
+    /// The interval does not drift: a late call does not delay later ones. After a call that was late by more
+    /// than half an interval, the next one follows after half an interval, until the lateness is made up for
+    /// ([`Every`]).
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -127,29 +159,41 @@ impl SoftClock {
 /// The mechanism that handles events for which no trigger state has occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
-    /// A one-shot timer of the kernel for the earliest deadline. A process in which nothing is pending is not
-    /// woken, but once for what was aimed at before.
+    /// A one-shot timer of the kernel for the earliest deadline. A process without pending events is not
+    /// woken, except once for a deadline that was set before.
     ///
-    /// The timer is never set later than that deadline. If the event happens before, the timer stays, fires
-    /// needlessly and is set anew: moving it with every event would cost a system call each.
+    /// The timer is never set later than that deadline. If the event happens before, the timer is not moved:
+    /// it fires needlessly and is set anew. Moving it with every event would cost a system call each.
     Deadline,
-    /// A periodic timer of the kernel, as in the paper, that wakes the process at its frequency whether or
-    /// not there is anything to do. It knows of no deadlines.
+    /// A periodic timer of the kernel, as in the paper. It wakes the process at its frequency, also without
+    /// pending events, and ignores the deadlines of events.
     Periodic,
 }
 
 /// The part of the process that waits for the kernel's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waits {
-    /// A small thread, which then calls the handlers of what is overdue. So the bound holds also while the
-    /// program computes and comes by nowhere.
-    ///
-    /// A signal would interrupt the program itself, but in its handler hardly anything is allowed: neither to
-    /// allocate nor to lock, nor to touch what was interrupted while it was being changed.
+    /// A small thread, which then calls the handlers of overdue events. So the bound on lateness holds even
+    /// while the program computes without trigger states.
     Thread,
-    /// The program: it has the descriptor in its `poll` (the clock is [`AsFd`]), and calls
-    /// [`SoftClock::interrupt`] when it is readable. So handlers are called on no other threads than the
-    /// program's, and the bound holds as far as the program gets to its `poll`.
+    /// The program. It polls the clock's descriptor with its others (the clock is [`AsFd`]), and calls
+    /// [`SoftClock::interrupt`] when it is readable. So handlers run only on threads of the program. The
+    /// bound on lateness holds as far as the program returns to its `poll`.
+    ///
+    /// ```
+    /// use evenkeel_soft_timers::{Call, Options, SoftClock, Waits};
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    ///
+    /// let clock = SoftClock::start(Options { waits: Waits::Program, ..Options::default() })?;
+    /// clock.schedule_with_deadline(100_000, 200_000, Call::new(|_| println!("100 to 200 µs later")));
+    /// while clock.pending() > 0 {
+    ///     // The sockets of the program would be in the list, too.
+    ///     poll(&mut [PollFd::new(&clock, PollFlags::IN)], None)?;
+    ///     clock.interrupt();
+    ///     clock.trigger();
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     Program,
 }
 
@@ -161,8 +205,8 @@ pub struct Options {
     pub backing: Backing,
     /// The part of the process that waits for the backing's timer. Default: [`Waits::Thread`].
     pub waits: Waits,
-    /// In Hz, 1 to 1 000 000: the reciprocal is how late an event may be that has no deadline of its own.
-    /// Default: 1 000.
+    /// The frequency of the backing in Hz, from 1 to 1 000 000. Its reciprocal is the largest lateness of an
+    /// event without a deadline of its own. Default: 1 000.
     pub interrupt_clock_resolution: u64,
 }
 
@@ -175,9 +219,9 @@ impl Default for Options {
 /// The counters of a [`SoftClock`] since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Events in trigger states.
+    /// The number of events that trigger states handled.
     pub triggered: u64,
-    /// Events of which the backing took care.
+    /// The number of events that the backing handled.
     pub overdue: u64,
     /// The number of times that the kernel's timer went off.
     pub interrupts: u64,
@@ -185,19 +229,19 @@ pub struct Counts {
     pub aimed: u64,
 }
 
-/// Soft timers on the machine's clock. What it is about is said at the [crate].
+/// Soft timers on the machine's clock. The [crate] has an introduction and an example.
 ///
-/// A clone is the same facility; it may be used from all threads. Whichever thread comes by calls the
-/// handlers that are due, one after the other. When the last clone is dropped, events that are pending are
-/// forgotten. A handler is given the clock: one that held a clone would keep it alive while it is pending.
+/// Clones are handles to one clock, usable from all threads. The thread that reaches a trigger state calls
+/// the due handlers, one after the other. When the last clone is dropped, pending events are forgotten. A
+/// handler receives the clock as an argument. It should not hold a clone, which would keep the clock alive
+/// while the event is pending.
 ///
-/// To schedule and to cancel takes a lock that is held for as long as that takes, and allocates nothing once
-/// as many events were pending before. In a trigger state at which nothing is due there is no lock: a clock
-/// read and a comparison.
+/// Scheduling and cancelling take a lock for a short time. They allocate nothing once as many events were
+/// pending before. A trigger state without due events takes no lock: it is a clock read and a comparison.
 ///
-/// A child must not use the clock after `fork`, and starts its own: the backing's thread is the
-/// parent's. That thread blocks the signals that the thread that starts it blocks: whoever waits for signals
-/// blocks them before.
+/// After `fork`, a child must not use the clock but start its own, because the backing's thread stays with
+/// the parent. The backing's thread inherits the signal mask of the thread that starts the clock. A program
+/// that waits for signals blocks them before.
 pub struct SoftClock<H: Handler = Call> {
     shared: Arc<Shared<H>>,
 }
@@ -231,7 +275,8 @@ struct Events<H> {
 type Take<H> = fn(&mut SoftTimers<H>, u64) -> Option<H>;
 
 impl<H: Handler> SoftClock<H> {
-    /// Starts the facility. The first one in a process measures its clock's rate, which takes 20 ms.
+    /// Starts a clock with its backing. The first one in a process measures the clock's rate, which takes
+    /// 20 ms.
     ///
     /// # Errors
     /// If the kernel gives no descriptor or no thread.
@@ -323,8 +368,8 @@ impl<H: Handler> SoftClock<H> {
         event
     }
 
-    /// Cancels an event and returns its handler, which then will not be called; nothing if it has happened,
-    /// or is just happening on another thread.
+    /// Cancels an event and returns its handler, which is then not called. Returns [`None`] if the event has
+    /// happened, or is happening on another thread.
     pub fn cancel(&self, event: SoftEvent) -> Option<H> {
         let mut events = self.events();
         let handler = events.soft.cancel(event);
@@ -338,9 +383,9 @@ impl<H: Handler> SoftClock<H> {
         self.events().soft.is_pending(event)
     }
 
-    /// To be called wherever the program comes by: calls the handlers of what is due, and returns how many.
-    /// If nothing is due, it reads the clock and compares. If another thread is calling handlers, it does
-    /// nothing: what has fallen due since that one began waits for the next trigger state.
+    /// Calls the handlers of due events, and returns their number. The program calls this in each trigger
+    /// state. If no event is due, the call reads the clock and compares. If another thread is calling
+    /// handlers, it does nothing: events that became due since then wait for the next trigger state.
     #[inline]
     pub fn trigger(&self) -> usize {
         let now = self.measure_time();
@@ -359,9 +404,8 @@ impl<H: Handler> SoftClock<H> {
         called
     }
 
-    /// The kernel's timer has gone off, if it has: calls the handlers of what is overdue, and returns how
-    /// many. Where the thread waits for it ([`Waits::Thread`]), there is nothing to do. Not to be called by a
-    /// handler, who would wait for itself.
+    /// Calls the handlers of overdue events if the kernel's timer has fired, and returns their number. With
+    /// [`Waits::Thread`] the call does nothing. A handler must not call it, because it would wait for itself.
     pub fn interrupt(&self) -> usize {
         let gone_off = self.shared.waits == Waits::Program && self.shared.interrupt.take();
         if gone_off { self.call_overdue() } else { 0 }
@@ -428,7 +472,7 @@ impl<H: Handler> SoftClock<H> {
         let _ = self.events().asleep.take_if(|(_, asleep)| asleep.will_wake(waker));
     }
 
-    /// Returns when the next event is due, in ticks.
+    /// Returns the time at which the next event is due, in ticks.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
         Some(self.shared.next_due.load(Ordering::Relaxed)).filter(|due| *due != u64::MAX)
@@ -453,9 +497,9 @@ impl<H: Handler> SoftClock<H> {
         }
     }
 
-    /// Forgets all events that are pending. When it returns, no handler is running, and none is called that
-    /// was scheduled before. A task that sleeps is not woken any more. Not to be called by a handler, who
-    /// would wait for itself.
+    /// Forgets all pending events. When the call returns, no handler is running, and no handler that was
+    /// scheduled before is called later. Sleeping tasks are not woken any more. A handler must not call it,
+    /// because it would wait for itself.
     pub fn clear(&self) {
         let _calling = self.shared.calling.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = self.events();

@@ -9,23 +9,26 @@ use crate::idle::IdleLoop;
 use crate::soft_clock::SoftClock;
 
 impl SoftClock {
-    /// Every time that a thread of the runtime parks, and every time that it is woken, is a trigger state.
+    /// Makes a trigger state of each time that a thread of the runtime parks or is woken. Returns the
+    /// builder.
     ///
-    /// The builder has one function for each of both: those that were set before are no longer called.
-    /// A runtime of several threads whose threads are busy or asleep has no others but the polling of
-    /// sleepers and what the program's tasks call; hooks before each task are not stable in tokio.
+    /// The builder has one function for each of both, so functions that were set before are no longer called.
+    /// While all threads of a runtime are busy or asleep, the only other trigger states are polls of sleepers
+    /// and calls of the program's tasks: tokio has no stable hooks before each task.
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn drive<'a>(&self, builder: &'a mut Builder) -> &'a mut Builder {
         let (parks, wakes) = (self.clone(), self.clone());
         builder.on_thread_park(move || _ = parks.trigger()).on_thread_unpark(move || _ = wakes.trigger())
     }
 
-    /// Runs a future on a runtime, whose idle loop becomes a trigger state while something is due soon: then
-    /// the runtime does not park its thread, but looks after tasks and descriptors and comes by here, again
-    /// and again. If nothing is due within [an interval of the backing](Self::idle), it sleeps.
+    /// Runs a future on a runtime, and makes a trigger state of its idle loop while an event is due soon.
+    /// Then the runtime does not park its thread, but polls tasks, descriptors and this clock again and
+    /// again. If no event is due within [an interval of the backing](Self::idle), it sleeps.
     ///
-    /// That is what a runtime of one thread is for (`new_current_thread`). On one of several threads the
-    /// calling thread does it, beside the others that run the tasks. One thread at a time: a second one with
-    /// the same clock spins as well, and of two that sleep one hears of what others schedule.
+    /// A runtime of one thread (`new_current_thread`) suits best. In a runtime of several threads, the
+    /// calling thread does this while the others run tasks. Use it on one thread at a time. A second thread
+    /// with the same clock would spin as well, and of two that sleep, only one is woken for newly scheduled
+    /// events.
     ///
     /// ```
     /// use core::time::Duration;
@@ -45,6 +48,7 @@ impl SoftClock {
     /// assert!(slept >= 100 * 20_000);
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn block_on<F: Future>(&self, runtime: &Runtime, future: F) -> F::Output {
         let mut future = core::pin::pin!(future);
         let mut idle = IdleLoop::new(self);

@@ -2,8 +2,8 @@
 //! intervals.
 //!
 //! The crate is sans-IO: nothing here reads a clock, sleeps or starts a thread. The program passes the time
-//! in as an [`Instant`]. It asks for the next deadline, waits for it by its own means, and then takes what has
-//! expired. So real time and virtual time run the same code, and tests need no waiting.
+//! in as an [`Instant`]. It asks for the next deadline, waits for it by its own means, and then takes what
+//! has expired. So real time and virtual time run the same code, and tests need no waiting.
 //!
 //! Two promises hold for every timer. It never expires before its deadline. And the next deadline that is
 //! reported is the deadline of a timer that is set: no program wakes for a cancelled timer.

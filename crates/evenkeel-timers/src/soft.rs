@@ -12,16 +12,16 @@ use crate::wheel::Wheel;
 
 /// Events that the program takes wherever it passes by, backed by an infrequent interrupt.
 ///
-/// A program often reaches states in which calling a handler costs nothing extra: the end of a system call, of
-/// a request or of a batch, or its idle loop. In such a **trigger state** it reads its clock and compares
+/// A program often reaches states in which calling a handler costs nothing extra: the end of a system call,
+/// of a request or of a batch, or its idle loop. In such a **trigger state** it reads its clock and compares
 /// ([`is_due`](Self::is_due)). If an event is due, it takes the event ([`poll_event`](Self::poll_event)) and
 /// calls its handler as a plain function. So events are as precise as trigger states are frequent. An
 /// interrupt, the **backing**, comes seldom and handles overdue events.
 ///
-/// The names are the paper's. Time is a number of *ticks* of the program's clock, whose start does not matter.
-/// `measure_time` is the present reading of the clock. An event that is scheduled for `T` ticks happens when
-/// the clock has advanced by at least `T + 1`, because it may be scheduled just before a tick. With a backing
-/// every `X` ticks, the time that really passes is, in ticks,
+/// The names are the paper's. Time is a number of *ticks* of the program's clock, whose start does not
+/// matter. `measure_time` is the present reading of the clock. An event that is scheduled for `T` ticks
+/// happens when the clock has advanced by at least `T + 1`, because it may be scheduled just before a tick.
+/// With a backing every `X` ticks, the time that really passes is, in ticks,
 ///
 /// ```text
 ///   T  <  actual  <  T + X + 1

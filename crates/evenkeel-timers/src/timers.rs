@@ -8,8 +8,8 @@ use evenkeel_base::Slab;
 
 /// Timers with owners. A value of type `W` names the owner of each timer.
 ///
-/// [`Timers::register`] creates a timer, once for each owner. Setting, moving and cancelling it, and taking an
-/// expired one, allocate nothing. They cost as much as the [`Wheel`] documents, whatever the number of
+/// [`Timers::register`] creates a timer, once for each owner. Setting, moving and cancelling it, and taking
+/// an expired one, allocate nothing. They cost as much as the [`Wheel`] documents, whatever the number of
 /// timers. The next deadline is kept, so [`Timers::is_due`] is one comparison. A program can afford it after
 /// every piece of work.
 ///

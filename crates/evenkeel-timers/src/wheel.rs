@@ -49,8 +49,8 @@ const NO_SLOT: u16 = u16::MAX;
 /// ```
 ///
 /// Every timer of a level is earlier than all timers of the levels above. Within a level, slots are in the
-/// order of time. A slot is a pairing heap with its earliest timer on top. So the next deadline is the deadline
-/// of a timer that is set: no caller wakes only to turn the wheel, or for a cancelled timer.
+/// order of time. A slot is a pairing heap with its earliest timer on top. So the next deadline is the
+/// deadline of a timer that is set: no caller wakes only to turn the wheel, or for a cancelled timer.
 ///
 /// A postponed timer stays where it is, such as a retransmission timer at each acknowledgment. So does a
 /// cancelled timer, which is often set again soon. The wheel files it anew, or leaves it out, when it comes
@@ -58,9 +58,9 @@ const NO_SLOT: u16 = u16::MAX;
 ///
 /// # Cost
 ///
-/// Setting, moving and cancelling a timer take constant time. Postponing and cancelling are one comparison and
-/// one store. Filing a postponed timer anew happens at most once for each postponement, and often once for
-/// many. Expiring takes constant time too, except for the heap of a slot. That costs the logarithm of the
+/// Setting, moving and cancelling a timer take constant time. Postponing and cancelling are one comparison
+/// and one store. Filing a postponed timer anew happens at most once for each postponement, and often once
+/// for many. Expiring takes constant time too, except for the heap of a slot. That costs the logarithm of the
 /// number of timers in the slot, in the long run. They are few unless their deadlines are far away.
 ///
 /// A timer takes 32 bytes, set or not, up to the highest key in use. The wheel itself takes 3 KiB.

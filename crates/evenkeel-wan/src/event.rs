@@ -6,6 +6,18 @@ use core::cmp::{Ordering, Reverse};
 use evenkeel_timers::Instant;
 
 /// A queue of future events.
+///
+/// ```
+/// use evenkeel_timers::Instant;
+/// use evenkeel_wan::event::Events;
+///
+/// let mut events = Events::new();
+/// events.schedule(Instant::from_millis(20), "second");
+/// events.schedule(Instant::from_millis(10), "first");
+/// assert_eq!(events.next_due(), Instant::from_millis(10));
+/// assert_eq!(events.pop_due(Instant::from_millis(10)), Some("first"));
+/// assert_eq!(events.pop_due(Instant::from_millis(10)), None);
+/// ```
 #[derive(Debug)]
 pub struct Events<T> {
     heap: BinaryHeap<Reverse<Entry<T>>>,
@@ -55,7 +67,7 @@ impl<T> Events<T> {
         self.scheduled += 1;
     }
 
-    /// Returns when the next event is due; [`Instant::NEVER`] if there is none.
+    /// Returns the time at which the next event is due, or [`Instant::NEVER`] if there is none.
     #[must_use]
     pub fn next_due(&self) -> Instant {
         self.heap.peek().map_or(Instant::NEVER, |Reverse(entry)| entry.due)

@@ -1,30 +1,45 @@
-//! Frames that vanish: each by itself, or in bursts.
+//! The loss of frames: each by itself, or in bursts.
 
 use crate::rng::{Ratio, Rng};
 
 /// The model of which frames are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// Each with this probability, whatever became of the others.
+    /// Each frame is lost with this probability, independently of all others.
     Independent(Ratio),
-    /// As the state of the link has it, which lasts.
+    /// Frames are lost with the probability of the present state of the link, so losses come in bursts.
     Bursts(Bursts),
 }
 
-/// A link that is good or bad for a while: Gilbert and Elliott's model. A frame sees the state in which those
-/// before it have left the link, and then the state may change.
+/// A link that is good or bad for a while: the model of Gilbert and Elliott. A frame is lost or not by the
+/// present state. Then the state may change.
+///
+/// ```
+/// use evenkeel_wan::{Bursts, Loss, Ratio, Settings};
+///
+/// // One frame in a thousand begins a burst, of five frames on average, all of which are lost.
+/// let bursts = Bursts {
+///     enter: Ratio::new(1, 1_000),
+///     leave: Ratio::percent(20),
+///     in_bad: Ratio::percent(100),
+///     in_good: Ratio::ZERO,
+/// };
+/// let settings = Settings { loss: Loss::Bursts(bursts), ..Settings::PERFECT };
+/// # assert_ne!(settings, Settings::PERFECT);
+/// ```
 ///
 /// Source: Gilbert, "Capacity of a burst-noise channel", BSTJ 39, 1960; Elliott, "Estimates of error rates
 /// for codes on burst-noise channels", BSTJ 42, 1963. The names in parentheses are those of `tc-netem(8)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bursts {
-    /// From good to bad, at each frame (`p`).
+    /// The probability at each frame that the state turns from good to bad (`p`).
     pub enter: Ratio,
-    /// From bad to good, at each frame (`r`): bursts are as long as its reciprocal, on average.
+    /// The probability at each frame that the state turns from bad to good (`r`). The mean length of a
+    /// burst is its reciprocal.
     pub leave: Ratio,
-    /// Frames that vanish in the bad state (`1-h`).
+    /// The share of frames that are lost in the bad state (`1-h`).
     pub in_bad: Ratio,
-    /// Frames that vanish in the good state (`1-k`).
+    /// The share of frames that are lost in the good state (`1-k`).
     pub in_good: Ratio,
 }
 

@@ -5,14 +5,24 @@ use evenkeel_timers::Instant;
 use crate::trace::{Cursor, Trace};
 
 /// The rate at which frames leave.
+///
+/// ```
+/// use evenkeel_wan::Rate;
+///
+/// let dsl = Rate::Bits(16_000_000);
+/// // Recorded with mahimahi: one opportunity at 10 ms, two at 20 ms.
+/// let lte = Rate::Trace("10\n20\n20\n".parse()?);
+/// # assert_ne!(dsl, lte);
+/// # Ok::<(), evenkeel_wan::TraceError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Rate {
-    /// At once.
+    /// Frames leave at once.
     #[default]
     Unlimited,
-    /// So many bits a second. Zero is taken as 1.
+    /// A number of bits per second. Zero counts as 1.
     Bits(u64),
-    /// At the delivery opportunities of a trace, which begins with the [`Path`](crate::Path).
+    /// Frames leave at the delivery opportunities of a trace, which begins with the [`Path`](crate::Path).
     Trace(Trace),
 }
 

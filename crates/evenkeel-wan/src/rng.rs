@@ -1,15 +1,26 @@
-//! Dice: one seeded generator, integer arithmetic only, so that a run is the same on every machine.
+//! Random numbers of a seed, with integer arithmetic only, so that a run is equal on every machine.
 
 use evenkeel_base::SplitMix64;
 use evenkeel_timers::Duration;
 
-/// Dice over [`SplitMix64`]. Any two seeds give unrelated streams.
+/// A generator of random numbers over [`SplitMix64`]. Any two seeds give unrelated sequences.
+///
+/// ```
+/// use evenkeel_timers::Duration;
+/// use evenkeel_wan::{Ratio, Rng};
+///
+/// let mut rng = Rng::new(7);
+/// let heads = (0..1_000).filter(|_| rng.chance(Ratio::new(1, 2))).count();
+/// assert!((400..600).contains(&heads));
+/// assert!(rng.exponential(Duration::from_millis(10)) < Duration::from_secs(1));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Rng {
     bits: SplitMix64,
 }
 
-/// A probability, or another small number, as a fraction. Exact, unlike a float, and so the same everywhere.
+/// A probability, or another small number, as a fraction. Unlike a float it is exact, and equal on every
+/// machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ratio {
     numerator: u32,
@@ -52,8 +63,8 @@ impl Rng {
         Self { bits: SplitMix64::new(seed) }
     }
 
-    /// Returns a generator of its own for one part of the simulation, so that a change in one part leaves
-    /// the others' dice alone.
+    /// Returns a new generator for one part of a simulation. A change in that part does not change the random
+    /// numbers of the others.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::new(self.next_u64())

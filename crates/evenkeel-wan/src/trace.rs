@@ -1,4 +1,4 @@
-//! Traces of links, in mahimahi's format: when so much could be delivered.
+//! Recorded links, in mahimahi's format: the times at which a packet could be delivered.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -9,10 +9,20 @@ use evenkeel_timers::{Duration, Instant};
 /// The number of bytes that one delivery opportunity carries.
 pub const OPPORTUNITY_BYTES: u32 = 1_500;
 
-/// A recorded link: the times of its delivery opportunities. It begins again when it has come to its end.
+/// A recorded link: the times of its delivery opportunities. After its end it begins again.
 ///
-/// The text has a line for each opportunity, with its time in whole milliseconds since the beginning; several
-/// may have the same. The last one is also how long the trace is. Copies share the times.
+/// The text has a line for each opportunity, with its time in whole milliseconds since the beginning. Several
+/// may have one time. The last time is also the length of the trace. Clones share the times.
+///
+/// ```
+/// use evenkeel_wan::Trace;
+///
+/// let trace: Trace = "10\n20\n20\n".parse()?;
+/// // Three packets of 1 500 bytes in 20 ms.
+/// assert_eq!((trace.opportunities(), trace.mean_bps()), (3, 1_800_000));
+/// assert!("20\n10\n".parse::<Trace>().is_err());
+/// # Ok::<(), evenkeel_wan::TraceError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace(Arc<[u32]>);
 
@@ -20,7 +30,7 @@ pub struct Trace(Arc<[u32]>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// Not a number of milliseconds.
+    /// A line is not a number of milliseconds.
     #[error("line {line}: `{text}`: expected the time of a delivery opportunity in whole milliseconds")]
     Time {
         /// The line, from 1.
@@ -28,10 +38,10 @@ pub enum TraceError {
         /// The text of the line.
         text: String,
     },
-    /// Earlier than the one before.
+    /// The time of a line, counted from 1, is earlier than that of the line before.
     #[error("line {0}: the time is earlier than that of the line before")]
     Order(usize),
-    /// Nothing, or only opportunities at zero.
+    /// The trace has no opportunity, or only opportunities at time 0.
     #[error("no delivery opportunity after time 0, so the trace has no length")]
     Empty,
 }

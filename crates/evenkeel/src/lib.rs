@@ -1,5 +1,11 @@
-//! Runs a host of [`evenkeel_core`] on a real core: with the machine's clock, and on the devices of
-//! [`evenkeel_link`].
+//! A network subsystem in the calling thread: UDP and TCP over TAP devices and network interfaces.
+//!
+//! An [`Engine`] runs a host of [`evenkeel_core`] on a real core, with the machine's clock and the links of
+//! [`evenkeel_link`]. With the default architecture, a frame that its socket cannot take is dropped before
+//! any protocol work, and each process pays for what it receives. The [tour] says when to take this crate,
+//! and which of its parts stand alone.
+//!
+//! # A first program
 //!
 //! [`Engine::open`] opens a host on a TAP device or a network interface. A thread
 //! [registers](Engine::attach) as a process of the host, [waits](Engine::wait) for its sockets, and
@@ -28,9 +34,18 @@
 //! }
 //! ```
 //!
-//! A thread runs the host while it waits, so protocol work runs at the priority of that thread and is charged
-//! to it. An event loop that also waits for other things runs a bounded number of work items at a time
-//! ([`Engine::advance`]).
+//! A thread runs the host while it waits, so protocol work runs at the priority of that thread and is
+//! charged to it. The host makes progress only while a thread runs it.
+//!
+//! | looking for | see |
+//! | --- | --- |
+//! | opening a link; waiting; making calls | [`Engine::open`]; [`Engine::wait`]; [`Engine::enter`] |
+//! | the calls: UDP, TCP, event queues | [`core::system`] |
+//! | an event loop of the program's own | [`Engine::advance`], [`Engine::rest`] |
+//! | events in microseconds | [`Engine::soft_events`] |
+//! | several cores | [`Group`] |
+//! | counters, from any thread | [`Observer`] |
+//! | errors, and whose fault they are | [`Error`], [`core::error`] |
 //!
 //! # Several programs on a host
 //!
@@ -84,6 +99,17 @@
 //! # drop(wire);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Further reading
+//!
+//! The book has pages on [UDP], [TCP] and [event loops], and the [decisions] behind this crate. The examples
+//! of this crate are whole programs: as root, `cargo run --example udp_echo -- tap:keel0 10.77.0.2/24`.
+//!
+//! [tour]: https://github.com/evenkeel/evenkeel/blob/main/docs/library/tour.md
+//! [UDP]: https://github.com/evenkeel/evenkeel/blob/main/docs/library/udp.md
+//! [TCP]: https://github.com/evenkeel/evenkeel/blob/main/docs/library/tcp.md
+//! [event loops]: https://github.com/evenkeel/evenkeel/blob/main/docs/library/event-loops.md
+//! [decisions]: https://github.com/evenkeel/evenkeel/blob/main/docs/decisions/index.md
 #![forbid(unsafe_code)]
 
 mod driver;
@@ -109,8 +135,3 @@ pub use group::{Group, Remote};
 pub use notice::Notice;
 pub use observer::{CoreUse, DeviceCounters, Observer};
 pub use soft::{SoftEvents, SoftHandler};
-
-/// The programs in README are compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

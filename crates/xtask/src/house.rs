@@ -11,7 +11,7 @@
 //! lead to. A block without such a type is a finding.
 
 mod census;
-mod source;
+pub(crate) mod source;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,11 +2,18 @@
 //!
 //! `cargo xtask long` runs the long tier of tests: the papers' experiments, and everything else that takes
 //! minutes. `cargo test` runs the rest. `cargo xtask voice` finds docs that are hard to read, and
-//! `cargo xtask house` finds types that are too wide.
+//! `cargo xtask house` finds types that are too wide. `cargo xtask book` builds the book, and runs its pages.
+//! The others are about the crates that are published: `api`, `licences`, `oldest` and `package`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "commands talk to people")]
 
+mod api;
+mod book;
 mod house;
+mod licences;
+mod metadata;
+mod oldest;
+mod package;
 mod voice;
 
 use std::io;
@@ -53,11 +60,29 @@ enum Task {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Finds docs of functions and types without a subject or a verb of their own, and changelog entries and
-    /// commit subjects that are too long
+    /// Finds docs of functions and types without a subject or a verb of their own, pages with long sentences
+    /// or words that have plainer ones, and changelog entries and commit subjects that are too long
     Voice,
     /// Finds types of the library crates with too many methods, or with methods in too many files
     House(house::Options),
+    /// Builds the book, or runs pages of it
+    Book {
+        #[command(subcommand)]
+        task: Option<book::Task>,
+    },
+    /// Turns links of the book that leave it into addresses: called by mdBook
+    #[command(hide = true)]
+    BookLinks(book::Preprocessor),
+    /// Compares the public interfaces of the published crates with the files `api.txt` that list them
+    Api(api::Options),
+    /// Checks licences and sources of all dependencies by the rules of `deny.toml`
+    Licences,
+    /// Compiles the published crates with the oldest compilers that they name, and without the standard
+    /// library if they need none
+    Oldest,
+    /// Packages the published crates, builds a program outside the tree from the packages, and their
+    /// documentation as docs.rs does
+    Package,
 }
 
 fn main() -> ExitCode {
@@ -65,6 +90,12 @@ fn main() -> ExitCode {
         Task::Long { words } => run_long(&words),
         Task::Voice => status(voice::check(&root())),
         Task::House(options) => status(house::check(&root(), &options)),
+        Task::Book { task } => status(book::perform(&root(), task)),
+        Task::BookLinks(preprocessor) => status(preprocessor.run(&root())),
+        Task::Api(options) => status(api::check(&root(), &options)),
+        Task::Licences => status(licences::check(&root())),
+        Task::Oldest => status(oldest::check(&root())),
+        Task::Package => status(package::check(&root())),
     }
 }
 
@@ -99,7 +130,7 @@ fn status(checked: io::Result<bool>) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("cannot read the sources: {error}");
+            eprintln!("{error}");
             ExitCode::from(2)
         }
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask voice`: docs, changelog and commit subjects that are hard to read.
+//! `cargo xtask voice`: docs, pages, changelog and commit subjects that are hard to read.
 //!
 //! A doc is read alone, in an index or a tooltip: it needs a subject or a verb of its own. This refuses what
 //! can be counted. A reader has to judge whether a sentence is true and clear.
@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+mod prose;
 
 /// Openings that no doc of a function or type has.
 const REFUSED: [&str; 8] = ["The same", "As there", "What", "Who", "How", "Says", "When", "Where"];
@@ -62,6 +64,7 @@ pub(crate) fn check(root: &Path) -> io::Result<bool> {
     }
     survey.findings.extend(long_entries(&fs::read_to_string(root.join("CHANGELOG.md"))?));
     survey.findings.extend(long_subjects(root));
+    survey.findings.extend(prose::check(root)?);
     for (place, finding) in &survey.findings {
         println!("{place}: {finding}");
     }

@@ -14,6 +14,7 @@ use evenkeel_core::stack::InterfaceId;
 use evenkeel_link::FRAME_BYTES;
 use evenkeel_link::capture::encode::Described;
 use evenkeel_link::capture::{Expression, Frames, Judge, Target};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::file::CaptureFile;
@@ -36,7 +37,7 @@ pub struct Embedded {
 }
 
 /// The result of an embedded capture.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EmbeddedCaptured {
     /// The file.
     pub file: String,

@@ -2,6 +2,7 @@
 
 use evenkeel_core::capture::Captured;
 use evenkeel_core::time::Duration;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::headers::{Address, Headers, Protocol};
@@ -17,7 +18,7 @@ pub struct Summary {
 }
 
 /// The counts of a summary.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Summarized {
     /// The number of frames.
     pub frames: u64,
@@ -30,7 +31,7 @@ pub struct Summarized {
 }
 
 /// The number of frames of one protocol, or from one sender to one destination.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Count {
     /// The name of the protocol, or of the sender and the destination.
     pub name: String,

@@ -6,9 +6,12 @@
 mod bars;
 mod line;
 mod scale;
+mod styles;
 mod svg;
+mod text;
 
 pub use bars::{Bar, BarChart, Segment};
 pub use line::{Curve, LineChart};
 pub use scale::{Axis, Scale};
+pub use styles::styles;
 pub use svg::{SERIES, STYLE, escape};

@@ -95,6 +95,19 @@ impl Span {
         }
     }
 
+    /// Returns choices of ticks to label, each with fewer than the one before. On a logarithmic scale powers
+    /// of ten stay longest.
+    pub(super) fn fewer_ticks(&self) -> impl Iterator<Item = Vec<f64>> {
+        let all = self.ticks();
+        let powers = all.iter().copied().filter(|tick| (tick.log10() - tick.log10().round()).abs() < 1e-9);
+        let kept: Vec<f64> = match self.scale {
+            Scale::Log => powers.collect(),
+            Scale::Linear => all.clone(),
+        };
+        let every = (1..=kept.len()).map(move |nth| kept.iter().copied().step_by(nth).collect());
+        core::iter::once(all).chain(every)
+    }
+
     /// Returns values between which a curve is drawn in small steps.
     pub(super) fn steps(&self, count: u32) -> impl Iterator<Item = f64> {
         let (scale, low, high) = (self.scale, self.low, self.high);
@@ -105,11 +118,6 @@ impl Span {
                 Scale::Log => low * (high / low).powf(share),
             }
         })
-    }
-
-    /// Returns the largest value of the span.
-    pub(super) fn high(&self) -> f64 {
-        self.high
     }
 }
 
@@ -166,7 +174,7 @@ mod tests {
     #[test]
     fn rounding_goes_out_to_ticks_only_where_needed() {
         let full = axis(Scale::Linear, Some((0.0, 100.0))).over([3.0].into_iter(), 0.0, 1.0).rounded();
-        assert_eq!(full.high(), 100.0);
+        assert_eq!(full.high, 100.0);
         let log = axis(Scale::Log, None).over([8.0, 300.0].into_iter(), 0.0, 1.0).rounded();
         assert!((log.low - 5.0).abs() < 1e-9 && (log.high - 500.0).abs() < 1e-9);
     }

@@ -10,12 +10,24 @@ pub fn render(results: &Demonstration) -> serde_json::Result<String> {
     serde_json::to_string_pretty(results)
 }
 
+/// Returns the results that [`render`] wrote, or an older version of it.
+///
+/// # Errors
+/// If `text` is no such object, or has no measurement in it.
+pub fn parse(text: &str) -> serde_json::Result<Demonstration> {
+    use serde::de::Error as _;
+
+    let results: Demonstration = serde_json::from_str(text)?;
+    let is_empty = results.architectures.iter().any(|a| a.points.is_empty());
+    if is_empty { Err(serde_json::Error::custom("an architecture without points")) } else { Ok(results) }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::demo::fixture;
+    use crate::demo::{fixture, report};
 
     /// The JSON has the fields that outside scripts rely on.
     #[test]
@@ -48,5 +60,21 @@ mod tests {
         let results = fixture::demonstration();
         let back: Demonstration = serde_json::from_value(serde_json::to_value(&results).unwrap()).unwrap();
         assert!(back == results);
+        // A number may lose its last bit in the text, which no page shows.
+        let back = parse(&render(&results).unwrap()).unwrap();
+        assert_eq!(report::render(&back), report::render(&results));
+    }
+
+    /// Results of a version that recorded less can be shown.
+    #[test]
+    fn what_an_older_version_wrote_can_be_read() {
+        let mut value = serde_json::to_value(fixture::demonstration()).unwrap();
+        for newer in ["system", "started", "took_s", "command"] {
+            value["setup"].as_object_mut().unwrap().remove(newer).unwrap();
+        }
+        let results = parse(&value.to_string()).unwrap();
+        assert_eq!((&results.setup.command, results.setup.took_s), (&None, None));
+        value["architectures"][0]["points"] = Value::Array(Vec::new());
+        assert!(parse(&value.to_string()).is_err() && parse("{}").is_err());
     }
 }

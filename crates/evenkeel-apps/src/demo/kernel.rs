@@ -19,6 +19,7 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpEndpoint};
 
 use super::bench::{GENERATOR, HOST, PAYLOAD, SERVICE_PORT};
+use super::machine;
 use super::results::{Kernel, KernelPoint};
 use crate::measure::{execute, settle_on, undisturbed};
 use crate::pace::Pace;
@@ -63,7 +64,7 @@ pub(super) fn run(
                     break;
                 }
             }
-            Ok(Kernel::from_points(release(), points))
+            Ok(Kernel::from_points(machine::release().unwrap_or_else(|| "unknown".to_owned()), points))
         });
         measured.join().unwrap_or_else(|_| Err("the measuring thread panicked".to_owned()))
     })
@@ -87,11 +88,6 @@ fn set_up() -> Result<(), String> {
         &["unshare", "--mount", "sh", "-c", &steer],
     ];
     commands.iter().try_for_each(|command| execute(command))
-}
-
-fn release() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease")
-        .map_or_else(|_| "unknown".to_owned(), |s| s.trim().to_owned())
 }
 
 fn measure(load: u64, work: Duration, window: Duration) -> io::Result<KernelPoint> {

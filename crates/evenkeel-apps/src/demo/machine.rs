@@ -1,9 +1,31 @@
-//! The description of the machine that the demonstration runs on.
+//! The description of the machine that the demonstration runs on, and of the time.
+
+use time::UtcDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Returns the processor's name, if Linux gives one.
 #[must_use]
 pub fn processor() -> Option<String> {
     model_name(&std::fs::read_to_string("/proc/cpuinfo").ok()?).map(str::to_owned)
+}
+
+/// Returns the operating system and its release.
+#[must_use]
+pub(super) fn system() -> Option<String> {
+    Some(format!("Linux {}", release()?))
+}
+
+/// Returns the release of the kernel.
+#[must_use]
+pub(super) fn release() -> Option<String> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Some(release.trim().to_owned())
+}
+
+/// Returns the time of day in UTC, as of RFC 3339 and to the second.
+#[must_use]
+pub(super) fn now() -> Option<String> {
+    UtcDateTime::now().truncate_to_second().format(&Rfc3339).ok()
 }
 
 fn model_name(cpuinfo: &str) -> Option<&str> {
@@ -14,6 +36,12 @@ fn model_name(cpuinfo: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_has_seconds_and_no_more() {
+        let now = now().unwrap();
+        assert!(now.len() == "2026-01-02T03:04:05Z".len() && now.ends_with('Z'), "{now}");
+    }
 
     #[test]
     fn the_first_processor_gives_the_name() {

@@ -32,6 +32,30 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Returns the command that runs a demonstration with these settings.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let usual = Self::default();
+        let option = |differs: bool, text: String| if differs { text } else { String::new() };
+        let named = self.architectures.join(",");
+        [
+            "evenkeel demo".to_owned(),
+            option(self.architectures != usual.architectures, format!(" --architectures {named}")),
+            option(self.points != usual.points, format!(" --points {}", self.points)),
+            option(
+                self.seconds_per_point != usual.seconds_per_point,
+                format!(" --seconds-per-point {}", self.seconds_per_point),
+            ),
+            option(self.work != usual.work, format!(" --work {}ns", self.work.as_nanos())),
+            option(self.queues != usual.queues, format!(" --queues {}", self.queues)),
+            option(self.seed != usual.seed, format!(" --seed {}", self.seed)),
+            option(!self.kernel, " --no-kernel".to_owned()),
+        ]
+        .concat()
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {

@@ -5,15 +5,17 @@ mod words;
 
 use core::fmt::Write as _;
 
-use super::results::{Architecture, Demonstration, Kernel};
-use super::{table, verdict};
+pub use pictures::document as picture;
+
+use super::guard::Judgement;
+use super::results::{Architecture, Demonstration, Kernel, Point};
 use crate::chart::{self, escape};
-use crate::quantity::{percent, si, three_digits};
+use crate::quantity::{percent, pps, si, three_digits};
 
 /// Returns the report on `results` as a page of HTML.
 #[must_use]
 pub fn render(results: &Demonstration) -> String {
-    let mut page = String::with_capacity(128 * 1024);
+    let mut page = String::with_capacity(192 * 1024);
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -25,15 +27,13 @@ pub fn render(results: &Demonstration) -> String {
         include_str!("report/report.css")
     );
     header(&mut page, results);
+    verdicts(&mut page, results);
     figures(&mut page, results);
     figures_table(&mut page, results);
+    each_load(&mut page, results);
     page.push_str(&words::explanation(results));
-    let _ = write!(
-        page,
-        "<footer>evenkeel {}. {}</footer>\n</main>\n</body>\n</html>\n",
-        escape(&results.version),
-        escape(&table::conditions(&results.setup))
-    );
+    page.push_str(&words::footer(results));
+    page.push_str("</main>\n</body>\n</html>\n");
     page
 }
 
@@ -41,140 +41,224 @@ fn header(page: &mut String, results: &Demonstration) {
     let _ = write!(
         page,
         "<header>\n<p class=\"eyebrow\">evenkeel demonstration</p>\n<h1>{}</h1>\n<p \
-         class=\"lead\">{}</p>\n</header>\n",
+         class=\"lead\">{}</p>\n",
         escape(&words::headline(results)),
         escape(&words::lead(results))
     );
+    let doubts = words::doubts(results);
+    if !doubts.is_empty() {
+        let _ = writeln!(page, "<p class=\"doubt\" role=\"note\">{}</p>", escape(&doubts));
+    }
+    page.push_str("</header>\n");
+}
+
+fn verdicts(page: &mut String, results: &Demonstration) {
     page.push_str("<ul class=\"verdicts\">\n");
     for architecture in &results.architectures {
-        let _ = writeln!(
-            page,
-            "<li style=\"--c: var(--s{})\"><strong>{}</strong><b>{} %</b><span>{}</span></li>",
-            pictures::style(&architecture.name),
-            escape(&architecture.name),
-            percent(architecture.retention),
-            verdict::words(architecture)
-        );
+        verdict(page, &architecture.name, architecture.judgement(), architecture.retention);
+    }
+    if let Some(kernel) = &results.kernel {
+        verdict(page, "Linux", kernel.judgement(), kernel.retention);
     }
     page.push_str(
-        "</ul>\n<p class=\"note\">Share of its own peak that each architecture still delivers at \
-        the highest load.</p>\n",
+        "</ul>\n<p class=\"note\">The share of its own peak that each architecture still delivers at the \
+         highest load.",
+    );
+    if let Some(kernel) = &results.kernel {
+        let _ = write!(page, " For Linux that load is {}.", pps(kernel.offered_max_pps));
+    }
+    page.push_str("</p>\n");
+}
+
+fn verdict(page: &mut String, name: &str, judgement: Judgement, retention: f64) {
+    let unit = if judgement.doubt().is_some() { "" } else { " %" };
+    let _ = writeln!(
+        page,
+        "<li style=\"--c: var(--s{})\"><strong>{}</strong><b>{}{unit}</b><span>{}</span></li>",
+        pictures::style(name),
+        escape(name),
+        judgement.share_left(retention),
+        judgement.words()
     );
 }
 
 fn figures(page: &mut String, results: &Demonstration) {
     figure(
         page,
-        "wide",
         &pictures::delivered(results),
-        "Requests the service received, against requests offered. The dotted line is what would be received \
-         if nothing were lost. A curve that falls to the right does work for packets that it then throws \
-         away.",
+        "The dotted line is what the service would receive if nothing were lost. A curve that falls to the \
+         right is a host that works for packets that it then throws away. A curve that stays level is a host \
+         that drops the excess before it costs anything.",
     );
-    page.push_str("<div class=\"grid\">\n");
+    page.push_str("<div class=\"three\">\n");
     figure(
         page,
-        "",
         &pictures::victim_loss(results),
         if results.setup.shared_queue {
-            "A second socket on the same host gets a few requests and no flood, by the same receive queue. \
-             These are the requests it never saw."
+            "A second socket on this host gets a few requests and no flood, through the same receive queue. \
+             These are the requests that it never received."
         } else {
-            "A second socket on the same host gets a few requests and no flood. These are the requests it \
-             never saw."
+            "A second socket on this host gets a few requests and no flood. These are the requests that it \
+             never received."
         },
     );
     figure(
         page,
-        "",
         &pictures::victim_latency(results),
-        "How long the second socket's requests were under way: 99 of 100 were faster. A curve ends where no \
-         request arrived at all.",
+        "99 of 100 requests to the second socket took less than this. A curve ends where no request arrived.",
     );
     figure(
         page,
-        "",
         &pictures::neighbour(results),
         "A program that only computes shares the core with the service. This is the time it got.",
-    );
-    figure(
-        page,
-        "",
-        &pictures::cpu(results),
-        "Where the core's time went at the highest load. Work at interrupt level is done before any program \
-         runs.",
     );
     page.push_str("</div>\n");
     figure(
         page,
-        "wide",
+        &pictures::cpu(results),
+        "Where the core's time went at the highest load. Work at interrupt level is done before any program \
+         runs.",
+    );
+    figure(
+        page,
         &pictures::fate(results),
-        "What became of the packets at the highest load. The reasons are listed from the cheapest on: \
-         nothing is wasted on a packet that never left the ring, all of the work on one that found its \
-         socket full.",
+        "The reasons for drops are listed from the cheapest to the dearest. A packet that never left the ring \
+         cost the host nothing. A packet that found its socket full cost all of the work.",
     );
 }
 
-/// A hint that is shown if the screen is narrower than the picture.
-const HINT: &str = "<p class=\"hint\">Wider than this screen: scroll the picture to the right &rarr;</p>\n";
-
-fn figure(page: &mut String, class: &str, picture: &pictures::Picture, caption: &str) {
+fn figure(page: &mut String, picture: &pictures::Picture, caption: &str) {
     let _ = write!(
         page,
-        "<figure class=\"{class}\">\n<h2>{}</h2>\n{}<div class=\"scroll\">\n{}</div>\n\
-         <figcaption>{}</figcaption>\n</figure>\n",
+        "<figure>\n<h2>{}</h2>\n{}<figcaption>{}</figcaption>\n</figure>\n",
         escape(picture.title),
-        if class == "wide" { HINT } else { "" },
-        picture.svg,
+        picture.markup,
         escape(caption)
     );
 }
 
+/// The columns of the table of figures, each with its unit.
+const COLUMNS: [(&str, &str); 9] = [
+    ("loss-free up to", "pps"),
+    ("peak", "pps"),
+    ("offered", "pps"),
+    ("delivered", "pps"),
+    ("of peak", "%"),
+    ("neighbour", "% of core"),
+    ("second socket lost", "%"),
+    ("99 % within", "µs"),
+    ("frames add up", ""),
+];
+
+/// The columns of the tables of each load.
+const LOAD_COLUMNS: [(&str, &str); 6] = [
+    ("offered", "pps"),
+    ("delivered", "pps"),
+    ("neighbour", "% of core"),
+    ("second socket lost", "%"),
+    ("99 % within", "µs"),
+    ("had of its core", "%"),
+];
+
 fn figures_table(page: &mut String, results: &Demonstration) {
     page.push_str(
-        "<section>\n<h2>The figures</h2>\n<div class=\"scroll\"><table>\n<thead>\n\
-         <tr><th rowspan=\"2\" scope=\"col\">architecture</th><th scope=\"col\">loss-free up to</th><th \
-         scope=\"col\">peak</th>\
-         <th scope=\"col\">offered</th><th scope=\"col\">delivered</th><th scope=\"col\">of peak</th><th \
-         scope=\"col\">neighbour</th>\
-         <th scope=\"col\">2nd socket lost</th><th scope=\"col\">99 % within</th><th scope=\"col\">frames \
-         add up</th></tr>\n\
-         <tr class=\"unit\"><th>pps</th><th>pps</th><th>pps</th><th>pps</th>\
-         <th>%</th><th>% of core</th><th>%</th><th>µs</th><th></th></tr>\n</thead>\n<tbody>\n",
+        "<section>\n<h2 id=\"figures\">The figures</h2>\n<table class=\"figures\" role=\"table\" \
+         aria-labelledby=\"figures\">\n",
     );
+    head(page, "architecture", &COLUMNS);
+    page.push_str("<tbody role=\"rowgroup\">\n");
     for architecture in &results.architectures {
-        row(page, architecture);
+        write_row(page, &architecture.name, &COLUMNS, &cells(architecture));
     }
     if let Some(kernel) = &results.kernel {
-        kernel_row(page, kernel);
+        write_row(page, &format!("Linux {}", kernel.release), &COLUMNS, &kernel_cells(kernel));
     }
     page.push_str(
-        "</tbody>\n</table></div>\n<p class=\"note\">All columns from &ldquo;offered&rdquo; on are \
-        taken at the highest load.</p>\n</section>\n",
+        "</tbody>\n</table>\n<p class=\"note\">All columns from &ldquo;offered&rdquo; on are taken at the \
+         highest load. A question mark stands for what this machine was too busy to tell.</p>\n</section>\n",
     );
 }
 
-fn row(page: &mut String, a: &Architecture) {
-    let p99 = a.victim_p99_us.map_or_else(|| "none arrived".to_owned(), three_digits);
+fn head(page: &mut String, first: &str, columns: &[(&str, &str)]) {
+    let _ = write!(
+        page,
+        "<thead role=\"rowgroup\">\n<tr role=\"row\"><th role=\"columnheader\" scope=\"col\">{first}</th>"
+    );
+    for (name, unit) in columns {
+        let _ = write!(page, "<th role=\"columnheader\" scope=\"col\">{name}<small>{unit}</small></th>");
+    }
+    page.push_str("</tr>\n</thead>\n");
+}
+
+fn cells(a: &Architecture) -> Vec<String> {
     let mut cells = vec![si(a.mlfrr_pps), si(a.peak_pps), si(a.offered_max_pps), si(a.delivered_max_pps)];
-    cells.extend([percent(a.retention), percent(a.neighbour_cpu), percent(a.victim_loss), p99]);
+    cells.push(a.judgement().share_left(a.retention));
+    cells.extend([percent(a.neighbour_cpu), percent(a.victim_loss), within(a.victim_p99_us)]);
     cells.push(if a.conserved { "yes" } else { "NO" }.to_owned());
-    write_row(page, &a.name, &cells);
+    cells
 }
 
-fn kernel_row(page: &mut String, k: &Kernel) {
+fn kernel_cells(k: &Kernel) -> Vec<String> {
     let mut cells = [k.mlfrr_pps, k.peak_pps, k.offered_max_pps, k.delivered_max_pps].map(si).to_vec();
-    cells.push(percent(k.retention));
-    cells.resize(9, "–".to_owned());
-    write_row(page, &format!("Linux {}", k.release), &cells);
+    cells.push(k.judgement().share_left(k.retention));
+    cells.resize(COLUMNS.len(), "–".to_owned());
+    cells
 }
 
-fn write_row(page: &mut String, name: &str, cells: &[String]) {
-    let _ = write!(page, "<tr><th scope=\"row\">{}</th>", escape(name));
-    for cell in cells {
-        let _ = write!(page, "<td>{}</td>", escape(cell));
+/// Returns a 99th percentile, in microseconds.
+fn within(micros: Option<f64>) -> String {
+    micros.map_or_else(|| "none".to_owned(), three_digits)
+}
+
+fn write_row(page: &mut String, name: &str, columns: &[(&str, &str)], cells: &[String]) {
+    let _ = write!(page, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}</th>", escape(name));
+    for ((column, unit), cell) in columns.iter().zip(cells) {
+        let label = if unit.is_empty() { (*column).to_owned() } else { format!("{column}, {unit}") };
+        let _ = write!(page, "<td role=\"cell\" data-label=\"{label}\">{}</td>", escape(cell.trim_end()));
     }
     page.push_str("</tr>\n");
+}
+
+/// Writes the figures at each load, folded up.
+fn each_load(page: &mut String, results: &Demonstration) {
+    page.push_str("<section>\n<h2>The figures at each load</h2>\n");
+    for architecture in &results.architectures {
+        let rows: Vec<_> = architecture.points.iter().map(load_cells).collect();
+        loads(page, &architecture.name, &rows);
+    }
+    if let Some(kernel) = &results.kernel {
+        let cells = |p: &super::results::KernelPoint| {
+            let missing = "–".to_owned();
+            let [offered, delivered] = [p.offered_pps, p.delivered_pps].map(si);
+            [offered, delivered, missing.clone(), missing.clone(), missing, percent(p.core_share)]
+        };
+        let rows: Vec<_> = kernel.points.iter().map(cells).collect();
+        loads(page, "Linux", &rows);
+    }
+    page.push_str("</section>\n");
+}
+
+fn load_cells(p: &Point) -> [String; LOAD_COLUMNS.len()] {
+    [
+        si(p.offered_pps),
+        si(p.delivered_pps),
+        percent(p.neighbour_cpu),
+        percent(p.victim_loss),
+        within(p.victim_p99_us),
+        percent(p.core_share),
+    ]
+}
+
+fn loads(page: &mut String, name: &str, rows: &[[String; LOAD_COLUMNS.len()]]) {
+    let name = escape(name);
+    let _ = writeln!(page, "<details><summary>{name}</summary>\n<table aria-label=\"{name} at each load\">");
+    let [(first, unit), rest @ ..] = &LOAD_COLUMNS;
+    head(page, &format!("{first}<small>{unit}</small>"), rest);
+    page.push_str("<tbody>\n");
+    for [offered, cells @ ..] in rows {
+        write_row(page, offered, rest, cells);
+    }
+    page.push_str("</tbody>\n</table>\n</details>\n");
 }
 
 #[cfg(test)]
@@ -188,20 +272,46 @@ mod tests {
         for outside in ["http://", "https://", "<script", "<link", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        assert_eq!(page.matches("<svg").count(), 6);
+        assert_eq!(page.matches("<svg").count(), 5);
         assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
     }
 
-    /// Both wide pictures keep letters readable on a phone, so they do not fit there. The page says so on
-    /// narrow screens only.
+    /// Nothing is wider than a phone: the one wide picture has a narrow version, and no part scrolls.
     #[test]
-    fn what_scrolls_says_so() {
+    fn nothing_scrolls_sideways_on_a_phone() {
         let page = render(&fixture::demonstration());
-        assert_eq!(page.matches("<figure class=\"wide\">").count(), 2);
-        assert_eq!(page.matches(HINT).count(), 2);
-        let narrow = page.lines().find(|line| line.starts_with("@media (max-width: 700px)")).unwrap();
-        assert!(narrow.contains(".hint { display: block") && narrow.contains("min-width: 640px"), "{narrow}");
-        assert!(page.contains(".hint { display: none"), "elsewhere nothing scrolls");
+        let wide = page.matches("<svg class=\"chart\" viewBox=\"0 0 1060 ").count();
+        assert_eq!((wide, page.matches("<svg class=\"chart\" viewBox=\"0 0 360 ").count()), (1, 4));
+        assert_eq!(page.matches("<div class=\"wide\">").count(), wide);
+        assert!(page.contains(".wide { display: none; } .narrow { display: block; }"));
+        assert!(!page.contains("overflow-x") && !page.contains("min-width: 6"));
+    }
+
+    /// The page says where its figures come from, and how to get them again.
+    #[test]
+    fn the_foot_has_all_that_a_repetition_needs() {
+        let page = render(&fixture::demonstration());
+        let foot = page.split_once("<footer>").unwrap().1;
+        let said = ["evenkeel demo --work 1us", "A &lt;made-up&gt; processor", "Linux 6.0.0-&lt;made-up&gt;"];
+        for said in said.into_iter().chain(["2026-01-02 03:04:05 UTC", "61 s", "0.0.0-fixture", "<dd>1</dd>"])
+        {
+            assert!(foot.contains(said), "{said}: {foot}");
+        }
+    }
+
+    /// A page on a disturbed run states no share of any doubtful peak, in no place.
+    #[test]
+    fn nothing_is_claimed_if_the_guard_fails() {
+        let mut results = fixture::demonstration();
+        results.architectures.iter_mut().for_each(|a| a.points[3].core_share = 0.5);
+        results.kernel.as_mut().unwrap().points[3].core_share = 0.5;
+        let page = render(&results);
+        let heading = page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0;
+        assert_eq!(heading, "This machine was too busy to tell what a flood does");
+        assert_eq!(page.matches("<b>?</b><span>cannot tell</span>").count(), 6);
+        for claim in ["keeps its peak", "livelocks", "falls under load", "% of its peak", "loses nothing"] {
+            assert!(!page.contains(claim), "{claim}");
+        }
     }
 
     /// Writes the page to a file, to see it while working on it:
@@ -217,7 +327,7 @@ mod tests {
     fn every_architecture_is_named_and_explained() {
         let page = render(&fixture::demonstration());
         for name in ["eager", "polled", "early-demux", "soft-lrp", "ni-lrp"] {
-            assert!(page.contains(&format!("<th scope=\"row\">{name}</th>")), "{name}");
+            assert!(page.contains(&format!("scope=\"row\">{name}</th>")), "{name}");
             assert!(page.contains(&format!("<dt>{name}</dt>")), "{name}");
         }
     }
@@ -232,7 +342,7 @@ mod tests {
     fn figures_come_from_the_results() {
         let mut results = fixture::demonstration();
         results.architectures[2].peak_pps = 123_456.0;
-        assert!(render(&results).contains("<td>123 k</td>"));
+        assert!(render(&results).contains(">123 k</td>"));
     }
 
     #[test]
@@ -250,9 +360,10 @@ mod tests {
     #[test]
     fn markup_is_balanced() {
         let page = render(&fixture::demonstration());
-        for tag in
-            ["main", "section", "figure", "div", "table", "tr", "td", "svg", "text", "dl", "ul", "li", "p"]
-        {
+        for tag in [
+            "main", "section", "figure", "div", "table", "tr", "td", "svg", "text", "dl", "ul", "li", "p",
+            "details",
+        ] {
             let opened =
                 page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
             assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");

@@ -2,8 +2,10 @@
 //!
 //! `docs/reference/json.md` describes these fields for readers of the JSON. Change both together.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::guard::{Judgement, Load};
 pub use crate::counters::{CpuShares, Drop};
 
 /// The share of the offered frames that may be missing at a load that still counts as loss-free.
@@ -14,17 +16,16 @@ pub const LOSS_FREE_TOLERANCE: f64 = 0.005;
 
 /// The share of the time below which a host's core counts as disturbed. Figures are then low and uneven.
 const DISTURBED: f64 = 0.95;
-/// The share of the time below which a host's core gives no information about the architecture.
-const UNKNOWN: f64 = 0.90;
 
 /// The results of one run of the demonstration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Demonstration {
     /// The version of evenkeel that measured.
     pub version: String,
     /// The conditions of the run, and the machine it ran on.
     pub setup: Setup,
-    /// The results of each receive architecture, in the order they ran.
+    /// The results of each receive architecture, in the order they ran: one with a single receive queue comes
+    /// before all that have several.
     pub architectures: Vec<Architecture>,
     /// The results of the kernel's own socket under the same load, if it could be measured.
     pub kernel: Option<Kernel>,
@@ -33,7 +34,7 @@ pub struct Demonstration {
 }
 
 /// The conditions of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setup {
     /// The processor's name, if the machine gives one.
     pub machine: Option<String>,
@@ -53,12 +54,24 @@ pub struct Setup {
     pub seconds_per_point: f64,
     /// The seed of everything that is random.
     pub seed: u64,
+    /// The operating system and its release. `None` in results of old versions, like all that follow.
+    #[serde(default)]
+    pub system: Option<String>,
+    /// The time at which the run began, as of RFC 3339 in UTC.
+    #[serde(default)]
+    pub started: Option<String>,
+    /// The time that the whole run took, in seconds.
+    #[serde(default)]
+    pub took_s: Option<f64>,
+    /// The command that repeats the run.
+    #[serde(default)]
+    pub command: Option<String>,
 }
 
 /// The results of one receive architecture over all loads.
 ///
 /// All values except `mlfrr_pps`, `peak_pps` and `conserved` are for the highest offered load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Architecture {
     /// The architecture's name: `eager`, `polled`, `early-demux`, `soft-lrp` or `ni-lrp`; `soft-lrp, 1
     /// queue` with one receive queue where the others have several.
@@ -94,7 +107,7 @@ pub struct Architecture {
 }
 
 /// The measurements of one receive architecture at one load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// The load that the generator was asked for, in pps.
     pub target_pps: f64,
@@ -122,7 +135,7 @@ pub struct Point {
 
 /// The results of the kernel's own UDP socket under the same load, on a veth pair. Receive packet steering
 /// puts protocol input on the service's core.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kernel {
     /// The release of the kernel.
     pub release: String,
@@ -141,7 +154,7 @@ pub struct Kernel {
 }
 
 /// The measurements of the kernel's socket at one load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelPoint {
     /// The load that was really offered, in pps.
     pub offered_pps: f64,
@@ -156,12 +169,6 @@ pub struct KernelPoint {
 /// Returns the share of an undisturbed core, which results without this field had.
 const fn whole() -> f64 {
     1.0
-}
-
-/// Returns the least of some shares of a core if it is so small that the measurement gives no information.
-fn unknown(shares: impl Iterator<Item = f64>) -> Option<f64> {
-    let least = shares.fold(1.0, f64::min);
-    (least < UNKNOWN).then_some(least)
 }
 
 impl Architecture {
@@ -199,14 +206,16 @@ impl Architecture {
         let offered = self.points.iter().filter(|p| p.offered_pps > 0.0);
         offered.map(|p| p.victim_loss).fold(0.0, f64::max)
     }
-}
 
-impl Architecture {
-    /// Returns the share of its core that the host had in the most disturbed measurement, if it is so small
-    /// that the results give no information about this architecture.
+    /// Returns the judgement on the architecture's course.
     #[must_use]
-    pub fn unknown(&self) -> Option<f64> {
-        unknown(self.points.iter().map(|p| p.core_share))
+    pub fn judgement(&self) -> Judgement {
+        let load = |p: &Point| Load {
+            offered_pps: p.offered_pps,
+            delivered_pps: p.delivered_pps,
+            core_share: p.core_share,
+        };
+        Judgement::of(&self.points.iter().map(load).collect::<Vec<_>>(), self.retention)
     }
 }
 
@@ -223,11 +232,15 @@ impl Demonstration {
 }
 
 impl Kernel {
-    /// Returns the share of its core that the service had in the most disturbed measurement, if it is so
-    /// small that the results give no information about the kernel's socket.
+    /// Returns the judgement on the socket's course, by the guard that judges our architectures.
     #[must_use]
-    pub fn unknown(&self) -> Option<f64> {
-        unknown(self.points.iter().map(|p| p.core_share))
+    pub fn judgement(&self) -> Judgement {
+        let load = |p: &KernelPoint| Load {
+            offered_pps: p.offered_pps,
+            delivered_pps: p.delivered_pps,
+            core_share: p.core_share,
+        };
+        Judgement::of(&self.points.iter().map(load).collect::<Vec<_>>(), self.retention)
     }
 
     /// Sums up `points`, which may come in any order.

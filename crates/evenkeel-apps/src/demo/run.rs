@@ -1,6 +1,7 @@
 //! The demonstration: each architecture under rising load.
 
 use std::io;
+use std::time::Instant;
 
 use evenkeel::link;
 use evenkeel_core::receive::Architecture;
@@ -28,6 +29,7 @@ const HIGHEST: f64 = 16.0;
 /// # Errors
 /// If an architecture's name is unknown, or the operating system refuses a thread or a descriptor.
 pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) -> io::Result<Demonstration> {
+    let (started, clock) = (machine::now(), Instant::now());
     let architectures = options.architectures.iter().map(|name| name.parse());
     let architectures: Vec<Architecture> =
         architectures.collect::<Result<_, _>>().map_err(io::Error::other)?;
@@ -71,7 +73,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         .map(|(run, points)| results::Architecture::from_points(run.name.clone(), run.queues, points));
     Ok(Demonstration {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        setup: setup(options),
+        setup: Setup { started, took_s: Some(clock.elapsed().as_secs_f64()), ..setup(options) },
         architectures: summed.collect(),
         kernel_missing: kernel.as_ref().and_then(|k| k.as_ref().err().cloned()),
         kernel: kernel.and_then(Result::ok),
@@ -93,16 +95,15 @@ impl Run {
 }
 
 /// Returns a run of each architecture. `soft-lrp`, the default one, also gets a run with a single receive
-/// queue, as TAPs and most virtual machines have.
+/// queue, as TAPs and most virtual machines have. That is the poorest case, so it comes first.
 fn runs(architectures: &[Architecture], queues: usize) -> Vec<Run> {
     let one_queue = |&architecture: &Architecture| {
         let run = Run::new(architecture, 1);
         (architecture == Architecture::SoftLrp && queues > 1)
             .then(|| Run { name: format!("{}, 1 queue", run.name), ..run })
     };
-    let with_one =
-        |architecture: &Architecture| [Some(Run::new(*architecture, queues)), one_queue(architecture)];
-    architectures.iter().flat_map(with_one).flatten().collect()
+    let with_all = architectures.iter().map(|&architecture| Run::new(architecture, queues));
+    architectures.iter().filter_map(one_queue).chain(with_all).collect()
 }
 
 fn setup(options: &Options) -> Setup {
@@ -116,6 +117,10 @@ fn setup(options: &Options) -> Setup {
         victim_pps: VICTIM_PPS as f64,
         seconds_per_point: options.seconds_per_point,
         seed: options.seed,
+        system: machine::system(),
+        started: None,
+        took_s: None,
+        command: Some(options.command()),
     }
 }
 

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use super::results::{Architecture, Demonstration, Drop, Setup};
 use super::verdict;
-use crate::quantity::{count, percent, si, three_digits, three_digits_at_most, time};
+use crate::quantity::{count, percent, pps, si, three_digits, three_digits_at_most, time};
 
 /// A table of rows under a head. The first column is aligned to the left, all others to the right.
 #[derive(Debug)]
@@ -32,12 +32,13 @@ pub fn render(results: &Demonstration) -> String {
         let _ = writeln!(text, "  {:<17} {}", architecture.name, verdict::line(architecture));
     }
     if let Some(kernel) = &results.kernel {
-        let course = verdict::of_kernel(kernel);
+        let _ = writeln!(text, "  {:<17} {}", "kernel", verdict::of_kernel(kernel));
         let _ = writeln!(
             text,
-            "  {:<17} Linux {}, its own UDP socket on a veth pair, protocol input on its core (RPS): \
-             {course}",
-            "kernel", kernel.release
+            "\nThe kernel is Linux {}: its own UDP socket on a veth pair, protocol input on its core (RPS), at \
+             most {}.",
+            kernel.release,
+            pps(kernel.offered_max_pps)
         );
     }
     if let Some(share) = results.disturbed() {
@@ -104,7 +105,7 @@ fn loads(results: &Demonstration) -> Table {
         row.extend(
             [kernel.mlfrr_pps, kernel.peak_pps, kernel.offered_max_pps, kernel.delivered_max_pps].map(si),
         );
-        row.push(percent(kernel.retention));
+        row.push(kernel.judgement().share_left(kernel.retention));
         row.resize(head[0].len(), "-".to_owned());
         rows.push(row);
     }
@@ -114,7 +115,8 @@ fn loads(results: &Demonstration) -> Table {
 fn row(a: &Architecture) -> Vec<String> {
     let mut row = vec![a.name.clone()];
     row.extend([a.mlfrr_pps, a.peak_pps, a.offered_max_pps, a.delivered_max_pps].map(si));
-    row.extend([a.retention, a.neighbour_cpu, a.victim_loss].map(percent));
+    row.push(a.judgement().share_left(a.retention));
+    row.extend([a.neighbour_cpu, a.victim_loss].map(percent));
     row.push(a.victim_p99_us.map_or_else(|| "-".to_owned(), three_digits));
     row.push(if a.conserved { "yes" } else { "NO" }.to_owned());
     row
@@ -221,6 +223,21 @@ mod tests {
         let shown = table.rows[0][1..].iter().map(|share| share.parse::<f64>().unwrap());
         assert!((shown.sum::<f64>() - 100.0).abs() < 1.0, "{:?}", table.rows);
         assert_eq!(table.rows[0].len(), table.head[0].len());
+    }
+
+    /// A share of the peak is a statement, so a doubtful curve has none.
+    #[test]
+    fn of_a_core_that_was_taken_away_no_share_is_stated() {
+        let mut results = fixture::demonstration();
+        let shares = |results: &_| -> Vec<String> {
+            loads(results).rows.into_iter().map(|row| row[5].clone()).collect()
+        };
+        assert!(!shares(&results).contains(&"?".to_owned()));
+        results.architectures[0].points[0].core_share = 0.5;
+        results.kernel.as_mut().unwrap().points[0].core_share = 0.5;
+        let shares = shares(&results);
+        assert!(shares[0] == "?" && shares[5] == "?" && shares[1] != "?", "{shares:?}");
+        assert_eq!(render(&results).matches("cannot tell: at one load the host had only 50.0 %").count(), 2);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The verdict on an architecture, in words.
 
+use super::guard::Judgement;
 use super::results::{Architecture, Kernel};
 use crate::quantity::percent;
 
@@ -40,39 +41,33 @@ impl Course {
     }
 }
 
-/// Returns the verdict on an architecture in two or three words.
+/// Returns the course of a curve in a few words, or the reason why the measurements do not tell.
 #[must_use]
-pub fn words(architecture: &Architecture) -> &'static str {
-    match architecture.unknown() {
-        Some(_) => "cannot tell",
-        None => Course::of(architecture.retention).words(),
+pub fn course(judgement: Judgement, retention: f64) -> String {
+    match judgement {
+        Judgement::Doubtful(doubt) => format!("cannot tell: {doubt}"),
+        Judgement::Shown(Course::Keeps) => Course::Keeps.words().to_owned(),
+        Judgement::Shown(course) => {
+            format!("{}: {} % of its peak is left", course.words(), percent(retention))
+        }
     }
-}
-
-/// Returns the course of the kernel's own socket, in a few words.
-#[must_use]
-pub fn of_kernel(kernel: &Kernel) -> String {
-    kernel.unknown().map_or_else(|| Course::of(kernel.retention).words().to_owned(), cannot_tell)
-}
-
-fn cannot_tell(core_share: f64) -> String {
-    format!("cannot tell: at one load the host had only {} % of its core", percent(core_share))
 }
 
 /// Returns one line on an architecture: its course, the unflooded socket, and the neighbour.
 #[must_use]
 pub fn line(architecture: &Architecture) -> String {
-    if let Some(share) = architecture.unknown() {
-        return cannot_tell(share);
+    let judgement = architecture.judgement();
+    let course = course(judgement, architecture.retention);
+    match judgement {
+        Judgement::Doubtful(_) => course,
+        Judgement::Shown(_) => format!("{course}; {}; {}", victim(architecture), neighbour(architecture)),
     }
-    let course = match Course::of(architecture.retention) {
-        Course::Livelocks => format!("livelocks: {} % of its peak is left", percent(architecture.retention)),
-        course @ (Course::Falls | Course::Sags) => {
-            format!("{}: {} % of its peak is left", course.words(), percent(architecture.retention))
-        }
-        Course::Keeps => Course::Keeps.words().to_owned(),
-    };
-    format!("{course}; {}; {}", victim(architecture), neighbour(architecture))
+}
+
+/// Returns the course of the kernel's own socket in a few words.
+#[must_use]
+pub fn of_kernel(kernel: &Kernel) -> String {
+    course(kernel.judgement(), kernel.retention)
 }
 
 /// Returns a few words on the loss of the unflooded socket.
@@ -95,7 +90,7 @@ fn neighbour(architecture: &Architecture) -> String {
 mod tests {
     use super::*;
     use crate::demo::fixture;
-    use crate::demo::results::KernelPoint;
+    use crate::demo::results::{KernelPoint, Point};
 
     #[test]
     fn the_course_follows_retention() {
@@ -104,9 +99,15 @@ mod tests {
         assert_eq!(courses, [Livelocks, Livelocks, Falls, Sags, Keeps, Keeps]);
     }
 
+    /// Returns two points, the second of which is an overload.
+    fn flooded() -> Vec<Point> {
+        let overload = Point { delivered_pps: 2.0, ..fixture::point(8.0) };
+        vec![fixture::point(2.0), overload]
+    }
+
     #[test]
     fn a_loss_at_any_load_is_told() {
-        let mut points = vec![fixture::point(1.0), fixture::point(2.0)];
+        let mut points = flooded();
         let quiet = Architecture::from_points("ni-lrp", 1, points.clone());
         assert_eq!(line(&quiet), "keeps its peak; other socket loses nothing; neighbour gets 50 %");
         points[0].victim_loss = 0.25;
@@ -114,25 +115,34 @@ mod tests {
         assert!(hurt.contains("loses up to 25.0 %"), "{hurt}");
     }
 
-    /// A socket that kept its peak is judged only if it had enough of its core.
+    /// The same curve gets the same words, whoever delivered it.
     #[test]
-    fn the_kernel_is_judged_by_the_same_guard() {
-        let told = |core_share| {
-            let point = KernelPoint { offered_pps: 1.0, delivered_pps: 1.0, core_share };
-            of_kernel(&Kernel::from_points("6.0.0", vec![point]))
-        };
-        assert_eq!(told(0.91), "keeps its peak");
-        assert_eq!(told(0.89), "cannot tell: at one load the host had only 89.0 % of its core");
+    fn the_kernel_is_judged_by_the_same_guard_in_the_same_words() {
+        for (core_share, delivered_pps) in [(1.0, 2.0), (0.91, 1.9), (1.0, 0.5), (0.89, 2.0), (1.0, 0.0)] {
+            let points = flooded().into_iter().zip([2.0, delivered_pps]);
+            let points: Vec<Point> =
+                points.map(|(point, delivered_pps)| Point { delivered_pps, core_share, ..point }).collect();
+            let of_kernel_point = |p: &Point| KernelPoint {
+                offered_pps: p.offered_pps,
+                delivered_pps: p.delivered_pps,
+                core_share: p.core_share,
+            };
+            let kernel = Kernel::from_points("6.0.0", points.iter().map(of_kernel_point).collect());
+            let ours = Architecture::from_points("eager", 1, points);
+            assert_eq!(kernel.judgement(), ours.judgement());
+            let course = course(ours.judgement(), ours.retention);
+            assert!(line(&ours).starts_with(&course) && of_kernel(&kernel) == course, "{course}");
+        }
     }
 
     #[test]
     fn of_a_core_that_was_taken_away_nothing_is_told() {
-        let mut points = vec![fixture::point(1.0), fixture::point(2.0)];
+        let mut points = flooded();
         points[1].core_share = 0.91;
         assert!(line(&Architecture::from_points("polled", 1, points.clone())).starts_with("keeps"));
         points[1].core_share = 0.89;
         let told = line(&Architecture::from_points("polled", 1, points.clone()));
         assert_eq!(told, "cannot tell: at one load the host had only 89.0 % of its core");
-        assert_eq!(words(&Architecture::from_points("polled", 1, points)), "cannot tell");
+        assert_eq!(Architecture::from_points("polled", 1, points).judgement().words(), "cannot tell");
     }
 }

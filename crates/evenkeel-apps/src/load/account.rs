@@ -1,6 +1,9 @@
 //! The accounts of a run: requests, their outcomes, and their times.
 
+use std::borrow::Cow;
+
 use evenkeel_core::time::{Duration, Instant};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde::ser::SerializeMap as _;
 
@@ -115,6 +118,30 @@ impl Failures {
     }
 }
 
+impl JsonSchema for Failures {
+    fn schema_name() -> Cow<'static, str> {
+        "Failures".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let count = generator.subschema_for::<u64>();
+        let described = |failure: Failure| {
+            let mut schema = count.clone();
+            schema.insert(
+                "description".to_owned(),
+                format!("Requests that failed: {}.", failure.words()).into(),
+            );
+            (failure.name().to_owned(), schema.to_value())
+        };
+        json_schema!({
+            "description": "The number of failed requests by the kind of failure.",
+            "type": "object",
+            "properties": serde_json::Map::from_iter(Failure::ALL.map(described)),
+            "required": Failure::ALL.map(Failure::name),
+        })
+    }
+}
+
 impl Serialize for Failures {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(Failure::ALL.len()))?;
@@ -126,7 +153,7 @@ impl Serialize for Failures {
 }
 
 /// The number of answers by the class of their status.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statuses {
     /// The number of successful answers.
     #[serde(rename = "2xx")]
@@ -160,7 +187,7 @@ impl Statuses {
 }
 
 /// The number of requests, and of what became of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counts {
     /// The number of requests that were due.
     pub due: u64,
@@ -183,7 +210,7 @@ pub(super) struct Job {
 }
 
 /// A part of the run, with the numbers for it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Interval {
     /// The start of the interval, in seconds after the warm-up.
     pub at: f64,

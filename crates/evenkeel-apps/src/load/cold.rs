@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use evenkeel_core::time::{Duration, Instant};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The maximum number of connections that are being opened at a time. More would overflow the server's
@@ -13,7 +14,7 @@ const OPENING_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The counters of the cold connections of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ColdCounts {
     /// The number of cold connections that the plan asks for.
     pub wanted: usize,

@@ -3,6 +3,7 @@
 use evenkeel::Engine;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Duration;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::counters::HostCounters;
@@ -10,7 +11,7 @@ use crate::serve::Served;
 use crate::stream::TcpReport;
 
 /// The reports of the hosts of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Hosts {
     /// The TCP report of the generator's host.
     pub tcp: TcpReport,

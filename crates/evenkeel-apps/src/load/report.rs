@@ -1,6 +1,7 @@
 //! The results of a run and the report on them.
 
 use evenkeel_core::time::Duration;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::account::{Account, Counts, Failure, Interval, micros};
@@ -25,7 +26,7 @@ pub struct Measured {
 }
 
 /// The counters of the connections on which requests were made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConnectionCounts {
     /// The maximum number of connections at a time.
     pub limit: usize,
@@ -38,7 +39,7 @@ pub struct ConnectionCounts {
 }
 
 /// Percentiles of times, in microseconds; `None` if there were no times.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Percentiles {
     /// The number of times.
     pub count: u64,
@@ -78,7 +79,7 @@ impl From<&Histogram> for Percentiles {
 }
 
 /// The processor time that a generator's thread used and missed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Effort {
     /// The share of the time in which the thread ran on a processor.
     pub cpu_share: f64,
@@ -87,7 +88,7 @@ pub struct Effort {
 }
 
 /// A report on a generator's run: requests, their outcomes, and their times.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// The length of the measured time, in seconds.
     pub seconds: f64,

@@ -16,6 +16,7 @@ use evenkeel_core::wire::EthernetAddress;
 use evenkeel_link::capture::encode::Described;
 use evenkeel_link::capture::{Expression, FilterError, Frames, Judge, PassedOver, Target};
 use evenkeel_link::{Clock, Descriptors, DeviceSpec, Listen, Stop, cpus};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::blast::{self, Blasted, Flood, Generator, SoFar};
@@ -63,7 +64,7 @@ pub enum What {
 /// The result of a monitor, so far or at its end. Every frame is accounted for: `received = shed + seen`
 /// and `accepted = dropped + discarded + unread + captured`. The filter rejected the frames that were seen
 /// and not accepted.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Monitored {
     /// The time that the monitor ran, in seconds.
     pub seconds: f64,

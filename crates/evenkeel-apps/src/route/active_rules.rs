@@ -10,6 +10,7 @@ use evenkeel_base::SplitMix64;
 use evenkeel_core::screen::Verdict;
 use evenkeel_core::stack::{InterfaceId, Screened};
 use evenkeel_core::time::Instant;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::log::SharedLog;
@@ -65,7 +66,7 @@ struct Reader {
 }
 
 /// A rule and its counters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RuleCount {
     /// The rule, as it was parsed.
     pub rule: String,

@@ -11,6 +11,7 @@ use evenkeel_core::stack::{InterfaceId, Route, Via};
 use evenkeel_core::time::Duration;
 use evenkeel_core::wire::{EthernetAddress, IpAddress, IpCidr, IpEndpoint};
 use evenkeel_link::{Clock, ReportRequests, Stop};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::active_rules::{ActiveRules, RuleCount, Text};
@@ -53,7 +54,7 @@ pub enum News<'a> {
 }
 
 /// The results of a flood.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Flooded {
     /// The results, one for each rate.
     pub steps: Vec<Step>,
@@ -66,7 +67,7 @@ pub struct Flooded {
 }
 
 /// The result of one rate.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Step {
     /// The requested rate; `None` for the highest possible one.
     pub target_pps: Option<u64>,

@@ -9,6 +9,7 @@ use evenkeel_core::stack::Transit;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::capture::{self, Described, Direction, Output, Packet, Target, Writing};
 use evenkeel_link::{Clock, LinkError};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Bytes kept of each packet: headers, and a little of the payload.
@@ -71,7 +72,7 @@ struct Counts {
 }
 
 /// A log's state at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Logged {
     /// The file.
     pub file: String,

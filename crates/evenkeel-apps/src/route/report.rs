@@ -6,6 +6,7 @@ use evenkeel_core::host::Host;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::Status;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::active_rules::RuleCount;
@@ -14,7 +15,7 @@ use crate::captures::EmbeddedCaptured;
 use crate::counters::{self, HostCounters};
 
 /// The report of a router.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Routed {
     /// The time that the router has run, in seconds.
     pub seconds: f64,
@@ -43,7 +44,7 @@ pub struct Routed {
 }
 
 /// The report of the host on one core.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CoreReport {
     /// The processor.
     pub core: usize,
@@ -52,7 +53,7 @@ pub struct CoreReport {
 }
 
 /// The report of one link.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct LinkReport {
     /// The name of the link.
     pub name: String,
@@ -77,7 +78,7 @@ pub struct LinkReport {
 }
 
 /// The report of screening.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct ScreeningReport {
     /// Packets let through.
     pub passed: u64,
@@ -101,7 +102,7 @@ pub struct ScreeningReport {
 }
 
 /// The report about following the kernel's tables.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KernelReport {
     /// Routes taken over.
     pub routes: u64,

@@ -10,6 +10,7 @@ use evenkeel_link::{
     Address, Clock, Device, DeviceSpec, NetSpec, Packet, PacketOptions, Stop, Tap, TapOptions,
     refuse_kernel_forwarding,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::active_rules::{ActiveRules, Text};
@@ -61,7 +62,7 @@ pub struct Changing {
 }
 
 /// The plan that follows from a router's settings.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Plan {
     /// The links of the router.
     pub links: Vec<String>,

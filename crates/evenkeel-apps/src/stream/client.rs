@@ -13,6 +13,7 @@ use evenkeel_core::system::{EventQueue, TcpStream};
 use evenkeel_core::tcp::connection::Info;
 use evenkeel_core::tcp::state::State;
 use evenkeel_core::time::{Duration, Instant};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::pattern::Pattern;
@@ -109,7 +110,7 @@ impl Counters {
 }
 
 /// The counters of a client at one moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Asked {
     /// Connections that the client began to open.
     pub opened: u64,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use evenkeel_core::cable::End;
 use evenkeel_core::time::Duration;
 use evenkeel_link::Clock;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::client::{Asked, Client, Counters, Load};
@@ -17,7 +18,7 @@ use crate::hosted::Hosted;
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The results of clients and their host.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Clients {
     /// The time that the clients ran, in seconds.
     pub seconds: f64,

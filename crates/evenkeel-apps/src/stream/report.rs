@@ -1,6 +1,7 @@
 //! A report of a host's TCP, for people and for programs.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use evenkeel_core::host::Host;
@@ -11,10 +12,11 @@ use evenkeel_core::tcp::endpoint::ListenerInfo;
 use evenkeel_core::tcp::recovery::RecoveryState;
 use evenkeel_core::tcp::{FourTuple, Rate};
 use evenkeel_core::time::Duration;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// A report of a host's TCP.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct TcpReport {
     /// The number of connections, without half-open ones and those in TIME-WAIT.
     pub connections: usize,
@@ -24,6 +26,7 @@ pub struct TcpReport {
     pub listeners: Vec<ListenerReport>,
     /// The counters that are not zero.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "BTreeMap<String, u64>")]
     pub counters: Vec<(Counter, u64)>,
 }
 
@@ -56,7 +59,7 @@ fn by_name<S: Serializer>(counters: &[(Counter, u64)], serializer: S) -> Result<
 }
 
 /// A report of one listener and its queues.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ListenerReport {
     /// The port that the listener is on.
     pub port: u16,
@@ -79,7 +82,7 @@ impl From<ListenerInfo> for ListenerReport {
 }
 
 /// A report of one connection, with what `ss -ti` shows of the kernel's connections.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ConnectionReport {
     /// The local address and port.
     pub local: String,

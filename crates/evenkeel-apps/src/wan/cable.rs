@@ -9,6 +9,7 @@ use evenkeel_core::interface::Interface as _;
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link::{Clock, ReportRequests, Stop};
 use evenkeel_wan::{Settings, Size};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::emulator::{AtEnd, Emulator, Options, Remote};
@@ -41,7 +42,7 @@ pub enum News<'a> {
 }
 
 /// The result of a demonstration.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Demonstrated {
     /// The report of the emulator.
     #[serde(flatten)]
@@ -51,7 +52,7 @@ pub struct Demonstrated {
 }
 
 /// The measurement of one direction at the ends.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Measured {
     /// Frames sent.
     pub sent: u64,

@@ -1,13 +1,14 @@
 //! The report of an emulator.
 
 use evenkeel_link::Refusal;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::port::{ON_TIME, Port};
 use crate::latency::Histogram;
 
 /// The results of an emulator.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// The time that the emulator ran, in seconds.
     pub seconds: f64,
@@ -31,7 +32,7 @@ pub struct Report {
 }
 
 /// The results of one direction.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Direction {
     /// The link that the frames arrived on.
     pub from: String,
@@ -73,7 +74,7 @@ pub struct Direction {
 }
 
 /// Frames that the emulator lost, or did not treat as set, through its own fault.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Own {
     /// Frames lost in the ring of their link, because the emulator did not take them in time. They count as
     /// not received.
@@ -96,7 +97,7 @@ pub struct Own {
 }
 
 /// The distribution of delays after the due times of frames.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Late {
     /// Frames.
     pub frames: u64,

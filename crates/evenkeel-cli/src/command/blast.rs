@@ -14,10 +14,13 @@ use evenkeel_apps::host_setup::HostSetup;
 use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
 use evenkeel_apps::service;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Place, account};
 use crate::failure::Failure;
+use crate::manual::guide::{Example, Group, Guide};
+use crate::manual::texts;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
 use crate::{address, suggest, terminal};
@@ -28,13 +31,6 @@ use crate::{address, suggest, terminal};
 /// while does not catch up with a flood. On `cable` both ends are in this process: the generator on one core,
 /// a sink on an evenkeel host on another.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  evenkeel blast cable --rate 10M --duration 5s
-  evenkeel blast cable --rate 2M --architecture eager
-as root:
-  evenkeel blast tap:keel0 --kernel-address 10.77.0.1/24 --rate 100k --flows 16
-  evenkeel blast packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:5000 --rate max --count 1M --json")]
 pub(crate) struct Arguments {
     /// Send frames through LINK: cable, tap:NAME or packet:NAME.
     #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
@@ -42,7 +38,7 @@ pub(crate) struct Arguments {
     /// Send PPS frames a second, such as 1500, 500k or 2M, or max.
     #[arg(long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate)]
     rate: Rate,
-    /// Send the requests to ADDRESS:PORT. On a cable this is the sink's address and port.
+    /// Send the requests to ADDRESS:PORT. On cable this is the sink's address and port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:9", value_parser = address::endpoint)]
     to: IpEndpoint,
     /// Send from ADDRESS with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
@@ -77,7 +73,7 @@ pub(crate) struct Arguments {
     /// Stop after N requests.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
-    /// On a cable: the sink computes for TIME on each request.
+    /// On cable: the sink computes for TIME on each request.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     work: Duration,
     /// Write every incoming and outgoing frame to a capture file; not on cable.
@@ -93,9 +89,44 @@ pub(crate) struct Arguments {
     receiving: Receiving,
 }
 
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        Group { heading: "Load", first: &["rate", "flows"], others: &["size", "seed", "work"] },
+        texts::PEER_ADDRESSES,
+        Group { heading: "Run", first: &["duration", "count"], others: &[] },
+        Group { heading: "Output", first: &["json"], others: &["dump"] },
+    ],
+    sections: &[],
+    examples: &[
+        Example {
+            says: "Flood a sink in memory with 10 million requests a second, and see what it delivers.",
+            command: "evenkeel blast cable --rate 10M --duration 5s",
+        },
+        Example {
+            says: "Send the same flood to a host that processes every packet as it comes.",
+            command: "evenkeel blast cable --rate 10M --duration 5s --architecture eager",
+        },
+        Example {
+            says: "As root, send 100 000 requests a second to a program of this machine, on 16 flows.",
+            command: "evenkeel blast tap:keel0 --kernel-address 10.77.0.1/24 --rate 100k \\\n    --flows 16",
+        },
+        Example {
+            says: "As root, send a million requests through a network card, as fast as the machine can.",
+            command: "evenkeel blast packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:5000 \\\n    \
+                      --rate max --count 1M --json",
+        },
+    ],
+    exit_status: texts::EXIT_STATUS,
+    signals: texts::SIGNALS,
+    files: &[texts::TUN_FILE],
+    see_also: &["sink", "load", "help receiving"],
+};
+
 /// The report that `blast --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Blast")]
+pub(crate) struct Output<'a> {
+    /// The link, as given on the command line.
     link: String,
     #[serde(flatten)]
     flooded: &'a Flooded,

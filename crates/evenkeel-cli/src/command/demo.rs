@@ -1,15 +1,20 @@
 //! `evenkeel demo`: shows receive livelock and its cures.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use evenkeel::core::receive::Architecture;
 use evenkeel_apps::demo::options::{Options, Progress};
-use evenkeel_apps::demo::{self, report, table};
+use evenkeel_apps::demo::results::Demonstration;
+use evenkeel_apps::demo::{self, json, report, table};
 use evenkeel_apps::quantity::pps;
 
 use crate::failure::Failure;
+use crate::manual::guide::{Example, Group, Guide};
+use crate::manual::texts;
 use crate::output_file::OutputFile;
 use crate::{quantity, suggest, terminal};
 
@@ -23,15 +28,6 @@ use crate::{quantity, suggest, terminal};
 /// The command prints a table and writes the curves to a page for any browser. It needs no root. As root it
 /// also floods the kernel's own UDP socket, on a veth pair in a network namespace that it removes afterwards.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  evenkeel demo
-  evenkeel demo --quick --no-report
-  evenkeel demo --work 5us --architectures eager,soft-lrp
-  evenkeel demo --json | jq '.architectures[] | {name, retention}'
-
-Exit status: 0 if every frame is accounted for and the page is written, 1 if not, 2 for bad arguments.
-docs/reference/json.md explains every field of the JSON.")]
 pub(crate) struct Arguments {
     /// Measure fewer, shorter points: about ten seconds, less exact.
     #[arg(long)]
@@ -69,16 +65,77 @@ pub(crate) struct Arguments {
     /// Write no page.
     #[arg(long, conflicts_with = "report")]
     no_report: bool,
+    /// Write the picture of delivered against offered load to FILE, as SVG for documents.
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// Measure nothing. Show the results of an earlier run, which --json printed to FILE.
+    #[arg(
+        long, value_name = "FILE",
+        conflicts_with_all = [
+            "quick", "seconds_per_point", "points", "work", "architectures", "queues", "seed", "no_kernel",
+        ]
+    )]
+    from: Option<PathBuf>,
     /// Print the results as one JSON object instead of a table.
     #[arg(long)]
     json: bool,
 }
+
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        Group {
+            heading: "Measurement",
+            first: &["quick", "work", "architectures", "queues", "no_kernel"],
+            others: &["seconds_per_point", "points", "seed"],
+        },
+        Group { heading: "Output", first: &["report", "no_report", "json"], others: &["picture", "from"] },
+    ],
+    sections: &[],
+    examples: &[
+        Example {
+            says: "Show livelock and its cure in about ten seconds, with a table and without a page.",
+            command: "evenkeel demo --quick --no-report",
+        },
+        Example {
+            says: "Compare two architectures while the service computes for 5 µs on each request.",
+            command: "evenkeel demo --work 5us --architectures eager,soft-lrp",
+        },
+        Example {
+            says: "Print the share of its peak that each architecture keeps at the highest load.",
+            command: "evenkeel demo --json | jq '.architectures[] | {name, retention}'",
+        },
+        Example {
+            says: "Draw a picture for a document from the results of an earlier run.",
+            command: "evenkeel demo --from results.json --picture livelock.svg",
+        },
+    ],
+    exit_status: &[
+        ("0", "Every frame is accounted for, and the page is written."),
+        ("1", "A frame is not accounted for, the page cannot be written, or the machine has too few cores."),
+        ("2", texts::BAD_ARGUMENTS),
+    ],
+    signals: texts::STEP_SIGNALS,
+    files: &[("report.html", "The page with the curves, in the current directory; see --report.")],
+    see_also: &["lab run", "blast", "echo"],
+};
 
 impl Arguments {
     fn open_page(&self) -> Result<OutputFile, Failure> {
         OutputFile::open(&self.report).map_err(|why| {
             Failure::Machine(format!("{why} (choose another file with --report, or --no-report)"))
         })
+    }
+
+    /// Returns the results of an earlier run, or of a new one.
+    fn results(&self) -> Result<Demonstration, Failure> {
+        if let Some(file) = &self.from {
+            return read(file);
+        }
+        let mut progress = terminal::Progress::answering()?;
+        let results = demo::run(&self.options(), |at| progress.show(&line(at)))
+            .map_err(|e| Failure::machine("cannot run the demonstration", e))?;
+        progress.clear();
+        Ok(results)
     }
 
     fn options(&self) -> Options {
@@ -101,15 +158,16 @@ const BAR: usize = 24;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let page = if arguments.no_report { None } else { Some(arguments.open_page()?) };
-    let mut progress = terminal::Progress::answering()?;
-    let results = demo::run(&arguments.options(), |at| progress.show(&line(at)))
-        .map_err(|e| Failure::machine("cannot run the demonstration", e))?;
-    progress.clear();
+    let picture = arguments.picture.as_deref().map(OutputFile::open).transpose()?;
+    let results = arguments.results()?;
     // The results come first: a page that cannot be written must not lose them.
     if arguments.json {
         terminal::print_json(&results)?;
     } else {
         terminal::print(&table::render(&results))?;
+    }
+    if let Some(picture) = picture {
+        picture.write(&report::picture(&results))?;
     }
     if let Some(page) = page {
         page.write(&report::render(&results))?;
@@ -118,6 +176,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if results.architectures.iter().all(|a| a.conserved) { Ok(()) } else { Err(Failure::unbalanced()) }
+}
+
+/// Reads the results that `--json` printed to a file.
+fn read(file: &Path) -> Result<Demonstration, Failure> {
+    let cannot = |why: &dyn Display| Failure::Usage(format!("cannot read {}: {why}", file.display()));
+    let text = fs::read_to_string(file).map_err(|e| cannot(&e))?;
+    json::parse(&text).map_err(|e| cannot(&format!("no results of `evenkeel demo --json`: {e}")))
 }
 
 /// Returns the progress line of the demonstration.

@@ -1,4 +1,4 @@
-//! `evenkeel help`, and the layout of help: a line or two for each option. Options of many commands have
+//! `evenkeel help`, and the layout of `--help`: a line or two for each option. Options of many commands have
 //! pages of their own.
 
 use clap::{Arg, ArgAction, Args as _, Command, CommandFactory as _};
@@ -7,19 +7,19 @@ use evenkeel_apps::text::nearest;
 use crate::failure::Failure;
 use crate::receiving::{self, Receiving};
 use crate::sending::{self, Sending};
-use crate::{Cli, terminal};
+use crate::{Cli, manual, suggest, terminal};
 
 /// A help page for options that several commands share.
-struct Page {
-    name: &'static str,
-    heading: &'static str,
+pub(crate) struct Page {
+    pub(crate) name: &'static str,
+    pub(crate) heading: &'static str,
     /// The one option of the page that each command shows.
-    shown: &'static str,
-    options: fn(Command) -> Command,
-    commands: &'static str,
+    pub(crate) shown: &'static str,
+    pub(crate) options: fn(Command) -> Command,
+    pub(crate) commands: &'static str,
 }
 
-const PAGES: [Page; 2] = [
+pub(crate) const PAGES: [Page; 2] = [
     Page {
         name: "receiving",
         heading: receiving::HEADING,
@@ -38,15 +38,12 @@ const PAGES: [Page; 2] = [
 
 /// Show the help of a command, or a page about options that several commands share: receiving, or sending.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
-  evenkeel help echo
-  evenkeel help lab run
-  evenkeel help receiving
-  evenkeel help sending")]
 pub(crate) struct Arguments {
     /// Show the help of this command, or this page.
-    #[arg(value_name = "TOPIC")]
+    #[arg(
+        value_name = "TOPIC", value_parser = suggest::command(&["receiving", "sending"]),
+        hide_possible_values = true
+    )]
     topic: Vec<String>,
 }
 
@@ -54,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(page) = PAGES.iter().find(|page| arguments.topic == [page.name]) {
         return terminal::print(&page.text());
     }
-    let mut command = compact(Cli::command().bin_name("evenkeel"));
+    let mut command = compact(Cli::command());
     command.build();
     let mut known = &command;
     for name in &arguments.topic {
@@ -65,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Returns the error that `name` is neither a command nor a page, with similar topics if there are any.
-fn unknown(name: &str, among: &Command) -> Failure {
+pub(crate) fn unknown(name: &str, among: &Command) -> Failure {
     let topics = among.get_subcommands().map(Command::get_name).chain(PAGES.iter().map(|page| page.name));
     let hint = match &nearest(name, topics)[..] {
         [] => String::new(),
@@ -87,34 +84,53 @@ impl Page {
         format!("{}: more options in evenkeel help {}", self.heading, self.name)
     }
 
-    fn has(&self, arg: &Arg) -> bool {
+    pub(crate) fn has(&self, arg: &Arg) -> bool {
         arg.get_help_heading() == Some(self.heading)
     }
 }
 
-/// Returns the command with help that fits a page: no empty lines between options, and no options that have a
-/// page of their own. The description beyond its first sentence comes last, with the examples.
-pub(crate) fn compact(command: Command) -> Command {
-    let pages = PAGES.iter().filter(|page| command.get_arguments().any(|arg| page.has(arg)));
-    let pointers: Vec<String> = pages.map(Page::pointer).collect();
-    let pointers = (!pointers.is_empty()).then(|| pointers.join("\n"));
+/// The layout of `--help`: what the command is for, examples, options, and sections.
+const TEMPLATE: &str = "{about-section}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
+
+/// Returns the program with the help of `--help`: options in groups, without those that have a page of their
+/// own, between the parts of the guides.
+pub(crate) fn compact(program: Command) -> Command {
+    laid_out(manual::grouped(program, ""), "", terminal::help_width())
+}
+
+/// Lays out the help of the command with these words, and of its subcommands.
+fn laid_out(command: Command, words: &str, width: usize) -> Command {
+    let guide = manual::guide(words);
     let details = command.get_long_about().map(ToString::to_string).unwrap_or_default();
     let details = details.split_once("\n\n").map(|(_, details)| details.to_owned());
-    let examples = command.get_after_long_help().map(ToString::to_string);
-    let after: Vec<String> = pointers.into_iter().chain(details).chain(examples).collect();
-    let help = Arg::new("help")
-        .short('h')
-        .long("help")
-        .action(ArgAction::HelpShort)
-        .help("Print help")
-        .help_heading(None::<&str>);
-    let mut command = command.disable_help_flag(true).disable_help_subcommand(true).arg(help);
-    if !after.is_empty() {
-        command = command.after_help(after.join("\n\n"));
-    }
+    let before: Vec<String> = details.into_iter().chain([guide.examples(width)]).collect();
+    let pointers: Vec<String> = pages(&command).map(Page::pointer).collect();
+    let after: Vec<String> = [pointers.join("\n"), guide.sections(width)].into();
+    let text = |parts: Vec<String>| {
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join("\n\n").trim_end().to_owned()
+    };
+    let heading = guide.group("json").map(|group| group.heading);
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
+    let command = command
+        .disable_help_flag(true)
+        .disable_help_subcommand(true)
+        .arg(help.help_heading(heading))
+        .term_width(width)
+        .help_template(TEMPLATE)
+        .before_help(text(before))
+        .after_help(text(after));
     let hidden = |arg: Arg| {
         let hide = PAGES.iter().any(|page| page.has(&arg) && arg.get_id() != page.shown);
         if hide { arg.hide(true) } else { arg }
     };
-    command.mut_args(hidden).mut_subcommands(compact)
+    command.mut_args(hidden).mut_subcommands(|subcommand| {
+        let words = manual::words_of(words, subcommand.get_name());
+        laid_out(subcommand, &words, width)
+    })
+}
+
+/// Returns the pages that have options of a command.
+pub(crate) fn pages(command: &Command) -> impl Iterator<Item = &'static Page> {
+    PAGES.iter().filter(|page| command.get_arguments().any(|arg| page.has(arg)))
 }

@@ -19,7 +19,7 @@ use crate::{address, quantity, suggest};
 /// Arguments that give the place of a host and the length of its run.
 #[derive(Debug, Args)]
 pub(crate) struct HostArguments {
-    /// Receive frames from LINK: tap:NAME, packet:NAME (both also with ,queues=N), pcap:FILE or cable.
+    /// Receive frames from LINK: tap:NAME, packet:NAME, pcap:FILE or cable.
     #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
     pub(crate) link: LinkSpec,
     /// Use ADDRESS with its prefix length, IPv4 or IPv6; repeat for more [default: 10.77.0.2/24 and
@@ -48,7 +48,8 @@ pub(crate) struct HostArguments {
     /// Write incoming and outgoing frames to a pcapng file: at most `snaplen` bytes of each, and only frames
     /// that match `filter`, in the language of tcpdump. Frames that the disk cannot take are discarded and
     /// counted; the host does not wait.
-    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
+    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside,
+          value_hint = clap::ValueHint::FilePath)]
     pub(crate) capture: Option<Embedded>,
     /// Print counters to standard error every TIME, such as 1s [default: on a terminal all the time].
     #[arg(long, value_name = "TIME", value_parser = quantity::period)]

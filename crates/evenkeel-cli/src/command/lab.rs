@@ -9,6 +9,8 @@ use evenkeel_lab::real::{self, Place};
 use evenkeel_lab::{Experiment, Mode, Report, Seeds, experiments, find, survey};
 
 use crate::failure::Failure;
+use crate::manual::guide::{Example, Group, Guide};
+use crate::manual::texts;
 use crate::output_file::OutputFile;
 use crate::{quantity, suggest, terminal};
 
@@ -41,22 +43,6 @@ struct ListArguments {
 
 /// Run experiments and compare them with the papers.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  evenkeel lab list
-  evenkeel lab run o96-fig3
-  evenkeel lab run o96-fig3 o96-fig4 --csv results --svg results
-  evenkeel lab run l97-fig1 --no-files
-  evenkeel lab run o96-fig3 --seed 7
-  evenkeel lab run all --markdown experiments.md
-  evenkeel lab run t00 --seeds 5 --no-files
-  evenkeel lab run l97-fig1 --json | jq '.checks[] | select(.ok | not)'
-  evenkeel lab run l97-fig6 --real
-  sudo evenkeel lab run l97-fig6 --real --on packet
-
-Exit status: 0 if all checks hold except known misses, whose reason is printed; 1 if another check
-fails, or something could not be measured or written; 2 for bad arguments. docs/reference/json.md explains
-the JSON.")]
 struct RunArguments {
     /// Run these experiments, named as in `evenkeel lab list`; `all` for all of them, `t00` for those of that
     /// paper.
@@ -79,11 +65,11 @@ struct RunArguments {
     real_options: RealOptions,
     /// Write the points of each experiment to DIR/ID.csv. Without --json they also go to lab-results or
     /// lab-results/real.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     csv: Option<PathBuf>,
     /// Write each experiment's picture to DIR/ID.svg; a table has none. Without --json it also goes to
     /// lab-results or lab-results/real.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     svg: Option<PathBuf>,
     /// Write only the files that other options request.
     #[arg(long)]
@@ -132,6 +118,85 @@ struct RealOptions {
     )]
     work: Duration,
 }
+
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[Group { heading: "Commands", first: &["list", "run"], others: &[] }],
+    examples: &[
+        Example { says: "List the experiments with their papers.", command: "evenkeel lab list" },
+        Example {
+            says: "Repeat the figure that shows receive livelock in the first paper.",
+            command: "evenkeel lab run o96-fig3",
+        },
+        Example {
+            says: "Repeat all experiments, and write all checks as a page.",
+            command: "evenkeel lab run all --no-files --markdown experiments.md",
+        },
+    ],
+    exit_status: RUN_GUIDE.exit_status,
+    signals: texts::STEP_SIGNALS,
+    see_also: &["lab list", "lab run", "demo"],
+    ..Guide::EMPTY
+};
+
+pub(crate) const LIST_GUIDE: Guide = Guide {
+    groups: &[Group { heading: "Output", first: &["json"], others: &[] }],
+    examples: &[
+        Example { says: "List the experiments with their papers.", command: "evenkeel lab list" },
+        Example {
+            says: "List only the experiments of the second paper.",
+            command: "evenkeel lab list | grep -A1 ^l97",
+        },
+        Example {
+            says: "Print the names of the experiments that can run in real time.",
+            command: "evenkeel lab list --json | jq -r '.[] | select(.modes[1]).id'",
+        },
+    ],
+    exit_status: &[("0", "The list is printed."), ("2", texts::BAD_ARGUMENTS)],
+    see_also: &["lab run"],
+    ..Guide::EMPTY
+};
+
+pub(crate) const RUN_GUIDE: Guide = Guide {
+    groups: &[
+        Group { heading: "Virtual time", first: &["seeds", "seed"], others: &["markdown"] },
+        Group {
+            heading: "Real time",
+            first: &["real", "on"],
+            others: &["points", "window", "repeats", "work"],
+        },
+        Group { heading: "Output", first: &["csv", "svg", "no_files", "json"], others: &[] },
+    ],
+    sections: &[],
+    examples: &[
+        Example {
+            says: "Repeat a figure with twenty seeds, and write its points and its picture to lab-results.",
+            command: "evenkeel lab run o96-fig3",
+        },
+        Example {
+            says: "Repeat all experiments of one paper with five seeds, and write no files.",
+            command: "evenkeel lab run t00 --seeds 5 --no-files",
+        },
+        Example {
+            says: "Measure on this machine, in real time, instead of in virtual time.",
+            command: "evenkeel lab run l97-fig6 --real",
+        },
+        Example {
+            says: "Print the checks of an experiment that do not hold.",
+            command: "evenkeel lab run l97-fig1 --json | jq '.checks[] | select(.ok | not)'",
+        },
+    ],
+    exit_status: &[
+        ("0", "All checks hold but known misses, whose reasons are printed."),
+        ("1", "Another check fails, or something could not be measured or written."),
+        ("2", texts::BAD_ARGUMENTS),
+    ],
+    signals: texts::STEP_SIGNALS,
+    files: &[(
+        "lab-results/",
+        "The points and pictures, ID.csv and ID.svg; those in real time are in lab-results/real/.",
+    )],
+    see_also: &["lab list", "demo"],
+};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
@@ -204,10 +269,31 @@ impl RunArguments {
         if reports.iter().all(Report::as_known) { Ok(()) } else { Err(Failure::ChecksFailed) }
     }
 
+    /// Returns the option that runs the same seeds again.
+    fn seeds_option(&self) -> String {
+        match self.seeds() {
+            Seeds { first, count: 1 } => format!("--seed {first}"),
+            Seeds { count, .. } => format!("--seeds {count}"),
+        }
+    }
+
+    /// Returns the command line that draws the picture of the experiment `id`.
+    fn picture_command(&self, id: &str) -> String {
+        let RealOptions { on, points, window, repeats, work } = &self.real_options;
+        let how = match self.real {
+            false => self.seeds_option(),
+            true => format!(
+                "--real --on {on} --points {points} --window {}ns --repeats {repeats} --work {}ns",
+                window.as_nanos(),
+                work.as_nanos()
+            ),
+        };
+        format!("evenkeel lab run {id} {how} --svg .")
+    }
+
     /// Returns the command line that writes the page `file`.
     fn command(&self, file: &Path) -> String {
-        let Seeds { first, count } = self.seeds();
-        let seeds = if count == 1 { format!("--seed {first}") } else { format!("--seeds {count}") };
+        let seeds = self.seeds_option();
         format!("evenkeel lab run {} {seeds} --no-files --markdown {}", self.ids.join(" "), file.display())
     }
 
@@ -283,7 +369,11 @@ impl RunArguments {
         let mut written = Vec::new();
         for file in self.files(report.id) {
             let is_picture = file.extension().is_some_and(|ending| ending == "svg");
-            let text = if is_picture { report.picture().map(|it| it.file()) } else { Some(report.csv()) };
+            let text = if is_picture {
+                report.picture_file(&self.picture_command(report.id))
+            } else {
+                Some(report.csv())
+            };
             // A table has no picture.
             let Some(text) = text else { continue };
             OutputFile::open_in_directory(&file)?.write(&text)?;

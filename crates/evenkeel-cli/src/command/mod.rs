@@ -2,7 +2,6 @@
 
 mod account;
 pub(crate) mod blast;
-pub(crate) mod brief;
 mod capture;
 pub(crate) mod completions;
 mod config_file;
@@ -11,8 +10,10 @@ pub(crate) mod help;
 mod hosting;
 pub(crate) mod lab;
 pub(crate) mod load;
+pub(crate) mod man;
 pub(crate) mod monitor;
 pub(crate) mod route;
+pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stream;
 pub(crate) mod wan;

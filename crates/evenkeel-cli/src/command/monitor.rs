@@ -17,10 +17,13 @@ use evenkeel_apps::host_setup::Limits;
 use evenkeel_apps::monitor::{self, Glance, Monitored, News, Setup, What};
 use evenkeel_apps::quantity::{count, pps, three_digits};
 use evenkeel_apps::requests::{Requests, Shape};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::account;
 use crate::failure::Failure;
+use crate::manual::guide::{Block, Example, Group, Guide, Section};
+use crate::manual::texts;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
 use crate::suggest;
@@ -32,35 +35,6 @@ use crate::terminal::{self, Progress};
 /// that it cannot take in time are dropped in the interface's ring, at no cost, and counted. Captured and
 /// dropped packets add up to the packets sent.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Links:
-  NAME         an existing network interface, also lo, through AF_PACKET (packet:NAME if it has the
-               name of one of the links below); the filter runs in the kernel. Needs root
-               (CAP_NET_RAW).
-  any          all interfaces that exist at the start and are up.
-  tap:NAME     a TAP device; created if it does not exist, and then removed at the end. Needs root
-               (CAP_NET_ADMIN).
-  pcap:FILE    a pcap or pcapng file of any link type, read as fast as possible.
-  cable        in memory, flooded from its other end. Needs nothing.
-
-The filter EXPRESSION is that of tcpdump, see pcap-filter(7). libpcap compiles it for the link, so a
-filter needs libpcap. Frames are kept whole, also jumbo frames and frames that an adaptor has joined
-or is to split. If --snaplen cuts them, --print shows how much was kept ([|96]).
-
-Files of a series have names like those of dumpcap: NAME_00001_20261121130000.pcapng, time in UTC.
-
-Examples:
-  evenkeel monitor cable --rate max
-  evenkeel monitor pcap:old.pcapng -w dns.pcapng udp port 53
-as root:
-  evenkeel monitor eth1
-  evenkeel monitor any --print not port 22
-  evenkeel monitor packet:eth1 -w capture.pcapng -s 96 not port 22
-  evenkeel monitor packet:eth1 -w ring.pcapng -C 100M -W 10
-  evenkeel monitor packet:eth1 -w - | wireshark -k -i -
-
-Exit status: 0 if the command ran to its end or to Ctrl-C and every frame is accounted for, 1 if the
-link could not be used or not everything could be written, 2 for bad arguments.")]
 pub(crate) struct Arguments {
     /// Receive frames from LINK: a network interface, any, tap:NAME, pcap:FILE or cable.
     #[arg(
@@ -113,7 +87,7 @@ pub(crate) struct Arguments {
         value_parser = clap::value_parser!(u32).range(32..=65_536)
     )]
     ring: u32,
-    /// On cable: the other end sends PPS frames a second, such as 500k, or max [default: 1M].
+    /// On cable: send PPS frames a second, such as 500k, or max [default: 1M].
     #[arg(long, value_name = "PPS", value_parser = quantity::rate)]
     rate: Option<Rate>,
     /// Stop after TIME, such as 10s [default: at Ctrl-C; on cable after 5s].
@@ -129,9 +103,75 @@ pub(crate) struct Arguments {
     receiving: Receiving,
 }
 
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        Group {
+            heading: "Files",
+            first: &["write", "snaplen", "file_size"],
+            others: &["file_time", "files"],
+        },
+        Group { heading: "Output", first: &["print", "json"], others: &["stats_interval"] },
+        Group { heading: "Run", first: &["count", "duration"], others: &[] },
+        Group { heading: "Link", first: &["rate"], others: &["no_promiscuous", "queue", "ring"] },
+    ],
+    sections: &[
+        Section {
+            heading: "Links",
+            blocks: &[Block::Terms(&[
+                (
+                    "NAME",
+                    "An existing network interface, also lo, through AF_PACKET. Write packet:NAME if it has the \
+                     name of a link below. The filter runs in the kernel. It needs root (CAP_NET_RAW).",
+                ),
+                ("any", "All interfaces that exist at the start and are up."),
+                texts::TAP,
+                ("pcap:FILE", "A pcap or pcapng file of any link type, read as fast as possible."),
+                ("cable", "In memory, flooded by the peer. It needs nothing."),
+            ])],
+        },
+        Section {
+            heading: "Filters",
+            blocks: &[Block::Text(
+                "EXPRESSION is that of tcpdump. libpcap compiles it for the link, so a filter needs libpcap. \
+                 Frames are kept whole, also jumbo frames and frames that an adaptor has joined or is to split. \
+                 If --snaplen cuts them, --print shows how much was kept ([|96]). Files of a series have names \
+                 like those of dumpcap, NAME_00001_20261121130000.pcapng, with the time in UTC.",
+            )],
+        },
+    ],
+    examples: &[
+        Example {
+            says: "Monitor a flood in memory, and list the busiest senders.",
+            command: "evenkeel monitor cable --rate max",
+        },
+        Example {
+            says: "As root, write packets of an interface to a file, 96 bytes of each, without those of SSH.",
+            command: "evenkeel monitor eth1 -w capture.pcapng -s 96 not port 22",
+        },
+        Example {
+            says: "As root, keep the last ten files of 100 MB each.",
+            command: "evenkeel monitor eth1 -w ring.pcapng -C 100M -W 10",
+        },
+        Example {
+            says: "As root, watch packets in Wireshark as they come.",
+            command: "evenkeel monitor eth1 -w - | wireshark -k -i -",
+        },
+    ],
+    exit_status: &[
+        ("0", "The command ran to its end or to a signal, and every frame is accounted for."),
+        ("1", "The link could not be used, or not everything could be written."),
+        ("2", texts::BAD_ARGUMENTS),
+    ],
+    signals: texts::SIGNALS,
+    files: &[texts::TUN_FILE],
+    see_also: &["help receiving", "tcpdump(8)", "pcap-filter(7)", "tshark(1)"],
+};
+
 /// The report that `monitor --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Monitor")]
+pub(crate) struct Output<'a> {
+    /// The link, as given on the command line.
     link: String,
     #[serde(flatten)]
     monitored: &'a Monitored,

@@ -13,6 +13,8 @@ use super::hosting::HostArguments;
 use super::stream::serve::{Run, Task, TcpArguments};
 use crate::address;
 use crate::failure::Failure;
+use crate::manual::guide::{Block, Example, Group, Guide, Section};
+use crate::manual::texts;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
 
@@ -30,19 +32,19 @@ pub(crate) struct ServeArguments {
     /// Stop after N requests, over TCP after N connections.
     #[arg(long, value_name = "N", value_parser = quantity::count)]
     count: Option<u64>,
-    /// On cable: the other end sends PPS requests a second, such as 500k, or max.
+    /// On cable: send PPS requests a second, such as 500k, or max.
     #[arg(
         long, value_name = "PPS", default_value = "100k", value_parser = quantity::rate,
         conflicts_with = "tcp"
     )]
     rate: Rate,
-    /// Serve UDP, and TCP only if --tcp is given too [default: both, on cable UDP].
+    /// Serve UDP, and no TCP without --tcp [default: both, on cable UDP].
     #[arg(long)]
     udp: bool,
-    /// Serve TCP, and UDP only if --udp is given too.
+    /// Serve TCP, and no UDP without --udp.
     #[arg(long)]
     tcp: bool,
-    /// With --tcp on cable: the other end sends N bytes over each connection, such as 64k.
+    /// On cable with --tcp: send N bytes over each connection, such as 64k.
     #[arg(
         long, value_name = "N", default_value = "64k", value_parser = quantity::count,
         requires = "tcp", help_heading = "TCP"
@@ -54,32 +56,11 @@ pub(crate) struct ServeArguments {
     receiving: Receiving,
 }
 
-/// Send back what arrives (RFC 862): UDP requests, and the bytes of TCP connections. Answer pings.
+/// Send UDP requests and the bytes of TCP connections back (RFC 862). Answer pings.
 ///
 /// The program and its UDP, TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves
 /// frames.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Links:
-  tap:NAME     a TAP device; created if it does not exist, and then removed at the end. Needs root
-               (CAP_NET_ADMIN).
-  packet:NAME  an existing network interface, through AF_PACKET. Needs root (CAP_NET_RAW).
-               Both also with ,queues=N for N receive rings; each flow uses one of them, so a flood in
-               one ring does not affect the others.
-  pcap:FILE    frames from a capture, played once at its own pace; answers are discarded, or with
-               --dump written to a file.
-  cable        in memory, with a load generator or TCP clients at its other end. Needs nothing.
-
-Over TCP the window stops a peer that sends and does not read; a stopped peer costs nothing.
-Over UDP the service does not answer broadcasts, nor ports whose program may answer in turn: its own
-port, and 7, 11, 13, 17, 19, 37, 53, 69 and 123.
-
-Examples:
-  evenkeel echo cable --rate 200k --duration 3s
-  evenkeel echo cable --tcp --clients 1000 --bytes 1M
-as root, in two terminals:
-  evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 --stats-interval 1s --connections
-  ping -c 3 10.77.0.2; echo hello | nc -u -w1 10.77.0.2 7; echo hello | nc -N 10.77.0.2 7")]
 pub(crate) struct EchoArguments {
     /// Listen on this port.
     #[arg(long, value_name = "PORT", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
@@ -88,18 +69,8 @@ pub(crate) struct EchoArguments {
     serve: ServeArguments,
 }
 
-/// Receive and count what arrives (RFC 863): UDP requests, and the bytes of TCP connections.
+/// Receive and count UDP requests and the bytes of TCP connections (RFC 863).
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Links are those of `evenkeel echo --help`.
-
-Examples:
-  evenkeel sink cable --rate max
-  evenkeel sink cable --tcp --clients 1 --bytes 1G --count 1
-  evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 --stats-interval 1s
-  evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 --tcp --connections=100
-  evenkeel sink tap:keel0 --group 239.1.2.3 --port 5004
-  evenkeel sink pcap:flood.pcapng --address 192.0.2.7/24 --json")]
 pub(crate) struct SinkArguments {
     /// Listen on this port.
     #[arg(long, value_name = "PORT", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
@@ -107,6 +78,77 @@ pub(crate) struct SinkArguments {
     #[command(flatten)]
     serve: ServeArguments,
 }
+
+pub(crate) const ECHO_GUIDE: Guide = Guide {
+    groups: GROUPS,
+    sections: &[
+        texts::HOST_LINKS,
+        Section {
+            heading: "Answers",
+            blocks: &[Block::Text(
+                "Over TCP the window stops a peer that sends and does not read; a stopped peer costs nothing. \
+                 Over UDP the service answers neither broadcasts nor requests from ports whose program may \
+                 answer in turn: its own port, and 7, 11, 13, 17, 19, 37, 53, 69 and 123.",
+            )],
+        },
+    ],
+    examples: &[
+        Example {
+            says: "Answer a load generator in memory for three seconds.",
+            command: "evenkeel echo cable --rate 200k --duration 3s",
+        },
+        Example {
+            says: "Exchange 1 MB with each of many TCP clients in memory.",
+            command: "evenkeel echo cable --tcp --clients 1000 --bytes 1M",
+        },
+        Example {
+            says: "As root, answer the programs of this machine at 10.77.0.2, and report every second.",
+            command: "evenkeel echo tap:keel0 --kernel-address 10.77.0.1/24 \\\n    --stats-interval 1s --connections",
+        },
+        Example {
+            says: "In another terminal, talk to it.",
+            command: "ping -c 3 10.77.0.2; echo hello | nc -u -w1 10.77.0.2 7",
+        },
+    ],
+    exit_status: texts::EXIT_STATUS,
+    signals: texts::SIGNALS,
+    files: &[texts::TUN_FILE],
+    see_also: &["sink", "http", "blast", "help receiving", "help sending", "ip-link(8)"],
+};
+
+pub(crate) const SINK_GUIDE: Guide = Guide {
+    sections: &[texts::HOST_LINKS],
+    examples: &[
+        Example {
+            says: "Count what a host in memory receives at the highest rate of the peer.",
+            command: "evenkeel sink cable --rate max",
+        },
+        Example {
+            says: "Receive 1 GB over one TCP connection in memory.",
+            command: "evenkeel sink cable --tcp --clients 1 --bytes 1G --count 1",
+        },
+        Example {
+            says: "As root, receive requests to port 5000 through a network card.",
+            command: "evenkeel sink packet:eth1 --address 192.0.2.7/24 --port 5000 \\\n    --stats-interval 1s",
+        },
+        Example {
+            says: "Count the requests in a capture.",
+            command: "evenkeel sink pcap:flood.pcapng --address 192.0.2.7/24 --json",
+        },
+    ],
+    see_also: &["echo", "blast", "monitor", "help receiving", "help sending", "ip-link(8)"],
+    ..ECHO_GUIDE
+};
+
+/// The groups of options of both services.
+const GROUPS: &[Group] = &[
+    texts::HOST_ADDRESSES,
+    Group { heading: "Service", first: &["port", "tcp"], others: &["udp", "group", "work"] },
+    Group { heading: "Load on cable", first: &["rate"], others: &["bytes", "clients"] },
+    texts::TCP,
+    texts::RUN,
+    texts::HOST_OUTPUT,
+];
 
 pub(crate) fn echo(arguments: &EchoArguments) -> Result<(), Failure> {
     arguments.serve.run(arguments.port, true)

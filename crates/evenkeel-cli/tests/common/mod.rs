@@ -22,12 +22,50 @@ pub fn evenkeel(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-/// Runs a command that must succeed and print one JSON value.
+/// Runs a command that must succeed and print one JSON value, which its schema describes.
 pub fn json(arguments: &[&str]) -> serde_json::Value {
     let output = evenkeel(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    report(arguments, output.stdout)
 }
+
+/// Reads the JSON that a command printed; asserts that its schema describes it.
+pub fn report(arguments: &[&str], printed: impl AsRef<[u8]>) -> serde_json::Value {
+    let report = serde_json::from_slice(printed.as_ref()).unwrap();
+    assert_described(arguments, &report);
+    report
+}
+
+/// Asserts that a value has the fields that the schema of its command describes, and no others.
+pub fn assert_described(arguments: &[&str], report: &serde_json::Value) {
+    if let Err(error) = validator(arguments).validate(report) {
+        let place = error.instance_path();
+        panic!("{arguments:?}: {error}, at `{place}`: its schema does not describe the report: {report:#}");
+    }
+}
+
+/// Returns what judges the reports of a command: the schema in the documentation.
+pub fn validator(arguments: &[&str]) -> jsonschema::Validator {
+    let words = if arguments[0] == "lab" { 2 } else { 1 };
+    let file = format!("{}/{}.json", SCHEMAS, arguments[..words].join("-"));
+    let schema = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+    jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap()
+}
+
+/// Asserts that a generated file is what it would be now. With `UPDATE` in the environment writes it.
+pub fn assert_current(file: &std::path::Path, text: &str) {
+    if std::env::var_os("UPDATE").is_some() {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        return fs::write(file, text).unwrap();
+    }
+    let there = fs::read_to_string(file).unwrap_or_default();
+    let line = text.lines().zip(there.lines()).position(|(new, old)| new != old);
+    let file = file.display();
+    assert!(there == text, "{file} is not current, from line {line:?} on: run this test with UPDATE=1");
+}
+
+/// The folder of the schemas in the documentation.
+pub const SCHEMAS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schema");
 
 /// Returns whether this process runs as root.
 pub fn is_root() -> bool {

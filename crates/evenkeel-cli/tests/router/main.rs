@@ -6,6 +6,8 @@
 
 mod bird;
 mod capture;
+#[path = "../common/mod.rs"]
+mod common;
 mod cores;
 mod devices;
 mod forwarding;

@@ -162,7 +162,7 @@ impl Router {
         self.said.take().unwrap().read_to_string(&mut rest).unwrap();
         let output = self.child.take().unwrap().wait_with_output().unwrap();
         assert!(output.status.success(), "{rest}");
-        let done: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let done = crate::common::report(&["route"], output.stdout);
         assert_eq!(done["counters"]["conserved"], true, "{done}");
         done
     }

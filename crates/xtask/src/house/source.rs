@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Fields, ImplItem, Item, Meta, Token, TraitItem, Type, UseTree, Visibility};
 
 /// The path of a module or item in its crate, without the crate's name.
-pub(super) type Names = Vec<String>;
+pub(crate) type Names = Vec<String>;
 
 /// A function that returns the text of a source file.
 pub(super) type Read<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
@@ -213,7 +213,7 @@ fn path_attribute(attributes: &[Attribute]) -> Option<String> {
 }
 
 /// Returns whether an item is compiled for tests only.
-fn is_test(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     let cfgs = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     cfgs.filter_map(|attribute| attribute.parse_args::<Meta>().ok()).any(|cfg| needs_test(&cfg))
 }
@@ -228,7 +228,7 @@ fn needs_test(cfg: &Meta) -> bool {
     }
 }
 
-fn is_public(visibility: &Visibility) -> bool {
+pub(crate) fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
@@ -242,7 +242,7 @@ fn count(fields: &Fields) -> usize {
 
 /// Returns the names of a type's path, without its arguments. A trait object has the path of its trait; a
 /// type of another form has none.
-fn path_of(of: &Type) -> Names {
+pub(crate) fn path_of(of: &Type) -> Names {
     let path = match of {
         Type::Path(of) => Some(&of.path),
         Type::TraitObject(of) => of.bounds.iter().find_map(|bound| match bound {

@@ -3,37 +3,61 @@
 use evenkeel_core::drop::{QueueDrop, Reason};
 use evenkeel_core::receive;
 
-use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment};
+use super::words;
+use crate::chart::{Axis, Bar, BarChart, Curve, LineChart, Scale, Segment, styles};
 use crate::demo::results::{Architecture, Demonstration, Point};
 use crate::quantity::{percent, pps, short, three_digits, three_digits_at_most};
 
-/// A picture as SVG, with its title.
+/// A picture of the page, with its title.
 pub(super) struct Picture {
     pub(super) title: &'static str,
-    pub(super) svg: String,
+    /// The picture as markup.
+    pub(super) markup: String,
 }
 
-const WIDE: (f64, f64) = (1060.0, 430.0);
-const SMALL: (f64, f64) = (520.0, 320.0);
-const BAR_WIDTH: (f64, f64) = (1060.0, 520.0);
+const WIDE: (f64, f64) = (1060.0, 440.0);
+/// The size for a phone, whose screen is hardly wider.
+const NARROW: (f64, f64) = (360.0, 320.0);
+/// The size of a picture in a document.
+const DOCUMENT: (f64, f64) = (772.0, 400.0);
 /// The number of the kernel's style, after those of the five architectures.
 const KERNEL_STYLE: usize = 5;
 /// The number of the style of the architecture that is also measured with a single queue.
 const SINGLE_QUEUE_STYLE: usize = 6;
 
-/// Draws delivered against offered load: the picture of receive livelock.
+/// Draws delivered against offered load: the picture of receive livelock. It is there twice, for wide and
+/// for narrow screens.
 pub(super) fn delivered(results: &Demonstration) -> Picture {
-    let title = "Delivered against offered load";
-    let mut curves = curves(results, |p| Some(p.delivered_pps));
+    let title = "Requests delivered, against requests offered";
+    let of_size = |class: &str, size| {
+        format!("<div class=\"{class}\">\n{}</div>\n", delivered_chart(results, title, size).render())
+    };
+    Picture { title, markup: of_size("wide", WIDE) + &of_size("narrow", NARROW) }
+}
+
+/// Returns the picture of receive livelock as a file of its own, for documents. The measurement's conditions
+/// are its small print.
+#[must_use]
+pub fn document(results: &Demonstration) -> String {
+    let title = "What a flooded UDP service still delivers, by receive architecture";
+    let command = results.setup.command.as_deref().unwrap_or("evenkeel demo");
+    delivered_chart(results, title, DOCUMENT).file(&words::small_print(results), command)
+}
+
+fn delivered_chart(results: &Demonstration, title: &str, size: (f64, f64)) -> LineChart {
+    let mut curves = curves(results, size, |p| Some(p.delivered_pps));
     if let Some(kernel) = &results.kernel {
         let points = kernel.points.iter().map(|p| (p.offered_pps, Some(p.delivered_pps))).collect();
         curves.push(Curve { name: "Linux".into(), style: KERNEL_STYLE, dashed: false, points });
     }
-    let kept = |a: &Architecture| format!("{} keeps {} % of its peak", a.name, percent(a.retention));
-    let chart = LineChart {
+    let kept = |a: &Architecture| match a.judgement().doubt() {
+        None => format!("{} keeps {} % of its peak", a.name, percent(a.retention)),
+        Some(_) => format!("{} cannot be told", a.name),
+    };
+    LineChart {
         title: title.into(),
         description: format!("At the highest load {}.", list(results, kept)),
-        size: WIDE,
+        size,
         x: offered("requests offered, pps"),
         y: Axis {
             label: "requests delivered, pps".into(),
@@ -43,9 +67,8 @@ pub(super) fn delivered(results: &Demonstration) -> Picture {
             format: short,
         },
         curves,
-        diagonal: Some("everything delivered".into()),
-    };
-    Picture { title, svg: chart.render() }
+        diagonal: Some("no loss".into()),
+    }
 }
 
 /// Draws the share of requests that the unflooded socket lost.
@@ -109,13 +132,11 @@ pub(super) fn cpu(results: &Demonstration) -> Picture {
         format!("{} spends {} % below its programs", a.name, percent(overhead))
     };
     let chart = BarChart {
-        title: title.into(),
         description: format!("At the highest load {}.", list(results, shares)),
-        width: BAR_WIDTH.1,
         legend: TIMES.map(|(name, fill)| (name.to_owned(), fill)).to_vec(),
         bars: bars.collect(),
     };
-    Picture { title, svg: chart.render() }
+    Picture { title, markup: chart.render() }
 }
 
 /// Draws the frames at the highest load by their fate: delivered, or dropped for which reason.
@@ -140,13 +161,11 @@ pub(super) fn fate(results: &Demonstration) -> Picture {
         format!("{} delivers {} of {}", a.name, pps(a.delivered_max_pps), pps(a.offered_max_pps))
     };
     let chart = BarChart {
-        title: title.into(),
         description: format!("At the highest load {}.", list(results, delivered)),
-        width: BAR_WIDTH.0,
         legend,
         bars: bars.collect(),
     };
-    Picture { title, svg: chart.render() }
+    Picture { title, markup: chart.render() }
 }
 
 /// Returns the reasons of all drops, the cheapest first.
@@ -191,18 +210,18 @@ fn small(
     let chart = LineChart {
         title: title.into(),
         description,
-        size: SMALL,
+        size: NARROW,
         x: offered("requests offered, pps"),
         y,
-        curves: curves(results, scaled),
+        curves: curves(results, NARROW, scaled),
         diagonal: None,
     };
-    Picture { title, svg: chart.render() }
+    Picture { title, markup: chart.render() }
 }
 
-fn curves(results: &Demonstration, value: impl Fn(&Point) -> Option<f64>) -> Vec<Curve> {
+fn curves(results: &Demonstration, size: (f64, f64), value: impl Fn(&Point) -> Option<f64>) -> Vec<Curve> {
     let curve = |a: &Architecture| Curve {
-        name: a.name.clone(),
+        name: if size == NARROW { brief(&a.name) } else { &a.name }.to_owned(),
         style: style(&a.name),
         dashed: false,
         points: a.points.iter().map(|p| (p.offered_pps, value(p))).collect(),
@@ -210,10 +229,19 @@ fn curves(results: &Demonstration, value: impl Fn(&Point) -> Option<f64>) -> Vec
     results.architectures.iter().map(curve).collect()
 }
 
+/// Returns a name for narrow pictures: `1 queue` for `soft-lrp, 1 queue`.
+fn brief(name: &str) -> &str {
+    name.split_once(", ").map_or(name, |(_, brief)| brief)
+}
+
 /// Returns the number of an architecture's colour and marker, which is fixed in all reports.
 pub(super) fn style(name: &str) -> usize {
-    let known = receive::Architecture::ALL.iter().position(|a| a.name() == name);
-    known.unwrap_or(if name.contains(',') { SINGLE_QUEUE_STYLE } else { KERNEL_STYLE })
+    let known = receive::Architecture::ALL.iter().any(|a| a.name() == name);
+    match known {
+        true => styles(&[name.to_owned()])[0],
+        false if name.contains(',') => SINGLE_QUEUE_STYLE,
+        false => KERNEL_STYLE,
+    }
 }
 
 fn offered(label: &str) -> Axis {
@@ -255,7 +283,23 @@ mod tests {
         architecture.neighbour_cpu = 0.2;
         let times = times(architecture);
         assert!((times.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{times:?}");
-        assert!(cpu(&results).svg.contains("eager: run delay, 20.0 %"));
+        assert!(cpu(&results).markup.contains("eager: run delay, 20.0 %"));
+    }
+
+    /// The file has what a document does not say of it: conditions, machine and date, and doubts.
+    #[test]
+    fn a_picture_for_documents_stands_alone() {
+        let mut results = fixture::demonstration();
+        let file = document(&results);
+        assert!(file.starts_with("<svg xmlns=") && file.contains("fill=\"#ffffff\""));
+        for said in ["2026-01-02", "A &lt;made-up&gt; processor", "Linux", "no loss", "1 µs of work"] {
+            assert!(file.contains(said), "{said}: {file}");
+        }
+        assert!(file.contains("<metadata>evenkeel demo --work 1us</metadata>"));
+        assert!(!file.contains("Cannot tell"), "{file}");
+        results.kernel.as_mut().unwrap().points[0].core_share = 0.5;
+        let file = document(&results);
+        assert!(file.contains("Cannot tell for Linux"), "{file}");
     }
 
     #[test]

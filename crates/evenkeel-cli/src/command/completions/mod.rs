@@ -4,21 +4,16 @@
 //! adds the names of the network interfaces. clap's dynamic engine would run the program at each key press
 //! instead. It is unstable, and cannot complete `packet:NAME` in bash, which splits words at colons.
 
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Arg, Args, Command, CommandFactory as _, ValueHint};
 use clap_complete::Shell;
 
 use crate::failure::Failure;
+use crate::manual::guide::{Block, Example, Group, Guide, Section};
+use crate::manual::texts;
 use crate::terminal;
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-bash, zsh and fish also complete the names of network interfaces.
-
-Examples:
-  evenkeel completions bash > ~/.local/share/bash-completion/completions/evenkeel
-  evenkeel completions zsh > \"${fpath[1]}/_evenkeel\"
-  evenkeel completions fish > ~/.config/fish/completions/evenkeel.fish")]
 pub(crate) struct Arguments {
     /// Print the script for this shell.
     shell: Shell,
@@ -27,11 +22,42 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-#[derive(serde::Serialize)]
-struct Completions {
+/// The report that `completions --json` prints.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub(crate) struct Completions {
+    /// The shell.
     shell: String,
+    /// The script.
     script: String,
 }
+
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[Group { heading: "Output", first: &["json"], others: &[] }],
+    sections: &[Section {
+        heading: "Values",
+        blocks: &[Block::Text(
+            "The scripts complete options, the values of options, and the names of experiments. In bash, zsh \
+             and fish they also complete the names of the network interfaces.",
+        )],
+    }],
+    examples: &[
+        Example {
+            says: "Install the completions for bash.",
+            command: "evenkeel completions bash > \\\n    ~/.local/share/bash-completion/completions/evenkeel",
+        },
+        Example {
+            says: "Install the completions for zsh.",
+            command: "evenkeel completions zsh > \"${fpath[1]}/_evenkeel\"",
+        },
+        Example {
+            says: "Install the completions for fish.",
+            command: "evenkeel completions fish > ~/.config/fish/completions/evenkeel.fish",
+        },
+    ],
+    exit_status: &[("0", "The script is printed."), ("2", texts::BAD_ARGUMENTS)],
+    see_also: &["man", "help"],
+    ..Guide::EMPTY
+};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let script = script(arguments.shell);
@@ -42,13 +68,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn script(shell: Shell) -> String {
-    let (mut command, mut script) = (crate::Cli::command(), Vec::new());
+    let (mut command, mut script) = (with_files_where_meant(crate::Cli::command()), Vec::new());
     clap_complete::generate(shell, &mut command, "evenkeel", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     match shell {
         Shell::Bash => in_bash(&script),
         Shell::Zsh => in_zsh(&script),
-        Shell::Fish => script + include_str!("links.fish") + &links_in_fish(&command),
+        Shell::Fish => script + include_str!("links.fish") + &arguments_in_fish(&command, ""),
         _ => script,
     }
 }
@@ -73,29 +99,49 @@ fn in_zsh(script: &str) -> String {
     named.replacen("_evenkeel() {", &format!("{}_evenkeel() {{", include_str!("links.zsh")), 1)
 }
 
-/// Returns completions with the interfaces' names for each argument that is a link.
-fn links_in_fish(command: &Command) -> String {
-    let mut text = String::new();
+/// Returns the command with names of files completed only for values that are files.
+fn with_files_where_meant(command: Command) -> Command {
+    let hinted = |arg: Arg| {
+        let is_free = arg.get_action().takes_values() && arg.get_possible_values().is_empty();
+        let is_free = is_free && arg.get_value_hint() == ValueHint::Unknown;
+        if is_free { arg.value_hint(ValueHint::Other) } else { arg }
+    };
+    command.mut_args(hinted).mut_subcommands(with_files_where_meant)
+}
+
+/// Returns what clap does not generate for fish: the interfaces' names for each argument that is a link, and
+/// the values of arguments without a name. `seen` is the condition that `command` was typed; the program's is
+/// empty.
+fn arguments_in_fish(command: &Command, seen: &str) -> String {
+    let mut text: String = command.get_arguments().map(|arg| argument_in_fish(arg, seen)).collect();
     for subcommand in command.get_subcommands() {
-        for arg in subcommand.get_arguments() {
-            let values: Vec<_> = arg.get_possible_values();
-            let has = |name: &str| values.iter().any(|value| value.get_name() == name);
-            if !has("packet:") {
-                continue;
-            }
-            let option = arg.get_long().map(|long| format!("-l {long} -r ")).unwrap_or_default();
-            let words: String = values
-                .iter()
-                .filter(|_| option.is_empty())
-                .map(|value| format!("{} ", value.get_name()))
-                .collect();
-            let bare = if has("any") { " (__evenkeel_links)" } else { "" };
-            text.push_str(&format!(
-                "complete -c evenkeel -n \"__fish_evenkeel_using_subcommand {}\" {option}-f -a \
-                 \"{words}(__evenkeel_links packet:){bare}\"\n",
-                subcommand.get_name()
-            ));
-        }
+        let name = subcommand.get_name();
+        let seen = match seen {
+            "" => format!("__fish_evenkeel_using_subcommand {name}"),
+            _ => format!("{seen}; and __fish_seen_subcommand_from {name}"),
+        };
+        text.push_str(&arguments_in_fish(subcommand, &seen));
     }
     text
+}
+
+fn argument_in_fish(arg: &Arg, seen: &str) -> String {
+    let values = arg.get_possible_values();
+    let has = |name: &str| values.iter().any(|value| value.get_name() == name);
+    let is_link = has("packet:");
+    if !(is_link || arg.is_positional() && !values.is_empty()) {
+        return String::new();
+    }
+    let option = arg.get_long().map(|long| format!("-l {long} -r ")).unwrap_or_default();
+    let mut words: Vec<&str> = Vec::new();
+    if arg.is_positional() {
+        words.extend(values.iter().map(|value| value.get_name()));
+    }
+    if is_link {
+        words.push("(__evenkeel_links packet:)");
+    }
+    if has("any") {
+        words.push("(__evenkeel_links)");
+    }
+    format!("complete -c evenkeel -n \"{seen}\" {option}-f -a \"{}\"\n", words.join(" "))
 }

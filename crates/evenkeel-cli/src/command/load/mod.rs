@@ -19,9 +19,12 @@ use evenkeel_apps::load::{
 };
 use evenkeel_apps::quantity::per_s;
 use evenkeel_apps::text::read_text;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::manual::guide::{Block, Example, Group, Guide, Section};
+use crate::manual::texts;
 use crate::receiving::Receiving;
 use crate::terminal::Progress;
 use crate::{quantity, terminal};
@@ -33,41 +36,9 @@ use sources::Sources;
 /// stalled server, as users do not. A response time begins when its request was due, so it includes the wait
 /// (no coordinated omission).
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-A due request takes a kept connection that is idle, or opens another one, up to --connections;
-beyond that it waits. Its response time begins when it was due and ends with the answer; the
-report also gives the time since it was sent. A request that was given up counts in the response
-times with its waiting time. A request that was refused, reset or answered invalidly does not
-count there.
-
-A name may have several addresses. Each is tried 250 ms after the previous one, or when that has
-failed, in the resolver's order with the families in turn (RFC 6724, RFC 8305). All connections go
-to the first address that accepts one, which the report names; if none does, the command ends.
-
-Cold connections are open and idle, as most connections of a busy server; --cold-rate sends
-requests on randomly chosen ones. Their answers are not in the response times.
-
-A day follows a file with lines of a time and a rate, such as `09:30 55`, or (synthetic) the live
-trials of Banga and Mogul (1998): on average 30.1 requests/s, at noon 58.4.
-
-With --on LINK the command uses evenkeel's TCP: on tap:NAME or packet:NAME to any server there, on
-cable to an evenkeel host at its other end that serves one document.
-
-Examples:
-  evenkeel load http://127.0.0.1:8080/ --rate 10k --duration 30s
-  evenkeel load http://127.0.0.1:8080/ --rate 2k --close --timeout 500ms --cold 750
-  evenkeel load http://127.0.0.1:8080/ --rate 100 --cold 50k --bind 127.0.0.2-127.0.0.4
-  evenkeel load http://127.0.0.1:8080/ --day synthetic --compress 288 --rate 500
-  evenkeel load http://127.0.0.1:8080/ --closed --connections 64 --histogram closed.hgrm
-  evenkeel load http://10.77.0.1/ --on cable --rate 20k
-as root:
-  evenkeel load http://10.77.0.1:8080/ --on tap:keel0 --kernel-address 10.77.0.1/24 --rate 5k
-
-Exit status: 0 if any request was answered, also at Ctrl-C, which prints the report so far; 1 if
-none was; 2 for bad arguments. docs/reference/json.md explains every field of the JSON.")]
 pub(crate) struct Arguments {
-    /// Ask for `http://HOST[:PORT][/PATH]`.
-    #[arg(value_name = "URL")]
+    /// Request this URL: `http://HOST[:PORT][/PATH]`.
+    #[arg(value_name = "URL", value_hint = clap::ValueHint::Url)]
     url: Target,
     /// Send RPS requests a second, such as 0.5, 1500 or 10k; with --day, on average [default: 1k; with --day
     /// the day's own rate].
@@ -153,16 +124,113 @@ pub(crate) struct Arguments {
     receiving: Receiving,
 }
 
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        Group {
+            heading: "Load",
+            first: &["rate", "closed", "duration"],
+            others: &["arrivals", "warm_up", "seed", "day", "compress", "peak"],
+        },
+        Group {
+            heading: "Connections",
+            first: &["connections", "close"],
+            others: &[
+                "keep_alive",
+                "requests_per_connection",
+                "timeout",
+                "connect_timeout",
+                "cold",
+                "cold_rate",
+                "bind",
+            ],
+        },
+        Group { heading: "Request", first: &[], others: &["headers", "method", "body"] },
+        Group {
+            heading: "On an evenkeel host",
+            first: &["on"],
+            others: &["from", "kernel_address", "gateway", "mac", "size"],
+        },
+        Group { heading: "Output", first: &["json"], others: &["interval", "histogram"] },
+    ],
+    sections: &[
+        Section {
+            heading: "Response times",
+            blocks: &[Block::Text(
+                "A due request takes a kept connection that is idle, or opens another one, up to \
+                 --connections; beyond that it waits. Its response time begins when it was due and ends with \
+                 the answer. The report also gives the time since it was sent. A request that was given up \
+                 counts with its waiting time. A request that was refused, reset or answered invalidly does not \
+                 count in the response times.",
+            )],
+        },
+        Section {
+            heading: "Addresses",
+            blocks: &[Block::Text(
+                "A name may have several addresses. Each is tried 250 ms after the previous one, or when that \
+                 has failed, in the resolver's order with the families in turn (RFC 6724, RFC 8305). All \
+                 connections go to the first address that accepts one, which the report names. If none does, \
+                 the command ends.",
+            )],
+        },
+        Section {
+            heading: "Cold connections and days",
+            blocks: &[Block::Text(
+                "Cold connections are open and idle, as most connections of a busy server. --cold-rate sends \
+                 requests on randomly chosen ones; their answers are not in the response times. A day follows \
+                 a file with lines of a time and a rate, such as `09:30 55`, or (synthetic) the live trials of \
+                 Banga and Mogul (1998): on average 30.1 requests/s, at noon 58.4.",
+            )],
+        },
+    ],
+    examples: &[
+        Example {
+            says: "Send 10 000 requests a second to a web server for half a minute.",
+            command: "evenkeel load http://127.0.0.1:8080/ --rate 10k --duration 30s",
+        },
+        Example {
+            says: "Open a connection for each request, with 750 idle connections besides.",
+            command: "evenkeel load http://127.0.0.1:8080/ --rate 2k --close --cold 750",
+        },
+        Example {
+            says: "Load an evenkeel host in memory, which serves one document.",
+            command: "evenkeel load http://10.77.0.1/ --on cable --rate 20k",
+        },
+        Example {
+            says: "As root, load a server of this machine from a host with its own TCP.",
+            command: "evenkeel load http://10.77.0.1:8080/ --on tap:keel0 \\\n    \
+                      --kernel-address 10.77.0.1/24 --rate 5k",
+        },
+    ],
+    exit_status: &[
+        ("0", "A request was answered, also if a signal ended the command."),
+        ("1", "None was answered, or a file could not be written."),
+        ("2", texts::BAD_ARGUMENTS),
+    ],
+    signals: texts::SIGNALS,
+    files: &[texts::TUN_FILE],
+    see_also: &["http", "blast", "help receiving", "curl(1)"],
+};
+
 /// The report that `load --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Load")]
+pub(crate) struct Output<'a> {
+    /// The URL.
     url: String,
+    /// The server's address in use; the first of its addresses if none accepted a connection.
     to: String,
+    /// The place of the generator: `kernel`, or the link of `--on`.
     on: String,
+    /// The mode of the generator: `open` or `closed`.
     mode: &'static str,
+    /// The spacing of the requests in an open loop: `poisson` or `constant`; `None` in a closed loop.
     arrivals: Option<&'static str>,
+    /// The addresses that were tried before and failed.
     unreached: Vec<Unreached>,
+    /// The day that was played; `None` without `--day`.
     day: Option<DayOutput>,
+    /// The reasons why the figures may be the generator's and not the server's: `busy`, `disturbed`, `late`
+    /// or `not_offered`.
     doubts: Vec<&'static str>,
     #[serde(flatten)]
     report: &'a Report,
@@ -171,9 +239,11 @@ struct Output<'a> {
 }
 
 /// An address of the server to which no connection could be made.
-#[derive(Debug, Clone, Serialize)]
-struct Unreached {
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Unreached {
+    /// The address and port.
     address: String,
+    /// The failure, by its name among the failures of requests.
     failed: &'static str,
 }
 
@@ -185,10 +255,13 @@ impl Unreached {
 }
 
 /// The day that was played.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct DayOutput {
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct DayOutput {
+    /// The factor by which the day was played faster.
     compress: f64,
+    /// The mean rate, in requests a second.
     mean_rps: f64,
+    /// The rate of the busiest part, in requests a second on average.
     peak_rps: f64,
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use evenkeel_apps::quantity::{count, percent, pps};
 use evenkeel_apps::route::flood::{self, Flood, Flooded, News, Step};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Arguments;
@@ -21,8 +22,10 @@ const EACH: Duration = Duration::from_millis(300);
 const BAR: usize = 30;
 
 /// The report that `route --json` prints for a demonstration on cables.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RouteOnCable")]
+pub(crate) struct Output<'a> {
+    /// The receive architecture of the router.
     architecture: &'static str,
     #[serde(flatten)]
     flooded: &'a Flooded,

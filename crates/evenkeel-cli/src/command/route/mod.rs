@@ -1,6 +1,6 @@
 //! `evenkeel route`: runs a router with screening rules.
 
-mod cable;
+pub(crate) mod cable;
 mod describe;
 
 use std::path::{Path, PathBuf};
@@ -20,73 +20,30 @@ use evenkeel_apps::route::router::{Changing, Reread, Router};
 use evenkeel_apps::route::running;
 use evenkeel_apps::route::tables::{Unusable, Written};
 use evenkeel_apps::text::read_text;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::config_file::{self, File};
 use crate::failure::Failure;
+use crate::manual::guide::{Block, Example, Group, Guide, Section};
+use crate::manual::texts;
 use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
 use crate::{suggest, terminal};
 
-/// Route IPv4 and IPv6 between links, screen packets, and keep the peak under any load.
+/// Route and screen IPv4 and IPv6 packets between links, and keep the peak under any load.
 ///
 /// evenkeel forwards the packets; the kernel only moves frames. Rules are those of pf, without state: the
 /// last matching rule decides. On SIGHUP the command reads the files of --config and --rules again, without
 /// losing a packet. If they cannot be used, the old rules, routes and neighbours stay. Without such a file
 /// SIGHUP ends the command.
 #[derive(Debug, Clone, Args)]
-#[command(
-    args_override_self = true,
-    after_long_help = "\
-Links:
-  packet:NAME  an existing network interface, through AF_PACKET. Needs root (CAP_NET_RAW).
-  tap:NAME     a TAP device; created if it does not exist, and then removed at the end. Needs root
-               (CAP_NET_ADMIN).
-               Both also with ,queues=N for N receive rings; each flow uses one of them.
-
-Rules:
-  web = \"{ 80, 443 }\"
-  table <bad> { 10.0.0.0/8, !10.1.0.0/16, 192.0.2.5 - 192.0.2.70 } file \"bad.txt\"
-  block return log in on wan from <bad>
-  pass quick proto udp to port domain
-  block proto tcp to port $web flags S/SA label \"no new connections\"
-  antispoof quick for lan
-  match on wan scrub (max-mss 1440)
-
-A configuration file has the options of the command line, which overrides it:
-  rules = \"rules.conf\"
-  quota = 8
-  [[link]]
-  name = \"lan\"
-  device = \"packet:eth1\"
-  address = [\"10.0.1.1/24\", \"fd00:1::1/64\"]
-  [[route]]
-  to = \"10.9.0.0/16\"
-  via = \"10.0.2.2\"
-
-Examples:
-  evenkeel route cable
-  evenkeel route cable --architecture eager
-as root:
-  evenkeel route --link packet:eth1,10.0.1.1/24 --link packet:eth2,10.0.2.1/24 \\
-    --route default,via=10.0.2.254
-  evenkeel route --config router.toml --stats-interval 1s
-  evenkeel route --config router.toml --check
-  evenkeel route --config router.toml --cores 1,2,3
-  kill -HUP $(pidof evenkeel)
-
-Exit status: 0 if the command ran to its end or to Ctrl-C and every frame is accounted for, 1
-otherwise, 2 for bad arguments."
-)]
+#[command(args_override_self = true)]
 pub(crate) struct Arguments {
     /// Run a demonstration in memory, which needs nothing: a flood at rising rates through a router between
     /// two cables. The links are called lan, where the flood comes from, and wan.
-    #[arg(value_name = "cable", value_parser = ["cable"])]
+    #[arg(value_name = "cable", value_parser = ["cable"], hide_possible_values = true)]
     place: Option<String>,
-    /// On cable: flood with PPS packets a second, such as 500k, or max [default: several rates, one after
-    /// another].
-    #[arg(long, value_name = "PPS", value_parser = quantity::rate)]
-    rate: Option<Rate>,
     /// Read options from a TOML file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -98,8 +55,8 @@ pub(crate) struct Arguments {
     )]
     link: Vec<Link>,
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets are the help's, for what may be left out")]
-    /// Add a route: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; or PREFIX,link=NAME; or PREFIX,blackhole
-    /// (unreachable, prohibit). PREFIX may be default.
+    /// Add a route to PREFIX, in one of these forms: PREFIX,via=GATEWAY[,link=NAME][,metric=N]; PREFIX,link=NAME;
+    /// PREFIX,blackhole (or unreachable, prohibit). PREFIX may be default.
     #[arg(long, value_name = "PREFIX,via=GATEWAY")]
     route: Vec<StaticRoute>,
     /// Add a neighbour with a known hardware address.
@@ -125,7 +82,8 @@ pub(crate) struct Arguments {
     /// Write incoming and outgoing frames of all links to a pcapng file: at most `snaplen` bytes of each, and
     /// only frames that match `filter`, in tcpdump's language. Frames that the disk cannot take are discarded
     /// and counted; nothing waits. Not with several --cores.
-    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside)]
+    #[arg(long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]", value_parser = super::capture::inside,
+          value_hint = clap::ValueHint::FilePath)]
     capture: Option<Embedded>,
     /// Let at most N packets wait for screening.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
@@ -148,6 +106,10 @@ pub(crate) struct Arguments {
     /// Give frames to a link that is still sending in this MODE.
     #[arg(long, value_name = "MODE", value_enum, default_value_t = TransmitMode::Latency)]
     transmit: TransmitMode,
+    /// On cable: flood with PPS packets a second, such as 500k, or max [default: several rates, one after
+    /// another].
+    #[arg(long, value_name = "PPS", value_parser = quantity::rate)]
+    rate: Option<Rate>,
     /// Print the effect of the rules and options, and end.
     #[arg(long)]
     check: bool,
@@ -172,9 +134,88 @@ enum TransmitMode {
     Throughput,
 }
 
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        Group {
+            heading: "Routing",
+            first: &["link", "route", "config"],
+            others: &["neighbor", "kernel_routes", "cores"],
+        },
+        Group {
+            heading: "Screening",
+            first: &["rules", "check"],
+            others: &["log", "screen_queue", "screen_nice"],
+        },
+        Group {
+            heading: "Forwarding",
+            first: &["rate"],
+            others: &["forward_nice", "output_queue", "transmit"],
+        },
+        Group { heading: "Run", first: &["duration"], others: &[] },
+        Group { heading: "Output", first: &["json"], others: &["stats_interval", "capture"] },
+    ],
+    sections: &[
+        Section {
+            heading: "Links",
+            blocks: &[Block::Terms(&[texts::PACKET, texts::TAP, ("...,queues=N", texts::QUEUES)])],
+        },
+        Section {
+            heading: "Rules",
+            blocks: &[Block::Code(
+                "table <bad> { 10.0.0.0/8, !10.1.0.0/16 } file \"bad.txt\"\n\
+                 block return log in on wan from <bad>\n\
+                 pass quick proto udp to port domain\n\
+                 block proto tcp to port { 80, 443 } flags S/SA label \"no new connections\"",
+            )],
+        },
+        Section {
+            heading: "Configuration file",
+            blocks: &[
+                Block::Text("The file has options of the command line, which overrides it."),
+                Block::Code(
+                    "rules = \"rules.conf\"\n\
+                     [[link]]\n\
+                     name = \"lan\"\n\
+                     device = \"packet:eth1\"\n\
+                     address = [\"10.0.1.1/24\", \"fd00:1::1/64\"]",
+                ),
+            ],
+        },
+    ],
+    examples: &[
+        Example {
+            says: "Flood a router in memory at rising rates, and see that it keeps its peak.",
+            command: "evenkeel route cable",
+        },
+        Example {
+            says: "As root, route between two network cards, with a default route.",
+            command: "evenkeel route --link packet:eth1,10.0.1.1/24 \\\n    \
+                      --link packet:eth2,10.0.2.1/24 --route default,via=10.0.2.254",
+        },
+        Example {
+            says: "Show what a configuration file would do.",
+            command: "evenkeel route --config router.toml --check",
+        },
+        Example {
+            says: "As root, let a running router read its files again.",
+            command: "kill -HUP $(pidof evenkeel)",
+        },
+    ],
+    exit_status: texts::EXIT_STATUS,
+    signals: texts::REREAD_SIGNALS,
+    files: &[
+        ("router.toml", "A file of --config: options of the command line, in TOML."),
+        ("rules.conf", "A file of --rules: the rules, and the tables that they name."),
+        texts::TUN_FILE,
+    ],
+    see_also: &["wan", "monitor", "help receiving", "pf.conf(5)", "ip-route(8)"],
+};
+
 /// The report that `route --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Route")]
+pub(crate) struct Output<'a> {
+    /// The receive architecture of the router.
     architecture: &'static str,
     #[serde(flatten)]
     routed: &'a Routed,

@@ -10,25 +10,16 @@ use evenkeel_apps::stream::{Ask, Web};
 use super::serve::{Run, Task, TcpArguments};
 use crate::command::hosting::HostArguments;
 use crate::failure::Failure;
+use crate::manual::guide::{Example, Group, Guide};
+use crate::manual::texts;
 use crate::quantity;
 use crate::receiving::Receiving;
 
-/// Serve one made-up document over HTTP/1.x: for measurements, browsers and curl.
+/// Serve one made-up document over HTTP/1.x (for measurements, browsers and curl).
 ///
 /// GET and HEAD of / return the document. Connections are kept, and requests may be pipelined.
 #[derive(Debug, Args)]
 #[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
-#[command(after_long_help = "\
-Links are those of `evenkeel echo --help`.
-
-Examples:
-  evenkeel http cable --size 1300 --clients 64
-as root, in two terminals:
-  evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G --congestion bbr
-  curl -o document http://10.77.0.2/
-with TCP Fast Open, where the second request arrives in the SYN:
-  evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --fast-open
-  curl --tcp-fastopen http://10.77.0.2/; curl --tcp-fastopen http://10.77.0.2/")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     host: HostArguments,
@@ -54,6 +45,33 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     receiving: Receiving,
 }
+
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        texts::HOST_ADDRESSES,
+        Group { heading: "Service", first: &["size", "port"], others: &["work", "timeout"] },
+        Group { heading: "Load on cable", first: &[], others: &["clients"] },
+        texts::TCP,
+        texts::RUN,
+        texts::HOST_OUTPUT,
+    ],
+    sections: &[texts::HOST_LINKS],
+    examples: &[
+        Example {
+            says: "Serve a small document to 64 clients in memory for five seconds.",
+            command: "evenkeel http cable --size 1300 --clients 64",
+        },
+        Example {
+            says: "As root, serve 1 GB to the programs of this machine, with BBR.",
+            command: "evenkeel http tap:keel0 --kernel-address 10.77.0.1/24 --size 1G \\\n    --congestion bbr",
+        },
+        Example { says: "In another terminal, fetch it.", command: "curl -o document http://10.77.0.2/" },
+    ],
+    exit_status: texts::EXIT_STATUS,
+    signals: texts::SIGNALS,
+    files: &[texts::TUN_FILE],
+    see_also: &["load", "echo", "help receiving", "help sending"],
+};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { host, port, size, work, timeout, count, streams, receiving } = arguments;

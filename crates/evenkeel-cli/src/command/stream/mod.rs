@@ -2,5 +2,5 @@
 
 pub(crate) mod http;
 pub(crate) mod send;
-pub(super) mod serve;
+pub(crate) mod serve;
 mod show;

@@ -19,41 +19,25 @@ use evenkeel_apps::host_setup::{HostSetup, Limits, Occasion};
 use evenkeel_apps::quantity::{count, three_digits};
 use evenkeel_apps::sending::{self, Errand, Place, Sent, Way};
 use evenkeel_apps::stream::{Drain, Options, Pattern, Source, Stdio};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::serve::FAST_OPEN_WAITING;
 use super::show::{self, Moved, Telling};
 use crate::command::account;
 use crate::failure::Failure;
+use crate::manual::guide::{Block, Example, Group, Guide, Section};
+use crate::manual::texts;
 use crate::receiving::Receiving;
 use crate::sending::Sending;
 use crate::{address, quantity, suggest, terminal};
 
-/// Send standard input, a file or made-up bytes over one TCP connection, and write what comes back.
+/// Send a file or standard input over one TCP connection, and write what comes back.
 ///
-/// After the last byte the command closes its direction (half-close), and receives to the end of the peer's.
+/// With --bytes the command sends made-up bytes, and compares what comes back. After the last byte it closes its direction (half-close), and receives to the end of the peer's.
 /// TCP, IP, ARP and neighbour discovery are evenkeel's; the kernel only moves frames.
 #[derive(Debug, Args)]
 #[command(mut_arg("limit_rate", |limit| limit.visible_alias("rate")))]
-#[command(after_long_help = "\
-Received bytes go to standard output, and the report to standard error; with --bytes or --json, or
-with --output FILE, the report goes to standard output. Made-up bytes are compared with the echo.
-
-On cable an evenkeel host at the other end sends all bytes back, or with --sink only receives them.
-
-Examples:
-  evenkeel send cable --bytes 1G
-  evenkeel send cable --bytes 10M --limit-rate 50mbit
-  echo hello | evenkeel send cable
-as root, in two terminals:
-  nc -l 9000 > got
-  evenkeel send tap:keel0 --kernel-address 10.77.0.1/24 --to 10.77.0.1:9000 some-file
-  printf 'GET / HTTP/1.0\\r\\n\\r\\n' | evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:80
-  evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:9000 --start known=50mbit some-file
-
-Exit status: 0 if both sides have sent all and closed; 1 if not, because there was no connection or
-it failed, something could not be read or written, or Ctrl-C or --duration ended it; 2 for bad
-arguments. Bytes out are those that the peer has acknowledged.")]
 pub(crate) struct Arguments {
     /// Send frames through LINK: cable, tap:NAME or packet:NAME.
     #[arg(value_name = "LINK", value_parser = suggest::link(), hide_possible_values = true)]
@@ -68,7 +52,7 @@ pub(crate) struct Arguments {
     /// --json it is only counted].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Connect to ADDRESS:PORT. On a cable this is the server's address and port.
+    /// Connect to ADDRESS:PORT. On cable this is the server's address and port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.77.0.1:7", value_parser = address::endpoint)]
     to: IpEndpoint,
     /// Send from ADDRESS with its prefix length [default: 10.77.0.2/24, or fd77::2/64 if --to is IPv6].
@@ -86,7 +70,7 @@ pub(crate) struct Arguments {
         long, value_name = "ADDRESS", value_parser = suggest::mac(), hide_possible_values = true
     )]
     mac: Option<Address>,
-    /// On a cable: the other end receives and sends nothing back.
+    /// On cable: the peer receives and sends nothing back.
     #[arg(long)]
     sink: bool,
     /// Send the first bytes with the SYN, which saves a round trip (TCP Fast Open, RFC 7413). A first
@@ -108,7 +92,8 @@ pub(crate) struct Arguments {
     /// Write incoming and outgoing frames to a pcapng file; see `evenkeel echo --help`.
     #[arg(
         long, value_name = "FILE[,snaplen=N][,filter=EXPRESSION]",
-        value_parser = crate::command::capture::inside
+        value_parser = crate::command::capture::inside,
+        value_hint = clap::ValueHint::FilePath
     )]
     capture: Option<Embedded>,
     /// Report progress and the state of the connection on standard error every TIME [default: on a terminal
@@ -127,11 +112,64 @@ pub(crate) struct Arguments {
     receiving: Receiving,
 }
 
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        Group { heading: "Data", first: &["bytes", "output"], others: &["sink", "seed"] },
+        texts::PEER_ADDRESSES,
+        Group { heading: "TCP", first: &[], others: &["fast_open", "connect_timeout"] },
+        Group { heading: "Run", first: &["duration"], others: &[] },
+        texts::HOST_OUTPUT,
+    ],
+    sections: &[Section {
+        heading: "Output",
+        blocks: &[Block::Text(
+            "Received bytes go to standard output, and the report to standard error. With --bytes, --json or \
+             --output FILE the report goes to standard output. On cable \
+             the peer is an evenkeel host that sends all bytes back, or with --sink only receives them.",
+        )],
+    }],
+    examples: &[
+        Example {
+            says: "Send 1 GB to an echo service in memory, and compare what comes back.",
+            command: "evenkeel send cable --bytes 1G",
+        },
+        Example {
+            says: "Send standard input, and print what comes back.",
+            command: "echo hello | evenkeel send cable",
+        },
+        Example {
+            says: "As root, send a file to a server on this machine, such as `nc -l 9000 > got`.",
+            command: "evenkeel send tap:keel0 --kernel-address 10.77.0.1/24 \\\n    --to 10.77.0.1:9000 some-file",
+        },
+        Example {
+            says: "As root, send a file through a network card, on a path of known capacity.",
+            command: "evenkeel send packet:eth1 --from 192.0.2.7/24 --to 192.0.2.9:9000 \\\n    \
+                      --start known=50mbit some-file",
+        },
+    ],
+    exit_status: &[
+        ("0", "Both sides have sent all and closed."),
+        (
+            "1",
+            "Not so: there was no connection or it failed, something could not be read or written, or a signal \
+             or --duration ended it.",
+        ),
+        ("2", texts::BAD_ARGUMENTS),
+    ],
+    signals: texts::SIGNALS,
+    files: &[texts::TUN_FILE],
+    see_also: &["echo", "sink", "help receiving", "help sending", "nc(1)"],
+};
+
 /// The report that `send --json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Send")]
+pub(crate) struct Output<'a> {
+    /// The link, as given on the command line.
     link: String,
+    /// The receive architecture of the host.
     architecture: &'static str,
+    /// The address and port of the peer.
     to: String,
     #[serde(flatten)]
     sent: &'a Sent,

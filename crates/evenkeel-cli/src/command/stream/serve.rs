@@ -11,6 +11,7 @@ use evenkeel_apps::quantity::{count, per_s, pps, three_digits};
 use evenkeel_apps::serve::{self, Cabled, Listening, News, Offer, Served, Serving};
 use evenkeel_apps::stream::{Ask, Asked, Load, Options, Service};
 use evenkeel_apps::{blaster, service};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::show::{self, Moved, Telling};
@@ -41,7 +42,7 @@ pub(crate) struct TcpArguments {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "256",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fast_open: Option<u32>,
-    /// On cable: the other end has N connections open at a time, and at most 128 of them in use [default:
+    /// On cable: open N connections to the service at a time, and use at most 128 of them [default:
     /// 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     clients: Option<u32>,
@@ -209,9 +210,10 @@ impl Run<'_> {
     }
 }
 
-/// The report that a TCP server prints with `--json`.
-#[derive(Serialize)]
-struct Output<'a> {
+/// The report of a service, as `--json` prints it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Serve")]
+pub(crate) struct Output<'a> {
     #[serde(flatten)]
     place: &'a At,
     #[serde(flatten)]
@@ -219,12 +221,17 @@ struct Output<'a> {
 }
 
 /// The place of a server: its link, protocol, architecture, addresses and port.
-#[derive(Serialize)]
-struct At {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct At {
+    /// The link, as given on the command line.
     link: String,
+    /// The protocols of the service: `udp`, `tcp`, or both with a plus sign.
     protocol: &'static str,
+    /// The receive architecture of the host.
     architecture: &'static str,
+    /// The addresses of the host, with their prefix lengths.
     addresses: Vec<String>,
+    /// The port of the service.
     port: u16,
 }
 

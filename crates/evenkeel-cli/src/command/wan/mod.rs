@@ -14,69 +14,27 @@ use evenkeel_apps::text::read_text;
 use evenkeel_apps::wan::cable::{self, Demonstrated, Demonstration, News};
 use evenkeel_apps::wan::{self, Options, RealTime, Report, Reread, Wan, WanError};
 use evenkeel_wan::{Loss, Rate, Settings, Size, Trace};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::config_file;
 use crate::failure::Failure;
+use crate::manual::guide::{Block, Example, Group, Guide, Section};
+use crate::manual::texts;
 use crate::{quantity, suggest, terminal};
 use settings::{Both, Queue, Reorder, Share};
 
-/// Emulate a wide-area network between two links: rate, queue, delay, jitter, loss, reordering.
+/// Emulate a wide-area network between two links (rate, queue, delay, jitter, loss, reordering).
 ///
 /// The emulator is a bridge: frames pass unchanged, also those of ARP and IPv6, and each direction has its
 /// own settings. It measures its own error and prints it at the end: the lateness of frames, and the frames
 /// lost because the machine was late. No frame leaves early.
 #[derive(Debug, Clone, Args)]
-#[command(
-    args_override_self = true,
-    after_long_help = "\
-Links:
-  packet:NAME  an existing network interface, through AF_PACKET. Needs root (CAP_NET_RAW).
-  tap:NAME     a TAP device; created if it does not exist, and then removed at the end. Needs root
-               (CAP_NET_ADMIN). Also with ,kernel=ADDRESS/LENGTH for the kernel's end.
-
-Directions: one value applies to both. With two values, such as --rate 50mbit/5mbit, the first is
-for frames from the first link to the second, and the second for frames in the other direction. The
-first --trace is for the forward direction, a second one for the other. none resets a setting, but
-not --queue and --overhead.
-
-Each frame passes these steps in order:
-  loss, corruption, duplication, queue, rate or trace, delay and jitter, reordering
-
-Settings have the names of tc-netem. The emulator differs in this order, and in these points: a
-lost frame is not duplicated, a copy has the flipped bit too, --reorder delays frames where netem
-sends them early, --jitter keeps the order without --jitter-reorders, and --queue counts only frames
-that wait for the rate, not delayed ones as netem's limit. --loss gemodel is netem's model.
-
-Traces are mahimahi's: a line for each opportunity to deliver 1500 bytes, with its time in
-milliseconds since the beginning; at its end a trace begins again.
-
-Settings can change as with `tc qdisc change`: write them to a TOML file (--config), and send SIGHUP.
-Options of the command line override the file. Frames in transit keep their deadlines; links, --seed
-and similar options stay. If the file cannot be used, a message says so, and nothing changes.
-  delay = \"20ms\"
-  link = [\"packet:eth1\", \"packet:eth2\"]
-
-Links may have any MTU, also one that changes. Frames too long for the other link are counted.
-
-Examples:
-  evenkeel wan cable
-  evenkeel wan cable --rate 50mbit/5mbit --delay 20ms --loss 0.5%
-as root:
-  evenkeel wan --link packet:eth1 --link packet:eth2 --rate 50mbit --delay 50ms
-  evenkeel wan --link packet:eth1 --link packet:eth2 --rate 50mbit/5mbit --queue 100ms/300ms
-  evenkeel wan --link tap:t0,kernel=10.9.0.1/24 --link packet:eth2 --delay 10ms --jitter 2ms
-  evenkeel wan --link packet:eth1 --link packet:eth2 --loss gemodel:0.1%,20% --reorder 0.5%,5ms
-  evenkeel wan --link packet:eth1 --link packet:eth2 --trace lte.down --trace lte.up --delay 20ms
-  evenkeel wan --config wan.toml
-
-Exit status: 0 if the command ran to its end or to Ctrl-C and every frame is accounted for, 1
-otherwise, 2 for bad arguments."
-)]
+#[command(args_override_self = true)]
 pub(crate) struct Arguments {
     /// Run a demonstration in memory, which needs nothing: senders at both ends exceed the rate by a fifth,
     /// and receivers measure what arrives.
-    #[arg(value_name = "cable", value_parser = ["cable"])]
+    #[arg(value_name = "cable", value_parser = ["cable"], hide_possible_values = true)]
     place: Option<String>,
     /// Read options from a TOML file; read it again on SIGHUP.
     #[arg(long, value_name = "FILE")]
@@ -132,12 +90,12 @@ pub(crate) struct Arguments {
     /// machine, spins for that long, and sleeps until then.
     #[arg(long, value_name = "TIME", default_value = "250us", value_parser = quantity::time)]
     spin: Duration,
-    /// Bind the emulator to processor N, best one without other programs [default: wherever the kernel puts
+    /// Bind the emulator to processor N, preferably one without other programs [default: wherever the kernel puts
     /// it].
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
-    /// Run before all ordinary programs (SCHED_FIFO): exact also next to others, but they get no time of its
-    /// processor. Needs root (CAP_SYS_NICE), and a processor to spare.
+    /// Run before all ordinary programs (SCHED_FIFO). The emulator then stays exact next to other programs, but
+    /// they get no time on its processor. Needs root (CAP_SYS_NICE), and a processor to spare.
     #[arg(long)]
     realtime: bool,
     /// Allow memory for N frames, 2 KiB each (jumbo frames more), allocated on demand.
@@ -157,9 +115,92 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+pub(crate) const GUIDE: Guide = Guide {
+    groups: &[
+        Group {
+            heading: "Path",
+            first: &["rate", "delay", "loss", "queue"],
+            others: &[
+                "trace",
+                "overhead",
+                "jitter",
+                "jitter_reorders",
+                "reorder",
+                "duplicate",
+                "corrupt",
+                "seed",
+            ],
+        },
+        Group { heading: "Links", first: &["link", "config"], others: &["offered"] },
+        Group { heading: "Processor", first: &[], others: &["spin", "cpu", "realtime", "memory"] },
+        Group { heading: "Run", first: &["duration"], others: &[] },
+        Group { heading: "Output", first: &["json"], others: &["stats_interval"] },
+    ],
+    sections: &[
+        Section {
+            heading: "Links",
+            blocks: &[Block::Terms(&[
+                texts::PACKET,
+                texts::TAP,
+                ("...,kernel=A/N", "tap: with the address A and prefix length N for the kernel's end."),
+            ])],
+        },
+        Section {
+            heading: "Directions",
+            blocks: &[Block::Text(
+                "One value applies to both. With two values, such as --rate 50mbit/5mbit, the first is for \
+                 frames from the first link to the second, and the second for frames in the other direction. \
+                 The first --trace is for the forward direction, a second one for the other. The value none \
+                 resets a setting, but not --queue and --overhead.",
+            )],
+        },
+        Section {
+            heading: "Order",
+            blocks: &[Block::Text(
+                "Each frame passes loss, corruption, duplication, queue, rate or trace, delay and jitter, and \
+                 reordering. Settings have the names of tc-netem, which differs in this order and in these \
+                 points: a lost frame is not duplicated here, and a copy has the flipped bit, too. --reorder \
+                 delays frames; netem sends them early. --jitter keeps the order without --jitter-reorders. \
+                 --queue counts only frames that wait for the rate. --loss gemodel is netem's model.",
+            )],
+        },
+        Section {
+            heading: "Configuration file",
+            blocks: &[
+                Block::Text(
+                    "Settings in a file of --config can change: SIGHUP reads it again. Options of the command \
+                     line override it. Links, --seed and similar options stay.",
+                ),
+                Block::Code("delay = \"20ms\"\nlink = [\"packet:eth1\", \"packet:eth2\"]"),
+            ],
+        },
+    ],
+    examples: &[
+        Example {
+            says: "Emulate a DSL line in memory, and measure what comes out at its ends.",
+            command: "evenkeel wan cable --rate 50mbit/5mbit --delay 20ms --loss 0.5%",
+        },
+        Example {
+            says: "As root, put a path of 50 Mbit/s and 50 ms between two network cards.",
+            command: "evenkeel wan --link packet:eth1 --link packet:eth2 \\\n    --rate 50mbit --delay 50ms",
+        },
+        Example {
+            says: "As root, follow a recorded mobile link.",
+            command: "evenkeel wan --link packet:eth1 --link packet:eth2 --trace lte.down \\\n    \
+                      --trace lte.up --delay 20ms",
+        },
+    ],
+    exit_status: texts::EXIT_STATUS,
+    signals: texts::REREAD_SIGNALS,
+    files: &[("wan.toml", "A file of --config: options of the command line, in TOML."), texts::TUN_FILE],
+    see_also: &["route", "tc-netem(8)", "mahimahi(1)"],
+};
+
 /// The report that `wan --json` prints.
-#[derive(Serialize)]
-struct Output<'a, T> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Wan_{T}")]
+pub(crate) struct Output<'a, T> {
+    /// The settings of the two directions, in words: forward, and back.
     settings: [String; 2],
     #[serde(flatten)]
     what: &'a T,
