@@ -479,6 +479,25 @@ mod tests {
         assert_eq!(segment.emit(&mut vec![0; segment.len() - 1], A, B), None);
     }
 
+    #[test]
+    fn a_header_length_below_20_or_beyond_the_segment_is_malformed() {
+        let mut bytes = [0; 100];
+        let len = Segment { header: header(), payload: [b"hello", b""] }.emit(&mut bytes, A, B).unwrap();
+        for words in 0..16 {
+            bytes[12] = words << 4;
+            bytes[16..18].fill(0);
+            let sum = Checksum::pseudo(A, B, PROTOCOL, len).add(&bytes[..len]).finish();
+            bytes[16..18].copy_from_slice(&sum.to_be_bytes());
+            let parsed = Segment::parse(&bytes[..len], A, B, Ecn::NotCapable);
+            let is_right = (5..=len / 4).contains(&usize::from(words));
+            assert_eq!(parsed.is_ok(), is_right, "{words} words");
+            assert_eq!(TcpPacket::new_checked(&bytes[..len]).is_ok(), is_right, "{words} words, smoltcp");
+        }
+        (0..HEADER_LEN).for_each(|len| {
+            assert_eq!(Segment::parse(&bytes[..len], A, B, Ecn::NotCapable), Err(Malformed::Short));
+        });
+    }
+
     proptest! {
         #[test]
         fn any_bytes_parse_or_are_malformed(
