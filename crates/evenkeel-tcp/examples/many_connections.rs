@@ -1,7 +1,7 @@
-//! An echo server with very many connections, and the clients of all of them: two endpoints in one program, with
-//! a link of 10 ms between them. A hundred clients come each millisecond. Each sends a request, reads its echo,
-//! and keeps its connection open. Time is virtual: it moves on to the next arrival or deadline, until there is
-//! none. An idle connection has no deadline, and owns no buffer.
+//! An echo server with very many connections, and the clients of all of them: two endpoints in one program,
+//! with a link of 10 ms between them. A hundred clients come each millisecond. Each sends a request, reads
+//! its echo, and keeps its connection open. Time is virtual: it moves on to the next arrival or deadline,
+//! until there is none. An idle connection has no deadline, and owns no buffer.
 #![allow(clippy::print_stdout, reason = "it reports the result")]
 
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
-//! An echo server (RFC 862) on a TUN device, for the programs of this machine: the kernel's TCP at one end, and
-//! this crate's at the other. The example has what a user-space stack adds to TCP: a clock, random bits, IP
-//! headers, and a wait that ends with a packet or a deadline.
+//! An echo server (RFC 862) on a TUN device, for the programs of this machine: the kernel's TCP at one end,
+//! and this crate's at the other. The example has what a user-space stack adds to TCP: a clock, random bits,
+//! IP headers, and a wait that ends with a packet or a deadline.
 //!
 //! ```console
 //! # cargo run --example tun_echo &

@@ -70,7 +70,8 @@ impl Checksum {
         Self { sum: add_word(self.sum, sum), odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
-    /// Returns the sum with an array of `bytes` appended, to an even number of bytes. The compiler unrolls it.
+    /// Returns the sum with an array of `bytes` appended, to an even number of bytes. The compiler unrolls
+    /// it.
     #[must_use]
     #[inline(always)]
     pub fn add_array<const N: usize>(self, bytes: &[u8; N]) -> Self {

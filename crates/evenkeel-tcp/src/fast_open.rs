@@ -1,8 +1,8 @@
 //! TCP Fast Open (RFC 7413): data in the SYN, for clients that have proved their address before.
 //!
 //! An endpoint does all of this by itself: a listener if [`ListenerConfig::fast_open`](crate::ListenerConfig)
-//! is not zero, a client if it opens with [`Endpoint::connect_with`](crate::Endpoint::connect_with). The types
-//! here are for servers that share a key, and for other implementations.
+//! is not zero, a client if it opens with [`Endpoint::connect_with`](crate::Endpoint::connect_with). The
+//! types here are for servers that share a key, and for other implementations.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -142,8 +142,8 @@ const DOUBLINGS_MAX: u32 = 4;
 
 /// The client's side: a cache of servers' cookies, and of paths that lose SYNs with data (RFC 7413, 4.1.3).
 ///
-/// The cache is bounded, and never searched: an address leads to four entries, of which a new one replaces the
-/// least recently used. A cookie that is replaced costs one round trip.
+/// The cache is bounded, and never searched: an address leads to four entries, of which a new one replaces
+/// the least recently used. A cookie that is replaced costs one round trip.
 #[derive(Debug)]
 pub struct FastOpenCache {
     secret: Secret,

@@ -1,8 +1,9 @@
 //! TCP (RFC 9293) as a library: no sockets, no threads, no clock, and very many connections.
 //!
 //! The crate is for programs that bring their own packets: user-space network stacks, simulators, test tools,
-//! proxies over a TUN device, firmware. It is sans-IO. Segments, the user's calls and the time go in; segments,
-//! deadlines and events come out. So real and virtual time run the same code, and tests need no waiting.
+//! proxies over a TUN device, firmware. It is sans-IO. Segments, the user's calls and the time go in;
+//! segments, deadlines and events come out. So real and virtual time run the same code, and tests need no
+//! waiting.
 //!
 //! # A tour
 //!
@@ -77,9 +78,8 @@
 //! - The [`Secret`] is random, and no other host knows it. Initial sequence numbers (RFC 6528), ports (RFC
 //!   6056), SYN cookies and the hash of the table of connections come from it. With the same secret, the same
 //!   input gives the same output, to the byte.
-//! - The caller has checked that a packet is whole, and that its destination is a unicast address of the host.
-//!   Checksum, header and options are checked here. No bytes of a segment make the crate panic, and no queue
-//!   grows without a bound.
+//! - The caller has checked that a packet is whole, and for a unicast address of the host. Checksum, header and
+//!   options are checked here. No bytes of a segment make the crate panic, and no queue grows without a bound.
 //! - The caller puts each segment into an IP packet between the ends that [`Transmit`](endpoint::Transmit)
 //!   names, with its codepoints. A segment that cannot be sent is lost, as in a network, and is sent again.
 //! - A host with several interfaces implements [`endpoint::Routes`], and reports which interfaces are full
@@ -91,9 +91,9 @@
 //! # Settings
 //!
 //! [`EndpointConfig`], [`ListenerConfig`], [`Config`] and
-//! [`RecoveryConfig`](recovery::RecoveryConfig) have public fields and a `Default`. Write only the fields that
-//! differ, and end with `..Default::default()`: minor versions add fields. Enums and reports that grow with the
-//! protocol are `#[non_exhaustive]`.
+//! [`RecoveryConfig`](recovery::RecoveryConfig) have public fields and a `Default`. Write only the fields
+//! that differ, and end with `..Default::default()`: minor versions add fields. Enums and reports that grow
+//! with the protocol are `#[non_exhaustive]`.
 //!
 //! # Modules
 //!

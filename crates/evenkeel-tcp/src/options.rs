@@ -35,7 +35,8 @@ const TIMESTAMPS_LEN: usize = 12;
 /// use evenkeel_tcp::Options;
 ///
 /// // Those of a SYN.
-/// let options = Options { mss: Some(1_460), window_scale: Some(7), sack_permitted: true, ..Options::default() };
+/// let (mss, window_scale) = (Some(1_460), Some(7));
+/// let options = Options { mss, window_scale, sack_permitted: true, ..Options::default() };
 /// let (bytes, len) = options.emit();
 /// assert_eq!(&bytes[..len], [2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 7]);
 /// assert_eq!(Options::parse(&bytes[..len]), options);

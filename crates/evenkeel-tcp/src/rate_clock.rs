@@ -1,9 +1,9 @@
-//! Rate-based clocking (Aron and Druschel, "Soft timers", TOCS 2000, 4.1): one packet for each timer event, at
-//! a target rate on average, even if the timer is late.
+//! Rate-based clocking (Aron and Druschel, "Soft timers", TOCS 2000, 4.1): one packet for each timer event,
+//! at a target rate on average, even if the timer is late.
 //!
 //! The clock has no timer. It returns when the next packet may leave. The sender waits for that time with one
-//! pending event, and sends one packet when it fires. Packets at the minimum interval make up for late events,
-//! never several packets at once:
+//! pending event, and sends one packet when it fires. Packets at the minimum interval make up for late
+//! events, never several packets at once:
 //!
 //! ```text
 //!   target     |       |       |       |       |       |       |
@@ -35,8 +35,8 @@ pub struct Spacing {
 /// A clock that computes when the next packet may leave.
 ///
 /// For each packet the sender asks for the [`RateClock::release_time`]. If there is one, it calls
-/// [`RateClock::wait`] and comes back then, or later. Otherwise it sends, and calls [`RateClock::on_sent`]. If
-/// nothing is left to send, it calls [`RateClock::stop`].
+/// [`RateClock::wait`] and comes back then, or later. Otherwise it sends, and calls [`RateClock::on_sent`].
+/// If nothing is left to send, it calls [`RateClock::stop`].
 ///
 /// ```
 /// use evenkeel_tcp::RateClock;

@@ -11,7 +11,8 @@ use siphasher::sip::{SipHasher13, SipHasher24};
 
 use super::tuple::{FourTuple, bytes_of};
 
-/// 128 random bits. The program draws new ones at each start, from the operating system, and keeps them secret.
+/// 128 random bits. The program draws new ones at each start, from the operating system, and keeps them
+/// secret.
 ///
 /// ```
 /// use evenkeel_tcp::Secret;

@@ -278,8 +278,8 @@ impl<'a> Segment<'a> {
         Self { header, payload: [&[], &[]] }
     }
 
-    /// Parses the payload of an IP packet from `source` to `destination`, whose header has the codepoint `ecn`.
-    /// The segment's payload is not copied.
+    /// Parses the payload of an IP packet from `source` to `destination`, whose header has the codepoint
+    /// `ecn`. The segment's payload is not copied.
     ///
     /// # Errors
     /// [`Malformed`] if the bytes are not a whole segment, or were damaged.

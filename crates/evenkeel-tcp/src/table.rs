@@ -163,8 +163,8 @@ impl TupleHash {
     }
 }
 
-/// The name of an entry, as long as the entry exists. Afterwards it names nothing, until the slot has had 2^32
-/// entries.
+/// The name of an entry, as long as the entry exists. Afterwards it names nothing, until the slot has had
+/// 2^32 entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
     index: u32,

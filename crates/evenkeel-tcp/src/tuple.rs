@@ -73,8 +73,8 @@ pub struct FourTuple {
 }
 
 impl FourTuple {
-    /// Creates a tuple from both ends of a connection. Each is an [`AddrPort`], a [`SocketAddr`], or an address
-    /// with a port.
+    /// Creates a tuple from both ends of a connection. Each is an [`AddrPort`], a [`SocketAddr`], or an
+    /// address with a port.
     ///
     /// ```
     /// use std::net::{Ipv4Addr, SocketAddr};

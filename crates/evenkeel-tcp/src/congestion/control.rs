@@ -164,8 +164,8 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// send, or less than the window.
     fn on_idle(&mut self, _since: Instant, _now: Instant) {}
 
-    /// Adapts to a pause longer than a retransmission timeout that has ended. It is called for algorithms with
-    /// a model only.
+    /// Adapts to a pause longer than a retransmission timeout that has ended. It is called for algorithms
+    /// with a model only.
     fn on_restart(&mut self, _window: &mut Window, _now: Instant) {}
 
     /// Updates the window for a rate sample.

@@ -43,8 +43,8 @@ pub enum Algorithm {
 impl Algorithm {
     /// Creates the algorithm for a new connection. With `hystart` slow start ends when the round trip grows
     /// (RFC 9406). An acknowledgment counts for at most `segments_per_ack` segments in slow start. With
-    /// `fast_convergence` CUBIC gives way to new flows faster (RFC 9438, 4.7). A custom algorithm has settings
-    /// of its own.
+    /// `fast_convergence` CUBIC gives way to new flows faster (RFC 9438, 4.7). A custom algorithm has
+    /// settings of its own.
     pub(crate) fn start(
         self,
         hystart: bool,

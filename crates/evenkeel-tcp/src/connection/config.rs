@@ -15,7 +15,7 @@ use crate::time::{Duration, Instant};
 /// use evenkeel_tcp::connection::Keepalive;
 /// use evenkeel_tcp::time::Duration;
 ///
-/// // Many connections with small requests: small buffers, and peers that vanish are found after some minutes.
+/// // Many connections with small requests: small buffers, and probes to peers that may have vanished.
 /// let config = Config {
 ///     send_buffer_max: 256 << 10,
 ///     receive_buffer_max: 256 << 10,

@@ -30,12 +30,13 @@ pub struct RecoveryConfig {
     pub algorithm: Algorithm,
     /// Whether slow start ends when the round trip grows (HyStart++, RFC 9406). Default yes.
     pub hystart: bool,
-    /// The most segments that an acknowledgment counts for in slow start: `L` of RFC 3465, 2.2. Default 8 (RFC
-    /// 9406, 4.2). With 1 the window grows as in RFC 2581: by a half in a round trip, if the receiver
+    /// The most segments that an acknowledgment counts for in slow start: `L` of RFC 3465, 2.2. Default 8
+    /// (RFC 9406, 4.2). With 1 the window grows as in RFC 2581: by a half in a round trip, if the receiver
     /// acknowledges every second segment. Zero counts as 1.
     pub segments_per_ack: u8,
-    /// Whether CUBIC gives up more than it must when its share shrinks, so that new flows reach theirs sooner.
-    /// Default yes. RFC 9438, 4.7 advises against it for a flow that is alone, which the flow cannot know.
+    /// Whether CUBIC gives up more than it must when its share shrinks, so that new flows reach theirs
+    /// sooner. Default yes. RFC 9438, 4.7 advises against it for a flow that is alone, which the flow cannot
+    /// know.
     pub fast_convergence: bool,
     /// The window in the beginning and after a pause, in segments. Default 10 (RFC 6928).
     pub initial_window_segments: u32,
@@ -46,9 +47,9 @@ pub struct RecoveryConfig {
     pub ack_delay_max: Duration,
     /// The tick of the clock of our timestamp option. Default 1 ms.
     pub timestamp_tick: Duration,
-    /// Whether segments are paced: they leave spread over the round trip, one at each timer event. Default no,
-    /// because short paths need a timer of microseconds. Some algorithms always pace, and so does a connection
-    /// with a `rate_max`, a `start` or a `restart`.
+    /// Whether segments are paced: they leave spread over the round trip, one at each timer event. Default
+    /// no, because short paths need a timer of microseconds. Some algorithms always pace, and so does a
+    /// connection with a `rate_max`, a `start` or a `restart`.
     pub pacing: bool,
     /// The highest rate at which the connection sends, IP and TCP headers included. Default no bound.
     pub rate_max: Option<Rate>,
