@@ -28,7 +28,7 @@ const HIGHEST: f64 = 16.0;
 /// # Errors
 /// If an architecture's name is unknown, or the operating system refuses a thread or a descriptor.
 pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) -> io::Result<Demonstration> {
-    let (started, clock) = (machine::now(), Clock::start());
+    let clock = Clock::start();
     let begun = clock.now();
     let architectures = options.architectures.iter().map(|name| name.parse());
     let architectures: Vec<Architecture> =
@@ -73,7 +73,11 @@ pub fn run(options: &Options, mut progress: impl FnMut(&Progress<'_>) + Send) ->
         .map(|(run, points)| results::Architecture::from_points(run.name.clone(), run.queues, points));
     Ok(Demonstration {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        setup: Setup { started, took_s: Some(clock.now().since(begun).as_secs_f64()), ..setup(options) },
+        setup: Setup {
+            started: machine::utc(clock.wall_nanos(begun)),
+            took_s: Some(clock.now().since(begun).as_secs_f64()),
+            ..setup(options)
+        },
         architectures: summed.collect(),
         kernel_missing: kernel.as_ref().and_then(|k| k.as_ref().err().cloned()),
         kernel: kernel.and_then(Result::ok),

@@ -115,7 +115,7 @@ mod tests {
         assert!(hurt.contains("loses up to 25.0 %"), "{hurt}");
     }
 
-    /// A curve of the kernel gets the words that an equal one of a host gets.
+    /// Equal curves of ours and of the kernel get equal words.
     #[test]
     fn the_kernel_is_judged_by_the_same_guard_in_the_same_words() {
         for (core_share, delivered_pps) in [(1.0, 2.0), (0.91, 1.9), (1.0, 0.5), (0.89, 2.0), (1.0, 0.0)] {
