@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn links_that_leave_the_book_become_addresses() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-        let text = "[a](../../README.md#x) [b](../start/b.md) [c](../../crates) [d](https://e.org/../x) [e][e]\n\n\
-                    [e]: ../../LICENSE-MIT\n";
+        let text = "[a](../../README.md#x) [b](../start/b.md) [c](../../crates) [d](https://e.org/../x) \
+                    [e][e]\n\n[e]: ../../LICENSE-MIT\n";
         let expected = "[a](https://r.org/blob/main/README.md#x) [b](../start/b.md) \
                         [c](https://r.org/tree/main/crates) [d](https://e.org/../x) [e][e]\n\n\
                         [e]: https://r.org/blob/main/LICENSE-MIT\n";

@@ -283,19 +283,17 @@ mod tests {
     fn directives_say_how_a_block_is_run() {
         assert!(matches!(only("<!-- run: file a/b.toml -->\n```toml\nx = 1\n```\n"),
             Step::File { name, text } if name == "a/b.toml" && text == "x = 1\n"));
-        assert!(
-            matches!(only("<!-- run: background -->\n```sh\na\nb\n```\n"), Step::Background(two) if two.len() == 2)
-        );
+        let background = only("<!-- run: background -->\n```sh\na\nb\n```\n");
+        assert!(matches!(background, Step::Background(two) if two.len() == 2));
         assert!(matches!(only("<!-- run: interrupt -->\n```console\nend\n```\n"), Step::Interrupt(ending)
             if ending.by_signal && ending.output[0].line == 3));
-        assert!(
-            matches!(only("<!-- run: no a card -->\n```sh\na\n```\n"), Step::No { reason, .. } if reason == "a card")
-        );
-        assert!(
-            matches!(only("<!-- run: instead short -->\n<!-- run: status 2 -->\n```console\n$ long\nx\n```\n"),
-            Step::Instead { shown, command } if shown.text == "long" && command.text == "short"
-                && command.status == Some(2) && command.output.is_none())
-        );
+        let no = only("<!-- run: no a card -->\n```sh\na\n```\n");
+        assert!(matches!(no, Step::No { reason, .. } if reason == "a card"));
+        let directives = "<!-- run: instead short -->\n<!-- run: status 2 -->\n";
+        let instead = only(&format!("{directives}```console\n$ long\nx\n```\n"));
+        let Step::Instead { shown, command } = instead else { panic!("{instead:?}") };
+        assert_eq!((&*shown.text, &*command.text, command.status), ("long", "short", Some(2)));
+        assert!(command.output.is_none());
     }
 
     #[test]

@@ -16,7 +16,8 @@ const MARK: &str = "EVENKEEL_BOOK";
 
 /// Keeps the directory and the variables for the next command.
 const FOREGROUND: &str = r#"
-trap 'EVENKEEL_STATUS=$?; { export -p; printf "cd %q\n" "$PWD"; } > "$EVENKEEL_STATE"; exit $EVENKEEL_STATUS' EXIT
+evenkeel_keep() { { export -p; printf "cd %q\n" "$PWD"; } > "$EVENKEEL_STATE"; }
+trap 'EVENKEEL_STATUS=$?; evenkeel_keep; exit $EVENKEEL_STATUS' EXIT
 "#;
 
 /// The directory and variables of the command before.

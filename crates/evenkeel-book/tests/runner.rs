@@ -72,21 +72,25 @@ fn an_exit_status_is_compared() {
 
 #[test]
 fn a_hanging_command_is_killed_with_all_that_it_started() {
-    // What it starts leaves its process group.
-    let report = run_within(2, "```sh\necho begun; setsid sleep 54321 & sleep 54321\n```\n");
-    let said = "page.md:2: `echo begun; setsid sleep 54321 & sleep 54321` did not end within 2 s; it printed:\n    begun";
+    // What it starts leaves its process group. Nothing else on the machine sleeps for that long.
+    let sleep = format!("sleep 5432{}", std::process::id());
+    let report = run_within(2, &format!("```sh\necho begun; setsid {sleep} & {sleep}\n```\n"));
+    let said = format!(
+        "page.md:2: `echo begun; setsid {sleep} & {sleep}` did not end within 2 s; it printed:\n    begun"
+    );
     assert_eq!(report.failures, [said]);
+    let line = format!("{}\0", sleep.replace(' ', "\0"));
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    let left = processes.filter(|entry| {
-        fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(b"sleep\x0054321\0"))
-    });
+    let left = processes
+        .filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|other| other == line.as_bytes()));
     assert_eq!(left.count(), 0);
 }
 
 #[test]
 fn files_directories_and_variables_last_for_the_page() {
     assert_right(
-        "<!-- run: file a/b.toml -->\n```toml\nx = 1\n```\n\n```console\n$ cd a && export X=y\n$ cat b.toml; echo $X\n\
+        "<!-- run: file a/b.toml -->\n```toml\nx = 1\n```\n\n\
+         ```console\n$ cd a && export X=y\n$ cat b.toml; echo $X\n\
          x = 1\ny\n```\n",
     );
     assert_wrong("```sh\ncat b.toml\n```\n", "page.md:2: `cat b.toml` exit status 1, not 0; it printed:");
@@ -110,7 +114,8 @@ fn a_background_command_is_interrupted_and_its_whole_output_compared() {
     let never = "<!-- run: background -->\n```console\n$ echo other; exit 4\nfirst\n```\n";
     assert_wrong(
         never,
-        "page.md:3: `echo other; exit 4` does not print its first line; it ended with exit status 4; it printed:\n    other",
+        "page.md:3: `echo other; exit 4` does not print its first line; it ended with exit status 4; \
+         it printed:\n    other",
     );
 }
 
@@ -129,7 +134,8 @@ fn what_still_runs_at_the_end_begins_as_the_page_shows() {
 fn a_background_command_may_end_by_itself() {
     let page = |status: i32| {
         format!(
-            "<!-- run: background -->\n```sh\nuntil [ -e go ]; do sleep 0.02; done; echo gone; exit {status}\n```\n\n\
+            "<!-- run: background -->\n```sh\nuntil [ -e go ]; do sleep 0.02; done; \
+             echo gone; exit {status}\n```\n\n\
              ```sh\ntouch go\n```\n\n<!-- run: ends -->\n```console\ngone\n```\n"
         )
     };
@@ -162,7 +168,8 @@ fn what_is_not_run_is_understood_all_the_same() {
 #[test]
 fn cargo_is_not_run_but_for_the_command_itself() {
     assert_right(
-        "```console\n$ cargo run --release -- --good\ngood\n$ cargo install --path crates/evenkeel-cli\n```\n",
+        "```console\n$ cargo run --release -- --good\ngood\n\
+         $ cargo install --path crates/evenkeel-cli\n```\n",
     );
     assert_wrong(
         "```sh\ncargo install --path crates/evenkeel-none\n```\n",
@@ -182,7 +189,8 @@ fn a_page_for_root_has_a_network_of_its_own() {
         return evenkeel_skip::skip("a_page_for_root_has_a_network_of_its_own", &lack);
     }
     assert_right(
-        "```console\n# ip netns add here && ip netns list\nhere\n# ip -brief link show up\nlo UNKNOWN MAC <LOOPBACK,UP,LOWER_UP>\n\
+        "```console\n# ip netns add here && ip netns list\nhere\n# ip -brief link show up\n\
+         lo UNKNOWN MAC <LOOPBACK,UP,LOWER_UP>\n\
          $ pwd\n...\n```\n"
             .replace("MAC", "00:00:00:00:00:00")
             .as_str(),

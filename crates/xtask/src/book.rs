@@ -135,13 +135,17 @@ fn build(root: &Path) -> io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn chapter(path: &str, below: Value) -> Value {
+        json!({"Chapter": {"content": "[a](../x.rs)", "path": path, "sub_items": below}})
+    }
 
     #[test]
     fn links_of_chapters_at_any_depth_are_rewritten() {
-        let chapter = |path: &str, below: Value| serde_json::json!({"Chapter": {"content": "[a](../x.rs)", "path": path, "sub_items": below}});
-        let mut book =
-            serde_json::json!({"items": [chapter("a.md", chapter("b/c.md", Value::Null)), "Separator"]});
+        let mut book = json!({"items": [chapter("a.md", chapter("b/c.md", Value::Null)), "Separator"]});
         rewrite_chapters(&mut book, "https://r.org", Path::new("/none"));
         let content = |at: &str| book.pointer(at).unwrap().as_str().unwrap().to_owned();
         assert_eq!(content("/items/0/Chapter/content"), "[a](https://r.org/blob/main/x.rs)");
