@@ -78,8 +78,9 @@
 //! - The [`Secret`] is random, and no other host knows it. Initial sequence numbers (RFC 6528), ports (RFC
 //!   6056), SYN cookies and the hash of the table of connections come from it. With the same secret, the same
 //!   input gives the same output, to the byte.
-//! - The caller has checked that a packet is whole, and for a unicast address of the host. Checksum, header and
-//!   options are checked here. No bytes of a segment make the crate panic, and no queue grows without a bound.
+//! - The caller has checked that a packet is whole, and for a unicast address of the host. Checksum, header
+//!   and options are checked here. No bytes of a segment make the crate panic, and no queue grows without a
+//!   bound.
 //! - The caller puts each segment into an IP packet between the ends that [`Transmit`](endpoint::Transmit)
 //!   names, with its codepoints. A segment that cannot be sent is lost, as in a network, and is sent again.
 //! - A host with several interfaces implements [`endpoint::Routes`], and reports which interfaces are full
