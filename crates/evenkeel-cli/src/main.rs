@@ -23,7 +23,7 @@ use command::{blast, completions, demo, help, lab, load, man, monitor, route, sc
 use failure::Failure;
 use manual::brief::brief;
 
-/// A network subsystem that keeps its peak under any load.
+/// A network subsystem in user space for servers that get more packets than they can take.
 ///
 /// evenkeel receives packets so that delivered load never falls when offered load rises. It decides early and
 /// cheaply which packets can be used. It does the costly work only for those, and charges it to the receiving

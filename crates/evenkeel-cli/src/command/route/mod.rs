@@ -31,7 +31,7 @@ use crate::quantity::{self, Rate};
 use crate::receiving::Receiving;
 use crate::{suggest, terminal};
 
-/// Route and screen IPv4 and IPv6 packets between links, and keep the peak under any load.
+/// Route and screen IPv4 and IPv6 packets between links.
 ///
 /// evenkeel forwards the packets; the kernel only moves frames. Rules are those of pf, without state: the
 /// last matching rule decides. On SIGHUP the command reads the files of --config and --rules again, without
