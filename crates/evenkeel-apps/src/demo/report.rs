@@ -42,7 +42,8 @@ fn header(page: &mut String, results: &Demonstration) {
         page,
         "<header>\n<p class=\"eyebrow\">evenkeel demonstration</p>\n<h1>{}</h1>\n<p \
          class=\"lead\">{}</p>\n",
-        escape(&words::headline(results)),
+        // A number keeps its unit in its line.
+        escape(&words::headline(results)).replace(" %", "&nbsp;%"),
         escape(&words::lead(results))
     );
     let doubts = words::doubts(results);
