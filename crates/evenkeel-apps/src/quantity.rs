@@ -135,7 +135,7 @@ pub fn time(nanos: u64) -> String {
     format!("{} {unit}", three_digits_at_most(value))
 }
 
-/// Formats a time given in microseconds as [`time`] does; `-` if there is none.
+/// Formats a time given in microseconds as [`time()`] does; `-` if there is none.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are above 0")]
 pub fn micros(value: Option<f64>) -> String {
