@@ -23,11 +23,11 @@ use command::{blast, completions, demo, help, lab, load, man, monitor, route, sc
 use failure::Failure;
 use manual::brief::brief;
 
-/// A network subsystem in user space for servers that get more packets than they can take.
+/// A network subsystem for servers that get more packets than they can take.
 ///
-/// evenkeel receives packets so that delivered load never falls when offered load rises. It decides early and
-/// cheaply which packets can be used. It does the costly work only for those, and charges it to the receiving
-/// program.
+/// evenkeel decides early and cheaply which packets a program can still take. It does the costly work only for
+/// those, and charges it to the receiving program. So delivered load keeps its peak where a flood has a receive
+/// queue of its own; elsewhere the report says how much is lost.
 ///
 /// Start with `evenkeel demo`: it needs no root and takes about a minute.
 #[derive(Debug, Parser)]
