@@ -25,9 +25,9 @@ use manual::brief::brief;
 
 /// A network subsystem for servers that get more packets than they can take.
 ///
-/// evenkeel decides early and cheaply which packets a program can still take. It does the costly work only for
-/// those, and charges it to the receiving program. So delivered load keeps its peak where a flood has a receive
-/// queue of its own; elsewhere the report says how much is lost.
+/// evenkeel decides early and cheaply which packets a program can still take. It does the costly work only
+/// for those, and charges it to the receiving program. So delivered load keeps its peak where a flood has a
+/// receive queue of its own; elsewhere the report says how much is lost.
 ///
 /// Start with `evenkeel demo`: it needs no root and takes about a minute.
 #[derive(Debug, Parser)]
