@@ -19,13 +19,13 @@ pub(crate) fn said(error: &Error) -> String {
     expected(said.join(separator))
 }
 
-/// Returns a message with what was expected in place of what the standard library says.
+/// Returns a message with what was expected in place of what the libraries say.
 pub(crate) fn expected(said: String) -> String {
     EXPECTED.iter().fold(said, |said, (library, ours)| said.replace(library, ours))
 }
 
-/// The standard library's messages about values that it cannot parse, each with its replacement.
-const EXPECTED: [(&str, &str); 7] = [
+/// Messages of the standard library and of clap about values that they refuse, each with its replacement.
+const EXPECTED: [(&str, &str); 8] = [
     ("invalid digit found in string", "expected a whole number"),
     ("cannot parse integer from empty string", "expected a whole number"),
     ("number too large to fit in target type", "expected a smaller number"),
@@ -33,6 +33,8 @@ const EXPECTED: [(&str, &str); 7] = [
     ("invalid float literal", "expected a number, such as 0.5"),
     ("cannot parse float from empty string", "expected a number, such as 0.5"),
     ("provided string was not `true` or `false`", "expected true or false"),
+    // `route` and `wan` take one link in this way, which has both ends.
+    ("[possible values: cable]", "expected cable, or two links, each with --link"),
 ];
 
 /// Returns the error that fits the user's intention. A negative value looks like an unknown option; here the

@@ -61,6 +61,8 @@ fn bad_arguments_are_explained_in_one_line() {
         (&["send", "packet:lo", "--sink"], "--sink is for cable"),
         (&["send", "cable", "--limit-rate", "50"], "such as 64kbit"),
         (&["send", "cable", "--congestion", "vegas"], "possible values"),
+        (&["route", "tap:keel0"], "expected cable, or two links, each with --link"),
+        (&["wan", "packet:eth1"], "expected cable, or two links, each with --link"),
         (&["send", "cable", "--start", "known"], "known=RATE"),
         (&["http", "cable", "--start", "known=fast"], "such as 64kbit"),
         (&["echo", "cable", "--congestion", "bbr"], "--congestion needs --tcp"),
