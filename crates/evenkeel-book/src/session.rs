@@ -122,12 +122,13 @@ impl Session {
             Some(holder) => {
                 let mut command = std::process::Command::new("nsenter");
                 let target = format!("--target={}", holder.id());
-                command.args([&target, "--net", "--mount", "bash"]);
+                command.args([&target, "--net", "--mount", "env"]);
                 command
             }
-            None => std::process::Command::new("bash"),
+            None => std::process::Command::new("env"),
         };
-        self.start(command.args(["--norc", "-c", script]))
+        // What a script starts in the background ignores SIGINT, and so does whatever that starts.
+        self.start(command.args(["--default-signal=INT", "bash", "--norc", "-c", script]))
     }
 
     fn start(&mut self, command: &mut std::process::Command) -> io::Result<Running> {

@@ -23,6 +23,14 @@ fn start(arguments: &[&str]) -> Child {
     command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+/// Starts a command as from a terminal. What a script starts in the background ignores SIGINT, and so does
+/// whatever that starts.
+fn start_with_default_signals(arguments: &[&str]) -> Child {
+    let mut env = Command::new("env");
+    env.args(["--default-signal=HUP,INT", env!("CARGO_BIN_EXE_evenkeel")]).args(arguments);
+    env.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
 /// Returns the output of a command; asserts that it ends by itself within `seconds`.
 fn end(mut child: Child, seconds: u32) -> Output {
     let ended = (0..seconds * 20).any(|_| {
@@ -234,7 +242,7 @@ fn what_measures_step_by_step_ends_at_once() {
     let lab = ["lab", "run", "l97-fig2", "--real", "--window", "1h", "--no-files", "--json"];
     for arguments in [&demo[..], &lab] {
         for kind in [Signal::INT, Signal::TERM, Signal::HUP] {
-            let child = start(arguments);
+            let child = start_with_default_signals(arguments);
             // It has begun when it catches the signal for its progress.
             signal(&child, "USR1");
             kill_process(Pid::from_child(&child), kind).unwrap();

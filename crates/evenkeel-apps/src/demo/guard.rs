@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::verdict::Course;
+use super::course::Course;
 use crate::quantity::{percent, three_digits_at_most};
 
 /// The share of the time below which a host's core counts as taken away.

@@ -1,6 +1,7 @@
 //! The demonstration: one UDP service under rising load, on every receive architecture.
 
 mod bench;
+pub mod course;
 pub mod guard;
 pub mod json;
 mod kernel;
