@@ -67,18 +67,20 @@ const COMMANDS: [(&str, &[&str]); 13] = [
 ];
 
 /// The options that take any text: `FILES` and other tables have their errors.
-const ANY_TEXT: [&str; 15] = [
+const ANY_TEXT: [&str; 17] = [
     "--body",
     "--capture",
     "--config",
     "--csv",
     "--day",
     "--dump",
+    "--from",
     "--header",
     "--histogram",
     "--log",
     "--markdown",
     "--output",
+    "--picture",
     "--report",
     "--rules",
     "--svg",
@@ -198,6 +200,11 @@ fn check(rows: &[(&str, i32, &str)], at: &Path) {
 
 /// Cases with missing files, directories, empty files, and files of another kind.
 const FILES: &[(&str, i32, &str)] = &[
+    ("demo --from absent", 1, "cannot read absent: No such file"),
+    ("demo --from dir", 1, "cannot read dir: Is a directory"),
+    ("demo --from text", 2, "cannot read text: no results of `evenkeel demo --json`"),
+    ("demo --no-report --picture absent/x", 1, "absent/x: No such file"),
+    ("demo --no-report --picture ''", 2, "--picture"),
     ("send cable absent", 1, "cannot read absent: No such file"),
     ("send cable dir", 1, "cannot read dir: "),
     ("send cable ''", 2, "[FILE]"),

@@ -1,7 +1,5 @@
 //! `evenkeel demo`: shows receive livelock and its cures.
 
-use std::fmt::Display;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +9,7 @@ use evenkeel_apps::demo::options::{Options, Progress};
 use evenkeel_apps::demo::results::Demonstration;
 use evenkeel_apps::demo::{self, json, report, table};
 use evenkeel_apps::quantity::pps;
+use evenkeel_apps::text::read_text;
 
 use crate::failure::Failure;
 use crate::manual::guide::{Example, Group, Guide};
@@ -180,9 +179,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Reads the results that `--json` printed to a file.
 fn read(file: &Path) -> Result<Demonstration, Failure> {
-    let cannot = |why: &dyn Display| Failure::Usage(format!("cannot read {}: {why}", file.display()));
-    let text = fs::read_to_string(file).map_err(|e| cannot(&e))?;
-    json::parse(&text).map_err(|e| cannot(&format!("no results of `evenkeel demo --json`: {e}")))
+    let cannot = format!("cannot read {}", file.display());
+    let text = read_text(file).map_err(|e| Failure::machine(&cannot, e))?;
+    json::parse(&text)
+        .map_err(|e| Failure::Usage(format!("{cannot}: no results of `evenkeel demo --json`: {e}")))
 }
 
 /// Returns the progress line of the demonstration.
