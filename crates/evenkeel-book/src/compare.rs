@@ -16,7 +16,7 @@ pub struct Shown {
     pub text: String,
 }
 
-/// What differs from run to run, and what stands for it. The order matters.
+/// Patterns of text that differs from run to run, each with its replacement. The order matters.
 static VARYING: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
     let unit = "[kMGTmunpµμ]?(?:bit|B|s|Hz|pps)(?:/s)?|[KMGT]i?B?(?:/s)?|k(?:/s)?|[kMGT] ?pps|/s";
     let number = format!(

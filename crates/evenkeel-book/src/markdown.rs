@@ -27,7 +27,7 @@ pub struct Document {
 pub struct Block {
     /// The line of its fence, counted from 1.
     pub line: usize,
-    /// What stands behind the fence, such as `rust,no_run`.
+    /// The text behind the fence, such as `rust,no_run`.
     pub language: String,
     /// Its text.
     pub text: String,

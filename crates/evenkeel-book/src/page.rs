@@ -55,7 +55,7 @@ pub struct Command {
     pub text: String,
     /// Whether its prompt is that of root.
     pub is_root: bool,
-    /// What it prints; `None` if the page does not say.
+    /// The expected output; `None` if the page shows none.
     pub output: Option<Vec<Shown>>,
     /// The exit status that it must have; `None` for success.
     pub status: Option<i32>,
@@ -66,7 +66,7 @@ pub struct Command {
 pub struct Ending {
     /// The line of the block, counted from 1.
     pub line: usize,
-    /// What is printed after the signal.
+    /// The output after the signal.
     pub output: Vec<Shown>,
     /// Whether a signal is needed.
     pub by_signal: bool,

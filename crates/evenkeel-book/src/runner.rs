@@ -28,11 +28,11 @@ const FIRST_LINE: u32 = 20;
 /// The outcome of running a page.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What is wrong, for people: each begins with page and line.
+    /// The mistakes, for people: each begins with page and line.
     pub failures: Vec<String>,
     /// Blocks that were not run, each with its line and the reason.
     pub not_run: Vec<(usize, String)>,
-    /// How many commands were run.
+    /// The number of commands that were run.
     pub commands: usize,
 }
 
