@@ -59,7 +59,7 @@ pub fn run(name: &str, page: &Page, options: &Options<'_>) -> io::Result<Report>
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     On,
-    /// What follows would only fail for the same cause.
+    /// The page ends here: later steps would only fail for the same cause.
     Stop,
 }
 

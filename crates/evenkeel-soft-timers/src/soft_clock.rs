@@ -466,7 +466,7 @@ impl<H: Handler> SoftClock<H> {
         idle
     }
 
-    /// It is not to be woken any more.
+    /// Removes a waker: its owner is not to be woken any more.
     #[cfg(feature = "tokio")]
     pub(crate) fn rise(&self, waker: &Waker) {
         let _ = self.events().asleep.take_if(|(_, asleep)| asleep.will_wake(waker));

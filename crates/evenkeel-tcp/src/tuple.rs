@@ -7,8 +7,8 @@ use super::segment::Header;
 
 /// An IP address and a port: one end of a connection.
 ///
-/// It is a [`SocketAddr`] without IPv6's flow label and scope, which TCP does not use, in 20 bytes instead of
-/// 32. A table of connections has two of them in each entry.
+/// The type is a [`SocketAddr`] without IPv6's flow label and scope, which TCP does not use, in 20 bytes
+/// instead of 32. A table of connections has two of them in each entry.
 ///
 /// ```
 /// use std::net::SocketAddr;

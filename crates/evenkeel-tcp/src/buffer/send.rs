@@ -80,7 +80,7 @@ impl SendBuffer {
         }
     }
 
-    /// It is to hold `more` bytes: see [`Spares::lend`]. The connection is `id`.
+    /// Takes memory for `more` bytes: see [`Spares::lend`]. The connection is `id`.
     #[inline]
     pub(crate) fn borrow_from(&mut self, spares: &mut Spares, more: usize, id: Id) {
         spares.lend(&mut self.bytes, more, Whose::Sender(id));
