@@ -382,6 +382,14 @@ impl ReadyTable {
         }
     }
 
+    /// Wakes one of those who wait for a socket, whatever kind of readiness it waits for: its call is to
+    /// process what has come.
+    pub(crate) fn call(&mut self, id: SocketId) {
+        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+            self.waiters.wake_one(&mut entry.waiters, &mut self.wakeups);
+        }
+    }
+
     /// Wakes all who wait for a socket alone.
     #[inline]
     fn wake_waiters(&mut self, id: SocketId) {

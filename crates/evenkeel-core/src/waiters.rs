@@ -98,10 +98,16 @@ impl Waiters {
     pub(crate) fn wake(&mut self, list: &mut WaiterList, kinds: Kinds, wakeups: &mut Wakeups) {
         let ends = kinds.intersects(Kinds::HANG_UP_OR_ERROR);
         let is = |_: &Waiter, waits_for: Kinds| ends || waits_for.intersects(kinds);
-        self.remove(list, is, |waiter, _| match waiter {
-            Waiter::Process(process) => wakeups.wake_process(process),
-            Waiter::Waker(waker) => wakeups.wake_outside_later(waker),
-        });
+        self.remove(list, is, |waiter, _| wakeups.wake(waiter));
+    }
+
+    /// Wakes the first waiter of a list.
+    pub(crate) fn wake_one(&mut self, list: &mut WaiterList, wakeups: &mut Wakeups) {
+        let Some(node) = self.nodes.get_mut(list.0 as usize) else { return };
+        let waiter = node.waiter.take();
+        let place = core::mem::replace(list, node.next);
+        node.next = core::mem::replace(&mut self.free, place);
+        waiter.into_iter().for_each(|waiter| wakeups.wake(waiter));
     }
 
     /// Takes those waiters out of a list for which `is` holds.
@@ -130,6 +136,14 @@ impl Waiters {
 }
 
 impl Wakeups {
+    /// Has a waiter woken when the unit is over.
+    fn wake(&mut self, waiter: Waiter) {
+        match waiter {
+            Waiter::Process(process) => self.wake_process(process),
+            Waiter::Waker(waker) => self.wake_outside_later(waker),
+        }
+    }
+
     /// Has a process woken when the unit is over, whatever it waits for.
     pub(crate) fn wake_process(&mut self, process: ProcessId) {
         self.processes.push(process);

@@ -131,6 +131,9 @@ pub struct Channel {
     pub(crate) members: Vec<SocketId>,
     /// Whether it stands in the host's list of channels with work for the idle level.
     pub(crate) listed: bool,
+    /// The number of times that all its segments have been processed, modulo 2^32. An entry in a list of
+    /// channels that has another number is out of date.
+    pub(crate) turn: u32,
     /// Of TCP: what it holds segments for.
     pub(crate) segments_for: Option<SegmentKind>,
 }
@@ -152,6 +155,7 @@ impl Channel {
             gate,
             members: Vec::new(),
             listed: false,
+            turn: 0,
             segments_for: None,
         }
     }

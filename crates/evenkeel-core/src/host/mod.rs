@@ -24,6 +24,7 @@ mod work_item;
 pub use crate::config::{Config, PaperPolicies, Transmit, TransmitService};
 pub use crate::frame::PoolLimit;
 pub use crate::link::{AddInterfaceError, Traffic};
+pub use crate::net::Uncalled;
 pub use crate::process::NotAttached;
 pub use crate::system::System;
 pub use crate::trigger::{Trigger, TriggerState};

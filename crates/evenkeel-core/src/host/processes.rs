@@ -5,6 +5,7 @@ use super::work_item::Level;
 use crate::config::Config;
 use crate::id::ProcessId;
 use crate::process::NotAttached;
+use crate::net::Uncalled;
 use crate::process::{Bill, Body, Process, Program, Protocol, Sleep, SleepsOn, is_attached};
 use crate::system::System;
 use crate::tcp::Secret;
@@ -32,6 +33,32 @@ impl Host {
         let id = self.admit(name, nice, Body::Attached);
         self.put_to_sleep(id, Sleep { on: SleepsOn::Nothing, until: Instant::NEVER }, now);
         id
+    }
+
+    /// Registers threads outside the host as one process, as [`Host::attach`] does. Its TCP segments wait for
+    /// a call on the socket that they are for: the thread that makes the call processes them. One of the
+    /// threads that [wait](System::wait) for the socket is woken to make it.
+    ///
+    /// Segments that no thread waits for need somebody who [stands in](Host::stand_in) for the calls.
+    pub fn attach_callers(&mut self, name: &str, now: Instant) -> ProcessId {
+        let id = self.attach(name, 0, now);
+        self.net.tcp.processing_of(id).in_calls = true;
+        id
+    }
+
+    /// Returns what waits longest for a call of a process of [callers](Host::attach_callers). Two equal
+    /// results mean that no call has come for it in between.
+    pub fn uncalled(&mut self, process: ProcessId) -> Option<Uncalled> {
+        self.net.tcp.first_uncalled(process, &self.net.rx.channels).map(Uncalled)
+    }
+
+    /// Processes segments that wait for calls of a process of [callers](Host::attach_callers), at most one
+    /// work item of them. Returns whether more wait.
+    pub fn stand_in(&mut self, process: ProcessId, now: Instant) -> bool {
+        self.net.work.clear();
+        self.net.process_segments(process, now);
+        self.after_calls(now);
+        self.uncalled(process).is_some()
     }
 
     /// Makes the calls in `call` as an [attached](Host::attach) process, for a thread outside the host. First
@@ -67,7 +94,7 @@ impl Host {
             return Err(NotAttached);
         }
         self.net.work.clear();
-        if self.net.tcp.has_segments(process) {
+        if self.net.tcp.has_segments(process) && !self.net.tcp.processes_in_calls(process) {
             self.net.process_segments(process, now);
             self.net.notify_programs();
         }

@@ -33,6 +33,8 @@ pub struct Host {
     /// Whether a software interrupt is being served. Further frames then need no new dispatch.
     pub(super) in_soft_interrupt: bool,
     pub(super) cpu: [Duration; Level::ALL.len()],
+    /// The lowest level whose work items run.
+    pub(super) lowest: Level,
 }
 
 impl Host {
@@ -50,6 +52,7 @@ impl Host {
             current: None,
             in_soft_interrupt: false,
             cpu: [Duration::ZERO; Level::ALL.len()],
+            lowest: Level::Idle,
         };
         let daemons: Vec<_> = host.net.rx.daemons(&host.net.config, host.net.plan.is_lazy()).collect();
         for (name, nice, channel) in daemons {
@@ -83,7 +86,9 @@ impl Host {
         if self.net.poller.is_runnable() {
             return Some(WorkItem::Poll);
         }
-        if let Some(process) = self.scheduler.pick(self.current) {
+        if self.lowest >= Level::Process
+            && let Some(process) = self.scheduler.pick(self.current)
+        {
             return Some(WorkItem::Process(process));
         }
         if self.net.links.coalesces() {
@@ -92,7 +97,20 @@ impl Host {
         if self.net.poller.is_runnable_when_idle() {
             return Some(WorkItem::Poll);
         }
-        self.net.rx.channels.has_listed().then_some(WorkItem::Idle)
+        (self.lowest == Level::Idle && self.net.rx.channels.has_listed()).then_some(WorkItem::Idle)
+    }
+
+    /// Sets the lowest level whose work items run from now on. A driver that leaves processes to others sets
+    /// [`Level::PollingThread`].
+    pub const fn run_down_to(&mut self, lowest: Level) {
+        self.lowest = lowest;
+    }
+
+    /// Returns whether a process of the host has work: a daemon, a program, or an attached process whose
+    /// segments the host's scheduler has processed.
+    #[must_use]
+    pub fn has_runnable(&self) -> bool {
+        self.scheduler.has_runnable()
     }
 
     /// Returns the work item of an interface that the host polls while it is idle. It runs only if there is

@@ -2,6 +2,7 @@
 //! call, daemon, idle level.
 
 use super::state::Net;
+use super::tcp::Tcp;
 use crate::channel::{SegmentKind, Waiting};
 use crate::demux::{Binding, Change};
 use crate::drop::{LinkDrop, QueueDrop, UdpDrop};
@@ -199,22 +200,33 @@ impl Net {
     /// Runs one step of protocol processing for a process: segments of its channels, one of each in turn.
     pub(crate) fn process_segments(&mut self, process: ProcessId, now: Instant) {
         for _ in 0..self.config.batch_pkts {
-            let Some(id) = self.tcp.processing_of(process).active.pop_front() else { return };
-            match self.next_segment(id, now) {
-                Some(waiting) => {
-                    let channel = self.rx.channels.get(id);
-                    let segments_for = channel.and_then(|channel| channel.segments_for);
-                    // Most have one segment at a time: another visit would find nothing.
-                    if channel.is_some_and(|channel| !channel.has_rings() && channel.is_empty()) {
-                        self.activation().settle_channel(id);
-                    } else {
-                        self.tcp.processing_of(process).active.push_back(id);
-                    }
-                    self.input_from(segments_for, waiting, now);
-                }
-                None => self.activation().settle_channel(id),
+            let Some(active) = self.tcp.processing_of(process).next() else { return };
+            if Tcp::is_current(active, &self.rx.channels) && self.process_segment(active.channel, now) {
+                self.tcp.processing_of(process).active.push_back(active);
             }
         }
+    }
+
+    /// Processes one segment of a channel. Returns whether the channel may have more.
+    pub(crate) fn process_segment(&mut self, id: ChannelId, now: Instant) -> bool {
+        let segments_for = self.rx.channels.get(id).and_then(|channel| channel.segments_for);
+        let stays = match segments_for {
+            Some(SegmentKind::Syns(socket)) => self.activation().is_overloaded(socket),
+            _ => false,
+        };
+        let taken = if stays { None } else { self.take_from_channel(id, now) };
+        let Some(waiting) = taken else {
+            self.activation().settle_channel(id);
+            return false;
+        };
+        let channel = self.rx.channels.get(id);
+        // Most have one segment at a time: another visit would find nothing.
+        let is_done = channel.is_some_and(|channel| !channel.has_rings() && channel.is_empty());
+        if is_done {
+            self.activation().settle_channel(id);
+        }
+        self.input_from(segments_for, waiting, now);
+        !is_done
     }
 
     /// Processes a frame from a channel of TCP. A connection's channel predicts the connection of the
@@ -227,15 +239,6 @@ impl Net {
             }
             (received, _) => self.take_up(received, Sources::NONE, now),
         }
-    }
-
-    fn next_segment(&mut self, id: ChannelId, now: Instant) -> Option<Waiting> {
-        if let Some(SegmentKind::Syns(socket)) = self.rx.channels.get(id)?.segments_for
-            && self.activation().is_overloaded(socket)
-        {
-            return None;
-        }
-        self.take_from_channel(id, now)
     }
 
     // --- Packets in transit ---

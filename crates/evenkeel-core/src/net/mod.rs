@@ -9,4 +9,5 @@ mod state;
 mod tcp;
 
 pub(crate) use state::Net;
-pub(crate) use tcp::{Listening, Owner};
+pub use tcp::Uncalled;
+pub(crate) use tcp::{Listening, Owner, Tcp};

@@ -119,6 +119,7 @@ impl TcpListener {
     /// keeps waiting. [`ReceiveError::BadDescriptor`] if the descriptor is no listener of this process.
     pub fn accept(self, system: &mut System<'_>) -> Result<(TcpStream, IpEndpoint), ReceiveError> {
         let listener = system.begin(self.0, Kind::Listener)?;
+        system.process_opening_segments();
         let System { net, process, .. } = &mut *system;
         let at = match net.sockets.descriptors.get(listener) {
             Some(Descriptor::Listener(listener)) => listener.at,

@@ -12,6 +12,7 @@
 //! | TCP: listen, accept; connect, read, write | `listener.rs`; `stream.rs` |
 //! | event queues | `event_queue.rs` |
 //! | timers, user events | `timer.rs`, `user_event.rs` |
+//! | TCP input in the calls of threads outside | `segments_in_calls.rs` |
 //! | screening, capturing | `screen.rs`, `capture.rs` |
 
 mod capture;
@@ -21,6 +22,7 @@ mod handle;
 mod lazy_receive;
 mod listener;
 mod screen;
+mod segments_in_calls;
 mod state;
 mod stream;
 mod timer;

@@ -232,7 +232,9 @@ impl TcpStream {
     #[inline]
     fn begin(self, system: &mut System<'_>) -> Result<Id, BadDescriptor> {
         system.long_call();
-        self.connection(system)
+        let id = self.connection(system)?;
+        system.process_segments_of(id);
+        Ok(id)
     }
 
     #[inline]

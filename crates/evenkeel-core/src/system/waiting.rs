@@ -64,6 +64,10 @@ impl System<'_> {
     pub fn wait(&mut self, fd: impl Into<Fd>, kinds: Kinds, waker: &Waker) -> Kinds {
         self.call();
         let Ok((id, _)) = self.descriptor(fd.into()) else { return Kinds::INVALID };
+        if self.process_segments_for(id) {
+            // The next call goes on with them.
+            return kinds;
+        }
         let ready = self.net.readiness().ready_for(id, kinds);
         if ready.is_empty() {
             self.net.sockets.ready.wait(id, Waiter::Waker(waker.clone()), kinds);
@@ -75,6 +79,8 @@ impl System<'_> {
     pub fn forget(&mut self, fd: impl Into<Fd>, waker: &Waker) {
         if let Ok((id, _)) = self.descriptor(fd.into()) {
             self.net.sockets.ready.forget_waker(id, waker);
+            // It may have been woken for these alone.
+            self.process_segments_for(id);
         }
     }
 }

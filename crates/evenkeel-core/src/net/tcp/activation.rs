@@ -11,6 +11,7 @@ use crate::sockets::Sockets;
 use crate::tcp::endpoint::{EndpointEvent, ListenAt, Readiness};
 use crate::tcp::table::Id;
 
+use super::segment_channels::Active;
 use super::state::{Endpoint, Tcp};
 
 /// TCP, with the channels where segments wait, and the sockets of the processes that they are for.
@@ -51,12 +52,28 @@ impl Activation<'_> {
 
     /// Activates a channel of TCP that has segments, so that its process processes them.
     pub(crate) fn activate(&mut self, id: ChannelId, segments_for: SegmentKind) {
-        if self.rx.channels.get_mut(id).is_none_or(|channel| core::mem::replace(&mut channel.listed, true)) {
+        let Some(channel) = self.rx.channels.get_mut(id) else { return };
+        if core::mem::replace(&mut channel.listed, true) {
             return;
         }
+        let active = Active { channel: id, turn: channel.turn };
         let process = self.process_for(segments_for);
-        self.tcp.processing_of(process).active.push_back(id);
+        let processing = self.tcp.processing_of(process);
+        if processing.in_calls {
+            return self.call(active, segments_for, process);
+        }
+        processing.active.push_back(active);
         self.tcp.called.push(process);
+    }
+
+    /// Leaves segments to the next call on their socket, and wakes one of those who wait for it.
+    fn call(&mut self, active: Active, segments_for: SegmentKind, process: ProcessId) {
+        let (socket, opens) = self.tcp.called_for(segments_for);
+        let processing = self.tcp.processing_of(process);
+        if opens { &mut processing.opening } else { &mut processing.active }.push_back(active);
+        if let Some(socket) = socket {
+            self.sockets.ready.call(socket);
+        }
     }
 
     /// Returns the process that processes the segments of a channel. The daemon for control traffic has those
@@ -84,6 +101,7 @@ impl Activation<'_> {
     pub(crate) fn settle_channel(&mut self, id: ChannelId) {
         let Some(channel) = self.rx.channels.get_mut(id) else { return };
         channel.listed = false;
+        channel.turn = channel.turn.wrapping_add(1);
         let (segments_for, left) = (channel.segments_for, !channel.is_empty());
         match segments_for {
             Some(SegmentKind::Syns(socket)) if left => {
@@ -121,7 +139,7 @@ impl Activation<'_> {
 
     /// Removes a channel from the active ones of a process.
     pub(crate) fn deactivate(&mut self, channel: ChannelId, process: ProcessId) {
-        self.tcp.processing_of(process).active.retain(|&other| other != channel);
+        self.tcp.processing_of(process).remove(channel);
     }
 
     /// Records that a process has ended, and passes its channels with segments to the daemon of control
@@ -129,7 +147,8 @@ impl Activation<'_> {
     pub(crate) fn end_processing(&mut self, process: ProcessId) {
         let processing = self.tcp.processing_of(process);
         processing.ended = true;
-        let left = core::mem::take(&mut processing.active);
+        let mut left = core::mem::take(&mut processing.opening);
+        left.append(&mut processing.active);
         if !left.is_empty() {
             let orphan_owner = self.orphan_owner();
             self.tcp.processing_of(orphan_owner).active.extend(left);

@@ -1,13 +1,14 @@
 //! Whose a segment is, and the channel where it waits for protocol processing.
 
-use super::segment_channels::Processing;
+use super::segment_channels::{Active, Processing};
 use super::state::{Owner, Tcp};
 use crate::channel::{Channel, ChannelTable, SegmentKind};
 use crate::demux::DemuxTable;
-use crate::id::{ChannelId, ProcessId};
+use crate::id::{ChannelId, ProcessId, SocketId};
 use crate::socket::Descriptor;
 use crate::sockets::DescriptorTable;
 use crate::tcp::endpoint::Match;
+use crate::tcp::state::State;
 use crate::tcp::table::Id;
 use crate::tcp::{Flags, FourTuple};
 use crate::time::Instant;
@@ -124,7 +125,63 @@ impl Tcp {
 
     /// Returns whether the process has segments that wait for protocol processing.
     pub(crate) fn has_segments(&self, process: ProcessId) -> bool {
-        self.processing.get(process.0 as usize).is_some_and(|processing| !processing.active.is_empty())
+        let processing = self.processing.get(process.0 as usize);
+        processing.is_some_and(|p| !p.active.is_empty() || !p.opening.is_empty())
+    }
+
+    /// Returns whether the calls of a process process its segments.
+    pub(crate) fn processes_in_calls(&self, process: ProcessId) -> bool {
+        self.processing.get(process.0 as usize).is_some_and(|processing| processing.in_calls)
+    }
+
+    /// Returns whether segments that open connections wait for a call on a listener of the process.
+    pub(crate) fn has_opening(&self, process: ProcessId) -> bool {
+        self.processing.get(process.0 as usize).is_some_and(|processing| !processing.opening.is_empty())
+    }
+
+    /// Returns the channel that waits longest for a call of the process, or for whoever stands in for it.
+    pub(crate) fn first_uncalled(&mut self, process: ProcessId, channels: &ChannelTable) -> Option<Active> {
+        let Processing { active, opening, .. } = self.processing.get_mut(process.0 as usize)?;
+        for list in [opening, active] {
+            while let Some(&first) = list.front() {
+                if Self::is_current(first, channels) {
+                    return Some(first);
+                }
+                list.pop_front();
+            }
+        }
+        None
+    }
+
+    /// Returns the channel in which segments wait for a call on a connection's stream.
+    pub(crate) fn channel_called_for(&self, id: Id, channels: &ChannelTable) -> Option<ChannelId> {
+        let channel = self.owner(id)?.channel?;
+        channels.get(channel)?.listed.then_some(channel)
+    }
+
+    /// Returns the socket whose next call processes segments, and whether they are to open a connection.
+    /// Segments of a connection that its program has closed have none.
+    pub(crate) fn called_for(&self, segments_for: SegmentKind) -> (Option<SocketId>, bool) {
+        match segments_for {
+            SegmentKind::Syns(socket) | SegmentKind::Handshakes(socket) => (Some(socket), true),
+            SegmentKind::TimeWait => (None, false),
+            SegmentKind::Connection(id) => {
+                let opens = self.endpoint.connection(id).is_some_and(|it| it.state() == State::SynReceived);
+                let socket = self.owner(id).and_then(|owner| owner.socket);
+                (socket.or_else(|| if opens { self.listening_socket(id) } else { None }), opens)
+            }
+        }
+    }
+
+    /// Returns the socket of the listener that a connection came to.
+    fn listening_socket(&self, id: Id) -> Option<SocketId> {
+        let at = self.endpoint.listener_for(&self.endpoint.tuple(id)?.local)?;
+        Some(self.listeners.get(&at)?.socket)
+    }
+
+    /// Returns whether an entry in a list of channels is up to date.
+    pub(crate) fn is_current(active: Active, channels: &ChannelTable) -> bool {
+        channels.get(active.channel).is_some_and(|channel| channel.listed && channel.turn == active.turn)
     }
 
     /// Returns the process that has the socket or the connection which the segments are for.

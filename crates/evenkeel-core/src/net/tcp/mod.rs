@@ -34,6 +34,7 @@ mod streams;
 
 pub(crate) use activation::Activation;
 pub(crate) use open_channels::TcpChannels;
+pub use segment_channels::Uncalled;
 pub(super) use segments::Segments;
 pub(crate) use state::{Listening, Owner, Tcp};
 

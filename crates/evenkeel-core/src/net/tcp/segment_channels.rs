@@ -26,13 +26,43 @@ pub(crate) struct SegmentChannels {
     pub(crate) held_max_pkts: usize,
 }
 
+/// A channel with segments, at one of its turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Active {
+    pub(crate) channel: ChannelId,
+    pub(crate) turn: u32,
+}
+
+/// Segments that wait for a call of their process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uncalled(pub(crate) Active);
+
 /// The protocol processing that a process has to do.
 #[derive(Debug, Default)]
 pub(crate) struct Processing {
     /// Channels with segments, served round robin.
-    pub(crate) active: VecDeque<ChannelId>,
+    pub(crate) active: VecDeque<Active>,
+    /// Of a process whose calls process segments: those channels of its listeners and of connections that
+    /// are being opened. The next call on a listener processes them.
+    pub(crate) opening: VecDeque<Active>,
+    /// Whether the calls on a socket process its segments, and the host's scheduler does not.
+    pub(crate) in_calls: bool,
     /// The process has ended.
     pub(crate) ended: bool,
+}
+
+impl Processing {
+    /// Removes and returns the channel that is served next.
+    pub(crate) fn next(&mut self) -> Option<Active> {
+        self.opening.pop_front().or_else(|| self.active.pop_front())
+    }
+
+    /// Removes a channel.
+    pub(crate) fn remove(&mut self, channel: ChannelId) {
+        for list in [&mut self.active, &mut self.opening] {
+            list.retain(|active| active.channel != channel);
+        }
+    }
 }
 
 impl SegmentChannels {
