@@ -55,6 +55,7 @@ mod listen;
 mod namespace;
 mod netdev;
 mod packet;
+mod parking;
 mod random;
 mod received;
 mod report_requests;
@@ -92,6 +93,7 @@ pub use netdev::{
     KernelCounters, KernelCounts, device_index, devices_to_listen_to, refuse_kernel_forwarding,
 };
 pub use packet::{Packet, PacketOptions};
+pub use parking::Parking;
 pub use random::random_bits;
 pub use report_requests::ReportRequests;
 pub use rtnetlink::{
@@ -105,4 +107,4 @@ pub use stop::Stop;
 pub use sys::{in_own_session, send_in_segments, set_congestion_control};
 pub use tap::{Tap, TapOptions};
 pub use utc::Utc;
-pub use wait::{Halt, Notifier, Woken};
+pub use wait::{Halt, Nap, Notifier, Woken};

@@ -66,6 +66,35 @@ struct WatchedDevice {
 /// turn sleeping into spinning. (A link that merely goes down reports one error.)
 const ERRORS_MAX: u8 = 16;
 
+/// A sleep of a thread that does not hold the [`Halt`] meanwhile, so that others can use it. It has a list of
+/// descriptors of its own, and keeps them open.
+#[derive(Debug, Default)]
+pub struct Nap {
+    polled: Vec<libc::pollfd>,
+    descriptors: Vec<Arc<OwnedFd>>,
+    /// The [generation](Halt::generation) of the list.
+    generation: Option<u64>,
+    /// A further descriptor that ends this sleep.
+    further: Option<Arc<OwnedFd>>,
+}
+
+impl Nap {
+    /// Creates a sleep that also ends when `further` is readable.
+    #[must_use]
+    pub fn with(further: Arc<OwnedFd>) -> Self {
+        Self { further: Some(further), ..Self::default() }
+    }
+
+    /// Sleeps until a descriptor is readable or `timeout` has passed (`None`: no limit). A signal ends the
+    /// sleep early.
+    ///
+    /// # Errors
+    /// Only if the kernel is out of memory.
+    pub fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        sys::ppoll(&mut self.polled, timeout)
+    }
+}
+
 /// A negative descriptor, which `poll` ignores.
 const UNWATCHED: i32 = -1;
 
@@ -182,6 +211,34 @@ impl Halt {
         let watched = self.watched.iter().enumerate().filter(|&(index, _)| self.is_watched(index));
         core::iter::once(&self.notifier.0.counter)
             .chain(watched.filter_map(|(_, watched)| watched.fd.as_ref()))
+    }
+
+    /// Prepares the sleep of a thread that has declared itself [asleep](Halt::asleep), and then releases the
+    /// lock around this.
+    pub fn begin_nap(&self, nap: &mut Nap) {
+        if nap.generation == Some(self.generation) {
+            return;
+        }
+        nap.generation = Some(self.generation);
+        nap.polled.clone_from(&self.polled);
+        nap.polled.extend(nap.further.as_deref().map(interest));
+        let watched = self.watched.iter().filter_map(|watched| watched.fd.as_ref());
+        nap.descriptors.clear();
+        nap.descriptors.extend(watched.chain([&self.notifier.0.counter]).map(Arc::clone));
+    }
+
+    /// Records that a thread is awake that slept without holding this, and what it has found. Descriptors
+    /// that have come meanwhile are found by the next sleep.
+    pub fn end_nap(&mut self, nap: &Nap) {
+        self.awake();
+        if nap.generation != Some(self.generation) {
+            self.polled.iter_mut().for_each(|polled| polled.revents = 0);
+            return;
+        }
+        for (polled, found) in self.polled.iter_mut().zip(&nap.polled) {
+            polled.revents = found.revents;
+        }
+        self.count_errors();
     }
 
     /// Returns a number that grows with every change to the set of descriptors.

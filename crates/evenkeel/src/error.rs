@@ -9,6 +9,7 @@ use evenkeel_core::socket::{
     BadDescriptor, BindError, ConnectError, DupError, Fault, ListenError, ReceiveError, RegisterError,
     SendError, StreamError, TooManyOpen,
 };
+use evenkeel_core::stack::RouteError;
 use evenkeel_link::{LinkError, SpecError};
 use thiserror::Error;
 
@@ -65,6 +66,18 @@ pub enum Error {
     /// A call on a stream did nothing.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// A route that the host cannot have.
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    /// An option or a call that sockets of this host do not have.
+    #[error("sockets of this host do not have {0}")]
+    Unsupported(&'static str),
+    /// A datagram without a destination, on a socket that is not connected.
+    #[error("the socket is not connected: there is no destination")]
+    NotConnected,
+    /// All devices of the host are gone.
+    #[error("the devices of the host are gone: nothing comes any more")]
+    Down,
     /// The process has as many descriptors as it may have.
     #[error(transparent)]
     TooManyOpen(#[from] TooManyOpen),
@@ -83,6 +96,18 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
+    /// Returns whether the call may succeed later without any other change: it would have blocked, or there
+    /// was no buffer for a datagram.
+    #[must_use]
+    pub const fn would_block(&self) -> bool {
+        matches!(
+            self,
+            Self::Receive(ReceiveError::WouldBlock)
+                | Self::Stream(StreamError::WouldBlock)
+                | Self::Send(SendError::NoBuffer)
+        )
+    }
+
     /// Returns who has to act on the error ([`evenkeel_core::error`] has the table); `None` if the call
     /// would only have blocked. A refusal of the operating system is a limit of the machine, unless a
     /// privilege is missing, an argument is not valid or a name does not exist. The caller has to correct
@@ -96,6 +121,8 @@ impl Error {
             Self::Link(_) => Fault::Misuse,
             Self::Interface(error) => error.fault(),
             Self::Memory(_) => Fault::Limit,
+            Self::Down => Fault::Network,
+            Self::Route(_) | Self::Unsupported(_) | Self::NotConnected => Fault::Misuse,
             Self::BadDescriptor(error) => error.fault(),
             Self::Bind(error) => error.fault(),
             Self::Listen(error) => error.fault(),

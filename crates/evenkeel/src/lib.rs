@@ -117,6 +117,7 @@ mod ended;
 mod engine;
 mod error;
 mod group;
+pub mod net;
 mod notice;
 mod observer;
 mod running;

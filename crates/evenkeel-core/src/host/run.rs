@@ -106,6 +106,12 @@ impl Host {
         self.lowest = lowest;
     }
 
+    /// Returns the lowest level whose work items run.
+    #[must_use]
+    pub const fn lowest(&self) -> Level {
+        self.lowest
+    }
+
     /// Returns whether a process of the host has work: a daemon, a program, or an attached process whose
     /// segments the host's scheduler has processed.
     #[must_use]

@@ -3,11 +3,11 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use evenkeel_core::host::{AddInterfaceError, Host, NotAttached, System};
+use evenkeel_core::host::{AddInterfaceError, Host, Level, NotAttached, System};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Instant;
-use evenkeel_link::{Device, Stop, Woken};
+use evenkeel_link::{Device, Nap, Stop, Woken};
 
 use super::idle::Idle;
 use super::outside::Outside;
@@ -79,6 +79,26 @@ impl Driver {
         Ok(result)
     }
 
+    /// Begins a sleep of the calling thread without the driver, after turns that have left nothing to do.
+    /// Returns the time at which it ends at the latest.
+    pub(crate) fn begin_nap(&mut self, nap: &mut Nap) -> Instant {
+        self.outside.sleeper.rest();
+        self.outside.halt.begin_nap(nap);
+        self.outside.sleeper.rests_until().unwrap_or(Instant::ZERO)
+    }
+
+    /// Looks at everything outside of the host, without sleeping.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        let now = self.units.now();
+        self.outside.look_at_all(&mut self.units, now)
+    }
+
+    /// Ends the sleep of the thread that drives the host.
+    pub(crate) fn end_nap(&mut self, nap: &Nap) {
+        let now = self.units.now();
+        self.outside.end_nap(nap, &mut self.units.host, now);
+    }
+
     /// Returns what a thread waits for that sleeps without the driver. Calls since the last unit count.
     pub(crate) fn rest(&mut self) -> Rest {
         self.outside.sleeper.rest();
@@ -120,6 +140,11 @@ impl Driver {
     /// Runs the host in the calling thread until `exit` leaves the loop.
     pub(super) fn drive<E: Exit>(&mut self, exit: &mut E) -> io::Result<E::Left> {
         self.observer.observe_this_thread();
+        self.drive_unobserved(exit)
+    }
+
+    /// Runs the host as [`Driver::drive`] does. The time of the thread is not measured.
+    pub(super) fn drive_unobserved<E: Exit>(&mut self, exit: &mut E) -> io::Result<E::Left> {
         let mut now = self.units.now();
         let left = loop {
             now = self.units.trigger(now);
@@ -146,6 +171,42 @@ impl Driver {
         // The time of the next call is unknown.
         self.units.host.start_output(now);
         Ok(left)
+    }
+
+    /// Runs at most `units` units of the levels down to `lowest`, for a thread beside the one that drives. It
+    /// leaves the sleep of that thread as it is, and wakes the thread if it has to go on.
+    pub(crate) fn take_turns_aside(&mut self, units: usize, lowest: Level) {
+        let driven_down_to = self.units.host.lowest();
+        self.units.host.run_down_to(lowest);
+        let mut now = self.units.now();
+        let mut is_done = false;
+        for _ in 0..units {
+            now = match self.turn(now) {
+                Some(end) => end,
+                None if self.units.host.halt(now) => {
+                    is_done = true;
+                    break;
+                }
+                None => self.units.now(),
+            };
+        }
+        self.units.host.start_output(now);
+        self.units.host.run_down_to(driven_down_to);
+        if is_done { self.wake_early_sleeper() } else { self.outside.wake_sleeper() }
+    }
+
+    /// Processes segments that no call has come for, beside the thread that drives.
+    pub(crate) fn stand_in(&mut self, process: ProcessId) {
+        let now = self.units.now();
+        self.units.host.stand_in(process, now);
+        self.wake_early_sleeper();
+    }
+
+    /// Ends a process, beside the thread that drives.
+    pub(crate) fn end_process(&mut self, process: ProcessId) {
+        let now = self.units.now();
+        self.units.host.kill(process, now);
+        self.wake_early_sleeper();
     }
 
     /// Runs one unit or one slice of a unit. Returns the time after it; `None` if no unit is pending.

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use evenkeel_core::host::Host;
+use evenkeel_core::host::{Host, Level};
 use evenkeel_core::time::{Duration, Instant};
 use evenkeel_link as link;
 
@@ -17,6 +17,14 @@ impl Driver {
         // The kernel may otherwise wake this thread 50 µs late, to save a little power.
         link::set_timer_slack(Duration::from_nanos(1))?;
         self.drive(&mut Run { until, done })
+    }
+
+    /// Runs at most `units` units of the levels down to `lowest`, for one of several threads. It neither
+    /// sleeps nor polls the descriptors before the thread that drives does.
+    pub(crate) fn take_turns(&mut self, units: usize, lowest: Level) -> io::Result<Next> {
+        self.units.host.run_down_to(lowest);
+        self.outside.awake();
+        self.drive_unobserved(&mut Advance::new(units, true))
     }
 
     /// Runs at most `units` units without sleeping.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evenkeel_core::host::{AddInterfaceError, Host};
 use evenkeel_core::stack::InterfaceId;
 use evenkeel_core::time::Instant;
-use evenkeel_link::{Device, EventFd, Halt, Woken};
+use evenkeel_link::{Device, EventFd, Halt, Nap, Woken};
 
 use super::callbacks::{Attend, Callbacks};
 use super::devices::Devices;
@@ -101,6 +101,17 @@ impl Outside {
         let descriptors = self.halt.shared_descriptors().map(Arc::clone).collect();
         let until = self.sleeper.rests_until().unwrap_or(Instant::ZERO);
         Rest { descriptors, generation: self.halt.generation(), until }
+    }
+
+    /// Records that the thread that drives the host has woken from a sleep without the driver, and what it
+    /// has found there.
+    pub(crate) fn end_nap(&mut self, nap: &Nap, host: &mut Host, now: Instant) {
+        self.halt.end_nap(nap);
+        self.sleeper = Sleeper::Awake;
+        self.record_readable(host);
+        // The descriptors have just been polled.
+        self.looks.hurry();
+        self.looks.take_ask(now, !self.devices.are_rings_in_memory());
     }
 
     /// Records that the thread that drives the host is awake. If it was asleep, a look is due. Returns

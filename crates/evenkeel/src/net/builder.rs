@@ -1,0 +1,208 @@
+//! Settings of a host that is to be opened, and its links.
+
+use std::io;
+
+use evenkeel_core::cable::{self, Options};
+use evenkeel_core::host::{Config, Host};
+use evenkeel_core::receive::Architecture;
+use evenkeel_core::wire::{IpAddress, IpCidr, Ipv4Address, Ipv6Address};
+use evenkeel_link::{
+    Address, Clock, Device, DeviceSpec, LinkSpec, NetSpec, Packet, PacketOptions, Tap, TapOptions,
+    refuse_kernel_forwarding,
+};
+
+use super::net::Net;
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// The settings of a host that is to be opened. An error in one of them is reported by [`Builder::open`].
+///
+/// ```no_run
+/// use evenkeel::net::{Net, UdpSocket};
+///
+/// let net = Net::builder()
+///     .link("packet:eth0")
+///     .address("192.0.2.7/24")
+///     .gateway("192.0.2.1")
+///     .open()?;
+/// let socket = UdpSocket::bind(&net, "0.0.0.0:53")?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Builder {
+    link: String,
+    addresses: Vec<String>,
+    gateways: Vec<String>,
+    routes: Vec<(String, String)>,
+    kernel_addresses: Vec<String>,
+    mac: Address,
+    config: Config,
+}
+
+/// The addresses of the two ends of a cable, and of a TAP device and the kernel's end of it.
+const CABLE_ADDRESSES: [[&str; 2]; 2] = [["10.0.0.1/24", "fd00::1/64"], ["10.0.0.2/24", "fd00::2/64"]];
+const TAP_ADDRESSES: [&str; 2] = ["10.77.0.2/24", "10.77.0.1/24"];
+
+impl Builder {
+    /// Sets the link of the host:
+    ///
+    /// * `tap:NAME`: a TAP device, at whose other end is the kernel. Needs root.
+    /// * `packet:NAME`: an existing network interface. Needs root, and an [address](Builder::address).
+    /// * `cable`: a cable in memory. At its other end is another host, [`Net::peer`].
+    ///
+    /// `,queues=N` after a name gives a device several receive rings.
+    #[must_use]
+    pub fn link(mut self, link: &str) -> Self {
+        link.clone_into(&mut self.link);
+        self
+    }
+
+    /// Adds an address of the host with the length of its prefix, such as `10.77.0.2/24` or `fd00::2/64`.
+    /// Without any, the host at a TAP device has 10.77.0.2/24, and the kernel's end 10.77.0.1/24.
+    #[must_use]
+    pub fn address(mut self, address: &str) -> Self {
+        self.addresses.push(address.to_owned());
+        self
+    }
+
+    /// Adds a router for all destinations that are not on the link.
+    #[must_use]
+    pub fn gateway(mut self, gateway: &str) -> Self {
+        self.gateways.push(gateway.to_owned());
+        self
+    }
+
+    /// Adds a route: the destination with the length of its prefix, and the router that leads there.
+    #[must_use]
+    pub fn route(mut self, destination: &str, gateway: &str) -> Self {
+        self.routes.push((destination.to_owned(), gateway.to_owned()));
+        self
+    }
+
+    /// Adds an address of the kernel's end of a TAP device.
+    #[must_use]
+    pub fn kernel_address(mut self, address: &str) -> Self {
+        self.kernel_addresses.push(address.to_owned());
+        self
+    }
+
+    /// Sets the hardware address of the host. Without it, the host has one of its own, not the device's.
+    #[must_use]
+    pub const fn mac(mut self, address: Address) -> Self {
+        self.mac = address;
+        self
+    }
+
+    /// Sets the receive architecture. The default, `soft-lrp`, leaves protocol work to the receiving thread.
+    #[must_use]
+    pub const fn architecture(mut self, architecture: Architecture) -> Self {
+        self.config.architecture = architecture;
+        self
+    }
+
+    /// Sets all limits and policies of the host, and its architecture.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Opens the host.
+    ///
+    /// # Errors
+    /// If a setting is not valid, the device cannot be opened, or the process has reached a limit. Nothing
+    /// is left behind.
+    pub fn open(self) -> io::Result<Net> {
+        Ok(self.open_as_ours()?)
+    }
+
+    fn open_as_ours(mut self) -> Result<Net, Error> {
+        match self.link.parse()? {
+            LinkSpec::Cable { .. } => {
+                let (net, _) = self.open_pair()?;
+                Ok(net)
+            }
+            LinkSpec::Device(spec) => {
+                if matches!(spec, DeviceSpec::Tap(_)) && self.addresses.is_empty() {
+                    self = self.address(TAP_ADDRESSES[0]).kernel_address(TAP_ADDRESSES[1]);
+                }
+                let clock = Clock::start();
+                let mut engine = Engine::new(Host::new(self.config.clone())?, clock)?;
+                let device = self.device(&spec, clock)?;
+                engine.add_device(device, &parsed(&self.addresses)?)?;
+                self.finish(engine, None)
+            }
+        }
+    }
+
+    fn device(&self, spec: &DeviceSpec, clock: Clock) -> Result<Box<dyn Device>, Error> {
+        Ok(match spec {
+            DeviceSpec::Tap(NetSpec { name, queues }) => {
+                let kernel_addresses = parsed(&self.kernel_addresses)?;
+                let options = TapOptions {
+                    queues: *queues,
+                    kernel_addresses,
+                    address: self.mac,
+                    ..TapOptions::default()
+                };
+                Box::new(Tap::open(name, &options)?)
+            }
+            DeviceSpec::Packet(NetSpec { name, queues }) => {
+                if self.mac == Address::Device {
+                    refuse_kernel_forwarding(name)?;
+                }
+                let options =
+                    PacketOptions { queues: *queues, address: self.mac, ..PacketOptions::default() };
+                Box::new(Packet::open(name, &options)?)
+            }
+            other @ DeviceSpec::Pcap(_) => evenkeel_link::open(other, clock)?,
+        })
+    }
+
+    /// Opens two hosts with a cable between them.
+    pub(super) fn open_pair(&self) -> Result<(Net, Net), Error> {
+        let (a, b) = cable::pair(Options::new("a", 1), Options::new("b", 2));
+        let [addresses_a, addresses_b] = CABLE_ADDRESSES;
+        let open = |end, addresses: [&str; 2], peer| {
+            let mut engine = Engine::new(Host::new(self.config.clone())?, Clock::start())?;
+            engine.add_cable(end, &parsed(&addresses.map(str::to_owned))?)?;
+            self.finish(engine, peer)
+        };
+        let b = open(b, addresses_b, None)?;
+        let a = open(a, addresses_a, Some(b.clone()))?;
+        Ok((a, b))
+    }
+
+    /// Adds routes to a host with one interface.
+    fn finish(&self, mut engine: Engine, peer: Option<Net>) -> Result<Net, Error> {
+        let all = |gateway: &IpAddress| match gateway {
+            IpAddress::Ipv4(_) => IpCidr::new(IpAddress::Ipv4(Ipv4Address::UNSPECIFIED), 0),
+            IpAddress::Ipv6(_) => IpCidr::new(IpAddress::Ipv6(Ipv6Address::UNSPECIFIED), 0),
+        };
+        let mut routes = Vec::new();
+        for gateway in &self.gateways {
+            let gateway = address(gateway)?;
+            routes.push((all(&gateway), gateway));
+        }
+        for (destination, gateway) in &self.routes {
+            routes.push((cidr(destination)?, address(gateway)?));
+        }
+        let interface = evenkeel_core::stack::InterfaceId::default();
+        for (destination, gateway) in routes {
+            engine.host_mut().add_route(destination, gateway, interface)?;
+        }
+        Net::new(engine.driver, peer)
+    }
+}
+
+fn parsed(addresses: &[String]) -> Result<Vec<IpCidr>, Error> {
+    addresses.iter().map(|address| cidr(address)).collect()
+}
+
+fn cidr(text: &str) -> Result<IpCidr, Error> {
+    text.parse().map_err(|()| Error::Address(text.to_owned()))
+}
+
+fn address(text: &str) -> Result<IpAddress, Error> {
+    text.parse().map_err(|()| Error::Address(text.to_owned()))
+}

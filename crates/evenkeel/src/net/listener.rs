@@ -1,0 +1,134 @@
+//! Sockets that listen for connections.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use evenkeel_core::socket::{Fd, Kinds};
+use evenkeel_core::system;
+use evenkeel_core::tcp::ListenerConfig;
+
+use super::address::{bound_address, each_address, socket_addr};
+use super::net::Net;
+use super::settings::Timeout;
+use super::socket::{Account, ListenerProcess, Socket};
+use super::stream::TcpStream;
+use crate::error::Error;
+
+/// A socket that listens for TCP connections.
+///
+/// The calls are those of [`std::net::TcpListener`], by any number of threads. A thread that accepts does the
+/// protocol work of connections that are being opened, at the listener's port and no other.
+#[derive(Clone)]
+pub struct TcpListener(Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) socket: Socket,
+    pub(super) listener: system::TcpListener,
+    local: SocketAddr,
+}
+
+impl TcpListener {
+    /// Listens at an address and port of `net`. The unspecified address stands for all addresses of the host,
+    /// and port 0 for a free port.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], or a limit of the host.
+    pub fn bind(net: &Net, address: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::bind_with(net, address, &ListenerConfig::default())
+    }
+
+    /// Listens as [`bind`](Self::bind) does, with settings such as the length of the queues.
+    ///
+    /// # Errors
+    /// Those of [`bind`](Self::bind).
+    pub fn bind_with(net: &Net, address: impl ToSocketAddrs, config: &ListenerConfig) -> io::Result<Self> {
+        each_address(address, |address| Ok(Self::bind_to(net, address, config)?))
+    }
+
+    fn bind_to(net: &Net, address: SocketAddr, config: &ListenerConfig) -> Result<Self, Error> {
+        let shared = net.shared();
+        let process = shared.lock().attach_callers("listener", shared.now());
+        let account = Account::Listener(Arc::new(ListenerProcess { net: net.clone(), process }));
+        let mut local = address;
+        let fd = net.enter(process, |system| {
+            let (ip, port) = (bound_address(address.ip()), address.port());
+            let listener = system::TcpListener::listen(system, ip, port, config)?;
+            local.set_port(listener.port(system)?);
+            Ok::<Fd, Error>(listener.fd())
+        })??;
+        let socket = Socket::new(net, account, fd);
+        Ok(Self(Arc::new(Shared { socket, listener: system::TcpListener::from(fd), local })))
+    }
+
+    /// Accepts a connection, and returns the address of the peer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if the socket does not block and there is none, or a limit of the
+    /// process.
+    pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let Shared { socket, listener, .. } = &*self.0;
+        let (stream, peer) = socket
+            .wait_in(Kinds::READABLE, &Timeout::default(), |system| Ok(listener.accept(system)?))?;
+        Ok((TcpStream::accepted(socket, stream), socket_addr(peer)))
+    }
+
+    /// Returns an iterator over the connections, which never ends.
+    #[must_use]
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming(self)
+    }
+
+    /// Returns the address and port that the socket is bound to.
+    ///
+    /// # Errors
+    /// None: it is there for the likeness.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.0.local)
+    }
+
+    /// Returns another handle of the same socket.
+    ///
+    /// # Errors
+    /// None: it is there for the likeness.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(self.clone())
+    }
+
+    /// Sets whether [`accept`](Self::accept) returns [`io::ErrorKind::WouldBlock`] if there is no connection.
+    ///
+    /// # Errors
+    /// None: it is there for the likeness.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.0.socket.blocking.set_nonblocking(nonblocking);
+        Ok(())
+    }
+
+    /// Returns the pending error of the socket. There is none.
+    ///
+    /// # Errors
+    /// None: it is there for the likeness.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(None)
+    }
+}
+
+/// The connections of a listener.
+#[derive(Debug)]
+pub struct Incoming<'a>(&'a TcpListener);
+
+impl Iterator for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn next(&mut self) -> Option<io::Result<TcpStream>> {
+        Some(self.0.accept().map(|(stream, _)| stream))
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { socket, local, .. } = &*self.0;
+        f.debug_struct("TcpListener").field("addr", local).field("fd", &socket.fd.0).finish_non_exhaustive()
+    }
+}

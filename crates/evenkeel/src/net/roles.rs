@@ -1,0 +1,210 @@
+//! Who drives a shared host, and who waits.
+//!
+//! At most one thread drives a host: it sleeps on the devices, takes their frames and finds out whose they
+//! are. All other threads in calls are parked. Each is woken by what it waits for.
+//!
+//! ```text
+//!                       a call would block, and nobody drives
+//!             ┌───────┐ ───────────────────────────────────────────────▶ ┌────────┐
+//!             │ calls │ ◀─────────────────────────────────────────────── │ drives │
+//!             └───────┘  its call may go on: it hands the role over      └────────┘
+//!               │   ▲                                                        ▲
+//!     would     │   │ its call may go on                                     │ is handed
+//!     block,    ▼   │                                                        │ the role
+//!   one drives ┌────────┐                                                    │
+//!              │ parked │ ───────────────────────────────────────────────────┘
+//!              └────────┘
+//! ```
+//!
+//! A driver whose call may go on hands its role to a parked thread. If there is none, the role is vacant.
+//! Then the helper watches: the role has to stay vacant for a whole period before the helper drives. So a
+//! thread that makes one call after another finds the role vacant, and the helper does not wake for each of
+//! its calls. A thread whose call would block takes the role from the helper.
+
+use std::sync::Arc;
+
+use super::seat::Seat;
+
+/// The driver of a host.
+#[derive(Debug)]
+enum Driver {
+    /// A thread in a call.
+    Thread(Arc<Seat>),
+    Helper,
+    /// A task of an asynchronous runtime.
+    Task,
+}
+
+/// The sleep of the helper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Helper {
+    /// It looks once a period, or drives.
+    Watches,
+    /// It sleeps until it is called.
+    Sleeps,
+}
+
+/// The roles of the threads that share a host.
+#[derive(Debug)]
+pub(crate) struct Roles {
+    driver: Option<Driver>,
+    parked: Vec<Arc<Seat>>,
+    pub(super) helper: Helper,
+    /// The number of times that the role of the driver has been taken.
+    taken: u64,
+}
+
+/// The role of a thread whose call would block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It drives.
+    Drives,
+    /// It drives, in place of the helper, which is to be told.
+    Replaces,
+    /// Another drives.
+    Parked,
+}
+
+/// The consequence of a change of roles: at most one thread has to be woken.
+#[derive(Debug)]
+pub(crate) enum Succession {
+    /// Nobody has to be woken.
+    Nothing,
+    /// This thread is the driver now.
+    Successor(Arc<Seat>),
+    /// The role is vacant, and the helper sleeps. It is to watch from now on.
+    CallHelper,
+}
+
+impl Roles {
+    pub(crate) const fn new() -> Self {
+        Self { driver: None, parked: Vec::new(), helper: Helper::Sleeps, taken: 0 }
+    }
+
+    /// Makes the thread of `seat` the driver, or parks it if another drives.
+    pub(crate) fn take_or_park(&mut self, seat: &Arc<Seat>) -> Role {
+        if self.is_driver(seat) {
+            return Role::Drives;
+        }
+        let role = match self.driver {
+            Some(Driver::Thread(_) | Driver::Task) => {
+                self.park(seat);
+                return Role::Parked;
+            }
+            Some(Driver::Helper) => Role::Replaces,
+            None => Role::Drives,
+        };
+        self.drive(Driver::Thread(Arc::clone(seat)));
+        role
+    }
+
+    fn drive(&mut self, driver: Driver) {
+        self.driver = Some(driver);
+        self.taken += 1;
+    }
+
+    /// Ends the part of the thread of `seat`: its call goes on, or is over.
+    pub(crate) fn leave(&mut self, seat: &Arc<Seat>) -> Succession {
+        self.unpark(seat);
+        if self.is_driver(seat) { self.hand_over() } else { Succession::Nothing }
+    }
+
+    /// Hands the role of the driver to a parked thread, or else leaves it vacant.
+    fn hand_over(&mut self) -> Succession {
+        self.driver = None;
+        // One whose call may go on is about to leave.
+        if let Some(at) = self.parked.iter().rposition(|seat| !seat.is_called()) {
+            let seat = Arc::clone(&self.parked[at]);
+            self.unpark(&seat);
+            self.drive(Driver::Thread(Arc::clone(&seat)));
+            return Succession::Successor(seat);
+        }
+        self.call_helper()
+    }
+
+    /// Has the helper watch from now on.
+    pub(crate) fn call_helper(&mut self) -> Succession {
+        match std::mem::replace(&mut self.helper, Helper::Watches) {
+            Helper::Watches => Succession::Nothing,
+            Helper::Sleeps => Succession::CallHelper,
+        }
+    }
+
+    pub(crate) fn is_driver(&self, seat: &Arc<Seat>) -> bool {
+        matches!(&self.driver, Some(Driver::Thread(driver)) if Arc::ptr_eq(driver, seat))
+    }
+
+    fn park(&mut self, seat: &Arc<Seat>) {
+        if seat.place().is_none() {
+            seat.set_place(Some(self.parked.len()));
+            self.parked.push(Arc::clone(seat));
+        }
+    }
+
+    fn unpark(&mut self, seat: &Arc<Seat>) {
+        let Some(place) = seat.place() else { return };
+        seat.set_place(None);
+        self.parked.swap_remove(place);
+        if let Some(moved) = self.parked.get(place) {
+            moved.set_place(Some(place));
+        }
+    }
+
+    /// Returns the thread that drives, if it is in a call.
+    pub(crate) fn driving_seat(&self) -> Option<&Arc<Seat>> {
+        match &self.driver {
+            Some(Driver::Thread(seat)) => Some(seat),
+            Some(Driver::Helper | Driver::Task) | None => None,
+        }
+    }
+
+    /// Returns whether nobody drives.
+    pub(crate) const fn is_vacant(&self) -> bool {
+        self.driver.is_none()
+    }
+
+    // --- Helper ---
+
+    /// Returns the number of times that the role of the driver has been taken.
+    pub(super) const fn times_taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Makes the helper the driver, if the role is vacant.
+    pub(super) fn helper_takes(&mut self) {
+        if self.is_vacant() {
+            self.drive(Driver::Helper);
+        }
+    }
+
+    pub(super) const fn helper_drives(&self) -> bool {
+        matches!(self.driver, Some(Driver::Helper))
+    }
+
+    /// Ends the part of the helper as the driver, because the host closes.
+    pub(super) fn helper_leaves(&mut self) {
+        if self.helper_drives() {
+            self.driver = None;
+        }
+    }
+
+    // --- Task ---
+
+    /// Makes a task the driver, in place of the helper or of nobody. Returns whether it drives.
+    pub(crate) fn task_takes(&mut self) -> bool {
+        if matches!(self.driver, Some(Driver::Helper) | None) {
+            self.drive(Driver::Task);
+        }
+        self.task_drives()
+    }
+
+    /// Returns whether a task drives.
+    pub(crate) const fn task_drives(&self) -> bool {
+        matches!(self.driver, Some(Driver::Task))
+    }
+
+    /// Ends the part of the task: its runtime ends.
+    pub(crate) fn task_leaves(&mut self) -> Succession {
+        if self.task_drives() { self.hand_over() } else { Succession::Nothing }
+    }
+}

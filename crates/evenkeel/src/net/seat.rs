@@ -1,0 +1,93 @@
+//! A thread's place in a call that waits.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Wake;
+
+use evenkeel_core::time::Duration;
+use evenkeel_link::Parking;
+
+/// A thread that waits in a call. It is its own waker: the host wakes it when the call may go on.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// Whether the host has found that the call may go on.
+    called: AtomicBool,
+    /// Its place among the parked threads, or [`NOT_PARKED`]. It changes under the lock of the host alone.
+    place: AtomicUsize,
+    parking: Parking,
+    rousing: Arc<Rousing>,
+}
+
+const NOT_PARKED: usize = usize::MAX;
+
+/// The threads that are to be woken once the lock on the host is free. Until then they could not go on.
+#[derive(Debug, Default)]
+pub(crate) struct Rousing(Mutex<Vec<Arc<Seat>>>);
+
+impl Seat {
+    pub(crate) fn new(rousing: &Arc<Rousing>) -> Arc<Self> {
+        Arc::new(Self {
+            called: AtomicBool::new(false),
+            place: AtomicUsize::new(NOT_PARKED),
+            parking: Parking::default(),
+            rousing: Arc::clone(rousing),
+        })
+    }
+
+    /// Returns whether the call may go on.
+    pub(crate) fn is_called(&self) -> bool {
+        self.called.load(Ordering::Acquire)
+    }
+
+    /// Makes the seat ready for another wait.
+    pub(crate) fn reset(&self) {
+        self.called.store(false, Ordering::Release);
+    }
+
+    /// Returns its place among the parked threads, if it is one.
+    pub(crate) fn place(&self) -> Option<usize> {
+        let place = self.place.load(Ordering::Relaxed);
+        (place != NOT_PARKED).then_some(place)
+    }
+
+    /// Sets its place among the parked threads.
+    pub(crate) fn set_place(&self, place: Option<usize>) {
+        self.place.store(place.unwrap_or(NOT_PARKED), Ordering::Relaxed);
+    }
+
+    /// Declares, with the host locked, that the thread is about to [sleep](Seat::sleep).
+    pub(crate) fn prepare_to_sleep(&self) {
+        self.parking.prepare();
+    }
+
+    /// Sleeps without the lock, until the thread is roused or the time has passed.
+    pub(crate) fn sleep(&self, timeout: Option<Duration>) {
+        self.parking.sleep(timeout);
+    }
+
+    /// Ends the sleep. Does nothing if the thread does not sleep.
+    pub(crate) fn rouse(&self) {
+        self.parking.wake();
+    }
+}
+
+impl Wake for Seat {
+    fn wake(self: Arc<Self>) {
+        if !self.called.swap(true, Ordering::AcqRel) {
+            let rousing = Arc::clone(&self.rousing);
+            rousing.add(self);
+        }
+    }
+}
+
+impl Rousing {
+    /// Has a thread woken once the lock is free.
+    pub(crate) fn add(&self, seat: Arc<Seat>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
+    }
+
+    /// Returns the threads that are to be woken now.
+    pub(crate) fn take(&self) -> Vec<Arc<Seat>> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

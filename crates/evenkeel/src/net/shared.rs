@@ -1,0 +1,265 @@
+//! A host that several threads share: one lock, and what happens when it is released.
+
+use std::io;
+use std::mem;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use evenkeel_core::host::{Host, Level, System};
+use evenkeel_core::process::ProcessId;
+use evenkeel_core::time::Instant;
+use evenkeel_link::{Clock, EventFd, Nap, Notifier};
+
+use super::roles::{Roles, Succession};
+use super::seat::{Rousing, Seat};
+use crate::driver::Driver;
+use crate::ended::Next;
+
+/// Work items of one turn of a driver. The lock is released between turns.
+const UNITS_PER_TURN: usize = 16;
+
+/// A host that several threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    /// The number of threads that wait for the lock.
+    contenders: AtomicUsize,
+    rousing: Arc<Rousing>,
+    pub(super) clock: Clock,
+    /// Ends the sleep of the driver.
+    notifier: Arc<Notifier>,
+    /// Ends the sleep of the helper, when it drives.
+    pub(super) kick: EventFd,
+    /// The place where the helper sleeps when it does not drive.
+    pub(super) helper: Arc<Seat>,
+    /// Whether no handle of the host is left.
+    pub(super) closing: AtomicBool,
+}
+
+/// The parts of a shared host that need its lock.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(super) driver: Driver,
+    pub(crate) roles: Roles,
+    /// The list of what a driving thread sleeps on, for the next one.
+    pub(super) nap: Option<Box<Nap>>,
+    /// Whether the driver sleeps on the devices.
+    pub(super) is_napping: bool,
+    /// The processes whose calls process their segments.
+    pub(super) callers: Vec<ProcessId>,
+    /// Whether the helper has work of the host's own to do.
+    pub(super) is_helper_due: bool,
+}
+
+impl Core {
+    /// Makes calls on the host as a process of its own. A process that has ended makes none.
+    pub(crate) fn enter<T>(
+        &mut self,
+        process: ProcessId,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Option<T> {
+        self.driver.enter(process, call).ok()
+    }
+
+    pub(crate) fn host(&mut self) -> &mut Host {
+        &mut self.driver.units.host
+    }
+
+    /// Registers a process whose calls process its segments.
+    pub(crate) fn attach_callers(&mut self, name: &str, now: Instant) -> ProcessId {
+        let process = self.host().attach_callers(name, now);
+        self.callers.push(process);
+        process
+    }
+
+    /// Ends a process, and closes what it has open.
+    pub(crate) fn end(&mut self, process: ProcessId) {
+        self.callers.retain(|&other| other != process);
+        self.driver.end_process(process);
+    }
+
+    /// Runs a bounded part of the work of devices and of demultiplexing, as the driver, or because nobody
+    /// drives.
+    pub(crate) fn take_turn(&mut self) -> io::Result<Next> {
+        self.driver.take_turns(UNITS_PER_TURN, Level::PollingThread)
+    }
+
+    /// Runs a bounded part of all work of the host but that of idle time, as the driver.
+    pub(super) fn take_turn_of_all(&mut self) -> io::Result<Next> {
+        self.driver.take_turns(UNITS_PER_TURN, Level::Process)
+    }
+
+    /// Runs a bounded part of all work of the host but that of idle time, whoever drives.
+    pub(super) fn take_turn_aside(&mut self) {
+        self.driver.take_turns_aside(UNITS_PER_TURN, Level::Process);
+    }
+
+    /// Looks at the devices and takes a turn, if nobody drives.
+    pub(crate) fn look_if_nobody_drives(&mut self) -> io::Result<()> {
+        if !self.roles.is_vacant() {
+            return Ok(());
+        }
+        self.driver.look()?;
+        self.take_turn().map(drop)
+    }
+
+    /// Returns whether a connection is not over yet.
+    pub(super) fn has_open_connections(&mut self) -> bool {
+        !self.host().tcp().is_empty()
+    }
+
+    /// Returns whether there were devices and all are gone: nothing will come any more.
+    pub(crate) fn has_no_device(&self) -> bool {
+        self.driver.outside.devices.have_ended()
+    }
+
+    /// Returns whether work waits that the driver leaves to the helper: that of a daemon at once, that of
+    /// calls if they do not come soon.
+    fn has_work_for_helper(&mut self) -> (bool, bool) {
+        let host = &mut self.driver.units.host;
+        let uncalled = self.callers.iter().any(|&process| host.uncalled(process).is_some());
+        (host.has_runnable(), uncalled)
+    }
+}
+
+impl Shared {
+    pub(super) fn new(driver: Driver) -> io::Result<Arc<Self>> {
+        let rousing = Arc::new(Rousing::default());
+        let (clock, notifier) = (driver.units.clock, driver.outside.halt.notifier());
+        let core = Core {
+            driver,
+            roles: Roles::new(),
+            nap: None,
+            is_napping: false,
+            callers: Vec::new(),
+            is_helper_due: false,
+        };
+        Ok(Arc::new(Self {
+            core: Mutex::new(core),
+            contenders: AtomicUsize::new(0),
+            helper: Seat::new(&rousing),
+            rousing,
+            clock,
+            notifier,
+            kick: EventFd::new()?,
+            closing: AtomicBool::new(false),
+        }))
+    }
+
+    /// Locks the host.
+    pub(crate) fn lock(&self) -> Held<'_> {
+        let core = match self.core.try_lock() {
+            Ok(core) => core,
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => {
+                self.contenders.fetch_add(1, Ordering::Relaxed);
+                // A panic in a call leaves the host as it was between two work items, or as a bug left it.
+                let core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+                self.contenders.fetch_sub(1, Ordering::Relaxed);
+                core
+            }
+        };
+        Held { core: Some(core), shared: self }
+    }
+
+    /// Releases the lock for those who wait for it, and locks the host again.
+    pub(crate) fn relock<'a>(&'a self, held: Held<'a>) -> Held<'a> {
+        drop(held);
+        // The lock is not fair: whoever releases it would mostly get it back.
+        if self.contenders.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        self.lock()
+    }
+
+    /// Returns a place for a call that waits.
+    pub(crate) fn seat(&self) -> Arc<Seat> {
+        Seat::new(&self.rousing)
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Makes the consequence of a change of roles happen, once the lock is released.
+    pub(crate) fn settle(&self, succession: Succession) {
+        match succession {
+            Succession::Nothing => {}
+            Succession::Successor(seat) => self.rousing.add(seat),
+            Succession::CallHelper => self.rousing.add(Arc::clone(&self.helper)),
+        }
+    }
+
+    /// Sleeps as the driver, with the host unlocked, until there is work, `until`, or a wake-up. `drives`
+    /// says whether the thread still drives when it has woken.
+    pub(crate) fn nap<'a>(
+        &'a self,
+        mut held: Held<'a>,
+        nap: &mut Nap,
+        until: Instant,
+        drives: impl FnOnce(&Roles) -> bool,
+    ) -> io::Result<Held<'a>> {
+        let until = held.driver.begin_nap(nap).min(until);
+        held.is_napping = true;
+        drop(held);
+        let slept = nap.sleep((until != Instant::NEVER).then(|| until.since(self.now())));
+        let mut held = self.lock();
+        if drives(&held.roles) {
+            held.is_napping = false;
+            held.driver.end_nap(nap);
+        }
+        slept.map(|()| held)
+    }
+}
+
+/// A locked host. When it is released, the threads are woken whose calls may go on.
+pub(crate) struct Held<'a> {
+    /// `None` once it is released.
+    core: Option<MutexGuard<'a, Core>>,
+    shared: &'a Shared,
+}
+
+impl Held<'_> {
+    /// Has the helper do what the driver leaves to it.
+    pub(crate) fn call_helper_if_due(&mut self) {
+        let (runnable, uncalled) = self.has_work_for_helper();
+        if runnable && !mem::replace(&mut self.is_helper_due, true) {
+            self.shared.rousing.add(Arc::clone(&self.shared.helper));
+        } else if uncalled {
+            let succession = self.roles.call_helper();
+            self.shared.settle(succession);
+        }
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        self.core.as_deref().expect("a host is held until it is released")
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Core {
+        self.core.as_deref_mut().expect("a host is held until it is released")
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let roused = self.shared.rousing.take();
+        let Some(core) = self.core.take() else { return };
+        let asleep = core.is_napping.then(|| core.roles.driving_seat().map(Arc::as_ptr)).flatten();
+        drop(core);
+        for seat in roused {
+            if asleep == Some(Arc::as_ptr(&seat)) {
+                self.shared.notifier.notify();
+            } else {
+                seat.rouse();
+            }
+        }
+    }
+}

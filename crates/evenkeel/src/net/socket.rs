@@ -1,0 +1,93 @@
+//! A socket of a shared host, as its clones share it.
+
+use std::sync::Arc;
+
+use evenkeel_core::host::System;
+use evenkeel_core::process::ProcessId;
+use evenkeel_core::socket::{Fd, Kinds};
+
+use super::net::Net;
+use super::settings::{Blocking, Timeout};
+use super::waiting::Awaited;
+use crate::error::Error;
+
+/// A socket that is closed when its last clone is dropped.
+#[derive(Debug)]
+pub(super) struct Socket {
+    pub(super) net: Net,
+    /// Whose the socket is.
+    pub(super) account: Account,
+    pub(super) fd: Fd,
+    pub(super) blocking: Blocking,
+}
+
+/// The process of a socket.
+#[derive(Debug, Clone)]
+pub(super) enum Account {
+    /// The process of the host that most sockets have.
+    Common(ProcessId),
+    /// The process of a listener and of the streams that it has accepted. Segments of the listener's port
+    /// are processed in the calls on these, and no others.
+    Listener(Arc<ListenerProcess>),
+}
+
+/// A process that ends when its last socket is gone.
+#[derive(Debug)]
+pub(super) struct ListenerProcess {
+    pub(super) net: Net,
+    pub(super) process: ProcessId,
+}
+
+impl Account {
+    pub(super) fn process(&self) -> ProcessId {
+        match self {
+            Self::Common(process) => *process,
+            Self::Listener(listener) => listener.process,
+        }
+    }
+}
+
+impl Drop for ListenerProcess {
+    fn drop(&mut self) {
+        self.net.shared().lock().end(self.process);
+    }
+}
+
+impl Socket {
+    /// Opens a socket in the process that most sockets have.
+    pub(super) fn open(
+        net: &Net,
+        open: impl FnOnce(&mut System<'_>) -> Result<Fd, Error>,
+    ) -> Result<Self, Error> {
+        let fd = net.enter(net.process(), open)??;
+        Ok(Self::new(net, Account::Common(net.process()), fd))
+    }
+
+    pub(super) fn new(net: &Net, account: Account, fd: Fd) -> Self {
+        Self { net: net.clone(), account, fd, blocking: Blocking::default() }
+    }
+
+    /// Makes calls that do not block.
+    pub(super) fn enter<T>(&self, call: impl FnOnce(&mut System<'_>) -> T) -> Result<T, Error> {
+        self.net.enter(self.account.process(), call)
+    }
+
+    /// Makes a call that waits for one of `kinds`, within `timeout` and as the socket's clones are set.
+    pub(super) fn wait_in<T>(
+        &self,
+        kinds: Kinds,
+        timeout: &Timeout,
+        call: impl FnMut(&mut System<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let shared = self.net.shared();
+        let awaited = Awaited { process: self.account.process(), fd: self.fd, kinds };
+        shared.wait_in(awaited, self.blocking.until(timeout, || shared.now()), call)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Its process may have ended with its host.
+        let _ = self.enter(|system| system.close(self.fd));
+    }
+}
