@@ -79,6 +79,32 @@ impl Driver {
         Ok(result)
     }
 
+    /// Makes calls as an attached process, for one of several threads. Returns whether a helper has to watch
+    /// the deadlines: the thread that drives sleeps for longer than the next one allows. The thread is woken
+    /// only if the host has work now, or a deadline that must be met exactly.
+    pub(crate) fn enter_aside<T>(
+        &mut self,
+        process: ProcessId,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<(T, bool), NotAttached> {
+        let result = self.units.enter(process, call)?;
+        let Some(until) = self.outside.sleeper.rests_until() else { return Ok((result, false)) };
+        let (now, host) = (self.units.now(), &self.units.host);
+        if self.units.halt_until(now).is_none_or(|exact| exact < until) || host.peek(now).is_some() {
+            self.outside.wake_sleeper();
+            return Ok((result, false));
+        }
+        Ok((result, host.next_deadline() < until))
+    }
+
+    /// Wakes the thread that drives, if it sleeps beyond `until` and beyond the host's next deadline.
+    pub(crate) fn wake_sleeper_before(&mut self, until: Instant) {
+        self.units.host.settle_deadlines();
+        if self.units.host.next_deadline() <= until {
+            self.wake_early_sleeper();
+        }
+    }
+
     /// Begins a sleep of the calling thread without the driver, after turns that have left nothing to do.
     /// Returns the time at which it ends at the latest.
     pub(crate) fn begin_nap(&mut self, nap: &mut Nap) -> Instant {
@@ -107,7 +133,7 @@ impl Driver {
     }
 
     /// Wakes a resting event loop if the host has work earlier than it wakes by itself.
-    fn wake_early_sleeper(&mut self) {
+    pub(crate) fn wake_early_sleeper(&mut self) {
         if let Some(until) = self.outside.sleeper.rests_until()
             && self.has_work_before(until)
         {

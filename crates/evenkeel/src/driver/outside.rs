@@ -114,6 +114,14 @@ impl Outside {
         self.looks.take_ask(now, !self.devices.are_rings_in_memory());
     }
 
+    /// Records that the thread that drives the host is awake, and has not slept.
+    pub(crate) fn stay_awake(&mut self) {
+        if self.sleeper != Sleeper::Awake {
+            self.halt.awake();
+            self.sleeper = Sleeper::Awake;
+        }
+    }
+
     /// Records that the thread that drives the host is awake. If it was asleep, a look is due. Returns
     /// whether it was.
     pub(crate) fn awake(&mut self) -> bool {

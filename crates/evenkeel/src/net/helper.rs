@@ -102,13 +102,18 @@ impl<'a> Watch<'a> {
         let taken = mem::replace(&mut self.taken, held.roles.times_taken());
         let is_unchanged = taken == self.taken;
         held = self.stand_in(held);
+        held.driver.wake_sleeper_before(now + 2 * PERIOD);
         if held.roles.is_vacant() && is_unchanged {
-            held.roles.helper_takes();
-            return Ok(held);
+            let succession = held.roles.fill_vacancy();
+            held.settle(succession);
+            return Ok(self.shared.relock(held));
         }
         let is_quiet = is_unchanged && self.uncalled.is_empty();
         self.quiet_periods = if is_quiet { self.quiet_periods + 1 } else { 0 };
         let is_asleep = self.quiet_periods >= QUIET_PERIODS && !held.roles.is_vacant();
+        if is_asleep {
+            held.driver.wake_early_sleeper();
+        }
         Ok(self.sleep(held, if is_asleep { None } else { Some(PERIOD) }))
     }
 

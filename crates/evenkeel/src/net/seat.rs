@@ -7,6 +7,8 @@ use std::task::Wake;
 use evenkeel_core::time::Duration;
 use evenkeel_link::Parking;
 
+use super::roles::Succession;
+
 /// A thread that waits in a call. It is its own waker: the host wakes it when the call may go on.
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -84,6 +86,16 @@ impl Rousing {
     /// Has a thread woken once the lock is free.
     pub(crate) fn add(&self, seat: Arc<Seat>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
+    }
+
+    /// Has the thread woken that a change of roles concerns.
+    pub(crate) fn settle(&self, Succession(seat): Succession) {
+        seat.into_iter().for_each(|seat| self.add(seat));
+    }
+
+    /// Returns whether a thread is to be woken whose call may go on.
+    pub(crate) fn has_called(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|seat| seat.is_called())
     }
 
     /// Returns the threads that are to be woken now.

@@ -42,6 +42,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(super) driver: Driver,
+    rousing: Arc<Rousing>,
     pub(crate) roles: Roles,
     /// The list of what a driving thread sleeps on, for the next one.
     pub(super) nap: Option<Box<Nap>>,
@@ -60,7 +61,12 @@ impl Core {
         process: ProcessId,
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Option<T> {
-        self.driver.enter(process, call).ok()
+        let (result, watch_deadlines) = self.driver.enter_aside(process, call).ok()?;
+        if watch_deadlines {
+            let succession = self.roles.call_helper();
+            self.rousing.settle(succession);
+        }
+        Some(result)
     }
 
     pub(crate) fn host(&mut self) -> &mut Host {
@@ -81,19 +87,36 @@ impl Core {
     }
 
     /// Runs a bounded part of the work of devices and of demultiplexing, as the driver, or because nobody
-    /// drives.
-    pub(crate) fn take_turn(&mut self) -> io::Result<Next> {
-        self.driver.take_turns(UNITS_PER_TURN, Level::PollingThread)
+    /// drives. Ends early when `done` holds.
+    pub(crate) fn take_turn(&mut self, done: impl Fn() -> bool) -> io::Result<Next> {
+        self.driver.take_turns(UNITS_PER_TURN, Level::PollingThread, done)
     }
 
     /// Runs a bounded part of all work of the host but that of idle time, as the driver.
     pub(super) fn take_turn_of_all(&mut self) -> io::Result<Next> {
-        self.driver.take_turns(UNITS_PER_TURN, Level::Process)
+        self.driver.take_turns(UNITS_PER_TURN, Level::Process, || false)
     }
 
     /// Runs a bounded part of all work of the host but that of idle time, whoever drives.
     pub(super) fn take_turn_aside(&mut self) {
         self.driver.take_turns_aside(UNITS_PER_TURN, Level::Process);
+    }
+
+    /// Returns whether calls of other threads may go on once the lock is free.
+    pub(crate) fn has_called_others(&self) -> bool {
+        self.rousing.has_called()
+    }
+
+    /// Has the thread woken that a change of roles concerns, once the lock is free.
+    pub(crate) fn settle(&self, succession: Succession) {
+        self.rousing.settle(succession);
+    }
+
+    /// Parks the driver, if others that it has woken are likely to drive soon. Returns whether it is parked.
+    pub(crate) fn retire(&mut self, seat: &Arc<Seat>) -> bool {
+        let (is_parked, succession) = self.roles.retire(seat);
+        self.settle(succession);
+        is_parked
     }
 
     /// Looks at the devices and takes a turn, if nobody drives.
@@ -102,7 +125,7 @@ impl Core {
             return Ok(());
         }
         self.driver.look()?;
-        self.take_turn().map(drop)
+        self.take_turn(|| false).map(drop)
     }
 
     /// Returns whether a connection is not over yet.
@@ -127,10 +150,12 @@ impl Core {
 impl Shared {
     pub(super) fn new(driver: Driver) -> io::Result<Arc<Self>> {
         let rousing = Arc::new(Rousing::default());
+        let helper = Seat::new(&rousing);
         let (clock, notifier) = (driver.units.clock, driver.outside.halt.notifier());
         let core = Core {
             driver,
-            roles: Roles::new(),
+            rousing: Arc::clone(&rousing),
+            roles: Roles::new(Arc::clone(&helper)),
             nap: None,
             is_napping: false,
             callers: Vec::new(),
@@ -139,7 +164,7 @@ impl Shared {
         Ok(Arc::new(Self {
             core: Mutex::new(core),
             contenders: AtomicUsize::new(0),
-            helper: Seat::new(&rousing),
+            helper,
             rousing,
             clock,
             notifier,
@@ -183,15 +208,6 @@ impl Shared {
         self.clock.now()
     }
 
-    /// Makes the consequence of a change of roles happen, once the lock is released.
-    pub(crate) fn settle(&self, succession: Succession) {
-        match succession {
-            Succession::Nothing => {}
-            Succession::Successor(seat) => self.rousing.add(seat),
-            Succession::CallHelper => self.rousing.add(Arc::clone(&self.helper)),
-        }
-    }
-
     /// Sleeps as the driver, with the host unlocked, until there is work, `until`, or a wake-up. `drives`
     /// says whether the thread still drives when it has woken.
     pub(crate) fn nap<'a>(
@@ -229,7 +245,7 @@ impl Held<'_> {
             self.shared.rousing.add(Arc::clone(&self.shared.helper));
         } else if uncalled {
             let succession = self.roles.call_helper();
-            self.shared.settle(succession);
+            self.rousing.settle(succession);
         }
     }
 }
