@@ -35,6 +35,8 @@ pub struct Host {
     pub(super) cpu: [Duration; Level::ALL.len()],
     /// The lowest level whose work items run.
     pub(super) lowest: Level,
+    /// Whether calls of other threads follow soon.
+    pub(super) calls_follow: bool,
 }
 
 impl Host {
@@ -53,6 +55,7 @@ impl Host {
             in_soft_interrupt: false,
             cpu: [Duration::ZERO; Level::ALL.len()],
             lowest: Level::Idle,
+            calls_follow: false,
         };
         let daemons: Vec<_> = host.net.rx.daemons(&host.net.config, host.net.plan.is_lazy()).collect();
         for (name, nice, channel) in daemons {

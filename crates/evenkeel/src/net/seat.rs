@@ -24,7 +24,11 @@ const NOT_PARKED: usize = usize::MAX;
 
 /// The threads that are to be woken once the lock on the host is free. Until then they could not go on.
 #[derive(Debug, Default)]
-pub(crate) struct Rousing(Mutex<Vec<Arc<Seat>>>);
+pub(crate) struct Rousing {
+    threads: Mutex<Vec<Arc<Seat>>>,
+    /// The number of threads whose calls may go on, and have not yet.
+    called: AtomicUsize,
+}
 
 impl Seat {
     pub(crate) fn new(rousing: &Arc<Rousing>) -> Arc<Self> {
@@ -41,9 +45,11 @@ impl Seat {
         self.called.load(Ordering::Acquire)
     }
 
-    /// Makes the seat ready for another wait.
-    pub(crate) fn reset(&self) {
-        self.called.store(false, Ordering::Release);
+    /// Records that the call goes on, or is over.
+    pub(crate) fn resume(&self) {
+        if self.called.swap(false, Ordering::AcqRel) {
+            self.rousing.called.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Returns its place among the parked threads, if it is one.
@@ -77,6 +83,7 @@ impl Wake for Seat {
     fn wake(self: Arc<Self>) {
         if !self.called.swap(true, Ordering::AcqRel) {
             let rousing = Arc::clone(&self.rousing);
+            rousing.called.fetch_add(1, Ordering::Relaxed);
             rousing.add(self);
         }
     }
@@ -85,7 +92,7 @@ impl Wake for Seat {
 impl Rousing {
     /// Has a thread woken once the lock is free.
     pub(crate) fn add(&self, seat: Arc<Seat>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
     }
 
     /// Has the thread woken that a change of roles concerns.
@@ -93,13 +100,13 @@ impl Rousing {
         seat.into_iter().for_each(|seat| self.add(seat));
     }
 
-    /// Returns whether a thread is to be woken whose call may go on.
+    /// Returns whether there are threads whose calls may go on, and have not yet.
     pub(crate) fn has_called(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|seat| seat.is_called())
+        self.called.load(Ordering::Relaxed) > 0
     }
 
     /// Returns the threads that are to be woken now.
     pub(crate) fn take(&self) -> Vec<Arc<Seat>> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

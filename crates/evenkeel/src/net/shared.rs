@@ -61,6 +61,8 @@ impl Core {
         process: ProcessId,
         call: impl FnOnce(&mut System<'_>) -> T,
     ) -> Option<T> {
+        let calls_follow = self.rousing.has_called();
+        self.host().expect_calls(calls_follow);
         let (result, watch_deadlines) = self.driver.enter_aside(process, call).ok()?;
         if watch_deadlines {
             let succession = self.roles.call_helper();
