@@ -138,6 +138,12 @@ impl Host {
         self.calls_follow = calls_follow;
     }
 
+    /// Returns whether calls of other threads follow soon.
+    #[must_use]
+    pub const fn expects_calls(&self) -> bool {
+        self.calls_follow
+    }
+
     /// Charges a process for time that it used outside work items, in [`Host::enter`].
     pub fn charge_process(&mut self, process: ProcessId, elapsed: Duration) {
         self.cpu[Level::Process as usize] += elapsed;

@@ -94,7 +94,7 @@ impl Host {
         {
             return Some(WorkItem::Process(process));
         }
-        if self.net.links.coalesces() {
+        if self.net.links.coalesces() && !self.calls_follow {
             return Some(WorkItem::Transmit);
         }
         if self.net.poller.is_runnable_when_idle() {

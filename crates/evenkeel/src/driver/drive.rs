@@ -194,8 +194,10 @@ impl Driver {
                 break left;
             }
         };
-        // The time of the next call is unknown.
-        self.units.host.start_output(now);
+        // The time of the next call is unknown, unless one follows soon.
+        if !self.units.host.expects_calls() {
+            self.units.host.start_output(now);
+        }
         Ok(left)
     }
 

@@ -91,6 +91,8 @@ impl Core {
     /// Runs a bounded part of the work of devices and of demultiplexing, as the driver, or because nobody
     /// drives. Ends early when `done` holds.
     pub(crate) fn take_turn(&mut self, done: impl Fn() -> bool) -> io::Result<Next> {
+        let calls_follow = self.rousing.has_called();
+        self.host().expect_calls(calls_follow);
         self.driver.take_turns(UNITS_PER_TURN, Level::PollingThread, done)
     }
 
