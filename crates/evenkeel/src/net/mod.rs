@@ -6,6 +6,7 @@ mod error;
 mod helper;
 mod listener;
 mod net;
+mod primitives;
 mod roles;
 mod seat;
 mod settings;

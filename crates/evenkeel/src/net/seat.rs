@@ -1,12 +1,13 @@
 //! A thread's place in a call that waits.
+//!
+//! `tests/interleavings.rs` runs this file and `roles.rs` with loom's atomics, in all interleavings of threads.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
 use evenkeel_core::time::Duration;
-use evenkeel_link::Parking;
 
+use super::primitives::{AtomicBool, AtomicUsize, Ordering, Parking};
 use super::roles::Succession;
 
 /// A thread that waits in a call. It is its own waker: the host wakes it when the call may go on.
