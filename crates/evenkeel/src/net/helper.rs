@@ -38,7 +38,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("evenkeel".to_owned()).spawn(move || Watch::new(&shared).run())
 }
 
-/// What the helper has seen of the host.
+/// The host as the helper has last seen it.
 struct Watch<'a> {
     shared: &'a Shared,
     nap: Nap,
@@ -71,10 +71,7 @@ impl<'a> Watch<'a> {
             held.roles.helper = Helper::Watches;
             let turn = self.take_turn(held);
             // The kernel is out of memory: wait for better times.
-            held = turn.unwrap_or_else(|_| {
-                thread::sleep(PERIOD);
-                self.shared.lock()
-            });
+            held = turn.unwrap_or_else(|_| self.sleep(self.shared.lock(), Some(PERIOD)));
         }
         held.roles.helper_leaves();
     }

@@ -10,7 +10,7 @@ use evenkeel_core::system;
 use evenkeel_core::tcp::ListenerConfig;
 
 use super::address::{bound_address, each_address, socket_addr};
-use super::net::Net;
+use super::handle::Net;
 use super::settings::Timeout;
 use super::socket::{Account, ListenerProcess, Socket};
 use super::stream::TcpStream;

@@ -3,9 +3,9 @@
 mod address;
 mod builder;
 mod error;
+mod handle;
 mod helper;
 mod listener;
-mod net;
 mod primitives;
 mod roles;
 mod seat;
@@ -17,7 +17,7 @@ mod udp;
 mod waiting;
 
 pub use builder::Builder;
+pub use handle::Net;
 pub use listener::{Incoming, TcpListener};
-pub use net::Net;
 pub use stream::TcpStream;
 pub use udp::UdpSocket;

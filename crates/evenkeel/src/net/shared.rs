@@ -177,7 +177,7 @@ impl Shared {
         }))
     }
 
-    /// Locks the host.
+    /// Locks the host, for the calling thread alone.
     pub(crate) fn lock(&self) -> Held<'_> {
         let core = match self.core.try_lock() {
             Ok(core) => core,

@@ -1,4 +1,4 @@
-//! TCP streams.
+//! TCP streams: connecting, reading and writing.
 
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
@@ -15,7 +15,7 @@ use evenkeel_core::time::{Duration, Instant};
 use evenkeel_core::wire::IpEndpoint;
 
 use super::address::{each_address, endpoint, socket_addr};
-use super::net::Net;
+use super::handle::Net;
 use super::socket::Socket;
 use super::waiting::Awaited;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! UDP sockets.
+//! UDP sockets: binding, receiving and sending.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use evenkeel_core::time::Duration;
 use evenkeel_core::wire::IpAddress;
 
 use super::address::{bound_address, each_address, endpoint, socket_addr};
-use super::net::Net;
+use super::handle::Net;
 use super::socket::Socket;
 use crate::error::Error;
 
