@@ -69,8 +69,8 @@ impl TcpListener {
     /// process.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let Shared { socket, listener, .. } = &*self.0;
-        let (stream, peer) = socket
-            .wait_in(Kinds::READABLE, &Timeout::default(), |system| Ok(listener.accept(system)?))?;
+        let (stream, peer) =
+            socket.wait_in(Kinds::READABLE, &Timeout::default(), |system| Ok(listener.accept(system)?))?;
         Ok((TcpStream::accepted(socket, stream), socket_addr(peer)))
     }
 

@@ -68,9 +68,7 @@ impl TcpStream {
 
     /// Sends the request for a connection, and does not wait for the answer.
     pub(super) fn begin_to_connect(net: &Net, address: SocketAddr) -> Result<Self, Error> {
-        let open = |system: &mut System<'_>| {
-            Ok(system::TcpStream::connect(system, endpoint(address))?.fd())
-        };
+        let open = |system: &mut System<'_>| Ok(system::TcpStream::connect(system, endpoint(address))?.fd());
         let socket = Socket::open(net, open)?;
         let stream = system::TcpStream::from(socket.fd);
         Ok(Self::of(socket, stream))
@@ -125,7 +123,8 @@ impl TcpStream {
         let result = socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| {
             let mut written = 0;
             for (left, slice) in data.iter().enumerate().map(|(nth, slice)| (data.len() - nth - 1, slice)) {
-                let more = if left > 0 { stream.write_more(system, slice) } else { stream.write(system, slice) };
+                let more =
+                    if left > 0 { stream.write_more(system, slice) } else { stream.write(system, slice) };
                 match more {
                     Ok(bytes) => written += bytes,
                     Err(error) if written == 0 => return Err(error.into()),

@@ -195,9 +195,8 @@ impl UdpSocket {
         if to.addr == IpAddress::Ipv4(Ipv4Addr::BROADCAST) && !broadcast.load(Ordering::Relaxed) {
             return Err(io::Error::from(rustix::io::Errno::ACCESS).into());
         }
-        socket.wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| {
-            Ok(udp.send(system, to, payload)?)
-        })?;
+        socket
+            .wait_in(Kinds::WRITABLE, socket.blocking.write(), |system| Ok(udp.send(system, to, payload)?))?;
         Ok(payload.len())
     }
 

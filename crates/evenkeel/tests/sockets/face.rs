@@ -40,6 +40,11 @@ pub(crate) trait Sockets: Sized + Send + Sync + 'static {
     fn connect_timeout(&self, side: Side, to: &SocketAddr, within: Duration) -> io::Result<Self::Stream>;
 }
 
+/// Returns the error of a method that not all implementations have.
+fn missing<T>() -> io::Result<T> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// A TCP connection, with the methods of `std::net::TcpStream`.
 pub(crate) trait Stream: Read + Write + Debug + Send + Sync + Sized + 'static {
     /// Returns the stream as its shared reference reads and writes.
@@ -51,8 +56,12 @@ pub(crate) trait Stream: Read + Write + Debug + Send + Sync + Sized + 'static {
     fn try_clone(&self) -> io::Result<Self>;
     fn nodelay(&self) -> io::Result<bool>;
     fn set_nodelay(&self, nodelay: bool) -> io::Result<()>;
-    fn ttl(&self) -> io::Result<u32>;
-    fn set_ttl(&self, ttl: u32) -> io::Result<()>;
+    fn ttl(&self) -> io::Result<u32> {
+        missing()
+    }
+    fn set_ttl(&self, _: u32) -> io::Result<()> {
+        missing()
+    }
     fn read_timeout(&self) -> io::Result<Option<Duration>>;
     fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
     fn write_timeout(&self) -> io::Result<Option<Duration>>;
@@ -99,8 +108,12 @@ pub(crate) trait Listener: Debug + Send + Sync + Sized + 'static {
     fn incoming(&self) -> impl Iterator<Item = io::Result<Self::Stream>>;
     fn local_addr(&self) -> io::Result<SocketAddr>;
     fn try_clone(&self) -> io::Result<Self>;
-    fn ttl(&self) -> io::Result<u32>;
-    fn set_ttl(&self, ttl: u32) -> io::Result<()>;
+    fn ttl(&self) -> io::Result<u32> {
+        missing()
+    }
+    fn set_ttl(&self, _: u32) -> io::Result<()> {
+        missing()
+    }
     fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()>;
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 
@@ -128,8 +141,12 @@ pub(crate) trait Udp: Debug + Send + Sync + Sized + 'static {
     fn local_addr(&self) -> io::Result<SocketAddr>;
     fn peer_addr(&self) -> io::Result<SocketAddr>;
     fn try_clone(&self) -> io::Result<Self>;
-    fn ttl(&self) -> io::Result<u32>;
-    fn set_ttl(&self, ttl: u32) -> io::Result<()>;
+    fn ttl(&self) -> io::Result<u32> {
+        missing()
+    }
+    fn set_ttl(&self, _: u32) -> io::Result<()> {
+        missing()
+    }
     fn broadcast(&self) -> io::Result<bool>;
     fn set_broadcast(&self, broadcast: bool) -> io::Result<()>;
     fn read_timeout(&self) -> io::Result<Option<Duration>>;
@@ -139,9 +156,13 @@ pub(crate) trait Udp: Debug + Send + Sync + Sized + 'static {
     fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()>;
     fn take_error(&self) -> io::Result<Option<io::Error>>;
     fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
-    fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
+    fn leave_multicast_v4(&self, _: &Ipv4Addr, _: &Ipv4Addr) -> io::Result<()> {
+        missing()
+    }
     fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
-    fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
+    fn leave_multicast_v6(&self, _: &Ipv6Addr, _: u32) -> io::Result<()> {
+        missing()
+    }
 
     #[track_caller]
     fn addr(&self) -> SocketAddr {
@@ -171,13 +192,15 @@ macro_rules! forward {
     };
 }
 
-/// Implements the traits for types whose own methods are those of `std::net`.
+/// Implements the traits for types whose own methods are those of `std::net`. In braces are those of the
+/// methods with a default that a type has.
 macro_rules! implement_as_std {
-    ($udp:ty, $listener:ty, $stream:ty) => {
+    ($udp:ty { $($of_udp:tt)* }, $listener:ty { $($of_listener:tt)* }, $stream:ty { $($of_stream:tt)* }) => {
         impl Stream for $stream {
             fn shared(&self) -> impl Read + Write + Send {
                 self
             }
+            forward! { $stream: $($of_stream)* }
             forward! { $stream:
                 fn peek(&self, buffer: &mut [u8]) -> io::Result<usize>;
                 fn shutdown(&self, how: Shutdown) -> io::Result<()>;
@@ -186,8 +209,6 @@ macro_rules! implement_as_std {
                 fn try_clone(&self) -> io::Result<Self>;
                 fn nodelay(&self) -> io::Result<bool>;
                 fn set_nodelay(&self, nodelay: bool) -> io::Result<()>;
-                fn ttl(&self) -> io::Result<u32>;
-                fn set_ttl(&self, ttl: u32) -> io::Result<()>;
                 fn read_timeout(&self) -> io::Result<Option<Duration>>;
                 fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
                 fn write_timeout(&self) -> io::Result<Option<Duration>>;
@@ -199,19 +220,19 @@ macro_rules! implement_as_std {
 
         impl Listener for $listener {
             type Stream = $stream;
+            forward! { $listener: $($of_listener)* }
             forward! { $listener:
                 fn accept(&self) -> io::Result<($stream, SocketAddr)>;
                 fn incoming(&self) -> impl Iterator<Item = io::Result<$stream>>;
                 fn local_addr(&self) -> io::Result<SocketAddr>;
                 fn try_clone(&self) -> io::Result<Self>;
-                fn ttl(&self) -> io::Result<u32>;
-                fn set_ttl(&self, ttl: u32) -> io::Result<()>;
                 fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()>;
                 fn take_error(&self) -> io::Result<Option<io::Error>>;
             }
         }
 
         impl Udp for $udp {
+            forward! { $udp: $($of_udp)* }
             forward! { $udp:
                 fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize>;
                 fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)>;
@@ -223,8 +244,6 @@ macro_rules! implement_as_std {
                 fn local_addr(&self) -> io::Result<SocketAddr>;
                 fn peer_addr(&self) -> io::Result<SocketAddr>;
                 fn try_clone(&self) -> io::Result<Self>;
-                fn ttl(&self) -> io::Result<u32>;
-                fn set_ttl(&self, ttl: u32) -> io::Result<()>;
                 fn broadcast(&self) -> io::Result<bool>;
                 fn set_broadcast(&self, broadcast: bool) -> io::Result<()>;
                 fn read_timeout(&self) -> io::Result<Option<Duration>>;
@@ -234,9 +253,7 @@ macro_rules! implement_as_std {
                 fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()>;
                 fn take_error(&self) -> io::Result<Option<io::Error>>;
                 fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
-                fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
                 fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
-                fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
             }
         }
     };

@@ -27,7 +27,22 @@ impl Kernel {
     }
 }
 
-implement_as_std!(UdpSocket, TcpListener, TcpStream);
+implement_as_std!(
+    UdpSocket {
+        fn ttl(&self) -> io::Result<u32>;
+        fn set_ttl(&self, ttl: u32) -> io::Result<()>;
+        fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()>;
+        fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()>;
+    },
+    TcpListener {
+        fn ttl(&self) -> io::Result<u32>;
+        fn set_ttl(&self, ttl: u32) -> io::Result<()>;
+    },
+    TcpStream {
+        fn ttl(&self) -> io::Result<u32>;
+        fn set_ttl(&self, ttl: u32) -> io::Result<()>;
+    }
+);
 
 impl Sockets for Kernel {
     const NAME: &'static str = "kernel";

@@ -4,8 +4,10 @@
 //! of `face.rs`, so that an expectation that is wrong fails on the kernel's.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test may fail, and a harness prints")]
 
+mod differences;
 mod face;
 mod kernel;
+mod ours;
 mod tcp_accept;
 mod tcp_bind;
 mod tcp_close;
@@ -40,6 +42,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use face::{Family, Sockets};
 use kernel::Kernel;
+use ours::Ours;
 use world::World;
 
 /// The longest time that a case may take.
@@ -68,20 +71,32 @@ macro_rules! cases {
 }
 use cases;
 
+/// A case with a family of addresses and an implementation of sockets.
+struct Test {
+    implementation: &'static str,
+    /// The name of the file, and that of the case.
+    case: String,
+    family: Family,
+    run: Box<dyn FnOnce() + Send>,
+}
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
     arguments.test_threads = arguments.test_threads.or(threads);
     let mut trials = Vec::new();
     match Kernel::isolate() {
-        Ok(()) => trials.extend(all::<Kernel>().map(|(name, run)| Trial::test(name, run))),
+        Ok(()) => trials.extend(tests::<Kernel>().into_iter().map(Test::into_trial)),
         Err(error) => skip("sockets of the kernel", &Lack::Root(&format!("no network namespace: {error}"))),
     }
+    let ours = tests::<Ours>();
+    trials.push(differences::are_cases(&ours));
+    trials.extend(ours.into_iter().map(differences::trial));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Returns all cases on sockets of this kind, with their names.
-fn all<S: Sockets>() -> impl Iterator<Item = (String, impl FnOnce() -> Result<(), Failed>)> {
+/// Returns all cases on sockets of this kind.
+fn tests<S: Sockets>() -> Vec<Test> {
     let files = [
         ("tcp_accept", tcp_accept::cases::<S>()),
         ("tcp_bind", tcp_bind::cases()),
@@ -104,28 +119,47 @@ fn all<S: Sockets>() -> impl Iterator<Item = (String, impl FnOnce() -> Result<()
         ("udp_threads", udp_threads::cases()),
         ("udp_timeouts", udp_timeouts::cases()),
     ];
-    files.into_iter().flat_map(|(file, cases)| {
-        cases.into_iter().flat_map(move |Case { name, families, run }| {
-            families.iter().map(move |&family| {
-                let name = format!("{}::{file}::{name}::{}", S::NAME, format!("{family:?}").to_lowercase());
-                let case = move || run(&World::<S>::new(family));
-                (name.clone(), move || within_limit(name, case))
-            })
-        })
-    })
+    let mut tests = Vec::new();
+    for (file, cases) in files {
+        for Case { name, families, run } in cases {
+            tests.extend(families.iter().map(|&family| Test {
+                implementation: S::NAME,
+                case: format!("{file}::{name}"),
+                family,
+                run: Box::new(move || run(&World::new(family))),
+            }));
+        }
+    }
+    tests
 }
 
-/// Runs a case in a thread of its own, which is left behind if it takes longer than a case may.
-fn within_limit(name: String, case: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
-    let (end, ended) = mpsc::channel();
-    let run = move || end.send(panic::catch_unwind(AssertUnwindSafe(case)));
-    thread::Builder::new().name(name).spawn(run)?;
-    match ended.recv_timeout(LIMIT) {
-        Ok(result) => result.map_err(|panic| message(&*panic).into()),
-        Err(_) => Err(format!("has not ended after {LIMIT:?}").into()),
+impl Test {
+    fn name(&self) -> String {
+        let family = match self.family {
+            Family::V4 => "v4",
+            Family::V6 => "v6",
+        };
+        format!("{}::{}::{family}", self.implementation, self.case)
+    }
+
+    fn into_trial(self) -> Trial {
+        Trial::test(self.name(), || self.run(LIMIT))
+    }
+
+    /// Runs the case in a thread of its own, which is left behind if it takes longer than `limit`.
+    fn run(self, limit: Duration) -> Result<(), Failed> {
+        let (end, ended) = mpsc::channel();
+        let name = self.name();
+        let run = move || end.send(panic::catch_unwind(AssertUnwindSafe(self.run)));
+        thread::Builder::new().name(name).spawn(run)?;
+        match ended.recv_timeout(limit) {
+            Ok(result) => result.map_err(|panic| message(&*panic).into()),
+            Err(_) => Err(format!("has not ended after {limit:?}").into()),
+        }
     }
 }
 
+/// Returns the text of a panic.
 fn message(panic: &dyn Any) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")

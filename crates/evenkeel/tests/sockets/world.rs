@@ -161,12 +161,24 @@ pub(crate) fn settle() {
 
 /// Asserts that a call fails because its time-out of [`SHORT`] elapsed, and not before.
 #[track_caller]
-#[expect(clippy::disallowed_methods, reason = "the kernel measures time-outs by this clock")]
 pub(crate) fn elapses<T: Debug>(call: impl FnOnce() -> io::Result<T>) {
+    let value = in_time(call);
+    assert!(value.is_none(), "no error, but {value:?}");
+}
+
+/// Returns the value of a call, or `None` if its time-out of [`SHORT`] elapsed, and not before.
+#[track_caller]
+#[expect(clippy::disallowed_methods, reason = "the kernel measures time-outs by this clock")]
+pub(crate) fn in_time<T: Debug>(call: impl FnOnce() -> io::Result<T>) -> Option<T> {
     let began = Instant::now();
-    fails(call(), io::ErrorKind::WouldBlock);
+    let result = call();
     let passed = began.elapsed();
+    if let Ok(value) = result {
+        return Some(value);
+    }
+    fails(result, io::ErrorKind::WouldBlock);
     assert!(passed + TICK >= SHORT, "{passed:?} of {SHORT:?}");
+    None
 }
 
 /// Runs two halves of a case at once, and returns their values.
