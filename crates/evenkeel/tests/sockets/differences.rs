@@ -7,7 +7,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::Test;
 
 /// The time that a case has which is known to fail. Some of them would wait forever.
-const LIMIT: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_millis(500);
 
 /// Whether the cases below are to be as on the kernel's sockets one day.
 #[derive(Debug, Clone, Copy)]
