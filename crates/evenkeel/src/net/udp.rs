@@ -191,6 +191,9 @@ impl UdpSocket {
     }
 
     fn send_datagram(&self, payload: &[u8], to: IpEndpoint) -> Result<usize, Error> {
+        if to.port == 0 {
+            return Err(io::Error::from(rustix::io::Errno::INVAL).into());
+        }
         let Shared { socket, udp, broadcast, .. } = &*self.0;
         if to.addr == IpAddress::Ipv4(Ipv4Addr::BROADCAST) && !broadcast.load(Ordering::Relaxed) {
             return Err(io::Error::from(rustix::io::Errno::ACCESS).into());

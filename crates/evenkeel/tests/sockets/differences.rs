@@ -33,31 +33,13 @@ const KNOWN: &[(Difference, &str, &[&str])] = &[
     ),
     (
         Missing,
-        "a reset is reported by each call, instead of once before the end and broken pipes",
-        &[
-            "tcp_reset::reset_is_reported_once",
-            "tcp_reset::reset_is_reported_to_a_writer",
-            "tcp_reset::reset_is_reported_to_one_of_two_clones",
-            "tcp_reset::write_after_a_reset_is_a_broken_pipe",
-        ],
-    ),
-    (
-        Missing,
         "a reset after the peer's end is one for writers, too, instead of a broken pipe",
-        &[
-            "tcp_close::write_after_the_peer_has_gone_is_a_broken_pipe",
-            "tcp_close::write_fails_again_after_the_peer_has_gone",
-        ],
+        &["tcp_close::write_after_the_peer_has_gone_is_a_broken_pipe"],
     ),
     (
         Missing,
         "data for a connection that was shut down in both directions is discarded without a reset",
         &["tcp_close::write_after_the_peer_shut_down_both_is_a_broken_pipe"],
-    ),
-    (
-        Missing,
-        "a vectored read fills the first buffer only",
-        &["tcp_read::vectors_are_filled_in_order", "tcp_read::vectors_may_be_empty"],
     ),
     (
         Missing,
@@ -101,7 +83,6 @@ const KNOWN: &[(Difference, &str, &[&str])] = &[
             "udp_connected::network_without_route_is_unreachable",
         ],
     ),
-    (Missing, "a datagram to port 0 is sent", &["udp_datagrams::port_zero_is_invalid"]),
     (
         Missing,
         "a socket of one family sends over the other, too",
