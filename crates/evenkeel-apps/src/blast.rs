@@ -91,7 +91,7 @@ pub fn on_device(
 ) -> Result<Flooded, SetupError> {
     let (mut engine, attached) = setup.on_device(at, Clock::start())?;
     let flooded = |engine: &mut Engine, Completed { blasted, elapsed, trouble }| {
-        let counters = HostCounters::of(engine, attached.interface, elapsed);
+        let counters = HostCounters::of(&engine.snapshot(), elapsed);
         let device_failed = engine.failed_device();
         Flooded { blasted, counters: Some(counters), receiver: None, device_failed, trouble }
     };
@@ -352,9 +352,8 @@ impl Sink {
         mut watch: impl FnMut(&Flooded),
     ) -> Result<(), SetupError> {
         let Self { hosted, account, elapsed, .. } = self;
-        let interface = hosted.interface;
         *elapsed += hosted.drive(limits, done, |engine, elapsed, _| {
-            let counters = HostCounters::of(engine, interface, elapsed);
+            let counters = HostCounters::of(&engine.snapshot(), elapsed);
             let (blasted, wire) = sent.get();
             watch(&account.flooded(blasted, wire, counters));
         })?;
@@ -370,7 +369,7 @@ impl Sink {
     /// Returns the results. `wire` has the counters of the cable, which counts what the interface shed.
     fn flooded(&mut self, blasted: Blasted, wire: WireCounters) -> Flooded {
         let engine = &mut self.hosted.engine;
-        let mut counters = HostCounters::of(engine, self.hosted.interface, self.elapsed);
+        let mut counters = HostCounters::of(&engine.snapshot(), self.elapsed);
         counters.conserved &= blasted.sent == wire.accepted + wire.missed + wire.discarded;
         // A host that was stopped early leaves frames in its rings.
         counters.conserved &= wire.accepted == counters.received + engine.host().in_rings();
