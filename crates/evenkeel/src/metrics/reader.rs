@@ -196,3 +196,123 @@ pub(crate) fn publish(
         publisher.publish(host, now);
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use crate::test_host::{Spinner, engine};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Runs `ask` in a thread, while the calling one runs an engine, busy or idle, until `ask` has ended.
+    fn beside_engine<T: Send>(busy: bool, ask: impl FnOnce(Reader) -> T + Send) -> T {
+        let mut engine = engine();
+        if busy {
+            engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        }
+        let (reader, over) = (engine.metrics().unwrap(), AtomicBool::new(false));
+        let (waker, over) = (engine.waker(), &over);
+        thread::scope(|scope| {
+            let asking = scope.spawn(move || {
+                let answer = ask(reader);
+                over.store(true, Ordering::Release);
+                waker.wake();
+                answer
+            });
+            while !over.load(Ordering::Acquire) {
+                let until = engine.clock().now() + Duration::from_millis(20);
+                engine.run(until, |_| over.load(Ordering::Acquire)).unwrap();
+            }
+            asking.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn any_thread_takes_snapshots_of_a_busy_host_and_of_one_that_halts() {
+        for busy in [false, true] {
+            let taken = beside_engine(busy, |reader| {
+                [(); 50].map(|()| reader.snapshot(PATIENCE).expect("the engine runs"))
+            });
+            assert!(taken.windows(2).all(|pair| pair[0].elapsed < pair[1].elapsed));
+            let spinners = taken.iter().filter(|snapshot| {
+                let mut bills = snapshot.processes.iter();
+                // The bill and the level were read at one moment.
+                bills.any(|bill| bill.name == "spinner" && bill.used <= snapshot.cpu.process)
+            });
+            assert_eq!(spinners.count(), if busy { 50 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn several_readers_get_a_snapshot_each() {
+        let taken = beside_engine(true, |reader| {
+            thread::scope(|scope| {
+                let ask = || (0..100).filter(|_| reader.snapshot(PATIENCE).is_ok()).count();
+                let asking = [(); 4].map(|()| scope.spawn(ask));
+                asking.map(|asking| asking.join().unwrap())
+            })
+        });
+        assert_eq!(taken, [100; 4]);
+    }
+
+    /// A reader that is descheduled while it holds the lock.
+    #[test]
+    fn a_host_does_not_wait_for_a_reader() {
+        let mut engine = engine();
+        let (reader, clock) = (engine.metrics().unwrap(), *engine.clock());
+        let shared = &reader.shared;
+        let slot = shared.slot();
+        shared.requests.fetch_add(1, Ordering::AcqRel);
+        shared.event.notify();
+        thread::scope(|scope| {
+            let (tell, told) = mpsc::channel();
+            let running = scope.spawn(move || {
+                for _ in 0..10 {
+                    engine.run(clock.now() + Duration::from_millis(1), |_| false).unwrap();
+                }
+                tell.send(()).unwrap();
+                engine
+            });
+            let ran = told.recv_timeout(PATIENCE);
+            let answers = slot.answers;
+            drop(slot);
+            let mut engine = running.join().unwrap();
+            assert_eq!((ran, answers), (Ok(()), 0), "the host waited");
+            // The host has not forgotten the request.
+            engine.run(clock.now() + PATIENCE, |_| shared.slot().answers > 0).unwrap();
+            assert_eq!(shared.slot().answers, 1);
+        });
+    }
+
+    #[test]
+    fn a_host_without_requests_takes_no_snapshots() {
+        let mut engine = engine();
+        let reader = engine.metrics().unwrap();
+        engine.run(engine.clock().now() + Duration::from_millis(5), |_| false).unwrap();
+        assert_eq!(reader.shared.slot().snapshot.elapsed, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_reader_does_not_wait_forever() {
+        let mut engine = engine();
+        let reader = engine.metrics().unwrap();
+        assert_eq!(reader.snapshot(Duration::from_millis(5)), Err(NoSnapshot::NotRunning));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| reader.snapshot(PATIENCE));
+            drop(engine);
+            assert_eq!(waiting.join().unwrap(), Err(NoSnapshot::HostGone));
+        });
+    }
+
+    #[test]
+    fn handles_of_an_engine_share_one_event() {
+        let (mut one, mut other) = (engine(), engine());
+        let [a, b, c] = [one.metrics(), one.metrics(), other.metrics()].map(Result::unwrap);
+        assert!(a.is_of_same_host(&b) && !a.is_of_same_host(&c));
+    }
+}

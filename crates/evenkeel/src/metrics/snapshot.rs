@@ -246,3 +246,166 @@ pub(super) fn refill<T>(vector: &mut Vec<T>, contents: impl Iterator<Item = T>) 
     vector.clear();
     vector.extend(contents);
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::cable::{self, End, Options};
+    use evenkeel_core::host::{Config, System};
+    use evenkeel_core::process::ProcessId;
+    use evenkeel_core::receive::Architecture;
+    use evenkeel_core::system::UdpSocket;
+    use evenkeel_core::wire::{IpAddress, IpCidr, IpEndpoint};
+
+    use evenkeel_link::Clock;
+
+    use super::*;
+    use crate::Engine;
+
+    const PORT: u16 = 7;
+
+    /// A host with a socket, and one that sends datagrams to it.
+    struct Pair {
+        receiving: (Engine, ProcessId),
+        sending: (Engine, ProcessId),
+        sockets: [UdpSocket; 2],
+    }
+
+    fn address(number: u8) -> IpAddress {
+        IpAddress::v4(10, 0, 0, number)
+    }
+
+    fn host(config: Config, end: End, number: u8) -> (Engine, ProcessId, UdpSocket) {
+        let mut engine = Engine::new(Host::new(config).unwrap(), Clock::start()).unwrap();
+        engine.add_cable(end, &[IpCidr::new(address(number), 24)]).unwrap();
+        let me = engine.attach("me");
+        let socket = engine.enter(me, |system| UdpSocket::bind(system, None, PORT)).unwrap().unwrap();
+        (engine, me, socket)
+    }
+
+    impl Pair {
+        fn new(config: Config) -> Self {
+            let (near, far) = cable::pair(Options::new("near", 1), Options::new("far", 2));
+            let ((a, b, c), (d, e, f)) = (host(config, near, 1), host(Config::default(), far, 2));
+            Self { receiving: (a, b), sending: (d, e), sockets: [c, f] }
+        }
+
+        fn run(&mut self) {
+            for _ in 0..20 {
+                for engine in [&mut self.sending.0, &mut self.receiving.0] {
+                    while engine.advance(16).unwrap() == crate::Next::Again {}
+                }
+            }
+        }
+
+        fn send(&mut self, datagrams: usize) {
+            let (socket, to) = (self.sockets[1], IpEndpoint::new(address(1), PORT));
+            let send = |system: &mut System<'_>| socket.send(system, to, b"hello").map(drop);
+            for _ in 0..datagrams {
+                // The first one waits for the neighbour's address.
+                let _ = self.sending.0.enter(self.sending.1, send).unwrap();
+                self.run();
+            }
+        }
+
+        fn receive(&mut self, most: usize) -> usize {
+            let (socket, (engine, me)) = (self.sockets[0], &mut self.receiving);
+            let receive = |system: &mut System<'_>| match socket.receive(system) {
+                Ok(datagram) => {
+                    system.recycle(datagram);
+                    true
+                }
+                Err(_) => false,
+            };
+            (0..most).filter(|_| engine.enter(*me, receive).unwrap()).count()
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            self.receiving.0.snapshot()
+        }
+    }
+
+    #[test]
+    fn a_snapshot_has_the_figures_of_its_host() {
+        let mut pair = Pair::new(Config::default());
+        pair.send(10);
+        assert_eq!(pair.receive(4), 4);
+        let snapshot = pair.snapshot();
+        let host = pair.receiving.0.host();
+        assert_eq!(snapshot.frames.delivered, 4);
+        assert_eq!(snapshot.frames.received, host.ledger().received);
+        assert_eq!(snapshot.frames.queued, 6);
+        let [interface] = &snapshot.interfaces[..] else { panic!("{snapshot:?}") };
+        assert_eq!((interface.name.as_str(), interface.received), ("near", snapshot.frames.received));
+        let [socket] = &snapshot.sockets[..] else { panic!("{snapshot:?}") };
+        assert_eq!((&*socket.kind, socket.port, socket.process), ("udp", PORT, Some(pair.receiving.1.0)));
+        assert_eq!((socket.arrived, socket.discarded, socket.received, socket.waiting), (10, 0, 4, 6));
+        let bill = host.bill(pair.receiving.1).unwrap();
+        let mut processes = snapshot.processes.iter();
+        let me = processes.find(|process| process.number == pair.receiving.1.0).unwrap();
+        assert_eq!((me.name.as_str(), me.used, me.charged), ("me", bill.used, bill.charged));
+    }
+
+    #[test]
+    fn a_difference_has_what_was_added_and_what_is_there_now() {
+        let mut pair = Pair::new(Config::default());
+        pair.send(3);
+        let before = pair.snapshot();
+        pair.send(5);
+        pair.receive(2);
+        let now = pair.snapshot();
+        let added = now.since(&before);
+        assert_eq!((added.frames.received, added.frames.delivered, added.frames.queued), (5, 2, 6));
+        assert_eq!((added.sockets[0].arrived, added.sockets[0].waiting), (5, 6));
+        assert_eq!(added.interfaces[0].received, 5);
+        assert_eq!(added.elapsed, now.elapsed.checked_sub(before.elapsed).unwrap());
+        let used = |snapshot: &Snapshot| snapshot.processes.iter().map(|p| p.used).sum::<Duration>();
+        assert_eq!(used(&added), used(&now).checked_sub(used(&before)).unwrap());
+        let nothing = now.since(&now);
+        assert!(nothing.drops.is_empty() && nothing.frames.received == 0 && nothing.sockets[0].arrived == 0);
+        assert_eq!(nothing.sockets[0].waiting, 6);
+    }
+
+    /// A number that was given to another process has a bill of its own.
+    #[test]
+    fn a_difference_does_not_mix_processes_of_one_number() {
+        let process = |name: &str, used| Process {
+            number: 1,
+            name: name.to_owned(),
+            used: Duration::from_secs(used),
+            charged: Duration::ZERO,
+        };
+        let with = |process| Snapshot { processes: vec![process], ..Snapshot::default() };
+        let added = with(process("new", 3)).since(&with(process("old", 2)));
+        assert_eq!(added.processes, [process("new", 3)]);
+        let added = with(process("old", 3)).since(&with(process("old", 2)));
+        assert_eq!(added.processes, [process("old", 1)]);
+    }
+
+    #[test]
+    fn a_snapshot_balances_as_its_host_does_while_frames_are_dropped_and_queued() {
+        let config = Config { socket_queue_pkts: 4, ..Config::of(Architecture::Eager) };
+        let mut pair = Pair::new(config);
+        pair.send(10);
+        assert_eq!(pair.receive(2), 2);
+        let snapshot = pair.snapshot();
+        let Socket { dropped, waiting, received, .. } = snapshot.sockets[0];
+        assert_eq!((dropped, waiting, received), (6, 2, 2));
+        let drops = |reason| snapshot.drops.iter().filter(move |drop| drop.reason == reason);
+        assert_eq!(drops("socket-full").map(|drop| drop.frames).sum::<u64>(), 6, "{:?}", snapshot.drops);
+        assert_eq!((snapshot.check(), pair.receiving.0.host().check()), (Ok(()), Ok(())));
+        let mut shed = snapshot.clone();
+        shed.drops.push(Dropped::on_interface(LinkDrop::RingFull, 9));
+        assert_eq!(shed.check(), Ok(()), "the host never had them");
+        for lose in [
+            |snapshot: &mut Snapshot| snapshot.frames.received += 1,
+            |snapshot: &mut Snapshot| snapshot.frames.queued -= 1,
+            |snapshot: &mut Snapshot| snapshot.frames.waiting += 1,
+            |snapshot: &mut Snapshot| snapshot.frames.transmitted -= 1,
+            |snapshot: &mut Snapshot| snapshot.drops.clear(),
+        ] {
+            let mut lost = snapshot.clone();
+            lose(&mut lost);
+            assert!(lost.check().is_err(), "{lost:?}");
+        }
+    }
+}
