@@ -39,9 +39,19 @@ impl Endpoint {
     /// # Errors
     /// If there is no such place, or the process may open no more descriptors or threads.
     pub fn open(program: &str) -> io::Result<Self> {
-        let path = place::create()?;
-        // A socket of this name was left by a process that is gone: the number is ours now.
-        remove(&path)?;
+        Self::open_at(place::create()?, program)
+    }
+
+    /// Opens a socket at `path`, for a directory that this process chooses. Replaces a socket that a process
+    /// left there which is gone.
+    ///
+    /// # Errors
+    /// If another process listens there, or this process may open no more descriptors or threads.
+    pub fn open_at(path: PathBuf, program: &str) -> io::Result<Self> {
+        // Removes the socket if nothing listens.
+        if place::connect(&path).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
         let listener = Arc::new(UnixListener::bind(&path)?);
         let endpoint = Self { path, listener, hosts: Arc::default() };
         fs::set_permissions(&endpoint.path, Permissions::from_mode(0o600))?;
@@ -75,13 +85,6 @@ impl Drop for Endpoint {
         let _ = fs::remove_file(&self.path);
         // Ends the wait for connections, and so the thread.
         let _ = rustix::net::shutdown(&self.listener, Shutdown::Both);
-    }
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 
@@ -124,4 +127,112 @@ fn snapshots(hosts: &Mutex<Vec<Reader>>) -> Vec<Snapshot> {
     }
     lock(hosts).retain(|host| !gone.iter().any(|gone| gone.is_of_same_host(host)));
     snapshots
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use crate::Engine;
+    use crate::metrics::{Unreadable, fetch_at};
+    use crate::test_host::{Spinner, engine};
+
+    use super::*;
+
+    /// A directory that is removed at the end.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("evenkeel-{}-{name}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn socket(&self) -> PathBuf {
+            self.0.join("1")
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    /// Calls `ask` while another thread runs an engine.
+    fn beside_engine(endpoint: &Endpoint, ask: impl FnOnce()) -> Engine {
+        let (mut engine, over) = (engine(), AtomicBool::new(false));
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        endpoint.add(engine.metrics().unwrap());
+        endpoint.add(engine.metrics().unwrap());
+        let waker = engine.waker();
+        thread::scope(|scope| {
+            let running = scope.spawn(|| {
+                let end = engine.clock().now() + Duration::from_secs(60);
+                engine.run(end, |_| over.load(Ordering::Acquire)).unwrap();
+                engine
+            });
+            ask();
+            over.store(true, Ordering::Release);
+            waker.wake();
+            running.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn another_process_reads_the_snapshots_of_all_hosts_that_are_left() {
+        let directory = Directory::new("endpoint-hosts");
+        let endpoint = Endpoint::open_at(directory.socket(), "test").unwrap();
+        assert_eq!(fetch_at(endpoint.path()).unwrap().hosts, []);
+        let engine = beside_engine(&endpoint, || {
+            let published = fetch_at(endpoint.path()).unwrap();
+            assert_eq!((published.pid, published.program.as_str()), (std::process::id(), "test"));
+            let [host] = &published.hosts[..] else { panic!("{published:?}") };
+            assert!(host.processes.iter().any(|process| process.name == "spinner"), "{host:?}");
+            assert!(host.cpu.process > Duration::ZERO && host.check().is_ok());
+        });
+        drop(engine);
+        assert_eq!(fetch_at(endpoint.path()).unwrap().hosts, []);
+        assert!(lock(&endpoint.hosts).is_empty());
+    }
+
+    #[test]
+    fn a_socket_is_for_its_owner_alone_and_is_gone_at_the_end() {
+        let directory = Directory::new("endpoint-mode");
+        let endpoint = Endpoint::open_at(directory.socket(), "test").unwrap();
+        let mode = fs::metadata(endpoint.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let again = Endpoint::open_at(directory.socket(), "test").map(drop);
+        assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let path = endpoint.path().to_owned();
+        drop(endpoint);
+        assert!(!path.exists());
+        assert!(matches!(fetch_at(&path), Err(Unreadable::NoProcess)));
+    }
+
+    /// The process was killed, and did not remove its socket.
+    #[test]
+    fn a_socket_that_was_left_is_recognized_and_replaced() {
+        let directory = Directory::new("endpoint-stale");
+        let leave = || drop(UnixListener::bind(directory.socket()).unwrap());
+        leave();
+        assert!(matches!(fetch_at(&directory.socket()), Err(Unreadable::Stale)));
+        assert!(!directory.socket().exists());
+        leave();
+        let endpoint = Endpoint::open_at(directory.socket(), "test").unwrap();
+        assert_eq!(fetch_at(endpoint.path()).unwrap().hosts, []);
+    }
+
+    #[test]
+    fn a_snapshot_is_equal_after_its_way_through_json() {
+        let mut engine = engine();
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        engine.run(engine.clock().now() + Duration::from_millis(2), |_| false).unwrap();
+        let mut snapshot = engine.snapshot();
+        snapshot.elapsed += Duration::from_secs(3_000_000);
+        snapshot.tcp.counters.extend([("InSegs".into(), 1), ("OutSegs".into(), u64::MAX)]);
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
+    }
 }

@@ -33,7 +33,7 @@ pub use interface::{Device, Interface, KernelDrops};
 use json::{by_name, seconds};
 pub use owned::{Process, Socket};
 #[cfg(feature = "json")]
-pub use place::{Published, Unreadable, fetch, running};
+pub use place::{Published, Unreadable, fetch, fetch_at, running};
 pub(crate) use reader::publish;
 pub use reader::{NoSnapshot, Reader};
 pub use snapshot::{Dropped, Frames, Snapshot};

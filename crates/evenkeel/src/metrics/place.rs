@@ -125,7 +125,18 @@ pub fn fetch(pid: u32) -> Result<Published, Unreadable> {
             break;
         }
     }
-    let stream = found?;
+    read(found?)
+}
+
+/// Reads the snapshots of the process whose socket is at `path`.
+///
+/// # Errors
+/// [`Unreadable`]
+pub fn fetch_at(path: &Path) -> Result<Published, Unreadable> {
+    read(connect(path)?)
+}
+
+fn read(stream: UnixStream) -> Result<Published, Unreadable> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut text = String::new();
     stream.take(LONGEST).read_to_string(&mut text)?;
@@ -133,7 +144,7 @@ pub fn fetch(pid: u32) -> Result<Published, Unreadable> {
 }
 
 /// Connects to the socket at `path`. Removes the socket if no process listens there any more.
-fn connect(path: &Path) -> Result<UnixStream, Unreadable> {
+pub(super) fn connect(path: &Path) -> Result<UnixStream, Unreadable> {
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path)?;
