@@ -1,11 +1,12 @@
 //! `evenkeel stats`: prints the figures of running commands, which their processes serve on sockets.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
 use evenkeel::core::time::Instant;
 use evenkeel::link::Clock;
-use evenkeel::metrics::{self, Interface, Process, Published, Snapshot, Socket, Unreadable};
+use evenkeel::metrics::{self, Frames, Interface, Process, Published, Snapshot, Socket, Unreadable};
 use evenkeel_apps::counters::HostCounters;
 use evenkeel_apps::quantity::{self, count};
 use schemars::JsonSchema;
@@ -128,57 +129,98 @@ fn process(process: &Published) -> String {
 }
 
 fn host(snapshot: &Snapshot) -> String {
-    let (counters, frames) = (HostCounters::of(snapshot, snapshot.elapsed), snapshot.frames);
-    let mut text = format!(
-        "  {:.1} s, core {}\n  frames in: {} received, {} delivered, {} consumed, {} forwarded, {} queued\n  \
-         frames out: {} originated, {} transmitted, {} waiting\n",
-        snapshot.elapsed.as_secs_f64(),
-        account::idle(&counters.cpu),
-        count(frames.received),
-        count(frames.delivered),
-        count(frames.consumed),
-        count(frames.forwarded),
-        count(frames.queued),
-        count(frames.originated),
-        count(frames.transmitted),
-        count(frames.waiting),
-    );
-    text.push_str(&account::drops(&counters));
-    text.extend(snapshot.interfaces.iter().map(interface));
-    text.push_str(&account::interfaces(&counters));
-    text.extend(snapshot.processes.iter().map(bill));
-    text.extend(snapshot.sockets.iter().map(socket));
-    if snapshot.tcp.connections > 0 {
-        text.push_str(&format!("  tcp: {} connections\n", count(snapshot.tcp.connections as u64)));
+    let counters = HostCounters::of(snapshot, snapshot.elapsed);
+    let (seconds, idle) = (snapshot.elapsed.as_secs_f64(), account::idle(&counters.cpu));
+    let mut tables = vec![frames(snapshot), interfaces(snapshot), processes(snapshot)];
+    tables.extend((!snapshot.sockets.is_empty()).then(|| sockets(snapshot)));
+    let tables: Vec<String> = tables.iter().map(|rows| table(rows)).collect();
+    let connections = match snapshot.tcp.connections {
+        0 => String::new(),
+        open => format!("  {} TCP connections\n", count(open as u64)),
+    };
+    let (drops, devices) = (account::drops(&counters), account::interfaces(&counters));
+    format!("  {seconds:.1} s, core {idle}\n{}{connections}{drops}{devices}", tables.concat())
+}
+
+/// Returns a heading and the numbers below it. The first word of each row is a name.
+fn rows<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [String; N]>) -> Vec<Vec<String>> {
+    let heading = heading.map(str::to_owned).to_vec();
+    std::iter::once(heading).chain(rows.map(Vec::from)).collect()
+}
+
+fn frames(snapshot: &Snapshot) -> Vec<Vec<String>> {
+    let Frames { received, delivered, consumed, forwarded, queued, originated, transmitted, .. } =
+        snapshot.frames;
+    let numbers = [received, delivered, consumed, forwarded, queued, originated, transmitted].map(count);
+    let [a, b, c, d, e, f, g] = numbers;
+    let heading =
+        ["", "received", "delivered", "consumed", "forwarded", "queued", "originated", "transmitted"];
+    rows(heading, std::iter::once(["frames".to_owned(), a, b, c, d, e, f, g]))
+}
+
+fn interfaces(snapshot: &Snapshot) -> Vec<Vec<String>> {
+    let row = |Interface { name, received, missed, transmitted, .. }: &Interface| {
+        [name.clone(), count(*received), count(*missed), count(*transmitted)]
+    };
+    rows(["interface", "received", "missed", "transmitted"], snapshot.interfaces.iter().map(row))
+}
+
+fn processes(snapshot: &Snapshot) -> Vec<Vec<String>> {
+    let time = |time: Duration| quantity::time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    let row = |process: &Process| [process.name.clone(), time(process.used), time(process.charged)];
+    rows(["process", "used", "charged"], snapshot.processes.iter().map(row))
+}
+
+fn sockets(snapshot: &Snapshot) -> Vec<Vec<String>> {
+    let row = |socket: &Socket| {
+        let Socket { arrived, discarded, received, dropped, sent, waiting, .. } = *socket;
+        let [a, b, c, d, e, f] = [arrived, discarded, received, dropped, sent, waiting as u64].map(count);
+        [name(socket), a, b, c, d, e, f]
+    };
+    let heading = ["socket", "arrived", "discarded", "received", "dropped", "sent", "waiting"];
+    rows(heading, snapshot.sockets.iter().map(row))
+}
+
+/// Returns the kind of a socket with its address.
+fn name(socket: &Socket) -> String {
+    match (socket.address, socket.port) {
+        (_, 0) => socket.kind.to_string(),
+        (None, port) => format!("{} *:{port}", socket.kind),
+        (Some(address), port) => format!("{} {}", socket.kind, SocketAddr::new(address, port)),
     }
-    text
 }
 
-fn interface(Interface { name, received, missed, transmitted, .. }: &Interface) -> String {
-    let [received, missed, transmitted] = [received, missed, transmitted].map(|frames| count(*frames));
-    format!("  interface {name}: {received} received, {missed} missed, {transmitted} transmitted\n")
+/// Returns rows as lines: names to the left, numbers to the right.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let words = rows.iter().filter_map(|row| row.get(column));
+        words.map(|word| word.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let words = row.iter().zip(&widths).enumerate().map(|(column, (word, &width))| match column {
+            0 => format!("  {word:<width$}"),
+            _ => format!("  {word:>width$}"),
+        });
+        words.collect::<String>() + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
-fn bill(Process { name, used, charged, .. }: &Process) -> String {
-    let [used, charged] = [used, charged].map(|time| quantity::time(nanos(*time)));
-    format!("  process {name}: {used} used, {charged} charged\n")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
+    #[test]
+    fn names_are_to_the_left_and_numbers_to_the_right() {
+        let rows = rows(["process", "used"], [["a".to_owned(), "1 µs".to_owned()]].into_iter());
+        assert_eq!(table(&rows), "  process  used\n  a        1 µs\n");
+    }
 
-fn socket(socket: &Socket) -> String {
-    let address = socket.address.map_or_else(|| "*".to_owned(), |address| address.to_string());
-    let at = if socket.port == 0 { String::new() } else { format!(" {address} port {}", socket.port) };
-    format!(
-        "  {}{at}: {} arrived, {} discarded, {} received, {} dropped, {} sent, {} waiting\n",
-        socket.kind,
-        count(socket.arrived),
-        count(socket.discarded),
-        count(socket.received),
-        count(socket.dropped),
-        count(socket.sent),
-        count(socket.waiting as u64),
-    )
+    #[test]
+    fn a_process_of_whose_hosts_none_answers_is_shown() {
+        let silent = Published { pid: 7, program: "evenkeel echo".to_owned(), hosts: Vec::new() };
+        assert_eq!(process(&silent), "7: evenkeel echo\n  no host answered\n");
+    }
 }

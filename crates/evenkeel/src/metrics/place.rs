@@ -93,20 +93,31 @@ pub(super) fn create() -> io::Result<PathBuf> {
         io::Error::new(io::ErrorKind::NotFound, "XDG_RUNTIME_DIR is not set, and this is not root")
     })?;
     DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    sweep(&directory);
     Ok(directory.join(std::process::id().to_string()))
 }
 
-/// Returns the processes that serve their snapshots to this user, in ascending order. Removes the sockets of
-/// processes that are gone.
+/// Removes the sockets of processes that were killed. A process of another PID namespace may be alive, so the
+/// socket has the last word.
+fn sweep(directory: &Path) {
+    let numbers = numbers(directory);
+    for number in numbers.filter(|number| !Path::new("/proc").join(number.to_string()).exists()) {
+        let _ = connect(&directory.join(number.to_string()));
+    }
+}
+
+/// Returns the numbers that are names in a directory of sockets.
+fn numbers(directory: &Path) -> impl Iterator<Item = u32> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Returns the processes that have a socket for this user, in ascending order. One that was killed has left its
+/// socket, and [`fetch`] says so.
 #[must_use]
 pub fn running() -> Vec<u32> {
     let places = [session(), system()].into_iter().flatten();
-    let entries = places.filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
-    let sockets = entries.filter_map(|entry| {
-        let number = entry.file_name().to_str()?.parse().ok()?;
-        connect(&entry.path()).is_ok().then_some(number)
-    });
-    let mut all: Vec<u32> = sockets.collect();
+    let mut all: Vec<u32> = places.flat_map(|place| numbers(&place)).collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -117,15 +128,16 @@ pub fn running() -> Vec<u32> {
 /// # Errors
 /// [`Unreadable`]
 pub fn fetch(pid: u32) -> Result<Published, Unreadable> {
-    let paths = [session(), system()].into_iter().flatten().map(|place| place.join(pid.to_string()));
-    let mut found = Err(Unreadable::NoProcess);
-    for path in paths {
-        found = connect(&path);
-        if found.is_ok() {
-            break;
+    let places = [session(), system()].into_iter().flatten();
+    let mut why = Unreadable::NoProcess;
+    for place in places {
+        match connect(&place.join(pid.to_string())) {
+            Ok(stream) => return read(stream),
+            Err(Unreadable::NoProcess) => {}
+            Err(error) => why = error,
         }
     }
-    read(found?)
+    Err(why)
 }
 
 /// Reads the snapshots of the process whose socket is at `path`.
