@@ -131,11 +131,8 @@ fn snapshots(hosts: &Mutex<Vec<Reader>>) -> Vec<Snapshot> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use crate::Engine;
     use crate::metrics::{Unreadable, fetch_at};
-    use crate::test_host::{Spinner, engine};
+    use crate::test_host::{Spinner, engine, run_beside};
 
     use super::*;
 
@@ -160,37 +157,21 @@ mod tests {
         }
     }
 
-    /// Calls `ask` while another thread runs an engine.
-    fn beside_engine(endpoint: &Endpoint, ask: impl FnOnce()) -> Engine {
-        let (mut engine, over) = (engine(), AtomicBool::new(false));
-        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
-        endpoint.add(engine.metrics().unwrap());
-        endpoint.add(engine.metrics().unwrap());
-        let waker = engine.waker();
-        thread::scope(|scope| {
-            let running = scope.spawn(|| {
-                let end = engine.clock().now() + Duration::from_secs(60);
-                engine.run(end, |_| over.load(Ordering::Acquire)).unwrap();
-                engine
-            });
-            ask();
-            over.store(true, Ordering::Release);
-            waker.wake();
-            running.join().unwrap()
-        })
-    }
-
     #[test]
     fn another_process_reads_the_snapshots_of_all_hosts_that_are_left() {
         let directory = Directory::new("endpoint-hosts");
         let endpoint = Endpoint::open_at(directory.socket(), "test").unwrap();
         assert_eq!(fetch_at(endpoint.path()).unwrap().hosts, []);
-        let engine = beside_engine(&endpoint, || {
+        let mut engine = engine();
+        engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
+        endpoint.add(engine.metrics().unwrap());
+        endpoint.add(engine.metrics().unwrap());
+        run_beside(&mut engine, || {
             let published = fetch_at(endpoint.path()).unwrap();
             assert_eq!((published.pid, published.program.as_str()), (std::process::id(), "test"));
             let [host] = &published.hosts[..] else { panic!("{published:?}") };
             assert!(host.processes.iter().any(|process| process.name == "spinner"), "{host:?}");
-            assert!(host.cpu.process > Duration::ZERO && host.check().is_ok());
+            assert_eq!(host.check(), Ok(()));
         });
         drop(engine);
         assert_eq!(fetch_at(endpoint.path()).unwrap().hosts, []);

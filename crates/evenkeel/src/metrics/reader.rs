@@ -199,37 +199,23 @@ pub(crate) fn publish(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc;
     use std::thread;
 
-    use crate::test_host::{Spinner, engine};
+    use crate::test_host::{Spinner, engine, run_beside};
 
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// Runs `ask` in a thread, while the calling one runs an engine, busy or idle, until `ask` has ended.
+    /// Calls `ask` in a thread, while the calling one runs an engine, busy or idle.
     fn beside_engine<T: Send>(busy: bool, ask: impl FnOnce(Reader) -> T + Send) -> T {
         let mut engine = engine();
         if busy {
             engine.host_mut().spawn("spinner", 0, Box::new(Spinner));
         }
-        let (reader, over) = (engine.metrics().unwrap(), AtomicBool::new(false));
-        let (waker, over) = (engine.waker(), &over);
-        thread::scope(|scope| {
-            let asking = scope.spawn(move || {
-                let answer = ask(reader);
-                over.store(true, Ordering::Release);
-                waker.wake();
-                answer
-            });
-            while !over.load(Ordering::Acquire) {
-                let until = engine.clock().now() + Duration::from_millis(20);
-                engine.run(until, |_| over.load(Ordering::Acquire)).unwrap();
-            }
-            asking.join().unwrap()
-        })
+        let reader = engine.metrics().unwrap();
+        run_beside(&mut engine, || ask(reader))
     }
 
     #[test]
