@@ -24,7 +24,7 @@ pub struct Beneath {
 }
 
 impl Beneath {
-    /// Opens a directory.
+    /// Opens a directory by its path.
     pub fn open(directory: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self { directory: rustix::fs::openat(CWD, directory, flags, Mode::empty())? })
