@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let listener = TcpListener::bind(listen).await?;
-        let accept = |cx: &mut Context<'_>| {
+        let accept = move |cx: &mut Context<'_>| {
             listener.poll_accept(cx).map_ok(|(stream, client)| (TokioIo::new(stream), client))
         };
         server.run(accept).await?;

@@ -15,9 +15,9 @@ const TRIES: usize = 16;
 
 /// A directory whose files are opened by names that cannot lead out of it.
 ///
-/// The kernel resolves a name and refuses one that leaves the directory (openat2(2), `RESOLVE_BENEATH`). So no
-/// change of the tree between a check and its use can lead out. Symbolic links are followed as long as they
-/// are relative and stay below the directory.
+/// The kernel resolves a name and refuses one that leaves the directory (openat2(2), `RESOLVE_BENEATH`). So
+/// no change of the tree between a check and its use can lead out. Symbolic links are followed as long as
+/// they are relative and stay below the directory.
 #[derive(Debug)]
 pub struct Beneath {
     directory: OwnedFd,

@@ -311,8 +311,8 @@ fn other_methods_are_refused() {
     });
 }
 
-/// By HTTP/1 only: HTTP/2 resets the stream without an error (RFC 9113, 8.1), which curl 7.88 takes for one, with
-/// nginx as well.
+/// With HTTP/1 only: HTTP/2 resets the stream without an error (RFC 9113, 8.1). curl 7.88 takes that for an
+/// error, with nginx as well.
 #[test]
 fn an_upload_is_refused_with_an_answer() {
     with_curl("an_upload_is_refused_with_an_answer", || {
@@ -328,7 +328,8 @@ fn an_upload_is_refused_with_an_answer() {
     });
 }
 
-/// HTTP/2 through TLS: curl 7.88 uses no connection twice that has HTTP/2 by prior knowledge, with nginx either.
+/// With HTTP/2 through TLS: curl 7.88 cannot use a connection twice that has HTTP/2 by prior knowledge, with
+/// nginx neither.
 #[test]
 fn requests_share_a_connection() {
     with_curl("requests_share_a_connection", || {

@@ -285,3 +285,122 @@ fn requests_are_logged_with_the_bytes_that_were_sent() {
     let sent: u64 = lines[3].split(' ').nth(9).unwrap().parse().unwrap();
     assert!((1..1_000_000).contains(&sent), "what the protocol took of the file: {sent}");
 }
+
+/// A connection of HTTP/2, frame by frame (RFC 9113, 4.1; RFC 7541, 6).
+mod http2 {
+    use super::{SECOND, Tree, World, bytes, settings, tree};
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const DATA: u8 = 0;
+    const HEADERS: u8 = 1;
+    const SETTINGS: u8 = 4;
+    const PING: u8 = 6;
+    const GOAWAY: u8 = 7;
+    const WINDOW_UPDATE: u8 = 8;
+
+    /// The window that a stream and a connection have at first.
+    const WINDOW: usize = 65_535;
+
+    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        let len = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&len[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+    }
+
+    /// Returns the frame of a `GET`, with the end of its headers and of its stream.
+    fn get(stream: u8, path: &str) -> Vec<u8> {
+        let len = u8::try_from(path.len()).unwrap();
+        frame(HEADERS, 5, stream, &[&[0x82, 0x86, 0x01, 1, b'x', 0x04, len], path.as_bytes()].concat())
+    }
+
+    /// Returns the kinds of frames, and the content of all data.
+    fn parse(mut bytes: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let (mut kinds, mut content) = (Vec::new(), Vec::new());
+        while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = bytes {
+            let len = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+            kinds.push(*kind);
+            if *kind == DATA {
+                content.extend(&rest[..len]);
+            }
+            bytes = &rest[len..];
+        }
+        (kinds, content)
+    }
+
+    fn start() -> Vec<u8> {
+        [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
+    }
+
+    #[test]
+    fn streams_share_a_connection_and_wait_for_its_window() {
+        let tree = tree();
+        let world = World::new(&tree, settings());
+        let client = world.connect();
+        client.send([start(), get(1, "/large"), get(3, "/file")].concat());
+        let (kinds, mut content) = parse(&client.take());
+        assert_eq!(kinds.iter().filter(|&&kind| kind == HEADERS).count(), 2);
+        assert_eq!(content.len(), WINDOW);
+        while content.len() < (2 << 20) + 7 {
+            world.pass(29 * SECOND);
+            let window = u32::try_from(WINDOW).unwrap().to_be_bytes();
+            client.send([0, 1].map(|stream| frame(WINDOW_UPDATE, 0, stream, &window)).concat());
+            let (_, more) = parse(&client.take());
+            assert!(!more.is_empty(), "{} bytes", content.len());
+            content.extend(more);
+        }
+        let at = content.windows(7).position(|bytes| bytes == b"content").unwrap();
+        content.drain(at..at + 7);
+        assert!(content == bytes(2 << 20));
+    }
+
+    #[test]
+    fn a_window_that_stays_closed_ends_the_connection() {
+        let tree = tree();
+        let world = World::new(&tree, settings());
+        let client = world.connect();
+        client.send([start(), get(1, "/large")].concat());
+        client.take();
+        world.pass(29 * SECOND);
+        assert!(!client.is_gone());
+        world.pass(SECOND);
+        assert!(client.is_gone());
+    }
+
+    #[test]
+    fn a_connection_without_requests_ends_after_its_time() {
+        let tree = tree();
+        let world = World::new(&tree, settings());
+        let silent = world.connect();
+        silent.send(start());
+        let client = world.connect();
+        client.send([start(), get(1, "/file")].concat());
+        assert_eq!(parse(&client.take()).1, b"content");
+        world.pass(10 * SECOND);
+        assert!(silent.is_gone(), "ten seconds for the first request");
+        world.pass(40 * SECOND);
+        client.send(frame(WINDOW_UPDATE, 0, 0, &1u32.to_be_bytes()));
+        world.pass(9 * SECOND);
+        assert!(!client.is_gone(), "a frame that is no request is no head");
+        world.pass(SECOND);
+        assert!(client.is_gone(), "and no progress");
+    }
+
+    #[test]
+    fn a_stopped_server_finishes_streams_and_says_so() {
+        let tree = Tree::new(&[("large", &bytes(WINDOW + 5))]);
+        let world = World::new(&tree, settings());
+        let client = world.connect();
+        client.send([start(), get(1, "/large")].concat());
+        let (_, mut content) = parse(&client.take());
+        world.stopper.stop();
+        world.run();
+        let (kinds, _) = parse(&client.take());
+        assert!(kinds.contains(&GOAWAY), "{kinds:?}");
+        let ping = frame(PING, 1, 0, &[0; 8]);
+        let windows = [0, 1].map(|stream| frame(WINDOW_UPDATE, 0, stream, &5u32.to_be_bytes())).concat();
+        client.send([ping, windows].concat());
+        content.extend(parse(&client.take()).1);
+        assert!(content == bytes(WINDOW + 5), "{} bytes", content.len());
+        world.pass(5 * SECOND);
+        assert!(client.is_gone() && world.stopped().is_some());
+    }
+}

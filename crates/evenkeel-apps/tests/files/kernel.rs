@@ -34,7 +34,7 @@ impl Running {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                let accept = |cx: &mut Context<'_>| {
+                let accept = move |cx: &mut Context<'_>| {
                     listener.poll_accept(cx).map_ok(|(stream, client)| (TokioIo::new(stream), client))
                 };
                 server.run(accept).await.unwrap()

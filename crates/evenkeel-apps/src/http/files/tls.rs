@@ -37,7 +37,7 @@ pub enum TlsError {
         source: pem::Error,
     },
     /// The file of the certificate has none.
-    #[error("`{}` has no certificate: a PEM file has blocks that begin with `-----BEGIN CERTIFICATE-----`", .0.display())]
+    #[error("`{}` has no certificate: its blocks begin with `-----BEGIN CERTIFICATE-----`", .0.display())]
     NoCertificate(PathBuf),
     /// The certificate and the key do not belong together, or are of an unknown kind.
     #[error("the certificate and the key cannot be used: {0}")]
