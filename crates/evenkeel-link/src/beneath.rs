@@ -34,16 +34,25 @@ impl Beneath {
     /// directory itself. A FIFO or a device does not block.
     ///
     /// # Errors
-    /// [`io::ErrorKind::CrossesDevices`] if the name leads out of the directory, and those of openat2(2).
+    /// [`io::ErrorKind::NotFound`] if there is no such file. A name that leads out of the directory has none,
+    /// nor has one that is too long, that follows links in a circle, or that is of a socket. Others are those
+    /// of openat2(2).
     pub fn file(&self, name: &Path) -> io::Result<File> {
+        self.open_with(name, OFlags::NONBLOCK | OFlags::NOCTTY)
+    }
+
+    fn open_with(&self, name: &Path, flags: OFlags) -> io::Result<File> {
         let name = if name.as_os_str().is_empty() { Path::new(".") } else { name };
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let mut tries = 1..=TRIES;
         loop {
             let opened = rustix::fs::openat2(&self.directory, name, flags, Mode::empty(), resolve);
             match opened {
                 Err(Errno::AGAIN | Errno::INTR) if tries.next().is_some() => {}
+                Err(Errno::XDEV | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::NXIO) => {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
                 opened => return Ok(opened?.into()),
             }
         }
@@ -55,7 +64,7 @@ impl Beneath {
     /// # Errors
     /// Those of [`Beneath::file`], and those of getdents64(2).
     pub fn entries(&self, name: &Path, max: usize) -> io::Result<Vec<(OsString, bool)>> {
-        let entries = Dir::read_from(self.file(name)?)?.map(|entry| {
+        let entries = Dir::read_from(self.open_with(name, OFlags::DIRECTORY)?)?.map(|entry| {
             let entry = entry?;
             let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
             Ok((name, entry.file_type() == FileType::Directory))
@@ -120,7 +129,18 @@ mod tests {
         let tree = Tree::new("out");
         for name in ["..", "../secret", "dir/../../secret", "outside", "absolute", "/etc/passwd"] {
             let error = tree.open().file(Path::new(name)).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::CrossesDevices, "{name}");
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_file_can_have_are_not_found() {
+        let tree = Tree::new("none");
+        symlink("circle", tree.0.join("root/circle")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(tree.0.join("root/socket")).unwrap();
+        for name in ["none", "dir/file/below", "circle", "socket", &"x".repeat(300), &"x/".repeat(3000)] {
+            let error = tree.open().file(Path::new(name)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{name}");
         }
     }
 
@@ -139,5 +159,7 @@ mod tests {
         let names: Vec<_> = all.iter().map(|(name, is_dir)| (name.to_str().unwrap(), *is_dir)).collect();
         assert_eq!(names, [("absolute", false), ("dir", true), ("inside", false), ("outside", false)]);
         assert_eq!(tree.open().entries(Path::new(""), 2).unwrap().len(), 2);
+        let error = tree.open().entries(Path::new("dir/file"), 2).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }

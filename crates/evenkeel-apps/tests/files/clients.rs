@@ -1,7 +1,7 @@
 //! The server with other people's clients: curl, nc, and sockets of std for what they cannot do.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -153,6 +153,7 @@ fn nothing_outside_of_the_root_is_served() {
         ] {
             symlink(to, tree.root().join(name)).unwrap();
         }
+        assert!(Command::new("mkfifo").arg(tree.root().join("fifo")).status().unwrap().success());
         let server = Running::new(&tree, Settings { listing: true, ..Settings::default() });
         assert_eq!(fetch(&server.url("/inside"), &[option]).text(), "file");
         for path in [
@@ -174,6 +175,7 @@ fn nothing_outside_of_the_root_is_served() {
             "/..\\secret",
             "/%5c..%5csecret",
             "/none",
+            "/fifo",
         ] {
             let answer = fetch(&server.url(path), &[option]);
             assert_eq!((answer.code(), answer.text()), (404, "404 Not Found\n"), "{path}");
@@ -270,8 +272,13 @@ fn conditions_are_those_of_the_files_version() {
 fn compressed_copies_are_sent_to_clients_that_accept_them() {
     with_curl("compressed_copies_are_sent_to_clients_that_accept_them", || {
         let page = "<p>text</p>".repeat(1000);
-        let tree =
-            Tree::new(&[("page.html", page.as_bytes()), ("page.html.br", b"brotli"), ("data.gz", b"x")]);
+        let tree = Tree::new(&[
+            ("page.html", page.as_bytes()),
+            ("page.html.br", b"brotli"),
+            ("data.gz", b"x"),
+            ("same", b"1"),
+            ("same.br", b"2"),
+        ]);
         let gzip = Command::new("gzip").arg("-kn").arg(tree.root().join("page.html")).status().unwrap();
         assert!(gzip.success());
         let server = Running::new(&tree, Settings::default());
@@ -289,6 +296,10 @@ fn compressed_copies_are_sent_to_clients_that_accept_them() {
         let part = fetch(&url, &["-H", "Accept-Encoding: br", "-r", "1-2"]);
         assert_eq!((part.text(), part.field("content-range")), ("ro", Some("bytes 1-2/6")));
         assert_eq!(fetch(&server.url("/data.gz"), &["--compressed"]).field("content-encoding"), None);
+
+        let same = ["Accept-Encoding:", "Accept-Encoding: br"]
+            .map(|accepted| fetch(&server.url("/same"), &["-H", accepted]).field("etag").unwrap().to_owned());
+        assert_ne!(same[0], same[1], "of one length and date");
 
         set_date(&tree.root().join("page.html"), 1);
         let fresh = get("Accept-Encoding: br");
@@ -419,19 +430,28 @@ fn raw_requests_of_nc_are_answered_or_refused() {
 #[test]
 fn slow_clients_are_closed() {
     let tree = Tree::new(&[("file", b"content")]);
+    let [certificate, key] = certify(&tree);
+    let tls = Arc::new(Tls::load(&certificate, &key).unwrap());
     let settings = Settings { head_timeout: Duration::from_millis(100), ..Settings::default() };
-    let server = Running::new(&tree, settings);
-    let mut streams: Vec<_> = (0..20).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-    for (stream, text) in
-        streams.iter_mut().zip(["", "G", "GET /file HTTP/1.1\r\n", "PRI * HTTP/2.0"].iter().cycle())
-    {
-        stream.write_all(text.as_bytes()).unwrap();
-    }
-    for mut stream in streams {
+    let servers = [
+        Running::new(&tree, settings.clone()),
+        Running::with(&tree, settings, |server| server.with_tls(tls)),
+    ];
+    let texts = [&b""[..], b"G", b"GET /file HTTP/1.1\r\n", b"PRI * HTTP/2.0", b"\x16\x03\x01\x02\x00\x01"];
+    let streams = servers.iter().flat_map(|server| {
+        texts.map(|text| {
+            let mut stream = TcpStream::connect(server.address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
+            stream.write_all(text).unwrap();
+            stream
+        })
+    });
+    for mut stream in streams.collect::<Vec<_>>() {
         let mut answer = Vec::new();
         // A connection with unread bytes may be reset.
-        let _ = stream.read_to_end(&mut answer);
-        assert!(!String::from_utf8_lossy(&answer).contains("content"));
+        let read = stream.read_to_end(&mut answer);
+        assert!(!read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "still open");
+        assert!(!String::from_utf8_lossy(&answer).contains("200 OK"));
     }
 }
 
@@ -444,7 +464,6 @@ fn a_stopped_server_ends_with_its_connections() {
     let mut some = [0; 10];
     stream.read_exact(&mut some).unwrap();
     assert_eq!(server.stop().unfinished, 0);
-    assert!(TcpStream::connect(server.address).is_err());
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
     assert!(rest.ends_with("content"));

@@ -147,7 +147,8 @@ impl Server {
         mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<(S, SocketAddr)>>,
     ) -> io::Result<Stopped> {
         let shared = Arc::new(self.shared);
-        let slots = Arc::new(Semaphore::new(shared.settings.connections_max));
+        let places = shared.settings.connections_max.clamp(1, Semaphore::MAX_PERMITS);
+        let slots = Arc::new(Semaphore::new(places));
         let mut result = Ok(());
         let mut stop = self.stage.subscribe();
         let accepting = async {
@@ -170,7 +171,7 @@ impl Server {
         drop((stop, accept));
         advance(&self.stage, Stage::Finishing);
         first(self.stage.closed(), shared.timer.sleep(shared.settings.grace)).await;
-        let unfinished = shared.settings.connections_max - slots.available_permits();
+        let unfinished = places - slots.available_permits();
         advance(&self.stage, Stage::Ended);
         self.stage.closed().await;
         result.map(|()| Stopped { unfinished })
@@ -316,7 +317,12 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Returns whether an error says that descriptors or memory are used up: ENFILE, EMFILE, ENOBUFS, ENOMEM.
+/// Returns whether an error says that descriptors or memory are used up.
 fn is_of_resources(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::OutOfMemory || matches!(error.raw_os_error(), Some(23 | 24 | 105 | 12))
+    // They have no stable kind.
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOBUFS: i32 = 105;
+    error.kind() == io::ErrorKind::OutOfMemory
+        || matches!(error.raw_os_error(), Some(ENFILE | EMFILE | ENOBUFS))
 }

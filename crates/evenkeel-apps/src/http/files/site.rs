@@ -205,23 +205,11 @@ fn has_right_host<B>(request: &Request<B>) -> bool {
     request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
 }
 
-/// Returns the answer for a file that could not be opened. One outside of the root is not there.
+/// Returns the answer for a file that could not be opened.
 fn status_of(error: &io::Error) -> StatusCode {
-    const TOO_MANY_LINKS: i32 = 40;
-    const NO_SUCH_DEVICE: i32 = 6;
-    const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
-    match (error.kind(), error.raw_os_error()) {
-        (ErrorKind::PermissionDenied, _) => StatusCode::FORBIDDEN,
-        (
-            ErrorKind::NotFound
-            | ErrorKind::NotADirectory
-            | ErrorKind::CrossesDevices
-            | ErrorKind::InvalidFilename
-            | ErrorKind::InvalidInput,
-            _,
-        )
-        | (_, Some(TOO_MANY_LINKS | NO_SUCH_DEVICE)) => StatusCode::NOT_FOUND,
-        (_, Some(code)) if OUT_OF_DESCRIPTORS.contains(&code) => StatusCode::SERVICE_UNAVAILABLE,
+    match error.kind() {
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
