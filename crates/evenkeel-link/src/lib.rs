@@ -26,6 +26,7 @@
 //! | captures, pcapng, filters of libpcap | [`capture`] |
 //! | devices that change, go and return | [`DeviceChanges`] |
 //! | routes, rules and next hops of the kernel | [`KernelTables`] |
+//! | files of a directory, by names that strangers choose | [`Beneath`] |
 //! | signals: stop, reload, report | [`Stop`], [`hangup_events`], [`ReportRequests`] |
 //! | connections on the kernel's sockets, for comparison | [`Connections`], [`Accepted`] |
 //!
@@ -37,6 +38,7 @@
 
 mod accepted;
 mod atomic;
+mod beneath;
 mod blocks;
 mod buffer;
 pub mod capture;
@@ -73,6 +75,7 @@ mod wait;
 mod wakeup;
 
 pub use accepted::{Accepted, WaitBy, have_own_descriptors};
+pub use beneath::Beneath;
 pub use buffer::{MTU_MAX, buffer_bytes_for};
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;
