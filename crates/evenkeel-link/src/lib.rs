@@ -36,6 +36,7 @@
 #![cfg(target_os = "linux")]
 
 mod accepted;
+mod alarm;
 mod atomic;
 mod blocks;
 mod buffer;
@@ -73,6 +74,7 @@ mod wait;
 mod wakeup;
 
 pub use accepted::{Accepted, WaitBy, have_own_descriptors};
+pub use alarm::Alarm;
 pub use buffer::{MTU_MAX, buffer_bytes_for};
 pub use changes::{DeviceChange, DeviceChanges, device_now};
 pub use clock::Clock;

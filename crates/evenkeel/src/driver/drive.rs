@@ -93,6 +93,12 @@ impl Driver {
         self.outside.look_at_all(&mut self.units, now)
     }
 
+    /// Looks at everything outside for a thread beside the one that drives. Returns whether there is work.
+    pub(crate) fn look_beside(&mut self) -> io::Result<bool> {
+        self.look()?;
+        Ok(self.has_work_before(self.units.now()))
+    }
+
     /// Ends the sleep of the thread that drives the host.
     pub(crate) fn end_nap(&mut self, nap: &Nap) {
         let now = self.units.now();

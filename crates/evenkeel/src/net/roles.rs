@@ -20,6 +20,11 @@
 //! Then the helper watches: the role has to stay vacant for a whole period before the helper drives. So a
 //! thread that makes one call after another finds the role vacant, and the helper does not wake for each of
 //! its calls. A thread whose call would block takes the role from the helper.
+//!
+//! A task of an asynchronous runtime takes the role from a thread and from the helper, and keeps it until its
+//! runtime ends. Then it hands the role over, first to the task of another runtime. A runtime may stop without
+//! an end, such as one of a single thread between two calls of `block_on`. So the helper looks twice a second.
+//! If there is work that the task has left alone, the helper takes the role until the task runs again.
 
 use std::sync::Arc;
 
@@ -31,8 +36,8 @@ enum Driver {
     /// A thread in a call.
     Thread(Arc<Seat>),
     Helper,
-    /// A task of an asynchronous runtime.
-    Task,
+    /// The task of an asynchronous runtime.
+    Task(Arc<Seat>),
 }
 
 /// The sleep of the helper.
@@ -49,6 +54,8 @@ pub(super) enum Helper {
 pub(crate) struct Roles {
     driver: Option<Driver>,
     parked: Vec<Arc<Seat>>,
+    /// The tasks that drive, or that would if no other did.
+    tasks: Vec<Arc<Seat>>,
     pub(super) helper: Helper,
     /// The number of times that the role of the driver has been taken.
     taken: u64,
@@ -65,12 +72,26 @@ pub(crate) enum Role {
     Parked,
 }
 
-/// The consequence of a change of roles: at most one thread has to be woken.
+/// The role of a task.
+#[cfg(feature = "tokio")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskRole {
+    /// It drives.
+    Drives,
+    /// It drives, in place of the helper, which is to be told.
+    ReplacesHelper,
+    /// It drives, in place of a thread, which is to be told.
+    ReplacesThread,
+    /// Another task drives.
+    Waits,
+}
+
+/// The consequence of a change of roles: at most one thread or task has to be woken.
 #[derive(Debug)]
 pub(crate) enum Succession {
     /// Nobody has to be woken.
     Nothing,
-    /// This thread is the driver now.
+    /// This thread or task is the driver now.
     Successor(Arc<Seat>),
     /// The role is vacant, and the helper sleeps. It is to watch from now on.
     CallHelper,
@@ -78,7 +99,7 @@ pub(crate) enum Succession {
 
 impl Roles {
     pub(crate) const fn new() -> Self {
-        Self { driver: None, parked: Vec::new(), helper: Helper::Sleeps, taken: 0 }
+        Self { driver: None, parked: Vec::new(), tasks: Vec::new(), helper: Helper::Sleeps, taken: 0 }
     }
 
     /// Makes the thread of `seat` the driver, or parks it if another drives.
@@ -87,7 +108,7 @@ impl Roles {
             return Role::Drives;
         }
         let role = match self.driver {
-            Some(Driver::Thread(_) | Driver::Task) => {
+            Some(Driver::Thread(_) | Driver::Task(_)) => {
                 self.park(seat);
                 return Role::Parked;
             }
@@ -109,9 +130,13 @@ impl Roles {
         if self.is_driver(seat) { self.hand_over() } else { Succession::Nothing }
     }
 
-    /// Hands the role of the driver to a parked thread, or else leaves it vacant.
+    /// Hands the role of the driver to a task or a parked thread, or else leaves it vacant.
     fn hand_over(&mut self) -> Succession {
         self.driver = None;
+        if let Some(task) = self.tasks.last().map(Arc::clone) {
+            self.drive(Driver::Task(Arc::clone(&task)));
+            return Succession::Successor(task);
+        }
         // One whose call may go on is about to leave.
         if let Some(at) = self.parked.iter().rposition(|seat| !seat.is_called()) {
             let seat = Arc::clone(&self.parked[at]);
@@ -154,7 +179,7 @@ impl Roles {
     pub(crate) fn driving_seat(&self) -> Option<&Arc<Seat>> {
         match &self.driver {
             Some(Driver::Thread(seat)) => Some(seat),
-            Some(Driver::Helper | Driver::Task) | None => None,
+            Some(Driver::Helper | Driver::Task(_)) | None => None,
         }
     }
 
@@ -188,23 +213,58 @@ impl Roles {
         }
     }
 
-    // --- Task ---
-
-    /// Makes a task the driver, in place of the helper or of nobody. Returns whether it drives.
-    pub(crate) fn task_takes(&mut self) -> bool {
-        if matches!(self.driver, Some(Driver::Helper) | None) {
-            self.drive(Driver::Task);
-        }
-        self.task_drives()
-    }
+    // --- Tasks ---
 
     /// Returns whether a task drives.
     pub(crate) const fn task_drives(&self) -> bool {
-        matches!(self.driver, Some(Driver::Task))
+        matches!(self.driver, Some(Driver::Task(_)))
     }
 
-    /// Ends the part of the task: its runtime ends.
-    pub(crate) fn task_leaves(&mut self) -> Succession {
-        if self.task_drives() { self.hand_over() } else { Succession::Nothing }
+    /// Makes the helper the driver in place of a task that does not run.
+    pub(super) fn helper_replaces_task(&mut self) {
+        if self.task_drives() {
+            self.drive(Driver::Helper);
+        }
+    }
+
+    /// Returns the tasks that drive, or that would if no other did.
+    pub(super) fn tasks(&self) -> &[Arc<Seat>] {
+        &self.tasks
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Roles {
+    /// Registers a task that is about to drive.
+    pub(crate) fn add_task(&mut self, seat: &Arc<Seat>) {
+        self.tasks.push(Arc::clone(seat));
+    }
+
+    /// Makes the task of `seat` the driver, unless another task drives.
+    pub(crate) fn task_takes(&mut self, seat: &Arc<Seat>) -> TaskRole {
+        let role = match &self.driver {
+            Some(Driver::Task(driver)) if Arc::ptr_eq(driver, seat) => return TaskRole::Drives,
+            Some(Driver::Task(_)) => return TaskRole::Waits,
+            Some(Driver::Helper) => TaskRole::ReplacesHelper,
+            Some(Driver::Thread(_)) => TaskRole::ReplacesThread,
+            None => TaskRole::Drives,
+        };
+        self.drive(Driver::Task(Arc::clone(seat)));
+        role
+    }
+
+    /// Returns the task that drives.
+    pub(crate) fn driving_task(&self) -> Option<&Arc<Seat>> {
+        match &self.driver {
+            Some(Driver::Task(seat)) => Some(seat),
+            _ => None,
+        }
+    }
+
+    /// Ends the part of the task of `seat`: its runtime ends.
+    pub(crate) fn task_leaves(&mut self, seat: &Arc<Seat>) -> Succession {
+        self.tasks.retain(|other| !Arc::ptr_eq(other, seat));
+        let drives = self.driving_task().is_some_and(|driver| Arc::ptr_eq(driver, seat));
+        if drives { self.hand_over() } else { Succession::Nothing }
     }
 }

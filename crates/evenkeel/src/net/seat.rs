@@ -1,26 +1,29 @@
-//! A thread's place in a call that waits.
+//! The place of a thread or a task in a call that waits.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 
 use evenkeel_core::time::Duration;
 use evenkeel_link::Parking;
 
-/// A thread that waits in a call. It is its own waker: the host wakes it when the call may go on.
+/// A thread or a task that waits in a call. It is the host's waker: the host wakes it when the call may go on.
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// Whether the host has found that the call may go on.
     called: AtomicBool,
     /// Its place among the parked threads, or [`NOT_PARKED`]. It changes under the lock of the host alone.
     place: AtomicUsize,
+    /// The place where a thread sleeps.
     parking: Parking,
+    /// The waker of a task.
+    task: Mutex<Option<Waker>>,
     rousing: Arc<Rousing>,
 }
 
 const NOT_PARKED: usize = usize::MAX;
 
-/// The threads that are to be woken once the lock on the host is free. Until then they could not go on.
+/// The threads and tasks that are to be woken once the lock on the host is free. Until then they could not go on.
 #[derive(Debug, Default)]
 pub(crate) struct Rousing(Mutex<Vec<Arc<Seat>>>);
 
@@ -30,6 +33,7 @@ impl Seat {
             called: AtomicBool::new(false),
             place: AtomicUsize::new(NOT_PARKED),
             parking: Parking::default(),
+            task: Mutex::default(),
             rousing: Arc::clone(rousing),
         })
     }
@@ -65,9 +69,27 @@ impl Seat {
         self.parking.sleep(timeout);
     }
 
-    /// Ends the sleep. Does nothing if the thread does not sleep.
+    /// Ends the sleep. Does nothing if the thread does not sleep, or the task has not set its waker since.
     pub(crate) fn rouse(&self) {
         self.parking.wake();
+        if let Some(task) = self.take_task() {
+            task.wake();
+        }
+    }
+
+    /// Sets the waker of the task that is to be roused.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn set_task(&self, task: &Waker) {
+        let mut place = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *place {
+            Some(other) => other.clone_from(task),
+            None => *place = Some(task.clone()),
+        }
+    }
+
+    /// Removes and returns the waker of the task that is to be roused.
+    pub(crate) fn take_task(&self) -> Option<Waker> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -81,12 +103,12 @@ impl Wake for Seat {
 }
 
 impl Rousing {
-    /// Has a thread woken once the lock is free.
+    /// Has a thread or a task woken once the lock is free.
     pub(crate) fn add(&self, seat: Arc<Seat>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
     }
 
-    /// Returns the threads that are to be woken now.
+    /// Returns the threads and tasks that are to be woken now.
     pub(crate) fn take(&self) -> Vec<Arc<Seat>> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

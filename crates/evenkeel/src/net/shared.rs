@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     notifier: Arc<Notifier>,
     /// Ends the sleep of the helper, when it drives.
     pub(super) kick: EventFd,
+    /// Ends the sleep of a thread that a task has replaced as the driver.
+    pub(super) oust: EventFd,
     /// The place where the helper sleeps when it does not drive.
     pub(super) helper: Arc<Seat>,
     /// Whether no handle of the host is left.
@@ -51,6 +53,8 @@ pub(crate) struct Core {
     pub(super) callers: Vec<ProcessId>,
     /// Whether the helper has work of the host's own to do.
     pub(super) is_helper_due: bool,
+    /// The number of turns of tasks that drive.
+    pub(super) task_turns: u64,
 }
 
 impl Core {
@@ -135,6 +139,7 @@ impl Shared {
             is_napping: false,
             callers: Vec::new(),
             is_helper_due: false,
+            task_turns: 0,
         };
         Ok(Arc::new(Self {
             core: Mutex::new(core),
@@ -144,6 +149,7 @@ impl Shared {
             clock,
             notifier,
             kick: EventFd::new()?,
+            oust: EventFd::new()?,
             closing: AtomicBool::new(false),
         }))
     }
@@ -181,6 +187,11 @@ impl Shared {
 
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// Has a thread or a task woken once the lock is released.
+    pub(super) fn rouse_later(&self, seat: &Arc<Seat>) {
+        self.rousing.add(Arc::clone(seat));
     }
 
     /// Makes the consequence of a change of roles happen, once the lock is released.
