@@ -79,6 +79,34 @@ impl Driver {
         Ok(result)
     }
 
+    /// Makes calls as [`Driver::enter`] does. Does not wake a resting event loop, and returns whether that is
+    /// to be done.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn enter_quietly<T>(
+        &mut self,
+        process: ProcessId,
+        call: impl FnOnce(&mut System<'_>) -> T,
+    ) -> Result<(T, bool), NotAttached> {
+        let result = self.units.enter(process, call)?;
+        let until = self.outside.sleeper.rests_until();
+        Ok((result, until.is_some_and(|until| self.has_work_before(until))))
+    }
+
+    /// Begins the rest of an event loop, after turns that have left nothing to do. Returns the time at which it
+    /// ends at the latest.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn begin_rest(&mut self) -> Instant {
+        self.outside.sleeper.rest();
+        self.outside.sleeper.rests_until().unwrap_or(Instant::ZERO)
+    }
+
+    /// Ends the rest of an event loop. `has_readable` is whether a descriptor has become readable.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn end_rest(&mut self, has_readable: bool) {
+        let now = self.units.now();
+        self.outside.end_rest(has_readable, now);
+    }
+
     /// Begins a sleep of the calling thread without the driver, after turns that have left nothing to do.
     /// Returns the time at which it ends at the latest.
     pub(crate) fn begin_nap(&mut self, nap: &mut Nap) -> Instant {

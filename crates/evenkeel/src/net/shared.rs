@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+#[cfg(feature = "tokio")]
+use evenkeel_core::host::NotAttached;
 use evenkeel_core::host::{Host, Level, System};
 use evenkeel_core::process::ProcessId;
 use evenkeel_core::time::Instant;
@@ -16,6 +18,8 @@ use super::roles::{Roles, Succession};
 use super::seat::{Rousing, Seat};
 use crate::driver::Driver;
 use crate::ended::Next;
+#[cfg(feature = "tokio")]
+use crate::error::Error;
 
 /// Work items of one turn of a driver. The lock is released between turns.
 const UNITS_PER_TURN: usize = 16;
@@ -233,6 +237,32 @@ pub(crate) struct Held<'a> {
 }
 
 impl Held<'_> {
+    /// Makes calls on the host for a task. If the driver is a task, too, it is woken without a system call.
+    #[cfg(feature = "tokio")]
+    pub(super) fn enter_as_task<T>(
+        &mut self,
+        process: ProcessId,
+        call: impl FnOnce(&mut System<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if !self.roles.task_drives() {
+            return self.enter(process, call).unwrap_or_else(|| Err(NotAttached.into()));
+        }
+        let (result, is_early) = self.driver.enter_quietly(process, call)?;
+        if is_early && let Some(task) = self.roles.driving_task() {
+            self.shared.rouse_later(task);
+        }
+        result
+    }
+
+    /// Has the helper process segments for which no call comes soon.
+    #[cfg(feature = "tokio")]
+    pub(super) fn call_helper_if_uncalled(&mut self) {
+        if self.has_work_for_helper().1 {
+            let succession = self.roles.call_helper();
+            self.shared.settle(succession);
+        }
+    }
+
     /// Has the helper do what the driver leaves to it.
     pub(crate) fn call_helper_if_due(&mut self) {
         let (runnable, uncalled) = self.has_work_for_helper();
